@@ -1,0 +1,3 @@
+//! The `leveret` binary: configuration, start order, shutdown.
+
+fn main() {}

@@ -1,0 +1,309 @@
+//! Owned values of tables and arrays.
+
+use std::hash::{Hash, Hasher};
+
+use super::{ShortString, Table};
+use crate::wire;
+
+/// A decimal number: `value` / 10^`scale`. COMPAT: RabbitMQ reads `value` as unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Decimal {
+    /// Digits after the decimal point.
+    pub scale: u8,
+    /// The digits.
+    pub value: u32,
+}
+
+/// One value. Equality is that of the wire form: the type counts, floats compare bit by bit.
+/// For the comparison of declaration arguments see [`Value::is_equivalent`].
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// `t`.
+    Bool(bool),
+    /// `b`.
+    I8(i8),
+    /// `B`.
+    U8(u8),
+    /// `s`.
+    I16(i16),
+    /// `u`.
+    U16(u16),
+    /// `I`.
+    I32(i32),
+    /// `i`.
+    U32(u32),
+    /// `l`; `L` is read as this too.
+    I64(i64),
+    /// `f`.
+    F32(f32),
+    /// `d`.
+    F64(f64),
+    /// `D`.
+    Decimal(Decimal),
+    /// `S`: usually text, but any bytes may come.
+    LongString(Vec<u8>),
+    /// `A`.
+    Array(Vec<Self>),
+    /// `T`: seconds since 1970.
+    Timestamp(u64),
+    /// `F`.
+    Table(Table),
+    /// `V`.
+    Void,
+    /// `x`.
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    /// The name RabbitMQ gives to the type in error texts and over HTTP.
+    #[must_use]
+    pub const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "bool",
+            Self::I8(_) => "byte",
+            Self::U8(_) => "unsignedbyte",
+            Self::I16(_) => "short",
+            Self::U16(_) => "unsignedshort",
+            Self::I32(_) => "signedint",
+            Self::U32(_) => "unsignedint",
+            Self::I64(_) => "long",
+            Self::F32(_) => "float",
+            Self::F64(_) => "double",
+            Self::Decimal(_) => "decimal",
+            Self::LongString(_) => "longstr",
+            Self::Array(_) => "array",
+            Self::Timestamp(_) => "timestamp",
+            Self::Table(_) => "table",
+            Self::Void => "void",
+            Self::Bytes(_) => "binary",
+        }
+    }
+
+    /// The number, if this is an integer of any width (not a timestamp).
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        match *self {
+            Self::I8(n) => Some(i64::from(n)),
+            Self::U8(n) => Some(i64::from(n)),
+            Self::I16(n) => Some(i64::from(n)),
+            Self::U16(n) => Some(i64::from(n)),
+            Self::I32(n) => Some(i64::from(n)),
+            Self::U32(n) => Some(i64::from(n)),
+            Self::I64(n) => Some(n),
+            Self::Bool(_)
+            | Self::F32(_)
+            | Self::F64(_)
+            | Self::Decimal(_)
+            | Self::LongString(_)
+            | Self::Array(_)
+            | Self::Timestamp(_)
+            | Self::Table(_)
+            | Self::Void
+            | Self::Bytes(_) => None,
+        }
+    }
+
+    /// The number, if this is a float of either width.
+    #[must_use]
+    pub fn as_f64(&self) -> Option<f64> {
+        if let Self::F32(n) = *self {
+            Some(f64::from(n))
+        } else if let Self::F64(n) = *self {
+            Some(n)
+        } else {
+            None
+        }
+    }
+
+    /// The truth value, if this is one.
+    #[must_use]
+    pub const fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(b) = *self { Some(b) } else { None }
+    }
+
+    /// The bytes of a long string (not of `Bytes`).
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        if let Self::LongString(bytes) = self { Some(bytes) } else { None }
+    }
+
+    /// The text of a long string that is UTF-8.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        self.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    /// The table, if this is one.
+    #[must_use]
+    pub const fn as_table(&self) -> Option<&Table> {
+        if let Self::Table(table) = self { Some(table) } else { None }
+    }
+
+    /// The elements, if this is an array.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&[Self]> {
+        if let Self::Array(values) = self { Some(values) } else { None }
+    }
+
+    /// Whether two declaration arguments mean the same.
+    /// COMPAT: RabbitMQ compares integers of all widths by value, floats of both widths by value,
+    /// everything else with its type.
+    #[must_use]
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        if let (Some(a), Some(b)) = (self.as_i64(), other.as_i64()) {
+            return a == b;
+        }
+        if let (Some(a), Some(b)) = (self.as_f64(), other.as_f64()) {
+            return a == b;
+        }
+        self == other
+    }
+
+    /// Appends tag and value.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Bool(b) => out.extend_from_slice(&[b't', u8::from(*b)]),
+            Self::I8(n) => put(out, b'b', n.to_be_bytes()),
+            Self::U8(n) => put(out, b'B', n.to_be_bytes()),
+            Self::I16(n) => put(out, b's', n.to_be_bytes()),
+            Self::U16(n) => put(out, b'u', n.to_be_bytes()),
+            Self::I32(n) => put(out, b'I', n.to_be_bytes()),
+            Self::U32(n) => put(out, b'i', n.to_be_bytes()),
+            Self::I64(n) => put(out, b'l', n.to_be_bytes()),
+            Self::F32(n) => put(out, b'f', n.to_be_bytes()),
+            Self::F64(n) => put(out, b'd', n.to_be_bytes()),
+            Self::Decimal(d) => {
+                out.extend_from_slice(&[b'D', d.scale]);
+                out.extend_from_slice(&d.value.to_be_bytes());
+            }
+            Self::LongString(bytes) => {
+                out.push(b'S');
+                wire::put_long_str(out, bytes);
+            }
+            Self::Array(values) => {
+                out.push(b'A');
+                wire::put_with_len(out, |out| values.iter().for_each(|value| value.encode(out)));
+            }
+            Self::Timestamp(seconds) => put(out, b'T', seconds.to_be_bytes()),
+            Self::Table(table) => {
+                out.push(b'F');
+                table.encode(out);
+            }
+            Self::Void => out.push(b'V'),
+            Self::Bytes(bytes) => {
+                out.push(b'x');
+                wire::put_long_str(out, bytes);
+            }
+        }
+    }
+}
+
+fn put<const N: usize>(out: &mut Vec<u8>, tag: u8, bytes: [u8; N]) {
+    out.push(tag);
+    out.extend_from_slice(&bytes);
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::I8(a), Self::I8(b)) => a == b,
+            (Self::U8(a), Self::U8(b)) => a == b,
+            (Self::I16(a), Self::I16(b)) => a == b,
+            (Self::U16(a), Self::U16(b)) => a == b,
+            (Self::I32(a), Self::I32(b)) => a == b,
+            (Self::U32(a), Self::U32(b)) => a == b,
+            (Self::I64(a), Self::I64(b)) => a == b,
+            (Self::F32(a), Self::F32(b)) => a.to_bits() == b.to_bits(),
+            (Self::F64(a), Self::F64(b)) => a.to_bits() == b.to_bits(),
+            (Self::Decimal(a), Self::Decimal(b)) => a == b,
+            (Self::Array(a), Self::Array(b)) => a == b,
+            (Self::Timestamp(a), Self::Timestamp(b)) => a == b,
+            (Self::Table(a), Self::Table(b)) => a == b,
+            (Self::Void, Self::Void) => true,
+            (Self::LongString(a), Self::LongString(b)) | (Self::Bytes(a), Self::Bytes(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Self::Bool(b) => b.hash(state),
+            Self::I8(n) => n.hash(state),
+            Self::U8(n) => n.hash(state),
+            Self::I16(n) => n.hash(state),
+            Self::U16(n) => n.hash(state),
+            Self::I32(n) => n.hash(state),
+            Self::U32(n) => n.hash(state),
+            Self::I64(n) => n.hash(state),
+            Self::F32(n) => n.to_bits().hash(state),
+            Self::F64(n) => n.to_bits().hash(state),
+            Self::Decimal(d) => d.hash(state),
+            Self::Array(values) => values.hash(state),
+            Self::Timestamp(seconds) => seconds.hash(state),
+            Self::Table(table) => table.hash(state),
+            Self::Void => {}
+            Self::LongString(bytes) | Self::Bytes(bytes) => bytes.hash(state),
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($from:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$from> for Value {
+            fn from(value: $from) -> Self {
+                Self::$variant(value)
+            }
+        }
+    )*};
+}
+
+value_from! {
+    bool => Bool, i8 => I8, u8 => U8, i16 => I16, u16 => U16, i32 => I32, u32 => U32, i64 => I64,
+    f32 => F32, f64 => F64, Decimal => Decimal, Table => Table, Vec<Value> => Array,
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::LongString(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::LongString(text.into_bytes())
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        Self::LongString(bytes.to_vec())
+    }
+}
+
+impl From<&ShortString> for Value {
+    fn from(text: &ShortString) -> Self {
+        Self::LongString(text.as_bytes().to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_all_widths_are_equivalent_but_not_equal() {
+        assert!(Value::I8(5).is_equivalent(&Value::U32(5)));
+        assert!(Value::F32(1.5).is_equivalent(&Value::F64(1.5)));
+        assert!(!Value::I64(1).is_equivalent(&Value::F64(1.0)));
+        assert!(!Value::I64(1).is_equivalent(&Value::Timestamp(1)));
+        assert!(!Value::from("1").is_equivalent(&Value::Bytes(b"1".to_vec())));
+        assert_ne!(Value::I8(5), Value::U32(5));
+        assert_eq!(Value::F64(f64::NAN), Value::F64(f64::NAN));
+    }
+}

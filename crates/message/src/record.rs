@@ -1,0 +1,139 @@
+//! The stored record of a message, the same in memory pages and in the log.
+//!
+//! ```text
+//! 0        1            2       3       4              8             12
+//! +--------+------------+-------+-------+--------------+-------------+----------+-----+-------+------+
+//! | version| exchange n | key n | flags | properties n | body n      | exchange | key | props | body |
+//! +--------+------------+-------+-------+--------------+-------------+----------+-----+-------+------+
+//!   u8       u8           u8      u8      u32 LE         u32 LE
+//! ```
+//!
+//! `flags` bit 0: persistent. The *head* is everything before the body; a body kept in shared
+//! memory is stored beside its head instead of behind it.
+
+use crate::{Body, MessageRef};
+use bytes::Bytes;
+
+/// Bytes of a record before its first variable field.
+pub const RECORD_FIXED_BYTES: usize = 12;
+const VERSION: u8 = 1;
+const FLAG_PERSISTENT: u8 = 1;
+
+/// A stored record that cannot be read: truncated, or of an unknown version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordError;
+
+impl std::fmt::Display for RecordError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a stored message record is truncated or of an unknown version")
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+/// Bytes of the record's head: everything but the body.
+#[must_use]
+pub fn head_len(message: &MessageRef<'_>) -> usize {
+    RECORD_FIXED_BYTES
+        + message.exchange.len()
+        + message.routing_key.len()
+        + message.properties.len()
+}
+
+/// Appends the record's head. Panics when a name is over 255 bytes or a part over 4 GiB: fronts
+/// enforce far lower limits.
+pub fn put_head(out: &mut Vec<u8>, message: &MessageRef<'_>) {
+    let exchange_len = u8::try_from(message.exchange.len()).expect("exchange names are <= 255 B");
+    let key_len = u8::try_from(message.routing_key.len()).expect("routing keys are <= 255 B");
+    let properties_len = u32::try_from(message.properties.len()).expect("properties are < 4 GiB");
+    let body_len = u32::try_from(message.body.len()).expect("bodies are < 4 GiB");
+    let mut fixed = [0_u8; RECORD_FIXED_BYTES];
+    fixed[0] = VERSION;
+    fixed[1] = exchange_len;
+    fixed[2] = key_len;
+    fixed[3] = if message.persistent { FLAG_PERSISTENT } else { 0 };
+    fixed[4..8].copy_from_slice(&properties_len.to_le_bytes());
+    fixed[8..12].copy_from_slice(&body_len.to_le_bytes());
+    out.reserve(head_len(message));
+    out.extend_from_slice(&fixed);
+    out.extend_from_slice(message.exchange);
+    out.extend_from_slice(message.routing_key);
+    out.extend_from_slice(message.properties);
+}
+
+/// Reads a record. `shared` is the body when it is kept apart; otherwise the body follows the head.
+pub fn parse_record<'a>(
+    record: &'a [u8],
+    shared: Option<&'a Bytes>,
+) -> Result<MessageRef<'a>, RecordError> {
+    let (fixed, rest) = record.split_first_chunk::<RECORD_FIXED_BYTES>().ok_or(RecordError)?;
+    let [version, exchange_len, key_len, flags, p0, p1, p2, p3, b0, b1, b2, b3] = *fixed;
+    if version != VERSION {
+        return Err(RecordError);
+    }
+    let properties_len = u32::from_le_bytes([p0, p1, p2, p3]) as usize;
+    let body_len = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
+    let (exchange, rest) = rest.split_at_checked(usize::from(exchange_len)).ok_or(RecordError)?;
+    let (routing_key, rest) = rest.split_at_checked(usize::from(key_len)).ok_or(RecordError)?;
+    let (properties, rest) = rest.split_at_checked(properties_len).ok_or(RecordError)?;
+    let body = match shared {
+        Some(bytes) if bytes.len() == body_len => Body::Shared(bytes),
+        Some(_) => return Err(RecordError),
+        None => Body::Borrowed(rest.get(..body_len).ok_or(RecordError)?),
+    };
+    let persistent = flags & FLAG_PERSISTENT != 0;
+    Ok(MessageRef { exchange, routing_key, properties, body, persistent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(body: Body<'_>) -> MessageRef<'_> {
+        MessageRef {
+            exchange: b"orders",
+            routing_key: b"eu.de",
+            properties: &[0x10, 0, 2],
+            body,
+            persistent: true,
+        }
+    }
+
+    fn record_of(message: &MessageRef<'_>) -> Vec<u8> {
+        let mut record = Vec::new();
+        put_head(&mut record, message);
+        assert_eq!(record.len(), head_len(message));
+        record.extend_from_slice(message.body.bytes());
+        record
+    }
+
+    #[test]
+    fn a_record_reads_back_as_it_was_put() {
+        let record = record_of(&sample(Body::Borrowed(b"hello")));
+        let read = parse_record(&record, None).unwrap();
+        assert_eq!(read.exchange, b"orders");
+        assert_eq!(read.routing_key, b"eu.de");
+        assert_eq!(read.properties, &[0x10, 0, 2]);
+        assert_eq!(read.body.bytes(), b"hello");
+        assert!(read.persistent);
+    }
+
+    #[test]
+    fn a_shared_body_is_found_beside_its_head() {
+        let body = Bytes::from_static(b"large");
+        let mut head = Vec::new();
+        put_head(&mut head, &sample(Body::Shared(&body)));
+        let read = parse_record(&head, Some(&body)).unwrap();
+        assert!(matches!(read.body, Body::Shared(shared) if shared == &body));
+        let other = Bytes::from_static(b"of another length");
+        assert_eq!(parse_record(&head, Some(&other)).unwrap_err(), RecordError);
+    }
+
+    #[test]
+    fn every_cut_of_a_record_is_an_error() {
+        let record = record_of(&sample(Body::Borrowed(b"hello")));
+        for cut in 0..record.len() {
+            assert!(parse_record(&record[..cut], None).is_err(), "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+use crate::unacked::Unacked;
+use std::collections::VecDeque;
+
+/// Names a consumer within one queue. Keys are used again after a consumer is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConsumerKey(pub u32);
+
+/// Who settles what a consumer gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settling {
+    /// The consumer does; until then the queue holds the message for it.
+    ByConsumer,
+    /// Being delivered settles it; there is no limit on deliveries.
+    OnDelivery,
+}
+
+/// How a consumer wants its messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkout {
+    /// Who settles.
+    pub settling: Settling,
+    /// Unsettled deliveries allowed at a time; `None` for no limit. Ignored when being delivered
+    /// settles a message.
+    pub prefetch: Option<u32>,
+    /// Higher ones are served first, as long as they have credit.
+    pub priority: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Consumer {
+    pub(crate) checkout: Checkout,
+    pub(crate) unacked: Unacked,
+    /// Wants no more for the moment: its connection cannot take them.
+    paused: bool,
+    /// Gets nothing by itself any more, or never did (`basic.get`), but may hold messages.
+    passive: bool,
+    /// Whether it stands in its level's line.
+    queued: bool,
+}
+
+impl Consumer {
+    fn wants_more(&self) -> bool {
+        if self.passive || self.paused {
+            return false;
+        }
+        match (self.checkout.settling, self.checkout.prefetch) {
+            (Settling::OnDelivery, _) | (Settling::ByConsumer, None) => true,
+            (Settling::ByConsumer, Some(limit)) => self.unacked.len() < limit as usize,
+        }
+    }
+}
+
+/// Consumers of one priority that can take a message, in turn.
+#[derive(Clone, Debug)]
+struct Level {
+    priority: i64,
+    line: VecDeque<ConsumerKey>,
+}
+
+/// The consumers of one queue and whose turn it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Consumers {
+    slots: Vec<Option<Consumer>>,
+    free: Vec<u32>,
+    /// Highest priority first; a level without anybody in line stays until its last consumer goes.
+    levels: Vec<Level>,
+    n_active: usize,
+}
+
+impl Consumers {
+    /// Adds a consumer; a passive one only takes what it asks for.
+    pub(crate) fn add(&mut self, checkout: Checkout, passive: bool) -> ConsumerKey {
+        let consumer = Consumer {
+            checkout,
+            unacked: Unacked::default(),
+            paused: false,
+            passive,
+            queued: false,
+        };
+        let key = if let Some(free) = self.free.pop() {
+            ConsumerKey(free)
+        } else {
+            let next = u32::try_from(self.slots.len()).expect("fewer than 2^32 consumers");
+            self.slots.push(None);
+            ConsumerKey(next)
+        };
+        if let Some(slot) = self.slots.get_mut(key.0 as usize) {
+            *slot = Some(consumer);
+        }
+        if !passive {
+            self.n_active += 1;
+            self.line_up(key);
+        }
+        key
+    }
+
+    pub(crate) const fn n_active(&self) -> usize {
+        self.n_active
+    }
+
+    pub(crate) fn get(&self, key: ConsumerKey) -> Option<&Consumer> {
+        self.slots.get(key.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, key: ConsumerKey) -> Option<&mut Consumer> {
+        self.slots.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    /// Puts the consumer in line when it wants more and is not there yet.
+    pub(crate) fn line_up(&mut self, key: ConsumerKey) {
+        let Some(consumer) = self.get_mut(key) else { return };
+        if consumer.queued || !consumer.wants_more() {
+            return;
+        }
+        consumer.queued = true;
+        let priority = consumer.checkout.priority;
+        let at = self.levels.partition_point(|level| level.priority > priority);
+        match self.levels.get_mut(at) {
+            Some(level) if level.priority == priority => level.line.push_back(key),
+            Some(_) | None => {
+                self.levels.insert(at, Level { priority, line: VecDeque::from([key]) });
+            }
+        }
+    }
+
+    fn leave_line(&mut self, key: ConsumerKey) {
+        let Some(consumer) = self.get_mut(key) else { return };
+        if !consumer.queued {
+            return;
+        }
+        consumer.queued = false;
+        let priority = consumer.checkout.priority;
+        if let Some(level) = self.levels.iter_mut().find(|level| level.priority == priority) {
+            level.line.retain(|queued| *queued != key);
+        }
+    }
+
+    /// Whose turn it is: the first in line of the highest level that has anybody.
+    pub(crate) fn next(&self) -> Option<ConsumerKey> {
+        self.levels.iter().find_map(|level| level.line.front().copied())
+    }
+
+    /// The consumer at the front of its line, `key`, was given `position`: remembers that, and puts
+    /// it at the end of the line or out of it.
+    pub(crate) fn served(&mut self, key: ConsumerKey, position: u64) -> Settling {
+        let Some(consumer) = self.get_mut(key) else { return Settling::OnDelivery };
+        let settling = consumer.checkout.settling;
+        if settling == Settling::ByConsumer {
+            consumer.unacked.hold(position);
+        }
+        let stays = consumer.wants_more();
+        consumer.queued = stays;
+        let priority = consumer.checkout.priority;
+        if let Some(level) = self.levels.iter_mut().find(|level| level.priority == priority) {
+            if stays && level.line.len() == 1 {
+                return settling;
+            }
+            level.line.pop_front();
+            if stays {
+                level.line.push_back(key);
+            }
+        }
+        settling
+    }
+
+    pub(crate) fn pause(&mut self, key: ConsumerKey) {
+        if let Some(consumer) = self.get_mut(key) {
+            consumer.paused = true;
+            self.leave_line(key);
+        }
+    }
+
+    pub(crate) fn resume(&mut self, key: ConsumerKey) {
+        if let Some(consumer) = self.get_mut(key) {
+            consumer.paused = false;
+            self.line_up(key);
+        }
+    }
+
+    /// Ends deliveries; what it holds stays held.
+    pub(crate) fn make_passive(&mut self, key: ConsumerKey) {
+        self.leave_line(key);
+        let Some(consumer) = self.get_mut(key) else { return };
+        if !consumer.passive {
+            consumer.passive = true;
+            self.n_active -= 1;
+        }
+    }
+
+    /// Takes the consumer out altogether.
+    pub(crate) fn remove(&mut self, key: ConsumerKey) -> Option<Consumer> {
+        self.make_passive(key);
+        let consumer = self.slots.get_mut(key.0 as usize)?.take()?;
+        self.free.push(key.0);
+        let priority = consumer.checkout.priority;
+        let used = self.slots.iter().flatten().any(|other| other.checkout.priority == priority);
+        if !used {
+            self.levels.retain(|level| level.priority != priority);
+        }
+        Some(consumer)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (ConsumerKey, &Consumer)> {
+        self.slots.iter().enumerate().filter_map(|(slot, consumer)| {
+            let slot = u32::try_from(slot).ok()?;
+            consumer.as_ref().map(|consumer| (ConsumerKey(slot), consumer))
+        })
+    }
+}

@@ -1,0 +1,88 @@
+use std::borrow::Cow;
+
+/// Why a request was refused. The front turns the kind into its protocol's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What sort of refusal it is; decides the code and whether only the channel is lost.
+    pub kind: ErrorKind,
+    /// RabbitMQ's explanation without the leading code name, for example
+    /// `no queue 'x' in vhost '/'`.
+    pub text: Cow<'static, str>,
+}
+
+/// The sorts of refusal; in brackets AMQP 0-9-1's reply code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Content too large (311), closes the channel.
+    ContentTooLarge,
+    /// Access refused (403), closes the channel.
+    AccessRefused,
+    /// Not found (404), closes the channel.
+    NotFound,
+    /// Resource locked (405), closes the channel.
+    ResourceLocked,
+    /// Precondition failed (406), closes the channel.
+    PreconditionFailed,
+    /// The operator closes the connection (320).
+    ConnectionForced,
+    /// Invalid path: unknown vhost (402), closes the connection.
+    InvalidPath,
+    /// Frame error (501), closes the connection.
+    FrameError,
+    /// Syntax error (502), closes the connection.
+    SyntaxError,
+    /// Command invalid (503), closes the connection.
+    CommandInvalid,
+    /// Channel error (504), closes the connection.
+    ChannelError,
+    /// Unexpected frame (505), closes the connection.
+    UnexpectedFrame,
+    /// Resource error (506), closes the connection.
+    ResourceError,
+    /// Not allowed (530), closes the connection.
+    NotAllowed,
+    /// Not implemented (540), closes the connection.
+    NotImplemented,
+    /// Internal error (541), closes the connection.
+    InternalError,
+}
+
+impl ErrorKind {
+    /// Whether the whole connection is lost, not only the channel.
+    #[must_use]
+    pub const fn closes_connection(self) -> bool {
+        match self {
+            Self::ContentTooLarge
+            | Self::AccessRefused
+            | Self::NotFound
+            | Self::ResourceLocked
+            | Self::PreconditionFailed => false,
+            Self::ConnectionForced
+            | Self::InvalidPath
+            | Self::FrameError
+            | Self::SyntaxError
+            | Self::CommandInvalid
+            | Self::ChannelError
+            | Self::UnexpectedFrame
+            | Self::ResourceError
+            | Self::NotAllowed
+            | Self::NotImplemented
+            | Self::InternalError => true,
+        }
+    }
+}
+
+impl Error {
+    /// A refusal with its explanation.
+    pub fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, text: text.into() }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {}

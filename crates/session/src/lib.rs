@@ -1,0 +1,32 @@
+//! The vocabulary between protocol fronts and the broker: what a client asks ([`Request`]), what it
+//! is told ([`Event`], [`Delivery`]), and where the broker puts that ([`Outbox`]).
+//! Plain data. Never sockets, clocks, queues, and never how a protocol spells anything.
+//! Start reading at [`Request`], then [`Outbox`].
+
+mod error;
+mod event;
+mod outbox;
+mod request;
+
+pub use error::{Error, ErrorKind};
+pub use event::{Event, Origin};
+pub use outbox::{Confirmation, Delivery, Outbox, Room, Sink};
+pub use request::{
+    Consume, Content, Control, ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, OwnedContent,
+    Publish, QueueBinding, QueueDeclare, Request, Settle, Span,
+};
+
+pub use amqp091::table::{ShortString, Table, Value};
+
+/// A channel (AMQP 0-9-1) or session of a connection. Protocols without channels use one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChannelId(pub u16);
+
+/// Ties deliveries to what asked for them: one consumer, or one channel's `get`s from one queue.
+/// Given out by the broker in rising order, never used twice on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub u64);
+
+/// A message's place in its queue: rises with every message put into that queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Position(pub u64);

@@ -1,0 +1,59 @@
+use crate::{ChannelId, Event, LinkId, Position};
+use message::MessageRef;
+use std::task::Waker;
+
+/// Where the broker puts what a connection is to be sent. Implemented once per protocol front; many
+/// threads put things in, one connection task takes the encoded bytes out.
+///
+/// Lock order: a queue's lock may be held while an outbox is locked, never the other way round, and
+/// never two outboxes at a time.
+pub trait Outbox: Send + Sync {
+    /// Locks the outbox once and lets `fill` put things in. Returns the waker of the connection task
+    /// when it sleeps: the caller wakes it after giving back its own locks.
+    #[must_use]
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker>;
+}
+
+/// A locked outbox.
+pub trait Sink {
+    /// Appends one delivery. With [`Room::Full`] the delivery was still taken; the broker gives no
+    /// more on this link until the connection asks for it again (the outbox has noted the link).
+    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room;
+
+    /// Appends anything else.
+    fn event(&mut self, event: Event<'_>);
+
+    /// The publishes of a confirming channel numbered `first..=last` (from 1, in the order they came
+    /// since confirms were selected) are done. Frames are made when the bytes are taken, so that
+    /// runs fold into one.
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation);
+}
+
+/// The broker's answer to a publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// The broker has taken responsibility (`basic.ack`).
+    Ack,
+    /// It has not (`basic.nack`).
+    Nack,
+}
+
+/// Whether an outbox wants more deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// About this many bytes more.
+    Bytes(usize),
+    /// None until the client has read some.
+    Full,
+}
+
+/// One message on its way to a consumer.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// Its place in the queue, to be named when it is settled.
+    pub position: Position,
+    /// It was given to a consumer before.
+    pub redelivered: bool,
+    /// The message.
+    pub message: MessageRef<'a>,
+}

@@ -1,0 +1,302 @@
+use crate::{ChannelId, Error, LinkId, Origin, Position, ShortString, Table};
+use bytes::Bytes;
+
+/// One thing a client asks for. A front turns one socket read into a list of these, in the order
+/// they arrived, and the broker works them off in that order.
+#[derive(Debug)]
+pub enum Request {
+    /// Put a message in.
+    Publish(Publish),
+    /// Say what became of one delivered message.
+    Settle(Settle),
+    /// Everything rarer.
+    Control(Box<Control>),
+}
+
+/// A part of the input that the requests of one read came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Index of the first byte.
+    pub start: u32,
+    /// Number of bytes.
+    pub len: u32,
+}
+
+impl Span {
+    /// The bytes this span stands for in `input`; empty when it does not lie inside.
+    #[must_use]
+    pub fn of(self, input: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        input.get(start..start.saturating_add(self.len as usize)).unwrap_or_default()
+    }
+}
+
+/// A message to be routed. The spans lie in the input of the read, or in
+/// [`OwnedContent::head`] when the content is owned.
+#[derive(Debug)]
+pub struct Publish {
+    /// The channel it came on.
+    pub channel: ChannelId,
+    /// Exchange name; empty for the default exchange.
+    pub exchange: Span,
+    /// Routing key.
+    pub routing_key: Span,
+    /// AMQP 0-9-1 property flags and values, validated by the front.
+    pub properties: Span,
+    /// Body.
+    pub content: Content,
+    /// Return it when no queue takes it.
+    pub mandatory: bool,
+    /// Delivery mode 2.
+    pub persistent: bool,
+    /// Whether properties hold anything that routing or the queue must look at (headers,
+    /// expiration, priority, user-id, reply-to); false lets the broker not parse them at all.
+    pub inspect: bool,
+}
+
+/// Where the content of a publish lies.
+#[derive(Debug)]
+pub enum Content {
+    /// The body is in the input.
+    Inline(Span),
+    /// Gathered from several reads, or large: kept apart, and not copied again.
+    Owned(Box<OwnedContent>),
+}
+
+/// Content that was gathered from several reads.
+#[derive(Debug)]
+pub struct OwnedContent {
+    /// Exchange name, routing key and properties, one after the other.
+    pub head: Bytes,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// What became of one delivered message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settle {
+    /// The channel the answer came on (transactions are per channel).
+    pub channel: ChannelId,
+    /// What it was delivered on.
+    pub link: LinkId,
+    /// Which message.
+    pub position: Position,
+    /// The answer.
+    pub outcome: Outcome,
+}
+
+/// The answers a consumer can give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done with it (`basic.ack`).
+    Accepted,
+    /// Give it to somebody again; it counts as a failed delivery (`basic.reject requeue=true`).
+    Requeued,
+    /// Give it to somebody again; not a failure (`basic.nack requeue=true`).
+    Returned,
+    /// Drop or dead-letter it (`requeue=false`).
+    Rejected,
+}
+
+/// A yes or no of a request, named at the place of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// Set.
+    Yes,
+    /// Not set.
+    No,
+}
+
+impl Flag {
+    /// `Yes` for true.
+    #[must_use]
+    pub const fn from_bool(value: bool) -> Self {
+        if value { Self::Yes } else { Self::No }
+    }
+
+    /// True for `Yes`.
+    #[must_use]
+    pub const fn is_set(self) -> bool {
+        matches!(self, Self::Yes)
+    }
+}
+
+/// A request on a channel other than publishing and settling.
+#[derive(Debug)]
+pub struct Control {
+    /// The channel it came on.
+    pub channel: ChannelId,
+    /// The front's name for the method, handed back in a refusal.
+    pub origin: Origin,
+    /// Whether the client wants no answer when it succeeds.
+    pub nowait: bool,
+    /// What is asked.
+    pub op: Op,
+}
+
+/// What a control request asks for.
+#[derive(Debug)]
+pub enum Op {
+    /// Open the channel.
+    ChannelOpen,
+    /// Close the channel; answered when everything it held is given back.
+    ChannelClose,
+    /// The front found the channel at fault: give back what it holds, then tell the client.
+    ChannelFail(Error),
+    /// The client closes the connection; answered when its exclusive queues are gone.
+    ConnectionClose,
+    /// The front found the connection at fault.
+    ConnectionFail(Error),
+    /// `connection.update-secret`.
+    UpdateSecret {
+        /// The new secret.
+        secret: Vec<u8>,
+    },
+    /// `exchange.declare`.
+    ExchangeDeclare(ExchangeDeclare),
+    /// `exchange.delete`.
+    ExchangeDelete {
+        /// Its name.
+        exchange: ShortString,
+        /// Only when nothing is bound to it.
+        if_unused: bool,
+    },
+    /// `exchange.bind`.
+    ExchangeBind(ExchangeBinding),
+    /// `exchange.unbind`.
+    ExchangeUnbind(ExchangeBinding),
+    /// `queue.declare`.
+    QueueDeclare(QueueDeclare),
+    /// `queue.bind`.
+    QueueBind(QueueBinding),
+    /// `queue.unbind`.
+    QueueUnbind(QueueBinding),
+    /// `queue.purge`.
+    QueuePurge {
+        /// Its name; empty for the channel's last declared one.
+        queue: ShortString,
+    },
+    /// `queue.delete`.
+    QueueDelete {
+        /// Its name; empty for the channel's last declared one.
+        queue: ShortString,
+        /// Only without consumers.
+        if_unused: Flag,
+        /// Only without ready messages.
+        if_empty: Flag,
+    },
+    /// `basic.qos`.
+    Qos {
+        /// Unacknowledged deliveries allowed at a time; 0 for no limit.
+        prefetch_count: u16,
+        /// Per channel instead of per new consumer.
+        global: bool,
+    },
+    /// `basic.consume`.
+    Consume(Consume),
+    /// `basic.cancel`.
+    Cancel {
+        /// The consumer's tag.
+        consumer_tag: ShortString,
+    },
+    /// `basic.get`.
+    Get {
+        /// Its name; empty for the channel's last declared one.
+        queue: ShortString,
+        /// Settled on delivery.
+        no_ack: bool,
+    },
+    /// `basic.recover` with requeue: everything unsettled on the channel is given back.
+    /// `answer` is false for the old `basic.recover-async`.
+    Recover {
+        /// Whether `recover-ok` is due.
+        answer: bool,
+    },
+    /// `confirm.select`.
+    ConfirmSelect,
+    /// `tx.select`.
+    TxSelect,
+    /// `tx.commit`.
+    TxCommit,
+    /// `tx.rollback`.
+    TxRollback,
+}
+
+/// `exchange.declare`.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the method's own flags")]
+pub struct ExchangeDeclare {
+    /// Name, as received.
+    pub exchange: ShortString,
+    /// Type name, for example `direct`.
+    pub kind: ShortString,
+    /// Only look whether it exists.
+    pub passive: bool,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Deleted with its last binding.
+    pub auto_delete: bool,
+    /// Clients may not publish to it.
+    pub internal: bool,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// `exchange.bind` and `exchange.unbind`.
+#[derive(Debug)]
+pub struct ExchangeBinding {
+    /// The exchange that receives.
+    pub destination: ShortString,
+    /// The exchange that routes.
+    pub source: ShortString,
+    /// Binding key.
+    pub routing_key: ShortString,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// `queue.declare`.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the method's own flags")]
+pub struct QueueDeclare {
+    /// Name, as received; empty asks for a generated one.
+    pub queue: ShortString,
+    /// Only look whether it exists.
+    pub passive: bool,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Of this connection only.
+    pub exclusive: bool,
+    /// Deleted with its last consumer.
+    pub auto_delete: bool,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// `queue.bind` and `queue.unbind`.
+#[derive(Debug)]
+pub struct QueueBinding {
+    /// Its name; empty for the channel's last declared one.
+    pub queue: ShortString,
+    /// The exchange that routes.
+    pub exchange: ShortString,
+    /// Binding key.
+    pub routing_key: ShortString,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// `basic.consume`.
+#[derive(Debug)]
+pub struct Consume {
+    /// Its name; empty for the channel's last declared one.
+    pub queue: ShortString,
+    /// Empty asks for a generated one.
+    pub consumer_tag: ShortString,
+    /// Deliveries are settled when they are sent.
+    pub no_ack: bool,
+    /// Refuse others.
+    pub exclusive: bool,
+    /// Arguments.
+    pub arguments: Table,
+}

@@ -1,0 +1,35 @@
+"""Runs the scenario list with pika and aio-pika and checks that no scenario is missing."""
+
+import argparse
+import pathlib
+import re
+import sys
+
+import harness
+import pika_suite
+
+LIBRARIES = [pika_suite.LIBRARY]
+
+
+def listed_scenarios():
+    text = (pathlib.Path(__file__).parent.parent / "SCENARIOS.md").read_text()
+    return re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", choices=[library.name for library in LIBRARIES])
+    parser.add_argument("scenario", nargs="*")
+    options = parser.parse_args()
+    for library in LIBRARIES:
+        listed = listed_scenarios()
+        differing = set(listed) ^ set(library.scenarios)
+        if differing:
+            sys.exit(f"{library.name}: differs from SCENARIOS.md in {sorted(differing)}")
+        library.scenarios = {scenario: library.scenarios[scenario] for scenario in listed}
+    chosen = [library for library in LIBRARIES if options.library in (None, library.name)]
+    return harness.run(chosen, options.scenario)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,3 +1,55 @@
-//! The `leveret` binary: configuration, start order, shutdown.
+//! The `leveret` binary: configuration, start order, shutdown, and the tools under their names.
+//! Knows every crate. Never what a frame or a message is.
+//! Start reading at [`main`], then `server`.
 
-fn main() {}
+mod allocator;
+mod cli;
+mod config;
+mod logging;
+mod server;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use cli::{HelpConfig, Invocation, ServerArgs, Tool};
+
+/// What was asked for is not something the program can be asked for.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    match cli::parse(std::env::args_os()) {
+        Ok(Invocation::Server(args)) => serve(&args, started),
+        Ok(Invocation::Tool(Tool { name, .. })) => {
+            complain(&format!("`{name}` is not built yet"));
+            ExitCode::FAILURE
+        }
+        Err(error) => error.exit(),
+    }
+}
+
+fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
+    if let Some(format) = args.help_config {
+        let text = match format {
+            HelpConfig::Text => config::help_text(),
+            HelpConfig::Markdown => config::markdown(),
+        };
+        return match std::io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    match server::run(args, started) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            if server::is_usage(&error) { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+/// One line on standard error. That it cannot be written is not worth another failure.
+fn complain(what: &str) {
+    drop(writeln!(std::io::stderr(), "leveret: {what}"));
+}

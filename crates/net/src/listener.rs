@@ -1,0 +1,115 @@
+//! Binding of listening sockets.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpListener;
+
+/// Where a listener binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// This port on every address of the machine, IPv6 and IPv4. 0 takes any free port.
+    Every(u16),
+    /// This port on this address. Port 0 takes any free port.
+    One(SocketAddr),
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every(port) => write!(f, "port {port}"),
+            Self::One(address) => address.fmt(f),
+        }
+    }
+}
+
+/// A bound and listening TCP socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Binds and listens. `backlog` is the number of connections the kernel holds until they are
+    /// accepted. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// What the system answers: the port is in use, the address is not this machine's, and so on.
+    pub fn bind(address: ListenAddress, backlog: u32) -> io::Result<Self> {
+        let socket = match address {
+            ListenAddress::One(address) => listen(address, backlog)?,
+            ListenAddress::Every(port) => {
+                match listen((Ipv6Addr::UNSPECIFIED, port).into(), backlog) {
+                    // A machine without IPv6.
+                    Err(error) if no_such_family(&error) => {
+                        listen((Ipv4Addr::UNSPECIFIED, port).into(), backlog)?
+                    }
+                    other => other?,
+                }
+            }
+        };
+        let socket = TcpListener::from_std(socket.into())?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+
+    /// The address bound, with the port the system chose where 0 was asked for.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The socket, to accept connections from.
+    #[must_use]
+    pub const fn socket(&self) -> &TcpListener {
+        &self.socket
+    }
+}
+
+fn listen(address: SocketAddr, backlog: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // [::] takes IPv4 clients too, as the port alone promises.
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    // A restarted node does not wait for old connections in TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(socket)
+}
+
+/// EAFNOSUPPORT as the socket is made, EADDRNOTAVAIL as it is bound.
+fn no_such_family(error: &io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = 97;
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_alone_takes_ipv4_clients() {
+        let listener = Listener::bind(ListenAddress::Every(0), 16).unwrap();
+        let port = listener.address().port();
+        assert_ne!(port, 0);
+        let client = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        let (_, from) = listener.socket().accept().await.unwrap();
+        assert_eq!(from.port(), client.local_addr().unwrap().port());
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_refused() {
+        let first = Listener::bind(ListenAddress::One("127.0.0.1:0".parse().unwrap()), 16).unwrap();
+        let error = Listener::bind(ListenAddress::One(first.address()), 16).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        let port = first.address().port();
+        let error = Listener::bind(ListenAddress::Every(port), 16).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+}

@@ -1,0 +1,195 @@
+//! The command line. Tools get their arguments as they stand and read them themselves.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Names under which the binary is `leveret ctl`, so that existing scripts find it.
+const CTL_NAMES: &[&str] = &[
+    "rabbitmqctl",
+    "rabbitmq-diagnostics",
+    "rabbitmq-queues",
+    "rabbitmq-streams",
+    "rabbitmq-plugins",
+    "rabbitmqadmin",
+];
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Invocation {
+    /// Run a node.
+    Server(ServerArgs),
+    /// Run one of the tools.
+    Tool(Tool),
+}
+
+/// A tool to run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tool {
+    pub(crate) kind: ToolKind,
+    /// How it was called, for its messages: `leveret ctl`, `rabbitmqctl`.
+    pub(crate) name: String,
+    /// What followed its name.
+    pub(crate) args: Vec<OsString>,
+}
+
+/// The tools in the binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolKind {
+    Ctl,
+    Perf,
+    Bench,
+}
+
+/// A message broker that RabbitMQ clients use unchanged. Without a command it runs a node.
+#[derive(Debug, Parser)]
+#[command(name = "leveret", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a node (the default).
+    Server(ServerArgs),
+    /// Ask a running node, or tell it what to do; also under the name rabbitmqctl.
+    #[command(disable_help_flag = true)]
+    Ctl(ToolArgs),
+    /// Put load on a broker and measure it.
+    #[command(disable_help_flag = true)]
+    Perf(ToolArgs),
+    /// Run the named measurements.
+    #[command(disable_help_flag = true)]
+    Bench(ToolArgs),
+}
+
+#[derive(Args, Debug)]
+struct ToolArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    args: Vec<OsString>,
+}
+
+/// Arguments of a node.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerArgs {
+    /// Configuration in the rabbitmq.conf format; a directory stands for the *.conf files in it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+    /// Where everything the node keeps is stored; made if absent.
+    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value = "data")]
+    pub(crate) data_dir: PathBuf,
+    /// One setting, over those of the files.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// List the configuration keys and stop.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "text"
+    )]
+    pub(crate) help_config: Option<HelpConfig>,
+}
+
+/// How `--help-config` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HelpConfig {
+    Text,
+    Markdown,
+}
+
+/// Reads the arguments, the program's own name being the first.
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, clap::Error> {
+    let args: Vec<OsString> = args.collect();
+    let called = args.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
+    if let Some(name) = called.filter(|name| CTL_NAMES.contains(name)) {
+        let name = name.to_owned();
+        let args = args.into_iter().skip(1).collect();
+        return Ok(Invocation::Tool(Tool { kind: ToolKind::Ctl, name, args }));
+    }
+    let cli = Cli::try_parse_from(args)?;
+    let tool = |kind, name: &str, ToolArgs { args }| {
+        Invocation::Tool(Tool { kind, name: format!("leveret {name}"), args })
+    };
+    Ok(match cli.command {
+        None => Invocation::Server(cli.server),
+        Some(Command::Server(args)) => Invocation::Server(args),
+        Some(Command::Ctl(args)) => tool(ToolKind::Ctl, "ctl", args),
+        Some(Command::Perf(args)) => tool(ToolKind::Perf, "perf", args),
+        Some(Command::Bench(args)) => tool(ToolKind::Bench, "bench", args),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Invocation {
+        parse(args.iter().map(OsString::from)).unwrap()
+    }
+
+    fn server(args: &[&str]) -> ServerArgs {
+        match parsed(args) {
+            Invocation::Server(args) => args,
+            Invocation::Tool(tool) => panic!("{tool:?}"),
+        }
+    }
+
+    fn tool(args: &[&str]) -> Tool {
+        match parsed(args) {
+            Invocation::Tool(tool) => tool,
+            Invocation::Server(args) => panic!("{args:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_node_runs_by_default() {
+        for args in [
+            &["leveret", "--data-dir", "d", "--set", "a=b", "--set", "c=d"][..],
+            &["/bin/leveret", "server", "--data-dir=d", "--set=a=b", "--set=c=d"][..],
+        ] {
+            let args = server(args);
+            assert_eq!(args.data_dir, Path::new("d"));
+            assert_eq!(args.set, ["a=b", "c=d"]);
+        }
+    }
+
+    #[test]
+    fn tools_get_their_arguments_untouched() {
+        let expected = |kind, name: &str, args: &[&str]| {
+            let args = args.iter().map(OsString::from).collect();
+            Tool { kind, name: name.to_owned(), args }
+        };
+        assert_eq!(
+            tool(&["leveret", "ctl", "-q", "--help", "list_queues", "--", "x"]),
+            expected(ToolKind::Ctl, "leveret ctl", &["-q", "--help", "list_queues", "--", "x"])
+        );
+        assert_eq!(
+            tool(&["/usr/sbin/rabbitmqctl", "--version"]),
+            expected(ToolKind::Ctl, "rabbitmqctl", &["--version"])
+        );
+        assert_eq!(
+            tool(&["leveret", "perf", "-x", "1"]),
+            expected(ToolKind::Perf, "leveret perf", &["-x", "1"])
+        );
+    }
+
+    #[test]
+    fn nonsense_is_a_usage_error() {
+        for args in [&["leveret", "sevrer"][..], &["leveret", "--sett", "a=b"][..]] {
+            let error = parse(args.iter().map(OsString::from)).unwrap_err();
+            assert_eq!(error.exit_code(), i32::from(crate::EXIT_USAGE));
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The node's configuration: RabbitMQ's file format and key names, read and validated once at start.
+//! `options` declares every option; the parser, the help text and the docs page come from that table.
+
+mod kind;
+mod known;
+mod options;
+mod render;
+mod syntax;
+mod units;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use net::ListenAddress;
+use options::Found;
+use syntax::{Place, Setting, SyntaxError};
+
+pub(crate) use render::{help_text, markdown};
+pub(crate) use units::Level;
+
+/// Everything that can be configured. Built by [`load`] and not changed afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Config {
+    pub(crate) listeners: Listeners,
+    pub(crate) connection: ConnectionLimits,
+    pub(crate) access: Access,
+    pub(crate) first_start: FirstStart,
+    pub(crate) resources: Resources,
+    pub(crate) storage: Storage,
+    pub(crate) logging: Logging,
+    /// The name clients and operators see; derived from the host's name when absent.
+    pub(crate) cluster_name: Option<String>,
+}
+
+/// Where AMQP clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listeners {
+    /// Plain TCP, in the order of their names.
+    pub(crate) tcp: Vec<ListenAddress>,
+    /// Connections the kernel may hold before they are accepted.
+    pub(crate) backlog: u32,
+    /// Whether small writes are sent at once (`TCP_NODELAY`).
+    pub(crate) nodelay: bool,
+}
+
+/// What one connection may use, and how many there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionLimits {
+    /// From accept to the end of the handshake; `None` waits for ever.
+    pub(crate) handshake_timeout_ms: Option<u64>,
+    /// Suggested to clients, seconds; 0 is none.
+    pub(crate) heartbeat_s: u16,
+    /// Bytes, negotiated down by clients; 0 is no limit.
+    pub(crate) frame_max: u32,
+    /// Bytes, until tuning is over.
+    pub(crate) initial_frame_max: u32,
+    /// Channels per connection, negotiated down by clients; 0 is no limit.
+    pub(crate) channel_max: u16,
+    /// Bytes of a message body.
+    pub(crate) max_message_size: u64,
+    /// Connections to this node; `None` is no limit.
+    pub(crate) max_connections: Option<u64>,
+}
+
+/// Who may log in, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Users who may connect from this machine only.
+    pub(crate) loopback_users: Vec<String>,
+    /// SASL mechanisms in the order they are offered.
+    pub(crate) auth_mechanisms: Vec<String>,
+    /// The user ANONYMOUS logs in as; `None` refuses it.
+    pub(crate) anonymous_user: Option<String>,
+    /// The password used for that login.
+    pub(crate) anonymous_pass: String,
+}
+
+/// What a node creates when it starts on an empty data directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FirstStart {
+    pub(crate) vhost: String,
+    pub(crate) user: String,
+    pub(crate) pass: String,
+    pub(crate) tags: Vec<String>,
+    /// Patterns of the resources the user may configure, write and read.
+    pub(crate) configure: String,
+    pub(crate) write: String,
+    pub(crate) read: String,
+}
+
+/// When publishers are stopped for want of memory or disk.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Resources {
+    /// Stop above this much used memory.
+    pub(crate) memory_high: Threshold,
+    /// Stop below this much free disk; a share is of the machine's memory.
+    pub(crate) disk_free: Threshold,
+}
+
+/// An amount of bytes, or a share of the machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Threshold {
+    /// Share of the machine's memory, 1.0 being all of it.
+    OfMemory(f64),
+    /// Bytes.
+    Bytes(u64),
+}
+
+/// How messages are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Storage {
+    /// Messages of fewer bytes are stored with their queue, larger ones once per vhost.
+    pub(crate) embed_below: u64,
+    pub(crate) durability: Durability,
+}
+
+/// What a confirm of a persistent message stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The message survives loss of power.
+    Fsync,
+    /// The message survives the death of the process, as with RabbitMQ.
+    Write,
+}
+
+/// Where log lines go, and which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Logging {
+    /// `None`: nothing to standard error.
+    pub(crate) console: Option<Level>,
+    /// A relative path is inside the data directory.
+    pub(crate) file: Option<(PathBuf, Level)>,
+}
+
+/// Why the configuration cannot be used. Displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read the configuration {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{0}: {1}")]
+    Syntax(Place, SyntaxError),
+    #[error("{place}: unknown key `{key}`; did you mean `{nearest}`?")]
+    UnknownKey { place: Place, key: String, nearest: String },
+    #[error("{place}: `{key}` cannot be `{value}`: expected {expected}")]
+    BadValue { place: Place, key: String, value: String, expected: String },
+}
+
+impl ConfigError {
+    /// Whether an argument of the program is not a setting at all.
+    pub(crate) const fn is_usage(&self) -> bool {
+        matches!(self, Self::Syntax(Place::CommandLine, _))
+    }
+}
+
+/// Something worth a line in the log that does not keep the node from starting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Warning {
+    /// RabbitMQ has this key, Leveret does not act on it yet.
+    NotBuilt { place: Place, key: String },
+    /// Of two ways to say one thing the absolute one counts.
+    BothThresholds(&'static str),
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBuilt { place, key } => {
+                write!(f, "{place}: `{key}` has no effect yet: Leveret does not have this option")
+            }
+            Self::BothThresholds(key) => {
+                write!(f, "both {key}.absolute and {key}.relative are set; absolute counts")
+            }
+        }
+    }
+}
+
+/// Reads `files` in order (a directory stands for its `*.conf` files, sorted), then `arguments` in
+/// the form `key=value`. Of several settings of one key the last counts.
+pub(crate) fn load(
+    files: &[PathBuf],
+    arguments: &[String],
+) -> Result<(Config, Vec<Warning>), ConfigError> {
+    let mut settings = Vec::new();
+    for path in files {
+        for path in expand(path)? {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
+            settings.extend(
+                syntax::parse_file(&path, &text)
+                    .map_err(|(place, error)| ConfigError::Syntax(place, error))?,
+            );
+        }
+    }
+    for argument in arguments {
+        settings.push(
+            syntax::parse_argument(argument)
+                .map_err(|error| ConfigError::Syntax(Place::CommandLine, error))?,
+        );
+    }
+    apply(settings)
+}
+
+fn expand(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if file.extension().is_some_and(|extension| extension == "conf") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn apply(settings: Vec<Setting>) -> Result<(Config, Vec<Warning>), ConfigError> {
+    let mut last = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for setting in settings {
+        match options::find(&setting.key) {
+            Some(found) => {
+                last.insert(found.canonical_key(), (found, setting));
+            }
+            None if known::is_known(&setting.key) => warnings
+                .push(Warning::NotBuilt { place: setting.place, key: setting.key.join(".") }),
+            None => {
+                let key = setting.key.join(".");
+                let nearest = known::nearest(&setting.key);
+                return Err(ConfigError::UnknownKey { place: setting.place, key, nearest });
+            }
+        }
+    }
+    let mut draft = Draft::default();
+    for (found, setting) in last.into_values() {
+        set(&mut draft, &found, setting)?;
+    }
+    let config = draft.finish(&mut warnings);
+    Ok((config, warnings))
+}
+
+fn set(draft: &mut Draft, found: &Found, setting: Setting) -> Result<(), ConfigError> {
+    if found.option.kind.set(draft, &found.name, &setting.value) {
+        return Ok(());
+    }
+    let key = setting.key.join(".");
+    // A password mistyped in a way that makes it invalid is still not shown.
+    let value = if key.contains("pass") { "***".to_owned() } else { setting.value };
+    let expected = found.option.kind.expects();
+    Err(ConfigError::BadValue { place: setting.place, key, value, expected })
+}
+
+/// The configuration while settings are applied: what is still a choice between several keys.
+#[derive(Debug)]
+struct Draft {
+    config: Config,
+    no_tcp: bool,
+    tcp: BTreeMap<String, ListenAddress>,
+    no_loopback_users: bool,
+    loopback_users: BTreeMap<String, bool>,
+    auth_mechanisms: BTreeMap<String, String>,
+    tags: BTreeMap<String, bool>,
+    memory_high: Choice,
+    disk_free: Choice,
+    console: bool,
+    console_level: Option<Level>,
+    file: Option<PathBuf>,
+    file_level: Option<Level>,
+    default_level: Level,
+}
+
+#[derive(Debug, Default)]
+struct Choice {
+    relative: Option<f64>,
+    absolute: Option<u64>,
+}
+
+impl Choice {
+    fn finish(
+        &self,
+        default: Threshold,
+        key: &'static str,
+        warnings: &mut Vec<Warning>,
+    ) -> Threshold {
+        match (self.absolute, self.relative) {
+            (None, None) => default,
+            (None, Some(share)) => Threshold::OfMemory(share),
+            (Some(bytes), None) => Threshold::Bytes(bytes),
+            (Some(bytes), Some(_)) => {
+                warnings.push(Warning::BothThresholds(key));
+                Threshold::Bytes(bytes)
+            }
+        }
+    }
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            no_tcp: false,
+            tcp: BTreeMap::new(),
+            no_loopback_users: false,
+            loopback_users: BTreeMap::new(),
+            auth_mechanisms: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            memory_high: Choice::default(),
+            disk_free: Choice::default(),
+            console: true,
+            console_level: None,
+            file: None,
+            file_level: None,
+            default_level: Level::Info,
+        }
+    }
+}
+
+impl Draft {
+    fn finish(self, warnings: &mut Vec<Warning>) -> Config {
+        let mut config = self.config;
+        if self.no_tcp {
+            config.listeners.tcp = Vec::new();
+        } else if !self.tcp.is_empty() {
+            config.listeners.tcp = self.tcp.into_values().collect();
+        }
+        if self.no_loopback_users {
+            config.access.loopback_users = Vec::new();
+        } else if !self.loopback_users.is_empty() {
+            config.access.loopback_users = chosen(self.loopback_users);
+        }
+        if !self.auth_mechanisms.is_empty() {
+            config.access.auth_mechanisms = self.auth_mechanisms.into_values().collect();
+        }
+        if !self.tags.is_empty() {
+            config.first_start.tags = chosen(self.tags);
+        }
+        let resources = &mut config.resources;
+        resources.memory_high =
+            self.memory_high.finish(resources.memory_high, "vm_memory_high_watermark", warnings);
+        resources.disk_free =
+            self.disk_free.finish(resources.disk_free, "disk_free_limit", warnings);
+        let level = |own: Option<Level>| own.unwrap_or(self.default_level);
+        config.logging.console = self.console.then(|| level(self.console_level));
+        config.logging.file = self.file.map(|path| (path, level(self.file_level)));
+        config
+    }
+}
+
+fn chosen(flags: BTreeMap<String, bool>) -> Vec<String> {
+    flags.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect()
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listeners: Listeners {
+                tcp: vec![ListenAddress::Every(5672)],
+                backlog: 128,
+                nodelay: true,
+            },
+            connection: ConnectionLimits {
+                handshake_timeout_ms: Some(10_000),
+                heartbeat_s: 60,
+                frame_max: 131_072,
+                initial_frame_max: 8_192,
+                channel_max: 2_047,
+                max_message_size: 16 << 20,
+                max_connections: None,
+            },
+            access: Access {
+                loopback_users: vec!["guest".to_owned()],
+                auth_mechanisms: vec!["PLAIN".to_owned(), "AMQPLAIN".to_owned()],
+                anonymous_user: None,
+                anonymous_pass: "guest".to_owned(),
+            },
+            first_start: FirstStart {
+                vhost: "/".to_owned(),
+                user: "guest".to_owned(),
+                pass: "guest".to_owned(),
+                tags: vec!["administrator".to_owned()],
+                configure: ".*".to_owned(),
+                write: ".*".to_owned(),
+                read: ".*".to_owned(),
+            },
+            resources: Resources {
+                memory_high: Threshold::OfMemory(0.6),
+                disk_free: Threshold::Bytes(50_000_000),
+            },
+            storage: Storage { embed_below: 4_096, durability: Durability::Fsync },
+            logging: Logging { console: Some(Level::Info), file: None },
+            cluster_name: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

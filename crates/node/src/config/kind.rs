@@ -1,0 +1,142 @@
+//! The kinds of values an option can take: how each is read, and how it is described.
+
+use std::path::PathBuf;
+
+use net::ListenAddress;
+
+use super::units::{self, LEVELS, Level};
+use super::{Draft, Durability};
+
+/// What values an option takes, and where they go.
+pub(super) enum Kind {
+    Integer {
+        min: u64,
+        max: u64,
+        zero: Zero,
+        unit: &'static str,
+        set: fn(&mut Draft, u64),
+    },
+    IntegerOrInfinity {
+        unit: &'static str,
+        set: fn(&mut Draft, Option<u64>),
+    },
+    ByteSize {
+        min: u64,
+        max: u64,
+        zero: Zero,
+        set: fn(&mut Draft, u64),
+    },
+    Memory(fn(&mut Draft, u64)),
+    Ratio(fn(&mut Draft, f64)),
+    Flag(fn(&mut Draft, bool)),
+    NamedFlag(fn(&mut Draft, &str, bool)),
+    Text(fn(&mut Draft, &str)),
+    TextOrNone(fn(&mut Draft, Option<&str>)),
+    Address(fn(&mut Draft, &str, ListenAddress)),
+    /// The only value is `none`.
+    Nothing(fn(&mut Draft)),
+    Level(fn(&mut Draft, Level)),
+    FileOrFalse(fn(&mut Draft, Option<PathBuf>)),
+    Mechanism(fn(&mut Draft, &str, &str)),
+    Durability(fn(&mut Draft, Durability)),
+}
+
+/// What 0 means where it is below the minimum.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Zero {
+    /// Nothing: it is refused like any other number out of range.
+    Plain,
+    /// No limit.
+    Unlimited,
+}
+
+/// SASL mechanisms that can be switched on.
+const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS"];
+
+impl Kind {
+    /// Puts `value` in its place. `name` is what stood for `$x` in the key. False: a wrong value.
+    #[must_use]
+    pub(super) fn set(&self, draft: &mut Draft, name: &str, value: &str) -> bool {
+        self.try_set(draft, name, value).is_some()
+    }
+
+    fn try_set(&self, draft: &mut Draft, name: &str, value: &str) -> Option<()> {
+        match self {
+            Self::Integer { min, max, zero, unit: _, set } => {
+                set(draft, within(units::integer(value)?, *min, *max, *zero)?);
+            }
+            Self::IntegerOrInfinity { unit: _, set } => match value {
+                "infinity" => set(draft, None),
+                number => set(draft, Some(units::integer(number)?)),
+            },
+            Self::ByteSize { min, max, zero, set } => {
+                set(draft, within(units::byte_size(value)?, *min, *max, *zero)?);
+            }
+            Self::Memory(set) => set(draft, units::memory(value)?),
+            Self::Ratio(set) => set(draft, units::ratio(value)?),
+            Self::Flag(set) => set(draft, units::boolean(value)?),
+            Self::NamedFlag(set) => set(draft, name, units::boolean(value)?),
+            Self::Text(set) => set(draft, value),
+            Self::TextOrNone(set) => set(draft, Some(value).filter(|text| *text != "none")),
+            Self::Address(set) => set(draft, name, units::listen_address(value)?),
+            Self::Nothing(set) => (value == "none").then(|| set(draft))?,
+            Self::Level(set) => set(draft, LEVELS.iter().find(|(word, _)| *word == value)?.1),
+            Self::FileOrFalse(set) => {
+                set(draft, (value != "false").then(|| PathBuf::from(value)));
+            }
+            Self::Mechanism(set) => set(draft, name, MECHANISMS.iter().find(|m| **m == value)?),
+            Self::Durability(set) => match value {
+                "fsync" => set(draft, Durability::Fsync),
+                "write" => set(draft, Durability::Write),
+                _ => return None,
+            },
+        }
+        Some(())
+    }
+
+    /// The values taken, in words that complete "expected ...".
+    pub(super) fn expects(&self) -> String {
+        match self {
+            Self::Integer { min, max, zero, unit, set: _ } => {
+                range(&format!("a whole number of {unit}"), *min, *max, *zero)
+            }
+            Self::IntegerOrInfinity { unit, set: _ } => {
+                format!("a whole number of {unit}, or `infinity`")
+            }
+            Self::ByteSize { min, max, zero, set: _ } => {
+                range("a number of bytes, or one with `KB`, `MB`, `GB`", *min, *max, *zero)
+            }
+            Self::Memory(_) => {
+                "a number of bytes, or one with a unit such as `MB`, `MiB`, `GB`, `GiB`".to_owned()
+            }
+            Self::Ratio(_) => "a share such as `0.6` or `60%`".to_owned(),
+            Self::Flag(_) | Self::NamedFlag(_) => "`true` or `false`".to_owned(),
+            Self::Text(_) => "text".to_owned(),
+            Self::TextOrNone(_) => "text, or `none`".to_owned(),
+            Self::Address(_) => {
+                "a port, or an IP address and port as in `127.0.0.1:5672`".to_owned()
+            }
+            Self::Nothing(_) => "`none`".to_owned(),
+            Self::Level(_) => {
+                let names: Vec<String> =
+                    LEVELS.iter().map(|(word, _)| format!("`{word}`")).collect();
+                format!("one of {}", names.join(", "))
+            }
+            Self::FileOrFalse(_) => "a path, or `false`".to_owned(),
+            Self::Mechanism(_) => format!("one of `{}`", MECHANISMS.join("`, `")),
+            Self::Durability(_) => "`fsync` or `write`".to_owned(),
+        }
+    }
+}
+
+fn within(number: u64, min: u64, max: u64, zero: Zero) -> Option<u64> {
+    let allowed = (min <= number && number <= max) || (number == 0 && zero == Zero::Unlimited);
+    allowed.then_some(number)
+}
+
+fn range(what: &str, min: u64, max: u64, zero: Zero) -> String {
+    match zero {
+        Zero::Plain => format!("{what}, {min} to {max}"),
+        Zero::Unlimited => format!("{what}, {min} to {max}, or 0 for no limit"),
+    }
+}

@@ -1,0 +1,341 @@
+//! The table of options: one row per option with its key, kind, default and meaning.
+//! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
+
+use super::kind::{Kind, Zero};
+
+/// One row of the table.
+pub(super) struct ConfigOption {
+    /// The key as RabbitMQ names it; `$x` stands for one free segment.
+    pub(super) key: &'static str,
+    /// Another name of the same option.
+    pub(super) alias: Option<&'static str>,
+    pub(super) kind: Kind,
+    /// The default as it would be written; empty when there is none.
+    pub(super) default: &'static str,
+    /// What it means, one or two sentences of markdown.
+    pub(super) doc: &'static str,
+}
+
+/// An option and what its key's free segment stood for.
+pub(super) struct Found {
+    pub(super) option: &'static ConfigOption,
+    /// Empty for a key without a free segment.
+    pub(super) name: String,
+}
+
+impl Found {
+    /// The same for every way of writing the same setting.
+    pub(super) fn canonical_key(&self) -> (&'static str, String) {
+        (self.option.key, self.name.clone())
+    }
+}
+
+/// The option a key belongs to. A key written out wins over one with a free segment.
+pub(super) fn find(key: &[String]) -> Option<Found> {
+    let exact = |option: &&ConfigOption| {
+        let names = [Some(option.key), option.alias];
+        names.into_iter().flatten().any(|name| name.split('.').eq(key.iter()))
+    };
+    if let Some(option) = OPTIONS.iter().find(exact) {
+        return Some(Found { option, name: String::new() });
+    }
+    let (name, start) = key.split_last()?;
+    let option = OPTIONS.iter().find(|option| {
+        option.key.rsplit_once(".$").is_some_and(|(fixed, _)| fixed.split('.').eq(start.iter()))
+    })?;
+    Some(Found { option, name: name.clone() })
+}
+
+/// A number whose range the option's row has already checked.
+fn fits<T: TryFrom<u64>>(number: u64) -> T {
+    T::try_from(number).ok().expect("the option's range is that of its field")
+}
+
+const fn row(
+    key: &'static str,
+    default: &'static str,
+    kind: Kind,
+    doc: &'static str,
+) -> ConfigOption {
+    ConfigOption { key, alias: None, kind, default, doc }
+}
+
+const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
+    option.alias = Some(alias);
+    option
+}
+
+/// Every option Leveret acts on.
+pub(super) const OPTIONS: &[ConfigOption] = &[
+    row(
+        "listeners.tcp",
+        "",
+        Kind::Nothing(|d| d.no_tcp = true),
+        "No plain AMQP listener, whatever `listeners.tcp.$name` says.",
+    ),
+    row(
+        "listeners.tcp.$name",
+        "5672",
+        Kind::Address(|d, name, v| {
+            d.tcp.insert(name.to_owned(), v);
+        }),
+        "Where AMQP clients connect without TLS. Any number of names; the first one given replaces \
+         the default `listeners.tcp.default = 5672`. A port alone listens on every address, port 0 \
+         on any free port.",
+    ),
+    row(
+        "tcp_listen_options.backlog",
+        "128",
+        Kind::Integer {
+            min: 1,
+            max: 65_535,
+            zero: Zero::Plain,
+            unit: "connections",
+            set: |d, v| d.config.listeners.backlog = fits(v),
+        },
+        "Connections the kernel holds until they are accepted.",
+    ),
+    row(
+        "tcp_listen_options.nodelay",
+        "true",
+        Kind::Flag(|d, v| d.config.listeners.nodelay = v),
+        "Send small writes at once (`TCP_NODELAY`).",
+    ),
+    row(
+        "handshake_timeout",
+        "10000",
+        Kind::IntegerOrInfinity {
+            unit: "milliseconds",
+            set: |d, v| d.config.connection.handshake_timeout_ms = v,
+        },
+        "Time a client has from connecting to an open connection.",
+    ),
+    row(
+        "heartbeat",
+        "60",
+        Kind::Integer {
+            min: 0,
+            max: 65_535,
+            zero: Zero::Plain,
+            unit: "seconds",
+            set: |d, v| d.config.connection.heartbeat_s = fits(v),
+        },
+        "Heartbeat time-out suggested to clients. 0 suggests none.",
+    ),
+    row(
+        "frame_max",
+        "131072",
+        Kind::ByteSize {
+            min: 4_096,
+            max: 0x7fff_ffff,
+            zero: Zero::Unlimited,
+            set: |d, v| d.config.connection.frame_max = fits(v),
+        },
+        "Largest frame, offered to clients, which may lower it.",
+    ),
+    row(
+        "initial_frame_max",
+        "8192",
+        Kind::ByteSize {
+            min: 4_096,
+            max: 0x7fff_ffff,
+            zero: Zero::Plain,
+            set: |d, v| d.config.connection.initial_frame_max = fits(v),
+        },
+        "Largest frame taken from a client before tuning is over.",
+    ),
+    also(
+        "channel_max",
+        row(
+            "max_channels_per_connection",
+            "2047",
+            Kind::Integer {
+                min: 1,
+                max: 65_535,
+                zero: Zero::Unlimited,
+                unit: "channels",
+                set: |d, v| d.config.connection.channel_max = fits(v),
+            },
+            "Most channels of one connection, offered to clients, which may lower it.",
+        ),
+    ),
+    row(
+        "max_message_size",
+        "16777216",
+        Kind::Integer {
+            min: 1,
+            max: 512 << 20,
+            zero: Zero::Plain,
+            unit: "bytes",
+            set: |d, v| d.config.connection.max_message_size = v,
+        },
+        "Largest message body.",
+    ),
+    also(
+        "connection_max",
+        row(
+            "max_connections",
+            "infinity",
+            Kind::IntegerOrInfinity {
+                unit: "connections",
+                set: |d, v| d.config.connection.max_connections = v,
+            },
+            "Most client connections to this node.",
+        ),
+    ),
+    row(
+        "auth_mechanisms.$name",
+        "",
+        Kind::Mechanism(|d, name, v| {
+            d.auth_mechanisms.insert(name.to_owned(), v.to_owned());
+        }),
+        "SASL mechanisms offered, in the order of their names. Setting one replaces the default, \
+         `PLAIN` and `AMQPLAIN`. `ANONYMOUS` also needs `anonymous_login_user`.",
+    ),
+    row(
+        "anonymous_login_user",
+        "none",
+        Kind::TextOrNone(|d, v| d.config.access.anonymous_user = v.map(str::to_owned)),
+        "The user that `ANONYMOUS` logs in as. `none` refuses such logins.",
+    ),
+    row(
+        "anonymous_login_pass",
+        "guest",
+        Kind::Text(|d, v| v.clone_into(&mut d.config.access.anonymous_pass)),
+        "The password used for `ANONYMOUS` logins.",
+    ),
+    row(
+        "loopback_users",
+        "",
+        Kind::Nothing(|d| d.no_loopback_users = true),
+        "Every user may connect from anywhere, whatever `loopback_users.$user` says.",
+    ),
+    row(
+        "loopback_users.$user",
+        "",
+        Kind::NamedFlag(|d, name, v| {
+            d.loopback_users.insert(name.to_owned(), v);
+        }),
+        "Whether this user may connect from this machine only. Setting one replaces the default \
+         `loopback_users.guest = true`.",
+    ),
+    row(
+        "default_vhost",
+        "/",
+        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.vhost)),
+        "The virtual host created when a node starts on an empty data directory.",
+    ),
+    row(
+        "default_user",
+        "guest",
+        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.user)),
+        "The user created when a node starts on an empty data directory.",
+    ),
+    row(
+        "default_pass",
+        "guest",
+        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.pass)),
+        "The password of that user.",
+    ),
+    row(
+        "default_user_tags.$tag",
+        "",
+        Kind::NamedFlag(|d, name, v| {
+            d.tags.insert(name.to_owned(), v);
+        }),
+        "Whether that user has this tag. Setting one replaces the default \
+         `default_user_tags.administrator = true`.",
+    ),
+    row(
+        "default_permissions.configure",
+        ".*",
+        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.configure)),
+        "Regular expression for the names of what that user may declare and delete.",
+    ),
+    row(
+        "default_permissions.write",
+        ".*",
+        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.write)),
+        "Regular expression for the names of what that user may publish to.",
+    ),
+    row(
+        "default_permissions.read",
+        ".*",
+        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.read)),
+        "Regular expression for the names of what that user may consume from.",
+    ),
+    row(
+        "vm_memory_high_watermark.relative",
+        "0.6",
+        Kind::Ratio(|d, v| d.memory_high.relative = Some(v)),
+        "Share of the machine's memory above which publishers are stopped.",
+    ),
+    row(
+        "vm_memory_high_watermark.absolute",
+        "",
+        Kind::Memory(|d, v| d.memory_high.absolute = Some(v)),
+        "Used memory above which publishers are stopped. Counts before the relative one.",
+    ),
+    row(
+        "disk_free_limit.relative",
+        "",
+        Kind::Ratio(|d, v| d.disk_free.relative = Some(v)),
+        "Free disk space below which publishers are stopped, as a share of the machine's memory.",
+    ),
+    row(
+        "disk_free_limit.absolute",
+        "50MB",
+        Kind::Memory(|d, v| d.disk_free.absolute = Some(v)),
+        "Free disk space below which publishers are stopped. Counts before the relative one.",
+    ),
+    row(
+        "queue_index_embed_msgs_below",
+        "4096",
+        Kind::ByteSize {
+            min: 0,
+            max: 1 << 30,
+            zero: Zero::Plain,
+            set: |d, v| d.config.storage.embed_below = v,
+        },
+        "Messages smaller than this are stored with their queue, larger ones once per virtual host.",
+    ),
+    row(
+        "durability",
+        "fsync",
+        Kind::Durability(|d, v| d.config.storage.durability = v),
+        "When a persistent message is confirmed: `fsync` once it would survive loss of power, \
+         `write` once it would survive the death of the process, as with RabbitMQ. Leveret's own \
+         key.",
+    ),
+    row("log.console", "true", Kind::Flag(|d, v| d.console = v), "Log to standard error."),
+    row(
+        "log.console.level",
+        "",
+        Kind::Level(|d, v| d.console_level = Some(v)),
+        "The least level logged there; `log.default.level` when not set.",
+    ),
+    row(
+        "log.file",
+        "false",
+        Kind::FileOrFalse(|d, v| d.file = v),
+        "Log to this file. A relative path is inside the data directory.",
+    ),
+    row(
+        "log.file.level",
+        "",
+        Kind::Level(|d, v| d.file_level = Some(v)),
+        "The least level logged there; `log.default.level` when not set.",
+    ),
+    row(
+        "log.default.level",
+        "info",
+        Kind::Level(|d, v| d.default_level = v),
+        "The least level logged where nothing else is said.",
+    ),
+    row(
+        "cluster_name",
+        "",
+        Kind::Text(|d, v| d.config.cluster_name = Some(v.to_owned())),
+        "The name clients and operators see; derived from the host's name when not set.",
+    ),
+];

@@ -1,0 +1,197 @@
+use std::io::Write as _;
+
+use super::options::OPTIONS;
+use super::*;
+
+fn settings(text: &str) -> Vec<Setting> {
+    syntax::parse_file(Path::new("a.conf"), text).unwrap()
+}
+
+fn config(text: &str) -> Config {
+    let (config, warnings) = apply(settings(text)).unwrap();
+    assert_eq!(warnings, []);
+    config
+}
+
+fn error(text: &str) -> String {
+    apply(settings(text)).unwrap_err().to_string()
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    assert_eq!(config(""), Config::default());
+}
+
+#[test]
+fn each_documented_default_is_the_default() {
+    for option in OPTIONS.iter().filter(|option| !option.default.is_empty()) {
+        let key = option.key.replace("$name", "default");
+        let text = format!("{key} = {}", option.default);
+        assert_eq!(config(&text), Config::default(), "{text}");
+    }
+}
+
+#[test]
+fn every_option_finds_its_field() {
+    let changed = config(
+        "listeners.tcp.b = ::1:5673\nlisteners.tcp.a = 127.0.0.1:5672\n\
+         tcp_listen_options.backlog = 4096\ntcp_listen_options.nodelay = false\n\
+         handshake_timeout = infinity\nheartbeat = 580\nframe_max = 0\ninitial_frame_max = 4KB\n\
+         channel_max = 100\nmax_message_size = 1000\nconnection_max = 5\n\
+         auth_mechanisms.1 = ANONYMOUS\nanonymous_login_user = anne\nanonymous_login_pass = x\n\
+         loopback_users.guest = false\nloopback_users.root = true\n\
+         default_vhost = v\ndefault_user = u\ndefault_pass = 'p#'\ndefault_user_tags.monitoring = true\n\
+         default_permissions.configure = ^c\ndefault_permissions.write = ^w\n\
+         default_permissions.read = ^r\nvm_memory_high_watermark.absolute = 1GiB\n\
+         disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\ndurability = write\n\
+         log.console = false\nlog.file = leveret.log\nlog.default.level = debug\n\
+         cluster_name = hutch\n",
+    );
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let expected = Config {
+        listeners: Listeners {
+            tcp: vec![
+                ListenAddress::One("127.0.0.1:5672".parse().unwrap()),
+                ListenAddress::One("[::1]:5673".parse().unwrap()),
+            ],
+            backlog: 4096,
+            nodelay: false,
+        },
+        connection: ConnectionLimits {
+            handshake_timeout_ms: None,
+            heartbeat_s: 580,
+            frame_max: 0,
+            initial_frame_max: 4096,
+            channel_max: 100,
+            max_message_size: 1000,
+            max_connections: Some(5),
+        },
+        access: Access {
+            loopback_users: words(&["root"]),
+            auth_mechanisms: words(&["ANONYMOUS"]),
+            anonymous_user: Some("anne".to_owned()),
+            anonymous_pass: "x".to_owned(),
+        },
+        first_start: FirstStart {
+            vhost: "v".to_owned(),
+            user: "u".to_owned(),
+            pass: "p#".to_owned(),
+            tags: words(&["monitoring"]),
+            configure: "^c".to_owned(),
+            write: "^w".to_owned(),
+            read: "^r".to_owned(),
+        },
+        resources: Resources {
+            memory_high: Threshold::Bytes(1 << 30),
+            disk_free: Threshold::OfMemory(1.5),
+        },
+        storage: Storage { embed_below: 1024, durability: Durability::Write },
+        logging: Logging { console: None, file: Some(("leveret.log".into(), Level::Debug)) },
+        cluster_name: Some("hutch".to_owned()),
+    };
+    assert_eq!(changed, expected);
+}
+
+#[test]
+fn none_empties_a_list() {
+    let config = config(
+        "loopback_users = none\nloopback_users.a = true\nlisteners.tcp = none\nlisteners.tcp.1 = 1",
+    );
+    assert_eq!(config.access.loopback_users, Vec::<String>::new());
+    assert_eq!(config.listeners.tcp, []);
+}
+
+#[test]
+fn the_last_setting_counts_under_either_name() {
+    let text = "channel_max = 5\nmax_channels_per_connection = 6\nheartbeat = 1\nheartbeat = 2";
+    let config = config(text);
+    assert_eq!((config.connection.channel_max, config.connection.heartbeat_s), (6, 2));
+}
+
+#[test]
+fn levels_fall_back_to_the_default_level() {
+    let config = config("log.default.level = error\nlog.file = f\nlog.file.level = alert");
+    assert_eq!(config.logging.console, Some(Level::Error));
+    assert_eq!(config.logging.file, Some(("f".into(), Level::Error)));
+}
+
+#[test]
+fn an_unknown_key_names_its_line_and_the_nearest_key() {
+    assert_eq!(
+        error("# x\nheartbaet = 5"),
+        "a.conf:2: unknown key `heartbaet`; did you mean `heartbeat`?"
+    );
+}
+
+#[test]
+fn a_wrong_value_names_its_line_and_what_was_expected() {
+    for (text, message) in [
+        (
+            "heartbeat = 65536",
+            "`heartbeat` cannot be `65536`: expected a whole number of seconds, 0 to 65535",
+        ),
+        (
+            "frame_max = 4095",
+            "`frame_max` cannot be `4095`: expected a number of bytes, or one with `KB`, `MB`, \
+             `GB`, 4096 to 2147483647, or 0 for no limit",
+        ),
+        ("log.console = yes", "`log.console` cannot be `yes`: expected `true` or `false`"),
+        ("listeners.tcp = all", "`listeners.tcp` cannot be `all`: expected `none`"),
+        (
+            "listeners.tcp.default = localhost:5672",
+            "`listeners.tcp.default` cannot be `localhost:5672`: expected a port, or an IP address \
+             and port as in `127.0.0.1:5672`",
+        ),
+        ("durability = maybe", "`durability` cannot be `maybe`: expected `fsync` or `write`"),
+    ] {
+        assert_eq!(error(text), format!("a.conf:1: {message}"));
+    }
+}
+
+#[test]
+fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
+    let text = "ssl_options.verify = verify_peer\nheartbeat = 5\nmqtt.prefetch = 3";
+    let (config, warnings) = apply(settings(text)).unwrap();
+    assert_eq!(config.connection.heartbeat_s, 5);
+    let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "a.conf:1: `ssl_options.verify` has no effect yet: Leveret does not have this option",
+            "a.conf:3: `mqtt.prefetch` has no effect yet: Leveret does not have this option",
+        ]
+    );
+}
+
+#[test]
+fn the_absolute_threshold_counts_and_both_warn() {
+    let text = "disk_free_limit.relative = 1.0\ndisk_free_limit.absolute = 1GB";
+    let (config, warnings) = apply(settings(text)).unwrap();
+    assert_eq!(config.resources.disk_free, Threshold::Bytes(1_000_000_000));
+    assert_eq!(warnings, [Warning::BothThresholds("disk_free_limit")]);
+}
+
+#[test]
+fn files_of_a_directory_are_read_in_order_and_arguments_win() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("20.conf", "heartbeat = 20\nframe_max = 20000"),
+        ("10.conf", "heartbeat = 10\nchannel_max = 10"),
+        ("30.conf.bak", "not read"),
+    ] {
+        let mut file = std::fs::File::create(dir.path().join(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+    let (config, _) = load(&[dir.path().to_owned()], &["frame_max=30000".to_owned()]).unwrap();
+    let limits = config.connection;
+    assert_eq!((limits.channel_max, limits.heartbeat_s, limits.frame_max), (10, 20, 30_000));
+}
+
+#[test]
+fn arguments_and_missing_files_have_errors_of_their_own() {
+    let from = |argument: &str| load(&[], &[argument.to_owned()]).unwrap_err().to_string();
+    assert_eq!(from("heartbeat"), "--set: expected `key = value`");
+    assert_eq!(from("haertbeat=5"), "--set: unknown key `haertbeat`; did you mean `heartbeat`?");
+    let missing = load(&["/nowhere/a.conf".into()], &[]).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read the configuration /nowhere/a.conf: "), "{missing}");
+}

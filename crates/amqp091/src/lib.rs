@@ -4,9 +4,18 @@
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used)]
 
+pub mod content;
 pub mod error;
+pub mod frame;
+pub mod method;
+pub mod reply;
+pub mod spec;
 pub mod table;
 mod wire;
 
-pub use error::FieldError;
+pub use content::{ContentHeader, Properties, PropertiesRef};
+pub use error::{FieldError, WireError};
+pub use frame::{Frame, FrameKind, ProtocolHeader, decode_frame};
+pub use method::{Method, MethodId};
+pub use reply::ReplyCode;
 pub use table::{ShortString, Table, TableRef, Value, ValueRef};

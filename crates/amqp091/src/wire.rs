@@ -14,6 +14,10 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -64,6 +68,30 @@ pub(crate) fn put_short_string(out: &mut Vec<u8>, text: &ShortString) {
     let len = u8::try_from(text.len()).expect("a ShortString is never longer than 255 bytes");
     out.push(len);
     out.extend_from_slice(text);
+}
+
+/// Appends a short string; one that is too long is cut at 255 bytes, between characters if it is text.
+#[inline]
+pub(crate) fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let (len, bytes) = match u8::try_from(bytes.len()) {
+        Ok(len) => (len, bytes),
+        Err(_) => cut_short(bytes),
+    };
+    out.push(len);
+    out.extend_from_slice(bytes);
+}
+
+#[cold]
+fn cut_short(bytes: &[u8]) -> (u8, &[u8]) {
+    let head = bytes.get(..ShortString::LEN_MAX).unwrap_or(bytes);
+    let head = match std::str::from_utf8(head) {
+        // No length means that the text was cut within a character.
+        Err(error) if error.error_len().is_none() => {
+            head.get(..error.valid_up_to()).unwrap_or(head)
+        }
+        Ok(_) | Err(_) => head,
+    };
+    (u8::try_from(head.len()).unwrap_or(u8::MAX), head)
 }
 
 /// Appends four length bytes and the bytes.

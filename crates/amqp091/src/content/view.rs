@@ -1,0 +1,332 @@
+//! Message properties looked at in the bytes they came in.
+
+use super::Properties;
+use crate::error::FieldError;
+use crate::table::{ShortString, TableRef};
+use crate::wire::Reader;
+
+/// How a property's value is laid out.
+#[derive(Clone, Copy)]
+enum Layout {
+    ShortStr,
+    Table,
+    Octet,
+    Timestamp,
+}
+
+/// The properties in the order of their flags, the first in bit 15.
+const LAYOUTS: [Layout; 14] = [
+    Layout::ShortStr,
+    Layout::ShortStr,
+    Layout::Table,
+    Layout::Octet,
+    Layout::Octet,
+    Layout::ShortStr,
+    Layout::ShortStr,
+    Layout::ShortStr,
+    Layout::ShortStr,
+    Layout::Timestamp,
+    Layout::ShortStr,
+    Layout::ShortStr,
+    Layout::ShortStr,
+    Layout::ShortStr,
+];
+
+pub(super) const CONTENT_TYPE: u16 = 1 << 15;
+pub(super) const CONTENT_ENCODING: u16 = 1 << 14;
+pub(super) const HEADERS: u16 = 1 << 13;
+pub(super) const DELIVERY_MODE: u16 = 1 << 12;
+pub(super) const PRIORITY: u16 = 1 << 11;
+pub(super) const CORRELATION_ID: u16 = 1 << 10;
+pub(super) const REPLY_TO: u16 = 1 << 9;
+pub(super) const EXPIRATION: u16 = 1 << 8;
+pub(super) const MESSAGE_ID: u16 = 1 << 7;
+pub(super) const TIMESTAMP: u16 = 1 << 6;
+pub(super) const KIND: u16 = 1 << 5;
+pub(super) const USER_ID: u16 = 1 << 4;
+pub(super) const APP_ID: u16 = 1 << 3;
+pub(super) const CLUSTER_ID: u16 = 1 << 2;
+
+/// COMPAT: RabbitMQ ignores bit 1, which means nothing.
+const PROPERTY_FLAGS: u16 = 0xFFFC;
+const CONTINUED_FLAG: u16 = 1;
+
+/// The properties of a message in wire form: kept exactly as they came in, checked once, and read
+/// one by one as they are asked for. Reading one costs a skip over those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PropertiesRef<'a> {
+    raw: &'a [u8],
+    flags: u16,
+}
+
+macro_rules! short_string_properties {
+    ($($(#[$doc:meta])* $name:ident = $flag:ident;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(&self) -> Option<&'a [u8]> {
+            self.at($flag)?.short_str().ok()
+        }
+    )*};
+}
+
+impl<'a> PropertiesRef<'a> {
+    /// No property at all.
+    pub const EMPTY: PropertiesRef<'static> = PropertiesRef { raw: &[0, 0], flags: 0 };
+
+    /// Looks into flags and values after checking every length and the table of headers.
+    ///
+    /// # Errors
+    /// Values that are cut short, bytes left over, malformed headers.
+    #[inline]
+    pub fn parse(raw: &'a [u8]) -> Result<Self, FieldError> {
+        let mut reader = Reader::new(raw);
+        let flags = reader.u16()?;
+        if flags & CONTINUED_FLAG != 0 {
+            return Err(FieldError::FlagsContinued);
+        }
+        let before_headers = flags & (CONTENT_TYPE | CONTENT_ENCODING);
+        skip(&mut reader, before_headers)?;
+        if flags & HEADERS != 0 {
+            TableRef::parse(reader.long_str()?)?;
+        }
+        skip(&mut reader, flags & PROPERTY_FLAGS & (HEADERS - 1))?;
+        if reader.is_empty() { Ok(Self { raw, flags }) } else { Err(FieldError::TrailingBytes) }
+    }
+
+    /// Looks into bytes that were checked before or encoded by this crate. Of bytes that are neither,
+    /// properties may seem to be absent.
+    #[must_use]
+    #[inline]
+    pub fn trusted(raw: &'a [u8]) -> Self {
+        Self { raw, flags: raw.first_chunk().copied().map_or(0, u16::from_be_bytes) }
+    }
+
+    /// Flags and values as they came in.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// Whether there is no property.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.flags & PROPERTY_FLAGS == 0
+    }
+
+    /// The headers.
+    #[must_use]
+    pub fn headers(&self) -> Option<TableRef<'a>> {
+        self.at(HEADERS)?.long_str().ok().map(TableRef::trusted)
+    }
+
+    /// 1 transient, 2 persistent; other values come too.
+    #[must_use]
+    #[inline]
+    pub fn delivery_mode(&self) -> Option<u8> {
+        self.at(DELIVERY_MODE)?.u8().ok()
+    }
+
+    /// Whether the message is to survive a restart.
+    #[must_use]
+    #[inline]
+    pub fn is_persistent(&self) -> bool {
+        self.delivery_mode() == Some(crate::spec::DELIVERY_MODE_PERSISTENT)
+    }
+
+    /// The priority.
+    #[must_use]
+    #[inline]
+    pub fn priority(&self) -> Option<u8> {
+        self.at(PRIORITY)?.u8().ok()
+    }
+
+    /// Seconds since 1970, as the publisher says.
+    #[must_use]
+    pub fn timestamp(&self) -> Option<u64> {
+        self.at(TIMESTAMP)?.u64().ok()
+    }
+
+    short_string_properties! {
+        /// MIME type of the body.
+        content_type = CONTENT_TYPE;
+        /// MIME encoding of the body.
+        content_encoding = CONTENT_ENCODING;
+        /// Which request this answers, or how an answer is to be marked.
+        correlation_id = CORRELATION_ID;
+        /// Where an answer is to go.
+        reply_to = REPLY_TO;
+        /// The time to live in milliseconds, as decimal text.
+        expiration = EXPIRATION;
+        /// The publisher's name for the message.
+        message_id = MESSAGE_ID;
+        /// The property `type`.
+        kind = KIND;
+        /// The publishing user.
+        user_id = USER_ID;
+        /// The publishing application.
+        app_id = APP_ID;
+        /// Unused.
+        cluster_id = CLUSTER_ID;
+    }
+
+    /// A copy that owns its data and can be changed.
+    ///
+    /// # Errors
+    /// Only for bytes that were never checked.
+    pub fn to_owned(&self) -> Result<Properties, FieldError> {
+        let short = |bytes: Option<&[u8]>| bytes.map(ShortString::new).transpose();
+        Ok(Properties {
+            content_type: short(self.content_type())?,
+            content_encoding: short(self.content_encoding())?,
+            headers: self.headers().map(|headers| headers.to_owned()).transpose()?,
+            delivery_mode: self.delivery_mode(),
+            priority: self.priority(),
+            correlation_id: short(self.correlation_id())?,
+            reply_to: short(self.reply_to())?,
+            expiration: short(self.expiration())?,
+            message_id: short(self.message_id())?,
+            timestamp: self.timestamp(),
+            kind: short(self.kind())?,
+            user_id: short(self.user_id())?,
+            app_id: short(self.app_id())?,
+            cluster_id: short(self.cluster_id())?,
+        })
+    }
+
+    /// Appends these properties with other headers; all other values keep their bytes.
+    /// `None` removes the headers.
+    pub fn encode_with_headers(&self, headers: Option<TableRef<'_>>, out: &mut Vec<u8>) {
+        let flags = if headers.is_some() { self.flags | HEADERS } else { self.flags & !HEADERS };
+        out.extend_from_slice(&flags.to_be_bytes());
+        let values = self.raw.get(2..).unwrap_or_default();
+        let mut after = Reader::new(values);
+        // Nothing here fails once the bytes were checked; of other bytes a part is dropped.
+        let before = skip(&mut after, self.flags & (CONTENT_TYPE | CONTENT_ENCODING))
+            .map_or(0, |()| values.len() - after.rest().len());
+        out.extend_from_slice(values.get(..before).unwrap_or_default());
+        if let Some(headers) = headers {
+            headers.encode(out);
+        }
+        let is_whole = self.flags & HEADERS == 0 || after.long_str().is_ok();
+        out.extend_from_slice(if is_whole { after.rest() } else { &[] });
+    }
+
+    /// A reader at the value of the property with this flag, if it is present.
+    #[inline]
+    fn at(&self, flag: u16) -> Option<Reader<'a>> {
+        if self.flags & flag == 0 {
+            return None;
+        }
+        let mut reader = Reader::new(self.raw.get(2..)?);
+        // The flags above this one belong to the values before it.
+        skip(&mut reader, self.flags & !(flag | (flag - 1))).ok()?;
+        Some(reader)
+    }
+}
+
+impl Default for PropertiesRef<'_> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// Skips the values of all properties in `flags`, which are those at the front of what is left.
+#[inline]
+fn skip(reader: &mut Reader<'_>, mut flags: u16) -> Result<(), FieldError> {
+    while let Some(layout) =
+        usize::try_from(flags.leading_zeros()).ok().and_then(|at| LAYOUTS.get(at))
+    {
+        match layout {
+            Layout::ShortStr => {
+                reader.short_str()?;
+            }
+            Layout::Table => {
+                reader.long_str()?;
+            }
+            Layout::Octet => {
+                reader.u8()?;
+            }
+            Layout::Timestamp => {
+                reader.u64()?;
+            }
+        }
+        flags &= 0x7FFF_u16 >> flags.leading_zeros();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Table, Value};
+
+    fn sample() -> Properties {
+        let mut headers = Table::new();
+        headers.insert(ShortString::from_static("h"), 1i32);
+        Properties {
+            content_type: Some(ShortString::from_static("text/plain")),
+            headers: Some(headers),
+            delivery_mode: Some(2),
+            expiration: Some(ShortString::from_static("1000")),
+            timestamp: Some(77),
+            kind: Some(ShortString::from_static("k")),
+            cluster_id: Some(ShortString::from_static("c")),
+            ..Properties::default()
+        }
+    }
+
+    #[test]
+    fn values_are_found_behind_others() {
+        let raw = sample().to_bytes();
+        let view = PropertiesRef::parse(&raw).unwrap();
+        assert_eq!(view.content_type(), Some(&b"text/plain"[..]));
+        assert_eq!(view.content_encoding(), None);
+        assert_eq!(view.headers().unwrap().get(b"h").unwrap().as_i64(), Some(1));
+        assert!(view.is_persistent());
+        assert_eq!(view.priority(), None);
+        assert_eq!(view.expiration(), Some(&b"1000"[..]));
+        assert_eq!(view.timestamp(), Some(77));
+        assert_eq!(view.kind(), Some(&b"k"[..]));
+        assert_eq!(view.cluster_id(), Some(&b"c"[..]));
+        assert_eq!(view.to_owned().unwrap(), sample());
+    }
+
+    #[test]
+    fn headers_are_replaced_added_and_removed_in_place() {
+        let mut other = Table::new();
+        other.insert(ShortString::from_static("new"), Value::Void);
+        let wire = other.to_bytes();
+        for mut properties in
+            [sample(), Properties { headers: None, ..sample() }, Properties::default()]
+        {
+            let raw = properties.to_bytes();
+            let view = PropertiesRef::parse(&raw).unwrap();
+            for headers in [Some(other.clone()), None] {
+                let mut out = Vec::new();
+                let replacement = headers.as_ref().map(|_| TableRef::trusted(&wire));
+                view.encode_with_headers(replacement, &mut out);
+                properties.headers = headers;
+                assert_eq!(out, properties.to_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn the_unused_flag_is_kept_and_ignored() {
+        let view = PropertiesRef::parse(b"\x10\x02\x02").unwrap();
+        assert_eq!(view.delivery_mode(), Some(2));
+        assert_eq!(view.as_bytes(), b"\x10\x02\x02");
+        assert!(PropertiesRef::parse(b"\0\x02").unwrap().is_empty());
+    }
+
+    #[test]
+    fn unchecked_garbage_reads_as_absent() {
+        let view = PropertiesRef::trusted(b"\xff\xfc\xff");
+        assert_eq!(view.content_type(), None);
+        assert_eq!(view.delivery_mode(), None);
+        assert_eq!(PropertiesRef::trusted(b"").priority(), None);
+        let mut out = Vec::new();
+        view.encode_with_headers(None, &mut out);
+        assert_eq!(out.len(), 2);
+    }
+}

@@ -1,0 +1,175 @@
+//! A binding and what makes two bindings the same one.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use amqp091::Table;
+
+use crate::error::BindingError;
+use crate::exchange::ExchangeKind;
+use crate::headers::Matcher;
+use crate::name::{Name, QueueId, RoutingKey};
+use crate::topic;
+
+/// Where a binding leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Destination {
+    /// A queue.
+    Queue(QueueId),
+    /// Another exchange of the same virtual host.
+    Exchange(Name),
+}
+
+/// A rule that leads messages from an exchange to a queue or to another exchange.
+/// Source, destination, key and arguments together identify it; the order in which the arguments
+/// were written does not matter.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    source: Name,
+    destination: Destination,
+    key: RoutingKey,
+    arguments: Table,
+    /// The arguments sorted by name and encoded; empty for none.
+    canonical: Box<[u8]>,
+    matcher: Option<Box<Matcher>>,
+}
+
+impl Binding {
+    /// A binding of an exchange of that kind.
+    ///
+    /// # Errors
+    /// A topic key or headers arguments the exchange kind does not allow.
+    pub fn new(
+        source: Name,
+        kind: ExchangeKind,
+        destination: Destination,
+        key: RoutingKey,
+        arguments: Table,
+    ) -> Result<Self, BindingError> {
+        let mut matcher = None;
+        match kind {
+            ExchangeKind::Direct | ExchangeKind::Fanout => {}
+            ExchangeKind::Topic => topic::check_key(&key)?,
+            ExchangeKind::Headers => matcher = Some(Box::new(Matcher::new(&arguments)?)),
+        }
+        let canonical = canonical(&arguments);
+        Ok(Self { source, destination, key, arguments, canonical, matcher })
+    }
+
+    /// The exchange whose messages it leads on.
+    #[must_use]
+    pub const fn source(&self) -> &Name {
+        &self.source
+    }
+
+    /// Where it leads to.
+    #[must_use]
+    pub const fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// The binding key.
+    #[must_use]
+    pub const fn key(&self) -> &RoutingKey {
+        &self.key
+    }
+
+    /// The arguments as given when it was made.
+    #[must_use]
+    pub const fn arguments(&self) -> &Table {
+        &self.arguments
+    }
+
+    pub(crate) fn matcher(&self) -> Option<&Matcher> {
+        self.matcher.as_deref()
+    }
+
+    /// Something that orders as the first of all bindings to `destination` would.
+    pub(crate) fn first_to(destination: Destination) -> Self {
+        Self {
+            source: Name::default(),
+            destination,
+            key: RoutingKey::default(),
+            arguments: Table::new(),
+            canonical: Box::default(),
+            matcher: None,
+        }
+    }
+
+    /// Something that orders as the binding of this identity does, without being a usable one.
+    pub(crate) fn probe(
+        source: Name,
+        destination: Destination,
+        key: RoutingKey,
+        arguments: &Table,
+    ) -> Self {
+        let canonical = canonical(arguments);
+        Self { source, key, canonical, ..Self::first_to(destination) }
+    }
+
+    fn rest_of_identity(&self) -> (&RoutingKey, &[u8]) {
+        (&self.key, &self.canonical)
+    }
+}
+
+fn canonical(arguments: &Table) -> Box<[u8]> {
+    if arguments.is_empty() {
+        return Box::default();
+    }
+    let mut entries: Vec<_> = arguments.iter().cloned().collect();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    entries.into_iter().collect::<Table>().to_bytes().into()
+}
+
+/// Orders bindings of one exchange: destination, key, arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct BySource(pub(crate) Arc<Binding>);
+
+impl Ord for BySource {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&self.0, &other.0);
+        (a.destination().cmp(b.destination()))
+            .then_with(|| a.rest_of_identity().cmp(&b.rest_of_identity()))
+    }
+}
+
+/// Orders bindings of a virtual host: destination, source, key, arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct ByDestination(pub(crate) Arc<Binding>);
+
+impl Ord for ByDestination {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&self.0, &other.0);
+        (a.destination().cmp(b.destination()))
+            .then_with(|| a.source().cmp(b.source()))
+            .then_with(|| a.rest_of_identity().cmp(&b.rest_of_identity()))
+    }
+}
+
+impl PartialOrd for BySource {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for BySource {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for BySource {}
+
+impl PartialOrd for ByDestination {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByDestination {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for ByDestination {}

@@ -1,0 +1,38 @@
+//! Why a binding is refused.
+
+use thiserror::Error;
+
+use crate::topic;
+
+/// Why a binding is refused. The texts are RabbitMQ's; its reply code is 406.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BindingError {
+    /// Every `#` multiplies the work of matching, so their number is limited.
+    #[error(
+        "Topic binding key '{key}' uses {hashes} '#' wildcards, at most {} are allowed",
+        topic::HASHES_MAX
+    )]
+    TooManyHashes {
+        /// The binding key.
+        key: String,
+        /// How many words of it are `#`.
+        hashes: usize,
+    },
+    /// The words of a topic key are levels of a tree.
+    #[error("Topic binding key has {words} words, at most {} are allowed", topic::WORDS_MAX)]
+    TooManyWords {
+        /// How many words there are.
+        words: usize,
+    },
+    /// `x-match` is text, but none of the four known ones; as an Erlang term.
+    #[error("Invalid x-match field value {0}; expected all, any, all-with-x, or any-with-x")]
+    MatchValue(String),
+    /// `x-match` is not text.
+    #[error("Invalid x-match field type {kind} (value {value}); expected longstr")]
+    MatchType {
+        /// The type's name.
+        kind: &'static str,
+        /// The value as an Erlang term.
+        value: String,
+    },
+}

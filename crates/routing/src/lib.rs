@@ -1,0 +1,21 @@
+//! Exchanges and bindings of one virtual host: which queues a message goes to.
+//! Knows names, keys and headers. Never sockets, clocks, queue contents, users.
+//! Start reading at [`Routes`], then [`topic`](ExchangeKind::Topic) in `topic.rs`.
+
+pub mod erlang;
+
+mod binding;
+mod error;
+mod exchange;
+mod headers;
+mod name;
+mod routes;
+mod small_map;
+mod targets;
+mod topic;
+
+pub use binding::{Binding, Destination};
+pub use error::BindingError;
+pub use exchange::{ExchangeKind, ExchangeRules};
+pub use name::{Name, QueueId, RoutingKey};
+pub use routes::{RouteOutcome, Routes};

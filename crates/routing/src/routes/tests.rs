@@ -1,0 +1,311 @@
+use std::collections::BTreeMap;
+
+use amqp091::{ShortString, Value};
+use proptest::prelude::*;
+
+use super::*;
+
+fn rules() -> ExchangeRules {
+    ExchangeRules::default()
+}
+
+fn alternate(name: &str) -> ExchangeRules {
+    ExchangeRules { internal: false, alternate: Some(Name::from(name)) }
+}
+
+fn queue(id: u64) -> Destination {
+    Destination::Queue(QueueId(id))
+}
+
+fn exchange(name: &str) -> Destination {
+    Destination::Exchange(Name::from(name))
+}
+
+/// Three queues `q1` to `q3` and an exchange of each kind, named as the kind.
+fn routes() -> Routes {
+    let mut routes = Routes::new();
+    for id in 1..=3 {
+        routes.put_queue(Name::from(format!("q{id}")), QueueId(id));
+    }
+    for kind in ExchangeKind::ALL {
+        routes.put_exchange(Name::from(kind.as_str()), kind, rules());
+    }
+    routes
+}
+
+fn bind_with(
+    routes: &mut Routes,
+    source: &str,
+    destination: Destination,
+    key: &str,
+    arguments: Table,
+) -> bool {
+    let kind = routes.kind(source).unwrap();
+    let binding =
+        Binding::new(Name::from(source), kind, destination, RoutingKey::from(key), arguments);
+    routes.bind(binding.unwrap())
+}
+
+fn bind(routes: &mut Routes, source: &str, destination: Destination, key: &str) -> bool {
+    bind_with(routes, source, destination, key, Table::new())
+}
+
+fn unbind(routes: &mut Routes, source: &str, destination: Destination, key: &str) -> bool {
+    let key = RoutingKey::from(key);
+    routes.unbind(&Name::from(source), destination, &key, &Table::new()).is_some()
+}
+
+fn route(routes: &Routes, exchange: &str, keys: &[&str]) -> Vec<u64> {
+    let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+    let mut out = vec![QueueId(999)];
+    let outcome = routes.route(exchange.as_bytes(), &keys, None, &mut out);
+    assert_eq!(outcome, RouteOutcome::Routed);
+    out.into_iter().map(|QueueId(id)| id).collect()
+}
+
+fn argument(name: &'static str, value: impl Into<Value>) -> Table {
+    [(ShortString::from_static(name), value.into())].into_iter().collect()
+}
+
+#[test]
+fn the_default_exchange_routes_by_queue_name() {
+    let mut routes = routes();
+    assert_eq!(route(&routes, "", &["q2"]), [2]);
+    assert_eq!(route(&routes, "", &["q3", "q1", "q3", "nope"]), [1, 3]);
+    routes.remove_queue("q2");
+    assert_eq!(route(&routes, "", &["q2"]), []);
+}
+
+#[test]
+fn each_kind_chooses_its_bindings() {
+    let mut routes = routes();
+    bind(&mut routes, "direct", queue(1), "a");
+    bind(&mut routes, "direct", queue(2), "a");
+    bind(&mut routes, "direct", queue(3), "b");
+    assert_eq!(route(&routes, "direct", &["a"]), [1, 2]);
+    assert_eq!(route(&routes, "direct", &["b", "a", "c"]), [1, 2, 3]);
+    bind(&mut routes, "fanout", queue(3), "x");
+    bind(&mut routes, "fanout", queue(1), "");
+    assert_eq!(route(&routes, "fanout", &["anything", "else"]), [1, 3]);
+    bind(&mut routes, "topic", queue(1), "a.#");
+    bind(&mut routes, "topic", queue(1), "a.*");
+    bind(&mut routes, "topic", queue(2), "*.b");
+    assert_eq!(route(&routes, "topic", &["a.b"]), [1, 2]);
+    assert_eq!(route(&routes, "topic", &["c.b", "x"]), [2]);
+}
+
+#[test]
+fn headers_are_looked_at_by_headers_exchanges_only() {
+    let mut routes = routes();
+    bind_with(&mut routes, "headers", queue(2), "", argument("a", 1i64));
+    bind_with(&mut routes, "headers", queue(2), "other", argument("a", 1i64));
+    bind_with(&mut routes, "headers", queue(1), "", argument("b", 1i64));
+    bind(&mut routes, "fanout", exchange("headers"), "");
+    let bytes = argument("a", 1i64).to_bytes();
+    for from in ["headers", "fanout"] {
+        let mut out = Vec::new();
+        let headers = Some(TableRef::parse(&bytes).unwrap());
+        routes.route(from.as_bytes(), &[b"k"], headers, &mut out);
+        assert_eq!(out, [QueueId(2)]);
+    }
+    assert_eq!(route(&routes, "headers", &["k"]), []);
+}
+
+#[test]
+fn missing_and_internal_exchanges_are_told() {
+    let mut routes = routes();
+    routes.put_exchange(
+        Name::from("inner"),
+        ExchangeKind::Fanout,
+        ExchangeRules { internal: true, alternate: None },
+    );
+    bind(&mut routes, "inner", queue(1), "");
+    bind(&mut routes, "fanout", exchange("inner"), "");
+    let mut out = vec![QueueId(9)];
+    assert_eq!(routes.route(b"nope", &[b""], None, &mut out), RouteOutcome::NoSuchExchange);
+    assert_eq!(out, []);
+    assert_eq!(routes.route(b"inner", &[b""], None, &mut out), RouteOutcome::Internal);
+    assert_eq!(out, []);
+    assert_eq!(route(&routes, "fanout", &[""]), [1]);
+    assert_eq!(routes.route_from_broker(b"inner", &[b""], None, &mut out), RouteOutcome::Routed);
+    assert_eq!(out, [QueueId(1)]);
+}
+
+#[test]
+fn cycles_end_and_a_queue_comes_once() {
+    let mut routes = routes();
+    bind(&mut routes, "fanout", exchange("direct"), "");
+    bind(&mut routes, "fanout", exchange("topic"), "");
+    bind(&mut routes, "fanout", exchange("fanout"), "");
+    bind(&mut routes, "topic", exchange("fanout"), "#");
+    for source in ["fanout", "direct", "topic"] {
+        bind(&mut routes, source, queue(1), "k");
+        bind(&mut routes, source, queue(2), "k");
+    }
+    assert_eq!(route(&routes, "fanout", &["k"]), [1, 2]);
+    assert_eq!(route(&routes, "topic", &["k", "k"]), [1, 2]);
+}
+
+#[test]
+fn the_alternate_exchange_gets_what_finds_no_binding() {
+    let mut routes = routes();
+    routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate("topic"));
+    routes.put_exchange(Name::from("topic"), ExchangeKind::Topic, alternate("fanout"));
+    bind(&mut routes, "direct", queue(1), "a");
+    bind(&mut routes, "topic", queue(2), "b");
+    bind(&mut routes, "fanout", queue(3), "");
+    assert_eq!(route(&routes, "direct", &["a"]), [1]);
+    assert_eq!(route(&routes, "direct", &["a", "b"]), [1]);
+    assert_eq!(route(&routes, "direct", &["b"]), [2]);
+    assert_eq!(route(&routes, "direct", &["c"]), [3]);
+}
+
+#[test]
+fn alternate_cycles_end_and_missing_alternates_drop() {
+    let mut routes = routes();
+    routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate("topic"));
+    routes.put_exchange(Name::from("topic"), ExchangeKind::Topic, alternate("direct"));
+    assert_eq!(route(&routes, "direct", &["c"]), []);
+    routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate("gone"));
+    assert_eq!(route(&routes, "direct", &["c"]), []);
+    routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate(""));
+    assert_eq!(route(&routes, "direct", &["q2"]), [2]);
+    // A binding to an exchange counts as found, whatever comes of it there.
+    routes.put_exchange(Name::from("direct"), ExchangeKind::Direct, alternate("fanout"));
+    bind(&mut routes, "fanout", queue(1), "");
+    bind(&mut routes, "direct", exchange("headers"), "c");
+    assert_eq!(route(&routes, "direct", &["c"]), []);
+}
+
+#[test]
+fn arguments_are_part_of_the_identity_but_not_their_order() {
+    let mut routes = routes();
+    let table = |names: [&'static str; 2]| -> Table {
+        names.map(|name| (ShortString::from_static(name), Value::from(name))).into_iter().collect()
+    };
+    assert!(bind_with(&mut routes, "direct", queue(1), "k", table(["a", "b"])));
+    assert!(!bind_with(&mut routes, "direct", queue(1), "k", table(["b", "a"])));
+    assert!(bind(&mut routes, "direct", queue(1), "k"));
+    assert!(!bind(&mut routes, "direct", queue(1), "k"));
+    assert_eq!(routes.n_bindings_from("direct"), 2);
+    assert!(unbind(&mut routes, "direct", queue(1), "k"));
+    assert_eq!(route(&routes, "direct", &["k"]), [1]);
+    let gone =
+        routes.unbind(&Name::from("direct"), queue(1), &RoutingKey::from("k"), &table(["b", "a"]));
+    assert_eq!(gone.unwrap().arguments(), &table(["a", "b"]));
+    assert_eq!(route(&routes, "direct", &["k"]), []);
+    assert_eq!(routes.n_bindings(), 0);
+}
+
+#[test]
+fn what_is_removed_takes_its_bindings_along() {
+    let mut routes = routes();
+    bind(&mut routes, "direct", queue(1), "a");
+    bind(&mut routes, "fanout", exchange("direct"), "");
+    bind(&mut routes, "direct", exchange("topic"), "b");
+    bind(&mut routes, "fanout", queue(1), "");
+    let gone = routes.remove_exchange("direct");
+    assert_eq!(gone.iter().filter(|b| b.source().as_str() == "direct").count(), 2);
+    assert_eq!(gone.len(), 3);
+    assert_eq!(routes.n_bindings(), 1);
+    assert_eq!(routes.remove_queue("q1").len(), 1);
+    assert_eq!(routes.n_bindings_from("fanout"), 0);
+    assert_eq!(route(&routes, "fanout", &[""]), []);
+}
+
+#[test]
+fn a_snapshot_does_not_see_later_changes() {
+    let mut routes = routes();
+    bind(&mut routes, "direct", queue(1), "a");
+    let snapshot = routes.clone();
+    bind(&mut routes, "direct", queue(2), "a");
+    routes.remove_queue("q1");
+    assert_eq!(route(&snapshot, "direct", &["a"]), [1]);
+    assert_eq!(route(&routes, "direct", &["a"]), [2]);
+}
+
+/// The straightforward way: a list of bindings, looked through for every message.
+#[derive(Default)]
+struct Model {
+    bindings: Vec<(String, Destination, String)>,
+}
+
+impl Model {
+    fn route(&self, first: &str, key: &str, alternates: &BTreeMap<String, String>) -> Vec<u64> {
+        let mut seen = vec![first.to_owned()];
+        let mut pending = vec![first.to_owned()];
+        let mut found = Vec::new();
+        while let Some(source) = pending.pop() {
+            let mut next = Vec::new();
+            let mut n_met = 0;
+            for (from, destination, wanted) in &self.bindings {
+                let is_met = *from == source && (source == "fanout" || wanted == key);
+                n_met += usize::from(is_met);
+                match destination {
+                    Destination::Queue(QueueId(id)) if is_met => found.push(*id),
+                    Destination::Exchange(name) if is_met => next.push(name.to_string()),
+                    Destination::Queue(_) | Destination::Exchange(_) => {}
+                }
+            }
+            if n_met == 0 {
+                next.extend(alternates.get(&source).cloned());
+            }
+            for name in next {
+                if !seen.contains(&name) {
+                    seen.push(name.clone());
+                    pending.push(name);
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+const SOURCES: [&str; 3] = ["direct", "fanout", "topic"];
+
+fn destination() -> impl Strategy<Value = Destination> {
+    prop_oneof![(1u64..4).prop_map(queue), prop::sample::select(&SOURCES[..]).prop_map(exchange),]
+}
+
+proptest! {
+    #[test]
+    fn routes_as_the_model_does(
+        steps in prop::collection::vec(
+            (any::<bool>(), prop::sample::select(&SOURCES[..]), destination(), "[ab]"), 0..40),
+        alternates in prop::collection::btree_map(
+            prop::sample::select(&SOURCES[..]), prop::sample::select(&SOURCES[..]), 0..3),
+    ) {
+        let mut routes = routes();
+        let mut model = Model::default();
+        for (source, other) in &alternates {
+            let kind = routes.kind(source).unwrap();
+            routes.put_exchange(Name::from(*source), kind, alternate(other));
+        }
+        let alternates =
+            alternates.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+        for (is_bind, source, destination, key) in steps {
+            let entry = (source.to_owned(), destination.clone(), key.clone());
+            let was_there = model.bindings.contains(&entry);
+            if is_bind {
+                prop_assert_eq!(bind(&mut routes, source, destination, &key), !was_there);
+                if !was_there {
+                    model.bindings.push(entry);
+                }
+            } else {
+                prop_assert_eq!(unbind(&mut routes, source, destination, &key), was_there);
+                model.bindings.retain(|other| *other != entry);
+            }
+            prop_assert_eq!(routes.n_bindings(), model.bindings.len());
+        }
+        for source in SOURCES {
+            let n = model.bindings.iter().filter(|(from, ..)| from == source).count();
+            prop_assert_eq!(routes.n_bindings_from(source), n);
+            for key in ["a", "b", "c"] {
+                let expected = model.route(source, key, &alternates);
+                prop_assert_eq!(route(&routes, source, &[key]), expected);
+            }
+        }
+    }
+}

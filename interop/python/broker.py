@@ -1,6 +1,8 @@
 """Starts, kills and restarts one broker node, or names the external one of INTEROP_URI."""
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,9 +16,12 @@ STOP_DEADLINE_S = 30
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below the range of outgoing ports, so that it is still free when the node restarts on it."""
+    while True:
+        port = random.randrange(15000, 32000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def external():

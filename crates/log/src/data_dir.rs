@@ -1,0 +1,178 @@
+//! The data directory: one node at a time, and a format version to refuse what is not ours.
+//!
+//! `leveret.lock` is empty and locked while a node runs. `leveret-format` is one line of text:
+//! `leveret 1`.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::disk::{Disk, DiskLock};
+use crate::error::{IoContext, LogError, Result};
+use crate::snapshot::{read_file, replace_file};
+
+/// The file that is locked while a node uses the directory.
+pub const LOCK_FILE: &str = "leveret.lock";
+/// The file that says which version of the layout the directory has.
+pub const FORMAT_FILE: &str = "leveret-format";
+/// The layout this program writes, and the newest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+const FORMAT_NAME: &str = "leveret";
+
+/// A data directory that belongs to this process until it is dropped.
+#[derive(Debug)]
+pub struct DataDir {
+    disk: Arc<dyn Disk>,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl DataDir {
+    /// Locks the root of `disk` and checks its format; an empty directory becomes a new data
+    /// directory, any other without a format file is refused.
+    pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
+        let file = |name: &str| format!("{}/{name}", disk.root());
+        let found = disk.list("").context("list", &disk.root())?;
+        let ours = |name: &String| {
+            name == LOCK_FILE || name.starts_with(FORMAT_FILE) || name == "lost+found"
+        };
+        // Looked at before the lock file is created: a foreign directory stays untouched.
+        if !found.iter().any(|name| name == FORMAT_FILE) && !found.iter().all(ours) {
+            let what = "the directory is not empty and is not a Leveret data directory";
+            return Err(LogError::Foreign { file: disk.root(), what });
+        }
+        let lock = disk.lock(LOCK_FILE).map_err(|source| {
+            if source.kind() == io::ErrorKind::WouldBlock {
+                return LogError::Locked { file: file(LOCK_FILE) };
+            }
+            LogError::Io { what: "lock", file: file(LOCK_FILE), source }
+        })?;
+        match read_file(disk.as_ref(), FORMAT_FILE)? {
+            Some(text) => check_format(&text, file(FORMAT_FILE))?,
+            None => {
+                let text = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
+                replace_file(disk.as_ref(), FORMAT_FILE, text.as_bytes())?;
+            }
+        }
+        Ok(Self { disk, _lock: lock })
+    }
+
+    /// The directory's disk.
+    #[must_use]
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+}
+
+fn check_format(text: &[u8], file: String) -> Result<()> {
+    let version = std::str::from_utf8(text).ok().and_then(|text| {
+        text.trim_end().strip_prefix(FORMAT_NAME)?.strip_prefix(' ')?.parse::<u32>().ok()
+    });
+    match version {
+        Some(found) if found > FORMAT_VERSION => {
+            Err(LogError::Newer { file, found, known: FORMAT_VERSION })
+        }
+        Some(1..) => Ok(()),
+        Some(0) | None => {
+            Err(LogError::Foreign { file, what: "the format file is not one of Leveret's" })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{MemoryDisk, OpenMode};
+    use crate::snapshot::{read_snapshot, write_snapshot};
+    use crate::{Fault, Survival};
+
+    fn put(disk: &MemoryDisk, name: &str, bytes: &[u8]) {
+        disk.open(name, OpenMode::New).unwrap().write_at(0, bytes).unwrap();
+    }
+
+    #[test]
+    fn an_empty_directory_becomes_ours_and_opens_again() {
+        let disk = MemoryDisk::new();
+        drop(DataDir::open(Arc::new(disk.clone())).unwrap());
+        put(&disk, "other", b"");
+        drop(DataDir::open(Arc::new(disk)).unwrap());
+    }
+
+    #[test]
+    fn a_second_node_is_refused_while_the_first_runs() {
+        let disk = MemoryDisk::new();
+        let first = DataDir::open(Arc::new(disk.clone())).unwrap();
+        let second = DataDir::open(Arc::new(disk.clone()));
+        assert!(matches!(second, Err(LogError::Locked { .. })), "{second:?}");
+        drop(first);
+        drop(DataDir::open(Arc::new(disk)).unwrap());
+    }
+
+    #[test]
+    fn foreign_and_newer_directories_are_refused() {
+        let disk = MemoryDisk::new();
+        put(&disk, "photo.jpg", b"x");
+        let opened = DataDir::open(Arc::new(disk.clone()));
+        assert!(matches!(opened, Err(LogError::Foreign { .. })), "{opened:?}");
+        assert_eq!(disk.list("").unwrap(), ["photo.jpg"]);
+
+        for (text, newer) in [("leveret 2\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
+            let disk = MemoryDisk::new();
+            put(&disk, FORMAT_FILE, text.as_bytes());
+            let opened = DataDir::open(Arc::new(disk));
+            let is_newer = matches!(opened, Err(LogError::Newer { found: 2, known: 1, .. }));
+            let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
+            assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
+        }
+    }
+
+    #[test]
+    fn a_crash_while_the_directory_is_made_leaves_one_that_opens() {
+        for operation in 0..8 {
+            for seed in 0..20 {
+                let disk = MemoryDisk::new();
+                disk.inject(operation, Fault::PowerLoss);
+                let opened = DataDir::open(Arc::new(disk.clone()));
+                drop(opened);
+                let disk = disk.survive(Survival::Torn(seed));
+                drop(DataDir::open(Arc::new(disk)).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_the_old_or_the_new_one_after_any_crash() {
+        let base = MemoryDisk::new();
+        write_snapshot(&base, "meta", b"old content").unwrap();
+        for operation in 0..6 {
+            for seed in 0..20 {
+                let disk = base.survive(Survival::Everything);
+                let mut torn = Survival::Torn(seed);
+                disk.inject(operation, Fault::PowerLoss);
+                let written = write_snapshot(&disk, "meta", b"the new content");
+                if seed == 0 {
+                    torn = Survival::OnlySynced;
+                }
+                let disk = disk.survive(torn);
+                let found = read_snapshot(&disk, "meta").unwrap().unwrap();
+                let is_new = found == b"the new content";
+                assert!(is_new || found == b"old content");
+                assert!(is_new || written.is_err(), "a written snapshot was lost");
+                write_snapshot(&disk, "meta", b"later").unwrap();
+                assert_eq!(read_snapshot(&disk, "meta").unwrap().unwrap(), b"later");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_a_snapshot_is_noticed() {
+        let disk = MemoryDisk::new();
+        assert!(read_snapshot(&disk, "meta").unwrap().is_none());
+        write_snapshot(&disk, "meta", b"content").unwrap();
+        for offset in 0..31 {
+            assert!(disk.flip_bit("meta", offset, 3));
+            assert!(read_snapshot(&disk, "meta").is_err(), "byte {offset}");
+            assert!(disk.flip_bit("meta", offset, 3));
+        }
+        assert_eq!(read_snapshot(&disk, "meta").unwrap().unwrap(), b"content");
+    }
+}

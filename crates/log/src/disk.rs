@@ -1,0 +1,61 @@
+//! The seam to the file system: everything this crate does to a disk goes through [`Disk`], so that
+//! the same log runs on a real directory and on a simulated disk that tears writes and loses power.
+
+use std::fmt::Debug;
+use std::io;
+
+mod memory;
+mod real;
+
+pub use memory::{Fault, MemoryDisk, Survival};
+pub use real::RealDisk;
+
+/// What [`Disk::open`] expects to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file; `NotFound` otherwise.
+    Existing,
+    /// No file of that name; `AlreadyExists` otherwise.
+    New,
+}
+
+/// A directory tree. Names are relative to its root, with `/` between components.
+pub trait Disk: Send + Sync + Debug {
+    /// Creates a directory and its parents; fine if it exists.
+    fn create_dir(&self, dir: &str) -> io::Result<()>;
+    /// Names (not paths) of what lies directly in `dir`, sorted. `""` is the root.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+    /// Opens a file for reading and writing.
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Box<dyn DiskFile>>;
+    /// Renames within the tree, replacing the target.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes creations, renames and removals in `dir` durable.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+    /// Takes an exclusive lock on a file (created if missing); `WouldBlock` if another holds it.
+    fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>>;
+    /// The root, for error messages.
+    fn root(&self) -> String;
+}
+
+/// An open file.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Reads up to `into.len()` bytes at `at`; fewer only at the end of the file.
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// Writes all of `bytes` at `at`, growing the file as needed.
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes what was written durable, and the length as far as reading it back needs it.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Reserves space for `bytes` bytes from the start without writing them; grows the file.
+    fn preallocate(&self, bytes: u64) -> io::Result<()>;
+}
+
+/// Held as long as the lock is; dropping it unlocks.
+pub trait DiskLock: Send + Sync + Debug {}

@@ -1,0 +1,450 @@
+//! [`Disk`] in memory, which can fail and lose power like a real one.
+//!
+//! Model of a power loss ([`MemoryDisk::survive`]): what was synced stays. Of the writes since a
+//! file's last sync any subset of sectors may have reached the medium, in any order, and the file's
+//! length lies between the synced and the last one. Of the directory operations since the last
+//! `sync_dir` a prefix survives, in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Disk, DiskFile, DiskLock, OpenMode};
+
+/// The unit in which unsynced writes survive or get lost; far below a real sector to tear more.
+const SECTOR_BYTES: usize = 16;
+
+/// What happens to the operation it is injected into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The operation fails with an input/output error; a sync makes nothing durable.
+    Io,
+    /// The operation fails for lack of space; a write gets half of its bytes in.
+    NoSpace,
+    /// Power is lost in the middle of the operation: half of a write is done, a sync or rename is
+    /// not; this and every later operation fails.
+    PowerLoss,
+}
+
+/// Which of the unsynced data is still there after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// All: the process died, the machine did not. What was not synced still is not.
+    Everything,
+    /// None.
+    OnlySynced,
+    /// A part, drawn from this seed.
+    Torn(u64),
+}
+
+/// A disk in memory. Clones are handles to the same disk.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dirs: BTreeSet<String>,
+    names: BTreeMap<String, usize>,
+    synced_names: BTreeMap<String, usize>,
+    unsynced_names: Vec<NameChange>,
+    inodes: Vec<Inode>,
+    locks: BTreeSet<String>,
+    operations: u64,
+    faults: BTreeMap<u64, Fault>,
+    dead: bool,
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Set(String, usize),
+    Rename(String, String),
+    Remove(String),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    now: Vec<u8>,
+    synced: Vec<u8>,
+    unsynced: Vec<(usize, Vec<u8>)>,
+}
+
+impl MemoryDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of changing operations (create, rename, remove, write, sync) so far.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Makes the changing operation number `operation` (the first is 0) fail.
+    pub fn inject(&self, operation: u64, fault: Fault) {
+        self.state().faults.insert(operation, fault);
+    }
+
+    /// A copy of the disk as the next start finds it if power is lost (or the process dies) now.
+    #[must_use]
+    pub fn survive(&self, survival: Survival) -> Self {
+        let state = self.state();
+        let mut random = Random(match survival {
+            Survival::Torn(seed) => seed,
+            Survival::Everything | Survival::OnlySynced => 0,
+        });
+        let (names, unsynced_names) = match survival {
+            Survival::Everything => (state.names.clone(), state.unsynced_names.clone()),
+            Survival::OnlySynced => (state.synced_names.clone(), Vec::new()),
+            Survival::Torn(_) => {
+                let keep = random.below(state.unsynced_names.len() + 1);
+                let kept = state.unsynced_names.iter().take(keep);
+                (kept.fold(state.synced_names.clone(), apply), Vec::new())
+            }
+        };
+        let inodes = state.inodes.iter().map(|inode| inode.survive(survival, &mut random));
+        let inodes = inodes.collect();
+        let synced_names = match survival {
+            Survival::Everything => state.synced_names.clone(),
+            Survival::OnlySynced | Survival::Torn(_) => names.clone(),
+        };
+        let dirs = state.dirs.clone();
+        let next =
+            State { dirs, names, synced_names, unsynced_names, inodes, ..Default::default() };
+        Self { state: Arc::new(Mutex::new(next)) }
+    }
+
+    /// Flips one bit of a file, as a failing medium does. False if there is no such byte.
+    pub fn flip_bit(&self, name: &str, offset: usize, bit: u8) -> bool {
+        let mut state = self.state();
+        let Some(idx) = state.names.get(name).copied() else { return false };
+        let Some(inode) = state.inodes.get_mut(idx) else { return false };
+        for bytes in [&mut inode.now, &mut inode.synced] {
+            let Some(byte) = bytes.get_mut(offset) else { return false };
+            *byte ^= 1 << (bit & 7);
+        }
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn apply(mut names: BTreeMap<String, usize>, change: &NameChange) -> BTreeMap<String, usize> {
+    match change {
+        NameChange::Set(name, idx) => {
+            names.insert(name.clone(), *idx);
+        }
+        NameChange::Rename(from, to) => {
+            if let Some(idx) = names.remove(from) {
+                names.insert(to.clone(), idx);
+            }
+        }
+        NameChange::Remove(name) => {
+            names.remove(name);
+        }
+    }
+    names
+}
+
+impl NameChange {
+    fn dir(&self) -> &str {
+        match self {
+            Self::Set(name, _) | Self::Remove(name) | Self::Rename(name, _) => parent(name),
+        }
+    }
+}
+
+impl Inode {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        write_into(&mut self.now, at, bytes);
+        self.unsynced.push((at, bytes.to_vec()));
+    }
+
+    fn sync(&mut self) {
+        for (at, bytes) in std::mem::take(&mut self.unsynced) {
+            write_into(&mut self.synced, at, &bytes);
+        }
+        self.synced.resize(self.now.len(), 0);
+    }
+
+    fn survive(&self, survival: Survival, random: &mut Random) -> Self {
+        let left = match survival {
+            Survival::Everything => return self.clone(),
+            Survival::OnlySynced => self.synced.clone(),
+            Survival::Torn(_) => self.torn(random),
+        };
+        Self { synced: left.clone(), now: left, unsynced: Vec::new() }
+    }
+
+    fn torn(&self, random: &mut Random) -> Vec<u8> {
+        let mut left = self.synced.clone();
+        let luck = [0, 30, 70, 97, 100].get(random.below(5)).copied().unwrap_or(50);
+        for (at, bytes) in &self.unsynced {
+            let mut at = *at;
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                let sector = rest.len().min(SECTOR_BYTES - at % SECTOR_BYTES);
+                let (now, later) = rest.split_at(sector);
+                if random.below(100) < luck {
+                    write_into(&mut left, at, now);
+                }
+                at += sector;
+                rest = later;
+            }
+        }
+        if random.below(2) == 0 {
+            left.resize(left.len().max(self.now.len()), 0);
+        }
+        left
+    }
+}
+
+fn write_into(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    let end = at + bytes.len();
+    if file.len() < end {
+        file.resize(end, 0);
+    }
+    if let Some(target) = file.get_mut(at..end) {
+        target.copy_from_slice(bytes);
+    }
+}
+
+fn parent(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+fn power_is_off() -> io::Error {
+    io::Error::other("simulated power loss")
+}
+
+fn not_found() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+/// A small generator (splitmix64): deterministic, and no dependency for it.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let z = z ^ (z >> 31);
+        usize::try_from(z % (bound.max(1) as u64)).unwrap_or(0)
+    }
+}
+
+impl State {
+    fn alive(&self) -> io::Result<()> {
+        if self.dead { Err(power_is_off()) } else { Ok(()) }
+    }
+
+    /// Counts a changing operation and yields the fault planned for it.
+    fn change(&mut self) -> io::Result<Option<Fault>> {
+        self.alive()?;
+        let fault = self.faults.remove(&self.operations);
+        self.operations += 1;
+        self.dead = fault == Some(Fault::PowerLoss);
+        Ok(fault)
+    }
+
+    /// The same for operations that are done whole or not at all.
+    fn change_whole(&mut self) -> io::Result<()> {
+        self.change()?.map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
+    fn rename_now(&mut self, change: NameChange) {
+        self.names = apply(std::mem::take(&mut self.names), &change);
+        self.unsynced_names.push(change);
+    }
+
+    fn inode(&mut self, idx: usize) -> io::Result<&mut Inode> {
+        self.inodes.get_mut(idx).ok_or_else(not_found)
+    }
+}
+
+impl Fault {
+    fn error(self) -> io::Error {
+        match self {
+            Self::Io => io::Error::other("simulated input/output error"),
+            Self::NoSpace => io::ErrorKind::StorageFull.into(),
+            Self::PowerLoss => power_is_off(),
+        }
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        let mut dir = dir;
+        while !dir.is_empty() {
+            state.dirs.insert(dir.to_owned());
+            dir = parent(dir);
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let state = self.state();
+        state.alive()?;
+        if !dir.is_empty() && !state.dirs.contains(dir) {
+            return Err(not_found());
+        }
+        let paths = state.names.keys().chain(&state.dirs).filter(|path| parent(path) == dir);
+        let mut names: Vec<String> = paths
+            .map(|path| path.rsplit_once('/').map_or(path.as_str(), |(_, name)| name).to_owned())
+            .collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        let found = state.names.get(name).copied();
+        let idx = match (mode, found) {
+            (OpenMode::Existing, Some(idx)) => {
+                state.alive()?;
+                idx
+            }
+            (OpenMode::Existing, None) => return Err(not_found()),
+            (OpenMode::New, Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (OpenMode::New, None) => {
+                state.change_whole()?;
+                state.inodes.push(Inode::default());
+                let idx = state.inodes.len() - 1;
+                state.rename_now(NameChange::Set(name.to_owned(), idx));
+                idx
+            }
+        };
+        drop(state);
+        Ok(Box::new(MemoryFile { disk: self.clone(), idx }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.names.contains_key(from) {
+            return Err(not_found());
+        }
+        state.change_whole()?;
+        state.rename_now(NameChange::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.names.contains_key(name) {
+            return Err(not_found());
+        }
+        state.change_whole()?;
+        state.rename_now(NameChange::Remove(name.to_owned()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.change_whole()?;
+        let changes = std::mem::take(&mut state.unsynced_names);
+        let (synced, left): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| change.dir() == dir);
+        state.synced_names = synced.iter().fold(std::mem::take(&mut state.synced_names), apply);
+        state.unsynced_names = left;
+        Ok(())
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
+        if let Err(error) = self.open(name, OpenMode::New)
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(error);
+        }
+        if !self.state().locks.insert(name.to_owned()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(MemoryLock { disk: self.clone(), name: name.to_owned() }))
+    }
+
+    fn root(&self) -> String {
+        "(memory)".to_owned()
+    }
+}
+
+#[derive(Debug)]
+struct MemoryFile {
+    disk: MemoryDisk,
+    idx: usize,
+}
+
+impl DiskFile for MemoryFile {
+    fn len(&self) -> io::Result<u64> {
+        let mut state = self.disk.state();
+        state.alive()?;
+        Ok(state.inode(self.idx)?.now.len() as u64)
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.alive()?;
+        let bytes = &state.inode(self.idx)?.now;
+        let at = position(at)?.min(bytes.len());
+        let (_, rest) = bytes.split_at(at);
+        let n = rest.len().min(into.len());
+        into.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        Ok(n)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let at = position(at)?;
+        let fault = state.change()?;
+        let inode = state.inode(self.idx)?;
+        let (half, _) = bytes.split_at(bytes.len() / 2);
+        match fault {
+            None => inode.write(at, bytes),
+            Some(Fault::NoSpace | Fault::PowerLoss) => inode.write(at, half),
+            Some(Fault::Io) => {}
+        }
+        fault.map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.change_whole()?;
+        state.inode(self.idx)?.sync();
+        Ok(())
+    }
+
+    fn preallocate(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.change_whole()?;
+        let bytes = position(bytes)?;
+        let now = &mut state.inode(self.idx)?.now;
+        now.resize(now.len().max(bytes), 0);
+        Ok(())
+    }
+}
+
+fn position(at: u64) -> io::Result<usize> {
+    usize::try_from(at).map_err(io::Error::other)
+}
+
+#[derive(Debug)]
+struct MemoryLock {
+    disk: MemoryDisk,
+    name: String,
+}
+
+impl DiskLock for MemoryLock {}
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        self.disk.state().locks.remove(&self.name);
+    }
+}

@@ -1,0 +1,123 @@
+//! [`Disk`] on the operating system's file system.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+
+use super::{Disk, DiskFile, DiskLock, OpenMode};
+
+/// Files are created readable and writable for the owner, readable for the group.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
+
+/// A directory of the real file system.
+#[derive(Debug)]
+pub struct RealDisk {
+    root: PathBuf,
+}
+
+impl RealDisk {
+    /// The tree under `root`, which is created (with its parents) if it is missing.
+    pub fn new(root: impl AsRef<Path>) -> io::Result<Self> {
+        std::fs::create_dir_all(&root)?;
+        Ok(Self { root: root.as_ref().to_path_buf() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+}
+
+impl Disk for RealDisk {
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        std::fs::create_dir_all(self.path(dir))
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.path(dir))? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
+        let flags = match mode {
+            OpenMode::Existing => OFlags::RDWR | OFlags::CLOEXEC,
+            OpenMode::New => OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL,
+        };
+        let file = fs::open(self.path(name), flags, FILE_MODE)?;
+        Ok(Box::new(RealFile(File::from(file))))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(fs::rename(self.path(from), self.path(to))?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(fs::unlinkat(fs::CWD, self.path(name), AtFlags::empty())?)
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = fs::open(self.path(dir), flags, Mode::empty())?;
+        Ok(fs::fsync(dir)?)
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE;
+        let file = File::from(fs::open(self.path(name), flags, FILE_MODE)?);
+        fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(RealLock(file)))
+    }
+
+    fn root(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, mut at: u64, mut into: &mut [u8]) -> io::Result<usize> {
+        let wanted = into.len();
+        while !into.is_empty() {
+            let n = match self.0.read_at(into, at) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let (_, rest) = into.split_at_mut(n);
+            into = rest;
+            at += n as u64;
+        }
+        Ok(wanted - into.len())
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, at)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(fs::fdatasync(&self.0)?)
+    }
+
+    fn preallocate(&self, bytes: u64) -> io::Result<()> {
+        Ok(fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes)?)
+    }
+}
+
+/// The open file keeps the `flock`; the kernel drops it with the last descriptor, also on a kill.
+#[derive(Debug)]
+struct RealLock(#[expect(dead_code, reason = "held for its descriptor, never read")] File);
+
+impl DiskLock for RealLock {}

@@ -1,0 +1,88 @@
+//! What can go wrong on disk, and who has to act.
+
+use std::borrow::Cow;
+use std::io;
+
+use crate::wal::Lsn;
+
+/// Every error of this crate. None of them is worth a retry on the same open log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The operating system refused an operation on `file`.
+    #[error("cannot {what} {file}: {source}")]
+    Io {
+        /// The operation, as a verb: "write", "sync".
+        what: &'static str,
+        /// The file or directory, relative to the disk's root.
+        file: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Data that had been made durable cannot be read back.
+    #[error("{file} is corrupt at byte {offset}: {what}")]
+    Corrupt {
+        /// The file, relative to the disk's root.
+        file: String,
+        /// Where the first unusable byte range begins.
+        offset: u64,
+        /// What was found there.
+        what: &'static str,
+    },
+    /// The file was written by a newer Leveret.
+    #[error("{file} has format version {found}; this Leveret reads up to version {known}")]
+    Newer {
+        /// The file, relative to the disk's root.
+        file: String,
+        /// The version found in the file.
+        found: u32,
+        /// The newest version this program reads.
+        known: u32,
+    },
+    /// The directory or file is not Leveret's.
+    #[error("{file}: {what}")]
+    Foreign {
+        /// The file or directory.
+        file: String,
+        /// Why it is not taken for Leveret's.
+        what: &'static str,
+    },
+    /// Another process holds the data directory.
+    #[error("another node is running on this data directory ({file} is locked)")]
+    Locked {
+        /// The lock file.
+        file: String,
+    },
+    /// The caller could not make sense of a surviving entry.
+    #[error("entry {lsn:?} in {file} was refused: {reason}")]
+    Refused {
+        /// The segment file.
+        file: String,
+        /// The entry's position.
+        lsn: Lsn,
+        /// The caller's words.
+        reason: Cow<'static, str>,
+    },
+    /// The log failed earlier; nothing appended since the last commit is durable.
+    #[error("the log failed earlier and accepts no more entries: {reason}")]
+    Poisoned {
+        /// The first failure, as text.
+        reason: String,
+    },
+}
+
+/// Why the caller of [`crate::Wal::open`] cannot accept an entry.
+#[derive(Debug)]
+pub struct Refused(pub Cow<'static, str>);
+
+pub(crate) type Result<T> = std::result::Result<T, LogError>;
+
+/// Adds the operation and the file to an operating system error.
+pub(crate) trait IoContext<T> {
+    fn context(self, what: &'static str, file: &str) -> Result<T>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn context(self, what: &'static str, file: &str) -> Result<T> {
+        self.map_err(|source| LogError::Io { what, file: file.to_owned(), source })
+    }
+}

@@ -1,0 +1,20 @@
+//! Disk: the node-wide write-ahead log with group commit, atomic snapshot files, the data directory.
+//! Knows entries as a kind and bytes. Never queues, messages, protocols, sockets, configuration files.
+//! Start reading at [`Wal`], then [`Disk`]; the block format is drawn in `block.rs`.
+
+mod block;
+mod data_dir;
+mod disk;
+mod error;
+mod snapshot;
+mod wal;
+
+pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
+pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE};
+pub use disk::{Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RealDisk, Survival};
+pub use error::{LogError, Refused};
+pub use snapshot::{read_snapshot, write_snapshot};
+pub use wal::{
+    Appended, Batch, Durability, Durable, Entry, Lsn, MAX_APPEND_BYTES, OnFailure, SegmentId,
+    SegmentState, Stepper, Wal, WalOptions, WalStats,
+};

@@ -1,0 +1,95 @@
+//! Small files that are replaced as a whole: after a crash either the old or the new content is there.
+//!
+//! ```text
+//!  0       4       8         12       16
+//!  +-------+-------+---------+--------+----------+---------+
+//!  | "LVSN"| crc32c| version | 0      | bytes    | payload |
+//!  | u32   | u32   | u32     | u32    | u64      |         |
+//!  +-------+-------+---------+--------+----------+---------+
+//!  crc32c over everything after it; integers are little-endian
+//! ```
+
+use std::io;
+
+use crate::block::crc32c;
+use crate::disk::{Disk, OpenMode};
+use crate::error::{IoContext, LogError, Result};
+
+const MAGIC: [u8; 4] = *b"LVSN";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 24;
+const UNCHECKED_BYTES: usize = 8;
+
+/// Replaces the file `name` by `payload`; durable when this returns.
+pub fn write_snapshot(disk: &dyn Disk, name: &str, payload: &[u8]) -> Result<()> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(payload);
+    let crc = crc32c(&bytes);
+    let mut head = [0; UNCHECKED_BYTES];
+    let (magic, sum) = head.split_at_mut(MAGIC.len());
+    magic.copy_from_slice(&MAGIC);
+    sum.copy_from_slice(&crc.to_le_bytes());
+    bytes.splice(..0, head);
+    replace_file(disk, name, &bytes)
+}
+
+/// The payload of the file `name`, or `None` if there is no such file.
+pub fn read_snapshot(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
+    let Some(mut bytes) = read_file(disk, name)? else { return Ok(None) };
+    let corrupt = |what| LogError::Corrupt { file: name.to_owned(), offset: 0, what };
+    if bytes.get(..MAGIC.len()) != Some(&MAGIC) || bytes.len() < HEADER_BYTES {
+        return Err(corrupt("not a snapshot file"));
+    }
+    let number = |at: usize| {
+        let field = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        field.map_or(0, |field| u32::from_le_bytes(*field))
+    };
+    let version = number(8);
+    if version > VERSION {
+        return Err(LogError::Newer { file: name.to_owned(), found: version, known: VERSION });
+    }
+    if number(4) != crc32c(bytes.get(UNCHECKED_BYTES..).unwrap_or_default()) {
+        return Err(corrupt("the snapshot's checksum does not match"));
+    }
+    let length = bytes.get(16..).and_then(|rest| rest.first_chunk::<8>());
+    let length = length.map_or(0, |length| u64::from_le_bytes(*length));
+    if length != (bytes.len() - HEADER_BYTES) as u64 {
+        return Err(corrupt("the snapshot's length does not match"));
+    }
+    bytes.drain(..HEADER_BYTES);
+    Ok(Some(bytes))
+}
+
+/// Writes `name` next to itself, syncs, renames, syncs the directory.
+pub(crate) fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
+    let draft = format!("{name}.tmp");
+    match disk.remove(&draft) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).context("remove", &draft),
+    }
+    let file = disk.open(&draft, OpenMode::New).context("create", &draft)?;
+    file.write_at(0, bytes).context("write", &draft)?;
+    file.sync_data().context("sync", &draft)?;
+    disk.rename(&draft, name).context("rename", &draft)?;
+    let dir = name.rsplit_once('/').map_or("", |(dir, _)| dir);
+    disk.sync_dir(dir).context("sync the directory of", name)
+}
+
+/// The whole content of a file, or `None` if there is no such file.
+pub(crate) fn read_file(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
+    let file = match disk.open(name, OpenMode::Existing) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).context("open", name),
+    };
+    let length = file.len().context("size", name)?;
+    let length = usize::try_from(length).map_err(io::Error::other).context("size", name)?;
+    let mut bytes = vec![0; length];
+    let n = file.read_at(0, &mut bytes).context("read", name)?;
+    bytes.truncate(n);
+    Ok(Some(bytes))
+}

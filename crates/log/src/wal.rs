@@ -1,0 +1,474 @@
+//! The write-ahead log of a node: one sequence of entries, written by one thread in group commits.
+//!
+//! ```text
+//!   append --> [ shared buffer ] --(commit thread: write, sync)--> segment files --> watchers told
+//! ```
+//!
+//! - `append` copies entries into the shared buffer under one short lock; no system call.
+//! - The commit thread swaps the buffer, writes one block, syncs, tells the watchers. Whatever was
+//!   appended meanwhile is the next block. If nobody watches, it waits a bounded time.
+//! - Segments are freed strictly oldest first, once nothing in them is needed and what made them
+//!   superfluous is itself synced; a freed file is renamed and overwritten.
+//! - The first failed write or sync ends the log: nothing is reported durable after it.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::disk::Disk;
+use crate::error::{LogError, Refused, Result};
+
+mod commit;
+mod recovery;
+mod segment;
+mod state;
+mod table;
+
+pub use commit::Stepper;
+pub use state::Batch;
+
+use commit::Committer;
+use state::State;
+
+/// Largest total of one append; it is written as one block into one segment.
+pub const MAX_APPEND_BYTES: usize = 1 << 30;
+
+/// Position of an entry. The first entry of a log is 1, the next 2, and so on, also over restarts;
+/// 0 is "before everything".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+/// A segment of the log; newer ones have greater numbers, which are never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentId(pub u64);
+
+/// Where an append went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Position of the append's last entry; the append is durable when `durable_upto` reaches it.
+    pub upto: Lsn,
+    /// The segment that holds all entries of the append.
+    pub segment: SegmentId,
+}
+
+/// An entry that survived, shown once to the caller of [`Wal::open`].
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The segment that holds it.
+    pub segment: SegmentId,
+    /// Its position.
+    pub lsn: Lsn,
+    /// The caller's tag.
+    pub kind: u8,
+    /// The caller's bytes.
+    pub payload: &'a [u8],
+}
+
+/// Somebody who waits for durability.
+///
+/// The implementation decides under its own lock whether it still waits for something: if it
+/// answers false and appends more later, it calls [`Wal::watch`] again.
+pub trait Durable: Send + Sync {
+    /// Everything up to and including `upto` is durable. Called from the commit thread without any
+    /// lock of the log. True to be called again after the next commit.
+    fn durable(&self, upto: Lsn) -> bool;
+}
+
+/// What "durable" means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives the loss of power: reported after `fdatasync`.
+    #[default]
+    Sync,
+    /// Survives the death of the process: reported after the write, synced within
+    /// [`WalOptions::lazy_sync`].
+    Write,
+}
+
+/// Called once with the first failure, from the thread that met it. The node logs it and exits.
+pub type OnFailure = Box<dyn Fn(&LogError) + Send + Sync>;
+
+/// How the log is kept.
+pub struct WalOptions {
+    /// Directory of the segment files, relative to the disk's root.
+    pub dir: String,
+    /// Size of a segment file in bytes; a larger append gets a larger segment of its own.
+    pub segment_bytes: u64,
+    /// Freed segment files kept for reuse; more are deleted.
+    pub spare_segments: usize,
+    /// What is reported as durable.
+    pub durability: Durability,
+    /// Longest time an append nobody watches stays unsynced.
+    pub lazy_sync: Duration,
+    /// Unsynced bytes at which the log syncs though nobody watches.
+    pub eager_sync_bytes: usize,
+    /// Unsynced bytes at which [`Wal::has_room`] becomes false.
+    pub unsynced_bytes_max: usize,
+    /// Source of the salt of a new log; random by default.
+    pub salt: u64,
+    /// Told about the first failure.
+    pub on_failure: Option<OnFailure>,
+}
+
+impl Default for WalOptions {
+    fn default() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        Self {
+            dir: "wal".to_owned(),
+            segment_bytes: 64 << 20,
+            spare_segments: 2,
+            durability: Durability::Sync,
+            lazy_sync: Duration::from_millis(200),
+            eager_sync_bytes: 4 << 20,
+            unsynced_bytes_max: 16 << 20,
+            // The standard hasher's keys come from the operating system's random source.
+            salt: RandomState::new().hash_one("leveret wal salt"),
+            on_failure: None,
+        }
+    }
+}
+
+impl WalOptions {
+    /// The eager limit, low enough that room is made before it runs out.
+    fn eager_bytes(&self) -> usize {
+        self.eager_sync_bytes.min(self.unsynced_bytes_max / 2)
+    }
+}
+
+impl Debug for WalOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WalOptions").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+/// One segment's use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentState {
+    /// Which.
+    pub id: SegmentId,
+    /// Entries in it, written or still buffered.
+    pub entries: u64,
+    /// Their bytes with headers.
+    pub bytes: u64,
+    /// Entries still needed, by the caller's count.
+    pub live: u64,
+    /// Estimate of the bytes still needed: the average entry times `live`.
+    pub live_bytes: u64,
+}
+
+/// A moment's figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WalStats {
+    /// Segments that are not freed.
+    pub segments: u64,
+    /// Bytes of entries in them.
+    pub bytes: u64,
+    /// The oldest of them.
+    pub oldest: Option<SegmentState>,
+    /// Freed files kept for reuse.
+    pub spare_segments: u64,
+    /// Last entry appended.
+    pub appended_upto: Lsn,
+    /// Last entry reported durable.
+    pub durable_upto: Lsn,
+    /// Bytes appended and not yet synced.
+    pub unsynced_bytes: u64,
+    /// Blocks written since the start.
+    pub blocks: u64,
+    /// Bytes written since the start.
+    pub written_bytes: u64,
+    /// Syncs of segment files since the start.
+    pub syncs: u64,
+}
+
+/// Counters the commit thread keeps and anybody reads.
+#[derive(Debug, Default)]
+struct Counters {
+    spare_segments: AtomicU64,
+    blocks: AtomicU64,
+    written_bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    durable_upto: AtomicU64,
+    unsynced_bytes: AtomicUsize,
+    poisoned: AtomicBool,
+    failure: OnceLock<String>,
+    counters: Counters,
+    options: WalOptions,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic of an append's `fill` leaves the state as before that append.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn poison_error(&self) -> LogError {
+        let reason = self.failure.get().cloned().unwrap_or_else(|| "it is closed".to_owned());
+        LogError::Poisoned { reason }
+    }
+
+    /// Ends the log: nothing appended from now on is kept, nobody is told of durability again.
+    fn end(&self) {
+        let (wakers, sinks) = self.state().die();
+        self.unsynced_bytes.store(0, Ordering::Relaxed);
+        wakers.into_iter().for_each(Waker::wake);
+        drop(sinks);
+    }
+
+    fn fail(&self, error: &LogError) {
+        if self.failure.set(error.to_string()).is_err() {
+            return;
+        }
+        self.poisoned.store(true, Ordering::Release);
+        self.end();
+        if let Some(on_failure) = &self.options.on_failure {
+            on_failure(error);
+        }
+    }
+}
+
+/// The open log. Dropping it closes it; [`Wal::close`] also tells whether that went well.
+pub struct Wal {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Debug for Wal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wal").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl Wal {
+    /// Opens the log, shows `visit` every surviving entry, oldest first, and starts the commit
+    /// thread. No segment is freed until [`Wal::start_freeing`].
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if entries are missing that had been durable, [`LogError::Newer`] for
+    /// a log of a newer version, [`LogError::Refused`] if `visit` refuses one, and disk errors.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        options: WalOptions,
+        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
+    ) -> Result<Self> {
+        let (wal, committer) = Self::prepare(disk, options, visit)?;
+        let spawned = std::thread::Builder::new()
+            .name("wal-commit".to_owned())
+            .spawn(move || committer.run())
+            .map_err(|source| LogError::Io {
+                what: "start the thread of",
+                file: wal.shared.options.dir.clone(),
+                source,
+            })?;
+        *wal.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(spawned);
+        Ok(wal)
+    }
+
+    /// As [`Wal::open`], without a thread: the caller commits by [`Stepper::step`]. For simulation.
+    ///
+    /// # Errors
+    /// As [`Wal::open`].
+    pub fn open_stepped(
+        disk: Arc<dyn Disk>,
+        options: WalOptions,
+        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
+    ) -> Result<(Self, Stepper)> {
+        let (wal, committer) = Self::prepare(disk, options, visit)?;
+        Ok((wal, Stepper::new(committer)))
+    }
+
+    fn prepare(
+        disk: Arc<dyn Disk>,
+        options: WalOptions,
+        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
+    ) -> Result<(Self, Committer)> {
+        let recovered = recovery::recover(disk, &options, visit)?;
+        let upto = recovered.files.synced();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new(recovered.segments, upto, &options)),
+            work: Condvar::new(),
+            durable_upto: AtomicU64::new(upto.0),
+            unsynced_bytes: AtomicUsize::new(0),
+            poisoned: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            counters: Counters::default(),
+            options,
+        });
+        let committer = Committer::new(Arc::clone(&shared), recovered.files);
+        Ok((Self { shared, thread: Mutex::new(None) }, committer))
+    }
+
+    /// Appends the entries that `fill` puts into the batch, as one unit: after a crash all of them
+    /// are there or none. Never waits for the disk; see [`Wal::has_room`] for the limit to keep.
+    ///
+    /// After a failure of the log entries are dropped and never reported durable.
+    ///
+    /// # Panics
+    /// If the batch exceeds [`MAX_APPEND_BYTES`].
+    pub fn append(&self, fill: impl FnOnce(&mut Batch<'_>)) -> Appended {
+        let mut state = self.shared.state();
+        let (appended, bytes) = state.append(fill);
+        self.shared.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.wake_if_needed(state);
+        appended
+    }
+
+    /// Calls `sink` after the next commit, which covers everything appended so far; soon also if
+    /// all of that is durable already.
+    pub fn watch(&self, sink: Arc<dyn Durable>) {
+        let mut state = self.shared.state();
+        state.watch(sink);
+        self.wake_if_needed(state);
+    }
+
+    /// Blocks until `upto` is durable.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] if that will never be.
+    pub fn wait_durable(&self, upto: Lsn) -> Result<()> {
+        struct Waiting {
+            wanted: Lsn,
+            done: mpsc::Sender<()>,
+        }
+        impl Durable for Waiting {
+            fn durable(&self, upto: Lsn) -> bool {
+                upto < self.wanted || self.done.send(()).is_err()
+            }
+        }
+        if self.durable_upto() >= upto {
+            return Ok(());
+        }
+        let (done, told) = mpsc::channel();
+        self.watch(Arc::new(Waiting { wanted: upto, done }));
+        told.recv().map_err(|_| self.shared.poison_error())
+    }
+
+    /// The last entry that is durable, in the sense of the log's [`Durability`].
+    #[must_use]
+    pub fn durable_upto(&self) -> Lsn {
+        Lsn(self.shared.durable_upto.load(Ordering::Acquire))
+    }
+
+    /// Bytes appended and not yet synced.
+    #[must_use]
+    pub fn unsynced_bytes(&self) -> usize {
+        self.shared.unsynced_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the caller may go on reading from its peers; see [`Wal::on_room`].
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.unsynced_bytes() < self.shared.options.unsynced_bytes_max
+    }
+
+    /// True if there is room now; otherwise `waker` is woken once when there is (or when the log
+    /// has failed).
+    #[must_use = "false means: wait to be woken"]
+    pub fn on_room(&self, waker: &Waker) -> bool {
+        let mut state = self.shared.state();
+        if self.has_room() || state.is_dead() {
+            return true;
+        }
+        state.wait_for_room(waker);
+        self.wake_if_needed(state);
+        false
+    }
+
+    /// Says that `n` more entries of `segment` are needed. For what recovery has shown; an append
+    /// says it in its batch ([`Batch::retain`]), else the segment might be gone before.
+    pub fn retain(&self, segment: SegmentId, n: u64) {
+        self.shared.state().retain(segment, n);
+    }
+
+    /// Says that `n` entries of `segment` are no longer needed. The segment is freed when that
+    /// holds for all its entries and all older segments, and everything appended until now is
+    /// synced (it may be what replaces those entries).
+    pub fn release(&self, segment: SegmentId, n: u64) {
+        let mut state = self.shared.state();
+        state.release(segment, n);
+        self.wake_if_needed(state);
+    }
+
+    /// Recovery is over and its entries are retained: unneeded segments may be freed from now on.
+    pub fn start_freeing(&self) {
+        let mut state = self.shared.state();
+        state.start_freeing();
+        self.wake_if_needed(state);
+    }
+
+    /// The oldest segment, if it is not the one being written: the one to move survivors out of,
+    /// by appending them anew and releasing them here.
+    #[must_use]
+    pub fn oldest(&self) -> Option<SegmentState> {
+        self.shared.state().oldest()
+    }
+
+    /// Figures of this moment.
+    #[must_use]
+    pub fn stats(&self) -> WalStats {
+        let counters = &self.shared.counters;
+        let state = self.shared.state();
+        WalStats {
+            durable_upto: self.durable_upto(),
+            unsynced_bytes: self.unsynced_bytes() as u64,
+            spare_segments: counters.spare_segments.load(Ordering::Relaxed),
+            blocks: counters.blocks.load(Ordering::Relaxed),
+            written_bytes: counters.written_bytes.load(Ordering::Relaxed),
+            syncs: counters.syncs.load(Ordering::Relaxed),
+            ..state.stats()
+        }
+    }
+
+    /// The first failure, if there was one: nothing becomes durable any more.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<&str> {
+        if self.shared.poisoned.load(Ordering::Acquire) {
+            return Some(self.shared.failure.get().map_or("", String::as_str));
+        }
+        None
+    }
+
+    /// Writes and syncs everything appended, tells the watchers, stops the thread.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] if the log has failed, before or now.
+    pub fn close(&self) -> Result<()> {
+        let mut state = self.shared.state();
+        state.close();
+        drop(state);
+        self.shared.work.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A watcher may own the last handle; the commit thread cannot wait for itself.
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            return Err(LogError::Poisoned { reason: "a watcher panicked".to_owned() });
+        }
+        if self.poisoned().is_some() { Err(self.shared.poison_error()) } else { Ok(()) }
+    }
+
+    fn wake_if_needed(&self, mut state: MutexGuard<'_, State>) {
+        let wake = state.take_wake();
+        drop(state);
+        if wake {
+            self.shared.work.notify_one();
+        }
+    }
+}
+
+impl Drop for Wal {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`; `on_failure` has been told as well.
+        drop(self.close());
+    }
+}

@@ -1,0 +1,252 @@
+//! Reading the log back after a start, and telling the torn end of a crash from corruption.
+//!
+//! After a crash only the newest segment can miss something at its end, and only entries nobody was
+//! told about. Entries are numbered without gaps, so:
+//! - a segment that ends before its successor begins has lost entries: corrupt;
+//! - an unreadable block in the newest segment is a torn end, unless a later block says that it was
+//!   written after that one had been synced: then it is corrupt.
+//!
+//! A segment is never continued by a later run: the new run begins a segment of its own. Blocks left
+//! behind a torn end can therefore never become part of the log again.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use super::segment::{FileName, Found, SegmentFiles};
+use super::table::Segment;
+use super::{Entry, Lsn, SegmentId, WalOptions};
+use crate::block::{
+    BLOCK_ALIGN, BLOCK_HEADER_BYTES, BlockHeader, BlockType, MAGIC, NotABlock, VERSION,
+    crc_matches, next_block_at, split_entry,
+};
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::{IoContext, LogError, Refused, Result};
+
+/// Unit of reading.
+const READ_BYTES: usize = 1 << 20;
+
+/// The caller of `open`.
+type Visit<'v> = &'v mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>;
+
+pub(super) struct Recovered {
+    pub(super) files: SegmentFiles,
+    /// The surviving segments, and the new one at the end.
+    pub(super) segments: VecDeque<Segment>,
+}
+
+pub(super) fn recover(
+    disk: Arc<dyn Disk>,
+    options: &WalOptions,
+    visit: Visit<'_>,
+) -> Result<Recovered> {
+    let names = list_or_create(disk.as_ref(), &options.dir)?;
+    let mut scan = Scan { salt: None, next: None, segments: VecDeque::new(), unused: Vec::new() };
+    let mut spares = Vec::new();
+    let mut newest = SegmentId(0);
+    let mut last = None;
+    for name in names.iter().filter_map(|name| FileName::parse(name)) {
+        let (FileName::Segment(id) | FileName::Spare(id)) = name;
+        newest = newest.max(id);
+        match name {
+            FileName::Spare(id) => spares.push(id),
+            FileName::Segment(id) => {
+                let mut file = SegmentReader::open(disk.as_ref(), id, &options.dir)?;
+                if scan.segment(&mut file, last.as_ref(), visit)? {
+                    last = Some(file);
+                }
+            }
+        }
+    }
+    if let Some(mut last) = last {
+        scan.check_end(&mut last)?;
+        // After a kill the tail may be in the page cache only. The new segment builds on it.
+        last.file.sync_data().context("sync", &last.name)?;
+    }
+    let upto = Lsn(scan.next.map_or(0, |next| next.0 - 1));
+    let salt = scan.salt.unwrap_or(options.salt);
+    let id = SegmentId(newest.0 + 1);
+    let mut files = SegmentFiles::start(Found { disk, salt, spares, upto }, id, options)?;
+    for unused in scan.unused {
+        files.recycle(unused)?;
+    }
+    scan.segments.push_back(Segment::new(id));
+    Ok(Recovered { files, segments: scan.segments })
+}
+
+fn list_or_create(disk: &dyn Disk, dir: &str) -> Result<Vec<String>> {
+    match disk.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            disk.create_dir(dir).context("create", dir)?;
+            let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+            disk.sync_dir(parent).context("sync the directory of", dir)?;
+            Ok(Vec::new())
+        }
+        listed => listed.context("list", dir),
+    }
+}
+
+struct Scan {
+    salt: Option<u64>,
+    /// The position the next block must begin with, once a segment has been seen.
+    next: Option<Lsn>,
+    /// Segments that hold entries.
+    segments: VecDeque<Segment>,
+    /// Segments that hold none.
+    unused: Vec<SegmentId>,
+}
+
+impl Scan {
+    /// Reads a segment up to its end. False if it has no valid header, so was never used.
+    fn segment(
+        &mut self,
+        file: &mut SegmentReader,
+        previous: Option<&SegmentReader>,
+        visit: Visit<'_>,
+    ) -> Result<bool> {
+        let Some(header) = self.segment_header(file)? else {
+            // Left by a crash while the segment was begun, so nothing in it was synced.
+            self.unused.push(file.id);
+            return self.check_end(file).map(|()| false);
+        };
+        if let (Some(next), Some(previous)) = (self.next, previous)
+            && header.first != next.0
+        {
+            let what = "entries are missing between this segment and the next";
+            return Err(previous.corrupt(what));
+        }
+        self.salt = Some(header.salt);
+        let mut next = Lsn(header.first);
+        let mut segment = Segment::new(file.id);
+        file.end = next_block_at(header.block_bytes());
+        while let Some(header) = file.block_at(file.end)? {
+            let fits = header.block_type == BlockType::Entries && header.first == next.0;
+            if !fits || Some(header.salt) != self.salt {
+                break;
+            }
+            file.visit_entries(&header, visit)?;
+            segment.entries += u64::from(header.entries);
+            segment.bytes += u64::from(header.payload_bytes);
+            next = Lsn(next.0 + u64::from(header.entries));
+            file.end = next_block_at(file.end + header.block_bytes());
+        }
+        self.next = Some(next);
+        if segment.entries > 0 {
+            self.segments.push_back(segment);
+        } else {
+            self.unused.push(file.id);
+        }
+        Ok(true)
+    }
+
+    fn segment_header(&self, file: &mut SegmentReader) -> Result<Option<BlockHeader>> {
+        if let Some(bytes) = file.bytes(0, BLOCK_HEADER_BYTES)?
+            && let Err(NotABlock::Newer(found)) = BlockHeader::read(bytes)
+        {
+            let (found, known) = (u32::from(found), u32::from(VERSION));
+            return Err(LogError::Newer { file: file.name.clone(), found, known });
+        }
+        Ok(file.block_at(0)?.filter(|header| {
+            header.block_type == BlockType::Segment
+                && self.salt.is_none_or(|salt| salt == header.salt)
+        }))
+    }
+
+    /// Looks behind the end of a segment for a block that proves the end to be no torn one.
+    fn check_end(&self, file: &mut SegmentReader) -> Result<()> {
+        let first_lost = self.next.unwrap_or(Lsn(1));
+        let mut at = file.end;
+        while at < file.length {
+            if file.bytes(at, MAGIC.len())?.is_some_and(|bytes| bytes == MAGIC)
+                && let Some(header) = file.block_at(at)?
+                && self.salt.is_none_or(|salt| salt == header.salt)
+                && header.synced >= first_lost.0
+            {
+                return Err(file.corrupt("a block is unreadable that had been synced"));
+            }
+            at += BLOCK_ALIGN;
+        }
+        Ok(())
+    }
+}
+
+/// A segment file and a window on its content.
+struct SegmentReader {
+    id: SegmentId,
+    name: String,
+    file: Box<dyn DiskFile>,
+    length: u64,
+    /// Where the valid blocks end, as far as read.
+    end: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl SegmentReader {
+    fn open(disk: &dyn Disk, id: SegmentId, dir: &str) -> Result<Self> {
+        let name = FileName::Segment(id).path(dir);
+        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
+        let length = file.len().context("size", &name)?;
+        Ok(Self { id, name, file, length, end: 0, window: Vec::new(), window_at: 0 })
+    }
+
+    fn corrupt(&self, what: &'static str) -> LogError {
+        LogError::Corrupt { file: self.name.clone(), offset: self.end, what }
+    }
+
+    /// `n` bytes at `at`, or `None` beyond the file's end.
+    fn bytes(&mut self, at: u64, n: usize) -> Result<Option<&[u8]>> {
+        if at.checked_add(n as u64).is_none_or(|end| end > self.length) {
+            return Ok(None);
+        }
+        let in_window = at.checked_sub(self.window_at).and_then(|skip| usize::try_from(skip).ok());
+        let in_window = in_window.filter(|skip| skip + n <= self.window.len());
+        let skip = match in_window {
+            Some(skip) => skip,
+            None => {
+                self.window.resize(n.max(READ_BYTES), 0);
+                let read = self.file.read_at(at, &mut self.window).context("read", &self.name)?;
+                self.window.truncate(read);
+                self.window_at = at;
+                0
+            }
+        };
+        Ok(self.window.get(skip..skip + n))
+    }
+
+    /// The header of the block at `at`, if there is a whole valid block of this segment.
+    fn block_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
+        let id = self.id;
+        let Some(bytes) = self.bytes(at, BLOCK_HEADER_BYTES)? else { return Ok(None) };
+        let Ok(header) = BlockHeader::read(bytes) else { return Ok(None) };
+        if header.segment != id.0 {
+            return Ok(None);
+        }
+        let Ok(length) = usize::try_from(header.block_bytes()) else { return Ok(None) };
+        let block = self.bytes(at, length)?;
+        Ok(block.filter(|block| crc_matches(block)).map(|_| header))
+    }
+
+    /// Shows the entries of the valid block at `end`.
+    fn visit_entries(&mut self, header: &BlockHeader, visit: Visit<'_>) -> Result<()> {
+        let (segment, name, at) = (self.id, self.name.clone(), self.end);
+        let malformed = |what| LogError::Corrupt { file: name.clone(), offset: at, what };
+        let length = BLOCK_HEADER_BYTES + header.payload_bytes as usize;
+        let block = self.bytes(at, length)?.unwrap_or_default();
+        let mut rest = block.get(BLOCK_HEADER_BYTES..).unwrap_or_default();
+        for idx in 0..u64::from(header.entries) {
+            let Some((kind, payload, behind)) = split_entry(rest) else {
+                return Err(malformed("a block with a valid checksum has a malformed entry"));
+            };
+            let lsn = Lsn(header.first + idx);
+            if let Err(Refused(reason)) = visit(Entry { segment, lsn, kind, payload }) {
+                return Err(LogError::Refused { file: name, lsn, reason });
+            }
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            return Err(malformed("a block with a valid checksum has bytes behind its entries"));
+        }
+        Ok(())
+    }
+}

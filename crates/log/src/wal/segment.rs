@@ -1,0 +1,237 @@
+//! The segment files: names, writing, growing, recycling.
+//!
+//! `<dir>/00000000000000000042.wal` is segment 42, `<dir>/spare-00000000000000000007.wal` a freed
+//! file. A new segment's file is a spare one renamed, or a new one. Before anything is written to a
+//! segment its predecessor is completely synced, so only the newest segment can end torn.
+
+use std::sync::Arc;
+
+use super::state::Pending;
+use super::{Lsn, SegmentId, WalOptions};
+use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, next_block_at};
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::{IoContext, Result};
+
+/// A file that has never been written grows by this many zeroes at a time: a sync in front of its
+/// end then has no file length and no block allocation to make durable.
+const GROW_BYTES: u64 = 1 << 20;
+/// Larger blocks grow the file themselves; writing those bytes twice would cost more.
+const GROW_FOR_BLOCKS_BELOW: u64 = GROW_BYTES / 4;
+
+const SUFFIX: &str = ".wal";
+const SPARE_PREFIX: &str = "spare-";
+
+/// What a file in the log's directory is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileName {
+    Segment(SegmentId),
+    Spare(SegmentId),
+}
+
+impl FileName {
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(SUFFIX)?;
+        let (digits, is_spare) =
+            stem.strip_prefix(SPARE_PREFIX).map_or((stem, false), |digits| (digits, true));
+        let id = SegmentId(digits.parse().ok().filter(|_| digits.len() == 20)?);
+        Some(if is_spare { Self::Spare(id) } else { Self::Segment(id) })
+    }
+
+    pub(super) fn path(self, dir: &str) -> String {
+        match self {
+            Self::Segment(SegmentId(id)) => format!("{dir}/{id:020}{SUFFIX}"),
+            Self::Spare(SegmentId(id)) => format!("{dir}/{SPARE_PREFIX}{id:020}{SUFFIX}"),
+        }
+    }
+}
+
+/// The segment being written.
+#[derive(Debug)]
+struct Current {
+    id: SegmentId,
+    name: String,
+    file: Box<dyn DiskFile>,
+    /// Where the next block goes.
+    at: u64,
+    /// The file's length.
+    length: u64,
+}
+
+/// All segment files, as the commit thread sees them.
+#[derive(Debug)]
+pub(super) struct SegmentFiles {
+    disk: Arc<dyn Disk>,
+    dir: String,
+    salt: u64,
+    segment_bytes: u64,
+    spare_max: usize,
+    spares: Vec<SegmentId>,
+    current: Current,
+    written: Lsn,
+    synced: Lsn,
+    unsynced_bytes: usize,
+}
+
+/// What [`SegmentFiles::start`] builds on.
+pub(super) struct Found {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) salt: u64,
+    pub(super) spares: Vec<SegmentId>,
+    pub(super) upto: Lsn,
+}
+
+impl SegmentFiles {
+    /// Begins segment `id` behind everything that was found; it exists durably afterwards.
+    pub(super) fn start(found: Found, id: SegmentId, options: &WalOptions) -> Result<Self> {
+        let Found { disk, salt, mut spares, upto } = found;
+        let current = open_segment(disk.as_ref(), &options.dir, &mut spares, id)?;
+        let mut files = Self {
+            disk,
+            dir: options.dir.clone(),
+            salt,
+            segment_bytes: options.segment_bytes,
+            spare_max: options.spare_segments,
+            spares,
+            current,
+            written: upto,
+            synced: upto,
+            unsynced_bytes: 0,
+        };
+        files.write_segment_header()?;
+        files.sync()?;
+        while files.spares.len() > files.spare_max {
+            let Some(id) = files.spares.pop() else { break };
+            let name = FileName::Spare(id).path(&files.dir);
+            files.disk.remove(&name).context("remove", &name)?;
+        }
+        Ok(files)
+    }
+
+    pub(super) const fn current(&self) -> SegmentId {
+        self.current.id
+    }
+
+    pub(super) const fn written(&self) -> Lsn {
+        self.written
+    }
+
+    pub(super) const fn synced(&self) -> Lsn {
+        self.synced
+    }
+
+    pub(super) const fn spares(&self) -> usize {
+        self.spares.len()
+    }
+
+    /// Bytes of entries written and not synced.
+    pub(super) const fn unsynced_bytes(&self) -> usize {
+        self.unsynced_bytes
+    }
+
+    /// Writes one block, in a new segment if it says so. Returns the entry bytes synced on the way.
+    pub(super) fn write(&mut self, block: &mut Pending) -> Result<usize> {
+        let mut synced = 0;
+        if block.segment != self.current.id {
+            synced = self.sync()?;
+            self.roll(block.segment)?;
+        }
+        let payload = block.bytes.len() - BLOCK_HEADER_BYTES;
+        let header = BlockHeader {
+            block_type: BlockType::Entries,
+            payload_bytes: u32::try_from(payload).expect("segments and appends are below 4 GiB"),
+            salt: self.salt,
+            segment: self.current.id.0,
+            first: block.first.0,
+            synced: self.synced.0,
+            entries: block.entries,
+        };
+        debug_assert_eq!(block.first.0, self.written.0 + 1, "a block is missing or out of order");
+        header.seal(&mut block.bytes);
+        self.put(&block.bytes)?;
+        self.written = Lsn(self.written.0 + u64::from(block.entries));
+        self.unsynced_bytes += payload;
+        Ok(synced)
+    }
+
+    /// Makes everything written durable. Returns the entry bytes that were not before.
+    pub(super) fn sync(&mut self) -> Result<usize> {
+        self.current.file.sync_data().context("sync", &self.current.name)?;
+        self.synced = self.written;
+        Ok(std::mem::take(&mut self.unsynced_bytes))
+    }
+
+    fn roll(&mut self, id: SegmentId) -> Result<()> {
+        self.current = open_segment(self.disk.as_ref(), &self.dir, &mut self.spares, id)?;
+        self.write_segment_header()
+    }
+
+    fn write_segment_header(&mut self) -> Result<()> {
+        let mut block = [0; BLOCK_HEADER_BYTES];
+        let header = BlockHeader {
+            block_type: BlockType::Segment,
+            payload_bytes: 0,
+            salt: self.salt,
+            segment: self.current.id.0,
+            first: self.written.0 + 1,
+            synced: self.synced.0,
+            entries: 0,
+        };
+        header.seal(&mut block);
+        self.put(&block)?;
+        debug_assert_eq!(self.current.at, FIRST_BLOCK_AT, "the header is the first block");
+        Ok(())
+    }
+
+    fn put(&mut self, block: &[u8]) -> Result<()> {
+        let current = &mut self.current;
+        let length = block.len() as u64;
+        let end = current.at + length;
+        if end > current.length && length < GROW_FOR_BLOCKS_BELOW {
+            let grown = (end + GROW_BYTES).min(self.segment_bytes).max(end);
+            let zeroes = usize::try_from(grown - current.length).expect("a step fits in memory");
+            let written = current.file.write_at(current.length, &vec![0; zeroes]);
+            written.context("grow", &current.name)?;
+            current.length = grown;
+        }
+        current.file.write_at(current.at, block).context("write", &current.name)?;
+        current.length = current.length.max(end);
+        current.at = next_block_at(end);
+        Ok(())
+    }
+
+    /// Turns the file of a freed segment into a spare one, or deletes it; durable when it returns,
+    /// so that no newer segment disappears before an older one.
+    pub(super) fn recycle(&mut self, id: SegmentId) -> Result<()> {
+        let name = FileName::Segment(id).path(&self.dir);
+        let file = self.disk.open(&name, OpenMode::Existing).context("open", &name)?;
+        let length = file.len().context("size", &name)?;
+        if self.spares.len() < self.spare_max && length <= self.segment_bytes {
+            let spare = FileName::Spare(id).path(&self.dir);
+            self.disk.rename(&name, &spare).context("rename", &name)?;
+            self.spares.push(id);
+        } else {
+            self.disk.remove(&name).context("remove", &name)?;
+        }
+        self.disk.sync_dir(&self.dir).context("sync", &self.dir)
+    }
+}
+
+/// The file of a new segment under its name: a spare one, or a new one.
+fn open_segment(
+    disk: &dyn Disk,
+    dir: &str,
+    spares: &mut Vec<SegmentId>,
+    id: SegmentId,
+) -> Result<Current> {
+    let name = FileName::Segment(id).path(dir);
+    let file = if let Some(spare) = spares.pop() {
+        let spare = FileName::Spare(spare).path(dir);
+        disk.rename(&spare, &name).context("rename", &spare)?;
+        disk.open(&name, OpenMode::Existing).context("open", &name)?
+    } else {
+        disk.open(&name, OpenMode::New).context("create", &name)?
+    };
+    disk.sync_dir(dir).context("sync", dir)?;
+    let length = file.len().context("size", &name)?;
+    Ok(Current { id, name, file, at: 0, length })
+}

@@ -1,0 +1,187 @@
+//! The binary from outside: what it prints, how it ends, and that a failed start leaves no trace.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn leveret() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
+    command.env_remove("LEVERET_DATA_DIR").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn server(data_dir: &Path) -> Command {
+    let mut command = leveret();
+    command.arg("server").arg("--data-dir").arg(data_dir);
+    command.args(["--set", "listeners.tcp.1=127.0.0.1:0"]);
+    command
+}
+
+/// A running node, killed when the test ends.
+struct Node {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    ready: String,
+}
+
+impl Node {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut ready = String::new();
+        stdout.read_line(&mut ready).unwrap();
+        Self { child, stdout, ready }
+    }
+
+    fn address(&self) -> SocketAddr {
+        let (_, rest) = self.ready.split_once(" ready on ").expect("a ready line");
+        rest.split_once(", ").unwrap().0.parse().unwrap()
+    }
+
+    /// Sends the signal and waits. The exit code, and the rest of stdout and stderr.
+    fn stop(mut self, signal: Signal) -> (Option<i32>, String, String) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+        let code = wait(&mut self.child);
+        let (mut out, mut err) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (code, out, err)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn wait(child: &mut Child) -> Option<i32> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        assert!(started.elapsed() < DEADLINE, "the node does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs to the end. Exit code, stdout, stderr.
+fn ended(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A start that fails says why in one line, and nothing else.
+fn refused(command: &mut Command) -> String {
+    let (code, out, err) = ended(command);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    err.trim_end().to_owned()
+}
+
+fn entries(dir: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.path()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_node_starts_says_so_and_stops_on_a_signal() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let dir = tempfile::tempdir().unwrap();
+        let node = Node::start(&mut server(&dir.path().join("new/data")));
+        assert!(node.ready.starts_with("leveret 0.1.0 ready on 127.0.0.1:"), "{}", node.ready);
+        assert!(node.ready.contains("new/data, "), "{}", node.ready);
+        assert!(node.ready.ends_with(" ms\n"), "{}", node.ready);
+        TcpStream::connect(node.address()).unwrap();
+        let (code, out, err) = node.stop(signal);
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+        assert!(err.ends_with("[info] stopped\n"), "{err}");
+    }
+}
+
+#[test]
+fn bare_leveret_is_a_node_with_its_directory_from_the_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("from-env");
+    let mut command = leveret();
+    command.env("LEVERET_DATA_DIR", &data).args(["--set", "listeners.tcp.x=[::1]:0"]);
+    let node = Node::start(&mut command);
+    assert!(node.address().is_ipv6());
+    assert!(data.is_dir());
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_port_in_use_is_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut command = server(&dir.path().join("data"));
+    command.arg("--set").arg(format!("listeners.tcp.1={address}"));
+    let line = refused(&mut command);
+    assert!(line.starts_with(&format!("leveret: cannot listen on {address}: Address")), "{line}");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_made_is_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let line = refused(&mut server(&file.join("data")));
+    assert!(line.starts_with("leveret: cannot make the data directory "), "{line}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
+}
+
+#[test]
+fn a_wrong_configuration_is_one_line_and_touches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), "heartbeat = 10\n\nframe_maxx = 1\n").unwrap();
+    let mut command = server(&dir.path().join("data"));
+    let line = refused(command.arg("--config").arg(config.path()));
+    let place = format!("leveret: {}:3: ", config.path().display());
+    assert_eq!(line, format!("{place}unknown key `frame_maxx`; did you mean `frame_max`?"));
+    assert_eq!(entries(&dir), Vec::<String>::new());
+}
+
+#[test]
+fn keys_not_built_warn_in_the_log_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = server(dir.path());
+    command.args(["--set", "mqtt.prefetch=5", "--set", "log.file=node.log"]);
+    command.args(["--set", "log.console=false"]);
+    let (code, _, err) = Node::start(&mut command).stop(Signal::TERM);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let log = std::fs::read_to_string(dir.path().join("node.log")).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let warning = " [warning] --set: `mqtt.prefetch` has no effect yet";
+    assert_eq!(lines.iter().filter(|line| line.contains(warning)).count(), 1, "{log}");
+    assert!(lines.iter().any(|line| line.contains(" [info] leveret 0.1.0 ready on ")), "{log}");
+    assert!(lines.iter().all(|line| line.get(26..33) == Some("+00:00 ")), "{log}");
+}
+
+#[test]
+fn usage_errors_exit_with_two_and_information_with_zero() {
+    for args in [&["sevrer"][..], &["--set", "heartbeat"][..], &["server", "--port", "1"][..]] {
+        let (code, out, err) = ended(leveret().args(args));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{args:?}: {err}");
+    }
+    assert_eq!(ended(leveret().arg("--version")), (Some(0), "leveret 0.1.0\n".into(), "".into()));
+    let (code, out, _) = ended(leveret().args(["server", "--help-config"]));
+    assert_eq!(code, Some(0));
+    assert!(out.contains("max_message_size = 16777216\n"), "{out}");
+}

@@ -1,0 +1,137 @@
+//! Which crate may use which. A dependency that is not allowed here is a design change: discuss it,
+//! then change this table and ARCHITECTURE.md together.
+
+use crate::repository::{self, Crate};
+
+const CODECS: &[&str] = &["amqp091", "amqp10", "streamproto", "mqtt", "stomp"];
+
+/// Crate, and what it may use directly; what those may use is allowed too.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("stdx", &[]),
+    ("amqp091", &["stdx"]),
+    ("amqp10", &["stdx"]),
+    ("streamproto", &["stdx"]),
+    ("mqtt", &["stdx"]),
+    ("stomp", &["stdx"]),
+    ("message", CODECS),
+    ("routing", &["message"]),
+    ("queue", &["message"]),
+    ("meta", &["routing", "message"]),
+    ("log", &["stdx"]),
+    ("cluster", &["log"]),
+    ("session", &["message"]),
+    ("broker", &["queue", "meta", "cluster", "session"]),
+    ("auth", &["meta"]),
+    ("front-amqp091", &["amqp091", "session"]),
+    ("front-amqp10", &["amqp10", "session"]),
+    ("front-stream", &["streamproto", "session"]),
+    ("front-mqtt", &["mqtt", "session"]),
+    ("front-stomp", &["stomp", "session"]),
+    (
+        "net",
+        &[
+            "front-amqp091",
+            "front-amqp10",
+            "front-stream",
+            "front-mqtt",
+            "front-stomp",
+            "broker",
+            "auth",
+        ],
+    ),
+    ("mgmt", &["broker", "auth"]),
+    ("ctl", &["stdx"]),
+    ("perf", CODECS),
+    ("node", &["net", "mgmt", "ctl", "perf"]),
+    (
+        "sim",
+        &["front-amqp091", "front-amqp10", "front-stream", "front-mqtt", "front-stomp", "mgmt"],
+    ),
+    ("xtask", &[]),
+];
+
+/// Packages that bring sockets, files or threads.
+const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
+
+/// Crates that may use those, and read clocks.
+pub(crate) const IO_CRATES: &[&str] =
+    &["log", "cluster", "auth", "net", "mgmt", "node", "ctl", "perf", "sim"];
+
+/// Wakes tasks, and so may use tokio; opens nothing itself.
+const WAKES_TASKS: &str = "broker";
+
+/// What in the workspace goes against the table.
+pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
+    Ok(against_the_table(&repository::crates()?))
+}
+
+fn against_the_table(crates: &[Crate]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for Crate { name, uses, packages } in crates {
+        if direct(name).is_none() {
+            problems
+                .push(format!("crates/{name} has no layer: add it to crates/xtask/src/layers.rs"));
+        }
+        for used in uses.iter().filter(|used| !may_use(name, used)) {
+            problems.push(format!("`{name}` must not use `{used}`"));
+        }
+        let io = |package: &&String| IO_PACKAGES.contains(&package.as_str());
+        for package in packages.iter().filter(io) {
+            let wakes = name == WAKES_TASKS && package == "tokio";
+            if !wakes && !IO_CRATES.contains(&name.as_str()) {
+                problems.push(format!("`{name}` does no IO: it must not use `{package}`"));
+            }
+        }
+    }
+    problems
+}
+
+fn direct(name: &str) -> Option<&'static [&'static str]> {
+    LAYERS.iter().find(|(layer, _)| *layer == name).map(|(_, uses)| *uses)
+}
+
+fn may_use(user: &str, used: &str) -> bool {
+    direct(user).unwrap_or_default().iter().any(|next| *next == used || may_use(next, used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_keeps_its_layers() {
+        assert_eq!(problems().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_layer_uses_only_what_stands_above_it() {
+        for (at, (layer, uses)) in LAYERS.iter().enumerate() {
+            for used in *uses {
+                let above = LAYERS.iter().position(|(name, _)| name == used).unwrap();
+                assert!(above < at, "{layer} uses {used}, which stands below it");
+            }
+        }
+    }
+
+    #[test]
+    fn forbidden_edges_are_found() {
+        let one = |name: &str, uses: &[&str], packages: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            against_the_table(&[Crate {
+                name: name.to_owned(),
+                uses: owned(uses),
+                packages: owned(packages),
+            }])
+        };
+        assert_eq!(one("front-amqp091", &["session", "message", "stdx"], &["bytes"]), [""; 0]);
+        assert_eq!(
+            one("front-amqp091", &["broker"], &[]),
+            ["`front-amqp091` must not use `broker`"]
+        );
+        assert_eq!(one("log", &["message"], &["rustix"]), ["`log` must not use `message`"]);
+        assert_eq!(one("queue", &[], &["tokio"]), ["`queue` does no IO: it must not use `tokio`"]);
+        assert_eq!(one("broker", &["log"], &["tokio"]), [""; 0]);
+        assert_eq!(one("broker", &[], &["rustix"]).len(), 1);
+        assert_eq!(one("helpers", &[], &[]).len(), 1);
+    }
+}

@@ -1,0 +1,47 @@
+//! The checks a change has to pass, and the files made from others: `cargo xtask help`.
+//! Knows files, cargo and git. Never what the other crates do.
+//! Start reading at [`main`], then `steps`.
+
+mod layers;
+mod repository;
+mod sizes;
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask check    format, lints, tidiness, and the tests that need nothing but cargo
+cargo xtask test     all of check, then the interop suites against a node built for release
+cargo xtask tidy     only tidiness: layers, sizes, clippy.toml copies, file names
+cargo xtask layers   only the layers
+cargo xtask docs     write docs/configuration.md again
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args.as_slice() {
+        ["check"] => Ok(steps::check()),
+        ["test"] => Ok(steps::test()),
+        ["tidy"] => tidy::all().map(|problems| steps::print_problems(&problems)),
+        ["layers"] => layers::problems().map(|problems| steps::print_problems(&problems)),
+        ["docs"] => steps::docs().map(|()| true),
+        ["help" | "--help" | "-h"] => {
+            steps::say(HELP.trim_end());
+            Ok(true)
+        }
+        _ => {
+            steps::say(HELP.trim_end());
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            steps::say(&format!("xtask: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Files over 800 lines and functions over 70. Those there are stand in `sizes.txt` with their
+//! number; a number may only fall, and a line goes when its reason has gone.
+
+use std::collections::BTreeMap;
+
+use crate::repository;
+
+/// Lines of a file from which it needs a line in the list.
+const FILE_LINES_MAX: usize = 800;
+
+const LIST: &str = "crates/xtask/sizes.txt";
+
+/// The mark of a function over 70 lines: clippy finds those that do not have it.
+const LONG_FUNCTION: &str = concat!("clippy::", "too_many_lines");
+
+/// What is measured, and the file it is measured in.
+type Measure = (&'static str, String);
+
+/// What is larger than allowed, and what the list allows for no reason.
+pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
+    let mut found = BTreeMap::new();
+    for file in repository::files()?.into_iter().filter(|file| file.ends_with(".rs")) {
+        measure(&mut found, &repository::read(&file)?, file);
+    }
+    Ok(against_the_list(&found, &repository::read(LIST)?))
+}
+
+fn measure(found: &mut BTreeMap<Measure, usize>, text: &str, file: String) {
+    let lines = text.lines().count();
+    if lines > FILE_LINES_MAX {
+        found.insert(("lines", file.clone()), lines);
+    }
+    let long = text.matches(LONG_FUNCTION).count();
+    if long > 0 {
+        found.insert(("long-functions", file), long);
+    }
+}
+
+fn against_the_list(found: &BTreeMap<Measure, usize>, list: &str) -> Vec<String> {
+    let entry = |((what, file), number): (&Measure, &usize)| format!("{what} {file} {number}");
+    let is: Vec<String> = found.iter().map(entry).collect();
+    let kept = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let listed: Vec<String> = list.lines().filter(kept).map(str::to_owned).collect();
+    let too_large = is.iter().filter(|line| !listed.contains(line)).map(|line| {
+        format!("{line}: larger than allowed (files {FILE_LINES_MAX} lines, functions 70) or than {LIST} says")
+    });
+    let for_nothing = listed.iter().filter(|line| !is.contains(line)).map(|line| {
+        format!("{LIST} allows `{line}`, which is not so any more: lower or remove it")
+    });
+    too_large.chain(for_nothing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_grows() {
+        assert_eq!(problems().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn growth_and_slack_are_found() {
+        let mut found = BTreeMap::new();
+        measure(&mut found, &"\n".repeat(800), "a.rs".to_owned());
+        assert_eq!(against_the_list(&found, "# nothing\n"), [""; 0]);
+        measure(&mut found, &"\n".repeat(801), "b.rs".to_owned());
+        measure(&mut found, &format!("#[expect({LONG_FUNCTION})]"), "c.rs".to_owned());
+        assert_eq!(against_the_list(&found, "lines b.rs 801\nlong-functions c.rs 1\n"), [""; 0]);
+        assert_eq!(against_the_list(&found, "lines b.rs 800\n").len(), 3);
+    }
+}

@@ -1,0 +1,88 @@
+//! What neither rustfmt nor clippy checks.
+
+use crate::repository::{files, read};
+use crate::{layers, sizes};
+
+/// Crates besides those of `layers::IO_CRATES` that may read files and clocks: this one.
+const TOOLS: &[&str] = &["xtask"];
+
+/// Everything that is not as it should be, a line each.
+pub(crate) fn all() -> anyhow::Result<Vec<String>> {
+    let mut problems = layers::problems()?;
+    problems.extend(sizes::problems()?);
+    let files = files()?;
+    problems.extend(names(&files));
+    problems.extend(clippy_copies(&files)?);
+    problems.extend(lib_headers(&files)?);
+    Ok(problems)
+}
+
+fn names(files: &[String]) -> Vec<String> {
+    let wrong = |file: &&String| file.ends_with("/mod.rs") && !file.starts_with("interop/");
+    files.iter().filter(wrong).map(|file| format!("{file}: name it after its folder")).collect()
+}
+
+/// A crate with its own clippy.toml does not read the root's: the copies must not drift.
+fn clippy_copies(files: &[String]) -> anyhow::Result<Vec<String>> {
+    let root = read("clippy.toml")?;
+    let mut problems = Vec::new();
+    for file in files {
+        let Some(folder) =
+            file.strip_prefix("crates/").and_then(|file| file.strip_suffix("/clippy.toml"))
+        else {
+            continue;
+        };
+        if !layers::IO_CRATES.contains(&folder) && !TOOLS.contains(&folder) {
+            problems.push(format!("{file}: only crates that do IO go without the clock ban"));
+        }
+        if thresholds(&read(file)?) != thresholds(&root) {
+            problems.push(format!("{file}: not in step with the root's clippy.toml"));
+        }
+    }
+    Ok(problems)
+}
+
+/// The lines that are neither comment nor part of the list of banned functions.
+fn thresholds(text: &str) -> Vec<&str> {
+    text.lines()
+        .take_while(|line| !line.starts_with("disallowed-methods"))
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect()
+}
+
+/// What it does; what it must never know; where to start reading.
+fn lib_headers(files: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for file in files.iter().filter(|file| file.starts_with("crates/")) {
+        if file.ends_with("/src/lib.rs")
+            && read(file)?.lines().take(3).filter(|line| line.starts_with("//! ")).count() < 3
+        {
+            problems.push(format!(
+                "{file}: open with what it does, what it must never know, where to start reading"
+            ));
+        }
+    }
+    Ok(problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        assert_eq!(all().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn mod_files_are_found() {
+        let files = ["crates/a/src/mod.rs", "crates/a/src/model.rs"].map(str::to_owned);
+        assert_eq!(names(&files), ["crates/a/src/mod.rs: name it after its folder"]);
+    }
+
+    #[test]
+    fn thresholds_leave_out_comments_and_bans() {
+        let text = "# x\na = 1\n\nb = 2\ndisallowed-methods = [\n  {},\n]\n";
+        assert_eq!(thresholds(text), ["a = 1", "b = 2"]);
+    }
+}

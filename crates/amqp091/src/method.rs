@@ -42,6 +42,59 @@ impl fmt::Display for MethodId {
     }
 }
 
+/// The type of a method's field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldKind {
+    /// A flag.
+    Bit,
+    /// 8 bits.
+    Octet,
+    /// 16 bits.
+    Short,
+    /// 32 bits.
+    Long,
+    /// 64 bits.
+    LongLong,
+    /// Up to 255 bytes of UTF-8.
+    ShortStr,
+    /// Up to 255 bytes of anything.
+    ShortBytes,
+    /// Bytes with a length of 32 bits.
+    LongStr,
+    /// A field table.
+    Table,
+}
+
+macro_rules! field_kind {
+    (octet) => {
+        FieldKind::Octet
+    };
+    (short) => {
+        FieldKind::Short
+    };
+    (long) => {
+        FieldKind::Long
+    };
+    (longlong) => {
+        FieldKind::LongLong
+    };
+    (bit) => {
+        FieldKind::Bit
+    };
+    (shortstr) => {
+        FieldKind::ShortStr
+    };
+    (shortbytes) => {
+        FieldKind::ShortBytes
+    };
+    (longstr) => {
+        FieldKind::LongStr
+    };
+    (table) => {
+        FieldKind::Table
+    };
+}
+
 macro_rules! field_type {
     ($a:lifetime octet) => { u8 };
     ($a:lifetime short) => { u16 };
@@ -76,6 +129,9 @@ macro_rules! method_struct {
         impl $($generics)* $name $($generics)* {
             /// Class and method number.
             pub const ID: MethodId = MethodId { class: $class, method: $method };
+
+            const FIELDS: &'static [(&'static str, FieldKind)] =
+                &[$((stringify!($field), field_kind!($kind))),*];
 
             #[allow(unused_mut, reason = "some methods have no fields")]
             #[inline]
@@ -150,6 +206,15 @@ macro_rules! methods {
         impl MethodId {
             /// Every method there is.
             pub const ALL: &'static [Self] = &[$($name::ID),*];
+
+            /// Names and types of the fields, for tools that show or make up methods.
+            #[must_use]
+            pub const fn fields(self) -> Option<&'static [(&'static str, FieldKind)]> {
+                match (self.class, self.method) {
+                    $(($class, $method) => Some($name::FIELDS),)*
+                    _ => None,
+                }
+            }
 
             /// The name in the specification's spelling, such as `basic.publish`.
             #[must_use]

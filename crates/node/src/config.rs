@@ -136,7 +136,7 @@ pub(crate) struct Logging {
 /// Why the configuration cannot be used. Displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    #[error("cannot read the configuration {}: {source}", path.display())]
+    #[error("cannot read the configuration {}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{0}: {1}")]
     Syntax(Place, SyntaxError),

@@ -3,9 +3,11 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use log::{DataDir, RealDisk};
 use net::Listener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,7 +24,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why the node could not start, or had to stop. Its alternate display is one line.
 pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     let (config, warnings) = config::load(&args.config, &args.set)?;
-    open_data_dir(&args.data_dir)?;
+    let data_dir = open_data_dir(&args.data_dir)?;
     logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
         anyhow::Error::new(error).context(format!("cannot open the log {}", path.display()))
     })?;
@@ -35,6 +37,8 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .context("cannot start threads")?;
     let ended = runtime.block_on(serve(&config, args, started));
     runtime.shutdown_timeout(STOP_TIMEOUT);
+    // Nothing of this node writes any more: another may have the directory.
+    drop(data_dir);
     ended
 }
 
@@ -43,9 +47,12 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(ConfigError::is_usage)
 }
 
-fn open_data_dir(path: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(path)
-        .with_context(|| format!("cannot make the data directory {}", path.display()))
+/// Makes the directory if need be and takes it for this process until the value is dropped.
+fn open_data_dir(path: &Path) -> anyhow::Result<DataDir> {
+    let disk = RealDisk::new(path)
+        .with_context(|| format!("cannot make the data directory {}", path.display()))?;
+    // The error already names the place and ends with its cause.
+    DataDir::open(Arc::new(disk)).map_err(|error| anyhow::Error::msg(error.to_string()))
 }
 
 async fn serve(config: &Config, args: &ServerArgs, started: Instant) -> anyhow::Result<()> {

@@ -147,6 +147,37 @@ fn a_data_directory_that_cannot_be_made_is_one_line() {
 }
 
 #[test]
+fn a_foreign_directory_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("photo.jpg"), "x").unwrap();
+    let line = refused(&mut server(dir.path()));
+    assert!(line.ends_with("is not empty and is not a Leveret data directory"), "{line}");
+    assert!(line.contains(dir.path().to_str().unwrap()), "{line}");
+    assert_eq!(entries(&dir), ["photo.jpg"]);
+}
+
+#[test]
+fn a_second_node_on_the_same_directory_is_refused_and_the_first_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Node::start(&mut server(dir.path()));
+    let line = refused(&mut server(dir.path()));
+    assert!(line.starts_with("leveret: another node is running on this data"), "{line}");
+    TcpStream::connect(first.address()).unwrap();
+    assert_eq!(first.stop(Signal::TERM).0, Some(0));
+    let third = Node::start(&mut server(dir.path()));
+    assert_eq!(third.stop(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_killed_node_leaves_a_directory_that_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Node::start(&mut server(dir.path()));
+    assert_eq!(first.stop(Signal::KILL).0, None);
+    let second = Node::start(&mut server(dir.path()));
+    assert_eq!(second.stop(Signal::TERM).0, Some(0));
+}
+
+#[test]
 fn a_wrong_configuration_is_one_line_and_touches_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let config = tempfile::NamedTempFile::new().unwrap();

@@ -2,4 +2,4 @@ module leveret.example/interop
 
 go 1.22
 
-require github.com/rabbitmq/amqp091-go v1.16.0 // indirect
+require github.com/rabbitmq/amqp091-go v1.16.0

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func consumePrefetch(s *scenarioRun) {
+	conn, watcher, queue := s.filled(20)
+	ch := plain(conn)
+	check(ch.Qos(5, 0, false))
+	c := consume(ch, queue, consumeOptions{})
+	c.wait(5)
+	equal(ready(watcher, queue), 15, "ready")
+	for acked := 1; acked <= 20; acked++ {
+		check(ch.Ack(uint64(acked), false))
+		c.wait(min(5+acked, 20))
+		equal(ready(watcher, queue), max(15-acked, 0), "ready")
+	}
+	equal(flags(c.seen()), numbers(0, 20), "deliveries")
+	for i, message := range c.seen() {
+		equal(message.DeliveryTag, uint64(i+1), "delivery tag")
+	}
+}
+
+func qosPerConsumer(s *scenarioRun) {
+	conn, watcher, queueA := s.filled(10)
+	queueB := s.queue(watcher, "b", queueOptions{})
+	publish(watcher, "", queueB, numbers(0, 10)...)
+	ch := plain(conn)
+	check(ch.Qos(2, 0, false))
+	consumerA := consume(ch, queueA, consumeOptions{})
+	check(ch.Qos(3, 0, false))
+	consumerB := consume(ch, queueB, consumeOptions{})
+	consumerA.wait(2)
+	consumerB.wait(3)
+	equal([]int{ready(watcher, queueA), ready(watcher, queueB)}, []int{8, 7}, "ready")
+	equal([]int{len(consumerA.seen()), len(consumerB.seen())}, []int{2, 3}, "held")
+}
+
+func ackMultiple(s *scenarioRun) {
+	conn, watcher, queue := s.filled(10)
+	ch := plain(conn)
+	consume(ch, queue, consumeOptions{}).wait(10)
+	check(ch.Ack(7, true))
+	check(ch.Close())
+	waitReady(watcher, queue, 3)
+	equal(flags(getAll(watcher, queue)), again(numbers(7, 10)), "left")
+}
+
+func nackRequeueOrder(s *scenarioRun) {
+	conn, watcher, queue := s.filled(5)
+	ch := plain(conn)
+	c := consume(ch, queue, consumeOptions{})
+	c.wait(5)
+	c.stop()
+	check(ch.Nack(3, false, true))
+	waitReady(watcher, queue, 1)
+	check(ch.Nack(0, true, true))
+	waitReady(watcher, queue, 5)
+	equal(flags(getAll(watcher, queue)), again(numbers(0, 5)), "requeued")
+}
+
+func nackDiscard(s *scenarioRun) {
+	conn, watcher, queue := s.filled(3)
+	ch := plain(conn)
+	consume(ch, queue, consumeOptions{}).wait(3)
+	check(ch.Nack(3, true, false))
+	check(ch.Close())
+	equal(bodies(watcher, queue), []string{}, "left")
+}
+
+func rejectRequeue(s *scenarioRun) {
+	conn, _, queue := s.filled(2)
+	ch := plain(conn)
+	first := get(ch, queue, false)
+	check(ch.Reject(first.DeliveryTag, true))
+	second := get(ch, queue, false)
+	equal(flags([]amqp.Delivery{first, second}), []string{"0", "0 again"}, "the same message twice")
+	equal(second.DeliveryTag, 2, "delivery tag")
+}
+
+func rejectDiscard(s *scenarioRun) {
+	conn, watcher, queue := s.filled(1)
+	ch := plain(conn)
+	check(ch.Reject(get(ch, queue, false).DeliveryTag, false))
+	check(ch.Close())
+	equal(bodies(watcher, queue), []string{}, "left")
+}
+
+func basicGet(s *scenarioRun) {
+	conn, watcher, queue := s.filled(3)
+	ch := plain(conn)
+	first := get(ch, queue, false)
+	second := get(ch, queue, true)
+	equal(flags([]amqp.Delivery{first, second}), []string{"0", "1"}, "got")
+	equal([]uint32{first.MessageCount, second.MessageCount}, []uint32{2, 1}, "message counts")
+	check(ch.Close())
+	waitReady(watcher, queue, 2)
+	equal(flags(getAll(watcher, queue)), []string{"0 again", "2"}, "left")
+}
+
+func basicGetEmpty(s *scenarioRun) {
+	ch := plain(s.connect())
+	_, ok, err := ch.Get(s.durable(ch), false)
+	check(err)
+	equal(ok, false, "get-ok")
+}
+
+func basicRecover(s *scenarioRun) {
+	conn, watcher, queue := s.filled(3)
+	ch := plain(conn)
+	for range 3 {
+		get(ch, queue, false)
+	}
+	check(ch.Recover(true))
+	waitReady(watcher, queue, 3)
+	equal(flags(getAll(watcher, queue)), again(numbers(0, 3)), "recovered")
+}
+
+func unknownDeliveryTag(s *scenarioRun) {
+	conn, _, queue := s.filled(1)
+	closesChannel(conn, 406, "PRECONDITION_FAILED - unknown delivery tag 99", func(ch *amqp.Channel) error {
+		return ch.Ack(99, false)
+	})
+	closesChannel(conn, 406, "PRECONDITION_FAILED - unknown delivery tag 1", func(ch *amqp.Channel) error {
+		message := get(ch, queue, false)
+		check(message.Ack(false))
+		return message.Ack(false)
+	})
+}
+
+func consumerCancel(s *scenarioRun) {
+	conn, watcher, queue := s.filled(4)
+	ch := plain(conn)
+	check(ch.Qos(2, 0, false))
+	c := consume(ch, queue, consumeOptions{})
+	c.wait(2)
+	c.stop()
+	check(ch.Ack(1, false))
+	check(ch.Ack(2, false))
+	check(ch.Qos(1, 0, false)) // a round trip: the acks have been read and accepted
+	equal(ready(watcher, queue), 2, "ready")
+	equal(len(c.seen()), 2, "deliveries")
+}
+
+func consumerCancelNotify(s *scenarioRun) {
+	conn := s.connect()
+	ch := plain(conn)
+	queue := s.durable(ch)
+	cancelled := ch.NotifyCancel(make(chan string, 1))
+	c := consume(ch, queue, consumeOptions{})
+	_, err := plain(conn).QueueDelete(queue, false, false, false)
+	check(err)
+	select {
+	case tag := <-cancelled:
+		equal(tag, c.tag, "cancelled consumer")
+	case <-time.After(waitDeadline):
+		failf("no basic.cancel from the server")
+	}
+	s.queue(ch, "other", queueOptions{})
+}
+
+func consumerExclusive(s *scenarioRun) {
+	conn := s.connect()
+	ch := plain(conn)
+	shared, owned := s.queue(ch, "shared", queueOptions{}), s.queue(ch, "owned", queueOptions{})
+	consume(ch, shared, consumeOptions{})
+	consume(ch, owned, consumeOptions{exclusive: true})
+	for queue, exclusive := range map[string]bool{shared: true, owned: false} {
+		text := fmt.Sprintf("ACCESS_REFUSED - queue '%s' in vhost '/' in exclusive use", queue)
+		closesChannel(conn, 403, text, func(ch *amqp.Channel) error {
+			_, err := tryConsume(ch, queue, consumeOptions{exclusive: exclusive})
+			return err
+		})
+	}
+}
+
+func consumerPriority(s *scenarioRun) {
+	conn := s.connect()
+	watcher, lowChannel, highChannel := confirming(conn), plain(conn), plain(conn)
+	queue := s.durable(watcher)
+	check(lowChannel.Qos(2, 0, false))
+	check(highChannel.Qos(2, 0, false))
+	low := consume(lowChannel, queue, consumeOptions{args: amqp.Table{"x-priority": int32(1)}})
+	high := consume(highChannel, queue, consumeOptions{args: amqp.Table{"x-priority": int32(10)}})
+	publish(watcher, "", queue, numbers(0, 6)...)
+	equal(bodiesOf(high.wait(2)), numbers(0, 2), "high")
+	equal(bodiesOf(low.wait(2)), numbers(2, 4), "low")
+	equal(ready(watcher, queue), 2, "ready")
+	check(highChannel.Ack(1, false))
+	equal(bodiesOf(high.wait(3))[2], "4", "after an ack")
+	equal(len(low.seen()), 2, "low")
+}
+
+func consumerTagServerMade(*scenarioRun) {
+	panic(skip("amqp091-go makes its own tag when none is given"))
+}
+
+func directReplyTo(s *scenarioRun) {
+	conn := s.connect()
+	client, server := plain(conn), plain(conn)
+	queue := s.durable(server)
+	replies := consume(client, "amq.rabbitmq.reply-to", consumeOptions{noAck: true})
+	requests := consume(server, queue, consumeOptions{noAck: true})
+	request := amqp.Publishing{ReplyTo: "amq.rabbitmq.reply-to", CorrelationId: "c-1", Body: []byte("request")}
+	check(client.Publish("", queue, false, false, request))
+	received := requests.wait(1)[0]
+	starts(received.ReplyTo, "amq.rabbitmq.reply-to.", "reply-to")
+	reply := amqp.Publishing{CorrelationId: received.CorrelationId, Body: []byte("reply")}
+	check(server.Publish("", received.ReplyTo, false, false, reply))
+	answer := replies.wait(1)[0]
+	equal([]string{string(answer.Body), answer.CorrelationId}, []string{"reply", "c-1"}, "reply")
+}

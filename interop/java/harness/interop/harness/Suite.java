@@ -26,6 +26,7 @@ public final class Suite {
 
   private final Map<String, Entry> scenarios = new LinkedHashMap<>();
   private final String name;
+  private volatile String note = "";
   private int passed;
   private int failed;
   private int skipped;
@@ -44,6 +45,11 @@ public final class Suite {
     if (scenarios.put(id, new Entry(body, seconds)) != null) {
       throw new IllegalArgumentException("scenario " + id + " twice");
     }
+  }
+
+  /** Adds a remark, such as a figure, to the line of the scenario that runs at the moment. */
+  public void note(String text) {
+    note = ", " + text;
   }
 
   /** Runs the scenarios named in {@code wanted}, or all; returns the exit code. */
@@ -72,12 +78,13 @@ public final class Suite {
     Thread thread = new Thread(task, "scenario-" + id);
     thread.setDaemon(true);
     long begin = System.nanoTime();
+    note = "";
     thread.start();
     try {
       task.get(entry.seconds, TimeUnit.SECONDS);
       long millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
       passed++;
-      System.out.printf("PASS %s %s (%d ms)%n", name, id, millis);
+      System.out.printf("PASS %s %s (%d ms%s)%n", name, id, millis, note);
     } catch (TimeoutException late) {
       fail(id, "no end after " + entry.seconds + " s at " + firstOwnFrame(thread.getStackTrace()));
       thread.interrupt();

@@ -1,0 +1,145 @@
+//! One HTTP/1.1 request over the node's control socket.
+
+use crate::failure::{Failure, code};
+use crate::invocation::{Invocation, Place};
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The socket's name inside the data directory.
+const SOCKET: &str = "ctl.sock";
+/// No answer is longer than this.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
+
+/// A connection to the node, good for one question.
+pub(crate) struct Client {
+    stream: UnixStream,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The node could not be reached, or went away.
+    Io(io::Error),
+    /// The answer is not one.
+    Garbled,
+    /// The node refused: a kind that programs look at, and a text for people.
+    Refused { kind: String, text: String },
+}
+
+impl Client {
+    /// Connects. `timeout` is for every wait from here on.
+    pub(crate) fn connect(place: &Place, timeout: Option<Duration>) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket_path(place))?;
+        let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
+        stream.set_read_timeout(timeout)?;
+        stream.set_write_timeout(timeout)?;
+        Ok(Self { stream })
+    }
+
+    /// Sends one question and waits for its answer.
+    pub(crate) fn ask(mut self, question: &str, request: &Value) -> Result<Value, Unanswered> {
+        let body = request.to_string();
+        let head = format!(
+            "POST /ctl/{question} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        self.stream.write_all(head.as_bytes()).map_err(Unanswered::Io)?;
+        self.stream.write_all(body.as_bytes()).map_err(Unanswered::Io)?;
+        let mut answer = Vec::new();
+        let limited = self.stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
+        limited.map_err(Unanswered::Io)?;
+        understand(&answer)
+    }
+}
+
+pub(crate) fn socket_path(place: &Place) -> PathBuf {
+    place.data_dir.join(SOCKET)
+}
+
+/// Takes a whole HTTP answer apart.
+fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
+    const BLANK_LINE: &[u8] = b"\r\n\r\n";
+    let end = answer.windows(BLANK_LINE.len()).position(|window| window == BLANK_LINE);
+    let (head, rest) = end.map(|end| answer.split_at(end)).ok_or(Unanswered::Garbled)?;
+    let body = rest.get(BLANK_LINE.len()..).unwrap_or_default();
+    let head = std::str::from_utf8(head).map_err(|_| Unanswered::Garbled)?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        if !name.eq_ignore_ascii_case("content-length") {
+            return None;
+        }
+        value.trim().parse::<usize>().ok()
+    });
+    if length != Some(body.len()) {
+        return Err(Unanswered::Garbled);
+    }
+    let mut answer: Value = serde_json::from_slice(body).map_err(|_| Unanswered::Garbled)?;
+    if let Some(error) = answer.get("error") {
+        let field = |name| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        return Err(Unanswered::Refused { kind: field("kind"), text: field("text") });
+    }
+    answer.get_mut("ok").map(Value::take).ok_or(Unanswered::Garbled)
+}
+
+/// What is printed when the node cannot be reached.
+pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure {
+    let Place { node, .. } = &invocation.place;
+    Failure::bare(
+        code::UNAVAILABLE,
+        format!(
+            "Error: unable to perform an operation on node '{node}'. \
+             Please see diagnostics information and suggestions below.\n\n\
+             Most common reasons for this are:\n\n \
+             * The node is not running\n \
+             * It runs with another data directory: name it with --data-dir or LEVERET_DATA_DIR\n \
+             * This user may not open its control socket\n\n\
+             DIAGNOSTICS\n===========\n\n\
+             control socket: {}\nerror: {error}\n",
+            socket_path(&invocation.place).display()
+        ),
+    )
+}
+
+/// What is printed when the node did not answer in time.
+pub(crate) fn timed_out(invocation: &Invocation) -> Failure {
+    let timeout_ms = invocation.timeout.unwrap_or_default().as_millis();
+    Failure::bare(
+        code::TEMPORARY,
+        format!(
+            "Error: operation {} on node {} timed out. Timeout value used: {timeout_ms}",
+            invocation.verb.name,
+            invocation.node()
+        ),
+    )
+}
+
+/// Whether an error says that time is up.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn answers_are_understood() {
+        let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"ok\":[1,2,\"\"]}";
+        assert!(matches!(understand(cut), Err(Unanswered::Garbled)));
+        let ok = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"ok\":[1 ]}";
+        assert_eq!(understand(ok).unwrap(), json!([1]));
+        let body = r#"{"error":{"kind":"no_such_user","text":"bob"}}"#;
+        let refused = format!("HTTP/1.1 404 x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let Err(Unanswered::Refused { kind, text }) = understand(refused.as_bytes()) else {
+            panic!("not refused");
+        };
+        assert_eq!((kind.as_str(), text.as_str()), ("no_such_user", "bob"));
+        assert!(matches!(understand(b"nonsense"), Err(Unanswered::Garbled)));
+        assert!(matches!(understand(b""), Err(Unanswered::Garbled)));
+    }
+}

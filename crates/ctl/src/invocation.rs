@@ -1,0 +1,294 @@
+//! One run of one verb: arguments checked, defaults filled in.
+
+use crate::failure::Invalid;
+use crate::options::{self, Parsed, Setting};
+use crate::output::Format;
+use crate::verb::Verb;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything a verb needs to know.
+pub(crate) struct Invocation {
+    /// The name the tool was called by.
+    pub(crate) tool: String,
+    pub(crate) verb: &'static Verb,
+    /// Parameters by name; missing optional ones are absent.
+    pub(crate) params: Map<String, Value>,
+    /// Columns asked for, without repetitions.
+    pub(crate) columns: Vec<String>,
+    pub(crate) settings: BTreeMap<&'static str, Setting>,
+    pub(crate) place: Place,
+    pub(crate) format: Format,
+    /// `None` waits for ever.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Which node is spoken to.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The node's name as it is shown.
+    pub(crate) node: String,
+    /// Its data directory, where the control socket is.
+    pub(crate) data_dir: PathBuf,
+}
+
+/// The node's data directory when neither `--data-dir` nor `LEVERET_DATA_DIR` names one.
+const DATA_DIR: &str = "data";
+
+impl Invocation {
+    /// Checks `given` (the whole command line without the tool's name) against the verb.
+    pub(crate) fn new(tool: &str, verb: &'static Verb, given: &[String]) -> Result<Self, Invalid> {
+        let Parsed { words, settings, invalid } = options::parse(given, verb.switches);
+        if !invalid.is_empty() {
+            return Err(Invalid::BadOptions(invalid));
+        }
+        let words: Vec<String> = words.into_iter().skip(1).collect();
+        let format = match settings.get("formatter") {
+            Some(Setting::Text(name)) => Format::from_name(name)
+                .ok_or_else(|| Invalid::Other(format!("unsupported formatter: {name}")))?,
+            Some(Setting::Flag(_) | Setting::Number(_)) | None => Format::Default,
+        };
+        let mut this = Self {
+            tool: tool.to_owned(),
+            verb,
+            params: Map::new(),
+            columns: Vec::new(),
+            place: Place::new(&settings),
+            timeout: timeout(verb, &settings),
+            settings,
+            format,
+        };
+        if this.flag("help") {
+            return Ok(this);
+        }
+        match verb.columns {
+            Some(columns) => this.columns = choose_columns(&words, columns.known, columns.shown)?,
+            None => this.params = name_params(words, verb.params)?,
+        }
+        if let Some(check) = verb.check {
+            check(&this)?;
+        }
+        Ok(this)
+    }
+
+    /// A parameter's text; empty when absent.
+    pub(crate) fn param(&self, name: &str) -> &str {
+        self.params.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The words of a parameter that takes several.
+    pub(crate) fn words(&self, name: &str) -> impl Iterator<Item = &str> {
+        let list = self.params.get(name).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.settings.get(name) == Some(&Setting::Flag(true))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<i64> {
+        match self.settings.get(name)? {
+            Setting::Number(number) => Some(*number),
+            Setting::Flag(_) | Setting::Text(_) => None,
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        match self.settings.get(name)? {
+            Setting::Text(text) => Some(text),
+            Setting::Flag(_) | Setting::Number(_) => None,
+        }
+    }
+
+    pub(crate) fn vhost(&self) -> &str {
+        self.text("vhost").unwrap_or("/")
+    }
+
+    pub(crate) fn node(&self) -> &str {
+        &self.place.node
+    }
+
+    /// Whether informational lines are left out.
+    pub(crate) fn output_less(&self) -> bool {
+        self.flag("quiet") || self.flag("silent")
+    }
+
+    /// Whether listings begin with the names of the columns.
+    pub(crate) fn headers(&self) -> bool {
+        !self.flag("silent") && self.settings.get("table-headers") != Some(&Setting::Flag(false))
+    }
+
+    /// What the node is sent.
+    pub(crate) fn request(&self) -> Value {
+        let mut request = self.params.clone();
+        if self.verb.vhost {
+            request.insert("vhost".to_owned(), self.vhost().into());
+        }
+        if self.verb.columns.is_some() {
+            request.insert("columns".to_owned(), self.columns.clone().into());
+        }
+        for switch in self.verb.switches {
+            let value = match self.settings.get(switch.name) {
+                Some(Setting::Flag(flag)) => Value::from(*flag),
+                Some(Setting::Number(number)) => Value::from(*number),
+                Some(Setting::Text(text)) => Value::from(text.as_str()),
+                None => continue,
+            };
+            request.insert(switch.name.replace('-', "_"), value);
+        }
+        Value::Object(request)
+    }
+}
+
+impl Place {
+    fn new(settings: &BTreeMap<&'static str, Setting>) -> Self {
+        let given = |name| match settings.get(name) {
+            Some(Setting::Text(text)) => Some(text.clone()),
+            Some(Setting::Flag(_) | Setting::Number(_)) | None => None,
+        };
+        let environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let node = given("node").or_else(|| environment("RABBITMQ_NODENAME"));
+        let data_dir = given("data-dir").or_else(|| environment("LEVERET_DATA_DIR"));
+        Self {
+            node: full_node_name(node.as_deref().unwrap_or("rabbit")),
+            data_dir: PathBuf::from(data_dir.unwrap_or_else(|| DATA_DIR.to_owned())),
+        }
+    }
+}
+
+/// `rabbit` becomes `rabbit@host`, with the host's short name.
+fn full_node_name(name: &str) -> String {
+    if name.contains('@') {
+        return name.to_owned();
+    }
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let short = host.split('.').next().filter(|short| !short.is_empty()).unwrap_or("localhost");
+    format!("{name}@{short}")
+}
+
+fn timeout(verb: &Verb, settings: &BTreeMap<&'static str, Setting>) -> Option<Duration> {
+    let given_ms = match settings.get("timeout") {
+        Some(Setting::Number(seconds)) => u64::try_from(*seconds).ok().map(|s| s * 1000),
+        Some(Setting::Flag(_) | Setting::Text(_)) | None => None,
+    };
+    given_ms.or(verb.timeout_ms).map(Duration::from_millis)
+}
+
+/// Words may hold several names with commas between them.
+fn choose_columns(
+    words: &[String],
+    known: &[&str],
+    shown: &[&str],
+) -> Result<Vec<String>, Invalid> {
+    let mut chosen: Vec<String> = Vec::new();
+    for name in words.iter().flat_map(|word| word.split(',')).map(str::trim) {
+        if !name.is_empty() && !chosen.iter().any(|other| other == name) {
+            chosen.push(name.to_owned());
+        }
+    }
+    if words.is_empty() {
+        return Ok(shown.iter().map(|&name| name.to_owned()).collect());
+    }
+    let mut unknown: Vec<String> =
+        chosen.iter().filter(|name| !known.contains(&name.as_str())).cloned().collect();
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        return Err(Invalid::BadColumns(unknown));
+    }
+    Ok(chosen)
+}
+
+fn name_params(words: Vec<String>, params: &[&str]) -> Result<Map<String, Value>, Invalid> {
+    let mut named = Map::new();
+    let mut words = words.into_iter();
+    for &param in params {
+        if let Some(name) = param.strip_suffix('*') {
+            named.insert(name.to_owned(), words.by_ref().collect::<Vec<_>>().into());
+            continue;
+        }
+        match (words.next(), param.strip_suffix('?')) {
+            (Some(word), name) => {
+                named.insert(name.unwrap_or(param).to_owned(), word.into());
+            }
+            (None, Some(_)) => {}
+            (None, None) => return Err(Invalid::TooFew),
+        }
+    }
+    if words.next().is_some() { Err(Invalid::TooMany) } else { Ok(named) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verb;
+    use serde_json::json;
+
+    fn invocation(line: &str) -> Result<Invocation, Invalid> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let name = &options::parse(&words, &[]).words[0];
+        Invocation::new("rabbitmqctl", verb::find(name).unwrap(), &words)
+    }
+
+    fn request(line: &str) -> Value {
+        invocation(line).map_err(|invalid| invalid.to_string()).unwrap().request()
+    }
+
+    #[test]
+    fn requests_name_their_parameters() {
+        assert_eq!(
+            request("set_permissions -p v1 alice ^a .* x"),
+            json!({"user": "alice", "configure": "^a", "write": ".*", "read": "x", "vhost": "v1"})
+        );
+        assert_eq!(
+            request("set_user_tags alice a b"),
+            json!({"user": "alice", "tags": ["a", "b"]})
+        );
+        assert_eq!(
+            request("set_policy p ^q {} --priority 3 --apply-to queues"),
+            json!({"name": "p", "pattern": "^q", "definition": "{}", "priority": 3,
+                "apply_to": "queues", "vhost": "/"})
+        );
+        assert_eq!(
+            request("delete_queue q -e"),
+            json!({"name": "q", "vhost": "/", "if_empty": true})
+        );
+    }
+
+    #[test]
+    fn columns_are_split_and_defaulted() {
+        assert_eq!(invocation("list_queues").unwrap().columns, ["name", "messages"]);
+        let invocation = invocation("list_queues name,consumers state name").unwrap();
+        assert_eq!(invocation.columns, ["name", "consumers", "state"]);
+    }
+
+    #[test]
+    fn arity_and_columns_are_checked() {
+        let told = |line: &str| {
+            let invalid = invocation(line).err().unwrap();
+            (invalid.code(), invalid.to_string())
+        };
+        assert_eq!(told("set_permissions a"), (64, "not enough arguments.".to_owned()));
+        assert_eq!(told("list_users extra"), (64, "too many arguments.".to_owned()));
+        assert_eq!(
+            told("list_queues zz name bogus"),
+            (64, "Info key(s) bogus,zz are not supported".to_owned())
+        );
+        assert_eq!(
+            told("list_queues --bogus"),
+            (64, "Invalid options for this command:\n--bogus : ".to_owned())
+        );
+        assert_eq!(
+            told("check_port_listener abc"),
+            (65, "Bad argument: Argument must be a positive integer".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_node_name_is_completed() {
+        assert_eq!(full_node_name("a@b"), "a@b");
+        assert!(full_node_name("rabbit").starts_with("rabbit@"));
+    }
+}

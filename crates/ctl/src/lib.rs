@@ -1,0 +1,80 @@
+//! The command line tool: RabbitMQ's verbs, arguments, output and exit codes, over the node's control
+//! socket. Never queues, storage or any crate of the server: it sees the data directory and JSON.
+//! Start reading at [`run`], then `verb` for what a verb is and `verbs` for the list of them.
+
+mod base64;
+mod client;
+mod failure;
+mod invocation;
+mod local;
+mod options;
+mod output;
+mod render;
+mod session;
+mod usage;
+mod verb;
+mod verbs;
+
+use failure::{Failure, Invalid};
+use invocation::Invocation;
+use session::Terminal;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+use verb::Verb;
+
+/// Runs one command. The first of `args` is the name that help shows the tool by, for example
+/// `rabbitmqctl` (a path is cut to its last part); the rest is the command line.
+pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut args = args.map(|arg| arg.to_string_lossy().into_owned());
+    let tool = args.next().unwrap_or_else(|| "rabbitmqctl".to_owned());
+    let tool = tool.rsplit('/').next().unwrap_or_default().to_owned();
+    let given: Vec<String> = args.collect();
+    let mut input = std::io::stdin().lock();
+    let mut output = std::io::stdout().lock();
+    let mut terminal = Terminal { input: &mut input, output: &mut output };
+    match run_with(&tool, given, &mut terminal) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(text) = failure.text {
+                // Nothing can be done about a standard error that is closed.
+                drop(writeln!(std::io::stderr(), "{text}"));
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run_with(tool: &str, given: Vec<String>, terminal: &mut Terminal<'_>) -> Result<(), Failure> {
+    let given = match given.as_slice() {
+        [only] if only == "--version" => vec!["version".to_owned()],
+        [only] if only == "--help" => vec!["help".to_owned()],
+        _ => given,
+    };
+    let words = options::parse(&given, &[]).words;
+    let Some(name) = words.first() else {
+        return Err(Failure::bare(failure::code::USAGE, usage::everything(tool)));
+    };
+    let verb = verb::find(name).ok_or_else(|| usage::not_found(tool, name))?;
+    let mut invocation = Invocation::new(tool, verb, &given)
+        .map_err(|invalid| not_accepted(tool, verb, &given, &invalid))?;
+    if invocation.flag("help") {
+        drop(writeln!(terminal.output, "{}", usage::of(tool, verb)));
+        return Ok(());
+    }
+    session::carry_out(&mut invocation, terminal)
+}
+
+fn not_accepted(tool: &str, verb: &Verb, given: &[String], invalid: &Invalid) -> Failure {
+    Failure::bare(
+        invalid.code(),
+        format!(
+            "Error (argument validation): {invalid}\nArguments given:\n\t{}\n{}",
+            given.join(" "),
+            usage::base(tool, verb)
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests;

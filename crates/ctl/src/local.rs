@@ -1,0 +1,288 @@
+//! Verbs that do more than ask the node one question, or never ask it.
+
+use crate::base64;
+use crate::client::{Client, Unanswered, socket_path, timed_out, unreachable};
+use crate::failure::{Failure, Invalid, code};
+use crate::invocation::Invocation;
+use crate::output::{Answer, Format, Rows};
+use crate::{render, session, usage, verb};
+use rustix::process::{Pid, test_kill_process};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256, Sha512};
+use std::io::Read as _;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// How often something awaited is looked at again.
+const POLL: Duration = Duration::from_millis(50);
+
+pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
+    if invocation.flag("list-commands") {
+        return Ok(Answer::Text(usage::commands()));
+    }
+    match invocation.param("command") {
+        "" => Ok(Answer::Text(usage::everything(&invocation.tool))),
+        name => match verb::find(name) {
+            Some(verb) => Ok(Answer::Text(usage::of(&invocation.tool, verb))),
+            None => Err(usage::not_found(&invocation.tool, name)),
+        },
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(match invocation.format {
+        Format::Json => Answer::Object(json!({"version": version})),
+        Format::Csv => {
+            let row = json!([{"version": version}]);
+            Answer::Rows(Rows::new(vec!["version".to_owned()], &row, false))
+        }
+        Format::Default | Format::Table | Format::PrettyTable => Answer::Text(version.to_owned()),
+    })
+}
+
+pub(crate) fn not_available(invocation: &Invocation) -> Result<Answer, Failure> {
+    Err(Failure::error(
+        code::SOFTWARE,
+        format!(
+            "{} is not available: a node runs or is stopped as a whole. Use stop or shutdown.",
+            invocation.verb.name
+        ),
+    ))
+}
+
+pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
+    let state = Client::connect(&invocation.place, invocation.timeout)
+        .map_err(Unanswered::Io)
+        .and_then(|client| client.ask("state", &json!({})));
+    match state {
+        Ok(_) => Ok(Answer::Text("Ping succeeded".to_owned())),
+        Err(_) => Err(Failure::error(
+            code::UNAVAILABLE,
+            format!(
+                "Failed to connect and authenticate to {} in {} ms",
+                invocation.node(),
+                invocation.timeout.unwrap_or_default().as_millis()
+            ),
+        )),
+    }
+}
+
+/// Whether the node has started. `Err` when it cannot be reached at all.
+fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
+    let client = Client::connect(&invocation.place, invocation.timeout).map_err(Unanswered::Io)?;
+    let state = client.ask("state", &json!({}))?;
+    Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())
+}
+
+pub(crate) fn await_startup(invocation: &Invocation) -> Result<Answer, Failure> {
+    let started = Instant::now();
+    loop {
+        if let Ok(true) = is_running(invocation) {
+            return Ok(Answer::Done);
+        }
+        if invocation.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+            return Err(timed_out(invocation));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Asks the node to stop; the id of its process.
+fn ask_to_stop(invocation: &Invocation) -> Result<u32, Failure> {
+    let client = Client::connect(&invocation.place, invocation.timeout)
+        .map_err(|error| unreachable(invocation, &error))?;
+    let answer = session::understood(invocation, client.ask("stop", &json!({})))?;
+    let pid = answer.get("pid").and_then(Value::as_u64);
+    pid.and_then(|pid| u32::try_from(pid).ok())
+        .ok_or_else(|| Failure::error(code::SOFTWARE, "the node did not tell its process id"))
+}
+
+/// Waits until the process is gone, or the control socket of its data directory.
+fn await_end(invocation: &Invocation, pid: u32) -> Result<(), Failure> {
+    let started = Instant::now();
+    while is_alive(pid) {
+        if invocation.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+            return Err(timed_out(invocation));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+fn is_alive(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    // A process that was not waited for by its parent is as good as gone.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let is_zombie = stat.is_ok_and(|stat| {
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+    });
+    !is_zombie && test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+}
+
+pub(crate) fn stop(invocation: &Invocation) -> Result<Answer, Failure> {
+    let node = invocation.node();
+    if invocation.flag("idempotent") && !socket_path(&invocation.place).exists() {
+        return Ok(Answer::Text(format!("Node {node} is no longer running")));
+    }
+    let pidfile = invocation.param("pidfile");
+    if pidfile.is_empty() {
+        let stopped = ask_to_stop(invocation).and_then(|pid| await_end(invocation, pid));
+        return stopped.map(|()| Answer::Done);
+    }
+    let pid = read_pid(pidfile).map_err(|error| {
+        let text = format!("could not read pid from file {pidfile}. Error: {error}");
+        Failure::error(code::UNAVAILABLE, text)
+    })?;
+    ask_to_stop(invocation)?;
+    await_end(invocation, pid)?;
+    Ok(Answer::Wrapped(format!(
+        "process {pid} (take from pid file {pidfile}) is no longer running"
+    )))
+}
+
+fn read_pid(path: &str) -> std::io::Result<u32> {
+    let text = std::fs::read_to_string(path)?;
+    text.trim().parse().map_err(|_| std::io::Error::other("it holds no number"))
+}
+
+pub(crate) fn shutdown(invocation: &Invocation) -> Result<Answer, Failure> {
+    let node = invocation.node();
+    let pid = ask_to_stop(invocation)?;
+    if invocation.settings.get("wait") == Some(&crate::options::Setting::Flag(false)) {
+        return Ok(Answer::Done);
+    }
+    await_end(invocation, pid)?;
+    Ok(Answer::Text(format!(
+        "Shutting down RabbitMQ node {node} running at PID {pid}\n\
+         Waiting for PID {pid} to terminate\n\
+         RabbitMQ node {node} running at PID {pid} successfully shut down"
+    )))
+}
+
+pub(crate) fn check_port_connectivity(
+    invocation: &Invocation,
+    listeners: Value,
+) -> Result<Answer, Failure> {
+    let node = invocation.node();
+    let list: Vec<Value> = listeners.as_array().cloned().unwrap_or_default();
+    let share = u32::try_from(list.len()).unwrap_or(u32::MAX).saturating_add(1);
+    let timeout = invocation.timeout.unwrap_or(Duration::from_secs(30)) / share;
+    let address = invocation.text("address");
+    let failed: Vec<Value> = list
+        .into_iter()
+        .filter(|listener| !takes_connections(listener, address, timeout))
+        .collect();
+    let is_json = invocation.format == Format::Json;
+    if failed.is_empty() {
+        if is_json {
+            let object = json!({"result": "ok", "node": node, "listeners": listeners});
+            return Ok(Answer::Object(object));
+        }
+        let ports: Vec<String> = render::ports(&listeners).iter().map(u64::to_string).collect();
+        let using = address.map_or_else(
+            || "using node hostname resolution".to_owned(),
+            |address| format!("using {address} for target IP address"),
+        );
+        return Ok(Answer::Text(format!(
+            "Successfully connected to ports {} on node {node} ({using})",
+            ports.join(", ")
+        )));
+    }
+    let failed = Value::from(failed);
+    if is_json {
+        let object = json!({"result": "error", "node": node, "failures": failed});
+        return Err(Failure::check(object.to_string()));
+    }
+    Err(Failure::error(
+        code::UNAVAILABLE,
+        format!(
+            "Connection to ports of the following listeners on node {node} failed: \n{}",
+            render::interface_lines(&failed, "I").join("\n")
+        ),
+    ))
+}
+
+/// Connects to the address that is listened on, or to the given one.
+fn takes_connections(listener: &Value, address: Option<&str>, timeout: Duration) -> bool {
+    let interface = listener.get("interface").and_then(Value::as_str).unwrap_or_default();
+    let interface = interface.trim_start_matches('[').trim_end_matches(']');
+    let host = address.unwrap_or(match interface {
+        "0.0.0.0" | "::" | "" => "localhost",
+        other => other,
+    });
+    let port = listener.get("port").and_then(Value::as_u64).and_then(|p| u16::try_from(p).ok());
+    let Some(port) = port else { return false };
+    let Ok(mut addresses) = (host, port).to_socket_addrs() else { return false };
+    addresses.any(|address| TcpStream::connect_timeout(&address, timeout).is_ok())
+}
+
+/// Which hashes are offered.
+fn algorithm(name: &str) -> Option<Algorithm> {
+    match name.to_ascii_lowercase().as_str() {
+        "sha256" | "sha-256" => Some(Algorithm::Sha256),
+        "sha512" | "sha-512" => Some(Algorithm::Sha512),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Algorithm {
+    Sha256,
+    Sha512,
+}
+
+pub(crate) fn check_hash_password(invocation: &Invocation) -> Result<(), Invalid> {
+    let given = invocation.params.get("password").and_then(Value::as_str);
+    if given == Some("") {
+        return Err(Invalid::BadArgument("password cannot be an empty string".to_owned()));
+    }
+    match invocation.text("hashing-algorithm") {
+        Some(name) if algorithm(name).is_none() => {
+            Err(Invalid::BadArgument(format!("unsupported hashing algorithm: {name}")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+pub(crate) fn hash_password(invocation: &Invocation) -> Result<Answer, Failure> {
+    let mut salt = [0; 4];
+    std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt)).map_err(
+        |error| Failure::error(code::SOFTWARE, format!("no randomness for a salt: {error}")),
+    )?;
+    let name = invocation.text("hashing-algorithm").unwrap_or("sha256");
+    let algorithm = algorithm(name).unwrap_or(Algorithm::Sha256);
+    Ok(Answer::Text(salted(algorithm, salt, invocation.param("password"))))
+}
+
+/// The salt, then the hash of salt and password, in base64.
+fn salted(algorithm: Algorithm, salt: [u8; 4], password: &str) -> String {
+    let input = [&salt[..], password.as_bytes()].concat();
+    let mut bytes = salt.to_vec();
+    match algorithm {
+        Algorithm::Sha256 => bytes.extend_from_slice(&Sha256::digest(&input)),
+        Algorithm::Sha512 => bytes.extend_from_slice(&Sha512::digest(&input)),
+    }
+    base64::encode(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_rabbitmq() {
+        // From RabbitMQ's guide to passwords: salt 908D C60A, password `test12`.
+        let hash = salted(Algorithm::Sha256, [0x90, 0x8D, 0xC6, 0x0A], "test12");
+        assert_eq!(hash, "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR");
+        assert_eq!(salted(Algorithm::Sha512, [0; 4], "x").len(), 92);
+    }
+
+    #[test]
+    fn this_process_is_alive() {
+        assert!(is_alive(std::process::id()));
+        assert!(!is_alive(i32::MAX.unsigned_abs()));
+        assert!(!is_alive(0));
+    }
+}

@@ -1,0 +1,144 @@
+//! What a verb shows, in each of the formats. Text in, text out: nothing is printed here.
+
+mod csv;
+mod json;
+mod pretty;
+mod table;
+
+use serde_json::{Map, Value};
+use std::io::IsTerminal as _;
+
+/// How the answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// What suits the verb: text, or a table with tabs.
+    Default,
+    Table,
+    Csv,
+    Json,
+    PrettyTable,
+}
+
+impl Format {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "string" => Some(Self::Default),
+            "table" => Some(Self::Table),
+            "csv" => Some(Self::Csv),
+            "json" => Some(Self::Json),
+            "pretty_table" => Some(Self::PrettyTable),
+            _ => None,
+        }
+    }
+
+    /// Whether programs read it, so that no informational line may come before.
+    pub(crate) const fn is_for_machines(self) -> bool {
+        match self {
+            Self::Csv | Self::Json => true,
+            Self::Default | Self::Table | Self::PrettyTable => false,
+        }
+    }
+}
+
+/// What a verb has to show.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// It is done; there is nothing to say.
+    Done,
+    /// Nothing is printed in any format.
+    Silent,
+    /// A sentence.
+    Text(String),
+    /// A value that is wrapped with the node's name in JSON.
+    Wrapped(String),
+    /// What JSON shows as it is; only answered when JSON was asked for.
+    Object(Value),
+    /// A listing.
+    Rows(Rows),
+}
+
+/// A listing: every row has a value for every column.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Vec<Value>>,
+    /// COMPAT: RabbitMQ's tools print an empty line for an empty listing that came in one piece,
+    /// and nothing for one that came as a stream.
+    pub(crate) streamed: bool,
+}
+
+impl Rows {
+    /// Brings what the node sent into the order of the columns; missing values become empty.
+    pub(crate) fn new(columns: Vec<String>, objects: &Value, streamed: bool) -> Self {
+        let row = |object: &Value| {
+            let value = |column: &String| match object.get(column) {
+                None | Some(Value::Null) => Value::from(""),
+                Some(value) => value.clone(),
+            };
+            columns.iter().map(value).collect()
+        };
+        let rows = objects.as_array().into_iter().flatten().map(row).collect();
+        Self { columns, rows, streamed }
+    }
+}
+
+/// How to write an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style<'a> {
+    pub(crate) format: Format,
+    /// Listings begin with the names of the columns.
+    pub(crate) headers: bool,
+    /// The output is a terminal that shows bold letters.
+    pub(crate) bold: bool,
+    /// The node's name.
+    pub(crate) node: &'a str,
+}
+
+/// The answer as it is printed, each line ended; empty when nothing is.
+pub(crate) fn written(answer: &Answer, style: Style<'_>) -> String {
+    match (answer, style.format) {
+        (Answer::Silent, _) => String::new(),
+        (Answer::Done, Format::Json) => json::line(&wrapped(style.node, None)),
+        (Answer::Done, Format::Default | Format::Table | Format::Csv | Format::PrettyTable) => {
+            String::new()
+        }
+        (Answer::Text(text), Format::Json) => json::line(&Value::Object(Map::from_iter([(
+            "message".to_owned(),
+            text.as_str().into(),
+        )]))),
+        (Answer::Wrapped(text), Format::Json) => json::line(&wrapped(style.node, Some(text))),
+        (Answer::Text(text) | Answer::Wrapped(text), Format::PrettyTable) => {
+            pretty::boxed(text, style.bold)
+        }
+        (
+            Answer::Text(text) | Answer::Wrapped(text),
+            Format::Default | Format::Table | Format::Csv,
+        ) => format!("{text}\n"),
+        (Answer::Object(value), _) => json::line(value),
+        (Answer::Rows(rows), Format::Json) => json::rows(rows),
+        (Answer::Rows(rows), Format::Csv) => csv::rows(rows),
+        (Answer::Rows(rows), Format::PrettyTable) => pretty::rows(rows, style.bold),
+        (Answer::Rows(rows), Format::Default | Format::Table) => table::rows(rows, style.headers),
+    }
+}
+
+fn wrapped(node: &str, value: Option<&str>) -> Value {
+    let mut object = Map::new();
+    object.insert("result".to_owned(), "ok".into());
+    object.insert("node".to_owned(), node.into());
+    object.extend(value.map(|value| ("value".to_owned(), value.into())));
+    Value::Object(object)
+}
+
+/// Whether standard output is a terminal.
+pub(crate) fn shows_bold() -> bool {
+    !cfg!(test) && std::io::stdout().is_terminal()
+}
+
+/// Bold where the terminal can.
+pub(crate) fn emphasised(text: &str, bold: bool) -> String {
+    if bold { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

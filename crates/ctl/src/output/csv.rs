@@ -1,0 +1,22 @@
+//! Comma-separated values.
+
+use super::{Rows, table};
+
+/// COMPAT: RabbitMQ's tools put every value in quotes.
+pub(super) fn rows(rows: &Rows) -> String {
+    if rows.rows.is_empty() {
+        return String::new();
+    }
+    let mut text = line(rows.columns.iter().cloned());
+    for row in &rows.rows {
+        let cells = row.iter().zip(&rows.columns).map(|(value, name)| table::cell(name, value));
+        text.push_str(&line(cells));
+    }
+    text
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let cells: Vec<String> =
+        cells.map(|cell| format!("\"{}\"", cell.replace('"', "\"\""))).collect();
+    format!("{}\n", cells.join(","))
+}

@@ -1,0 +1,27 @@
+//! JSON, with a listing as one array and a row per line.
+
+use super::Rows;
+use serde_json::Value;
+
+pub(super) fn line(value: &Value) -> String {
+    format!("{value}\n")
+}
+
+pub(super) fn rows(rows: &Rows) -> String {
+    if rows.rows.is_empty() && !rows.streamed {
+        return "[]\n".to_owned();
+    }
+    let mut text = String::from("[\n");
+    for (i, row) in rows.rows.iter().enumerate() {
+        let fields: Vec<String> = rows
+            .columns
+            .iter()
+            .zip(row)
+            .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
+            .collect();
+        let comma = if i == 0 { "" } else { "," };
+        text.push_str(&format!("{comma}{{{}}}\n", fields.join(",")));
+    }
+    text.push_str("]\n");
+    text
+}

@@ -1,0 +1,58 @@
+//! Turns what the node said into what is shown.
+
+mod health;
+mod refused;
+mod status;
+
+pub(crate) use health::{
+    alarms, check_alarms, check_local_alarms, check_port_listener, check_protocol_listener,
+    check_running, check_virtual_hosts, interface_lines, is_booting, is_running, listeners, ports,
+    server_version,
+};
+pub(crate) use refused::refused;
+pub(crate) use status::{cluster_status, status};
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::output::{Answer, Rows};
+use serde_json::Value;
+
+/// For verbs that have nothing to show.
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn done(_: &Invocation, _: Value) -> Result<Answer, Failure> {
+    Ok(Answer::Done)
+}
+
+/// A listing that came in one piece.
+pub(crate) fn rows(columns: &[&str], answer: &Value, _: &Invocation) -> Answer {
+    let columns = columns.iter().map(|&name| name.to_owned()).collect();
+    Answer::Rows(Rows::new(columns, answer, false))
+}
+
+/// Puts values into `{...}`: parameters, options, `vhost` and `node`.
+pub(crate) fn filled(template: &str, invocation: &Invocation) -> String {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').unwrap_or((after, ""));
+        text.push_str(before);
+        text.push_str(&value_of(name, invocation));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+fn value_of(name: &str, invocation: &Invocation) -> String {
+    match invocation.params.get(name) {
+        Some(Value::String(text)) => return text.clone(),
+        Some(_) => return invocation.words(name).collect::<Vec<_>>().join(", "),
+        None => {}
+    }
+    match name {
+        "vhost" => invocation.vhost().to_owned(),
+        "node" => invocation.node().to_owned(),
+        "priority" => invocation.number("priority").unwrap_or_default().to_string(),
+        _ => String::new(),
+    }
+}

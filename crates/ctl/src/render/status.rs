@@ -1,0 +1,186 @@
+//! `status` and `cluster_status`.
+
+use super::health::{alarm_lines, interface_lines};
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::output::{Answer, Format, emphasised, shows_bold};
+use crate::verbs::UNITS;
+use serde_json::Value;
+
+/// Sections with a heading each; the headings are bold on a terminal.
+struct Report {
+    lines: Vec<String>,
+    bold: bool,
+}
+
+impl Report {
+    fn new() -> Self {
+        Self { lines: Vec::new(), bold: shows_bold() }
+    }
+
+    /// COMPAT: a heading is followed by an empty line, and preceded by one unless it is the first.
+    fn section(&mut self, title: &str, lines: impl IntoIterator<Item = String>) {
+        let gap = if self.lines.is_empty() { "" } else { "\n" };
+        self.lines.push(format!("{gap}{}\n", emphasised(title, self.bold)));
+        self.lines.extend(lines);
+    }
+
+    fn or_none(&mut self, title: &str, lines: Vec<String>) {
+        let none = lines.is_empty().then(|| "(none)".to_owned());
+        self.section(title, lines.into_iter().chain(none));
+    }
+
+    fn answer(self) -> Answer {
+        Answer::Text(self.lines.join("\n"))
+    }
+}
+
+fn text(value: &Value, name: &str) -> String {
+    match value.pointer(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    }
+}
+
+fn bullets(status: &Value, name: &str) -> Vec<String> {
+    let list = status.get(name).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(|item| format!(" * {item}")).collect()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, Failure> {
+    if invocation.format == Format::Json {
+        return Ok(Answer::Object(status));
+    }
+    let unit = invocation.text("unit").unwrap_or("gb");
+    let mut report = Report::new();
+    let version = text(&status, "/version");
+    report.section(
+        "Runtime",
+        [
+            format!("OS PID: {}", text(&status, "/pid")),
+            format!("OS: {}", text(&status, "/os")),
+            format!("Uptime (seconds): {}", text(&status, "/uptime")),
+            "Is under maintenance?: false".to_owned(),
+            format!("Product name: {}", text(&status, "/product_name")),
+            format!("Product version: {version}"),
+            format!("RabbitMQ version: {}", text(&status, "/rabbitmq_version")),
+            format!("Node name: {}", text(&status, "/node")),
+        ],
+    );
+    report.section(
+        "Data directory",
+        [format!("Node data directory: {}", text(&status, "/data_directory"))],
+    );
+    report.section("Config files", bullets(&status, "config_files"));
+    report.section("Log file(s)", bullets(&status, "log_files"));
+    report.or_none("Alarms", alarm_lines(status.get("alarms").unwrap_or(&Value::Null)));
+    report.section("Memory", memory_lines(&status, unit));
+    report.section(
+        "Free Disk Space",
+        [
+            format!("Low free disk space watermark: {}", size(status.get("disk_free_limit"), unit)),
+            format!("Free disk space: {}", size(status.get("disk_free"), unit)),
+        ],
+    );
+    report.section(
+        "Totals",
+        [
+            format!("Connection count: {}", text(&status, "/totals/connection_count")),
+            format!("Queue count: {}", text(&status, "/totals/queue_count")),
+            format!("Virtual host count: {}", text(&status, "/totals/virtual_host_count")),
+        ],
+    );
+    let listeners = status.get("listeners").unwrap_or(&Value::Null);
+    report.or_none("Listeners", interface_lines(listeners, "I"));
+    Ok(report.answer())
+}
+
+fn memory_lines(status: &Value, unit: &str) -> Vec<String> {
+    vec![
+        format!("Total memory used: {}", size(status.pointer("/memory/total/rss"), unit)),
+        "Calculation strategy: rss".to_owned(),
+        format!(
+            "Memory high watermark setting: {}, computed to: {}",
+            text(status, "/vm_memory_high_watermark_setting"),
+            size(status.get("vm_memory_high_watermark_limit"), unit)
+        ),
+    ]
+}
+
+/// Four decimals at most and one at least, as Erlang writes floats.
+fn size(bytes: Option<&Value>, unit: &str) -> String {
+    let Some(bytes) = bytes.and_then(Value::as_f64) else {
+        return "(not available)".to_owned();
+    };
+    let found = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let divisor = found.map_or(1.0, |&(_, divisor)| divisor);
+    if divisor <= 1.0 {
+        return format!("{bytes} {unit}");
+    }
+    format!("{:?} {unit}", (bytes / divisor * 1e4).round() / 1e4)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn cluster_status(invocation: &Invocation, status: Value) -> Result<Answer, Failure> {
+    if invocation.format == Format::Json {
+        return Ok(Answer::Object(status));
+    }
+    let names = |field: &str| -> Vec<String> {
+        let list = status.get(field).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let by_node = |field: &str| -> Vec<(String, Value)> {
+        let map = status.get(field).and_then(Value::as_object);
+        map.into_iter().flatten().map(|(node, value)| (node.clone(), value.clone())).collect()
+    };
+    let cores = by_node("cpu_cores");
+    let n_cores: u64 = cores.iter().filter_map(|(_, cores)| cores.as_u64()).sum();
+    let mut report = Report::new();
+    report.section(
+        "Basics",
+        [
+            format!("Cluster name: {}", text(&status, "/cluster_name")),
+            format!("Total CPU cores available cluster-wide: {n_cores}"),
+        ],
+    );
+    let tags = by_node("cluster_tags");
+    report.or_none(
+        "Cluster Tags",
+        tags.iter().map(|(tag, value)| format!("{tag}: {}", text(value, ""))).collect(),
+    );
+    report.section("Disk Nodes", names("disk_nodes"));
+    report.section("Running Nodes", names("running_nodes"));
+    report.section(
+        "Versions",
+        by_node("versions").iter().map(|(node, version)| {
+            format!("{node}: {} {}", text(version, "/name"), text(version, "/version"))
+        }),
+    );
+    report.section(
+        "CPU Cores",
+        cores.iter().map(|(node, cores)| format!("Node: {node}, available CPU cores: {cores}")),
+    );
+    report.section(
+        "Maintenance status",
+        by_node("maintenance_status")
+            .iter()
+            .map(|(node, state)| format!("Node: {node}, status: {}", text(state, ""))),
+    );
+    report.or_none("Alarms", alarm_lines(status.get("alarms").unwrap_or(&Value::Null)));
+    report.or_none("Network Partitions", Vec::new());
+    let listeners = by_node("listeners");
+    report.or_none(
+        "Listeners",
+        listeners
+            .iter()
+            .flat_map(|(node, list)| interface_lines(list, &format!("Node: {node}, i")))
+            .collect(),
+    );
+    let flags = status.get("feature_flags").and_then(Value::as_array);
+    let flag =
+        |flag: &Value| format!("Flag: {}, state: {}", text(flag, "/name"), text(flag, "/state"));
+    report.or_none("Feature flags", flags.into_iter().flatten().map(flag).collect());
+    Ok(report.answer())
+}

@@ -1,0 +1,130 @@
+//! Runs a verb: prompts, banner, question, answer.
+
+use crate::client::{Client, Unanswered, is_timeout, timed_out, unreachable};
+use crate::failure::{Failure, code};
+use crate::invocation::Invocation;
+use crate::output::{self, Answer, Rows, Style};
+use crate::render;
+use crate::verb::{Action, Banner};
+use serde_json::Value;
+use std::io::{BufRead, Write};
+
+/// Longest line that is read as a password.
+const PASSWORD_BYTES_MAX: u64 = 64 * 1024;
+
+/// Where a run reads and writes.
+pub(crate) struct Terminal<'a> {
+    pub(crate) input: &'a mut dyn BufRead,
+    pub(crate) output: &'a mut dyn Write,
+}
+
+/// Carries the verb out and prints what it has to show.
+pub(crate) fn carry_out(
+    invocation: &mut Invocation,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), Failure> {
+    let question = match invocation.verb.action {
+        Action::Ask(question, _) | Action::List(question, _) => Some(question),
+        Action::Local(_) => None,
+    };
+    // COMPAT: a node that cannot be reached is reported before any informational line.
+    let client = match question {
+        Some(_) => Some(
+            Client::connect(&invocation.place, invocation.timeout)
+                .map_err(|error| unreachable(invocation, &error))?,
+        ),
+        None => None,
+    };
+    print(terminal, &banner(invocation));
+    ask_for_secret(invocation, terminal)?;
+    if invocation.flag("dry-run") {
+        return Ok(());
+    }
+    let asked = |question| {
+        let answer = client.map(|client| client.ask(question, &invocation.request()));
+        understood(invocation, answer.unwrap_or(Err(Unanswered::Garbled)))
+    };
+    let answer = match invocation.verb.action {
+        Action::Ask(question, render) => render(invocation, asked(question)?)?,
+        Action::List(question, listing) => {
+            let columns = match invocation.verb.columns {
+                Some(_) => invocation.columns.clone(),
+                None => listing.columns.iter().map(|&name| name.to_owned()).collect(),
+            };
+            Answer::Rows(Rows::new(columns, &asked(question)?, listing.streamed))
+        }
+        Action::Local(act) => act(invocation)?,
+    };
+    print(terminal, &output::written(&answer, style(invocation)));
+    Ok(())
+}
+
+fn style(invocation: &Invocation) -> Style<'_> {
+    let by_default = match invocation.verb.action {
+        Action::List(_, listing) => listing.headers,
+        Action::Ask(..) | Action::Local(_) => true,
+    };
+    let asked_for = invocation.flag("table-headers");
+    Style {
+        format: invocation.format,
+        headers: invocation.headers() && (by_default || asked_for),
+        bold: output::shows_bold(),
+        node: invocation.node(),
+    }
+}
+
+/// The informational lines; empty when they are not wanted.
+fn banner(invocation: &Invocation) -> String {
+    if invocation.output_less() || invocation.format.is_for_machines() {
+        return String::new();
+    }
+    match invocation.verb.banner {
+        Banner::None => String::new(),
+        Banner::Text(template) => format!("{}\n", render::filled(template, invocation)),
+        Banner::Made(make) => format!("{}\n", make(invocation)),
+    }
+}
+
+/// Reads a secret that was not given as an argument.
+fn ask_for_secret(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> Result<(), Failure> {
+    let Some(prompt) = invocation.verb.prompt else { return Ok(()) };
+    if invocation.params.contains_key(prompt.param) {
+        return Ok(());
+    }
+    if !invocation.output_less() {
+        let hashed = invocation.flag("pre-hashed-password");
+        let text = if hashed { "Hashed and salted password: \n" } else { "Password: \n" };
+        print(terminal, text);
+    }
+    let mut line = String::new();
+    let mut input = std::io::Read::take(&mut *terminal.input, PASSWORD_BYTES_MAX);
+    match input.read_line(&mut line) {
+        Ok(1..) => {
+            invocation.params.insert(prompt.param.to_owned(), line.trim().into());
+            Ok(())
+        }
+        Ok(0) | Err(_) => {
+            Err(Failure::error(prompt.code, "Password is not provided via argument or stdin"))
+        }
+    }
+}
+
+/// Turns the absence of an answer into what is printed for it.
+pub(crate) fn understood(
+    invocation: &Invocation,
+    answer: Result<Value, Unanswered>,
+) -> Result<Value, Failure> {
+    answer.map_err(|unanswered| match unanswered {
+        Unanswered::Io(error) if is_timeout(&error) => timed_out(invocation),
+        Unanswered::Io(error) => unreachable(invocation, &error),
+        Unanswered::Garbled => {
+            Failure::error(code::SOFTWARE, "the node's answer could not be understood")
+        }
+        Unanswered::Refused { kind, text } => render::refused(invocation, &kind, &text),
+    })
+}
+
+/// Standard output that is closed early, as by `head`, is no reason to complain.
+fn print(terminal: &mut Terminal<'_>, text: &str) {
+    drop(terminal.output.write_all(text.as_bytes()).and_then(|()| terminal.output.flush()));
+}

@@ -1,0 +1,442 @@
+use super::*;
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// What one run did.
+struct Ran {
+    code: u8,
+    output: String,
+    error: String,
+    /// Question and request, when the node was asked.
+    asked: Option<(String, Value)>,
+}
+
+/// A data directory with a node in it that gives one canned answer.
+struct Node {
+    data_dir: PathBuf,
+    thread: JoinHandle<(String, Value)>,
+}
+
+fn data_dir() -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("ctl-test-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn node(answer: &Value) -> Node {
+    let data_dir = data_dir();
+    let listener = UnixListener::bind(data_dir.join("ctl.sock")).unwrap();
+    let body = answer.to_string();
+    let thread = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(&stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let question = line.split(' ').nth(1).unwrap().trim_start_matches("/ctl/").to_owned();
+        let mut length = 0;
+        while line != "\r\n" {
+            line.clear();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut request = vec![0; length];
+        reader.read_exact(&mut request).unwrap();
+        write!(
+            &stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        (question, serde_json::from_slice(&request).unwrap())
+    });
+    Node { data_dir, thread }
+}
+
+fn run_in(data_dir: &Path, line: &[&str], typed: &str) -> Ran {
+    let mut given: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
+    given.extend(["-n".to_owned(), "rabbit@box".to_owned(), "--data-dir".to_owned()]);
+    given.push(data_dir.display().to_string());
+    let mut output = Vec::new();
+    let mut input = typed.as_bytes();
+    let mut terminal = Terminal { input: &mut input, output: &mut output };
+    let result = run_with("rabbitmqctl", given, &mut terminal);
+    let (code, error) = match result {
+        Ok(()) => (0, String::new()),
+        Err(failure) => (failure.code, failure.text.unwrap_or_default()),
+    };
+    Ran { code, output: String::from_utf8(output).unwrap(), error, asked: None }
+}
+
+fn told(line: &[&str], answer: &Value) -> Ran {
+    let node = node(answer);
+    let mut ran = run_in(&node.data_dir, line, "");
+    ran.asked = Some(node.thread.join().unwrap());
+    std::fs::remove_dir_all(node.data_dir).unwrap();
+    ran
+}
+
+fn alone(line: &[&str]) -> Ran {
+    let data_dir = data_dir();
+    let ran = run_in(&data_dir, line, "");
+    std::fs::remove_dir_all(data_dir).unwrap();
+    ran
+}
+
+fn refusal(kind: &str, text: &str) -> Value {
+    json!({"error": {"kind": kind, "text": text}})
+}
+
+#[test]
+fn a_user_is_added() {
+    let ran = told(&["add_user", "alice", "secret"], &json!({"ok": null}));
+    assert_eq!(
+        ran.output,
+        "Adding user \"alice\" ...\nDone. Don't forget to grant the user permissions to some \
+         virtual hosts! See 'rabbitmqctl help set_permissions' to learn more.\n"
+    );
+    let (question, request) = ran.asked.unwrap();
+    assert_eq!(question, "add_user");
+    assert_eq!(request, json!({"user": "alice", "password": "secret"}));
+    let quiet = told(&["add_user", "-q", "alice", "secret"], &json!({"ok": null}));
+    assert_eq!((quiet.code, quiet.output.as_str()), (0, ""));
+    let ran = told(&["add_user", "alice", "secret"], &refusal("user_exists", "alice"));
+    assert_eq!((ran.code, ran.error.as_str()), (70, "Error:\nUser \"alice\" already exists"));
+}
+
+#[test]
+fn a_password_may_be_typed() {
+    let node = node(&json!({"ok": null}));
+    let ran = run_in(&node.data_dir, &["change_password", "bob"], "new one\n");
+    assert_eq!(ran.output, "Changing password for user \"bob\" ...\nPassword: \n");
+    let (_, request) = node.thread.join().unwrap();
+    assert_eq!(request["password"], json!("new one"));
+    std::fs::remove_dir_all(&node.data_dir).unwrap();
+}
+
+#[test]
+fn without_a_password_nothing_is_asked() {
+    let data_dir = data_dir();
+    let _listener = UnixListener::bind(data_dir.join("ctl.sock")).unwrap();
+    let ran = run_in(&data_dir, &["add_user", "bob"], "");
+    assert_eq!(ran.output, "Adding user \"bob\" ...\nPassword: \n");
+    assert_eq!(
+        (ran.code, ran.error.as_str()),
+        (65, "Error:\nPassword is not provided via argument or stdin")
+    );
+    std::fs::remove_dir_all(data_dir).unwrap();
+}
+
+#[test]
+fn listings_have_a_banner_and_names_of_columns() {
+    let queues = json!({"ok": [{"name": "q", "messages": 3}]});
+    let ran = told(&["list_queues"], &queues);
+    assert_eq!(
+        ran.output,
+        "Timeout: 60.0 seconds ...\nListing queues for vhost / ...\nname\tmessages\nq\t3\n"
+    );
+    assert_eq!(ran.asked.unwrap().1, json!({"columns": ["name", "messages"], "vhost": "/"}));
+    assert_eq!(told(&["-q", "list_queues"], &queues).output, "name\tmessages\nq\t3\n");
+    assert_eq!(told(&["-s", "list_queues"], &queues).output, "q\t3\n");
+    assert_eq!(
+        told(&["list_queues", "--formatter", "json"], &queues).output,
+        "[\n{\"name\":\"q\",\"messages\":3}\n]\n"
+    );
+    assert_eq!(
+        told(&["list_queues", "messages", "name", "--formatter=csv"], &queues).output,
+        "\"messages\",\"name\"\n\"3\",\"q\"\n"
+    );
+}
+
+#[test]
+fn topic_permissions_of_a_user_have_no_names_of_columns() {
+    let rows = json!({"ok": [{"vhost": "v", "exchange": "e", "write": "w", "read": "r"}]});
+    let plain = told(&["-q", "list_user_topic_permissions", "alice"], &rows);
+    assert_eq!(plain.output, "v\te\tw\tr\n");
+    let line = ["-q", "list_user_topic_permissions", "alice", "--table-headers"];
+    assert_eq!(told(&line, &rows).output, "vhost\texchange\twrite\tread\nv\te\tw\tr\n");
+}
+
+#[test]
+fn refusals_are_worded_as_by_rabbitmq() {
+    let user = refusal("no_such_user", "bob");
+    let vhost = refusal("no_such_vhost", "v9");
+    let cases: [(&[&str], &Value, u8, &str); 11] = [
+        (&["delete_user", "bob"], &user, 67, "Error:\nUser \"bob\" does not exist"),
+        (&["set_permissions", "bob", "", "", ""], &user, 67, "Error:\nUser bob does not exist"),
+        (&["list_user_permissions", "bob"], &user, 69, "Error:\n{:no_such_user, \"bob\"}"),
+        (&["delete_vhost", "v9"], &vhost, 65, "Virtual host 'v9' does not exist"),
+        (&["clear_permissions", "x"], &vhost, 69, "Error:\nVirtual host v9 does not exist"),
+        (&["set_vhost_tags", "v9"], &vhost, 65, "Error:\nVirtual host \"v9\" does not exist"),
+        (
+            &["clear_policy", "p"],
+            &refusal("parameter_not_found", ""),
+            69,
+            "Error:\nParameter does not exist",
+        ),
+        (&["delete_queue", "q"], &refusal("not_empty", ""), 64, "Error:\nThe queue is not empty"),
+        (&["delete_queue", "q"], &refusal("not_found", ""), 64, "Error:\nNo such queue was found"),
+        (
+            &["authenticate_user", "bob", "x"],
+            &refusal("refused", "user 'bob' - invalid credentials"),
+            65,
+            "Error:\nError: failed to authenticate user \"bob\"\nuser 'bob' - invalid credentials",
+        ),
+        (
+            &["set_policy", "p", "^", "{}"],
+            &refusal("invalid", "Validation failed\n\nno policy provided\n"),
+            69,
+            "Error:\nValidation failed\n\nno policy provided\n",
+        ),
+    ];
+    for (line, answer, code, error) in cases {
+        let ran = told(line, answer);
+        assert_eq!((ran.code, ran.error.as_str()), (code, error), "{line:?}");
+    }
+    let line = ["delete_user", "bob", "--formatter", "json"];
+    assert_eq!(
+        told(&line, &user).error,
+        "{\"message\":\"User bob does not exists\",\"node\":\"rabbit@box\",\"result\":\"error\"}"
+    );
+}
+
+#[test]
+fn deleting_a_queue_tells_the_conditions_and_the_messages() {
+    let line = ["delete_queue", "q", "--if-empty", "-u", "-p", "v"];
+    let ran = told(&line, &json!({"ok": {"messages": 7}}));
+    assert_eq!(
+        ran.output,
+        "Deleting queue 'q' on vhost 'v' if queue is empty and if queue is unused ...\n\
+         Queue was successfully deleted with 7 ready messages\n"
+    );
+}
+
+#[test]
+fn closing_connections() {
+    let closed = json!({"ok": {"closed": 2}});
+    assert_eq!(
+        told(&["close_all_connections", "why"], &closed).output,
+        "Closing all connections in vhost /, reason: why...\nClosed 2 connections\n"
+    );
+    assert_eq!(
+        told(&["close_all_connections", "--global", "why"], &closed).output,
+        "Closing all connections to node rabbit@box (across all vhosts), reason: why...\n\
+         Closed 2 connections\n"
+    );
+    assert_eq!(
+        told(&["close_connection", "<1.2.3>", "why"], &refusal("not_found", "")).error,
+        "Error:\nError:\n{:invalid_pid_syntax, \"<1.2.3>\"}"
+    );
+}
+
+#[test]
+fn limits_are_shown_as_text_or_listed() {
+    let limits = json!({"ok": "{\"max-queues\":2}"});
+    assert_eq!(
+        told(&["list_vhost_limits", "-p", "v1"], &limits).output,
+        "Listing limits for vhost \"v1\" ...\n{\"max-queues\":2}\n"
+    );
+    assert_eq!(
+        told(&["list_vhost_limits", "--formatter", "json"], &limits).output,
+        "{\"node\":\"rabbit@box\",\"result\":\"ok\",\"value\":\"{\\\"max-queues\\\":2}\"}\n"
+    );
+    assert_eq!(
+        told(&["list_vhost_limits"], &json!({"ok": []})).output,
+        "Listing limits for vhost \"/\" ...\n\n"
+    );
+    let all = json!({"ok": [{"user": "alice", "limits": "{}"}]});
+    assert_eq!(
+        told(&["list_user_limits", "--global"], &all).output,
+        "Listing limits for all users ...\nuser\tlimits\nalice\t{}\n"
+    );
+}
+
+#[test]
+fn health_checks() {
+    let up = json!({"ok": {"running": true}});
+    let booting = json!({"ok": {"running": false}});
+    assert_eq!(
+        told(&["check_running"], &up).output,
+        "Checking if RabbitMQ is running on node rabbit@box ...\n\
+         RabbitMQ on node rabbit@box is fully booted and running\n"
+    );
+    let ran = told(&["-q", "check_running"], &booting);
+    assert_eq!((ran.code, ran.output.as_str()), (69, ""));
+    assert_eq!(told(&["-q", "ping"], &up).output, "Ping succeeded\n");
+    assert_eq!(told(&["await_startup"], &up).output, "");
+    let alarm = json!({"ok": [{"resource": "memory", "node": "rabbit@box"}]});
+    let ran = told(&["-q", "check_alarms"], &alarm);
+    assert_eq!((ran.code, ran.error.as_str()), (69, "Memory alarm on node rabbit@box"));
+    assert_eq!(told(&["-s", "check_local_alarms"], &json!({"ok": []})).output, "");
+    let line = ["check_virtual_hosts", "--formatter", "json"];
+    assert_eq!(told(&line, &json!({"ok": []})).output, "{\"result\":\"ok\"}\n");
+}
+
+#[test]
+fn listeners_are_found() {
+    let listener = json!({"ok": [{
+        "node": "rabbit@box", "interface": "127.0.0.1", "port": 5777, "protocol": "amqp",
+        "purpose": "AMQP 0-9-1",
+    }]});
+    assert_eq!(
+        told(&["-q", "check_port_listener", "5777"], &listener).output,
+        "A listener for port 5777 is running on node rabbit@box.\n"
+    );
+    let ran = told(&["-q", "check_port_listener", "5778"], &listener);
+    assert_eq!(
+        (ran.code, ran.error.as_str()),
+        (
+            69,
+            "No listener for port 5778 is active on node rabbit@box. \
+             Found listeners that use the following ports: 5777"
+        )
+    );
+    assert_eq!(
+        told(&["-q", "listeners"], &listener).output,
+        "Interface: 127.0.0.1, port: 5777, protocol: amqp, purpose: AMQP 0-9-1\n"
+    );
+    let line = ["-q", "check_protocol_listener", "amqp0-9-1"];
+    assert_eq!(told(&line, &listener).code, 0);
+}
+
+#[test]
+fn ports_are_connected_to() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = json!({"ok": [{"interface": "127.0.0.1", "port": port, "protocol": "amqp"}]});
+    assert_eq!(
+        told(&["-q", "check_port_connectivity"], &answer).output,
+        format!(
+            "Successfully connected to ports {port} on node rabbit@box \
+             (using node hostname resolution)\n"
+        )
+    );
+    drop(listener);
+    let ran = told(&["-q", "check_port_connectivity"], &answer);
+    assert_eq!(ran.code, 69);
+    assert!(ran.error.contains(&format!("port: {port}")), "{}", ran.error);
+}
+
+#[test]
+fn status_shows_sections() {
+    let answer = json!({"ok": {
+        "pid": 7, "os": "Linux", "uptime": 12, "product_name": "Leveret", "version": "0.1.0",
+        "rabbitmq_version": "4.3.6", "node": "rabbit@box", "data_directory": "/d",
+        "config_files": ["/c"], "log_files": [], "alarms": [],
+        "memory": {"total": {"rss": 129_200_000}},
+        "vm_memory_high_watermark_setting": "0.6 of available memory",
+        "vm_memory_high_watermark_limit": 10_110_600_000_u64,
+        "disk_free_limit": 50_000_000, "disk_free": null,
+        "totals": {"connection_count": 1, "queue_count": 2, "virtual_host_count": 3},
+        "listeners": [],
+    }});
+    let output = told(&["status"], &answer).output;
+    for part in [
+        "Status of node rabbit@box ...\nRuntime\n\nOS PID: 7\n",
+        "\n\nAlarms\n\n(none)\n\nMemory\n\nTotal memory used: 0.1292 gb\n",
+        "computed to: 10.1106 gb\n",
+        "Low free disk space watermark: 0.05 gb\nFree disk space: (not available)\n",
+        "\nVirtual host count: 3\n",
+    ] {
+        assert!(output.contains(part), "{part:?} is not in {output}");
+    }
+    let ran = told(&["status", "--unit", "bytes"], &answer);
+    assert!(ran.output.contains("Total memory used: 129200000 bytes\n"));
+    assert_eq!(alone(&["status", "--unit", "acres"]).code, 64);
+}
+
+#[test]
+fn a_node_that_is_down_is_reported_before_anything_is_printed() {
+    let ran = alone(&["list_queues"]);
+    assert_eq!((ran.code, ran.output.as_str()), (69, ""));
+    assert!(ran.error.starts_with("Error: unable to perform an operation on node 'rabbit@box'."));
+    let ran = alone(&["await_startup", "-t", "0"]);
+    assert_eq!(ran.code, 75);
+    assert_eq!(
+        ran.error,
+        "Error: operation await_startup on node rabbit@box timed out. Timeout value used: 0"
+    );
+    assert_eq!(alone(&["stop", "--idempotent"]).code, 0);
+    assert_eq!(alone(&["stop"]).code, 69);
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_given_up_on() {
+    let data_dir = data_dir();
+    let _listener = UnixListener::bind(data_dir.join("ctl.sock")).unwrap();
+    let ran = run_in(&data_dir, &["list_users", "-t", "0"], "");
+    assert_eq!(
+        (ran.code, ran.error.as_str()),
+        (75, "Error: operation list_users on node rabbit@box timed out. Timeout value used: 0")
+    );
+    std::fs::remove_dir_all(data_dir).unwrap();
+}
+
+#[test]
+fn wrong_usage() {
+    let ran = alone(&["list_queue"]);
+    assert_eq!(
+        (ran.code, ran.error.as_str()),
+        (64, "\nCommand 'list_queue' not found. \nDid you mean 'list_queues'? \n")
+    );
+    assert_eq!(alone(&["zzz"]).code, 64);
+    let ran = alone(&["list_users", "extra"]);
+    assert_eq!(ran.code, 64);
+    assert!(ran.error.starts_with(
+        "Error (argument validation): too many arguments.\nArguments given:\n\tlist_users extra -n"
+    ));
+    assert!(ran.error.ends_with(
+        "\n\nUsage\n\nrabbitmqctl [--node <node>] [--longnames] [--quiet] list_users \
+         [--no-table-headers] [--timeout <timeout>]"
+    ));
+}
+
+#[test]
+fn help_knows_every_verb() {
+    let ran = alone(&["help"]);
+    assert_eq!(ran.code, 0);
+    for verb in verb::all() {
+        assert!(ran.output.contains(&format!("   {} ", verb.name)), "{}", verb.name);
+        let line = ["help", verb.name];
+        assert!(alone(&line).output.contains(verb.usage), "{}", verb.name);
+    }
+    assert!(alone(&["list_users", "--help"]).output.contains("--data-dir"));
+    assert_eq!(alone(&["help", "zzz"]).code, 64);
+}
+
+#[test]
+fn banners_have_no_holes() {
+    for verb in verb::all() {
+        if let verb::Banner::Text(template) = verb.banner {
+            let mut given = vec![verb.name.to_owned()];
+            given.extend(verb.params.iter().map(|_| "7".to_owned()));
+            if verb.name == "update_vhost_metadata" {
+                given.push("--tags=a".to_owned());
+            }
+            let invocation = Invocation::new("rabbitmqctl", verb, &given).unwrap();
+            for hole in template.split('{').skip(1) {
+                let name = hole.split('}').next().unwrap();
+                let filled = render::filled(&format!("{{{name}}}"), &invocation);
+                assert!(!filled.is_empty(), "{}: {name}", verb.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_version_is_known_without_a_node() {
+    assert_eq!(alone(&["version"]).output, format!("{}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        alone(&["version", "--formatter", "json"]).output,
+        format!("{{\"version\":\"{}\"}}\n", env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(alone(&["hash_password", "x"]).output.lines().count(), 2);
+    assert_eq!(alone(&["hash_password", ""]).code, 65);
+}

@@ -1,0 +1,78 @@
+//! Help texts.
+
+use crate::failure::{Failure, code};
+use crate::output::{emphasised, shows_bold};
+use crate::verb::{self, Section, Verb};
+
+fn heading(title: &str) -> String {
+    emphasised(title, shows_bold())
+}
+
+/// How one verb is called.
+pub(crate) fn base(tool: &str, verb: &Verb) -> String {
+    format!(
+        "\n{}\n\n{tool} [--node <node>] [--longnames] [--quiet] {} [--timeout <timeout>]",
+        heading("Usage"),
+        verb.usage
+    )
+}
+
+/// Everything about one verb.
+pub(crate) fn of(tool: &str, verb: &Verb) -> String {
+    let mut text = format!("{}\n\n{}.\n", base(tool, verb), verb.description);
+    if let Some(columns) = verb.columns {
+        text.push_str(&format!("\nColumns: {}\n", columns.known.join(", ")));
+    }
+    text.push_str(&format!("\n{}\n\n{OPTIONS}", heading("General Options")));
+    text
+}
+
+/// The options of all verbs.
+const OPTIONS: &str = "\
+ -?, --help              shows a command's help
+     --data-dir <dir>    the node's data directory (or LEVERET_DATA_DIR; `data` if neither is set)
+ -n, --node <node>       the name the node is shown by
+ -p, --vhost <vhost>     the virtual host, for commands that work in one
+ -t, --timeout <n>       seconds to wait for an answer
+ -q, --quiet             no informational lines
+ -s, --silent            no informational lines, no names of columns
+     --no-table-headers  no names of columns
+     --formatter <name>  table, csv, json or pretty_table
+";
+
+/// The list of verbs, by section.
+pub(crate) fn commands() -> String {
+    let width = verb::all().map(|verb| verb.name.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for section in Section::ALL {
+        let mut verbs: Vec<&Verb> = verb::all().filter(|verb| verb.section == section).collect();
+        verbs.sort_unstable_by_key(|verb| verb.name);
+        text.push_str(&format!("\n{}:\n\n", heading(section.title())));
+        for verb in verbs {
+            text.push_str(&format!("   {:width$}  {}\n", verb.name, verb.description));
+        }
+    }
+    text
+}
+
+/// What is shown when nothing in particular was asked for.
+pub(crate) fn everything(tool: &str) -> String {
+    format!(
+        "\n{}\n\n{tool} [--node <node>] [--timeout <timeout>] [--longnames] [--quiet] <command> \
+         [<command options>]\n\nAvailable commands:\n{}\n\
+         Use '{tool} help <command>' to learn more about a specific command",
+        heading("Usage"),
+        commands()
+    )
+}
+
+/// What is shown for a verb that does not exist.
+pub(crate) fn not_found(tool: &str, name: &str) -> Failure {
+    let text = match verb::suggest(name) {
+        Some(suggested) => {
+            format!("\nCommand '{name}' not found. \nDid you mean '{suggested}'? \n")
+        }
+        None => format!("\nCommand '{name}' not found. \n{}", everything(tool)),
+    };
+    Failure::bare(code::USAGE, text)
+}

@@ -1,0 +1,31 @@
+//! The tables of verbs. Names, usage lines and informational lines are RabbitMQ's.
+
+mod access;
+mod health;
+mod listings;
+mod nodes;
+mod parameters;
+mod queues;
+mod users;
+mod vhosts;
+
+use crate::verb::{Action, Listing, Verb};
+
+pub(crate) use nodes::UNITS;
+
+/// All of them.
+pub(crate) const TABLES: &[&[Verb]] = &[
+    nodes::VERBS,
+    users::VERBS,
+    access::VERBS,
+    health::VERBS,
+    listings::VERBS,
+    parameters::VERBS,
+    vhosts::VERBS,
+    queues::VERBS,
+];
+
+/// A listing whose columns cannot be chosen.
+const fn list(question: &'static str, columns: &'static [&'static str]) -> Action {
+    Action::List(question, Listing { columns, streamed: false, headers: true })
+}

@@ -1,0 +1,117 @@
+//! Permissions.
+
+use super::list;
+use crate::render;
+use crate::verb::{Action, Banner, Listing, Section, VERB, Verb};
+
+const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "set_permissions",
+        usage: "set_permissions [--vhost <vhost>] <username> <conf> <write> <read>",
+        description: "Says what a user may configure, write and read in a vhost",
+        params: &["user", "configure", "write", "read"],
+        vhost: true,
+        banner: Banner::Text("Setting permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
+        action: Action::Ask("set_permissions", render::done),
+        ..ACCESS
+    },
+    Verb {
+        name: "set_permissions_globally",
+        usage: "set_permissions_globally <username> <conf> <write> <read>",
+        description: "Says what a user may configure, write and read in every vhost",
+        params: &["user", "configure", "write", "read"],
+        banner: Banner::Text("Setting permissions for user \"{user}\" in all virtual hosts ..."),
+        action: Action::Ask("set_permissions_globally", render::done),
+        ..ACCESS
+    },
+    Verb {
+        name: "clear_permissions",
+        usage: "clear_permissions [--vhost <vhost>] <username>",
+        description: "Bars a user from a vhost",
+        params: &["user"],
+        vhost: true,
+        banner: Banner::Text("Clearing permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
+        action: Action::Ask("clear_permissions", render::done),
+        ..ACCESS
+    },
+    Verb {
+        name: "list_permissions",
+        usage: "list_permissions [--vhost <vhost>] [--no-table-headers]",
+        description: "Lists who may do what in a vhost",
+        vhost: true,
+        banner: Banner::Text("Listing permissions for vhost \"{vhost}\" ..."),
+        action: list("list_permissions", &["user", "configure", "write", "read"]),
+        ..ACCESS
+    },
+    Verb {
+        name: "list_user_permissions",
+        usage: "list_user_permissions [--no-table-headers] <username>",
+        description: "Lists what a user may do in which vhost",
+        params: &["user"],
+        banner: Banner::Text("Listing permissions for user \"{user}\" ..."),
+        action: list("list_user_permissions", &["vhost", "configure", "write", "read"]),
+        ..ACCESS
+    },
+    Verb {
+        name: "set_topic_permissions",
+        usage: "set_topic_permissions [--vhost <vhost>] <username> <exchange> <write> <read>",
+        description: "Says which routing keys of a topic exchange a user may write and read",
+        params: &["user", "exchange", "write", "read"],
+        vhost: true,
+        banner: Banner::Text(
+            "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \"{vhost}\" ...",
+        ),
+        action: Action::Ask("set_topic_permissions", render::done),
+        ..ACCESS
+    },
+    Verb {
+        name: "clear_topic_permissions",
+        usage: "clear_topic_permissions [--vhost <vhost>] <username> [<exchange>]",
+        description: "Removes a user's topic permissions for a vhost or an exchange",
+        params: &["user", "exchange?"],
+        vhost: true,
+        banner: Banner::Made(|invocation| {
+            let user = invocation.param("user");
+            let vhost = invocation.vhost();
+            if !invocation.params.contains_key("exchange") {
+                return format!(
+                    "Clearing topic permissions for user \"{user}\" in vhost \"{vhost}\" ..."
+                );
+            }
+            format!(
+                "Clearing topic permissions on \"{}\" for user \"{user}\" in vhost \"{vhost}\" ...",
+                invocation.param("exchange")
+            )
+        }),
+        action: Action::Ask("clear_topic_permissions", render::done),
+        ..ACCESS
+    },
+    Verb {
+        name: "list_topic_permissions",
+        usage: "list_topic_permissions [--vhost <vhost>] [--no-table-headers]",
+        description: "Lists the topic permissions of a vhost",
+        vhost: true,
+        banner: Banner::Text("Listing topic permissions for vhost \"{vhost}\" ..."),
+        action: list("list_topic_permissions", &["user", "exchange", "write", "read"]),
+        ..ACCESS
+    },
+    Verb {
+        name: "list_user_topic_permissions",
+        usage: "list_user_topic_permissions [--no-table-headers] <username>",
+        description: "Lists the topic permissions of a user",
+        params: &["user"],
+        banner: Banner::Text("Listing topic permissions for user \"{user}\" ..."),
+        // COMPAT: RabbitMQ's tool shows no names of columns here unless asked to.
+        action: Action::List(
+            "list_user_topic_permissions",
+            Listing {
+                columns: &["vhost", "exchange", "write", "read"],
+                streamed: false,
+                headers: false,
+            },
+        ),
+        ..ACCESS
+    },
+];

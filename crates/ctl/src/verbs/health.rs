@@ -1,0 +1,161 @@
+//! Health checks.
+
+use crate::failure::Invalid;
+use crate::local;
+use crate::options::text;
+use crate::output::Answer;
+use crate::render;
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const HEALTH: Verb = Verb { section: Section::Monitoring, ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "ping",
+        usage: "ping",
+        description: "Checks that the node's process answers",
+        timeout_ms: Some(60_000),
+        banner: Banner::Made(|invocation| {
+            format!(
+                "Will ping {}. This only checks if the OS process is running and registered \
+                 with epmd. Timeout: {} ms.",
+                invocation.node(),
+                invocation.timeout.unwrap_or_default().as_millis()
+            )
+        }),
+        action: Action::Local(local::ping),
+        ..HEALTH
+    },
+    Verb {
+        name: "check_running",
+        usage: "check_running",
+        description: "Checks that the node has started; the exit code tells",
+        banner: Banner::Text("Checking if RabbitMQ is running on node {node} ..."),
+        action: Action::Ask("state", render::check_running),
+        ..HEALTH
+    },
+    Verb {
+        name: "is_running",
+        usage: "is_running",
+        description: "Tells whether the node has started",
+        banner: Banner::Text("Asking node {node} for its status ..."),
+        action: Action::Ask("state", render::is_running),
+        ..HEALTH
+    },
+    Verb {
+        name: "is_booting",
+        usage: "is_booting",
+        description: "Tells whether the node is about to start",
+        banner: Banner::Text("Asking node {node} for its boot status ..."),
+        action: Action::Ask("state", render::is_booting),
+        ..HEALTH
+    },
+    Verb {
+        name: "alarms",
+        usage: "alarms",
+        description: "Lists the alarms in effect",
+        banner: Banner::Text("Asking node {node} to report any known resource alarms ..."),
+        action: Action::Ask("alarms", render::alarms),
+        ..HEALTH
+    },
+    Verb {
+        name: "check_alarms",
+        usage: "check_alarms",
+        description: "Checks that no alarm is in effect; the exit code tells",
+        banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
+        action: Action::Ask("alarms", render::check_alarms),
+        ..HEALTH
+    },
+    Verb {
+        name: "check_local_alarms",
+        usage: "check_local_alarms",
+        description: "Checks that no alarm is in effect on the node; the exit code tells",
+        banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
+        action: Action::Ask("alarms", render::check_local_alarms),
+        ..HEALTH
+    },
+    Verb {
+        name: "listeners",
+        usage: "listeners",
+        description: "Lists what the node listens on",
+        banner: Banner::Text("Asking node {node} to report its protocol listeners ..."),
+        action: Action::Ask("listeners", render::listeners),
+        ..HEALTH
+    },
+    Verb {
+        name: "check_port_listener",
+        usage: "check_port_listener <port>",
+        description: "Checks that the node listens on a port; the exit code tells",
+        params: &["port"],
+        check: Some(|invocation| match invocation.param("port").parse::<u64>() {
+            Ok(1..) => Ok(()),
+            Ok(0) | Err(_) => {
+                Err(Invalid::BadArgument("Argument must be a positive integer".to_owned()))
+            }
+        }),
+        banner: Banner::Text("Asking node {node} if there's an active listener on port {port} ..."),
+        action: Action::Ask("listeners", render::check_port_listener),
+        ..HEALTH
+    },
+    Verb {
+        name: "check_protocol_listener",
+        usage: "check_protocol_listener <protocol>",
+        description: "Checks that the node speaks a protocol; the exit code tells",
+        params: &["protocol"],
+        banner: Banner::Text(
+            "Asking node {node} if there's an active listener for protocol {protocol} ...",
+        ),
+        action: Action::Ask("listeners", render::check_protocol_listener),
+        ..HEALTH
+    },
+    Verb {
+        name: "check_port_connectivity",
+        usage: "check_port_connectivity [--address <target address>]",
+        description: "Checks that each port the node listens on takes connections",
+        switches: &[text("address", Some('a'))],
+        timeout_ms: Some(30_000),
+        banner: Banner::Made(|invocation| match invocation.text("address") {
+            Some(address) => format!(
+                "Testing TCP connections to all active listeners on node {} using {address} \
+                 for node IP address ...",
+                invocation.node()
+            ),
+            None => format!(
+                "Testing TCP connections to all active listeners on node {} using hostname \
+                 resolution ...",
+                invocation.node()
+            ),
+        }),
+        action: Action::Ask("listeners", local::check_port_connectivity),
+        ..HEALTH
+    },
+    Verb {
+        name: "check_virtual_hosts",
+        usage: "check_virtual_hosts",
+        description: "Checks that every virtual host works; the exit code tells",
+        banner: Banner::Text("Checking if all vhosts are running on node {node} ..."),
+        action: Action::Ask("down_vhosts", render::check_virtual_hosts),
+        ..HEALTH
+    },
+    Verb {
+        name: "server_version",
+        usage: "server_version",
+        description: "Shows the node's version",
+        banner: Banner::Text("Asking node {node} for its RabbitMQ version..."),
+        action: Action::Ask("server_version", render::server_version),
+        ..HEALTH
+    },
+    Verb {
+        name: "node_health_check",
+        section: Section::Deprecated,
+        usage: "node_health_check",
+        description: "Does nothing; use one of the health checks",
+        banner: Banner::Text(
+            "This command is DEPRECATED and is a no-op. It will be removed in a future version. \n\
+             Use one of the options covered in \
+             https://www.rabbitmq.com/monitoring.html#health-checks instead.",
+        ),
+        action: Action::Ask("state", |_, _| Ok(Answer::Done)),
+        ..VERB
+    },
+];

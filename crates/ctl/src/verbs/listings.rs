@@ -1,0 +1,213 @@
+//! Listings whose columns can be chosen.
+
+use crate::options::flag;
+use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
+
+const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
+
+const fn stream(question: &'static str) -> Action {
+    Action::List(question, Listing { columns: &[], streamed: true, headers: true })
+}
+
+/// What `list_queues` knows.
+const QUEUE: &[&str] = &[
+    "name",
+    "durable",
+    "auto_delete",
+    "arguments",
+    "policy",
+    "operator_policy",
+    "effective_policy_definition",
+    "pid",
+    "owner_pid",
+    "exclusive",
+    "exclusive_consumer_pid",
+    "exclusive_consumer_tag",
+    "messages_ready",
+    "messages_unacknowledged",
+    "messages",
+    "messages_ready_ram",
+    "messages_unacknowledged_ram",
+    "messages_ram",
+    "messages_persistent",
+    "message_bytes",
+    "message_bytes_ready",
+    "message_bytes_unacknowledged",
+    "message_bytes_ram",
+    "message_bytes_persistent",
+    "head_message_timestamp",
+    "disk_reads",
+    "disk_writes",
+    "consumers",
+    "consumer_utilisation",
+    "consumer_capacity",
+    "memory",
+    "state",
+    "type",
+    "leader",
+    "members",
+    "online",
+];
+
+/// What `list_connections` knows.
+const CONNECTION: &[&str] = &[
+    "pid",
+    "name",
+    "port",
+    "host",
+    "peer_port",
+    "peer_host",
+    "ssl",
+    "ssl_protocol",
+    "ssl_key_exchange",
+    "ssl_cipher",
+    "ssl_hash",
+    "peer_cert_subject",
+    "peer_cert_issuer",
+    "peer_cert_serial_number",
+    "peer_cert_validity",
+    "state",
+    "channels",
+    "protocol",
+    "auth_mechanism",
+    "user",
+    "vhost",
+    "container_id",
+    "timeout",
+    "frame_max",
+    "channel_max",
+    "client_properties",
+    "recv_oct",
+    "recv_cnt",
+    "send_oct",
+    "send_cnt",
+    "send_pend",
+    "connected_at",
+];
+
+/// What `list_channels` knows.
+const CHANNEL: &[&str] = &[
+    "pid",
+    "connection",
+    "name",
+    "number",
+    "user",
+    "vhost",
+    "transactional",
+    "confirm",
+    "consumer_count",
+    "messages_unacknowledged",
+    "messages_uncommitted",
+    "acks_uncommitted",
+    "messages_unconfirmed",
+    "prefetch_count",
+];
+
+/// What `list_bindings` knows.
+const BINDING: &[&str] = &[
+    "source_name",
+    "source_kind",
+    "destination_name",
+    "destination_kind",
+    "routing_key",
+    "arguments",
+];
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "list_queues",
+        usage: "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
+                [--no-table-headers] [<column>, ...]",
+        description: "Lists the queues of a vhost",
+        columns: Some(Columns { known: QUEUE, shown: &["name", "messages"] }),
+        switches: &[flag("online", None), flag("offline", None), flag("local", None)],
+        vhost: true,
+        timeout_ms: Some(60_000),
+        banner: Banner::Made(|invocation| {
+            let seconds = invocation.timeout.unwrap_or_default().as_secs_f64();
+            format!(
+                "Timeout: {seconds:?} seconds ...\nListing queues for vhost {} ...",
+                invocation.vhost()
+            )
+        }),
+        action: stream("list_queues"),
+        ..MONITORING
+    },
+    Verb {
+        name: "list_exchanges",
+        usage: "list_exchanges [--vhost <vhost>] [--no-table-headers] [<column> ...]",
+        description: "Lists the exchanges of a vhost",
+        columns: Some(Columns {
+            known: &["name", "type", "durable", "auto_delete", "internal", "arguments", "policy"],
+            shown: &["name", "type"],
+        }),
+        vhost: true,
+        banner: Banner::Text("Listing exchanges for vhost {vhost} ..."),
+        action: stream("list_exchanges"),
+        ..MONITORING
+    },
+    Verb {
+        name: "list_bindings",
+        usage: "list_bindings [--vhost <vhost>] [--no-table-headers] [<column> ...]",
+        description: "Lists the bindings of a vhost",
+        columns: Some(Columns { known: BINDING, shown: BINDING }),
+        vhost: true,
+        banner: Banner::Text("Listing bindings for vhost {vhost}..."),
+        action: stream("list_bindings"),
+        ..MONITORING
+    },
+    Verb {
+        name: "list_connections",
+        usage: "list_connections [--no-table-headers] [<column> ...]",
+        description: "Lists the clients' connections",
+        columns: Some(Columns {
+            known: CONNECTION,
+            shown: &["user", "peer_host", "peer_port", "state"],
+        }),
+        banner: Banner::Text("Listing connections ..."),
+        action: stream("list_connections"),
+        ..MONITORING
+    },
+    Verb {
+        name: "list_channels",
+        usage: "list_channels [--no-table-headers] [<column> ...]",
+        description: "Lists the clients' channels",
+        columns: Some(Columns {
+            known: CHANNEL,
+            shown: &["pid", "user", "consumer_count", "messages_unacknowledged"],
+        }),
+        banner: Banner::Text("Listing channels ..."),
+        action: stream("list_channels"),
+        ..MONITORING
+    },
+    Verb {
+        name: "list_consumers",
+        usage: "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
+        description: "Lists the consumers of a vhost",
+        columns: Some(Columns {
+            known: &[
+                "queue_name",
+                "channel_pid",
+                "consumer_tag",
+                "ack_required",
+                "prefetch_count",
+                "active",
+                "activity_status",
+                "arguments",
+            ],
+            shown: &[
+                "queue_name",
+                "channel_pid",
+                "consumer_tag",
+                "ack_required",
+                "prefetch_count",
+                "active",
+                "arguments",
+            ],
+        }),
+        vhost: true,
+        banner: Banner::Text("Listing consumers in vhost {vhost} ..."),
+        action: stream("list_consumers"),
+        ..MONITORING
+    },
+];

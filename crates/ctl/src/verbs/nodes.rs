@@ -1,0 +1,130 @@
+//! The node as a whole, and help.
+
+use crate::failure::Invalid;
+use crate::local;
+use crate::options::{flag, number, text};
+use crate::render;
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const HELP: Verb = Verb { section: Section::Help, ..VERB };
+const NODES: Verb = Verb { section: Section::Nodes, ..VERB };
+
+/// The units that `status` shows sizes in, with their bytes.
+pub(crate) const UNITS: &[(&str, f64)] = &[
+    ("bytes", 1.0),
+    ("k", 1e3),
+    ("kb", 1e3),
+    ("ki", 1024.0),
+    ("kib", 1024.0),
+    ("m", 1e6),
+    ("mb", 1e6),
+    ("mi", 1_048_576.0),
+    ("mib", 1_048_576.0),
+    ("g", 1e9),
+    ("gb", 1e9),
+    ("gi", 1_073_741_824.0),
+    ("gib", 1_073_741_824.0),
+    ("t", 1e12),
+    ("tb", 1e12),
+    ("ti", 1_099_511_627_776.0),
+    ("tib", 1_099_511_627_776.0),
+];
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "help",
+        usage: "help (<command> | [--list-commands])",
+        description: "Shows how a command is used",
+        params: &["command?"],
+        switches: &[flag("list-commands", None)],
+        action: Action::Local(local::help),
+        ..HELP
+    },
+    Verb {
+        name: "version",
+        usage: "version",
+        description: "Shows this tool's version",
+        action: Action::Local(local::version),
+        ..HELP
+    },
+    Verb {
+        name: "await_startup",
+        usage: "await_startup",
+        description: "Waits until the node has started",
+        timeout_ms: Some(300_000),
+        action: Action::Local(local::await_startup),
+        ..NODES
+    },
+    Verb {
+        name: "stop",
+        usage: "stop [--idempotent] [<pidfile>]",
+        description: "Stops the node; with a pid file, waits until its process is gone",
+        params: &["pidfile?"],
+        switches: &[flag("idempotent", None)],
+        banner: Banner::Made(|invocation| {
+            let node = invocation.node();
+            if !invocation.params.contains_key("pidfile") {
+                return format!("Stopping and halting node {node} ...");
+            }
+            let pidfile = invocation.param("pidfile");
+            format!("Stopping and halting node {node} (will monitor pid file {pidfile}) ...")
+        }),
+        action: Action::Local(local::stop),
+        ..NODES
+    },
+    Verb {
+        name: "shutdown",
+        usage: "shutdown [--wait]",
+        description: "Stops the node and waits until its process is gone",
+        switches: &[flag("wait", None)],
+        timeout_ms: Some(120_000),
+        action: Action::Local(local::shutdown),
+        ..NODES
+    },
+    Verb {
+        name: "start_app",
+        usage: "start_app",
+        description: "Does nothing: a node that can be reached has been started",
+        banner: Banner::Text("Starting node {node} ..."),
+        action: Action::Ask("state", render::done),
+        ..NODES
+    },
+    Verb {
+        name: "stop_app",
+        usage: "stop_app",
+        description: "Not available: a node is stopped as a whole, with stop or shutdown",
+        banner: Banner::Text("Stopping rabbit application on node {node} ..."),
+        action: Action::Local(local::not_available),
+        ..NODES
+    },
+    Verb {
+        name: "status",
+        section: Section::Monitoring,
+        usage: "status [--unit <unit>]",
+        description: "Shows how the node is",
+        switches: &[text("unit", None), number("timeout", Some('t'))],
+        check: Some(|invocation| match invocation.text("unit") {
+            Some(unit) if !UNITS.iter().any(|(name, _)| name.eq_ignore_ascii_case(unit)) => {
+                Err(Invalid::Other(format!(
+                    "unit '{unit}' is not supported. \
+                     Please use one of: bytes, mb, mib, gb, gib, tb, tib"
+                )))
+            }
+            Some(_) | None => Ok(()),
+        }),
+        timeout_ms: Some(60_000),
+        banner: Banner::Text("Status of node {node} ..."),
+        action: Action::Ask("status", render::status),
+        ..VERB
+    },
+    Verb {
+        name: "cluster_status",
+        section: Section::Cluster,
+        usage: "cluster_status",
+        description: "Shows the nodes of the cluster",
+        timeout_ms: Some(60_000),
+        banner: Banner::Text("Cluster status of node {node} ..."),
+        action: Action::Ask("cluster_status", render::cluster_status),
+        ..VERB
+    },
+];

@@ -1,0 +1,147 @@
+//! Runtime parameters and policies.
+
+use super::list;
+use crate::options::{number, text};
+use crate::render;
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const PARAMETERS: Verb = Verb { section: Section::Parameters, ..VERB };
+const POLICIES: Verb = Verb { section: Section::Policies, vhost: true, ..VERB };
+
+const POLICY_COLUMNS: &[&str] = &["vhost", "name", "pattern", "apply-to", "definition", "priority"];
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "set_policy",
+        usage: "set_policy [--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] \
+                <name> <pattern> <definition>",
+        description: "Sets a policy",
+        params: &["name", "pattern", "definition"],
+        switches: &[number("priority", None), text("apply-to", None)],
+        banner: Banner::Text(
+            "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" \
+             with priority \"{priority}\" for vhost \"{vhost}\" ...",
+        ),
+        action: Action::Ask("set_policy", render::done),
+        ..POLICIES
+    },
+    Verb {
+        name: "clear_policy",
+        usage: "clear_policy [--vhost <vhost>] <name>",
+        description: "Removes a policy",
+        params: &["name"],
+        banner: Banner::Text("Clearing policy \"{name}\" on vhost \"{vhost}\" ..."),
+        action: Action::Ask("clear_policy", render::done),
+        ..POLICIES
+    },
+    Verb {
+        name: "list_policies",
+        usage: "list_policies [--vhost <vhost>] [--no-table-headers]",
+        description: "Lists the policies of a vhost",
+        banner: Banner::Text("Listing policies for vhost \"{vhost}\" ..."),
+        action: list("list_policies", POLICY_COLUMNS),
+        ..POLICIES
+    },
+    Verb {
+        name: "set_operator_policy",
+        usage: "set_operator_policy [--vhost <vhost>] [--priority <priority>] \
+                [--apply-to <apply-to>] <name> <pattern> <definition>",
+        description: "Sets a policy that overrides others",
+        params: &["name", "pattern", "definition"],
+        switches: &[number("priority", None), text("apply-to", None)],
+        banner: Banner::Text(
+            "Setting operator policy override \"{name}\" for pattern \"{pattern}\" to \
+             \"{definition}\" with priority \"{priority}\" for vhost \"{vhost}\" ...",
+        ),
+        action: Action::Ask("set_operator_policy", render::done),
+        ..POLICIES
+    },
+    Verb {
+        name: "clear_operator_policy",
+        usage: "clear_operator_policy [--vhost <vhost>] <name>",
+        description: "Removes an operator policy",
+        params: &["name"],
+        banner: Banner::Text("Clearing operator policy \"{name}\" on vhost \"{vhost}\" ..."),
+        action: Action::Ask("clear_operator_policy", render::done),
+        ..POLICIES
+    },
+    Verb {
+        name: "list_operator_policies",
+        usage: "list_operator_policies [--vhost <vhost>] [--no-table-headers]",
+        description: "Lists the operator policies of a vhost",
+        banner: Banner::Text("Listing operator policy overrides for vhost \"{vhost}\" ..."),
+        action: list("list_operator_policies", POLICY_COLUMNS),
+        ..POLICIES
+    },
+    Verb {
+        name: "set_parameter",
+        usage: "set_parameter [--vhost <vhost>] <component_name> <name> <value>",
+        description: "Sets a runtime parameter of a vhost",
+        params: &["component", "name", "value"],
+        vhost: true,
+        banner: Banner::Text(
+            "Setting runtime parameter \"{name}\" for component \"{component}\" to \"{value}\" \
+             in vhost \"{vhost}\" ...",
+        ),
+        action: Action::Ask("set_parameter", render::done),
+        ..PARAMETERS
+    },
+    Verb {
+        name: "clear_parameter",
+        usage: "clear_parameter [--vhost <vhost>] <component_name> <name>",
+        description: "Removes a runtime parameter of a vhost",
+        params: &["component", "name"],
+        vhost: true,
+        banner: Banner::Text(
+            "Clearing runtime parameter \"{name}\" for component \"{component}\" \
+             on vhost \"{vhost}\" ...",
+        ),
+        action: Action::Ask("clear_parameter", render::done),
+        ..PARAMETERS
+    },
+    Verb {
+        name: "list_parameters",
+        usage: "list_parameters [--vhost <vhost>] [--no-table-headers]",
+        description: "Lists the runtime parameters of a vhost",
+        vhost: true,
+        banner: Banner::Text("Listing runtime parameters for vhost \"{vhost}\" ..."),
+        action: list("list_parameters", &["vhost", "component", "name", "value"]),
+        ..PARAMETERS
+    },
+    Verb {
+        name: "set_global_parameter",
+        usage: "set_global_parameter <name> <value>",
+        description: "Sets a runtime parameter of the cluster",
+        params: &["name", "value"],
+        banner: Banner::Text("Setting global runtime parameter \"{name}\" to \"{value}\" ..."),
+        action: Action::Ask("set_global_parameter", render::done),
+        ..PARAMETERS
+    },
+    Verb {
+        name: "clear_global_parameter",
+        usage: "clear_global_parameter <name>",
+        description: "Removes a runtime parameter of the cluster",
+        params: &["name"],
+        banner: Banner::Text("Clearing global runtime parameter \"{name}\" ..."),
+        action: Action::Ask("clear_global_parameter", render::done),
+        ..PARAMETERS
+    },
+    Verb {
+        name: "list_global_parameters",
+        usage: "list_global_parameters [--no-table-headers]",
+        description: "Lists the runtime parameters of the cluster",
+        banner: Banner::Text("Listing global runtime parameters ..."),
+        action: list("list_global_parameters", &["name", "value"]),
+        ..PARAMETERS
+    },
+    Verb {
+        name: "set_cluster_name",
+        section: Section::Configuration,
+        usage: "set_cluster_name <name>",
+        description: "Names the cluster",
+        params: &["name"],
+        banner: Banner::Text("Setting cluster name to {name} ..."),
+        action: Action::Ask("set_cluster_name", render::done),
+        ..VERB
+    },
+];

@@ -1,0 +1,169 @@
+//! Users and their limits.
+
+use super::list;
+use crate::failure::{Failure, Invalid, code};
+use crate::invocation::Invocation;
+use crate::local;
+use crate::options::{flag, text};
+use crate::output::{Answer, Format};
+use crate::render;
+use crate::verb::{Action, Banner, Prompt, Section, VERB, Verb};
+use serde_json::{Value, json};
+
+/// As many tags as RabbitMQ lets a user have.
+const TAGS_MAX: usize = 32;
+
+const USERS: Verb = Verb { section: Section::Users, ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "add_user",
+        usage: "add_user <username> [<password>] [<password_hash> --pre-hashed-password]",
+        description: "Creates a user, who has no permissions yet",
+        params: &["user", "password?"],
+        switches: &[flag("pre-hashed-password", None)],
+        prompt: Some(Prompt { param: "password", code: code::DATA }),
+        check: Some(|invocation| {
+            if invocation.param("user").is_empty() {
+                return Err(Invalid::BadArgument("user cannot be an empty string".to_owned()));
+            }
+            Ok(())
+        }),
+        banner: Banner::Text("Adding user \"{user}\" ..."),
+        action: Action::Ask("add_user", added),
+        ..USERS
+    },
+    Verb {
+        name: "delete_user",
+        usage: "delete_user <username>",
+        description: "Removes a user",
+        params: &["user"],
+        banner: Banner::Text("Deleting user \"{user}\" ..."),
+        action: Action::Ask("delete_user", render::done),
+        ..USERS
+    },
+    Verb {
+        name: "list_users",
+        usage: "list_users [--no-table-headers]",
+        description: "Lists users and their tags",
+        banner: Banner::Text("Listing users ..."),
+        action: list("list_users", &["user", "tags"]),
+        ..USERS
+    },
+    Verb {
+        name: "change_password",
+        usage: "change_password <username> <password>",
+        description: "Gives a user another password",
+        params: &["user", "password?"],
+        prompt: Some(Prompt { param: "password", code: code::SOFTWARE }),
+        banner: Banner::Text("Changing password for user \"{user}\" ..."),
+        action: Action::Ask("change_password", render::done),
+        ..USERS
+    },
+    Verb {
+        name: "clear_password",
+        usage: "clear_password <username>",
+        description: "Takes a user's password away, so that none is accepted",
+        params: &["user"],
+        banner: Banner::Text("Clearing password for user \"{user}\" ..."),
+        action: Action::Ask("clear_password", render::done),
+        ..USERS
+    },
+    Verb {
+        name: "authenticate_user",
+        usage: "authenticate_user <username> <password>",
+        description: "Tries a user's password; the exit code tells",
+        params: &["user", "password?"],
+        prompt: Some(Prompt { param: "password", code: code::SOFTWARE }),
+        banner: Banner::Text("Authenticating user \"{user}\" ..."),
+        action: Action::Ask("authenticate_user", |_, _| Ok(Answer::Text("Success".to_owned()))),
+        ..USERS
+    },
+    Verb {
+        name: "set_user_tags",
+        usage: "set_user_tags <username> <tag> [...]",
+        description: "Replaces a user's tags",
+        params: &["user", "tags*"],
+        check: Some(|invocation| match invocation.words("tags").count() {
+            n_tags if n_tags > TAGS_MAX => Err(Invalid::BadArgument(format!(
+                "A user can have at most {TAGS_MAX} tags (received {n_tags})"
+            ))),
+            _ => Ok(()),
+        }),
+        banner: Banner::Text("Setting tags for user \"{user}\" to [{tags}] ..."),
+        action: Action::Ask("set_user_tags", render::done),
+        ..USERS
+    },
+    Verb {
+        name: "hash_password",
+        usage: "hash_password <cleartext_password> [--hashing-algorithm <algorithm>]",
+        description: "Prints the salted hash of a password",
+        params: &["password?"],
+        switches: &[text("hashing-algorithm", None)],
+        check: Some(local::check_hash_password),
+        banner: Banner::Made(|invocation| {
+            match invocation.params.get("password").and_then(Value::as_str) {
+                Some(password) => format!("Will hash password {password}"),
+                None => "Will hash provided password".to_owned(),
+            }
+        }),
+        prompt: Some(Prompt { param: "password", code: code::SOFTWARE }),
+        action: Action::Local(local::hash_password),
+        ..USERS
+    },
+    Verb {
+        name: "set_user_limits",
+        usage: "set_user_limits <username> <definition>",
+        description: "Limits a user's connections and channels",
+        params: &["user", "definition"],
+        banner: Banner::Text("Setting user limits to \"{definition}\" for user \"{user}\" ..."),
+        action: Action::Ask("set_user_limits", render::done),
+        ..USERS
+    },
+    Verb {
+        name: "clear_user_limits",
+        usage: "clear_user_limits <username> <limit_type> | all",
+        description: "Removes one or all of a user's limits",
+        params: &["user", "limit"],
+        banner: Banner::Made(|invocation| match invocation.param("limit") {
+            "all" => format!("Clearing all limits for user \"{}\" ...", invocation.param("user")),
+            limit => {
+                format!("Clearing \"{limit}\" limit for user \"{}\" ...", invocation.param("user"))
+            }
+        }),
+        action: Action::Ask("clear_user_limits", render::done),
+        ..USERS
+    },
+    Verb {
+        name: "list_user_limits",
+        usage: "list_user_limits [--user <username>] [--global]",
+        description: "Shows the limits of one user or of all",
+        switches: &[flag("global", None), text("user", None)],
+        banner: Banner::Made(|invocation| {
+            if invocation.flag("global") {
+                return "Listing limits for all users ...".to_owned();
+            }
+            let user = invocation.text("user").unwrap_or("guest");
+            format!("Listing limits for user \"{user}\" ...")
+        }),
+        action: Action::Ask("list_user_limits", |invocation, answer| {
+            Ok(match answer.as_str() {
+                Some(limits) => Answer::Text(limits.to_owned()),
+                None => render::rows(&["user", "limits"], &answer, invocation),
+            })
+        }),
+        ..USERS
+    },
+];
+
+fn added(invocation: &Invocation, _: Value) -> Result<Answer, Failure> {
+    let hint = "Done. Don't forget to grant the user permissions to some virtual hosts! \
+                See 'rabbitmqctl help set_permissions' to learn more.";
+    Ok(if invocation.format == Format::Json {
+        Answer::Object(json!({"status": "ok", "node": invocation.node(), "message": hint}))
+    } else if invocation.output_less() {
+        Answer::Done
+    } else {
+        Answer::Text(hint.to_owned())
+    })
+}

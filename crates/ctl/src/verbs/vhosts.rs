@@ -1,0 +1,173 @@
+//! Virtual hosts and their limits.
+
+use crate::failure::Invalid;
+use crate::invocation::Invocation;
+use crate::options::{flag, text};
+use crate::output::{Answer, Format};
+use crate::render;
+use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
+
+const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "add_vhost",
+        usage: "add_vhost <vhost> [--description <description> --tags \"<tag1>,<tag2>,<...>\" \
+                --default-queue-type <quorum|classic|stream>]",
+        description: "Creates a virtual host",
+        params: &["vhost"],
+        switches: &[
+            text("description", Some('d')),
+            text("tags", None),
+            text("default-queue-type", None),
+        ],
+        check: Some(check_queue_type),
+        banner: Banner::Text("Adding vhost \"{vhost}\" ..."),
+        action: Action::Ask("add_vhost", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "delete_vhost",
+        usage: "delete_vhost <vhost>",
+        description: "Deletes a virtual host and all that is in it",
+        params: &["vhost"],
+        banner: Banner::Text("Deleting vhost \"{vhost}\" ..."),
+        action: Action::Ask("delete_vhost", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "list_vhosts",
+        section: Section::Access,
+        usage: "list_vhosts [--no-table-headers] [<column> ...]",
+        description: "Lists virtual hosts",
+        columns: Some(Columns {
+            known: &[
+                "name",
+                "description",
+                "tags",
+                "default_queue_type",
+                "protected_from_deletion",
+                "tracing",
+                "cluster_state",
+                "metadata",
+            ],
+            shown: &["name"],
+        }),
+        banner: Banner::Text("Listing vhosts ..."),
+        action: Action::List(
+            "list_vhosts",
+            Listing { columns: &[], streamed: false, headers: true },
+        ),
+        ..VHOSTS
+    },
+    Verb {
+        name: "set_vhost_tags",
+        usage: "set_vhost_tags <vhost> <tag> [...]",
+        description: "Replaces a virtual host's tags",
+        params: &["vhost", "tags*"],
+        banner: Banner::Text("Setting tags for virtual host \"{vhost}\" to [{tags}] ..."),
+        action: Action::Ask("set_vhost_tags", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "update_vhost_metadata",
+        usage: "update_vhost_metadata <vhost> [--description=<description>] \
+                [--tags=\"<tag1>,<tag2>,<...>\"] [--default-queue-type=<quorum|classic|stream>] \
+                [--protected-from-deletion=<true|false>]",
+        description: "Changes what is noted about a virtual host",
+        params: &["vhost"],
+        switches: &[
+            text("description", Some('d')),
+            text("tags", None),
+            text("default-queue-type", None),
+            flag("protected-from-deletion", None),
+        ],
+        check: Some(|invocation| {
+            let changes = invocation.verb.switches;
+            if !changes.iter().any(|switch| invocation.settings.contains_key(switch.name)) {
+                return Err(Invalid::TooFew);
+            }
+            check_queue_type(invocation)
+        }),
+        banner: Banner::Text("Updating metadata of vhost \"{vhost}\" ..."),
+        action: Action::Ask("update_vhost_metadata", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "enable_vhost_deletion_protection",
+        usage: "enable_vhost_deletion_protection <vhost>",
+        description: "Keeps a virtual host from being deleted",
+        params: &["vhost"],
+        banner: Banner::Text(
+            "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
+        ),
+        action: Action::Ask("enable_vhost_deletion_protection", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "disable_vhost_deletion_protection",
+        usage: "disable_vhost_deletion_protection <vhost>",
+        description: "Lets a virtual host be deleted",
+        params: &["vhost"],
+        banner: Banner::Text(
+            "Removing deletion protection from virtual host \"{vhost}\" \
+             by updating its metadata...",
+        ),
+        action: Action::Ask("disable_vhost_deletion_protection", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "set_vhost_limits",
+        usage: "set_vhost_limits [--vhost <vhost>] <definition>",
+        description: "Limits a virtual host's connections and queues",
+        params: &["definition"],
+        vhost: true,
+        banner: Banner::Text("Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ..."),
+        action: Action::Ask("set_vhost_limits", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "clear_vhost_limits",
+        usage: "clear_vhost_limits [--vhost <vhost>]",
+        description: "Removes a virtual host's limits",
+        vhost: true,
+        banner: Banner::Text("Clearing vhost \"{vhost}\" limits ..."),
+        action: Action::Ask("clear_vhost_limits", render::done),
+        ..VHOSTS
+    },
+    Verb {
+        name: "list_vhost_limits",
+        usage: "list_vhost_limits [--vhost <vhost>] [--global] [--no-table-headers]",
+        description: "Shows the limits of one virtual host or of all",
+        switches: &[flag("global", None)],
+        vhost: true,
+        banner: Banner::Made(|invocation| {
+            if invocation.flag("global") {
+                return "Listing limits for all vhosts ...".to_owned();
+            }
+            format!("Listing limits for vhost \"{}\" ...", invocation.vhost())
+        }),
+        action: Action::Ask("list_vhost_limits", |invocation, answer| {
+            Ok(match answer.as_str() {
+                Some(limits) if invocation.format == Format::Json => {
+                    Answer::Wrapped(limits.to_owned())
+                }
+                Some(limits) => Answer::Text(limits.to_owned()),
+                None => render::rows(&["vhost", "limits"], &answer, invocation),
+            })
+        }),
+        ..VHOSTS
+    },
+];
+
+fn check_queue_type(invocation: &Invocation) -> Result<(), Invalid> {
+    match invocation.text("default-queue-type") {
+        None | Some("quorum" | "stream" | "classic") => Ok(()),
+        Some("") => {
+            Err(Invalid::BadArgument("Default queue type must not be an empty string".to_owned()))
+        }
+        Some(other) => Err(Invalid::BadArgument(format!(
+            "Default queue type must be one of: quorum, stream, classic. Provided: {other}"
+        ))),
+    }
+}

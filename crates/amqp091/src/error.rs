@@ -93,8 +93,9 @@ pub enum WireError {
 impl WireError {
     /// The code to close the connection with.
     ///
-    /// COMPAT: RabbitMQ answers a malformed method with 501. On an unknown method, a malformed table
-    /// and malformed properties its reader process dies and the socket with it; here the peer is told.
+    /// COMPAT: RabbitMQ answers a malformed method with 501. On an unknown method, a malformed
+    /// table and malformed properties its reader process dies and the socket with it; here the peer
+    /// is told. Test: `errors_name_the_method_and_the_reply_code`.
     #[must_use]
     pub const fn reply_code(&self) -> ReplyCode {
         match self {

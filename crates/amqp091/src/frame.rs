@@ -1,11 +1,12 @@
 //! Frames and the protocol header in front of them.
 //!
 //! ```text
-//! 0        1        3            7              7+size  8+size     kind: 1 method, 2 content header,
-//! +--------+--------+------------+--------------+--------+               3 content body, 8 heartbeat
-//! |  kind  |channel |    size    |   payload    |  0xCE  |         integers are big-endian
-//! |   u8   |  u16   |    u32     |  size octets |        |         size <= frame_max - 8
+//! 0        1        3            7              7+size  8+size
+//! +--------+--------+------------+--------------+--------+    integers are big-endian
+//! |  kind  |channel |    size    |   payload    |  0xCE  |    size <= frame_max - 8
+//! |   u8   |  u16   |    u32     |  size octets |        |
 //! +--------+--------+------------+--------------+--------+
+//! kind: 1 method, 2 content header, 3 content body, 8 heartbeat
 //!
 //! protocol header, once, from the client:   'A' 'M' 'Q' 'P'  0  0  9  1
 //! ```
@@ -67,10 +68,12 @@ pub struct Frame<'a> {
 /// if it is not complete yet. `frame_max` 0 means that no limit was negotiated.
 ///
 /// COMPAT: RabbitMQ tolerates payloads up to 8 octets larger than `frame_max` allows, since clients
-/// forget the octets around the payload.
+/// forget the octets around the payload. Test:
+/// `a_frame_that_is_too_large_is_refused_by_its_header`.
 ///
 /// # Errors
-/// As soon as the frame's header shows that the frame cannot be accepted, or when its end octet is wrong.
+/// As soon as the frame's header shows that the frame cannot be accepted, or when its end octet is
+/// wrong.
 #[inline]
 pub fn decode_frame(input: &[u8], frame_max: u32) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some((&[kind, c0, c1, s0, s1, s2, s3], rest)) =
@@ -112,8 +115,8 @@ pub const fn body_payload_bytes_max(frame_max: u32) -> u32 {
     }
 }
 
-/// The octets in front of a payload of `size` bytes, for writers that hand the payload to the socket
-/// themselves; [`FRAME_END`] goes behind it.
+/// The octets in front of a payload of `size` bytes, for writers that hand the payload to the
+/// socket themselves; [`FRAME_END`] goes behind it.
 #[must_use]
 #[inline]
 pub const fn frame_header(kind: FrameKind, channel: u16, size: u32) -> [u8; FRAME_HEADER_BYTES] {
@@ -156,7 +159,7 @@ pub enum ProtocolHeader {
 impl ProtocolHeader {
     /// AMQP 0-9-1.
     pub const AMQP_0_9_1: Self = Self::Amqp([0, 0, 9, 1]);
-    /// AMQP 0-9. COMPAT: RabbitMQ treats it as 0-9-1.
+    /// AMQP 0-9. COMPAT: RabbitMQ treats it as 0-9-1. Test: `protocol_headers`.
     pub const AMQP_0_9: Self = Self::Amqp([1, 1, 0, 9]);
     /// AMQP 1.0 behind a SASL layer.
     pub const AMQP_1_0_SASL: Self = Self::Amqp([3, 1, 0, 0]);
@@ -165,8 +168,8 @@ impl ProtocolHeader {
     /// The number of octets.
     pub const BYTES: usize = 8;
 
-    /// Takes the protocol header from the front of `input`, or `None` if fewer than eight octets are
-    /// there. A TLS or HTTP greeting is recognised by the same eight octets.
+    /// Takes the protocol header from the front of `input`, or `None` if fewer than eight octets
+    /// are there. A TLS or HTTP greeting is recognised by the same eight octets.
     #[must_use]
     pub fn decode(input: &[u8]) -> Option<Self> {
         let header: &[u8; Self::BYTES] = input.first_chunk()?;

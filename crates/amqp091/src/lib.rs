@@ -1,4 +1,4 @@
-//! AMQP 0-9-1 on the wire: bytes to frames, methods, properties and tables, and back, for both sides.
+//! AMQP 0-9-1 on the wire, for both sides: bytes to frames, methods, properties, tables, and back.
 //! Must never know sockets, clocks, queues or what a method means.
 //! Start reading at `frame`, then `method`, `content`, `table`.
 

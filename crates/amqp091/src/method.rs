@@ -5,8 +5,9 @@
 //!                                    shortstr = len:u8 bytes, longstr = len:u32 bytes, table,
 //!                                    bits: neighbours share an octet, the first in the lowest bit
 //! ```
-//! One table, `methods!` below, is everything there is to know about each method; structs, decoding,
-//! encoding, ids and names follow from it. Structs borrow from the bytes they were decoded from.
+//! One table, `methods!` below, is everything there is to know about each method; structs,
+//! decoding, encoding, ids and names follow from it. Structs borrow from the bytes they were
+//! decoded from.
 
 #![allow(
     clippy::struct_excessive_bools,

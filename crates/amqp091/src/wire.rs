@@ -70,7 +70,8 @@ pub(crate) fn put_short_string(out: &mut Vec<u8>, text: &ShortString) {
     out.extend_from_slice(text);
 }
 
-/// Appends a short string; one that is too long is cut at 255 bytes, between characters if it is text.
+/// Appends a short string; one that is too long is cut at 255 bytes, between characters if it is
+/// text.
 #[inline]
 pub(crate) fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let (len, bytes) = match u8::try_from(bytes.len()) {

@@ -47,7 +47,8 @@ pub(super) const USER_ID: u16 = 1 << 4;
 pub(super) const APP_ID: u16 = 1 << 3;
 pub(super) const CLUSTER_ID: u16 = 1 << 2;
 
-/// COMPAT: RabbitMQ ignores bit 1, which means nothing.
+/// COMPAT: RabbitMQ ignores bit 1, which means nothing. Test:
+/// `the_unused_flag_is_kept_and_ignored`.
 const PROPERTY_FLAGS: u16 = 0xFFFC;
 const CONTINUED_FLAG: u16 = 1;
 
@@ -93,8 +94,8 @@ impl<'a> PropertiesRef<'a> {
         if reader.is_empty() { Ok(Self { raw, flags }) } else { Err(FieldError::TrailingBytes) }
     }
 
-    /// Looks into bytes that were checked before or encoded by this crate. Of bytes that are neither,
-    /// properties may seem to be absent.
+    /// Looks into bytes that were checked before or encoded by this crate. Of bytes that are
+    /// neither, properties may seem to be absent.
     #[must_use]
     #[inline]
     pub fn trusted(raw: &'a [u8]) -> Self {

@@ -1,4 +1,5 @@
-//! Fields of methods one after the other; bits share octets with the bits next to them (0-9-1 4.2.5.2).
+//! Fields of methods one after the other; bits share octets with the bits next to them (0-9-1
+//! 4.2.5.2).
 
 use crate::error::FieldError;
 use crate::table::TableRef;
@@ -57,6 +58,7 @@ impl<'a> FieldReader<'a> {
     }
 
     /// A short string of a method without content. COMPAT: RabbitMQ refuses it unless it is UTF-8.
+    /// Test: `errors_name_the_method_and_the_reply_code`.
     #[inline]
     pub(super) fn shortstr(&mut self) -> Result<&'a [u8], FieldError> {
         let bytes = self.whole().short_str()?;
@@ -67,6 +69,7 @@ impl<'a> FieldReader<'a> {
     }
 
     /// A short string of a method with content. COMPAT: RabbitMQ takes any bytes here.
+    /// Test: `routing_keys_of_publishes_may_be_any_bytes`.
     #[inline]
     pub(super) fn shortbytes(&mut self) -> Result<&'a [u8], FieldError> {
         self.whole().short_str()

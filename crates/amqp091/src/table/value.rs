@@ -147,7 +147,7 @@ impl Value {
 
     /// Whether two declaration arguments mean the same.
     /// COMPAT: RabbitMQ compares integers of all widths by value, floats of both widths by value,
-    /// everything else with its type.
+    /// everything else with its type. Test: `integers_of_all_widths_are_equivalent_but_not_equal`.
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         if let (Some(a), Some(b)) = (self.as_i64(), other.as_i64()) {

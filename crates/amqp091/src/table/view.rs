@@ -253,6 +253,18 @@ impl<'a> ValueRef<'a> {
         }
     }
 
+    /// The number, if this is a float of either width.
+    #[must_use]
+    pub fn as_f64(&self) -> Option<f64> {
+        if let Self::F32(n) = *self {
+            Some(f64::from(n))
+        } else if let Self::F64(n) = *self {
+            Some(n)
+        } else {
+            None
+        }
+    }
+
     /// The truth value, if this is one.
     #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
@@ -263,6 +275,12 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         if let Self::LongString(bytes) = *self { Some(bytes) } else { None }
+    }
+
+    /// The text of a long string that is UTF-8.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&'a str> {
+        self.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
     /// The table, if this is one.
@@ -381,6 +399,9 @@ mod tests {
         assert_eq!(table.get(b"a"), Some(ValueRef::Bool(true)));
         assert_eq!(table.get(b"b").and_then(|v| v.as_i64()), Some(7));
         assert_eq!(table.get(b"c"), None);
+        assert_eq!(ValueRef::LongString(b"text").as_str(), Some("text"));
+        assert_eq!(ValueRef::F32(0.5).as_f64(), Some(0.5));
+        assert_eq!(ValueRef::I64(1).as_f64(), None);
         assert_eq!(TableRef::trusted(b"\x01at\x01\x09").iter().count(), 1);
     }
 }

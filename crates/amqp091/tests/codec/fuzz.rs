@@ -38,7 +38,7 @@ fn run(target: &str, check: fn(&[u8]), valid: impl Strategy<Value = Vec<u8>> + '
             bytes
         },
     );
-    let config = Config { cases: 3000, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 2000, failure_persistence: None, ..Config::default() };
     let any_input = prop_oneof![1 => vec(any::<u8>(), 0..80), 3 => changed];
     let outcome = TestRunner::new(config).run(&any_input, |input| {
         check(&input);

@@ -1,4 +1,5 @@
-//! Tests of the codec from outside: round trips, another codec as oracle, and the fuzz targets' checks.
+//! Tests of the codec from outside: round trips, another codec as oracle, and the fuzz targets'
+//! checks.
 
 mod fuzz;
 mod oracle;

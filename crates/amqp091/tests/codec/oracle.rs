@@ -1,4 +1,5 @@
-//! The client library's codec reads what this one writes, agrees on names, and writes the same bytes.
+//! The client library's codec reads what this one writes, agrees on names, and writes the same
+//! bytes.
 
 use amq_protocol::frame::{AMQPFrame, BackToTheBuffer, SerializeFn, gen_frame, parse_frame};
 use amqp091::content::{ContentHeader, encode_content_header};
@@ -25,7 +26,7 @@ const HIDDEN: [&str; 8] = [
 const REQUEST_OK: MethodId = amqp091::method::AccessRequestOk::ID;
 
 fn config() -> Config {
-    Config { cases: 48, failure_persistence: None, ..Config::default() }
+    Config { cases: 24, failure_persistence: None, ..Config::default() }
 }
 
 fn oracle_decode(frame: &[u8]) -> AMQPFrame {

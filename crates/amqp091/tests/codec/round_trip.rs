@@ -13,7 +13,7 @@ const FRAME_MAX: u32 = 131_072;
 fn for_every_method(check: impl Fn(MethodId, &[u8]) -> Result<(), TestCaseError>) {
     for &id in MethodId::ALL {
         let mut runner =
-            TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() });
+            TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
         let outcome = runner.run(&method_payload(id, |_| false), |payload| check(id, &payload));
         assert_eq!(outcome, Ok(()), "{id}");
     }

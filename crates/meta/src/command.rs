@@ -1,0 +1,282 @@
+//! The commands that change the state.
+
+mod codec;
+
+use amqp091::Table;
+use routing::{ExchangeKind, Name, QueueId, RoutingKey};
+
+use crate::parameter::Json;
+use crate::password::PasswordHash;
+use crate::policy::{PolicyScope, PolicySpec};
+use crate::queue::ConnectionId;
+use crate::user::UserLimits;
+use crate::vhost::{VhostLimits, VhostMetadata};
+
+/// One change. Who may ask for it is the caller's to check, see [`State::may`](crate::State::may).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Creates a virtual host with the predeclared exchanges.
+    CreateVhost {
+        /// Its name.
+        vhost: Name,
+        /// Its description and the like.
+        metadata: VhostMetadata,
+    },
+    /// Replaces the metadata of a virtual host.
+    UpdateVhost {
+        /// Its name.
+        vhost: Name,
+        /// The new metadata.
+        metadata: VhostMetadata,
+    },
+    /// Deletes a virtual host with everything in it.
+    DeleteVhost {
+        /// Its name.
+        vhost: Name,
+    },
+    /// Replaces the limits of a virtual host.
+    SetVhostLimits {
+        /// Its name.
+        vhost: Name,
+        /// The new limits.
+        limits: VhostLimits,
+    },
+    /// Creates a user.
+    CreateUser {
+        /// The name.
+        user: Name,
+        /// The password's hash.
+        password: PasswordHash,
+        /// Tags, for example `administrator`.
+        tags: Vec<Name>,
+    },
+    /// Replaces a user's password.
+    SetPassword {
+        /// The user.
+        user: Name,
+        /// The new password's hash; an empty one lets nobody log in with a password.
+        password: PasswordHash,
+    },
+    /// Replaces a user's tags.
+    SetUserTags {
+        /// The user.
+        user: Name,
+        /// The new tags.
+        tags: Vec<Name>,
+    },
+    /// Replaces a user's limits.
+    SetUserLimits {
+        /// The user.
+        user: Name,
+        /// The new limits.
+        limits: UserLimits,
+    },
+    /// Deletes a user with all permissions.
+    DeleteUser {
+        /// The user.
+        user: Name,
+    },
+    /// Sets what a user may do in a virtual host.
+    SetPermissions {
+        /// The user.
+        user: Name,
+        /// The virtual host.
+        vhost: Name,
+        /// Regular expression for names to configure.
+        configure: String,
+        /// Regular expression for names to write to.
+        write: String,
+        /// Regular expression for names to read from.
+        read: String,
+    },
+    /// Takes away a user's access to a virtual host.
+    ClearPermissions {
+        /// The user.
+        user: Name,
+        /// The virtual host.
+        vhost: Name,
+    },
+    /// Limits the routing keys of a user at one exchange.
+    SetTopicPermissions {
+        /// The user.
+        user: Name,
+        /// The virtual host.
+        vhost: Name,
+        /// The exchange; it need not exist.
+        exchange: Name,
+        /// Regular expression for keys to publish with.
+        write: String,
+        /// Regular expression for keys to bind with.
+        read: String,
+    },
+    /// Lifts the limits of routing keys.
+    ClearTopicPermissions {
+        /// The user.
+        user: Name,
+        /// The virtual host.
+        vhost: Name,
+        /// One exchange, or all.
+        exchange: Option<Name>,
+    },
+    /// Creates or replaces a policy.
+    SetPolicy {
+        /// User or operator policy.
+        scope: PolicyScope,
+        /// The virtual host.
+        vhost: Name,
+        /// The policy.
+        policy: PolicySpec,
+    },
+    /// Deletes a policy.
+    ClearPolicy {
+        /// User or operator policy.
+        scope: PolicyScope,
+        /// The virtual host.
+        vhost: Name,
+        /// The policy's name.
+        name: Name,
+    },
+    /// Creates or replaces a runtime parameter.
+    SetParameter {
+        /// The virtual host.
+        vhost: Name,
+        /// For example `shovel`.
+        component: Name,
+        /// The parameter's name.
+        name: Name,
+        /// Its value.
+        value: Json,
+    },
+    /// Deletes a runtime parameter.
+    ClearParameter {
+        /// The virtual host.
+        vhost: Name,
+        /// For example `shovel`.
+        component: Name,
+        /// The parameter's name.
+        name: Name,
+    },
+    /// Creates or replaces a parameter of the whole cluster.
+    SetGlobalParameter {
+        /// Its name.
+        name: Name,
+        /// Its value.
+        value: Json,
+    },
+    /// Deletes a parameter of the whole cluster.
+    ClearGlobalParameter {
+        /// Its name.
+        name: Name,
+    },
+    /// Creates an exchange, or finds an equivalent one.
+    DeclareExchange(ExchangeDeclare),
+    /// Deletes an exchange; a missing one is no error.
+    DeleteExchange {
+        /// The virtual host.
+        vhost: Name,
+        /// Its name.
+        name: Name,
+        /// Only when nothing is bound to it.
+        if_unused: bool,
+    },
+    /// Creates a queue, or finds an equivalent one.
+    DeclareQueue(QueueDeclare),
+    /// Deletes a queue; a missing one is no error.
+    DeleteQueue {
+        /// The virtual host.
+        vhost: Name,
+        /// Its name.
+        name: Name,
+        /// The connection that asks; `None` is the operator.
+        by: Option<ConnectionId>,
+    },
+    /// Deletes one queue and no later one of its name; a missing one is no error.
+    DeleteQueueById {
+        /// The queue.
+        id: QueueId,
+    },
+    /// Deletes the exclusive queues of a connection.
+    DeleteExclusiveQueues {
+        /// The connection.
+        owner: ConnectionId,
+    },
+    /// Creates a binding; an equal one is no error.
+    Bind(BindingSpec),
+    /// Deletes a binding; a missing one is no error.
+    Unbind(BindingSpec),
+}
+
+/// The declaration of an exchange. The caller has stripped CR and LF from the name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExchangeDeclare {
+    /// The virtual host.
+    pub vhost: Name,
+    /// Its name.
+    pub name: Name,
+    /// How it chooses bindings.
+    pub kind: ExchangeKind,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Deleted when its last binding (as the source) goes.
+    pub auto_delete: bool,
+    /// Clients may not publish to it.
+    pub internal: bool,
+    /// For example `alternate-exchange`.
+    pub arguments: Table,
+}
+
+/// Who chose a queue's name: `amq.` names are reserved for the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The client.
+    Client,
+    /// The broker.
+    Server,
+}
+
+/// The declaration of a queue. The caller has stripped CR and LF from the name, or made one up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueDeclare {
+    /// The virtual host.
+    pub vhost: Name,
+    /// Its name.
+    pub name: Name,
+    /// Who chose the name.
+    pub named_by: NamedBy,
+    /// Survives a restart; not honoured with an exclusive owner.
+    pub durable: bool,
+    /// Deleted when its last consumer goes.
+    pub auto_delete: bool,
+    /// The connection that shall own it exclusively.
+    pub exclusive_owner: Option<ConnectionId>,
+    /// For example `x-message-ttl`.
+    pub arguments: Table,
+    /// The id it has; only in what is replayed.
+    pub id: Option<QueueId>,
+}
+
+/// Where a binding leads, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DestinationName {
+    /// A queue.
+    Queue(Name),
+    /// An exchange.
+    Exchange(Name),
+}
+
+/// A binding, by names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BindingSpec {
+    /// The virtual host.
+    pub vhost: Name,
+    /// The exchange that routes.
+    pub source: Name,
+    /// Where it leads.
+    pub destination: DestinationName,
+    /// The binding key.
+    pub key: RoutingKey,
+    /// Part of the identity; headers exchanges match by them.
+    pub arguments: Table,
+    /// The connection that asks; `None` is the operator.
+    pub by: Option<ConnectionId>,
+}

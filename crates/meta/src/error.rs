@@ -1,0 +1,195 @@
+//! Why a command is refused. The texts are RabbitMQ's explanations without the leading code name.
+
+use routing::{BindingError, Name};
+use thiserror::Error;
+
+use crate::resource::{Resource, ResourceKind};
+
+/// The sorts of refusal: a protocol front picks its reply code by this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// What is named does not exist.
+    NotFound,
+    /// What is to be created exists.
+    AlreadyExists,
+    /// Nobody may do this to this name.
+    AccessRefused,
+    /// An exclusive queue of another connection.
+    ResourceLocked,
+    /// Inequivalent redeclaration, invalid arguments.
+    PreconditionFailed,
+    /// `if-unused` was asked for, and it is used.
+    InUse,
+    /// A limit or a protection stands against it.
+    NotAllowed,
+    /// Malformed input to a management command.
+    Invalid,
+}
+
+/// Why a command is refused. The state is unchanged then.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MetaError {
+    /// No such virtual host.
+    #[error("vhost {0} not found")]
+    VhostNotFound(Name),
+    /// The virtual host exists.
+    #[error("Virtual host '{0}' already exists")]
+    VhostExists(Name),
+    /// The virtual host is protected from deletion.
+    #[error("Cannot delete virtual host '{0}': it is protected from deletion")]
+    VhostProtected(Name),
+    /// No such user.
+    #[error("User '{0}' does not exist")]
+    UserNotFound(Name),
+    /// The user exists.
+    #[error("User \"{0}\" already exists")]
+    UserExists(Name),
+    /// No such exchange or queue.
+    #[error("no {0}")]
+    NotFound(Resource),
+    /// No queue has this id.
+    #[error("no queue with id {0}")]
+    QueueIdNotFound(u64),
+    /// No such policy, parameter or the like.
+    #[error("{0} does not exist")]
+    ItemNotFound(String),
+    /// A redeclaration differs.
+    #[error(
+        "inequivalent arg '{key}' for {resource}: received {received} but current is {current}"
+    )]
+    Inequivalent {
+        /// The field or argument.
+        key: String,
+        /// What was redeclared.
+        resource: Resource,
+        /// The new value, in quotes or described.
+        received: String,
+        /// The present one.
+        current: String,
+    },
+    /// Names starting with `amq.` are the broker's.
+    #[error("{kind} name '{name}' contains reserved prefix 'amq.*'")]
+    ReservedName {
+        /// Exchange or queue.
+        kind: ResourceKind,
+        /// The name.
+        name: Name,
+    },
+    /// The default exchange cannot be declared, deleted or bound.
+    #[error("operation not permitted on the default exchange")]
+    DefaultExchange,
+    /// Predeclared exchanges stay.
+    #[error("deletion of system {0} not allowed")]
+    SystemExchange(Resource),
+    /// The queue is another connection's, or the exclusive property differs.
+    #[error(
+        "cannot obtain exclusive access to locked {0}. It could be originally declared on another \
+         connection or the exclusive property value does not match that of the original declaration."
+    )]
+    Locked(Resource),
+    /// The exchange has bindings.
+    #[error("{0} in use")]
+    InUse(Resource),
+    /// No exchange type of that name.
+    #[error("unknown exchange type '{0}'")]
+    UnknownExchangeType(String),
+    /// An argument's value is out of its domain.
+    #[error("invalid arg '{key}' for {resource}: {reason}")]
+    InvalidArgument {
+        /// The argument.
+        key: String,
+        /// What was declared.
+        resource: Resource,
+        /// Why, as an Erlang term.
+        reason: String,
+    },
+    /// An argument naming an exchange is not text.
+    #[error("invalid type '{found}' for arg '{key}' in {resource}")]
+    InvalidArgumentType {
+        /// The argument.
+        key: &'static str,
+        /// The type's name.
+        found: &'static str,
+        /// What was declared.
+        resource: Resource,
+    },
+    /// An argument of another queue type.
+    #[error("invalid arg '{key}' for {resource} of queue type rabbit_classic_queue")]
+    UnsupportedArgument {
+        /// The argument.
+        key: String,
+        /// What was declared.
+        resource: Resource,
+    },
+    /// A queue type this node does not offer.
+    #[error("cannot declare {resource} of type '{kind}': the queue type is disabled")]
+    QueueTypeDisabled {
+        /// What was declared.
+        resource: Resource,
+        /// The type.
+        kind: String,
+    },
+    /// The virtual host has all the queues it may have.
+    #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")]
+    QueueLimit {
+        /// The queue.
+        name: Name,
+        /// Its virtual host.
+        vhost: Name,
+        /// The limit.
+        limit: i64,
+    },
+    /// A binding key or arguments the exchange does not allow.
+    #[error(transparent)]
+    Binding(#[from] BindingError),
+    /// A name is empty or too long.
+    #[error("invalid {what} name: it must have 1 to {max} bytes")]
+    InvalidName {
+        /// What is named.
+        what: &'static str,
+        /// The longest allowed, in bytes.
+        max: usize,
+    },
+    /// A regular expression cannot be used.
+    #[error("invalid regexp '{pattern}': {reason}")]
+    InvalidPattern {
+        /// The expression.
+        pattern: String,
+        /// Why.
+        reason: String,
+    },
+    /// A policy, parameter or limit is malformed.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl MetaError {
+    /// The sort of refusal.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::VhostNotFound(_)
+            | Self::UserNotFound(_)
+            | Self::NotFound(_)
+            | Self::QueueIdNotFound(_)
+            | Self::ItemNotFound(_) => ErrorKind::NotFound,
+            Self::VhostExists(_) | Self::UserExists(_) => ErrorKind::AlreadyExists,
+            Self::ReservedName { .. } | Self::DefaultExchange | Self::SystemExchange(_) => {
+                ErrorKind::AccessRefused
+            }
+            Self::Locked(_) => ErrorKind::ResourceLocked,
+            Self::Inequivalent { .. }
+            | Self::UnknownExchangeType(_)
+            | Self::InvalidArgument { .. }
+            | Self::InvalidArgumentType { .. }
+            | Self::UnsupportedArgument { .. }
+            | Self::QueueTypeDisabled { .. }
+            | Self::QueueLimit { .. }
+            | Self::InvalidName { .. }
+            | Self::Binding(_) => ErrorKind::PreconditionFailed,
+            Self::InUse(_) => ErrorKind::InUse,
+            Self::VhostProtected(_) => ErrorKind::NotAllowed,
+            Self::InvalidPattern { .. } | Self::Invalid(_) => ErrorKind::Invalid,
+        }
+    }
+}

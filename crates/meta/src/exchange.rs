@@ -1,0 +1,162 @@
+//! Exchanges: what one is, and when a redeclaration means the same.
+
+use std::fmt::Display;
+
+use amqp091::{Table, Value};
+use routing::{ExchangeKind, ExchangeRules, Name, erlang};
+
+use crate::command::ExchangeDeclare;
+use crate::error::MetaError;
+use crate::resource::Resource;
+
+/// The argument that names the exchange for messages that find no binding.
+const ALTERNATE: &str = "alternate-exchange";
+
+/// The exchanges every virtual host has from the start: name, kind, internal.
+pub(crate) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
+    ("", ExchangeKind::Direct, false),
+    ("amq.direct", ExchangeKind::Direct, false),
+    ("amq.fanout", ExchangeKind::Fanout, false),
+    ("amq.headers", ExchangeKind::Headers, false),
+    ("amq.match", ExchangeKind::Headers, false),
+    ("amq.rabbitmq.trace", ExchangeKind::Topic, true),
+    ("amq.topic", ExchangeKind::Topic, false),
+];
+
+/// The kind of that name.
+///
+/// # Errors
+/// `unknown exchange type '...'`; RabbitMQ says so before it looks at anything else.
+pub fn parse_exchange_kind(name: &str) -> Result<ExchangeKind, MetaError> {
+    ExchangeKind::parse(name).ok_or_else(|| MetaError::UnknownExchangeType(name.to_owned()))
+}
+
+/// An exchange that exists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExchangeDef {
+    /// Its name; empty for the default exchange.
+    pub name: Name,
+    /// How it chooses bindings.
+    pub kind: ExchangeKind,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Deleted when its last binding (as the source) goes.
+    pub auto_delete: bool,
+    /// Clients may not publish to it.
+    pub internal: bool,
+    /// As given when it was declared.
+    pub arguments: Table,
+}
+
+impl ExchangeDef {
+    /// The exchange of its argument `alternate-exchange`, if it has one.
+    #[must_use]
+    pub fn alternate(&self) -> Option<&str> {
+        self.arguments.get(ALTERNATE.as_bytes()).and_then(Value::as_str)
+    }
+
+    /// Whether it was there from the start and cannot be deleted.
+    #[must_use]
+    pub fn is_predeclared(&self) -> bool {
+        self.name.is_empty() || is_reserved(&self.name)
+    }
+
+    pub(crate) fn rules(&self) -> ExchangeRules {
+        ExchangeRules { internal: self.internal, alternate: self.alternate().map(Name::from) }
+    }
+
+    /// Refuses a redeclaration that differs, with the first difference.
+    pub(crate) fn check_equivalent(
+        &self,
+        vhost: &Name,
+        declare: &ExchangeDeclare,
+    ) -> Result<(), MetaError> {
+        let resource = || Resource::exchange(vhost, &self.name);
+        check_field("type", self.kind.as_str(), declare.kind.as_str(), resource)?;
+        check_field("durable", self.durable, declare.durable, resource)?;
+        check_field("auto_delete", self.auto_delete, declare.auto_delete, resource)?;
+        check_field("internal", self.internal, declare.internal, resource)?;
+        check_argument(ALTERNATE, &self.arguments, &declare.arguments, resource)
+    }
+}
+
+/// Whether clients may not create things of this name.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name.starts_with("amq.")
+}
+
+/// Refuses arguments a new exchange cannot have.
+pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result<(), MetaError> {
+    check_names_exchange(ALTERNATE, &declare.arguments, || Resource::exchange(vhost, &declare.name))
+}
+
+/// An argument that names an exchange must be text.
+pub(crate) fn check_names_exchange(
+    key: &'static str,
+    arguments: &Table,
+    resource: impl Fn() -> Resource,
+) -> Result<(), MetaError> {
+    match arguments.get(key.as_bytes()) {
+        None | Some(Value::LongString(_)) => Ok(()),
+        Some(other) => Err(MetaError::InvalidArgumentType {
+            key,
+            found: other.type_name(),
+            resource: resource(),
+        }),
+    }
+}
+
+pub(crate) fn check_field<T: PartialEq + Display>(
+    key: &str,
+    current: T,
+    received: T,
+    resource: impl Fn() -> Resource,
+) -> Result<(), MetaError> {
+    if current == received {
+        return Ok(());
+    }
+    Err(MetaError::Inequivalent {
+        key: key.to_owned(),
+        resource: resource(),
+        received: format!("'{received}'"),
+        current: format!("'{current}'"),
+    })
+}
+
+/// COMPAT: with a value on both sides the texts show the bare values, else the type too.
+pub(crate) fn check_argument(
+    key: &str,
+    current: &Table,
+    received: &Table,
+    resource: impl Fn() -> Resource,
+) -> Result<(), MetaError> {
+    let (received, current) = match (received.get(key.as_bytes()), current.get(key.as_bytes())) {
+        (None, None) => return Ok(()),
+        (Some(a), Some(b)) if a.is_equivalent(b) || is_same_term(a, b) => return Ok(()),
+        (Some(a), Some(b)) => {
+            (format!("'{}'", erlang::plain(a)), format!("'{}'", erlang::plain(b)))
+        }
+        (a, b) => (described(a), described(b)),
+    };
+    Err(MetaError::Inequivalent { key: key.to_owned(), resource: resource(), received, current })
+}
+
+/// COMPAT: RabbitMQ finally compares the Erlang terms, in which text and byte arrays are the same,
+/// as are integers and timestamps.
+fn is_same_term(a: &Value, b: &Value) -> bool {
+    fn bytes(value: &Value) -> Option<&[u8]> {
+        if let Value::Bytes(bytes) = value { Some(bytes) } else { value.as_bytes() }
+    }
+    fn integer(value: &Value) -> Option<i64> {
+        if let Value::Timestamp(n) = value { i64::try_from(*n).ok() } else { value.as_i64() }
+    }
+    (bytes(a).is_some() && bytes(a) == bytes(b))
+        || (integer(a).is_some() && integer(a) == integer(b))
+}
+
+fn described(value: Option<&Value>) -> String {
+    value.map_or_else(
+        || "none".to_owned(),
+        |value| format!("the value '{}' of type '{}'", erlang::plain(value), value.type_name()),
+    )
+}

@@ -1,0 +1,36 @@
+//! What exists on the broker, as one pure state machine: virtual hosts, users, permissions, policies,
+//! parameters, exchanges, queues, bindings. Never sockets, files, clocks, messages, protocol codes.
+//! Start reading at [`State`], then [`Command`] and [`Outcome`].
+
+mod base64;
+mod command;
+mod error;
+mod exchange;
+mod outcome;
+mod parameter;
+mod password;
+mod pattern;
+mod permission;
+mod policy;
+mod queue;
+mod queue_arguments;
+mod resource;
+mod state;
+mod user;
+mod vhost;
+
+pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
+pub use error::{ErrorKind, MetaError};
+pub use exchange::{ExchangeDef, parse_exchange_kind};
+pub use outcome::{Done, Outcome, Removed};
+pub use parameter::Json;
+pub use password::{HashAlgorithm, PasswordHash, Salt};
+pub use pattern::Pattern;
+pub use permission::{Permission, Permissions, TopicPermissions};
+pub use policy::{ApplyTo, Policy, PolicyScope, PolicySpec};
+pub use queue::{ConnectionId, QueueDef, QueueKind};
+pub use resource::{Resource, ResourceKind};
+pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, RoutingKey};
+pub use state::{RestoreError, SnapshotOf, State};
+pub use user::{User, UserLimits};
+pub use vhost::{BindingView, Vhost, VhostLimits, VhostMetadata};

@@ -1,0 +1,175 @@
+//! Password hashes in RabbitMQ's format: base64(salt || hash(salt || password)), salt of 4 bytes.
+
+use std::fmt;
+
+use md5::Md5;
+use sha2::{Digest, Sha256, Sha512};
+
+use crate::base64;
+use crate::error::MetaError;
+
+/// Fresh random bytes; made by the caller, since nothing here is random.
+pub type Salt = [u8; 4];
+
+/// The longest hash with its salt, in bytes.
+const HASH_BYTES_MAX: usize = 4 + 64;
+
+/// How a password was hashed. COMPAT: fast hashes, so that definitions can be exchanged with RabbitMQ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashAlgorithm {
+    /// The default.
+    #[default]
+    Sha256,
+    /// The stronger alternative.
+    Sha512,
+    /// Of users from before RabbitMQ 3.6; verified, never made anew.
+    Md5,
+}
+
+impl HashAlgorithm {
+    /// The name RabbitMQ uses in definitions.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sha256 => "rabbit_password_hashing_sha256",
+            Self::Sha512 => "rabbit_password_hashing_sha512",
+            Self::Md5 => "rabbit_password_hashing_md5",
+        }
+    }
+
+    /// The algorithm of that name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Sha256, Self::Sha512, Self::Md5].into_iter().find(|known| known.as_str() == name)
+    }
+
+    fn digest(self, salt: &[u8], password: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => digest::<Sha256>(salt, password),
+            Self::Sha512 => digest::<Sha512>(salt, password),
+            Self::Md5 => digest::<Md5>(salt, password),
+        }
+    }
+}
+
+fn digest<D: Digest>(salt: &[u8], password: &[u8]) -> Vec<u8> {
+    D::new().chain_update(salt).chain_update(password).finalize().to_vec()
+}
+
+/// A salted hash, or none: then nobody can log in with a password.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PasswordHash {
+    algorithm: HashAlgorithm,
+    salted: Vec<u8>,
+}
+
+impl PasswordHash {
+    /// The hash of a password. A blank one gives no hash.
+    #[must_use]
+    pub fn new(salt: Salt, password: &str) -> Self {
+        if password.is_empty() {
+            return Self::default();
+        }
+        let algorithm = HashAlgorithm::default();
+        let mut salted = salt.to_vec();
+        salted.extend(algorithm.digest(&salt, password.as_bytes()));
+        Self { algorithm, salted }
+    }
+
+    /// A hash made elsewhere; an empty text means no password.
+    ///
+    /// # Errors
+    /// [`MetaError::Invalid`] for what is not base64 or too long.
+    pub fn from_base64(algorithm: HashAlgorithm, text: &str) -> Result<Self, MetaError> {
+        let salted = base64::decode(text).filter(|salted| salted.len() <= HASH_BYTES_MAX);
+        let salted = salted.ok_or_else(|| MetaError::Invalid("not_base64".to_owned()))?;
+        Ok(Self { algorithm, salted })
+    }
+
+    pub(crate) fn from_parts(algorithm: HashAlgorithm, salted: &[u8]) -> Self {
+        Self { algorithm, salted: salted.to_vec() }
+    }
+
+    /// The text for definitions.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        base64::encode(&self.salted)
+    }
+
+    pub(crate) fn salted(&self) -> &[u8] {
+        &self.salted
+    }
+
+    /// How it was hashed.
+    #[must_use]
+    pub const fn algorithm(&self) -> HashAlgorithm {
+        self.algorithm
+    }
+
+    /// Whether there is no password.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.salted.is_empty()
+    }
+
+    /// Whether this is the password, in a time that does not depend on where a wrong one differs.
+    /// Blank passwords are never right.
+    #[must_use]
+    pub fn verify(&self, password: &[u8]) -> bool {
+        let Some((salt, hash)) = self.salted.split_first_chunk::<4>() else { return false };
+        if password.is_empty() || hash.is_empty() {
+            return false;
+        }
+        let given = self.algorithm.digest(salt, password);
+        let difference = given.iter().zip(hash).fold(0, |all, (a, b)| all | (a ^ b));
+        given.len() == hash.len() && std::hint::black_box(difference) == 0
+    }
+}
+
+impl fmt::Debug for PasswordHash {
+    /// Hashes do not belong into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hash = if self.is_empty() { "none" } else { "..." };
+        write!(f, "PasswordHash({:?}, {hash})", self.algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rabbitmqs_published_example() {
+        // From RabbitMQ's documentation on passwords: salt 908DC60A, password "test12".
+        let hash = PasswordHash::new([0x90, 0x8d, 0xc6, 0x0a], "test12");
+        assert_eq!(hash.to_base64(), "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR");
+        assert!(hash.verify(b"test12"));
+        assert!(!hash.verify(b"test13"));
+        assert!(!hash.verify(b""));
+    }
+
+    #[test]
+    fn other_algorithms_verify() {
+        for algorithm in [HashAlgorithm::Sha512, HashAlgorithm::Md5] {
+            let mut salted = vec![1, 2, 3, 4];
+            salted.extend(algorithm.digest(&[1, 2, 3, 4], b"secret"));
+            let text = base64::encode(&salted);
+            let hash = PasswordHash::from_base64(algorithm, &text).unwrap();
+            assert!(hash.verify(b"secret"));
+            assert!(!hash.verify(b"Secret"));
+            assert_eq!(hash.to_base64(), text);
+            assert_eq!(HashAlgorithm::parse(algorithm.as_str()), Some(algorithm));
+        }
+    }
+
+    #[test]
+    fn blank_passwords_never_fit() {
+        assert!(PasswordHash::new([1; 4], "").is_empty());
+        assert!(!PasswordHash::default().verify(b""));
+        assert!(!PasswordHash::default().verify(b"x"));
+        let salt_only = PasswordHash::from_base64(HashAlgorithm::Sha256, "AAAAAA==").unwrap();
+        assert!(!salt_only.verify(b"x"));
+        assert!(PasswordHash::from_base64(HashAlgorithm::Sha256, "not base64").is_err());
+        assert!(PasswordHash::from_base64(HashAlgorithm::Sha256, &"AAAA".repeat(23)).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! Policies: settings that apply to exchanges and queues by name.
+
+use routing::Name;
+use serde_json::Value;
+
+use crate::error::MetaError;
+use crate::parameter::Json;
+use crate::pattern::Pattern;
+use crate::queue::QueueKind;
+
+/// Who sets a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyScope {
+    /// Users with the tag `policymaker`.
+    User,
+    /// Operators; merged over what users set.
+    Operator,
+}
+
+/// What a policy applies to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApplyTo {
+    /// Exchanges and queues.
+    #[default]
+    All,
+    /// Exchanges.
+    Exchanges,
+    /// Queues of all types.
+    Queues,
+    /// Classic queues.
+    ClassicQueues,
+    /// Quorum queues.
+    QuorumQueues,
+    /// Streams.
+    Streams,
+}
+
+impl ApplyTo {
+    /// Every value.
+    pub const ALL: [Self; 6] = [
+        Self::All,
+        Self::Exchanges,
+        Self::Queues,
+        Self::ClassicQueues,
+        Self::QuorumQueues,
+        Self::Streams,
+    ];
+
+    /// The word operators use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Exchanges => "exchanges",
+            Self::Queues => "queues",
+            Self::ClassicQueues => "classic_queues",
+            Self::QuorumQueues => "quorum_queues",
+            Self::Streams => "streams",
+        }
+    }
+
+    /// The value of that word.
+    ///
+    /// # Errors
+    /// [`MetaError::Invalid`] naming the known words.
+    pub fn parse(word: &str) -> Result<Self, MetaError> {
+        Self::ALL.into_iter().find(|known| known.as_str() == word).ok_or_else(|| {
+            MetaError::Invalid(format!(
+                "apply-to '{word}' unrecognised; should be one of: 'queues', 'classic_queues',  \
+                 'quorum_queues', 'streams', 'exchanges', or 'all'"
+            ))
+        })
+    }
+
+    const fn covers_exchanges(self) -> bool {
+        match self {
+            Self::All | Self::Exchanges => true,
+            Self::Queues | Self::ClassicQueues | Self::QuorumQueues | Self::Streams => false,
+        }
+    }
+
+    const fn covers(self, kind: QueueKind) -> bool {
+        match self {
+            Self::All | Self::Queues => true,
+            Self::ClassicQueues => match kind {
+                QueueKind::Classic => true,
+            },
+            Self::Exchanges | Self::QuorumQueues | Self::Streams => false,
+        }
+    }
+}
+
+/// A policy as it is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySpec {
+    /// Its name.
+    pub name: Name,
+    /// Regular expression over the names it applies to.
+    pub pattern: String,
+    /// What it applies to.
+    pub apply_to: ApplyTo,
+    /// A JSON object of settings.
+    pub definition: Json,
+    /// Of several that match, the highest applies.
+    pub priority: i64,
+}
+
+/// A policy that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    spec: PolicySpec,
+    pattern: Pattern,
+}
+
+/// What a policy is looked up for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Exchange,
+    Queue(QueueKind),
+}
+
+impl Policy {
+    /// Checks a policy and compiles its pattern.
+    pub(crate) fn new(spec: &PolicySpec) -> Result<Self, MetaError> {
+        match spec.definition.value() {
+            Value::Object(settings) if settings.is_empty() => {
+                return Err(MetaError::Invalid("no policy provided".to_owned()));
+            }
+            Value::Object(_) => {}
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                return Err(MetaError::Invalid(format!(
+                    "definition must be a dictionary: {}",
+                    spec.definition
+                )));
+            }
+        }
+        Ok(Self { pattern: Pattern::new(&spec.pattern)?, spec: spec.clone() })
+    }
+
+    /// As it was set.
+    #[must_use]
+    pub const fn spec(&self) -> &PolicySpec {
+        &self.spec
+    }
+
+    pub(crate) fn applies(&self, target: Target, name: &str) -> bool {
+        let is_covered = match target {
+            Target::Exchange => self.spec.apply_to.covers_exchanges(),
+            Target::Queue(kind) => self.spec.apply_to.covers(kind),
+        };
+        is_covered && self.pattern.matches(name.as_bytes())
+    }
+}

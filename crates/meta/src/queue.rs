@@ -1,0 +1,132 @@
+//! Queues: what one is, and when a redeclaration means the same.
+
+use amqp091::Table;
+use routing::{Name, QueueId};
+
+use crate::error::MetaError;
+use crate::exchange::{check_argument, check_field};
+use crate::queue_arguments;
+use crate::resource::Resource;
+
+/// A client connection, as far as it can own queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+/// Ids from here on belong to queues that do not survive a restart. They count on their own, so that
+/// the ids of durable queues come out the same when only durable commands are replayed.
+const TRANSIENT: u64 = 1 << 63;
+
+/// What serves a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    /// On one node.
+    Classic,
+}
+
+impl QueueKind {
+    /// The name used in `x-queue-type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+        }
+    }
+}
+
+/// A queue that exists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueDef {
+    /// Never used for another queue; see [`QueueDef::is_durable_id`].
+    pub id: QueueId,
+    /// Its virtual host.
+    pub vhost: Name,
+    /// Its name.
+    pub name: Name,
+    /// What serves it.
+    pub kind: QueueKind,
+    /// Survives a restart; never set with an exclusive owner.
+    pub durable: bool,
+    /// Deleted when its last consumer goes.
+    pub auto_delete: bool,
+    /// The only connection that may use it; it goes with that connection.
+    pub exclusive_owner: Option<ConnectionId>,
+    /// As given when it was declared, perhaps with the default queue type of the virtual host.
+    pub arguments: Table,
+}
+
+impl QueueDef {
+    /// Whether ids like this are given to durable queues.
+    #[must_use]
+    pub const fn is_durable_id(id: QueueId) -> bool {
+        id.0 < TRANSIENT
+    }
+
+    /// Refuses connections other than the owner of an exclusive queue. `None` is the operator.
+    ///
+    /// # Errors
+    /// [`MetaError::Locked`].
+    pub fn check_access(&self, by: Option<ConnectionId>) -> Result<(), MetaError> {
+        if self.exclusive_owner.is_none() || by.is_none() || self.exclusive_owner == by {
+            return Ok(());
+        }
+        Err(MetaError::Locked(self.resource()))
+    }
+
+    /// Its name for error texts.
+    #[must_use]
+    pub fn resource(&self) -> Resource {
+        Resource::queue(&self.vhost, &self.name)
+    }
+
+    /// Refuses a redeclaration that differs, with the first difference.
+    pub(crate) fn check_equivalent(&self, wanted: &Self) -> Result<(), MetaError> {
+        let resource = || self.resource();
+        if self.exclusive_owner != wanted.exclusive_owner {
+            return Err(MetaError::Locked(resource()));
+        }
+        check_field("durable", self.durable, wanted.durable, resource)?;
+        check_field("auto_delete", self.auto_delete, wanted.auto_delete, resource)?;
+        for key in queue_arguments::CLASSIC {
+            if key == queue_arguments::TYPE
+                && queue_arguments::is_classic(&self.arguments)
+                && queue_arguments::is_classic(&wanted.arguments)
+            {
+                continue;
+            }
+            check_argument(key, &self.arguments, &wanted.arguments, resource)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives out ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueIds {
+    /// The next id of a durable queue, from 1.
+    pub(crate) next_durable: u64,
+    next_transient: u64,
+}
+
+impl Default for QueueIds {
+    fn default() -> Self {
+        Self { next_durable: 1, next_transient: TRANSIENT }
+    }
+}
+
+impl QueueIds {
+    pub(crate) const fn next(&mut self, durable: bool) -> QueueId {
+        let next = if durable { &mut self.next_durable } else { &mut self.next_transient };
+        let id = QueueId(*next);
+        *next += 1;
+        id
+    }
+
+    /// Takes note of an id that is in use.
+    pub(crate) fn take(&mut self, id: QueueId) {
+        if QueueDef::is_durable_id(id) {
+            self.next_durable = self.next_durable.max(id.0 + 1);
+        } else {
+            self.next_transient = self.next_transient.max(id.0.saturating_add(1));
+        }
+    }
+}

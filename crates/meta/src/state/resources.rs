@@ -1,0 +1,347 @@
+//! Exchanges, queues and bindings.
+
+use std::sync::Arc;
+
+use amqp091::ShortString;
+use routing::{Binding, Destination, Name, QueueId};
+
+use super::{AutoDelete, State, check_name};
+use crate::command::{
+    BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare,
+};
+use crate::error::MetaError;
+use crate::exchange::{self, ExchangeDef, is_reserved};
+use crate::outcome::{Done, Outcome, Removed};
+use crate::queue::{ConnectionId, QueueDef, QueueKind};
+use crate::queue_arguments;
+use crate::resource::{Resource, ResourceKind};
+use crate::vhost::Vhost;
+
+impl State {
+    pub(super) fn declare_exchange(
+        &mut self,
+        declare: &ExchangeDeclare,
+    ) -> Result<Outcome, MetaError> {
+        let vhost = self.vhost_or_error(&declare.vhost)?;
+        if declare.name.is_empty() {
+            return Err(MetaError::DefaultExchange);
+        }
+        if let Some(existing) = vhost.exchange(&declare.name) {
+            existing.check_equivalent(&declare.vhost, declare)?;
+            return Ok(Outcome::of(Done::ExchangeExists(Arc::clone(existing))));
+        }
+        check_name("exchange", &declare.name)?;
+        if is_reserved(&declare.name) {
+            let name = declare.name.clone();
+            return Err(MetaError::ReservedName { kind: ResourceKind::Exchange, name });
+        }
+        exchange::check_arguments(&declare.vhost, declare)?;
+        let exchange = Arc::new(ExchangeDef {
+            name: declare.name.clone(),
+            kind: declare.kind,
+            durable: declare.durable,
+            auto_delete: declare.auto_delete,
+            internal: declare.internal,
+            arguments: declare.arguments.clone(),
+        });
+        let vhost = self.vhost_mut(&declare.vhost)?;
+        vhost.routes.put_exchange(declare.name.clone(), declare.kind, exchange.rules());
+        vhost.exchanges.insert(declare.name.clone(), Arc::clone(&exchange));
+        let mut outcome = Outcome::of(Done::ExchangeCreated(exchange));
+        if declare.durable {
+            outcome.log.push(Command::DeclareExchange(declare.clone()));
+        }
+        Ok(outcome)
+    }
+
+    pub(super) fn delete_exchange(
+        &mut self,
+        vhost: &Name,
+        name: &Name,
+        if_unused: bool,
+        mode: AutoDelete,
+    ) -> Result<Outcome, MetaError> {
+        let found = self.vhost_or_error(vhost)?;
+        if name.is_empty() {
+            return Err(MetaError::DefaultExchange);
+        }
+        if is_reserved(name) {
+            return Err(MetaError::SystemExchange(Resource::exchange(vhost, name)));
+        }
+        if found.exchange(name).is_none() {
+            return Ok(Outcome::nothing());
+        }
+        if if_unused && found.routes.n_bindings_from(name) > 0 {
+            return Err(MetaError::InUse(Resource::exchange(vhost, name)));
+        }
+        let mut removal = Removal::new(self.vhost_mut(vhost)?, mode);
+        removal.exchange(name);
+        Ok(removal.finish())
+    }
+
+    pub(super) fn declare_queue(&mut self, declare: &QueueDeclare) -> Result<Outcome, MetaError> {
+        let vhost = self.vhost_or_error(&declare.vhost)?;
+        check_name("queue", &declare.name)?;
+        if declare.named_by == NamedBy::Client && is_reserved(&declare.name) {
+            let name = declare.name.clone();
+            return Err(MetaError::ReservedName { kind: ResourceKind::Queue, name });
+        }
+        let mut queue = QueueDef {
+            id: QueueId(0),
+            vhost: declare.vhost.clone(),
+            name: declare.name.clone(),
+            kind: QueueKind::Classic,
+            // COMPAT: an exclusive queue is stored as not durable, whatever was asked for.
+            durable: declare.durable && declare.exclusive_owner.is_none(),
+            auto_delete: declare.auto_delete,
+            exclusive_owner: declare.exclusive_owner,
+            arguments: declare.arguments.clone(),
+        };
+        let is_replayed = declare.id.is_some();
+        if !is_replayed {
+            add_default_type(vhost, &mut queue);
+        }
+        if let Some(existing) = vhost.queue(&declare.name) {
+            existing.check_equivalent(&queue)?;
+            return Ok(Outcome::of(Done::QueueExists(Arc::clone(existing))));
+        }
+        // What is replayed was checked when it happened.
+        if !is_replayed {
+            queue_arguments::check(&queue)?;
+            check_queue_limit(vhost, declare)?;
+        }
+        queue.id = declare.id.unwrap_or_else(|| self.ids.next(queue.durable));
+        self.ids.take(queue.id);
+        self.add_queue(queue)
+    }
+
+    fn add_queue(&mut self, queue: QueueDef) -> Result<Outcome, MetaError> {
+        let queue = Arc::new(queue);
+        let vhost = self.vhost_mut(&queue.vhost)?;
+        vhost.routes.put_queue(queue.name.clone(), queue.id);
+        vhost.queues.insert(queue.name.clone(), Arc::clone(&queue));
+        self.queues.insert(queue.id, Arc::clone(&queue));
+        if let Some(owner) = queue.exclusive_owner {
+            self.exclusive.insert((owner, queue.id));
+        }
+        let log = if queue.durable { vec![redeclaration(&queue)] } else { Vec::new() };
+        Ok(Outcome { log, ..Outcome::of(Done::QueueCreated(queue)) })
+    }
+
+    pub(super) fn delete_queue(
+        &mut self,
+        vhost: &Name,
+        name: &Name,
+        by: Option<ConnectionId>,
+        mode: AutoDelete,
+    ) -> Result<Outcome, MetaError> {
+        let Some(queue) = self.vhost_or_error(vhost)?.queue(name) else {
+            return Ok(Outcome::nothing());
+        };
+        queue.check_access(by)?;
+        let id = queue.id;
+        self.delete_queues(&[id], mode)
+    }
+
+    pub(super) fn delete_queues(
+        &mut self,
+        ids: &[QueueId],
+        mode: AutoDelete,
+    ) -> Result<Outcome, MetaError> {
+        let mut outcome = Outcome::nothing();
+        for id in ids {
+            let Some(queue) = self.queues.remove(id) else { continue };
+            if let Some(owner) = queue.exclusive_owner {
+                self.exclusive.remove(&(owner, *id));
+            }
+            let mut removal = Removal::new(self.vhost_mut(&queue.vhost)?, mode);
+            removal.queue(queue);
+            let Outcome { done, removed, log } = removal.finish();
+            outcome.done = done;
+            outcome.removed.extend(removed);
+            outcome.log.extend(log);
+        }
+        Ok(outcome)
+    }
+
+    pub(super) fn bind(&mut self, spec: &BindingSpec) -> Result<Outcome, MetaError> {
+        let vhost = self.vhost_or_error(&spec.vhost)?;
+        check_not_default(spec)?;
+        let missing = |resource| MetaError::NotFound(resource);
+        let source = vhost
+            .exchange(&spec.source)
+            .ok_or_else(|| missing(Resource::exchange(&spec.vhost, &spec.source)))?;
+        let (destination, queue) = match &spec.destination {
+            DestinationName::Queue(name) => {
+                let queue = vhost.queue(name);
+                let queue = queue.ok_or_else(|| missing(Resource::queue(&spec.vhost, name)))?;
+                (Destination::Queue(queue.id), Some(queue))
+            }
+            DestinationName::Exchange(name) => {
+                let found = vhost.exchange(name);
+                found.ok_or_else(|| missing(Resource::exchange(&spec.vhost, name)))?;
+                (Destination::Exchange(name.clone()), None)
+            }
+        };
+        let binding = Binding::new(
+            spec.source.clone(),
+            source.kind,
+            destination,
+            spec.key.clone(),
+            spec.arguments.clone(),
+        )?;
+        if let Some(queue) = queue {
+            queue.check_access(spec.by)?;
+        }
+        let is_durable = vhost.is_durable(&binding, queue.is_some_and(|queue| queue.durable));
+        if !self.vhost_mut(&spec.vhost)?.routes.bind(binding) {
+            return Ok(Outcome::nothing());
+        }
+        let mut outcome = Outcome::of(Done::Changed);
+        if is_durable {
+            outcome.log.push(Command::Bind(BindingSpec { by: None, ..spec.clone() }));
+        }
+        Ok(outcome)
+    }
+
+    /// COMPAT: whatever is missing is no error here.
+    pub(super) fn unbind(
+        &mut self,
+        spec: &BindingSpec,
+        mode: AutoDelete,
+    ) -> Result<Outcome, MetaError> {
+        let vhost = self.vhost_or_error(&spec.vhost)?;
+        check_not_default(spec)?;
+        let destination = match &spec.destination {
+            DestinationName::Queue(name) => {
+                let Some(queue) = vhost.queue(name) else { return Ok(Outcome::nothing()) };
+                queue.check_access(spec.by)?;
+                Destination::Queue(queue.id)
+            }
+            DestinationName::Exchange(name) => Destination::Exchange(name.clone()),
+        };
+        let is_durable_queue = match &spec.destination {
+            DestinationName::Queue(name) => vhost.queue(name).is_some_and(|queue| queue.durable),
+            DestinationName::Exchange(_) => false,
+        };
+        let vhost = self.vhost_mut(&spec.vhost)?;
+        let unbound = vhost.routes.unbind(&spec.source, destination, &spec.key, &spec.arguments);
+        let Some(binding) = unbound else { return Ok(Outcome::nothing()) };
+        let mut removal = Removal::new(vhost, mode);
+        if removal.vhost.is_durable(&binding, is_durable_queue) {
+            removal.log.push(Command::Unbind(BindingSpec { by: None, ..spec.clone() }));
+        }
+        removal.bindings(vec![binding], None);
+        Ok(removal.finish())
+    }
+}
+
+fn check_queue_limit(vhost: &Vhost, declare: &QueueDeclare) -> Result<(), MetaError> {
+    let Some(limit) = vhost.queue_limit_reached() else { return Ok(()) };
+    let (name, vhost) = (declare.name.clone(), declare.vhost.clone());
+    Err(MetaError::QueueLimit { name, vhost, limit })
+}
+
+fn check_not_default(spec: &BindingSpec) -> Result<(), MetaError> {
+    let is_default = match &spec.destination {
+        DestinationName::Queue(_) => false,
+        DestinationName::Exchange(name) => name.is_empty(),
+    };
+    if is_default || spec.source.is_empty() { Err(MetaError::DefaultExchange) } else { Ok(()) }
+}
+
+/// Writes the default queue type of the virtual host into the arguments of a queue that names none.
+fn add_default_type(vhost: &Vhost, queue: &mut QueueDef) {
+    let Some(kind) = &vhost.metadata.default_queue_type else { return };
+    // Other types are for queues that last: a default must not break those that do not.
+    let is_fit = kind.as_str() == "classic"
+        || (queue.durable && queue.exclusive_owner.is_none() && !queue.auto_delete);
+    if is_fit && queue.arguments.get(queue_arguments::TYPE.as_bytes()).is_none() {
+        queue.arguments.push(ShortString::from_static(queue_arguments::TYPE), kind.as_str());
+    }
+}
+
+/// The command that makes this queue again, with its id.
+pub(super) fn redeclaration(queue: &QueueDef) -> Command {
+    Command::DeclareQueue(QueueDeclare {
+        vhost: queue.vhost.clone(),
+        name: queue.name.clone(),
+        named_by: NamedBy::Server,
+        durable: queue.durable,
+        auto_delete: queue.auto_delete,
+        exclusive_owner: queue.exclusive_owner,
+        arguments: queue.arguments.clone(),
+        id: Some(queue.id),
+    })
+}
+
+/// The command that makes this exchange again.
+pub(super) fn exchange_redeclaration(vhost: &Name, exchange: &ExchangeDef) -> Command {
+    Command::DeclareExchange(ExchangeDeclare {
+        vhost: vhost.clone(),
+        name: exchange.name.clone(),
+        kind: exchange.kind,
+        durable: exchange.durable,
+        auto_delete: exchange.auto_delete,
+        internal: exchange.internal,
+        arguments: exchange.arguments.clone(),
+    })
+}
+
+/// Something is taken out of a virtual host, and what follows from it.
+struct Removal<'v> {
+    vhost: &'v mut Vhost,
+    mode: AutoDelete,
+    removed: Vec<Removed>,
+    log: Vec<Command>,
+    /// Exchanges that lost a binding as its source.
+    lighter: Vec<Name>,
+}
+
+impl<'v> Removal<'v> {
+    const fn new(vhost: &'v mut Vhost, mode: AutoDelete) -> Self {
+        Self { vhost, mode, removed: Vec::new(), log: Vec::new(), lighter: Vec::new() }
+    }
+
+    fn queue(&mut self, queue: Arc<QueueDef>) {
+        let bindings = self.vhost.routes.remove_queue(&queue.name);
+        self.bindings(bindings, None);
+        self.vhost.queues.remove(&queue.name);
+        if queue.durable {
+            self.log.push(Command::DeleteQueueById { id: queue.id });
+        }
+        self.removed.push(Removed::Queue(queue));
+    }
+
+    fn exchange(&mut self, name: &Name) {
+        let Some(exchange) = self.vhost.exchanges.remove(name) else { return };
+        let bindings = self.vhost.routes.remove_exchange(name);
+        self.bindings(bindings, Some(name));
+        if exchange.durable {
+            let (vhost, name) = (self.vhost.name.clone(), name.clone());
+            self.log.push(Command::DeleteExchange { vhost, name, if_unused: false });
+        }
+        self.removed.push(Removed::Exchange { vhost: self.vhost.name.clone(), exchange });
+    }
+
+    /// Takes note of bindings that are gone; `gone` is the exchange they went with.
+    fn bindings(&mut self, bindings: Vec<Arc<Binding>>, gone: Option<&Name>) {
+        for binding in bindings {
+            if Some(binding.source()) != gone {
+                self.lighter.push(binding.source().clone());
+            }
+            self.removed.push(Removed::Binding { vhost: self.vhost.name.clone(), binding });
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        while let Some(name) = self.lighter.pop() {
+            let is_unused = self.vhost.routes.n_bindings_from(&name) == 0;
+            let goes = self.vhost.exchange(&name).is_some_and(|exchange| exchange.auto_delete);
+            if is_unused && goes && self.mode == AutoDelete::Follow {
+                self.exchange(&name);
+            }
+        }
+        Outcome { done: Done::Changed, removed: self.removed, log: self.log }
+    }
+}

@@ -1,0 +1,179 @@
+//! The state as one record: the commands that make it again.
+//!
+//! ```text
+//! snapshot = version:u8 next_durable_queue:u64 (len:u32 command)*
+//! ```
+//! The order is: virtual hosts with their content, limits after it; then users; global parameters.
+
+use std::sync::Arc;
+
+use routing::{Binding, Destination, Name};
+use stdx::record::{Reader, RecordError, put_bytes, put_u8, put_u64};
+use thiserror::Error;
+
+use super::State;
+use super::resources::{exchange_redeclaration, redeclaration};
+use crate::command::{BindingSpec, Command};
+use crate::error::MetaError;
+use crate::policy::PolicyScope;
+use crate::user::{User, UserLimits};
+use crate::vhost::{Vhost, VhostLimits};
+
+/// The version written in front.
+const VERSION: u8 = 1;
+
+/// What a snapshot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotOf {
+    /// What survives a restart.
+    Durable,
+    /// Transient and exclusive things too.
+    Everything,
+}
+
+/// Why a snapshot cannot be restored.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RestoreError {
+    /// It is cut, of a later version or damaged.
+    #[error("damaged metadata snapshot: {0}")]
+    Record(#[from] RecordError),
+    /// Its content contradicts itself.
+    #[error("contradictory metadata snapshot: {0}")]
+    Refused(#[from] MetaError),
+}
+
+impl State {
+    /// Appends the state as one record.
+    pub fn snapshot(&self, what: SnapshotOf, out: &mut Vec<u8>) {
+        put_u8(out, VERSION);
+        put_u64(out, self.ids.next_durable);
+        let mut scratch = Vec::new();
+        self.commands(what, &mut |command| {
+            scratch.clear();
+            command.encode(&mut scratch);
+            put_bytes(out, &scratch);
+        });
+    }
+
+    /// The state a snapshot was taken of.
+    ///
+    /// # Errors
+    /// A snapshot that is damaged.
+    pub fn restore(record: &[u8]) -> Result<Self, RestoreError> {
+        let mut reader = Reader::new(record);
+        if reader.u8()? != VERSION {
+            return Err(RecordError::Invalid.into());
+        }
+        let mut state = Self::new();
+        let next_durable = reader.u64()?;
+        while !reader.is_empty() {
+            state.replay(&Command::decode(reader.bytes()?)?)?;
+        }
+        state.ids.next_durable = state.ids.next_durable.max(next_durable);
+        Ok(state)
+    }
+
+    /// Hands over the commands that make this state out of an empty one.
+    fn commands(&self, what: SnapshotOf, put: &mut dyn FnMut(Command)) {
+        for vhost in self.vhosts() {
+            let name = vhost.name();
+            put(Command::CreateVhost { vhost: name.clone(), metadata: vhost.metadata.clone() });
+            self.resources(vhost, what, put);
+            settings(vhost, put);
+        }
+        for user in self.users() {
+            access(user, put);
+        }
+        for (name, value) in self.global_parameters() {
+            put(Command::SetGlobalParameter { name: name.clone(), value: value.clone() });
+        }
+    }
+
+    fn resources(&self, vhost: &Vhost, what: SnapshotOf, put: &mut dyn FnMut(Command)) {
+        let all = what == SnapshotOf::Everything;
+        for exchange in vhost.exchanges() {
+            if !exchange.is_predeclared() && (all || exchange.durable) {
+                put(exchange_redeclaration(vhost.name(), exchange));
+            }
+        }
+        for queue in vhost.queues().filter(|queue| all || queue.durable) {
+            put(redeclaration(queue));
+        }
+        let is_kept = |binding: &&Arc<Binding>| {
+            all || vhost.is_durable(binding, self.is_to_durable_queue(binding))
+        };
+        for binding in vhost.routes().bindings().filter(is_kept) {
+            put(Command::Bind(self.spec(vhost.name(), binding)));
+        }
+    }
+
+    fn is_to_durable_queue(&self, binding: &Binding) -> bool {
+        match binding.destination() {
+            Destination::Queue(id) => self.queue_by_id(*id).is_some_and(|queue| queue.durable),
+            Destination::Exchange(_) => false,
+        }
+    }
+
+    fn spec(&self, vhost: &Name, binding: &Binding) -> BindingSpec {
+        let view = self.view(binding).expect("a queue takes its bindings along when it goes");
+        BindingSpec {
+            vhost: vhost.clone(),
+            source: view.source,
+            destination: view.destination,
+            key: view.key,
+            arguments: view.arguments,
+            by: None,
+        }
+    }
+}
+
+fn settings(vhost: &Vhost, put: &mut dyn FnMut(Command)) {
+    let name = || vhost.name().clone();
+    // After the queues: there may be more than a limit set later allows.
+    if vhost.limits() != VhostLimits::default() {
+        put(Command::SetVhostLimits { vhost: name(), limits: vhost.limits() });
+    }
+    for scope in [PolicyScope::User, PolicyScope::Operator] {
+        for policy in vhost.policies(scope) {
+            put(Command::SetPolicy { scope, vhost: name(), policy: policy.spec().clone() });
+        }
+    }
+    for (component, parameter, value) in vhost.parameters() {
+        put(Command::SetParameter {
+            vhost: name(),
+            component: component.clone(),
+            name: parameter.clone(),
+            value: value.clone(),
+        });
+    }
+}
+
+fn access(user: &User, put: &mut dyn FnMut(Command)) {
+    let name = || user.name().clone();
+    put(Command::CreateUser {
+        user: name(),
+        password: user.password().clone(),
+        tags: user.tags().to_vec(),
+    });
+    if user.limits() != UserLimits::default() {
+        put(Command::SetUserLimits { user: name(), limits: user.limits() });
+    }
+    for (vhost, permissions) in user.permissions() {
+        put(Command::SetPermissions {
+            user: name(),
+            vhost: vhost.clone(),
+            configure: permissions.configure.as_str().to_owned(),
+            write: permissions.write.as_str().to_owned(),
+            read: permissions.read.as_str().to_owned(),
+        });
+    }
+    for (vhost, exchange, permissions) in user.topic_permissions() {
+        put(Command::SetTopicPermissions {
+            user: name(),
+            vhost: vhost.clone(),
+            exchange: exchange.clone(),
+            write: permissions.write().to_owned(),
+            read: permissions.read().to_owned(),
+        });
+    }
+}

@@ -1,0 +1,99 @@
+//! Users with their permissions.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use routing::Name;
+
+use crate::password::PasswordHash;
+use crate::permission::{Permissions, TopicPermissions};
+
+/// How much a user may use at a time. Negative or missing: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserLimits {
+    /// `max-connections`.
+    pub max_connections: Option<i64>,
+    /// `max-channels`.
+    pub max_channels: Option<i64>,
+}
+
+/// A user that exists.
+#[derive(Clone, Debug)]
+pub struct User {
+    pub(crate) name: Name,
+    pub(crate) password: PasswordHash,
+    pub(crate) tags: Vec<Name>,
+    pub(crate) limits: UserLimits,
+    /// By virtual host.
+    pub(crate) permissions: OrdMap<Name, Arc<Permissions>>,
+    /// By virtual host, then exchange.
+    pub(crate) topic_permissions: OrdMap<Name, OrdMap<Name, Arc<TopicPermissions>>>,
+}
+
+impl User {
+    pub(crate) fn new(name: Name, password: PasswordHash, tags: Vec<Name>) -> Self {
+        Self {
+            name,
+            password,
+            tags,
+            limits: UserLimits::default(),
+            permissions: OrdMap::new(),
+            topic_permissions: OrdMap::new(),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub const fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The password's hash.
+    #[must_use]
+    pub const fn password(&self) -> &PasswordHash {
+        &self.password
+    }
+
+    /// Tags, for example `administrator`, in the order they were set.
+    #[must_use]
+    pub fn tags(&self) -> &[Name] {
+        &self.tags
+    }
+
+    /// Whether the user has a tag.
+    #[must_use]
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.iter().any(|known| known.as_str() == tag)
+    }
+
+    /// Limits.
+    #[must_use]
+    pub const fn limits(&self) -> UserLimits {
+        self.limits
+    }
+
+    /// What the user may do in a virtual host; without permissions there is no access at all.
+    #[must_use]
+    pub fn permissions_in(&self, vhost: &str) -> Option<&Permissions> {
+        self.permissions.get(vhost).map(|permissions| &**permissions)
+    }
+
+    /// Permissions by virtual host.
+    pub fn permissions(&self) -> impl Iterator<Item = (&Name, &Permissions)> {
+        self.permissions.iter().map(|(vhost, permissions)| (vhost, &**permissions))
+    }
+
+    /// The topic permissions at one exchange.
+    #[must_use]
+    pub fn topic_permissions_at(&self, vhost: &str, exchange: &str) -> Option<&TopicPermissions> {
+        let exchanges = self.topic_permissions.get(vhost)?;
+        exchanges.get(exchange).map(|permissions| &**permissions)
+    }
+
+    /// Topic permissions by virtual host and exchange.
+    pub fn topic_permissions(&self) -> impl Iterator<Item = (&Name, &Name, &TopicPermissions)> {
+        self.topic_permissions.iter().flat_map(|(vhost, exchanges)| {
+            exchanges.iter().map(move |(exchange, permissions)| (vhost, exchange, &**permissions))
+        })
+    }
+}

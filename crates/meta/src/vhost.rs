@@ -1,0 +1,207 @@
+//! One virtual host and what is in it.
+
+use std::sync::Arc;
+
+use amqp091::Table;
+use imbl::OrdMap;
+use routing::{Binding, Destination, Name, Routes, RoutingKey};
+
+use crate::command::DestinationName;
+use crate::exchange::ExchangeDef;
+use crate::parameter::Json;
+use crate::policy::{Policy, PolicyScope, Target};
+use crate::queue::QueueDef;
+
+/// What operators say about a virtual host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VhostMetadata {
+    /// Free text.
+    pub description: String,
+    /// Free words.
+    pub tags: Vec<Name>,
+    /// The type of queues declared without one.
+    pub default_queue_type: Option<Name>,
+    /// Refuses deletion.
+    pub protected_from_deletion: bool,
+}
+
+/// How much a virtual host may hold. Negative or missing: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VhostLimits {
+    /// `max-connections`.
+    pub max_connections: Option<i64>,
+    /// `max-queues`.
+    pub max_queues: Option<i64>,
+}
+
+/// A virtual host that exists. A clone is O(1).
+#[derive(Clone, Debug)]
+pub struct Vhost {
+    pub(crate) name: Name,
+    pub(crate) metadata: VhostMetadata,
+    pub(crate) limits: VhostLimits,
+    pub(crate) routes: Routes,
+    pub(crate) exchanges: OrdMap<Name, Arc<ExchangeDef>>,
+    pub(crate) queues: OrdMap<Name, Arc<QueueDef>>,
+    pub(crate) policies: OrdMap<Name, Arc<Policy>>,
+    pub(crate) operator_policies: OrdMap<Name, Arc<Policy>>,
+    /// By component, then name.
+    pub(crate) parameters: OrdMap<Name, OrdMap<Name, Json>>,
+}
+
+/// A binding as it is listed: destinations by name, those of the default exchange included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BindingView {
+    /// The exchange that routes; empty for the default exchange.
+    pub source: Name,
+    /// Where it leads.
+    pub destination: DestinationName,
+    /// The binding key.
+    pub key: RoutingKey,
+    /// As given when it was made.
+    pub arguments: Table,
+}
+
+impl Vhost {
+    /// The name.
+    #[must_use]
+    pub const fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Description and the like.
+    #[must_use]
+    pub const fn metadata(&self) -> &VhostMetadata {
+        &self.metadata
+    }
+
+    /// Limits.
+    #[must_use]
+    pub const fn limits(&self) -> VhostLimits {
+        self.limits
+    }
+
+    /// The routing table.
+    #[must_use]
+    pub const fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// An exchange; the default exchange has the empty name.
+    #[must_use]
+    pub fn exchange(&self, name: &str) -> Option<&Arc<ExchangeDef>> {
+        self.exchanges.get(name)
+    }
+
+    /// All exchanges by name, the default one included.
+    pub fn exchanges(&self) -> impl ExactSizeIterator<Item = &Arc<ExchangeDef>> {
+        self.exchanges.values()
+    }
+
+    /// A queue.
+    #[must_use]
+    pub fn queue(&self, name: &str) -> Option<&Arc<QueueDef>> {
+        self.queues.get(name)
+    }
+
+    /// All queues by name.
+    pub fn queues(&self) -> impl ExactSizeIterator<Item = &Arc<QueueDef>> {
+        self.queues.values()
+    }
+
+    /// The bindings of the default exchange: every queue by its name.
+    pub(crate) fn implied_bindings(&self) -> impl Iterator<Item = BindingView> {
+        self.queues.keys().map(|queue| BindingView {
+            source: Name::default(),
+            destination: DestinationName::Queue(queue.clone()),
+            key: RoutingKey::from(queue.as_str()),
+            arguments: Table::new(),
+        })
+    }
+
+    /// Policies by name.
+    pub fn policies(&self, scope: PolicyScope) -> impl ExactSizeIterator<Item = &Arc<Policy>> {
+        self.policy_map(scope).values()
+    }
+
+    /// A policy.
+    #[must_use]
+    pub fn policy(&self, scope: PolicyScope, name: &str) -> Option<&Arc<Policy>> {
+        self.policy_map(scope).get(name)
+    }
+
+    pub(crate) const fn policy_map(&self, scope: PolicyScope) -> &OrdMap<Name, Arc<Policy>> {
+        match scope {
+            PolicyScope::User => &self.policies,
+            PolicyScope::Operator => &self.operator_policies,
+        }
+    }
+
+    pub(crate) const fn policy_map_mut(
+        &mut self,
+        scope: PolicyScope,
+    ) -> &mut OrdMap<Name, Arc<Policy>> {
+        match scope {
+            PolicyScope::User => &mut self.policies,
+            PolicyScope::Operator => &mut self.operator_policies,
+        }
+    }
+
+    /// The policy in force for a queue: of those that match, the one with the highest priority (the
+    /// first by name among equals).
+    #[must_use]
+    pub fn queue_policy(&self, scope: PolicyScope, queue: &QueueDef) -> Option<&Arc<Policy>> {
+        self.effective_policy(scope, Target::Queue(queue.kind), &queue.name)
+    }
+
+    /// The policy in force for an exchange.
+    #[must_use]
+    pub fn exchange_policy(&self, scope: PolicyScope, exchange: &str) -> Option<&Arc<Policy>> {
+        self.effective_policy(scope, Target::Exchange, exchange)
+    }
+
+    fn effective_policy(
+        &self,
+        scope: PolicyScope,
+        target: Target,
+        name: &str,
+    ) -> Option<&Arc<Policy>> {
+        let mut best: Option<&Arc<Policy>> = None;
+        for policy in self.policies(scope).filter(|policy| policy.applies(target, name)) {
+            if best.is_none_or(|best| best.spec().priority < policy.spec().priority) {
+                best = Some(policy);
+            }
+        }
+        best
+    }
+
+    /// Parameters: component, name, value.
+    pub fn parameters(&self) -> impl Iterator<Item = (&Name, &Name, &Json)> {
+        (self.parameters.iter()).flat_map(|(component, parameters)| {
+            parameters.iter().map(move |(name, value)| (component, name, value))
+        })
+    }
+
+    /// A parameter.
+    #[must_use]
+    pub fn parameter(&self, component: &str, name: &str) -> Option<&Json> {
+        self.parameters.get(component)?.get(name)
+    }
+
+    /// Whether another queue would be one too many; then the limit.
+    pub(crate) fn queue_limit_reached(&self) -> Option<i64> {
+        let limit = self.limits.max_queues?;
+        let most = usize::try_from(limit).ok()?;
+        (self.queues.len() >= most).then_some(limit)
+    }
+
+    /// Whether an end of a binding survives a restart.
+    pub(crate) fn is_durable(&self, binding: &Binding, is_durable_queue: bool) -> bool {
+        let exchange = |name: &str| self.exchange(name).is_some_and(|exchange| exchange.durable);
+        let destination = match binding.destination() {
+            Destination::Queue(_) => is_durable_queue,
+            Destination::Exchange(name) => exchange(name),
+        };
+        exchange(binding.source()) && destination
+    }
+}

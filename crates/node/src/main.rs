@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use cli::{HelpConfig, Invocation, ServerArgs, Tool};
+use cli::{HelpConfig, Invocation, ServerArgs, Tool, ToolKind};
 
 /// What was asked for is not something the program can be asked for.
 const EXIT_USAGE: u8 = 2;
@@ -21,11 +21,18 @@ fn main() -> ExitCode {
     let started = Instant::now();
     match cli::parse(std::env::args_os()) {
         Ok(Invocation::Server(args)) => serve(&args, started),
-        Ok(Invocation::Tool(Tool { name, .. })) => {
+        Ok(Invocation::Tool(tool)) => run_tool(tool),
+        Err(error) => error.exit(),
+    }
+}
+
+fn run_tool(Tool { kind, name, args }: Tool) -> ExitCode {
+    match kind {
+        ToolKind::Ctl => ctl::run(std::iter::once(name.into()).chain(args)),
+        ToolKind::Perf | ToolKind::Bench => {
             complain(&format!("`{name}` is not built yet"));
             ExitCode::FAILURE
         }
-        Err(error) => error.exit(),
     }
 }
 

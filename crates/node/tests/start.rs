@@ -216,3 +216,25 @@ fn usage_errors_exit_with_two_and_information_with_zero() {
     assert_eq!(code, Some(0));
     assert!(out.contains("max_message_size = 16777216\n"), "{out}");
 }
+
+#[test]
+fn under_rabbitmqctls_name_it_is_the_command_line_tool() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("rabbitmqctl");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_leveret"), &link).unwrap();
+    let by_name = ended(Command::new(link).arg("version").stdin(Stdio::null()));
+    let by_command = ended(leveret().args(["ctl", "version"]));
+    assert_eq!(by_name.0, Some(0), "{by_name:?}");
+    assert_eq!(by_name, by_command);
+}
+
+#[cfg(feature = "jemalloc")]
+#[test]
+fn jemalloc_returns_memory_within_a_second() {
+    let mut command = leveret();
+    let (_, _, stats) =
+        ended(command.arg("--version").env("_RJEM_MALLOC_CONF", "stats_print:true"));
+    for option in ["background_thread: true", "dirty_decay_ms: 1000", "muzzy_decay_ms: 1000"] {
+        assert!(stats.contains(&format!("opt.{option} ")), "{option} not in {stats}");
+    }
+}

@@ -396,7 +396,8 @@ impl DiskFile for MemoryFile {
         let at = position(at)?.min(bytes.len());
         let (_, rest) = bytes.split_at(at);
         let n = rest.len().min(into.len());
-        into.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        let (into, _) = into.split_at_mut(n);
+        into.copy_from_slice(rest.split_at(n).0);
         Ok(n)
     }
 

@@ -3,6 +3,8 @@
 //! After a crash only the newest segment can miss something at its end, and only entries nobody was
 //! told about. Entries are numbered without gaps, so:
 //! - a segment that ends before its successor begins has lost entries: corrupt;
+//! - a segment without a valid header is one that was just begun; if its successor shows that there
+//!   were entries in it: corrupt;
 //! - an unreadable block in the newest segment is a torn end, unless a later block says that it was
 //!   written after that one had been synced: then it is corrupt.
 //!
@@ -41,7 +43,7 @@ pub(super) fn recover(
     visit: Visit<'_>,
 ) -> Result<Recovered> {
     let names = list_or_create(disk.as_ref(), &options.dir)?;
-    let mut scan = Scan { salt: None, next: None, segments: VecDeque::new(), unused: Vec::new() };
+    let mut scan = Scan::default();
     let mut spares = Vec::new();
     let mut newest = SegmentId(0);
     let mut last = None;
@@ -52,9 +54,9 @@ pub(super) fn recover(
             FileName::Spare(id) => spares.push(id),
             FileName::Segment(id) => {
                 let mut file = SegmentReader::open(disk.as_ref(), id, &options.dir)?;
-                if scan.segment(&mut file, last.as_ref(), visit)? {
-                    last = Some(file);
-                }
+                let is_used = scan.segment(&mut file, visit)?;
+                scan.previous_end = Some((file.name.clone(), file.end));
+                last = if is_used { Some(file) } else { last };
             }
         }
     }
@@ -86,8 +88,11 @@ fn list_or_create(disk: &dyn Disk, dir: &str) -> Result<Vec<String>> {
     }
 }
 
+#[derive(Default)]
 struct Scan {
     salt: Option<u64>,
+    /// Name of the segment file read last, and where its valid blocks end.
+    previous_end: Option<(String, u64)>,
     /// The position the next block must begin with, once a segment has been seen.
     next: Option<Lsn>,
     /// Segments that hold entries.
@@ -98,22 +103,18 @@ struct Scan {
 
 impl Scan {
     /// Reads a segment up to its end. False if it has no valid header, so was never used.
-    fn segment(
-        &mut self,
-        file: &mut SegmentReader,
-        previous: Option<&SegmentReader>,
-        visit: Visit<'_>,
-    ) -> Result<bool> {
+    fn segment(&mut self, file: &mut SegmentReader, visit: Visit<'_>) -> Result<bool> {
         let Some(header) = self.segment_header(file)? else {
-            // Left by a crash while the segment was begun, so nothing in it was synced.
+            // Left by a crash while the segment was begun, so nothing in it was synced. Such a file
+            // goes away before anything is freed: nothing in front of it means an empty log.
             self.unused.push(file.id);
+            self.next.get_or_insert(Lsn(1));
             return self.check_end(file).map(|()| false);
         };
-        if let (Some(next), Some(previous)) = (self.next, previous)
-            && header.first != next.0
-        {
-            let what = "entries are missing between this segment and the next";
-            return Err(previous.corrupt(what));
+        if self.next.is_some_and(|next| next.0 != header.first) {
+            let what = "entries are missing from here to the next segment";
+            let (file, offset) = self.previous_end.take().unwrap_or_default();
+            return Err(LogError::Corrupt { file, offset, what });
         }
         self.salt = Some(header.salt);
         let mut next = Lsn(header.first);
@@ -204,7 +205,8 @@ impl SegmentReader {
         let skip = match in_window {
             Some(skip) => skip,
             None => {
-                self.window.resize(n.max(READ_BYTES), 0);
+                let left = usize::try_from(self.length - at).unwrap_or(usize::MAX);
+                self.window.resize(n.max(READ_BYTES.min(left)), 0);
                 let read = self.file.read_at(at, &mut self.window).context("read", &self.name)?;
                 self.window.truncate(read);
                 self.window_at = at;

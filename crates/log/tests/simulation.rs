@@ -1,0 +1,362 @@
+//! Random work, a loss of power at every single disk operation, and what must be left after it.
+//!
+//! Checked after every restart: positions are consecutive; every entry is one that was appended at
+//! that position; appends are whole; what was reported durable is there; what is still needed, or
+//! was released by something that is lost, is there.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic fails the test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use log::{
+    Disk, Durability, Durable, Fault, LogError, Lsn, MemoryDisk, SegmentId, Stepper, Survival, Wal,
+    WalOptions,
+};
+use proptest::prelude::*;
+
+/// Each tries all its crash points, so a few are much; more were tried when the log was written.
+const CASES: u32 = 12;
+
+#[derive(Clone, Debug)]
+enum Work {
+    /// Entries of these sizes in one append, needed until released.
+    Append(Vec<u16>),
+    /// A watcher comes.
+    Watch,
+    /// The commit thread runs.
+    Commit,
+    /// The nth needed entry is settled: a record is appended, then it is released.
+    Settle(u16),
+    /// The survivors of the oldest segment are appended anew, then released.
+    Move,
+    /// The process ends properly and starts again.
+    Restart,
+}
+
+fn work() -> impl Strategy<Value = Vec<Work>> {
+    let one = prop_oneof![
+        6 => prop::collection::vec(0_u16..300, 1..4).prop_map(Work::Append),
+        1 => prop::collection::vec(900_u16..2000, 1..2).prop_map(Work::Append),
+        2 => Just(Work::Watch),
+        5 => Just(Work::Commit),
+        6 => any::<u16>().prop_map(Work::Settle),
+        2 => Just(Work::Move),
+        1 => Just(Work::Restart),
+    ];
+    prop::collection::vec(one, 1..60)
+}
+
+fn options(durability: Durability) -> WalOptions {
+    WalOptions {
+        segment_bytes: 1024,
+        eager_sync_bytes: 700,
+        durability,
+        salt: 77,
+        ..WalOptions::default()
+    }
+}
+
+#[derive(Default)]
+struct Told(AtomicU64);
+
+impl Durable for Told {
+    fn durable(&self, upto: Lsn) -> bool {
+        self.0.fetch_max(upto.0, Ordering::SeqCst);
+        false
+    }
+}
+
+/// What was appended, and what should have become of it.
+#[derive(Clone, Debug)]
+struct Written {
+    payload: Vec<u8>,
+    segment: SegmentId,
+    /// Last position of its append.
+    append_end: u64,
+    needed: bool,
+    /// Last position appended when it was released.
+    released_at: u64,
+}
+
+#[derive(Default)]
+struct Model {
+    entries: BTreeMap<u64, Written>,
+    told: Arc<Told>,
+    serial: u64,
+}
+
+struct Node {
+    disk: MemoryDisk,
+    durability: Durability,
+    wal: Wal,
+    stepper: Stepper,
+}
+
+type Seen = Vec<(u64, SegmentId, Vec<u8>)>;
+
+fn open(disk: &MemoryDisk, durability: Durability) -> Result<(Node, Seen), LogError> {
+    let mut seen = Seen::new();
+    let (wal, stepper) =
+        Wal::open_stepped(Arc::new(disk.clone()), options(durability), &mut |entry| {
+            seen.push((entry.lsn.0, entry.segment, entry.payload.to_vec()));
+            Ok(())
+        })?;
+    Ok((Node { disk: disk.clone(), durability, wal, stepper }, seen))
+}
+
+impl Model {
+    fn payload(&mut self, size: usize) -> Vec<u8> {
+        self.serial += 1;
+        let mut payload = self.serial.to_le_bytes().to_vec();
+        payload.resize(payload.len() + size, self.serial.to_le_bytes()[0]);
+        payload
+    }
+
+    fn append(&mut self, wal: &Wal, sizes: &[u16], needed: bool) {
+        let payloads: Vec<_> = sizes.iter().map(|size| self.payload(usize::from(*size))).collect();
+        let appended = wal.append(|batch| {
+            for payload in &payloads {
+                let (head, tail) = payload.split_at(payload.len() / 2);
+                batch.entry(1, &[head, tail]);
+            }
+            if needed {
+                batch.retain(payloads.len() as u64);
+            }
+        });
+        let append_end = appended.upto.0;
+        let first = append_end + 1 - payloads.len() as u64;
+        for (lsn, payload) in (first..).zip(payloads) {
+            let segment = appended.segment;
+            let written = Written { payload, segment, append_end, needed, released_at: append_end };
+            self.entries.insert(lsn, written);
+        }
+    }
+
+    fn needed(&self) -> Vec<u64> {
+        self.entries.iter().filter(|(_, entry)| entry.needed).map(|(lsn, _)| *lsn).collect()
+    }
+
+    fn release(&mut self, wal: &Wal, lsn: u64) {
+        let end = self.entries.last_key_value().map_or(0, |(lsn, _)| *lsn);
+        let entry = self.entries.get_mut(&lsn).unwrap();
+        (entry.needed, entry.released_at) = (false, end);
+        wal.release(entry.segment, 1);
+    }
+
+    fn run(&mut self, node: &mut Node, work: &Work) -> Result<(), LogError> {
+        match work {
+            Work::Append(sizes) => self.append(&node.wal, sizes, true),
+            Work::Watch => node.wal.watch(Arc::clone(&self.told) as Arc<dyn Durable>),
+            Work::Commit => {
+                node.stepper.step();
+            }
+            Work::Settle(nth) => {
+                let needed = self.needed();
+                if let Some(lsn) = needed.get(usize::from(*nth) % needed.len().max(1)) {
+                    self.append(&node.wal, &[4], false);
+                    self.release(&node.wal, *lsn);
+                }
+            }
+            Work::Move => {
+                let Some(oldest) = node.wal.oldest() else { return Ok(()) };
+                for lsn in self.needed() {
+                    if self.entries[&lsn].segment == oldest.id {
+                        let size = self.entries[&lsn].payload.len() - 8;
+                        self.append(&node.wal, &[u16::try_from(size).unwrap()], true);
+                        self.release(&node.wal, lsn);
+                    }
+                }
+            }
+            Work::Restart => {
+                node.wal.watch(Arc::clone(&self.told) as Arc<dyn Durable>);
+                node.wal.close().ok();
+                node.stepper.step();
+                let (next, seen) = open(&node.disk, node.durability)?;
+                *node = next;
+                self.check(node, &seen, true);
+                self.go_on(node, &seen);
+            }
+        }
+        Ok(())
+    }
+
+    /// `durable`: what was told must be there.
+    fn check(&self, node: &Node, seen: &Seen, durable: bool) {
+        let last = node.wal.durable_upto().0;
+        let told = self.told.0.load(Ordering::SeqCst);
+        assert!(!durable || last >= told, "{last} is left, {told} was told");
+        let first = seen.first().map_or(last + 1, |entry| entry.0);
+        assert_eq!(first + seen.len() as u64, last + 1, "the log goes on behind its last entry");
+        for ((lsn, _, payload), expected) in seen.iter().zip(first..) {
+            assert_eq!(*lsn, expected, "positions are consecutive");
+            assert_eq!(Some(payload), self.entries.get(lsn).map(|e| &e.payload), "a phantom");
+        }
+        if let Some(entry) = self.entries.get(&last) {
+            assert_eq!(entry.append_end, last, "half an append");
+        }
+        for (lsn, entry) in self.entries.range(..=last) {
+            let replaced = !entry.needed && entry.released_at <= last;
+            assert!(replaced || *lsn >= first, "{lsn} is needed and is not there");
+        }
+    }
+
+    /// Takes over what recovery found, as the broker does: what is lost never happened.
+    fn go_on(&mut self, node: &Node, seen: &Seen) {
+        let last = node.wal.durable_upto().0;
+        self.entries.split_off(&(last + 1));
+        self.told.0.fetch_min(last, Ordering::SeqCst);
+        for (lsn, segment, _) in seen {
+            let entry = self.entries.get_mut(lsn).unwrap();
+            assert_eq!(entry.segment, *segment);
+            entry.needed |= entry.released_at > last;
+            if entry.needed {
+                node.wal.retain(entry.segment, 1);
+            }
+        }
+        node.wal.start_freeing();
+    }
+}
+
+/// Runs the work until the disk fails or the work is done. False if the disk failed.
+fn run_all(model: &mut Model, node: &mut Node, work: &[Work]) -> bool {
+    for one in work {
+        if model.run(node, one).is_err() || node.wal.poisoned().is_some() {
+            return false;
+        }
+    }
+    true
+}
+
+fn crash_and_check(work: &[Work], durability: Durability, at: u64, survival: Survival) -> bool {
+    let mut disk = MemoryDisk::new();
+    let mut model = Model::default();
+    let mut survived = false;
+    // Twice: the second time over what the first crash left.
+    for round in 0..2 {
+        disk.inject(if round == 0 { at } else { at / 2 }, Fault::PowerLoss);
+        if let Ok((mut node, seen)) = open(&disk, durability) {
+            model.check(&node, &seen, round == 0 || is_durable(durability, survival));
+            model.go_on(&node, &seen);
+            survived = run_all(&mut model, &mut node, work);
+        }
+        disk = disk.survive(survival);
+    }
+    let (node, seen) = open(&disk, durability).expect("a crash is no corruption");
+    model.check(&node, &seen, is_durable(durability, survival));
+    model.go_on(&node, &seen);
+    survived
+}
+
+fn is_durable(durability: Durability, survival: Survival) -> bool {
+    durability == Durability::Sync || survival == Survival::Everything
+}
+
+/// Tries every crash point there is.
+fn every_crash(work: &[Work], durability: Durability, seed: u64) {
+    for at in 0.. {
+        let survivals = [
+            Survival::Torn(seed ^ at),
+            Survival::Torn(seed.wrapping_mul(31) ^ at),
+            if at % 2 == 0 { Survival::OnlySynced } else { Survival::Everything },
+        ];
+        let done = survivals.map(|survival| crash_and_check(work, durability, at, survival));
+        if done.iter().all(|done| *done) {
+            break;
+        }
+        assert!(at < 10_000, "the work never ends");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_loss_of_power_anywhere_loses_nothing_that_was_told(work in work(), seed: u64) {
+        every_crash(&work, Durability::Sync, seed);
+    }
+
+    #[test]
+    fn without_syncs_a_crash_still_leaves_a_prefix(work in work(), seed: u64) {
+        every_crash(&work, Durability::Write, seed);
+    }
+
+    #[test]
+    fn a_flipped_bit_is_an_error_or_harmless(work in work(), bit: u8) {
+        let disk = MemoryDisk::new();
+        let (mut node, seen) = open(&disk, Durability::Sync).unwrap();
+        let mut model = Model::default();
+        model.go_on(&node, &seen);
+        let mut newest_block_from = 0;
+        for work in work.iter().chain([&Work::Commit]) {
+            let before = node.wal.durable_upto().0;
+            model.run(&mut node, work).unwrap();
+            if node.wal.durable_upto().0 > before {
+                newest_block_from = before + 1;
+            }
+        }
+        let disk = disk.survive(Survival::OnlySynced);
+        let (_, whole) = open(&disk.survive(Survival::OnlySynced), Durability::Sync).unwrap();
+        flip_everywhere(&disk, &whole, newest_block_from, bit);
+    }
+}
+
+/// After a flip either the log refuses to open, or all is there but for the newest block, which
+/// looks as if it had been torn. It never shows anything else.
+fn flip_everywhere(disk: &MemoryDisk, whole: &Seen, newest_block_from: u64, bit: u8) {
+    for name in disk.list("wal").unwrap() {
+        let name = format!("wal/{name}");
+        let mut offset = 0;
+        while disk.flip_bit(&name, offset, bit) {
+            match open(&disk.survive(Survival::OnlySynced), Durability::Sync) {
+                Ok((_, seen)) => {
+                    assert!(whole.starts_with(&seen), "{name} {offset}");
+                    let mut lost = whole.iter().skip(seen.len());
+                    assert!(lost.all(|entry| entry.0 >= newest_block_from), "{name} {offset}");
+                }
+                Err(LogError::Corrupt { .. } | LogError::Newer { .. }) => {}
+                Err(error) => panic!("{name} {offset}: {error}"),
+            }
+            assert!(disk.flip_bit(&name, offset, bit));
+            offset += 7;
+        }
+    }
+}
+
+#[test]
+fn a_broken_block_before_a_synced_one_is_corruption_with_its_place() {
+    let disk = MemoryDisk::new();
+    let (mut node, _) = open(&disk, Durability::Sync).unwrap();
+    for _ in 0..3 {
+        node.wal.append(|batch| batch.entry(1, &[&[5; 60]]));
+        assert!(node.stepper.step());
+    }
+    let name = "wal/00000000000000000001.wal";
+    // Header at 0, blocks of 117 bytes at 64, 192, 320.
+    for (flipped, reported) in [(70, Some(64)), (192 + 116, Some(192)), (330, None)] {
+        assert!(disk.flip_bit(name, flipped, 1));
+        let opened = open(&disk.survive(Survival::OnlySynced), Durability::Sync);
+        match (opened, reported) {
+            (Err(LogError::Corrupt { file, offset, .. }), Some(reported)) => {
+                assert_eq!((file.as_str(), offset), (name, reported));
+            }
+            (Ok((_, seen)), None) => assert_eq!(seen.len(), 2, "the newest block looks torn"),
+            (opened, _) => panic!("{flipped}: {:?}", opened.map(|(_, seen)| seen)),
+        }
+        assert!(disk.flip_bit(name, flipped, 1));
+    }
+}
+
+#[test]
+fn a_missing_segment_is_corruption() {
+    let disk = MemoryDisk::new();
+    let (mut node, _) = open(&disk, Durability::Sync).unwrap();
+    for _ in 0..6 {
+        node.wal.append(|batch| batch.entry(1, &[&[5; 600]]));
+        node.stepper.step();
+    }
+    disk.remove("wal/00000000000000000003.wal").unwrap();
+    let opened = open(&disk.survive(Survival::Everything), Durability::Sync);
+    assert!(matches!(opened.map(|_| ()), Err(LogError::Corrupt { .. })));
+}

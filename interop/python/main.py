@@ -5,10 +5,11 @@ import pathlib
 import re
 import sys
 
+import aio_suite
 import harness
 import pika_suite
 
-LIBRARIES = [pika_suite.LIBRARY]
+LIBRARIES = [pika_suite.LIBRARY, aio_suite.LIBRARY]
 
 
 def listed_scenarios():

@@ -46,6 +46,7 @@ class Relay:
         self.from_server = HeartbeatCounter(0)
         self.server_closed = threading.Event()
         self.server_closed_at = None
+        self.last_from_server = b""
         self._muted = False
         self._sockets = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -75,6 +76,7 @@ class Relay:
         try:
             while data := server.recv(65536):
                 self.from_server.feed(data)
+                self.last_from_server = data
                 client.sendall(data)
         except OSError:
             pass

@@ -1,0 +1,71 @@
+//! The channels of a connection as its incoming half knows them.
+
+use super::content::Content;
+
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) id: u16,
+    pub(super) state: ChannelState,
+    pub(super) content: Content,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChannelState {
+    Open,
+    /// The server closed it: only close and close-ok count until the client has answered.
+    /// `answered` when a close of the client's own, which crossed, was answered.
+    Failed {
+        answered: bool,
+    },
+}
+
+/// Sorted by number; the one used last is found at once.
+#[derive(Debug, Default)]
+pub(super) struct Channels {
+    list: Vec<Channel>,
+    last_idx: usize,
+}
+
+impl Channels {
+    pub(super) fn get_mut(&mut self, id: u16) -> Option<&mut Channel> {
+        if self.list.get(self.last_idx).is_none_or(|channel| channel.id != id) {
+            self.last_idx = self.list.binary_search_by_key(&id, |channel| channel.id).ok()?;
+        }
+        self.list.get_mut(self.last_idx)
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn open(&mut self, id: u16) {
+        self.set(id, ChannelState::Open);
+    }
+
+    /// The server closes the channel. One that is not known was closed by the client just before.
+    pub(super) fn fail(&mut self, id: u16) {
+        match self.get_mut(id) {
+            Some(channel) if channel.state == ChannelState::Open => {
+                channel.state = ChannelState::Failed { answered: false };
+                channel.content = Content::Idle;
+            }
+            Some(_) => {}
+            None => self.set(id, ChannelState::Failed { answered: true }),
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: u16) {
+        self.list.retain(|channel| channel.id != id);
+    }
+
+    /// Bytes of unfinished messages.
+    pub(super) fn unfinished_bytes(&self) -> u64 {
+        self.list.iter().map(|channel| channel.content.gathered_bytes()).sum()
+    }
+
+    fn set(&mut self, id: u16, state: ChannelState) {
+        self.remove(id);
+        let index = self.list.partition_point(|channel| channel.id < id);
+        self.list.insert(index, Channel { id, state, content: Content::Idle });
+    }
+}

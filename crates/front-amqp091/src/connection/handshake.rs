@@ -1,0 +1,268 @@
+//! From the protocol header to `connection.open`.
+
+use super::{
+    AuthFailure, Connection, Login, Mechanism, Phase, Reading, SILENT_CLOSE_DELAY_MS, Step,
+    loses_frame_borders, unexpected,
+};
+use crate::outbox::events::LINGER_MS;
+use crate::outbox::{Capabilities, Ending};
+use crate::{Settings, reply};
+use amqp091::method::{
+    ConnectionOpen, ConnectionStart, ConnectionStartOk, ConnectionTune, ConnectionTuneOk,
+};
+use amqp091::{
+    Frame, FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, TableRef, Value,
+    ValueRef, decode_frame, spec,
+};
+use session::{Error, ErrorKind};
+use stdx::Now;
+
+/// The capabilities told to clients.
+const CAPABILITIES: [&str; 9] = [
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+];
+
+impl Connection {
+    pub(super) fn read_header(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
+        let Some(header) = ProtocolHeader::decode(reading.rest()) else {
+            reading.wanted = ProtocolHeader::BYTES;
+            return Some(Step::More);
+        };
+        reading.at += ProtocolHeader::BYTES;
+        let mut locked = self.outbox.lock();
+        if header.is_supported() {
+            let start = start_properties(&self.settings).to_bytes();
+            let mechanisms = mechanism_names(&self.settings.mechanisms);
+            locked.put(|out| put_start(&start, &mechanisms, out));
+            drop(locked);
+            self.phase = Phase::Start;
+        } else {
+            let ours = ProtocolHeader::encode_amqp([0, 0, 9, 1]);
+            locked.put(|out| out.extend_from_slice(&ours));
+            drop(locked);
+            self.failure = Some(format!("unsupported protocol header {header:?}"));
+            self.end(Ending::Linger(LINGER_MS));
+        }
+        None
+    }
+
+    /// One frame of the handshake.
+    pub(super) fn read_handshake(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
+        let (frame, used) = match decode_frame(reading.rest(), self.negotiated.frame_max) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Some(reading.wait_for_frame()),
+            Err(error) => {
+                debug_assert!(loses_frame_borders(&error), "only borders are checked here");
+                self.refuse_handshake(&reply::wire_refusal(error), NO_METHOD);
+                return None;
+            }
+        };
+        reading.at += used;
+        match self.handshake_frame(reading, frame) {
+            Ok(step) => step,
+            Err((error, method)) => {
+                self.refuse_handshake(&error, method);
+                None
+            }
+        }
+    }
+
+    fn handshake_frame(
+        &mut self,
+        reading: &Reading<'_>,
+        frame: Frame<'_>,
+    ) -> Result<Option<Step>, (Error, MethodId)> {
+        match (frame.kind, frame.channel) {
+            (FrameKind::Method, 0) => {}
+            (FrameKind::Heartbeat, 0) => return Ok(None),
+            _ => return Err((unexpected("the connection is not open yet"), NO_METHOD)),
+        }
+        let method = Method::decode(frame.payload)
+            .map_err(|error| (reply::wire_refusal(error), error.method().unwrap_or(NO_METHOD)))?;
+        match (self.phase, method) {
+            (Phase::Start, Method::ConnectionStartOk(start_ok)) => self.start_ok(&start_ok),
+            (Phase::Tune, Method::ConnectionTuneOk(tune_ok)) => {
+                self.tune_ok(reading.now, tune_ok);
+                Ok(None)
+            }
+            (Phase::Open, Method::ConnectionOpen(open)) => self.open(&open),
+            (_, Method::ConnectionClose(_)) => {
+                self.outbox.lock().put_connection_close_ok(Ending::Linger(LINGER_MS));
+                self.phase = Phase::Ended;
+                Ok(None)
+            }
+            (phase, method) => {
+                let text = format!("unexpected method in connection state {}", state_name(phase));
+                Err((Error::new(ErrorKind::ChannelError, text), method.id()))
+            }
+        }
+    }
+
+    fn start_ok(
+        &mut self,
+        start_ok: &ConnectionStartOk<'_>,
+    ) -> Result<Option<Step>, (Error, MethodId)> {
+        let refuse = |kind, text: String| Err((Error::new(kind, text), ConnectionStartOk::ID));
+        let capabilities = capabilities_of(start_ok.client_properties);
+        self.outbox.lock().set_capabilities(capabilities);
+        self.authentication_failure_close = capabilities.authentication_failure_close;
+        let name = String::from_utf8_lossy(start_ok.mechanism);
+        let offered = |mechanism: &Mechanism| self.settings.mechanisms.contains(mechanism);
+        let Some(mechanism) = Mechanism::from_name(&name).filter(offered) else {
+            let text = format!("unknown authentication mechanism '{name}'");
+            return refuse(ErrorKind::CommandInvalid, text);
+        };
+        self.mechanism = mechanism;
+        let Some((user, password)) = mechanism.parse(start_ok.response) else {
+            return refuse(ErrorKind::SyntaxError, format!("malformed {name} response"));
+        };
+        let Ok(client_properties) = start_ok.client_properties.to_owned() else {
+            return refuse(ErrorKind::SyntaxError, "malformed client properties".to_owned());
+        };
+        self.phase = Phase::Authenticating;
+        let login = Login { mechanism, user, password, client_properties };
+        Ok(Some(Step::Authenticate(Box::new(login))))
+    }
+
+    pub(super) fn answer_login(&mut self, result: Result<(), AuthFailure>) {
+        match result {
+            Ok(()) => {
+                let tune = ConnectionTune {
+                    channel_max: self.settings.channel_max,
+                    frame_max: self.settings.frame_max,
+                    heartbeat: self.settings.heartbeat_s,
+                };
+                self.outbox.lock().put(|out| tune.encode_frame(0, out));
+                self.phase = Phase::Tune;
+            }
+            Err(AuthFailure::Refused) if !self.authentication_failure_close => {
+                self.end(Ending::Hold(SILENT_CLOSE_DELAY_MS));
+            }
+            Err(AuthFailure::Refused) => {
+                let text = format!(
+                    "Login was refused using authentication mechanism {}. \
+                     For details see the broker logfile.",
+                    self.mechanism.name()
+                );
+                self.refuse_handshake(&Error::new(ErrorKind::AccessRefused, text), NO_METHOD);
+            }
+            Err(AuthFailure::Error(error)) => self.refuse_handshake(&error, NO_METHOD),
+        }
+    }
+
+    /// COMPAT: a value out of range is answered by silence and the end of the socket.
+    fn tune_ok(&mut self, now: Now, tune_ok: ConnectionTuneOk) {
+        let Settings { channel_max, frame_max, .. } = *self.settings;
+        let checked =
+            check_negotiated("channel_max", tune_ok.channel_max.into(), 1, channel_max.into())
+                .and_then(|()| {
+                    let min = spec::FRAME_MIN_BYTES;
+                    check_negotiated("frame_max", tune_ok.frame_max, min, frame_max)
+                });
+        if let Err(text) = checked {
+            self.failure = Some(text);
+            self.end(Ending::Hold(SILENT_CLOSE_DELAY_MS));
+            return;
+        }
+        self.negotiated.channel_max = tune_ok.channel_max;
+        self.negotiated.frame_max = tune_ok.frame_max;
+        self.negotiated.heartbeat_s = tune_ok.heartbeat;
+        self.outbox.lock().set_frame_max(tune_ok.frame_max);
+        self.timers.heartbeats(now, tune_ok.heartbeat);
+        self.phase = Phase::Open;
+    }
+
+    fn open(&mut self, open: &ConnectionOpen<'_>) -> Result<Option<Step>, (Error, MethodId)> {
+        self.phase = Phase::Opening;
+        Ok(Some(Step::Open { vhost: String::from_utf8_lossy(open.virtual_host).into_owned() }))
+    }
+}
+
+/// When no method is at fault.
+pub(super) const NO_METHOD: MethodId = MethodId { class: 0, method: 0 };
+
+/// 0 means no limit, which is above any limit.
+fn check_negotiated(name: &str, client: u32, min: u32, server: u32) -> Result<(), String> {
+    if client != 0 && client < min {
+        return Err(format!(
+            "negotiated {name} = {client} is lower than the minimum allowed value ({min})"
+        ));
+    }
+    if server != 0 && (client == 0 || client > server) {
+        return Err(format!(
+            "negotiated {name} = {client} is higher than the maximum allowed value ({server})"
+        ));
+    }
+    Ok(())
+}
+
+const fn state_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Header | Phase::Start => "starting",
+        Phase::Authenticating => "securing",
+        Phase::Tune => "tuning",
+        Phase::Open | Phase::Opening => "opening",
+        Phase::Running => "running",
+        Phase::Closing => "closing",
+        Phase::Ended => "closed",
+    }
+}
+
+fn capabilities_of(client_properties: TableRef<'_>) -> Capabilities {
+    let capabilities = client_properties.get(b"capabilities");
+    let has = |name: &[u8]| {
+        let table = capabilities.and_then(|value| value.as_table());
+        table.and_then(|table| table.get(name)).and_then(|value| ValueRef::as_bool(&value))
+            == Some(true)
+    };
+    Capabilities {
+        cancel_notify: has(b"consumer_cancel_notify"),
+        blocked: has(b"connection.blocked"),
+        authentication_failure_close: has(b"authentication_failure_close"),
+    }
+}
+
+fn start_properties(settings: &Settings) -> Table {
+    let text = |name, value: &str| (ShortString::from_static(name), Value::from(value));
+    let capabilities: Table = CAPABILITIES
+        .into_iter()
+        .map(|name| (ShortString::from_static(name), Value::Bool(true)))
+        .collect();
+    [
+        (ShortString::from_static("capabilities"), Value::Table(capabilities)),
+        text("cluster_name", &settings.cluster_name),
+        text("copyright", "Copyright (c) the Leveret authors"),
+        text("information", "Licensed under the Apache License 2.0"),
+        text("leveret_version", &settings.version),
+        text("platform", "Leveret"),
+        // COMPAT: clients look at product and version to know what they may use.
+        text("product", "RabbitMQ"),
+        text("version", "4.3.6"),
+    ]
+    .into_iter()
+    .collect()
+}
+
+fn mechanism_names(mechanisms: &[Mechanism]) -> String {
+    let names: Vec<&str> = mechanisms.iter().map(|mechanism| mechanism.name()).collect();
+    names.join(" ")
+}
+
+fn put_start(properties: &[u8], mechanisms: &str, out: &mut Vec<u8>) {
+    ConnectionStart {
+        version_major: 0,
+        version_minor: 9,
+        server_properties: TableRef::trusted(properties),
+        mechanisms: mechanisms.as_bytes(),
+        locales: b"en_US",
+    }
+    .encode_frame(0, out);
+}

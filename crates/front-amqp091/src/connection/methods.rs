@@ -1,0 +1,256 @@
+//! Methods of an open channel as requests.
+
+use crate::outbox::{DeliveryTag, Settlement};
+use amqp091::method::{AccessRequestOk, ChannelFlowOk};
+use amqp091::{Method, TableRef};
+use session::{
+    Consume, Error, ErrorKind, ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding,
+    QueueDeclare, ShortString, Table,
+};
+
+/// What a method on a channel asks for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// The broker to do something, and to keep quiet about it when the flag is set.
+    Do(Op, Flag),
+    /// A message to be put in.
+    Publish,
+    /// Deliveries to be settled.
+    Settle(Settlement),
+    /// The channel to be opened.
+    Open,
+    /// The channel to be closed.
+    Close,
+    /// Nothing but an answer, known already.
+    Answer(Method<'static>),
+    /// Nothing.
+    Ignore,
+}
+
+/// Takes a method apart.
+///
+/// # Errors
+/// What the protocol forbids: the broker does not hear of it.
+pub(super) fn asked(method: &Method<'_>) -> Result<Asked, Error> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else only servers send")]
+    Ok(match method {
+        Method::BasicPublish(publish) if publish.immediate => {
+            return Err(not_implemented("immediate=true"));
+        }
+        Method::BasicPublish(_) => Asked::Publish,
+        Method::BasicAck(ack) => settle(ack.delivery_tag, ack.multiple, Outcome::Accepted),
+        Method::BasicNack(nack) => {
+            let outcome = if nack.requeue { Outcome::Returned } else { Outcome::Rejected };
+            settle(nack.delivery_tag, nack.multiple, outcome)
+        }
+        Method::BasicReject(reject) => {
+            let outcome = if reject.requeue { Outcome::Requeued } else { Outcome::Rejected };
+            settle(reject.delivery_tag, false, outcome)
+        }
+        Method::ChannelOpen(_) => Asked::Open,
+        Method::ChannelClose(_) => Asked::Close,
+        // The close of ours that it answers is no longer known, or the channel was opened again.
+        Method::ChannelCloseOk(_) | Method::ChannelFlowOk(_) | Method::BasicCancelOk(_) => {
+            Asked::Ignore
+        }
+        Method::ChannelFlow(flow) if !flow.active => return Err(not_implemented("active=false")),
+        Method::ChannelFlow(_) => Asked::Answer(ChannelFlowOk { active: true }.into()),
+        Method::AccessRequest(_) => Asked::Answer(AccessRequestOk { ticket: 1 }.into()),
+        Method::ExchangeDeclare(_)
+        | Method::ExchangeDelete(_)
+        | Method::ExchangeBind(_)
+        | Method::ExchangeUnbind(_) => return exchange(method),
+        Method::QueueDeclare(_)
+        | Method::QueueBind(_)
+        | Method::QueueUnbind(_)
+        | Method::QueuePurge(_)
+        | Method::QueueDelete(_) => return queue(method),
+        Method::ConfirmSelect(select) => {
+            Asked::Do(Op::ConfirmSelect, Flag::from_bool(select.no_wait))
+        }
+        Method::TxSelect(_) => Asked::Do(Op::TxSelect, Flag::No),
+        Method::TxCommit(_) => Asked::Do(Op::TxCommit, Flag::No),
+        Method::TxRollback(_) => Asked::Do(Op::TxRollback, Flag::No),
+        Method::BasicQos(_)
+        | Method::BasicConsume(_)
+        | Method::BasicCancel(_)
+        | Method::BasicGet(_)
+        | Method::BasicRecover(_)
+        | Method::BasicRecoverAsync(_) => return consuming(method),
+        _ => return Err(unimplemented_method()),
+    })
+}
+
+fn exchange(method: &Method<'_>) -> Result<Asked, Error> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "called for methods of one class only")]
+    Ok(match method {
+        Method::ExchangeDeclare(declare) => Asked::Do(
+            Op::ExchangeDeclare(ExchangeDeclare {
+                exchange: name(declare.exchange)?,
+                kind: short(declare.kind)?,
+                passive: declare.passive,
+                durable: declare.durable,
+                auto_delete: declare.auto_delete,
+                internal: declare.internal,
+                arguments: table(declare.arguments)?,
+            }),
+            Flag::from_bool(declare.no_wait),
+        ),
+        Method::ExchangeDelete(delete) => Asked::Do(
+            Op::ExchangeDelete { exchange: name(delete.exchange)?, if_unused: delete.if_unused },
+            Flag::from_bool(delete.no_wait),
+        ),
+        Method::ExchangeBind(bind) => Asked::Do(
+            Op::ExchangeBind(ExchangeBinding {
+                destination: name(bind.destination)?,
+                source: name(bind.source)?,
+                routing_key: short(bind.routing_key)?,
+                arguments: table(bind.arguments)?,
+            }),
+            Flag::from_bool(bind.no_wait),
+        ),
+        Method::ExchangeUnbind(unbind) => Asked::Do(
+            Op::ExchangeUnbind(ExchangeBinding {
+                destination: name(unbind.destination)?,
+                source: name(unbind.source)?,
+                routing_key: short(unbind.routing_key)?,
+                arguments: table(unbind.arguments)?,
+            }),
+            Flag::from_bool(unbind.no_wait),
+        ),
+        _ => return Err(unimplemented_method()),
+    })
+}
+
+fn queue(method: &Method<'_>) -> Result<Asked, Error> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "called for methods of one class only")]
+    Ok(match method {
+        Method::QueueDeclare(declare) => Asked::Do(
+            Op::QueueDeclare(QueueDeclare {
+                queue: name(declare.queue)?,
+                passive: declare.passive,
+                durable: declare.durable,
+                exclusive: declare.exclusive,
+                auto_delete: declare.auto_delete,
+                arguments: table(declare.arguments)?,
+            }),
+            Flag::from_bool(declare.no_wait),
+        ),
+        Method::QueueBind(bind) => Asked::Do(
+            Op::QueueBind(QueueBinding {
+                queue: name(bind.queue)?,
+                exchange: name(bind.exchange)?,
+                routing_key: short(bind.routing_key)?,
+                arguments: table(bind.arguments)?,
+            }),
+            Flag::from_bool(bind.no_wait),
+        ),
+        Method::QueueUnbind(unbind) => Asked::Do(
+            Op::QueueUnbind(QueueBinding {
+                queue: name(unbind.queue)?,
+                exchange: name(unbind.exchange)?,
+                routing_key: short(unbind.routing_key)?,
+                arguments: table(unbind.arguments)?,
+            }),
+            Flag::No,
+        ),
+        Method::QueuePurge(purge) => {
+            Asked::Do(Op::QueuePurge { queue: name(purge.queue)? }, Flag::from_bool(purge.no_wait))
+        }
+        Method::QueueDelete(delete) => Asked::Do(
+            Op::QueueDelete {
+                queue: name(delete.queue)?,
+                if_unused: Flag::from_bool(delete.if_unused),
+                if_empty: Flag::from_bool(delete.if_empty),
+            },
+            Flag::from_bool(delete.no_wait),
+        ),
+        _ => return Err(unimplemented_method()),
+    })
+}
+
+fn consuming(method: &Method<'_>) -> Result<Asked, Error> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "called for these methods only")]
+    Ok(match method {
+        Method::BasicQos(qos) if qos.prefetch_size != 0 => {
+            let text = format!("prefetch_size!=0 ({})", qos.prefetch_size);
+            return Err(Error::new(ErrorKind::NotImplemented, text));
+        }
+        Method::BasicQos(qos) => {
+            Asked::Do(Op::Qos { prefetch_count: qos.prefetch_count, global: qos.global }, Flag::No)
+        }
+        Method::BasicConsume(consume) => Asked::Do(
+            Op::Consume(Consume {
+                queue: short(consume.queue)?,
+                consumer_tag: short(consume.consumer_tag)?,
+                no_ack: consume.no_ack,
+                exclusive: consume.exclusive,
+                arguments: table(consume.arguments)?,
+            }),
+            Flag::from_bool(consume.no_wait),
+        ),
+        Method::BasicCancel(cancel) => Asked::Do(
+            Op::Cancel { consumer_tag: short(cancel.consumer_tag)? },
+            Flag::from_bool(cancel.no_wait),
+        ),
+        Method::BasicGet(get) => {
+            Asked::Do(Op::Get { queue: short(get.queue)?, no_ack: get.no_ack }, Flag::No)
+        }
+        Method::BasicRecover(recover) if recover.requeue => {
+            Asked::Do(Op::Recover { answer: true }, Flag::No)
+        }
+        Method::BasicRecoverAsync(recover) if recover.requeue => {
+            Asked::Do(Op::Recover { answer: false }, Flag::Yes)
+        }
+        Method::BasicRecover(_) | Method::BasicRecoverAsync(_) => {
+            return Err(not_implemented("requeue=false"));
+        }
+        _ => return Err(unimplemented_method()),
+    })
+}
+
+const fn settle(tag: u64, multiple: bool, outcome: Outcome) -> Asked {
+    Asked::Settle(Settlement { tag: DeliveryTag::new(tag, multiple), outcome })
+}
+
+fn not_implemented(text: &'static str) -> Error {
+    Error::new(ErrorKind::NotImplemented, text)
+}
+
+/// COMPAT: RabbitMQ's text for methods that only servers send.
+fn unimplemented_method() -> Error {
+    Error::new(ErrorKind::CommandInvalid, "unimplemented method")
+}
+
+/// A name of a queue or exchange. COMPAT: RabbitMQ drops carriage returns and line feeds.
+fn name(bytes: &[u8]) -> Result<ShortString, Error> {
+    if !bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+        return short(bytes);
+    }
+    let kept: Vec<u8> =
+        bytes.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    short(&kept)
+}
+
+fn short(bytes: &[u8]) -> Result<ShortString, Error> {
+    ShortString::new(bytes).map_err(|error| Error::new(ErrorKind::SyntaxError, error.to_string()))
+}
+
+fn table(table: TableRef<'_>) -> Result<Table, Error> {
+    table.to_owned().map_err(|error| Error::new(ErrorKind::SyntaxError, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use amqp091::method::QueueDeclare as WireQueueDeclare;
+
+    #[test]
+    fn line_ends_are_dropped_from_names() {
+        let declare = WireQueueDeclare { queue: b"probe6a\r\nb", ..WireQueueDeclare::default() };
+        let Ok(Asked::Do(Op::QueueDeclare(declare), Flag::No)) = asked(&declare.into()) else {
+            panic!("not a declaration");
+        };
+        assert_eq!(declare.queue, "probe6ab");
+    }
+}

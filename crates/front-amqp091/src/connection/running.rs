@@ -1,0 +1,524 @@
+//! The frames of a running connection, one after the other.
+
+use super::channels::{Channel, ChannelState};
+use super::content::{
+    Ahead, Content, Envelope, Gathering, PartialBody, decode_header, look_ahead, unexpected_content,
+};
+use super::handshake::NO_METHOD;
+use super::methods::{Asked, asked};
+use super::{
+    Connection, Phase, Reading, SILENT_CLOSE_DELAY_MS, Step, frame_len, loses_frame_borders,
+    unexpected,
+};
+use crate::outbox::events::LINGER_MS;
+use crate::outbox::{ClientOutbox, Ending, Locked, Settlement};
+use crate::reply;
+use amqp091::method::{
+    BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, ConnectionCloseOk,
+    peek_id,
+};
+use amqp091::spec::{FRAME_END, FRAME_HEADER_BYTES};
+use amqp091::{Frame, FrameKind, Method, MethodId, WireError, decode_frame};
+use session::{ChannelId, Control, Error, ErrorKind, Op, Request, Settle};
+use std::sync::{Arc, MutexGuard};
+use stdx::Now;
+
+/// The outbox is given free after this many frames, so that deliveries to a client that settles
+/// and publishes at the same time do not wait for the whole read.
+const FRAMES_PER_LOCK_MAX: u32 = 256;
+
+/// The outbox, locked at the first settlement of a run and kept for those that follow.
+struct Tags<'a> {
+    outbox: &'a ClientOutbox,
+    guard: Option<MutexGuard<'a, Locked>>,
+    n_frames: u32,
+}
+
+impl Tags<'_> {
+    fn locked(&mut self) -> &mut Locked {
+        self.guard.get_or_insert_with(|| self.outbox.lock())
+    }
+
+    fn frame_done(&mut self) {
+        if self.guard.is_some() {
+            self.n_frames += 1;
+            if self.n_frames >= FRAMES_PER_LOCK_MAX {
+                self.n_frames = 0;
+                self.guard = None;
+            }
+        }
+    }
+}
+
+/// What is wrong, with which method, and how much of it is lost.
+struct Fault {
+    error: Error,
+    method: MethodId,
+}
+
+impl Fault {
+    const fn new(error: Error, method: MethodId) -> Self {
+        Self { error, method }
+    }
+}
+
+/// What became of a frame.
+enum Took {
+    /// This many bytes are done with.
+    Bytes(usize),
+    /// Nothing can be done without this many bytes.
+    Wait(usize),
+    /// The requests before have to be worked off first.
+    AfterRequests,
+}
+
+impl Connection {
+    pub(super) fn run(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
+        let outbox = Arc::clone(&self.outbox);
+        let mut tags = Tags { outbox: &outbox, guard: None, n_frames: 0 };
+        while self.phase == Phase::Running {
+            if self.partial.is_some() {
+                if !self.go_on_with_body(reading) {
+                    return Some(Step::More);
+                }
+                continue;
+            }
+            let (frame, used) = match decode_frame(reading.rest(), self.negotiated.frame_max) {
+                Ok(Some(found)) => found,
+                Ok(None) => {
+                    if self.begin_partial_body(reading) {
+                        continue;
+                    }
+                    return Some(reading.wait_for_frame());
+                }
+                Err(error) => {
+                    self.lost_borders(reading, error);
+                    continue;
+                }
+            };
+            let channel = frame.channel;
+            match self.frame(reading, &mut tags, frame, used) {
+                Ok(Took::Bytes(n)) => reading.at += n,
+                Ok(Took::Wait(wanted)) => {
+                    reading.wanted = wanted;
+                    return Some(Step::More);
+                }
+                Ok(Took::AfterRequests) => return Some(Step::Again),
+                Err(Fault { error, method }) => {
+                    reading.at += used;
+                    self.refuse(reading, channel, error, method);
+                }
+            }
+            tags.frame_done();
+        }
+        // The requests have to be worked off before anything else can be made of the input.
+        Some(Step::Again)
+    }
+
+    fn frame(
+        &mut self,
+        reading: &mut Reading<'_>,
+        tags: &mut Tags<'_>,
+        frame: Frame<'_>,
+        used: usize,
+    ) -> Result<Took, Fault> {
+        match (frame.kind, frame.channel) {
+            (FrameKind::Method, 0) => self.connection_method(reading, tags, frame, used),
+            (FrameKind::Method, _) => self.channel_method(reading, tags, frame, used),
+            (FrameKind::Heartbeat, 0) => Ok(Took::Bytes(used)),
+            (FrameKind::Header | FrameKind::Body, 0) => {
+                Err(Fault::new(unexpected("content on channel 0"), NO_METHOD))
+            }
+            (FrameKind::Header | FrameKind::Body, _) => {
+                self.content(reading, frame)?;
+                Ok(Took::Bytes(used))
+            }
+            (FrameKind::Heartbeat, channel) => {
+                let text = format!("heartbeat on channel {channel}");
+                Err(Fault::new(Error::new(ErrorKind::UnexpectedFrame, text), NO_METHOD))
+            }
+        }
+    }
+
+    fn connection_method(
+        &mut self,
+        reading: &mut Reading<'_>,
+        tags: &mut Tags<'_>,
+        frame: Frame<'_>,
+        used: usize,
+    ) -> Result<Took, Fault> {
+        let method = decode(frame)?;
+        let id = method.id();
+        #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is expected")]
+        let op = match method {
+            Method::ConnectionClose(_) => {
+                tags.guard = None;
+                self.close(reading.now);
+                Op::ConnectionClose
+            }
+            Method::ConnectionUpdateSecret(update) => {
+                Op::UpdateSecret { secret: update.new_secret.to_vec() }
+            }
+            // An answer to a close that was never sent.
+            Method::ConnectionCloseOk(_) => return Ok(Took::Bytes(used)),
+            _ => {
+                let text = "unexpected method in connection state running";
+                return Err(Fault::new(Error::new(ErrorKind::ChannelError, text), id));
+            }
+        };
+        push_control(reading, 0, id, op, false);
+        Ok(Took::Bytes(used))
+    }
+
+    fn channel_method(
+        &mut self,
+        reading: &mut Reading<'_>,
+        tags: &mut Tags<'_>,
+        frame: Frame<'_>,
+        used: usize,
+    ) -> Result<Took, Fault> {
+        let id = frame.channel;
+        match self.channels.get_mut(id) {
+            Some(Channel { state: ChannelState::Open, content: Content::Idle, .. }) => {}
+            Some(Channel { state: ChannelState::Open, content, .. }) => {
+                return Err(Fault::new(unexpected_content(content, frame), BasicPublish::ID));
+            }
+            Some(Channel { state: ChannelState::Failed { .. }, .. }) => {
+                return self.failed_channel_method(reading, tags, frame, used);
+            }
+            None => return self.unknown_channel_method(reading, frame, used),
+        }
+        let method = decode(frame)?;
+        let asked = asked(&method).map_err(|error| Fault::new(error, method.id()))?;
+        match asked {
+            Asked::Publish => {
+                if let Method::BasicPublish(publish) = &method {
+                    return Ok(self.publish(reading, id, publish, used));
+                }
+            }
+            Asked::Settle(settlement) => {
+                resolve(tags, reading, id, settlement)
+                    .map_err(|error| Fault::new(error, method.id()))?;
+            }
+            Asked::Do(op, nowait) => push_control(reading, id, method.id(), op, nowait.is_set()),
+            Asked::Close => {
+                tags.locked().channel_is_closing(id);
+                self.channels.remove(id);
+                push_control(reading, id, method.id(), Op::ChannelClose, false);
+            }
+            Asked::Open => {
+                let error = Error::new(ErrorKind::ChannelError, "second 'channel.open' seen");
+                return Err(Fault::new(error, method.id()));
+            }
+            Asked::Answer(answer) => {
+                if !reading.requests.is_empty() {
+                    return Ok(Took::AfterRequests);
+                }
+                tags.locked().put(|out| answer.encode_frame(id, out));
+            }
+            Asked::Ignore => {}
+        }
+        Ok(Took::Bytes(used))
+    }
+
+    /// The server has closed the channel, the client does not know yet or crosses with a close.
+    fn failed_channel_method(
+        &mut self,
+        reading: &mut Reading<'_>,
+        tags: &mut Tags<'_>,
+        frame: Frame<'_>,
+        used: usize,
+    ) -> Result<Took, Fault> {
+        let Some(channel) = self.channels.get_mut(frame.channel) else {
+            return Ok(Took::Bytes(used));
+        };
+        match (peek_id(frame.payload), channel.state) {
+            (Ok(ChannelClose::ID), _) => {
+                if !reading.requests.is_empty() {
+                    return Ok(Took::AfterRequests);
+                }
+                channel.state = ChannelState::Failed { answered: true };
+                tags.locked().put(|out| ChannelCloseOk {}.encode_frame(frame.channel, out));
+            }
+            (Ok(ChannelCloseOk::ID), _) => self.channels.remove(frame.channel),
+            (Ok(ChannelOpen::ID), ChannelState::Failed { answered: true }) => {
+                // The client takes the answer to its own close for the end of the channel.
+                self.channels.remove(frame.channel);
+                return self.unknown_channel_method(reading, frame, used);
+            }
+            (Ok(_) | Err(_), _) => {}
+        }
+        Ok(Took::Bytes(used))
+    }
+
+    fn unknown_channel_method(
+        &mut self,
+        reading: &mut Reading<'_>,
+        frame: Frame<'_>,
+        used: usize,
+    ) -> Result<Took, Fault> {
+        let method = decode(frame)?;
+        if matches!(method, Method::ChannelCloseOk(_)) {
+            return Ok(Took::Bytes(used));
+        }
+        if !matches!(method, Method::ChannelOpen(_)) {
+            let error = Error::new(ErrorKind::ChannelError, "expected 'channel.open'");
+            return Err(Fault::new(error, method.id()));
+        }
+        let channel_max = self.negotiated.channel_max;
+        let n_open = self.channels.len();
+        if channel_max != 0 && n_open >= usize::from(channel_max) {
+            let text = format!(
+                "number of channels opened ({n_open}) has reached the negotiated channel_max \
+                 ({channel_max})"
+            );
+            return Err(Fault::new(Error::new(ErrorKind::NotAllowed, text), method.id()));
+        }
+        self.channels.open(frame.channel);
+        push_control(reading, frame.channel, method.id(), Op::ChannelOpen, false);
+        Ok(Took::Bytes(used))
+    }
+
+    fn publish(
+        &mut self,
+        reading: &mut Reading<'_>,
+        id: u16,
+        publish: &BasicPublish<'_>,
+        used: usize,
+    ) -> Took {
+        let at = (reading.at, used);
+        match look_ahead(reading.input, at, id, publish, self.negotiated.frame_max) {
+            Ahead::Whole(request, n) => {
+                reading.requests.push(Request::Publish(request));
+                Took::Bytes(used + n)
+            }
+            Ahead::Wait(n) => Took::Wait(used + n),
+            Ahead::Gather => {
+                if let Some(channel) = self.channels.get_mut(id) {
+                    channel.content = Content::Header(Box::new(Envelope::new(publish)));
+                }
+                Took::Bytes(used)
+            }
+        }
+    }
+
+    /// A whole content frame.
+    fn content(&mut self, reading: &mut Reading<'_>, frame: Frame<'_>) -> Result<(), Fault> {
+        let fault = |error| Fault::new(error, BasicPublish::ID);
+        let message_bytes_max = self.settings.message_bytes_max;
+        let Some(channel) = self.channels.get_mut(frame.channel) else {
+            let error = Error::new(ErrorKind::ChannelError, "expected 'channel.open'");
+            return Err(Fault::new(error, NO_METHOD));
+        };
+        if channel.state != ChannelState::Open {
+            return Ok(());
+        }
+        match (std::mem::replace(&mut channel.content, Content::Idle), frame.kind) {
+            (Content::Header(envelope), FrameKind::Header) => {
+                let header = decode_header(frame).map_err(fault)?;
+                let gathering =
+                    Gathering::new(*envelope, &header, message_bytes_max).map_err(fault)?;
+                channel.content = Content::Body(Box::new(gathering));
+                self.check_unfinished().map_err(fault)?;
+            }
+            (Content::Body(mut gathering), FrameKind::Body) => {
+                gathering.add(frame.payload).map_err(fault)?;
+                channel.content = Content::Body(gathering);
+            }
+            (content, _) => return Err(fault(unexpected_content(&content, frame))),
+        }
+        self.finish_content(reading, frame.channel)
+    }
+
+    /// Hands on the message of a channel once its body is complete.
+    fn finish_content(&mut self, reading: &mut Reading<'_>, id: u16) -> Result<(), Fault> {
+        let Some(channel) = self.channels.get_mut(id) else { return Ok(()) };
+        match std::mem::replace(&mut channel.content, Content::Idle) {
+            Content::Body(gathering) if gathering.is_complete() => {
+                let publish = gathering
+                    .finish(id, self.settings.message_bytes_max)
+                    .map_err(|error| Fault::new(error, BasicPublish::ID))?;
+                reading.requests.push(Request::Publish(publish));
+            }
+            unfinished @ (Content::Idle | Content::Header(_) | Content::Body(_)) => {
+                channel.content = unfinished;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_unfinished(&self) -> Result<(), Error> {
+        if self.channels.unfinished_bytes() <= self.settings.unfinished_bytes_max {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::ResourceError, "too many bytes of unfinished messages"))
+    }
+
+    /// Starts on a body frame of which only the beginning is there. False when that is not what is
+    /// there: the rest of the frame has to be waited for.
+    fn begin_partial_body(&mut self, reading: &mut Reading<'_>) -> bool {
+        let rest = reading.rest();
+        let Some(&[kind, c0, c1, ..]) = rest.first_chunk::<FRAME_HEADER_BYTES>() else {
+            return false;
+        };
+        let id = u16::from_be_bytes([c0, c1]);
+        let is_body = kind == FrameKind::Body.octet();
+        let takes_it = self.channels.get_mut(id).is_some_and(|channel| {
+            channel.state != ChannelState::Open || matches!(channel.content, Content::Body(_))
+        });
+        if !is_body || !takes_it {
+            return false;
+        }
+        let n_left = frame_len(rest).unwrap_or(0).saturating_sub(FRAME_HEADER_BYTES + 1);
+        reading.at += FRAME_HEADER_BYTES;
+        self.partial = Some(PartialBody { channel: id, n_left });
+        true
+    }
+
+    /// Takes what is there of a body frame. False when it is not complete yet.
+    fn go_on_with_body(&mut self, reading: &mut Reading<'_>) -> bool {
+        let Some(mut partial) = self.partial else { return true };
+        let rest = reading.rest();
+        let n = partial.n_left.min(rest.len());
+        let piece = rest.get(..n).unwrap_or_default();
+        let added = match self.channels.get_mut(partial.channel).map(|channel| &mut channel.content)
+        {
+            Some(Content::Body(gathering)) => gathering.add(piece),
+            // The channel was closed meanwhile.
+            Some(Content::Idle | Content::Header(_)) | None => Ok(()),
+        };
+        reading.at += n;
+        partial.n_left -= n;
+        self.partial = Some(partial);
+        if let Err(error) = added.and_then(|()| self.check_unfinished()) {
+            self.partial = None;
+            self.refuse(reading, partial.channel, error, BasicPublish::ID);
+            // Within a frame the borders are lost.
+            self.lose(reading.now);
+            return true;
+        }
+        if partial.n_left > 0 {
+            reading.wanted = 1;
+            return false;
+        }
+        let Some(&end) = reading.rest().first() else {
+            reading.wanted = 1;
+            return false;
+        };
+        self.partial = None;
+        reading.at += 1;
+        if end != FRAME_END {
+            let kind = FrameKind::Body.octet();
+            let error = WireError::FrameEnd { kind, channel: partial.channel, found: end };
+            self.lost_borders(reading, error);
+        } else if let Err(fault) = self.finish_content(reading, partial.channel) {
+            self.refuse(reading, partial.channel, fault.error, fault.method);
+        }
+        true
+    }
+
+    /// A mistake of the client: its channel or the connection is closed, in order.
+    fn refuse(&mut self, reading: &mut Reading<'_>, channel: u16, error: Error, method: MethodId) {
+        if error.kind.closes_connection() || channel == 0 {
+            self.fail(reading, channel, error, method);
+        } else {
+            self.channels.fail(channel);
+            push_control(reading, channel, method, Op::ChannelFail(error), false);
+        }
+    }
+
+    /// Bytes came that are no frame. COMPAT: nothing is read after that, and the socket is closed
+    /// after a while.
+    fn lost_borders(&mut self, reading: &mut Reading<'_>, error: WireError) {
+        debug_assert!(loses_frame_borders(&error), "other errors leave the borders known");
+        self.fail(reading, 0, reply::wire_refusal(error), NO_METHOD);
+        self.lose(reading.now);
+    }
+
+    /// Only connection.close and close-ok count.
+    pub(super) fn discard(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
+        if self.is_lost {
+            reading.at = reading.input.len();
+            return Some(Step::More);
+        }
+        if let Some(partial) = &mut self.partial {
+            let n = partial.n_left.saturating_add(1).min(reading.rest().len());
+            reading.at += n;
+            if n <= partial.n_left {
+                partial.n_left -= n;
+                return Some(Step::More);
+            }
+            self.partial = None;
+        }
+        let rest = reading.rest();
+        let Some(len) = frame_len(rest) else { return Some(Step::More) };
+        let is_method = rest.first_chunk() == Some(&[FrameKind::Method.octet(), 0, 0]);
+        if !is_method {
+            let n_left = len.saturating_sub(FRAME_HEADER_BYTES + 1);
+            self.partial = Some(PartialBody { channel: 0, n_left });
+            reading.at += FRAME_HEADER_BYTES;
+            return None;
+        }
+        let Some(payload) = rest.get(FRAME_HEADER_BYTES..len.saturating_sub(1)) else {
+            // Methods of the connection are short; a frame that is not is skipped.
+            if len > CLOSE_FRAME_BYTES_MAX {
+                self.lose(reading.now);
+                return None;
+            }
+            reading.wanted = len;
+            return Some(Step::More);
+        };
+        match peek_id(payload) {
+            Ok(ConnectionClose::ID | ConnectionCloseOk::ID) if !reading.requests.is_empty() => {
+                return Some(Step::Again);
+            }
+            Ok(ConnectionClose::ID) => {
+                self.outbox.lock().put_connection_close_ok(Ending::Linger(LINGER_MS));
+                self.phase = Phase::Ended;
+            }
+            Ok(ConnectionCloseOk::ID) => self.end(Ending::Linger(LINGER_MS)),
+            Ok(_) | Err(_) => {}
+        }
+        reading.at += len.min(rest.len());
+        None
+    }
+
+    /// Nothing of what comes can be understood.
+    const fn lose(&mut self, now: Now) {
+        self.is_lost = true;
+        self.timers.closing(now, SILENT_CLOSE_DELAY_MS);
+    }
+}
+
+/// The longest connection.close: a reply text of 255 bytes, and room.
+const CLOSE_FRAME_BYTES_MAX: usize = 1024;
+
+fn decode(frame: Frame<'_>) -> Result<Method<'_>, Fault> {
+    Method::decode(frame.payload).map_err(|error| {
+        Fault::new(reply::wire_refusal(error), error.method().unwrap_or(NO_METHOD))
+    })
+}
+
+fn push_control(reading: &mut Reading<'_>, channel: u16, method: MethodId, op: Op, nowait: bool) {
+    let origin = reply::origin(method);
+    let control = Control { channel: ChannelId(channel), origin, nowait, op };
+    reading.requests.push(Request::Control(Box::new(control)));
+}
+
+/// Turns a settlement into the messages it settles.
+fn resolve(
+    tags: &mut Tags<'_>,
+    reading: &mut Reading<'_>,
+    id: u16,
+    settlement: Settlement,
+) -> Result<(), Error> {
+    let Settlement { tag, outcome } = settlement;
+    let requests = &mut *reading.requests;
+    let known = tags.locked().settle(id, tag, |link, position| {
+        requests.push(Request::Settle(Settle { channel: ChannelId(id), link, position, outcome }));
+    });
+    known.map_err(|_unknown| {
+        let text = format!("unknown delivery tag {}", tag.number());
+        Error::new(ErrorKind::PreconditionFailed, text)
+    })
+}

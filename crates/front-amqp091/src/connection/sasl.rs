@@ -1,0 +1,78 @@
+//! SASL mechanisms: the client's one response, taken apart.
+
+use amqp091::TableRef;
+
+/// How a client says who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// `NUL user NUL password` (RFC 4616).
+    Plain,
+    /// A field table with `LOGIN` and `PASSWORD`, without its length.
+    AmqPlain,
+    /// Nobody in particular (RFC 4505).
+    Anonymous,
+}
+
+impl Mechanism {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::AmqPlain => "AMQPLAIN",
+            Self::Anonymous => "ANONYMOUS",
+        }
+    }
+
+    /// The mechanism of this name, in any case.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Plain, Self::AmqPlain, Self::Anonymous]
+            .into_iter()
+            .find(|mechanism| name.eq_ignore_ascii_case(mechanism.name()))
+    }
+
+    /// User and password of a response; `None` when it is malformed.
+    pub(super) fn parse(self, response: &[u8]) -> Option<(String, Vec<u8>)> {
+        match self {
+            Self::Plain => parse_plain(response),
+            Self::AmqPlain => {
+                let table = TableRef::parse(response).ok()?;
+                let user = table.get(b"LOGIN")?.as_bytes()?;
+                let password = table.get(b"PASSWORD")?.as_bytes()?;
+                Some((String::from_utf8(user.to_vec()).ok()?, password.to_vec()))
+            }
+            Self::Anonymous => Some((String::new(), Vec::new())),
+        }
+    }
+}
+
+fn parse_plain(response: &[u8]) -> Option<(String, Vec<u8>)> {
+    let mut parts = response.splitn(3, |&byte| byte == 0);
+    let _authorization = parts.next()?;
+    let user = String::from_utf8(parts.next()?.to_vec()).ok()?;
+    Some((user, parts.next()?.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use amqp091::{ShortString, Table};
+
+    #[test]
+    fn responses_are_taken_apart() {
+        let guest = Some(("guest".to_owned(), b"se\0cret".to_vec()));
+        assert_eq!(Mechanism::Plain.parse(b"\0guest\0se\0cret"), guest);
+        assert_eq!(Mechanism::Plain.parse(b"other\0guest\0se\0cret"), guest);
+        assert_eq!(Mechanism::Plain.parse(b"\0guest"), None);
+        assert_eq!(Mechanism::Plain.parse(b""), None);
+        let mut table = Table::new();
+        table.push(ShortString::from_static("LOGIN"), "guest");
+        assert_eq!(Mechanism::AmqPlain.parse(&table.to_bytes()), None);
+        table.push(ShortString::from_static("PASSWORD"), "pw");
+        let login = Some(("guest".to_owned(), b"pw".to_vec()));
+        assert_eq!(Mechanism::AmqPlain.parse(&table.to_bytes()), login);
+        assert_eq!(Mechanism::from_name("plain"), Some(Mechanism::Plain));
+        assert_eq!(Mechanism::from_name("CRAM-MD5"), None);
+    }
+}

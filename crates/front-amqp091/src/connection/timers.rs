@@ -1,0 +1,122 @@
+//! What a connection does when nothing happens: heartbeats, time-outs, giving back memory.
+
+use crate::outbox::ClientOutbox;
+use stdx::Now;
+
+/// Milliseconds without traffic after which buffers are given back.
+const IDLE_AFTER_MS: u64 = 1_000;
+
+/// What the passing of time led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tick {
+    /// Nothing, or a heartbeat was put into the outbox. Ask again at this time, in monotonic
+    /// milliseconds; `None` for no earlier than something else happens.
+    Next(Option<u64>),
+    /// As `Next`; and the connection has become idle: buffers are to be given back.
+    Idle(Option<u64>),
+    /// The peer is dead or too slow: drop the socket. The reason is for the log.
+    Dead(&'static str),
+}
+
+#[derive(Debug)]
+pub(super) struct Timers {
+    handshake_until_ms: Option<u64>,
+    close_until_ms: Option<u64>,
+    /// 0 without heartbeats.
+    heartbeat_ms: u64,
+    heard_ms: u64,
+    /// The client is not listened to, so its silence says nothing.
+    deaf: bool,
+    check_sent_at_ms: u64,
+    n_taken_before: u64,
+    idle_at_ms: Option<u64>,
+}
+
+impl Timers {
+    pub(super) const fn new(now: Now, handshake_timeout_ms: u64) -> Self {
+        Self {
+            handshake_until_ms: Some(now.monotonic_ms.saturating_add(handshake_timeout_ms)),
+            close_until_ms: None,
+            heartbeat_ms: 0,
+            heard_ms: now.monotonic_ms,
+            deaf: false,
+            check_sent_at_ms: 0,
+            n_taken_before: 0,
+            idle_at_ms: None,
+        }
+    }
+
+    pub(super) const fn heard(&mut self, now: Now) {
+        self.heard_ms = now.monotonic_ms;
+        self.active(now);
+    }
+
+    pub(super) const fn active(&mut self, now: Now) {
+        self.idle_at_ms = Some(now.monotonic_ms + IDLE_AFTER_MS);
+    }
+
+    pub(super) const fn set_reading(&mut self, now: Now, reading: bool) {
+        if self.deaf == reading {
+            self.deaf = !reading;
+            self.heard_ms = now.monotonic_ms;
+        }
+    }
+
+    pub(super) fn heartbeats(&mut self, now: Now, interval_s: u16) {
+        self.heartbeat_ms = u64::from(interval_s) * 1000;
+        self.check_sent_at_ms = now.monotonic_ms + self.heartbeat_ms / 2;
+    }
+
+    pub(super) const fn handshake_is_done(&mut self) {
+        self.handshake_until_ms = None;
+    }
+
+    pub(super) const fn closing(&mut self, now: Now, timeout_ms: u64) {
+        self.handshake_until_ms = None;
+        self.heartbeat_ms = 0;
+        let until = now.monotonic_ms + timeout_ms;
+        match self.close_until_ms {
+            Some(earlier) if earlier <= until => {}
+            Some(_) | None => self.close_until_ms = Some(until),
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Now, outbox: &ClientOutbox) -> Tick {
+        let now_ms = now.monotonic_ms;
+        if self.handshake_until_ms.is_some_and(|until| until <= now_ms) {
+            return Tick::Dead("handshake timeout");
+        }
+        if self.close_until_ms.is_some_and(|until| until <= now_ms) {
+            return Tick::Dead("no answer to connection.close");
+        }
+        if self.dead_at_ms().is_some_and(|at| at <= now_ms) {
+            return Tick::Dead("missed heartbeats from client");
+        }
+        if self.heartbeat_ms > 0 && self.check_sent_at_ms <= now_ms {
+            self.n_taken_before = outbox.lock().heartbeat(self.n_taken_before);
+            self.check_sent_at_ms = now_ms + self.heartbeat_ms / 2;
+        }
+        let idle = self.idle_at_ms.is_some_and(|at| at <= now_ms);
+        if idle {
+            self.idle_at_ms = None;
+            outbox.lock().trim();
+        }
+        let next = [
+            self.handshake_until_ms,
+            self.close_until_ms,
+            self.dead_at_ms(),
+            (self.heartbeat_ms > 0).then_some(self.check_sent_at_ms),
+            self.idle_at_ms,
+        ];
+        let next = next.into_iter().flatten().min();
+        if idle { Tick::Idle(next) } else { Tick::Next(next) }
+    }
+
+    /// COMPAT: RabbitMQ looks once per interval and gives up after two to three silent ones.
+    const fn dead_at_ms(&self) -> Option<u64> {
+        if self.heartbeat_ms == 0 || self.deaf {
+            return None;
+        }
+        Some(self.heard_ms + self.heartbeat_ms * 5 / 2)
+    }
+}

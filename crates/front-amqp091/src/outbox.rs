@@ -1,0 +1,419 @@
+//! What a client is to be sent: many threads put things in, one connection task takes bytes out.
+//!
+//! Everything is encoded as it is put in, under the outbox's lock, straight into the outgoing
+//! buffer; only confirms wait until the bytes are taken, so that they fold. The task swaps buffers
+//! under the lock and writes without it.
+
+mod chain;
+mod channel;
+mod confirms;
+mod encode;
+pub(crate) mod events;
+mod tags;
+
+use crate::reply;
+use amqp091::frame::HEARTBEAT;
+use amqp091::method::{ConnectionClose, ConnectionCloseOk};
+use chain::{Chain, Cursor};
+use channel::{ChannelOut, Link};
+use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Sink};
+use std::io::IoSlice;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// With this many bytes waiting, links are told that there is no room.
+pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
+/// With no more than this many bytes on their way, links that found no room are resumed.
+pub const OUTBOX_LOW_WATER_BYTES: usize = OUTBOX_HIGH_WATER_BYTES / 2;
+/// Shared bodies from this size on are spliced into the output instead of copied.
+const SPLICE_BYTES_MIN: usize = 8 * 1024;
+/// An idle outbox keeps no more than this much memory.
+const IDLE_BYTES_MAX: usize = 512;
+
+/// How a connection is to be closed once everything before is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing more is said: half-close, then wait at most this many milliseconds for the peer to
+    /// close, dropping what it sends, so that what was written is not lost to a reset.
+    Linger(u64),
+    /// Keep the socket open and silent for this many milliseconds, then drop it: peers that fail
+    /// to log in are slowed down.
+    Hold(u64),
+}
+
+/// What a connection's client is to be sent.
+#[derive(Debug)]
+pub struct ClientOutbox {
+    locked: Mutex<Locked>,
+}
+
+/// Bytes taken from an outbox, and how far they are written.
+#[derive(Debug, Default)]
+pub struct WriteBatch {
+    chain: Chain,
+    cursor: Cursor,
+    n_left: usize,
+    resume: Vec<LinkId>,
+    ending: Option<Ending>,
+}
+
+impl WriteBatch {
+    /// Fills `slices` with what is to be written next; returns how many were filled.
+    pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.cursor.fill(&self.chain, slices)
+    }
+
+    /// That many bytes were written.
+    pub fn advance(&mut self, n: usize) {
+        self.cursor.advance(&self.chain, n);
+        self.n_left = self.n_left.saturating_sub(n);
+    }
+
+    /// Whether everything is written.
+    #[must_use]
+    pub const fn is_written(&self) -> bool {
+        self.n_left == 0
+    }
+
+    /// The number of bytes left to write.
+    #[must_use]
+    pub const fn n_left(&self) -> usize {
+        self.n_left
+    }
+
+    /// Links that found no room and may go on: the caller asks the broker for more on them.
+    pub const fn resume(&mut self) -> &mut Vec<LinkId> {
+        &mut self.resume
+    }
+
+    /// Set when nothing follows these bytes.
+    #[must_use]
+    pub const fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+
+    /// Gives back memory: the connection has nothing to do.
+    pub fn trim(&mut self) {
+        if self.is_written() {
+            *self = Self { ending: self.ending, ..Self::default() };
+        }
+    }
+}
+
+/// What the client can understand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Capabilities {
+    pub(crate) cancel_notify: bool,
+    pub(crate) blocked: bool,
+    pub(crate) authentication_failure_close: bool,
+}
+
+/// How far the end of the connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// Not at all.
+    No,
+    /// `connection.close` was put in; the client's answer is awaited.
+    Sent,
+    /// Nothing may follow.
+    Ended,
+}
+
+/// What the broker did behind the decoder's back.
+#[derive(Debug)]
+pub(crate) struct News {
+    /// Channels the broker closed since the last look.
+    pub(crate) failed: Vec<u16>,
+    pub(crate) closing: Closing,
+}
+
+/// A delivery tag that is not outstanding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnknownTag;
+
+/// The part behind the lock.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    chain: Chain,
+    /// Bytes taken and not yet known to be written.
+    n_in_flight: usize,
+    waker: Option<Waker>,
+    /// Sorted by number.
+    channels: Vec<ChannelOut>,
+    /// Sorted by id.
+    links: Vec<Link>,
+    /// Links that were told that there is no room.
+    paused: Vec<LinkId>,
+    failed: Vec<u16>,
+    capabilities: Capabilities,
+    frame_max: u32,
+    closing: Closing,
+    ending: Option<Ending>,
+    has_confirms: bool,
+    /// Bytes ever taken: tells whether a heartbeat is due.
+    n_taken: u64,
+}
+
+impl ClientOutbox {
+    pub(crate) const fn new(frame_max: u32) -> Self {
+        let capabilities = Capabilities {
+            cancel_notify: false,
+            blocked: false,
+            authentication_failure_close: false,
+        };
+        let locked = Locked {
+            chain: Chain::new(),
+            n_in_flight: 0,
+            waker: None,
+            channels: Vec::new(),
+            links: Vec::new(),
+            paused: Vec::new(),
+            failed: Vec::new(),
+            capabilities,
+            frame_max,
+            closing: Closing::No,
+            ending: None,
+            has_confirms: false,
+            n_taken: 0,
+        };
+        Self { locked: Mutex::new(locked) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        // Nothing in here panics with the data half changed; a poisoned outbox is still whole.
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes everything that waits into `batch`, which must be written by now. False when there is
+    /// nothing to do: no bytes, no links to resume, no end.
+    pub fn try_take(&self, batch: &mut WriteBatch) -> bool {
+        self.lock().take(batch)
+    }
+
+    /// As [`ClientOutbox::try_take`]; with nothing to do, the task is woken by the next thing put
+    /// in. To be called before the task sleeps, each time: reading forgets the task's waker.
+    pub fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()> {
+        let mut locked = self.lock();
+        if locked.take(batch) {
+            return Poll::Ready(());
+        }
+        match &mut locked.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Whether so much waits to be written that the connection must not be read: what it asks for
+    /// is answered faster than it takes the answers.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.lock().n_pending() >= OUTBOX_HIGH_WATER_BYTES
+    }
+
+    /// Bytes that wait to be written.
+    #[must_use]
+    pub fn n_pending(&self) -> usize {
+        self.lock().n_pending()
+    }
+}
+
+impl Outbox for ClientOutbox {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        let mut locked = self.lock();
+        fill(&mut *locked);
+        if locked.has_something() { locked.waker.take() } else { None }
+    }
+}
+
+impl Locked {
+    fn n_pending(&self) -> usize {
+        self.chain.len() + self.n_in_flight
+    }
+
+    fn has_something(&self) -> bool {
+        self.chain.len() > 0 || self.has_confirms || self.ending.is_some()
+    }
+
+    fn take(&mut self, batch: &mut WriteBatch) -> bool {
+        debug_assert!(batch.is_written(), "a batch is taken only after the one before is written");
+        self.waker = None;
+        self.tell_confirms();
+        let n_taken = self.chain.len();
+        batch.chain.clear();
+        batch.cursor = Cursor::default();
+        std::mem::swap(&mut batch.chain, &mut self.chain);
+        batch.n_left = n_taken;
+        batch.ending = self.ending;
+        self.n_in_flight = n_taken;
+        self.n_taken = self.n_taken.wrapping_add(n_taken as u64);
+        if n_taken <= OUTBOX_LOW_WATER_BYTES && !self.paused.is_empty() {
+            for link in self.links.iter_mut().filter(|link| link.paused) {
+                link.paused = false;
+            }
+            batch.resume.append(&mut self.paused);
+        }
+        n_taken > 0 || !batch.resume.is_empty() || batch.ending.is_some()
+    }
+
+    /// What happened since the last look. The task is awake: nobody needs to wake it.
+    pub(crate) fn news(&mut self) -> News {
+        self.waker = None;
+        News { failed: std::mem::take(&mut self.failed), closing: self.closing }
+    }
+
+    pub(crate) const fn set_capabilities(&mut self, capabilities: Capabilities) {
+        self.capabilities = capabilities;
+    }
+
+    pub(crate) const fn set_frame_max(&mut self, frame_max: u32) {
+        self.frame_max = frame_max;
+    }
+
+    /// Appends frames of the front itself.
+    pub(crate) fn put(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        if self.closing == Closing::No {
+            encode(&mut self.chain.bytes);
+        }
+    }
+
+    /// Appends `connection.close`; everything after it is dropped, but for the end.
+    pub(crate) fn put_connection_close(&mut self, error: &Error, origin: Origin) {
+        if self.closing != Closing::No {
+            return;
+        }
+        self.tell_confirms();
+        let text = reply::reply_text(error);
+        let method = reply::method_of(origin);
+        let close = ConnectionClose {
+            reply_code: reply::reply_code(error.kind).code(),
+            reply_text: text.as_bytes(),
+            class_id: method.class,
+            method_id: method.method,
+        };
+        close.encode_frame(0, &mut self.chain.bytes);
+        self.close(Closing::Sent);
+    }
+
+    /// Appends `connection.close-ok` and ends.
+    pub(crate) fn put_connection_close_ok(&mut self, ending: Ending) {
+        if self.closing != Closing::Ended {
+            self.tell_confirms();
+            ConnectionCloseOk {}.encode_frame(0, &mut self.chain.bytes);
+            self.end(ending);
+        }
+    }
+
+    /// Nothing follows what is in the outbox.
+    pub(crate) fn end(&mut self, ending: Ending) {
+        if self.closing != Closing::Ended {
+            self.close(Closing::Ended);
+            self.ending = Some(ending);
+        }
+    }
+
+    fn close(&mut self, closing: Closing) {
+        self.closing = closing;
+        self.channels = Vec::new();
+        self.links = Vec::new();
+        self.paused = Vec::new();
+    }
+
+    /// A heartbeat, unless something else goes out or has since `n_taken_before` was returned.
+    /// Returns the count for the next time.
+    pub(crate) fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
+        if self.n_taken == n_taken_before && self.chain.len() == 0 && self.n_in_flight == 0 {
+            self.put(|out| out.extend_from_slice(&HEARTBEAT));
+        }
+        self.n_taken
+    }
+
+    /// Gives back memory that is not in use.
+    pub(crate) fn trim(&mut self) {
+        if self.chain.spare_bytes() > IDLE_BYTES_MAX {
+            self.chain = Chain::new();
+        }
+        for channel in &mut self.channels {
+            channel.trim();
+        }
+        self.channels.shrink_to_fit();
+        self.links.shrink_to_fit();
+        self.paused.shrink_to_fit();
+    }
+
+    /// Turns a settlement of a client into the messages it settles.
+    pub(crate) fn settle(
+        &mut self,
+        channel: u16,
+        tag: DeliveryTag,
+        mut each: impl FnMut(LinkId, Position),
+    ) -> Result<(), UnknownTag> {
+        let tags = &mut self.channel_mut(channel).ok_or(UnknownTag)?.tags;
+        match tag {
+            DeliveryTag::One(tag) => {
+                let entry = tags.settle(tag).ok_or(UnknownTag)?;
+                each(entry.link, entry.position);
+                Ok(())
+            }
+            DeliveryTag::Upto(tag) => {
+                let known = tags.settle_upto(tag, |entry| each(entry.link, entry.position));
+                if known { Ok(()) } else { Err(UnknownTag) }
+            }
+        }
+    }
+
+    /// The client closes the channel: its tags stand for nothing from here on, and nothing is
+    /// delivered to it any more.
+    pub(crate) fn channel_is_closing(&mut self, channel: u16) {
+        if let Some(out) = self.channel_mut(channel) {
+            out.tags = tags::Tags::default();
+            self.drop_links_of(channel);
+        }
+    }
+
+    fn channel_mut(&mut self, id: u16) -> Option<&mut ChannelOut> {
+        let index = self.channels.binary_search_by_key(&id, |channel| channel.id).ok()?;
+        self.channels.get_mut(index)
+    }
+
+    fn drop_links_of(&mut self, channel: u16) {
+        self.links.retain(|link| link.channel != channel);
+    }
+
+    fn tell_confirms(&mut self) {
+        if std::mem::take(&mut self.has_confirms) {
+            for channel in self.channels.iter_mut().filter(|channel| channel.has_confirms) {
+                channel.has_confirms = false;
+                channel.confirms.tell(channel.id, &mut self.chain.bytes);
+            }
+        }
+    }
+}
+
+/// What a settlement names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DeliveryTag {
+    /// This delivery.
+    One(u64),
+    /// This and everything before it; 0 for everything.
+    Upto(u64),
+}
+
+impl DeliveryTag {
+    pub(crate) const fn new(tag: u64, multiple: bool) -> Self {
+        if multiple { Self::Upto(tag) } else { Self::One(tag) }
+    }
+
+    pub(crate) const fn number(self) -> u64 {
+        match self {
+            Self::One(tag) | Self::Upto(tag) => tag,
+        }
+    }
+}
+
+/// What a settlement says, in the client's words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settlement {
+    pub(crate) tag: DeliveryTag,
+    pub(crate) outcome: Outcome,
+}

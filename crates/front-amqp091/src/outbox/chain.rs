@@ -1,0 +1,133 @@
+//! Bytes to be written, with large shared bodies spliced in instead of copied.
+
+use bytes::Bytes;
+use std::io::IoSlice;
+
+/// A buffer with shared slices between its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    pub(super) bytes: Vec<u8>,
+    splices: Vec<Splice>,
+    spliced_bytes: usize,
+}
+
+/// A shared slice that goes out before the byte at this index.
+#[derive(Debug)]
+struct Splice {
+    at: usize,
+    shared: Bytes,
+}
+
+impl Chain {
+    pub(super) const fn new() -> Self {
+        Self { bytes: Vec::new(), splices: Vec::new(), spliced_bytes: 0 }
+    }
+
+    pub(super) fn splice(&mut self, shared: Bytes) {
+        self.spliced_bytes += shared.len();
+        self.splices.push(Splice { at: self.bytes.len(), shared });
+    }
+
+    /// All bytes, spliced ones included.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() + self.spliced_bytes
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.splices.clear();
+        self.spliced_bytes = 0;
+    }
+
+    /// Memory held without need.
+    pub(super) fn spare_bytes(&self) -> usize {
+        if self.len() == 0 { self.bytes.capacity() + self.splices.capacity() } else { 0 }
+    }
+}
+
+/// How far a chain is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cursor {
+    byte: usize,
+    splice: usize,
+    /// Bytes written of the splice at `splice`.
+    within: usize,
+}
+
+impl Cursor {
+    /// Fills `slices` with what comes next; returns how many were filled.
+    pub(super) fn fill<'a>(self, chain: &'a Chain, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut n_filled = 0;
+        let mut at = self;
+        for slot in slices {
+            let Some(piece) = at.piece(chain) else { break };
+            *slot = IoSlice::new(piece);
+            n_filled += 1;
+            at.step(chain, piece.len());
+        }
+        n_filled
+    }
+
+    /// Moves on by `n` bytes.
+    pub(super) fn advance(&mut self, chain: &Chain, mut n: usize) {
+        while n > 0 {
+            let Some(piece) = self.piece(chain) else { return };
+            let step = piece.len().min(n);
+            self.step(chain, step);
+            n -= step;
+        }
+    }
+
+    /// The next contiguous bytes; never empty.
+    fn piece(self, chain: &Chain) -> Option<&[u8]> {
+        let until = match chain.splices.get(self.splice) {
+            Some(splice) if self.byte >= splice.at => return splice.shared.get(self.within..),
+            Some(splice) => splice.at,
+            None => chain.bytes.len(),
+        };
+        chain.bytes.get(self.byte..until).filter(|piece| !piece.is_empty())
+    }
+
+    /// Moves on within the next piece.
+    fn step(&mut self, chain: &Chain, n: usize) {
+        match chain.splices.get(self.splice) {
+            Some(splice) if self.byte >= splice.at => {
+                self.within += n;
+                if self.within >= splice.shared.len() {
+                    self.splice += 1;
+                    self.within = 0;
+                }
+            }
+            Some(_) | None => self.byte += n,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_in_order_however_they_are_cut() {
+        let mut chain = Chain::default();
+        chain.bytes.extend_from_slice(b"ab");
+        chain.splice(Bytes::from_static(b"CDE"));
+        chain.splice(Bytes::from_static(b"F"));
+        chain.bytes.extend_from_slice(b"gh");
+        chain.splice(Bytes::from_static(b"I"));
+        assert_eq!(chain.len(), 9);
+        for cut in 1..=9 {
+            let (mut cursor, mut written) = (Cursor::default(), Vec::new());
+            while written.len() < chain.len() {
+                let mut slices = [IoSlice::new(&[]); 3];
+                let n = cursor.fill(&chain, &mut slices);
+                let bytes: Vec<u8> = slices[..n].iter().flat_map(|slice| slice.to_vec()).collect();
+                let taken = bytes.len().min(cut);
+                written.extend_from_slice(&bytes[..taken]);
+                cursor.advance(&chain, taken);
+            }
+            assert_eq!(written, b"abCDEFghI");
+            assert_eq!(cursor.fill(&chain, &mut [IoSlice::new(&[])]), 0);
+        }
+    }
+}

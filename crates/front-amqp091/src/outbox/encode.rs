@@ -1,0 +1,119 @@
+//! Deliveries and other messages on their way out: method, header and body frames in one go.
+//!
+//! ```text
+//! link prefix: 1 ch ch [size u32] 0 60 0 60 n consumer-tag | tag u64, redelivered, n exchange, n key, 0xCE
+//! then:        2 ch ch  size u32  0 60 0 0  body-size u64  | properties 0xCE
+//! then:        3 ch ch  size u32                           | body piece 0xCE     as often as needed
+//! ```
+
+use super::chain::Chain;
+use super::{Locked, OUTBOX_HIGH_WATER_BYTES, SPLICE_BYTES_MIN};
+use amqp091::content::{PropertiesRef, encode_body, encode_content_header};
+use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
+use amqp091::spec::{FRAME_END, FRAME_HEADER_BYTES};
+use message::{Body, MessageRef};
+use session::{Confirmation, Delivery, Event, LinkId, Room, Sink};
+
+impl Sink for Locked {
+    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        let Ok(index) = self.links.binary_search_by_key(&link, |link| link.id) else {
+            // The client has closed the channel meanwhile; the broker is about to hear of it.
+            return Room::Full;
+        };
+        let Self { links, channels, chain, .. } = self;
+        let Some(link) = links.get_mut(index) else { return Room::Full };
+        let channel = channels.binary_search_by_key(&link.channel, |channel| channel.id);
+        let Some(channel) = channel.ok().and_then(|index| channels.get_mut(index)) else {
+            return Room::Full;
+        };
+        let tag = if link.no_ack {
+            channel.tags.next_settled()
+        } else {
+            channel.tags.next(link.id, delivery.position)
+        };
+        put_deliver(&link.prefix, tag, &delivery, &mut chain.bytes);
+        put_content(channel.id, &delivery.message, self.frame_max, chain);
+        let n_pending = chain.len() + self.n_in_flight;
+        if n_pending < OUTBOX_HIGH_WATER_BYTES {
+            return Room::Bytes(OUTBOX_HIGH_WATER_BYTES - n_pending);
+        }
+        if !link.paused {
+            link.paused = true;
+            self.paused.push(link.id);
+        }
+        Room::Full
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        self.put_event(event);
+    }
+
+    fn confirm(
+        &mut self,
+        channel: session::ChannelId,
+        first: u64,
+        last: u64,
+        answer: Confirmation,
+    ) {
+        if let Some(channel) = self.channel_mut(channel.0) {
+            channel.confirms.add(first, last, answer);
+            channel.has_confirms = true;
+            self.has_confirms = true;
+        }
+    }
+}
+
+fn put_deliver(prefix: &[u8], tag: u64, delivery: &Delivery<'_>, out: &mut Vec<u8>) {
+    let message = &delivery.message;
+    let start = out.len();
+    out.reserve(prefix.len() + message.size_bytes() + FIXED_BYTES);
+    out.extend_from_slice(prefix);
+    let [t0, t1, t2, t3, t4, t5, t6, t7] = tag.to_be_bytes();
+    let redelivered = u8::from(delivery.redelivered);
+    let exchange_len = short_len(message.exchange);
+    out.extend_from_slice(&[t0, t1, t2, t3, t4, t5, t6, t7, redelivered, exchange_len]);
+    out.extend_from_slice(message.exchange);
+    out.push(short_len(message.routing_key));
+    out.extend_from_slice(message.routing_key);
+    let size = u32::try_from(out.len() - start - FRAME_HEADER_BYTES)
+        .expect("a deliver method is four short fields");
+    out.push(FRAME_END);
+    if let Some(slot) = out.get_mut(start + 3..start + FRAME_HEADER_BYTES) {
+        slot.copy_from_slice(&size.to_be_bytes());
+    }
+}
+
+/// Octets of a delivery that depend on neither link nor message, at most, for a body in one frame.
+const FIXED_BYTES: usize = 64;
+
+fn short_len(bytes: &[u8]) -> u8 {
+    u8::try_from(bytes.len()).expect("names and keys of messages are at most 255 bytes long")
+}
+
+/// Appends header and body frames. A large shared body is not copied.
+pub(super) fn put_content(
+    channel: u16,
+    message: &MessageRef<'_>,
+    frame_max: u32,
+    chain: &mut Chain,
+) {
+    let properties = PropertiesRef::trusted(message.properties);
+    encode_content_header(channel, properties, message.body.len(), &mut chain.bytes);
+    let shared = match message.body {
+        Body::Shared(shared) if shared.len() >= SPLICE_BYTES_MIN => shared,
+        Body::Shared(_) | Body::Borrowed(_) => {
+            encode_body(channel, message.body.bytes(), frame_max, &mut chain.bytes);
+            return;
+        }
+    };
+    let piece_bytes_max = usize::try_from(body_payload_bytes_max(frame_max)).unwrap_or(usize::MAX);
+    let mut at = 0;
+    while at < shared.len() {
+        let end = at.saturating_add(piece_bytes_max).min(shared.len());
+        let size = u32::try_from(end - at).expect("pieces are at most frame_max long");
+        chain.bytes.extend_from_slice(&frame_header(FrameKind::Body, channel, size));
+        chain.splice(shared.slice(at..end));
+        chain.bytes.push(FRAME_END);
+        at = end;
+    }
+}

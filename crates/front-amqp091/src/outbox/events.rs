@@ -1,0 +1,207 @@
+//! Events of the broker as methods.
+
+use super::channel::{ChannelOut, Link};
+use super::encode::put_content;
+use super::{Closing, Ending, Locked};
+use crate::reply;
+use amqp091::method::{
+    BasicCancel, BasicCancelOk, BasicConsumeOk, BasicGetEmpty, BasicGetOk, BasicPublish, BasicQos,
+    BasicQosOk, BasicRecover, BasicRecoverOk, BasicReturn, ChannelClose, ChannelCloseOk,
+    ChannelOpenOk, ConfirmSelect, ConfirmSelectOk, ConnectionBlocked, ConnectionUnblocked,
+    ConnectionUpdateSecret, ConnectionUpdateSecretOk, ExchangeBind, ExchangeBindOk,
+    ExchangeDeclare, ExchangeDeclareOk, ExchangeDelete, ExchangeDeleteOk, ExchangeUnbind,
+    ExchangeUnbindOk, QueueBind, QueueBindOk, QueueDeclareOk, QueueDeleteOk, QueuePurgeOk,
+    QueueUnbind, QueueUnbindOk, TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect,
+    TxSelectOk,
+};
+use amqp091::{Method, ReplyCode};
+use message::MessageRef;
+use session::{ChannelId, Delivery, Error, Event, LinkId, Origin, ShortString};
+
+/// Milliseconds the client has to close its socket after `connection.close-ok`.
+pub(crate) const LINGER_MS: u64 = 1000;
+
+impl Locked {
+    pub(super) fn put_event(&mut self, event: Event<'_>) {
+        match (self.closing, &event) {
+            (Closing::No, _) | (Closing::Sent, Event::ConnectionClosed) => {}
+            (Closing::Sent | Closing::Ended, _) => return,
+        }
+        match event {
+            Event::ChannelOpened(channel) => self.channel_opened(channel),
+            Event::ChannelClosed(channel) => {
+                self.remove_channel(channel);
+                self.answer(channel, ChannelCloseOk {});
+            }
+            Event::ChannelFailed { channel, error, origin } => {
+                self.channel_failed(channel, &error, origin);
+            }
+            Event::ConnectionClosed => self.put_connection_close_ok(Ending::Linger(LINGER_MS)),
+            Event::ConnectionFailed { channel, error, origin } => {
+                let origin = origin.unwrap_or_else(|| publish_or_nothing(channel));
+                self.put_connection_close(&error, origin);
+            }
+            Event::Blocked { reason } if self.capabilities.blocked => {
+                self.answer(ChannelId(0), ConnectionBlocked { reason: reason.as_bytes() });
+            }
+            Event::Unblocked if self.capabilities.blocked => {
+                self.answer(ChannelId(0), ConnectionUnblocked {});
+            }
+            Event::Blocked { .. } | Event::Unblocked => {}
+            Event::Done { channel, origin } => self.done(channel, origin),
+            Event::QueueDeclared { channel, queue, n_ready, n_consumers } => {
+                let message_count = count(n_ready);
+                let consumer_count = count(n_consumers);
+                self.answer(channel, QueueDeclareOk { queue, message_count, consumer_count });
+            }
+            Event::QueuePurged { channel, n_messages } => {
+                self.answer(channel, QueuePurgeOk { message_count: count(n_messages) });
+            }
+            Event::QueueDeleted { channel, n_messages } => {
+                self.answer(channel, QueueDeleteOk { message_count: count(n_messages) });
+            }
+            Event::Consuming { channel, link, consumer_tag, no_ack, answer } => {
+                self.add_link(Link::new(link, channel.0, consumer_tag, no_ack));
+                if answer {
+                    self.answer(channel, BasicConsumeOk { consumer_tag });
+                }
+            }
+            Event::Cancelled { channel, consumer_tag, answer } => {
+                self.remove_link(channel, consumer_tag);
+                if answer {
+                    self.answer(channel, BasicCancelOk { consumer_tag });
+                }
+            }
+            Event::ConsumerLost { channel, consumer_tag } => {
+                self.remove_link(channel, consumer_tag);
+                if self.capabilities.cancel_notify {
+                    self.answer(channel, BasicCancel { consumer_tag, no_wait: true });
+                }
+            }
+            Event::GetEmpty(channel) => self.answer(channel, BasicGetEmpty { cluster_id: b"" }),
+            Event::Got { channel, link, delivery, no_ack, n_ready } => {
+                let link = if no_ack { None } else { Some(link) };
+                self.got(channel, link, &delivery, n_ready);
+            }
+            Event::Returned { channel, message } => self.returned(channel, &message),
+        }
+    }
+
+    fn returned(&mut self, channel: ChannelId, message: &MessageRef<'_>) {
+        let method = BasicReturn {
+            reply_code: ReplyCode::NoRoute.code(),
+            reply_text: ReplyCode::NoRoute.name().as_bytes(),
+            exchange: message.exchange,
+            routing_key: message.routing_key,
+        };
+        self.answer(channel, method);
+        put_content(channel.0, message, self.frame_max, &mut self.chain);
+    }
+
+    fn answer<'a>(&mut self, channel: ChannelId, method: impl Into<Method<'a>>) {
+        method.into().encode_frame(channel.0, &mut self.chain.bytes);
+    }
+
+    fn channel_opened(&mut self, channel: ChannelId) {
+        self.remove_channel(channel);
+        let index = self.channels.partition_point(|other| other.id < channel.0);
+        self.channels.insert(index, ChannelOut::new(channel.0));
+        self.answer(channel, ChannelOpenOk { channel_id: b"" });
+    }
+
+    /// Forgets a channel, after telling the confirms that came before.
+    fn remove_channel(&mut self, channel: ChannelId) {
+        if let Ok(index) = self.channels.binary_search_by_key(&channel.0, |channel| channel.id) {
+            let mut channel = self.channels.remove(index);
+            channel.confirms.tell(channel.id, &mut self.chain.bytes);
+            self.drop_links_of(channel.id);
+        }
+    }
+
+    fn channel_failed(&mut self, channel: ChannelId, error: &Error, origin: Option<Origin>) {
+        self.remove_channel(channel);
+        self.failed.push(channel.0);
+        let method = reply::method_of(origin.unwrap_or_else(|| publish_or_nothing(Some(channel))));
+        let text = reply::reply_text(error);
+        self.answer(
+            channel,
+            ChannelClose {
+                reply_code: reply::reply_code(error.kind).code(),
+                reply_text: text.as_bytes(),
+                class_id: method.class,
+                method_id: method.method,
+            },
+        );
+    }
+
+    fn add_link(&mut self, link: Link) {
+        let index = self.links.partition_point(|other| other.id < link.id);
+        self.links.insert(index, link);
+    }
+
+    fn remove_link(&mut self, channel: ChannelId, consumer_tag: &ShortString) {
+        self.links.retain(|link| {
+            link.channel != channel.0 || link.consumer_tag() != consumer_tag.as_bytes()
+        });
+    }
+
+    fn got(
+        &mut self,
+        channel: ChannelId,
+        link: Option<LinkId>,
+        delivery: &Delivery<'_>,
+        n_ready: u64,
+    ) {
+        let Some(out) = self.channel_mut(channel.0) else { return };
+        let delivery_tag = match link {
+            Some(link) => out.tags.next(link, delivery.position),
+            None => out.tags.next_settled(),
+        };
+        self.answer(
+            channel,
+            BasicGetOk {
+                delivery_tag,
+                redelivered: delivery.redelivered,
+                exchange: delivery.message.exchange,
+                routing_key: delivery.message.routing_key,
+                message_count: count(n_ready),
+            },
+        );
+        put_content(channel.0, &delivery.message, self.frame_max, &mut self.chain);
+    }
+
+    fn done(&mut self, channel: ChannelId, origin: Origin) {
+        let method: Method<'_> = match reply::method_of(origin) {
+            ExchangeDeclare::ID => ExchangeDeclareOk {}.into(),
+            ExchangeDelete::ID => ExchangeDeleteOk {}.into(),
+            ExchangeBind::ID => ExchangeBindOk {}.into(),
+            ExchangeUnbind::ID => ExchangeUnbindOk {}.into(),
+            QueueBind::ID => QueueBindOk {}.into(),
+            QueueUnbind::ID => QueueUnbindOk {}.into(),
+            BasicQos::ID => BasicQosOk {}.into(),
+            BasicRecover::ID => BasicRecoverOk {}.into(),
+            ConfirmSelect::ID => ConfirmSelectOk {}.into(),
+            TxSelect::ID => TxSelectOk {}.into(),
+            TxCommit::ID => TxCommitOk {}.into(),
+            TxRollback::ID => TxRollbackOk {}.into(),
+            ConnectionUpdateSecret::ID => ConnectionUpdateSecretOk {}.into(),
+            other => {
+                debug_assert!(false, "{other} is not answered without content");
+                return;
+            }
+        };
+        self.answer(channel, method);
+    }
+}
+
+/// What an error without origin came from.
+const fn publish_or_nothing(channel: Option<ChannelId>) -> Origin {
+    match channel {
+        Some(_) => reply::origin(BasicPublish::ID),
+        None => Origin(0),
+    }
+}
+
+fn count(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,177 @@
+//! Delivery tags of one channel: which message each stands for, until it is settled.
+
+use session::{LinkId, Position};
+use std::collections::VecDeque;
+
+/// A delivered message that was not settled yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unsettled {
+    tag: u64,
+    pub(super) link: LinkId,
+    pub(super) position: Position,
+}
+
+/// Marks an entry that is settled but not at the front. Links are counted from small numbers.
+const SETTLED: LinkId = LinkId(u64::MAX);
+/// Below this many entries settled ones in the middle are left alone.
+const COMPACT_FROM: usize = 64;
+
+/// The tags of one channel. Entries stand in the order of their tags; settled ones in the middle
+/// are marked, and dropped when they reach the front or outnumber the rest, so that memory follows
+/// the number of unsettled messages.
+#[derive(Debug, Default)]
+pub(super) struct Tags {
+    last: u64,
+    entries: VecDeque<Unsettled>,
+    n_settled: usize,
+}
+
+impl Tags {
+    /// The next tag, for a delivery that is settled by being sent.
+    pub(super) const fn next_settled(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The next tag, for a delivery that is to be settled.
+    pub(super) fn next(&mut self, link: LinkId, position: Position) -> u64 {
+        self.last += 1;
+        self.entries.push_back(Unsettled { tag: self.last, link, position });
+        self.last
+    }
+
+    /// Settles one; `None` when the tag is not outstanding.
+    pub(super) fn settle(&mut self, tag: u64) -> Option<Unsettled> {
+        let index = self.find(tag)?;
+        if index == 0 {
+            let found = self.entries.pop_front();
+            self.drop_settled_front();
+            return found;
+        }
+        let entry = self.entries.get_mut(index)?;
+        let found = *entry;
+        entry.link = SETTLED;
+        self.n_settled += 1;
+        if self.entries.len() >= COMPACT_FROM && self.n_settled * 2 > self.entries.len() {
+            self.entries.retain(|entry| entry.link != SETTLED);
+            self.n_settled = 0;
+        }
+        Some(found)
+    }
+
+    /// Settles everything up to `tag`, which must be outstanding; 0 settles all there is.
+    /// False when the tag is unknown: nothing is settled then.
+    pub(super) fn settle_upto(&mut self, tag: u64, mut each: impl FnMut(Unsettled)) -> bool {
+        let n = match tag {
+            0 => self.entries.len(),
+            _ => match self.find(tag) {
+                Some(index) => index + 1,
+                None => return false,
+            },
+        };
+        for entry in self.entries.drain(..n) {
+            if entry.link == SETTLED {
+                self.n_settled -= 1;
+            } else {
+                each(entry);
+            }
+        }
+        self.drop_settled_front();
+        true
+    }
+
+    /// Gives back memory that is not in use.
+    pub(super) fn trim(&mut self) {
+        self.entries.shrink_to(self.entries.len());
+    }
+
+    fn drop_settled_front(&mut self) {
+        while self.entries.front().is_some_and(|entry| entry.link == SETTLED) {
+            self.entries.pop_front();
+            self.n_settled -= 1;
+        }
+    }
+
+    /// The index of an outstanding tag: found at once where no tag between was left out.
+    fn find(&self, tag: u64) -> Option<usize> {
+        let front = self.entries.front()?;
+        let guess = usize::try_from(tag.checked_sub(front.tag)?).ok()?;
+        let index = match self.entries.get(guess) {
+            Some(entry) if entry.tag == tag => guess,
+            Some(_) | None => self.entries.binary_search_by_key(&tag, |entry| entry.tag).ok()?,
+        };
+        self.entries.get(index).filter(|entry| entry.link != SETTLED).map(|_| index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Deliver,
+        DeliverSettled,
+        Settle(u64),
+        SettleUpto(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => Just(Step::Deliver),
+            2 => Just(Step::DeliverSettled),
+            3 => (0..300_u64).prop_map(Step::Settle),
+            1 => (0..300_u64).prop_map(Step::SettleUpto),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map(steps in prop::collection::vec(step(), 0..600)) {
+            let (mut tags, mut model, mut last) = (Tags::default(), BTreeMap::new(), 0_u64);
+            for step in steps {
+                match step {
+                    Step::Deliver => {
+                        last += 1;
+                        prop_assert_eq!(tags.next(LinkId(1), Position(last * 10)), last);
+                        model.insert(last, Position(last * 10));
+                    }
+                    Step::DeliverSettled => {
+                        last += 1;
+                        prop_assert_eq!(tags.next_settled(), last);
+                    }
+                    Step::Settle(tag) => {
+                        let found = tags.settle(tag).map(|entry| entry.position);
+                        prop_assert_eq!(found, model.remove(&tag));
+                    }
+                    Step::SettleUpto(tag) => {
+                        let mut found = Vec::new();
+                        let known = tags.settle_upto(tag, |entry| found.push(entry.position));
+                        prop_assert_eq!(known, tag == 0 || model.contains_key(&tag));
+                        let mut expected = Vec::new();
+                        if known {
+                            let upto = if tag == 0 { u64::MAX } else { tag };
+                            expected.extend(model.extract_if(..=upto, |_, _| true).map(|(_, p)| p));
+                        }
+                        prop_assert_eq!(found, expected);
+                    }
+                }
+                prop_assert!(tags.entries.len() <= 2 * model.len() + COMPACT_FROM);
+            }
+        }
+    }
+
+    #[test]
+    fn one_message_that_is_never_settled_holds_nothing_else() {
+        let mut tags = Tags::default();
+        tags.next(LinkId(1), Position(0));
+        for i in 0..100_000 {
+            let tag = tags.next(LinkId(1), Position(i));
+            assert!(tags.settle(tag).is_some());
+            tags.next_settled();
+        }
+        assert!(tags.entries.len() <= COMPACT_FROM);
+    }
+}

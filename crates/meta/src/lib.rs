@@ -34,3 +34,6 @@ pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, Rou
 pub use state::{RestoreError, SnapshotOf, State};
 pub use user::{User, UserLimits};
 pub use vhost::{BindingView, Vhost, VhostLimits, VhostMetadata};
+
+#[cfg(test)]
+mod tests;

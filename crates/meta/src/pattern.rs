@@ -25,7 +25,6 @@ pub struct Pattern {
 
 #[derive(Clone)]
 enum Matcher {
-    /// COMPAT: the empty expression stands for `^$`.
     Empty,
     Everything,
     Regex(Regex),
@@ -38,11 +37,21 @@ impl Pattern {
     /// [`MetaError::InvalidPattern`] with the reason in one line.
     pub fn new(text: &str) -> Result<Self, MetaError> {
         let matcher = match text {
-            "" => Matcher::Empty,
-            ".*" | "^.*" | "^.*$" => Matcher::Everything,
+            "" | ".*" | "^.*" | "^.*$" => Matcher::Everything,
             _ => Matcher::Regex(compile(text)?),
         };
         Ok(Self { text: text.into(), matcher })
+    }
+
+    /// Compiles an expression of a permission. COMPAT: there the empty one stands for `^$`.
+    ///
+    /// # Errors
+    /// As [`Pattern::new`].
+    pub fn for_permission(text: &str) -> Result<Self, MetaError> {
+        if text.is_empty() {
+            return Ok(Self { text: text.into(), matcher: Matcher::Empty });
+        }
+        Self::new(text)
     }
 
     /// The expression.
@@ -154,13 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn unanchored_and_the_empty_one_matches_only_the_empty_name() {
+    fn unanchored_and_an_empty_permission_matches_only_the_empty_name() {
         assert!(matches("b", "abc"));
         assert!(matches("^a", "abc"));
         assert!(!matches("^b", "abc"));
         assert!(matches("^(amq\\.gen.*|amq\\.default)$", "amq.gen-x"));
-        assert!(matches("", ""));
-        assert!(!matches("", "a"));
+        assert!(matches("", "a"));
+        let nothing = Pattern::for_permission("").unwrap();
+        assert!(nothing.matches(b"") && !nothing.matches(b"a"));
         assert!(matches(".*", "anything\n"));
         assert!(matches("^$", ""));
         assert!(!matches("^$", "a"));

@@ -110,7 +110,7 @@ struct TopicPattern {
 
 impl TopicPattern {
     fn new(text: &str, known: &[(&str, &str)]) -> Result<Self, MetaError> {
-        let pattern = Pattern::new(&expand(text, known))?;
+        let pattern = Pattern::for_permission(&expand(text, known))?;
         Ok(Self { text: text.into(), pattern })
     }
 
@@ -118,7 +118,9 @@ impl TopicPattern {
     fn matches(&self, key: &[u8], variables: &[(&str, &str)]) -> bool {
         match expand(self.pattern.as_str(), variables) {
             Cow::Borrowed(_) => self.pattern.matches(key),
-            Cow::Owned(text) => Pattern::new(&text).is_ok_and(|pattern| pattern.matches(key)),
+            Cow::Owned(text) => {
+                Pattern::for_permission(&text).is_ok_and(|pattern| pattern.matches(key))
+            }
         }
     }
 }

@@ -104,7 +104,7 @@ impl QueueDef {
 pub(crate) struct QueueIds {
     /// The next id of a durable queue, from 1.
     pub(crate) next_durable: u64,
-    next_transient: u64,
+    pub(crate) next_transient: u64,
 }
 
 impl Default for QueueIds {

@@ -119,7 +119,7 @@ impl Command {
             | Self::DeleteQueueById { .. }
             | Self::DeleteExclusiveQueues { .. }
             | Self::Bind(_)
-            | Self::Unbind(_) => {}
+            | Self::Unbind(_) => unreachable!("encoded elsewhere"),
         }
     }
 
@@ -156,7 +156,7 @@ impl Command {
             | Self::SetParameter { .. }
             | Self::ClearParameter { .. }
             | Self::SetGlobalParameter { .. }
-            | Self::ClearGlobalParameter { .. } => {}
+            | Self::ClearGlobalParameter { .. } => unreachable!("encoded elsewhere"),
         }
     }
 

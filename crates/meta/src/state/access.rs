@@ -7,7 +7,7 @@ use routing::Name;
 use super::{State, check_name};
 use crate::command::Command;
 use crate::error::MetaError;
-use crate::outcome::{Done, Outcome, Removed};
+use crate::outcome::{Outcome, Removed};
 use crate::pattern::Pattern;
 use crate::permission::{Permissions, TopicPermissions};
 use crate::user::User;
@@ -38,9 +38,9 @@ impl State {
             Command::SetPermissions { user, vhost, configure, write, read } => {
                 self.vhost_or_error(vhost)?;
                 let permissions = Permissions {
-                    configure: Pattern::new(configure)?,
-                    write: Pattern::new(write)?,
-                    read: Pattern::new(read)?,
+                    configure: Pattern::for_permission(configure)?,
+                    write: Pattern::for_permission(write)?,
+                    read: Pattern::for_permission(read)?,
                 };
                 let user = self.user_mut(user)?;
                 user.permissions.insert(vhost.clone(), Arc::new(permissions));
@@ -77,7 +77,7 @@ impl State {
             | Command::DeleteQueueById { .. }
             | Command::DeleteExclusiveQueues { .. }
             | Command::Bind(_)
-            | Command::Unbind(_) => return Ok(Outcome::of(Done::Nothing)),
+            | Command::Unbind(_) => unreachable!("only commands about access are passed on"),
         }
         Ok(outcome)
     }

@@ -9,7 +9,7 @@ use super::{State, check_name};
 use crate::command::Command;
 use crate::error::MetaError;
 use crate::exchange::{ExchangeDef, PREDECLARED};
-use crate::outcome::{Done, Outcome, Removed};
+use crate::outcome::{Outcome, Removed};
 use crate::policy::{Policy, PolicyScope, PolicySpec};
 use crate::vhost::{Vhost, VhostLimits, VhostMetadata};
 
@@ -68,7 +68,7 @@ impl State {
             | Command::DeleteQueueById { .. }
             | Command::DeleteExclusiveQueues { .. }
             | Command::Bind(_)
-            | Command::Unbind(_) => return Ok(Outcome::of(Done::Nothing)),
+            | Command::Unbind(_) => unreachable!("only commands about settings are passed on"),
         }
         Ok(outcome)
     }

@@ -1,7 +1,7 @@
 //! The state as one record: the commands that make it again.
 //!
 //! ```text
-//! snapshot = version:u8 next_durable_queue:u64 (len:u32 command)*
+//! snapshot = version:u8 next_durable_queue:u64 next_transient_queue:u64 (len:u32 command)*
 //! ```
 //! The order is: virtual hosts with their content, limits after it; then users; global parameters.
 
@@ -47,6 +47,8 @@ impl State {
     pub fn snapshot(&self, what: SnapshotOf, out: &mut Vec<u8>) {
         put_u8(out, VERSION);
         put_u64(out, self.ids.next_durable);
+        // A restart ends all transient queues, and with them the use of their ids.
+        put_u64(out, if what == SnapshotOf::Everything { self.ids.next_transient } else { 0 });
         let mut scratch = Vec::new();
         self.commands(what, &mut |command| {
             scratch.clear();
@@ -65,11 +67,12 @@ impl State {
             return Err(RecordError::Invalid.into());
         }
         let mut state = Self::new();
-        let next_durable = reader.u64()?;
+        let (next_durable, next_transient) = (reader.u64()?, reader.u64()?);
         while !reader.is_empty() {
             state.replay(&Command::decode(reader.bytes()?)?)?;
         }
         state.ids.next_durable = state.ids.next_durable.max(next_durable);
+        state.ids.next_transient = state.ids.next_transient.max(next_transient);
         Ok(state)
     }
 

@@ -1,0 +1,148 @@
+//! What goes along with what.
+
+use super::*;
+
+fn auto_delete(exchange_name: &str) -> Command {
+    Command::DeclareExchange(ExchangeDeclare {
+        auto_delete: true,
+        ..exchange(exchange_name, ExchangeKind::Fanout)
+    })
+}
+
+#[test]
+fn a_new_virtual_host_has_the_predeclared_exchanges() {
+    let s = state();
+    let vhost = s.vhost(V).unwrap();
+    let names: Vec<_> = vhost.exchanges().map(|x| (&*x.name, x.kind, x.internal)).collect();
+    assert_eq!(
+        names,
+        [
+            ("", ExchangeKind::Direct, false),
+            ("amq.direct", ExchangeKind::Direct, false),
+            ("amq.fanout", ExchangeKind::Fanout, false),
+            ("amq.headers", ExchangeKind::Headers, false),
+            ("amq.match", ExchangeKind::Headers, false),
+            ("amq.rabbitmq.trace", ExchangeKind::Topic, true),
+            ("amq.topic", ExchangeKind::Topic, false),
+        ]
+    );
+    assert!(vhost.exchanges().all(|x| x.durable && !x.auto_delete && x.is_predeclared()));
+    let mut out = Vec::new();
+    let outcome = vhost.routes().route(b"amq.fanout", &[b""], None, &mut out);
+    assert_eq!(outcome, routing::RouteOutcome::Routed);
+}
+
+#[test]
+fn an_auto_delete_exchange_goes_with_its_last_source_binding() {
+    let s = &mut state();
+    for x in ["a", "b"] {
+        apply(s, auto_delete(x)).unwrap();
+    }
+    declare(s, queue("q"));
+    // One that never had a binding stays, and bindings to it do not count.
+    apply(s, Command::Bind(to_exchange("a", "b", ""))).unwrap();
+    apply(s, Command::Bind(to_queue("a", "q", "1"))).unwrap();
+    apply(s, Command::Bind(to_queue("b", "q", "2"))).unwrap();
+    assert_eq!(
+        gone(&apply(s, Command::Unbind(to_queue("a", "q", "1"))).unwrap()),
+        ["binding from a by \"1\""]
+    );
+    let outcome = apply(s, delete_queue("q")).unwrap();
+    assert_eq!(
+        gone(&outcome),
+        [
+            "binding from b by \"2\"",
+            "queue q",
+            "binding from a by \"\"",
+            "exchange b",
+            "exchange a"
+        ]
+    );
+    assert_eq!(outcome.log.len(), 3);
+}
+
+#[test]
+fn transient_things_may_keep_durable_exchanges_alive() {
+    let s = &mut state();
+    apply(s, auto_delete("x")).unwrap();
+    declare(s, queue("kept"));
+    declare(s, exclusive("mine", 7));
+    apply(s, Command::Bind(to_queue("x", "kept", ""))).unwrap();
+    let outcome = apply(s, Command::Bind(to_queue("x", "mine", ""))).unwrap();
+    assert!(outcome.log.is_empty());
+    let base = durable(s);
+    let outcome = apply(s, Command::Unbind(to_queue("x", "kept", ""))).unwrap();
+    assert_eq!(outcome.log, [Command::Unbind(to_queue("x", "kept", ""))]);
+    let log = outcome.log;
+    // After a restart the exchange is there still, as here; it goes only when it is said to go.
+    let mut restarted = State::restore(&base).unwrap();
+    restarted.replay(&log[0]).unwrap();
+    assert_eq!(durable(&restarted), durable(s));
+    let outcome = apply(s, Command::DeleteExclusiveQueues { owner: ConnectionId(7) }).unwrap();
+    assert_eq!(gone(&outcome), ["binding from x by \"\"", "queue mine", "exchange x"]);
+    assert_eq!(outcome.log, [delete_exchange("x")]);
+    restarted.replay(&outcome.log[0]).unwrap();
+    assert_eq!(durable(&restarted), durable(s));
+}
+
+#[test]
+fn exclusive_queues_go_with_their_connection() {
+    let s = &mut state();
+    let a = declare(s, exclusive("a", 1));
+    let b = declare(s, exclusive("b", 2));
+    let c = declare(s, exclusive("c", 1));
+    assert!(!QueueDef::is_durable_id(a));
+    let outcome = apply(s, Command::DeleteExclusiveQueues { owner: ConnectionId(1) }).unwrap();
+    assert_eq!(gone(&outcome), ["queue a", "queue c"]);
+    assert!(s.queue_by_id(a).is_none() && s.queue_by_id(c).is_none());
+    assert_eq!(s.queue_by_id(b).unwrap().name, "b");
+    let again = apply(s, Command::DeleteExclusiveQueues { owner: ConnectionId(1) }).unwrap();
+    assert_eq!(again.done, Done::Nothing);
+}
+
+#[test]
+fn ids_are_never_used_again() {
+    let s = &mut state();
+    let first = declare(s, queue("q"));
+    assert_eq!(declare(s, queue("q")), first);
+    apply(s, delete_queue("q")).unwrap();
+    let second = declare(s, queue("q"));
+    assert_ne!(first, second);
+    apply(s, Command::DeleteQueueById { id: first }).unwrap();
+    assert_eq!(s.queue(V, "q").unwrap().id, second);
+    apply(s, Command::DeleteQueueById { id: second }).unwrap();
+    let mut restarted = State::restore(&durable(s)).unwrap();
+    let third = declare(&mut restarted, queue("q"));
+    assert!(third > second && QueueDef::is_durable_id(third));
+}
+
+#[test]
+fn a_virtual_host_goes_with_everything_in_it() {
+    let s = &mut state();
+    let vhost = || name("v");
+    let metadata = VhostMetadata::default();
+    apply(s, Command::CreateVhost { vhost: vhost(), metadata }).unwrap();
+    let id = declare(s, QueueDeclare { vhost: vhost(), ..queue("q") });
+    let other = declare(s, queue("q"));
+    let (user, password) = (name("u"), PasswordHash::default());
+    apply(s, Command::CreateUser { user: user.clone(), password, tags: Vec::new() }).unwrap();
+    let all = || ".*".to_owned();
+    apply(
+        s,
+        Command::SetPermissions {
+            user: user.clone(),
+            vhost: vhost(),
+            configure: all(),
+            write: all(),
+            read: all(),
+        },
+    )
+    .unwrap();
+    assert!(s.may_enter("u", "v"));
+    let outcome = apply(s, Command::DeleteVhost { vhost: vhost() }).unwrap();
+    assert_eq!(gone(&outcome).first().unwrap(), "queue q");
+    assert_eq!(gone(&outcome).last().unwrap(), "vhost v");
+    assert!(s.queue_by_id(id).is_none() && s.vhost("v").is_none());
+    assert!(!s.may_enter("u", "v"));
+    assert!(s.queue_by_id(other).is_some());
+}

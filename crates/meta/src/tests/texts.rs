@@ -1,0 +1,347 @@
+//! The exact texts of refusals: clients and operators look for them.
+
+use super::*;
+use ErrorKind::{AccessRefused, InUse, NotFound, PreconditionFailed, ResourceLocked};
+
+#[track_caller]
+fn check(state: &mut State, command: Command, kind: ErrorKind, text: &str) {
+    assert_eq!(refused(state, command), (kind, text.to_owned()));
+}
+
+#[test]
+fn exchanges() {
+    let s = &mut state();
+    apply(s, Command::DeclareExchange(exchange("x", ExchangeKind::Direct))).unwrap();
+    let again = |declare: ExchangeDeclare| Command::DeclareExchange(declare);
+    let x = || exchange("x", ExchangeKind::Direct);
+    assert!(matches!(apply(s, again(x())).unwrap().done, Done::ExchangeExists(_)));
+    check(
+        s,
+        again(exchange("x", ExchangeKind::Fanout)),
+        PreconditionFailed,
+        "inequivalent arg 'type' for exchange 'x' in vhost '/': received 'fanout' but current is 'direct'",
+    );
+    check(
+        s,
+        again(ExchangeDeclare { durable: false, internal: true, ..x() }),
+        PreconditionFailed,
+        "inequivalent arg 'durable' for exchange 'x' in vhost '/': received 'false' but current is 'true'",
+    );
+    check(
+        s,
+        again(ExchangeDeclare {
+            arguments: table(&[("alternate-exchange", Value::from("y"))]),
+            ..x()
+        }),
+        PreconditionFailed,
+        "inequivalent arg 'alternate-exchange' for exchange 'x' in vhost '/': received the value 'y' \
+         of type 'longstr' but current is none",
+    );
+    let unknown = ExchangeDeclare { arguments: table(&[("x-foo", Value::Void)]), ..x() };
+    assert!(apply(s, again(unknown)).is_ok());
+    check(
+        s,
+        again(ExchangeDeclare {
+            arguments: table(&[("alternate-exchange", Value::I32(1))]),
+            ..exchange("new", ExchangeKind::Direct)
+        }),
+        PreconditionFailed,
+        "invalid type 'signedint' for arg 'alternate-exchange' in exchange 'new' in vhost '/'",
+    );
+    check(
+        s,
+        again(exchange("amq.foo", ExchangeKind::Direct)),
+        AccessRefused,
+        "exchange name 'amq.foo' contains reserved prefix 'amq.*'",
+    );
+    assert!(apply(s, again(exchange("amq.direct", ExchangeKind::Direct))).is_ok());
+    let not_permitted = "operation not permitted on the default exchange";
+    check(s, again(exchange("", ExchangeKind::Direct)), AccessRefused, not_permitted);
+    check(s, delete_exchange(""), AccessRefused, not_permitted);
+    check(
+        s,
+        delete_exchange("amq.direct"),
+        AccessRefused,
+        "deletion of system exchange 'amq.direct' in vhost '/' not allowed",
+    );
+    assert_eq!(apply(s, delete_exchange("missing")).unwrap().done, Done::Nothing);
+    let error = parse_exchange_kind("nope").unwrap_err();
+    assert_eq!(error.to_string(), "unknown exchange type 'nope'");
+    assert_eq!(error.kind(), PreconditionFailed);
+}
+
+#[test]
+fn an_exchange_is_in_use_by_bindings_from_it_only() {
+    let s = &mut state();
+    for x in ["a", "b"] {
+        apply(s, Command::DeclareExchange(exchange(x, ExchangeKind::Fanout))).unwrap();
+    }
+    apply(s, Command::Bind(to_exchange("a", "b", ""))).unwrap();
+    let if_unused = |x| Command::DeleteExchange { vhost: name(V), name: name(x), if_unused: true };
+    check(s, if_unused("a"), InUse, "exchange 'a' in vhost '/' in use");
+    assert_eq!(gone(&apply(s, if_unused("b")).unwrap()), ["binding from a by \"\"", "exchange b"]);
+    assert!(apply(s, if_unused("a")).is_ok());
+}
+
+#[test]
+fn queues_redeclared() {
+    let s = &mut state();
+    let ttl = |value: i64| ("x-message-ttl", Value::I64(value));
+    apply(s, queue_with("q", &[("x-message-ttl", Value::I32(1))])).unwrap();
+    assert!(matches!(apply(s, queue_with("q", &[ttl(1)])).unwrap().done, Done::QueueExists(_)));
+    check(
+        s,
+        queue_with("q", &[ttl(2)]),
+        PreconditionFailed,
+        "inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received '2' but current is '1'",
+    );
+    check(
+        s,
+        queue_with("q", &[]),
+        PreconditionFailed,
+        "inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received none but current is \
+         the value '1' of type 'signedint'",
+    );
+    check(
+        s,
+        Command::DeclareQueue(QueueDeclare { durable: false, ..queue("q") }),
+        PreconditionFailed,
+        "inequivalent arg 'durable' for queue 'q' in vhost '/': received 'false' but current is 'true'",
+    );
+    check(
+        s,
+        Command::DeclareQueue(QueueDeclare { auto_delete: true, ..queue("q") }),
+        PreconditionFailed,
+        "inequivalent arg 'auto_delete' for queue 'q' in vhost '/': received 'true' but current is \
+         'false'",
+    );
+}
+
+#[test]
+fn only_known_arguments_are_compared() {
+    let s = &mut state();
+    let classic = ("x-queue-type", Value::from("classic"));
+    apply(s, queue_with("q", &[("x-foo", Value::Bool(true))])).unwrap();
+    assert!(apply(s, queue_with("q", &[])).is_ok());
+    assert!(apply(s, queue_with("q", &[("x-foo", Value::I32(1)), classic.clone()])).is_ok());
+    check(
+        s,
+        queue_with("q", &[("x-queue-mode", Value::from("lazy"))]),
+        PreconditionFailed,
+        "inequivalent arg 'x-queue-mode' for queue 'q' in vhost '/': received the value 'lazy' of \
+         type 'longstr' but current is none",
+    );
+    apply(s, queue_with("typed", &[classic])).unwrap();
+    assert!(apply(s, queue_with("typed", &[])).is_ok());
+    check(
+        s,
+        queue_with("typed", &[("x-queue-type", Value::from("quorum"))]),
+        PreconditionFailed,
+        "inequivalent arg 'x-queue-type' for queue 'typed' in vhost '/': received 'quorum' but \
+         current is 'classic'",
+    );
+}
+
+#[test]
+fn queue_arguments_out_of_their_domain() {
+    const TEN_YEARS_AND_MORE: i64 = 315_360_000_001;
+    let s = &mut state();
+    let dlx = ("x-dead-letter-exchange", Value::from("d"));
+    let cases: &[(&'static str, Value, &str)] = &[
+        ("x-message-ttl", Value::I32(-1), "{value_negative,-1}"),
+        ("x-message-ttl", Value::from("1"), "\"expected integer, got longstr\""),
+        ("x-message-ttl", Value::I64(TEN_YEARS_AND_MORE), "{value_too_large,315360000001}"),
+        ("x-expires", Value::I32(0), "{value_zero,0}"),
+        ("x-expires", Value::I32(-2), "{value_negative,-2}"),
+        ("x-max-length", Value::I32(-1), "{value_negative,-1}"),
+        ("x-max-length-bytes", Value::Bool(true), "\"expected integer, got bool\""),
+        ("x-max-priority", Value::I32(256), "{max_value_exceeded,256}"),
+        ("x-overflow", Value::from("drop"), "invalid_overflow"),
+        ("x-overflow", Value::I32(1), "{unacceptable_type,signedint}"),
+        ("x-dead-letter-routing-key", Value::from("k"), "routing_key_but_no_dlx_defined"),
+        ("x-single-active-consumer", Value::from("yes"), "{unacceptable_type,longstr}"),
+        ("x-queue-version", Value::I32(3), "\"unsupported queue version '3'\""),
+        ("x-queue-mode", Value::from("fast"), "\"unsupported queue mode 'fast'\""),
+        ("x-queue-type", Value::from("bad"), "\"unknown queue type 'bad'\""),
+        ("x-queue-type", Value::I32(1), "{unacceptable_type,signedint}"),
+        ("x-queue-leader-locator", Value::from("x"), "invalid_queue_locator_arg"),
+    ];
+    for (key, value, reason) in cases {
+        check(
+            s,
+            queue_with("q", &[(key, value.clone())]),
+            PreconditionFailed,
+            &format!("invalid arg '{key}' for queue 'q' in vhost '/': {reason}"),
+        );
+    }
+    check(
+        s,
+        queue_with("q", &[("x-dead-letter-exchange", Value::I32(1))]),
+        PreconditionFailed,
+        "invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'",
+    );
+    check(
+        s,
+        queue_with("q", &[("x-foo", Value::Void), ("x-delivery-limit", Value::I32(1))]),
+        PreconditionFailed,
+        "invalid arg 'x-delivery-limit' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
+    );
+    check(
+        s,
+        queue_with("q", &[("x-queue-type", Value::from("quorum"))]),
+        PreconditionFailed,
+        "cannot declare queue 'q' in vhost '/' of type 'quorum': the queue type is disabled",
+    );
+    let all_good = [
+        ("x-expires", Value::I64(1)),
+        ("x-message-ttl", Value::U8(0)),
+        dlx,
+        ("x-dead-letter-routing-key", Value::from("k")),
+        ("x-max-length", Value::I32(0)),
+        ("x-max-length-bytes", Value::I64(i64::MAX)),
+        ("x-max-priority", Value::I32(255)),
+        ("x-overflow", Value::from("reject-publish-dlx")),
+        ("x-queue-mode", Value::from("lazy")),
+        ("x-queue-version", Value::I32(1)),
+        ("x-single-active-consumer", Value::Bool(true)),
+        ("x-queue-leader-locator", Value::from("client-local")),
+        ("x-unknown", Value::Void),
+    ];
+    assert!(apply(s, queue_with("q", &all_good)).is_ok());
+}
+
+#[test]
+fn reserved_queue_names() {
+    let s = &mut state();
+    let text = "queue name 'amq.gen-a' contains reserved prefix 'amq.*'";
+    check(s, Command::DeclareQueue(queue("amq.gen-a")), AccessRefused, text);
+    declare(s, QueueDeclare { named_by: NamedBy::Server, ..queue("amq.gen-a") });
+    check(s, Command::DeclareQueue(queue("amq.gen-a")), AccessRefused, text);
+    let text = "invalid queue name: it must have 1 to 255 bytes";
+    check(s, Command::DeclareQueue(queue("")), PreconditionFailed, text);
+    check(s, Command::DeclareQueue(queue(&"q".repeat(256))), PreconditionFailed, text);
+}
+
+#[test]
+fn exclusive_queues_are_locked() {
+    let s = &mut state();
+    declare(s, exclusive("q", 1));
+    let stored = s.queue(V, "q").unwrap();
+    assert!(!stored.durable);
+    let locked = "cannot obtain exclusive access to locked queue 'q' in vhost '/'. It could be \
+                  originally declared on another connection or the exclusive property value does \
+                  not match that of the original declaration.";
+    assert!(stored.check_access(Some(ConnectionId(1))).is_ok());
+    assert!(stored.check_access(None).is_ok());
+    let error = stored.check_access(Some(ConnectionId(2))).unwrap_err();
+    assert_eq!((error.kind(), error.to_string()), (ResourceLocked, locked.to_owned()));
+    // The owner may declare it again, durable or not, but not as a shared one.
+    declare(s, exclusive("q", 1));
+    declare(s, QueueDeclare { durable: false, ..exclusive("q", 1) });
+    check(s, Command::DeclareQueue(queue("q")), ResourceLocked, locked);
+    check(s, Command::DeclareQueue(exclusive("q", 2)), ResourceLocked, locked);
+    let by = Some(ConnectionId(2));
+    let bind = BindingSpec { by, ..to_queue("amq.direct", "q", "k") };
+    check(s, Command::Bind(bind.clone()), ResourceLocked, locked);
+    check(s, Command::Unbind(bind.clone()), ResourceLocked, locked);
+    check(s, Command::DeleteQueue { vhost: name(V), name: name("q"), by }, ResourceLocked, locked);
+    declare(s, queue("shared"));
+    let text = locked.replace("'q'", "'shared'");
+    check(s, Command::DeclareQueue(exclusive("shared", 1)), ResourceLocked, &text);
+    let by = Some(ConnectionId(1));
+    assert!(apply(s, Command::Bind(BindingSpec { by, ..bind })).is_ok());
+}
+
+#[test]
+fn bindings() {
+    let s = &mut state();
+    declare(s, queue("q"));
+    let no_x = "no exchange 'x' in vhost '/'";
+    check(s, Command::Bind(to_queue("x", "q", "")), NotFound, no_x);
+    check(s, Command::Bind(to_queue("x", "none", "")), NotFound, no_x);
+    check(
+        s,
+        Command::Bind(to_queue("amq.topic", "none", "")),
+        NotFound,
+        "no queue 'none' in vhost '/'",
+    );
+    check(s, Command::Bind(to_exchange("amq.topic", "x", "")), NotFound, no_x);
+    let not_permitted = "operation not permitted on the default exchange";
+    for spec in [to_queue("", "q", "q"), to_exchange("amq.topic", "", "")] {
+        check(s, Command::Bind(spec.clone()), AccessRefused, not_permitted);
+        check(s, Command::Unbind(spec), AccessRefused, not_permitted);
+    }
+    check(
+        s,
+        Command::Bind(to_queue("amq.topic", "q", "#.#.#")),
+        PreconditionFailed,
+        "Topic binding key '#.#.#' uses 3 '#' wildcards, at most 2 are allowed",
+    );
+    let arguments = table(&[("x-match", Value::from("none"))]);
+    check(
+        s,
+        Command::Bind(BindingSpec { arguments, ..to_queue("amq.match", "q", "") }),
+        PreconditionFailed,
+        "Invalid x-match field value <<\"none\">>; expected all, any, all-with-x, or any-with-x",
+    );
+    for missing in [
+        to_queue("x", "q", ""),
+        to_queue("amq.topic", "none", ""),
+        to_queue("amq.topic", "q", "never"),
+        to_exchange("amq.topic", "x", ""),
+    ] {
+        assert_eq!(apply(s, Command::Unbind(missing)).unwrap().done, Done::Nothing);
+    }
+    let k = || Command::Bind(to_queue("amq.topic", "q", "k"));
+    assert_eq!(apply(s, k()).unwrap().done, Done::Changed);
+    assert_eq!(apply(s, k()).unwrap().done, Done::Nothing);
+    let views: Vec<_> = s.bindings(s.vhost(V).unwrap()).collect();
+    let sources: Vec<_> = views.iter().map(|view| (&*view.source, view.key.to_text())).collect();
+    assert_eq!(sources, [("", "q".into()), ("amq.topic", "k".into())]);
+}
+
+#[test]
+fn virtual_hosts_and_limits() {
+    let s = &mut state();
+    let metadata = VhostMetadata { protected_from_deletion: true, ..VhostMetadata::default() };
+    let create = |vhost| Command::CreateVhost { vhost: name(vhost), metadata: metadata.clone() };
+    check(s, create(V), ErrorKind::AlreadyExists, "Virtual host '/' already exists");
+    apply(s, create("safe")).unwrap();
+    let (kind, _) = refused(s, Command::DeleteVhost { vhost: name("safe") });
+    assert_eq!(kind, ErrorKind::NotAllowed);
+    let elsewhere = QueueDeclare { vhost: name("nope"), ..queue("q") };
+    check(s, Command::DeclareQueue(elsewhere), NotFound, "vhost nope not found");
+    let limits = VhostLimits { max_queues: Some(1), max_connections: None };
+    apply(s, Command::SetVhostLimits { vhost: name(V), limits }).unwrap();
+    declare(s, queue("one"));
+    declare(s, queue("one"));
+    check(
+        s,
+        Command::DeclareQueue(queue("two")),
+        PreconditionFailed,
+        "cannot declare queue 'two': queue limit in vhost '/' (1) is reached",
+    );
+    let limits = VhostLimits { max_queues: Some(-1), max_connections: None };
+    apply(s, Command::SetVhostLimits { vhost: name(V), limits }).unwrap();
+    declare(s, queue("two"));
+}
+
+#[test]
+fn the_default_queue_type_counts_as_asked_for() {
+    let s = &mut state();
+    let default_queue_type = Some(name("classic"));
+    let metadata = VhostMetadata { default_queue_type, ..VhostMetadata::default() };
+    apply(s, Command::UpdateVhost { vhost: name(V), metadata }).unwrap();
+    declare(s, queue("q"));
+    let arguments = s.queue(V, "q").unwrap().arguments.clone();
+    assert_eq!(arguments, table(&[("x-queue-type", Value::from("classic"))]));
+    declare(s, queue("q"));
+    let metadata =
+        VhostMetadata { default_queue_type: Some(name("quorum")), ..VhostMetadata::default() };
+    apply(s, Command::UpdateVhost { vhost: name(V), metadata }).unwrap();
+    let (kind, text) = refused(s, Command::DeclareQueue(queue("other")));
+    assert_eq!(kind, PreconditionFailed);
+    assert!(text.contains("of type 'quorum'"));
+    declare(s, exclusive("mine", 1));
+    assert_eq!(everything(&State::restore(&everything(s)).unwrap()), everything(s));
+}

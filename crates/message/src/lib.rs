@@ -4,7 +4,7 @@
 
 mod record;
 
-pub use record::{RECORD_FIXED_BYTES, RecordError, head_len, parse_record, put_head};
+pub use record::{RECORD_FIXED_BYTES, RecordError, fixed_part, head_len, parse_record, put_head};
 
 use bytes::Bytes;
 

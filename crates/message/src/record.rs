@@ -40,9 +40,10 @@ pub fn head_len(message: &MessageRef<'_>) -> usize {
         + message.properties.len()
 }
 
-/// Appends the record's head. Panics when a name is over 255 bytes or a part over 4 GiB: fronts
-/// enforce far lower limits.
-pub fn put_head(out: &mut Vec<u8>, message: &MessageRef<'_>) {
+/// The fixed part of a record: what stands before the exchange name. Panics when a name is over
+/// 255 bytes or a part over 4 GiB: fronts enforce far lower limits.
+#[must_use]
+pub fn fixed_part(message: &MessageRef<'_>) -> [u8; RECORD_FIXED_BYTES] {
     let exchange_len = u8::try_from(message.exchange.len()).expect("exchange names are <= 255 B");
     let key_len = u8::try_from(message.routing_key.len()).expect("routing keys are <= 255 B");
     let properties_len = u32::try_from(message.properties.len()).expect("properties are < 4 GiB");
@@ -54,8 +55,13 @@ pub fn put_head(out: &mut Vec<u8>, message: &MessageRef<'_>) {
     fixed[3] = if message.persistent { FLAG_PERSISTENT } else { 0 };
     fixed[4..8].copy_from_slice(&properties_len.to_le_bytes());
     fixed[8..12].copy_from_slice(&body_len.to_le_bytes());
+    fixed
+}
+
+/// Appends the record's head. Panics as [`fixed_part`] does.
+pub fn put_head(out: &mut Vec<u8>, message: &MessageRef<'_>) {
     out.reserve(head_len(message));
-    out.extend_from_slice(&fixed);
+    out.extend_from_slice(&fixed_part(message));
     out.extend_from_slice(message.exchange);
     out.extend_from_slice(message.routing_key);
     out.extend_from_slice(message.properties);

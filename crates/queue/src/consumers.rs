@@ -65,6 +65,8 @@ pub(crate) struct Consumers {
     /// Highest priority first; a level without anybody in line stays until its last consumer goes.
     levels: Vec<Level>,
     n_active: usize,
+    /// Active consumers that settle what they get.
+    n_settling: usize,
 }
 
 impl Consumers {
@@ -89,6 +91,7 @@ impl Consumers {
         }
         if !passive {
             self.n_active += 1;
+            self.n_settling += usize::from(checkout.settling == Settling::ByConsumer);
             self.line_up(key);
         }
         key
@@ -96,6 +99,10 @@ impl Consumers {
 
     pub(crate) const fn n_active(&self) -> usize {
         self.n_active
+    }
+
+    pub(crate) const fn any_settles(&self) -> bool {
+        self.n_settling > 0
     }
 
     pub(crate) fn get(&self, key: ConsumerKey) -> Option<&Consumer> {
@@ -183,7 +190,9 @@ impl Consumers {
         let Some(consumer) = self.get_mut(key) else { return };
         if !consumer.passive {
             consumer.passive = true;
+            let settles = consumer.checkout.settling == Settling::ByConsumer;
             self.n_active -= 1;
+            self.n_settling -= usize::from(settles);
         }
     }
 

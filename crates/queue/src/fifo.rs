@@ -50,12 +50,16 @@ impl Fifo {
         Self::default()
     }
 
-    /// A queue as it was before a restart: `ready` positions, all of which a consumer may have seen
-    /// when `redelivered`; the next message gets `next_position`.
+    /// A queue as it was before a restart: `ready` positions, of which a consumer may have seen those
+    /// below `seen_below`; the next message gets `next_position`.
     #[must_use]
-    pub fn recovered(ready: PositionSet, next_position: u64, redelivered: bool) -> Self {
-        let seen = if redelivered { ready.clone() } else { PositionSet::new() };
-        Self { next_position, ready, redelivered: seen, ..Self::default() }
+    pub fn recovered(ready: PositionSet, next_position: u64, seen_below: u64) -> Self {
+        let mut redelivered = PositionSet::new();
+        for range in ready.ranges() {
+            let end = range.end.min(seen_below);
+            redelivered.push_back(range.start, end.saturating_sub(range.start));
+        }
+        Self { next_position, ready, redelivered, ..Self::default() }
     }
 
     /// Messages a consumer could get now.
@@ -87,6 +91,13 @@ impl Fifo {
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.ready.is_empty() || self.consumers.next().is_none()
+    }
+
+    /// Whether the next message put in would be gone at once: nothing is ready before it, and every
+    /// consumer in turn is one whose messages are settled by being delivered.
+    #[must_use]
+    pub fn passes_through(&self) -> bool {
+        self.ready.is_empty() && self.consumers.next().is_some() && !self.consumers.any_settles()
     }
 
     /// Puts `n` messages at the tail and returns the position of the first.
@@ -217,6 +228,15 @@ impl Fifo {
         self.ready.clear();
         self.redelivered.clear();
         n_messages
+    }
+
+    /// The lowest position that no consumer was ever given.
+    #[must_use]
+    pub fn first_undelivered(&self) -> u64 {
+        let fresh = |range: &PositionRange| {
+            (range.start..range.end).find(|position| !self.redelivered.contains(*position))
+        };
+        self.ready.ranges().find_map(|range| fresh(&range)).unwrap_or(self.next_position)
     }
 
     /// The ready positions.

@@ -1,0 +1,83 @@
+//! What operators ask of a running node, beyond definitions.
+
+use crate::broker::Broker;
+use crate::queue::Queue;
+use meta::ConnectionId;
+use std::sync::Arc;
+
+/// Why an operator's request on a queue was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueRefused {
+    /// No queue of that name.
+    NotFound,
+    /// It has consumers.
+    InUse,
+    /// It has messages.
+    NotEmpty,
+}
+
+impl Broker {
+    /// A queue by name.
+    #[must_use]
+    pub fn queue(&self, vhost: &str, name: &str) -> Option<Arc<Queue>> {
+        self.view().queue(vhost, name)
+    }
+
+    /// Drops a queue's ready messages; returns how many, or `None` without such a queue.
+    #[must_use]
+    pub fn purge_queue(&self, vhost: &str, name: &str) -> Option<u64> {
+        Some(self.queue(vhost, name)?.purge())
+    }
+
+    /// Deletes a queue; returns how many ready messages went with it.
+    ///
+    /// # Errors
+    /// It does not exist, or a condition does not hold.
+    pub async fn delete_queue(
+        &self,
+        vhost: &str,
+        name: &str,
+        conditions: DeleteConditions,
+    ) -> Result<u64, QueueRefused> {
+        let queue = self.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
+        let (n_ready, n_consumers) = queue.ready_and_consumers();
+        if conditions.if_unused && n_consumers > 0 {
+            return Err(QueueRefused::InUse);
+        }
+        if conditions.if_empty && n_ready > 0 {
+            return Err(QueueRefused::NotEmpty);
+        }
+        self.drop_queue(&queue).await;
+        Ok(n_ready)
+    }
+
+    /// Asks a connection to close with 320; false when there is none of that id.
+    pub fn close_connection(&self, id: ConnectionId, reason: &str) -> bool {
+        let found = self.connections.get(id);
+        if let Some(connection) = &found {
+            connection.kick(reason);
+        }
+        found.is_some()
+    }
+
+    /// The consumers of every queue, with their queue.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<(Arc<Queue>, crate::ConsumerView)> {
+        let view = self.view();
+        let of_queue = |queue: &Arc<Queue>| {
+            let queue = Arc::clone(queue);
+            let consumers = queue.consumers();
+            consumers.into_iter().map(move |consumer| (Arc::clone(&queue), consumer))
+        };
+        view.queues().flat_map(of_queue).collect()
+    }
+}
+
+/// Conditions for deleting a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeleteConditions {
+    /// Only without consumers.
+    pub if_unused: bool,
+    /// Only without ready messages.
+    pub if_empty: bool,
+}

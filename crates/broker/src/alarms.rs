@@ -1,0 +1,101 @@
+//! Resource alarms: while one is on, publishers wait and consumers go on.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::sync::Notify;
+
+const MEMORY: u8 = 1;
+const DISK: u8 = 2;
+
+/// What an alarm is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// More memory in use than `vm_memory_high_watermark` allows.
+    Memory,
+    /// Less disk space free than `disk_free_limit` asks for.
+    Disk,
+}
+
+impl Alarm {
+    const fn bit(self) -> u8 {
+        match self {
+            Self::Memory => MEMORY,
+            Self::Disk => DISK,
+        }
+    }
+}
+
+/// The alarms of a node.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    bits: AtomicU8,
+    changed: Notify,
+}
+
+impl Alarms {
+    /// Sets or clears an alarm; true when that changed it.
+    pub fn set(&self, alarm: Alarm, on: bool) -> bool {
+        let before = if on {
+            self.bits.fetch_or(alarm.bit(), Ordering::SeqCst)
+        } else {
+            self.bits.fetch_and(!alarm.bit(), Ordering::SeqCst)
+        };
+        let changed = (before & alarm.bit() != 0) != on;
+        if changed {
+            self.changed.notify_waiters();
+        }
+        changed
+    }
+
+    /// Whether any alarm is on.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.bits.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether this alarm is on.
+    #[must_use]
+    pub fn is_on(&self, alarm: Alarm) -> bool {
+        self.bits.load(Ordering::Relaxed) & alarm.bit() != 0
+    }
+
+    /// What `connection.blocked` says, as RabbitMQ words it; `None` without an alarm.
+    #[must_use]
+    pub fn reason(&self) -> Option<&'static str> {
+        match self.bits.load(Ordering::Relaxed) {
+            0 => None,
+            MEMORY => Some("low on memory"),
+            DISK => Some("low on disk"),
+            _ => Some("low on memory & disk"),
+        }
+    }
+
+    /// Resolves when no alarm is on.
+    pub async fn cleared(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.any() {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarms_add_up_and_clear_one_by_one() {
+        let alarms = Alarms::default();
+        assert_eq!(alarms.reason(), None);
+        assert!(alarms.set(Alarm::Memory, true));
+        assert!(!alarms.set(Alarm::Memory, true));
+        assert_eq!(alarms.reason(), Some("low on memory"));
+        assert!(alarms.set(Alarm::Disk, true));
+        assert_eq!(alarms.reason(), Some("low on memory & disk"));
+        assert!(alarms.set(Alarm::Memory, false));
+        assert_eq!(alarms.reason(), Some("low on disk"));
+        assert!(alarms.any() && alarms.is_on(Alarm::Disk) && !alarms.is_on(Alarm::Memory));
+    }
+}

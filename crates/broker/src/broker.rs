@@ -1,0 +1,355 @@
+//! The broker of one node: definitions, queues, connections, and the log they share.
+//!
+//! The control plane (declare, users, policies) is one state machine behind one lock; after each
+//! change it publishes an immutable [`View`]. The data plane reads views only.
+
+use crate::alarms::Alarms;
+use crate::confirm;
+use crate::connections::Connections;
+use crate::entries::{self, SegmentCounts};
+use crate::queue::{Queue, Storage};
+use log::{Disk, Lsn};
+use meta::{
+    Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, Removed, SnapshotOf, State,
+};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use stdx::Now;
+
+/// The file that holds the definitions as of some moment, in the data directory.
+pub const DEFINITIONS_FILE: &str = "definitions.snapshot";
+/// Definition commands in the log at which a snapshot of the definitions is written.
+const SNAPSHOT_EVERY_COMMANDS: u64 = 20_000;
+/// Segments the log may have before survivors of the oldest are moved to its end.
+const RELOCATE_FROM_SEGMENTS: u64 = 4;
+
+/// What sessions read: everything as of one moment.
+#[derive(Debug)]
+pub struct View {
+    /// Rises with every change.
+    pub epoch: u64,
+    /// The definitions.
+    pub meta: State,
+    queues: imbl::HashMap<QueueId, Arc<Queue>>,
+}
+
+impl View {
+    /// The queue of that id.
+    #[must_use]
+    pub fn queue_by_id(&self, id: QueueId) -> Option<Arc<Queue>> {
+        self.queues.get(&id).cloned()
+    }
+
+    /// The queue of that name.
+    #[must_use]
+    pub fn queue(&self, vhost: &str, name: &str) -> Option<Arc<Queue>> {
+        self.queue_by_id(self.meta.queue(vhost, name)?.id)
+    }
+
+    /// All queues, in no particular order.
+    pub fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.queues.values()
+    }
+}
+
+/// What the control plane's lock guards.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) meta: State,
+    pub(crate) queues: imbl::HashMap<QueueId, Arc<Queue>>,
+    /// Number of the last logged command.
+    pub(crate) serial: u64,
+    /// The last logged command is durable when the log is so up to here.
+    pub(crate) logged_upto: Lsn,
+    /// Where logged commands lie that no snapshot covers.
+    pub(crate) logged: SegmentCounts,
+    pub(crate) n_logged: u64,
+}
+
+/// The broker of one node.
+#[derive(Debug)]
+pub struct Broker {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) control: Mutex<Control>,
+    /// One snapshot at a time, and never an older over a newer one.
+    snapshotting: Mutex<()>,
+    view: Mutex<Arc<View>>,
+    epoch: AtomicU64,
+    /// The node's connections.
+    pub connections: Connections,
+    /// The node's resource alarms.
+    pub alarms: Alarms,
+    monotonic_ms: AtomicU64,
+    unix_ms: AtomicU64,
+    names: RandomState,
+    n_names: AtomicU64,
+    was_new: bool,
+}
+
+impl Broker {
+    pub(crate) fn assemble(
+        storage: Arc<Storage>,
+        disk: Arc<dyn Disk>,
+        control: Control,
+        was_new: bool,
+    ) -> Arc<Self> {
+        let view =
+            Arc::new(View { epoch: 1, meta: control.meta.clone(), queues: control.queues.clone() });
+        Arc::new(Self {
+            storage,
+            disk,
+            control: Mutex::new(control),
+            snapshotting: Mutex::new(()),
+            view: Mutex::new(view),
+            epoch: AtomicU64::new(1),
+            connections: Connections::default(),
+            alarms: Alarms::default(),
+            monotonic_ms: AtomicU64::new(0),
+            unix_ms: AtomicU64::new(0),
+            names: RandomState::new(),
+            n_names: AtomicU64::new(0),
+            was_new,
+        })
+    }
+
+    /// Whether the data directory was empty: the caller creates the default virtual host and user.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
+        self.was_new
+    }
+
+    /// Everything as of now.
+    #[must_use]
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&stdx::lock(&self.view))
+    }
+
+    /// The newest view's number: cheap to compare with the one a session holds.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The time of the last tick.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        Now {
+            monotonic_ms: self.monotonic_ms.load(Ordering::Relaxed),
+            unix_ms: self.unix_ms.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes of messages that queues hold in memory.
+    #[must_use]
+    pub fn message_bytes(&self) -> u64 {
+        self.storage.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The log's figures.
+    #[must_use]
+    pub fn log_stats(&self) -> log::WalStats {
+        self.storage.wal.stats()
+    }
+
+    /// Changes definitions, and returns when the change is durable as far as it has to be.
+    ///
+    /// # Errors
+    /// The definitions refuse it; nothing has changed then.
+    pub async fn administer(&self, command: Command) -> Result<Done, MetaError> {
+        let (done, upto) = self.change(&command)?;
+        confirm::durable(&self.storage.wal, upto).await;
+        Ok(done)
+    }
+
+    /// Changes definitions and publishes the new view. Durable when the log is so up to what is
+    /// returned.
+    pub(crate) fn change(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
+        let mut control = stdx::lock(&self.control);
+        let outcome = control.meta.apply(self.now(), command)?;
+        self.log_commands(&mut control, &outcome.log);
+        let removed = self.follow(&mut control, &outcome);
+        self.publish_view(&control, &outcome.done);
+        let upto = control.logged_upto;
+        drop(control);
+        for queue in removed {
+            queue.delete();
+        }
+        self.close_connections_of(&outcome.removed);
+        Ok((outcome.done, upto))
+    }
+
+    fn log_commands(&self, control: &mut Control, commands: &[Command]) {
+        let mut bytes = Vec::new();
+        for command in commands {
+            bytes.clear();
+            command.encode(&mut bytes);
+            control.serial += 1;
+            let appended = entries::append_meta(&self.storage.wal, control.serial, &bytes);
+            control.logged.add(appended.segment);
+            control.n_logged += 1;
+            control.logged_upto = appended.upto;
+        }
+    }
+
+    /// Makes the queues at run time follow the definitions. Returns those that went.
+    fn follow(&self, control: &mut Control, outcome: &Outcome) -> Vec<Arc<Queue>> {
+        if let Done::QueueCreated(def) = &outcome.done {
+            let queue = Queue::new(Arc::clone(def), Arc::clone(&self.storage));
+            control.queues.insert(def.id, Arc::new(queue));
+        }
+        let removed_queue = |removed: &Removed| match removed {
+            Removed::Queue(def) => Some(def.id),
+            Removed::Binding { .. }
+            | Removed::Exchange { .. }
+            | Removed::Vhost(_)
+            | Removed::User(_) => None,
+        };
+        let ids = outcome.removed.iter().filter_map(removed_queue);
+        ids.filter_map(|id| control.queues.remove(&id)).collect()
+    }
+
+    fn publish_view(&self, control: &Control, done: &Done) {
+        if matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_)) {
+            return;
+        }
+        let mut view = stdx::lock(&self.view);
+        let epoch = view.epoch + 1;
+        let (meta, queues) = (control.meta.clone(), control.queues.clone());
+        *view = Arc::new(View { epoch, meta, queues });
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Connections of users and virtual hosts that are gone are closed (semantics 119).
+    fn close_connections_of(&self, removed: &[Removed]) {
+        for removed in removed {
+            match removed {
+                Removed::Vhost(vhost) => {
+                    let reason = format!("vhost '{vhost}' is deleted");
+                    self.kick_where(&reason, |identity| identity.vhost == vhost.as_str());
+                }
+                Removed::User(user) => {
+                    let reason = format!("user '{user}' is deleted");
+                    self.kick_where(&reason, |identity| identity.user == user.as_str());
+                }
+                Removed::Binding { .. } | Removed::Queue(_) | Removed::Exchange { .. } => {}
+            }
+        }
+    }
+
+    fn kick_where(&self, reason: &str, which: impl Fn(&crate::Identity) -> bool) {
+        for connection in self.connections.list() {
+            if which(&connection.identity) {
+                connection.kick(reason);
+            }
+        }
+    }
+
+    /// Deletes a queue, unless it is gone already.
+    pub(crate) async fn drop_queue(&self, queue: &Queue) {
+        self.drop_definition(Command::DeleteQueueById { id: queue.id() }).await;
+    }
+
+    /// Deletes the exclusive queues of a connection.
+    pub(crate) async fn drop_exclusive_queues(&self, owner: ConnectionId) {
+        self.drop_definition(Command::DeleteExclusiveQueues { owner }).await;
+    }
+
+    async fn drop_definition(&self, command: Command) {
+        if let Err(error) = self.administer(command).await {
+            tracing::debug!("not deleted: {error}");
+        }
+    }
+
+    /// A name nobody else has: `prefix` and 22 characters.
+    pub(crate) fn generate_name(&self, prefix: &str) -> String {
+        const ALPHABET: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        let n = self.n_names.fetch_add(1, Ordering::Relaxed);
+        let [high, low] = [self.names.hash_one((n, "high")), self.names.hash_one((n, "low"))];
+        let mut bits = (u128::from(high) << 64) | u128::from(low);
+        let mut name = prefix.to_owned();
+        for _ in 0..22 {
+            let index = usize::try_from(bits & 63).unwrap_or(0);
+            name.push(char::from(*ALPHABET.get(index).unwrap_or(&b'A')));
+            bits >>= 6;
+        }
+        name
+    }
+
+    /// Resolves when the log takes more.
+    pub(crate) async fn log_has_room(&self) {
+        std::future::poll_fn(|context| {
+            if self.storage.wal.on_room(context.waker()) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// To be called about once a second: takes note of the time and keeps the log short.
+    pub fn tick(&self, now: Now) {
+        self.monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
+        self.unix_ms.store(now.unix_ms, Ordering::Relaxed);
+        self.keep_log_short();
+    }
+
+    /// Moves what is left in the oldest segment to the log's end when that is worth it.
+    fn keep_log_short(&self) {
+        let stats = self.storage.wal.stats();
+        let many_commands = stdx::lock(&self.control).n_logged >= SNAPSHOT_EVERY_COMMANDS;
+        let oldest = stats.oldest.filter(|_| stats.segments > RELOCATE_FROM_SEGMENTS);
+        if (many_commands || oldest.is_some())
+            && let Err(error) = self.snapshot_definitions()
+        {
+            tracing::error!("cannot write the definitions: {error}");
+        }
+        // Only survivors are moved: a segment that is still needed as a whole stays.
+        let Some(oldest) = oldest.filter(|oldest| oldest.live_bytes < oldest.bytes / 2) else {
+            return;
+        };
+        for queue in self.view().queues() {
+            if queue.def().durable {
+                queue.relocate(oldest.id);
+            }
+        }
+    }
+
+    /// Writes the definitions as of now; the commands that led to them are no longer needed.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn snapshot_definitions(&self) -> Result<(), log::LogError> {
+        let _one_at_a_time = stdx::lock(&self.snapshotting);
+        let (state, serial, mut covered) = {
+            let mut control = stdx::lock(&self.control);
+            control.n_logged = 0;
+            let covered = std::mem::take(&mut control.logged);
+            (control.meta.clone(), control.serial, covered)
+        };
+        let mut bytes = serial.to_le_bytes().to_vec();
+        state.snapshot(SnapshotOf::Durable, &mut bytes);
+        log::write_snapshot(self.disk.as_ref(), DEFINITIONS_FILE, &bytes)?;
+        covered.release(&self.storage.wal);
+        Ok(())
+    }
+
+    /// Ends the node's life in good order: what was confirmed is durable, and the next start knows
+    /// which messages nobody has seen. Connections are closed before.
+    ///
+    /// # Errors
+    /// The disk's, also those of the time before.
+    pub fn stop(&self) -> Result<(), log::LogError> {
+        self.snapshot_definitions()?;
+        let view = self.view();
+        let durable = view.queues().filter(|queue| queue.def().durable);
+        let cursors: Vec<_> = durable.map(|one| (one.id().0, one.first_undelivered())).collect();
+        entries::append_stopped(&self.storage.wal, &cursors);
+        self.storage.wal.close()
+    }
+}
+
+/// A queue made known again after a restart.
+pub(crate) fn restored_queue(def: &Arc<QueueDef>, storage: &Arc<Storage>) -> Arc<Queue> {
+    Arc::new(Queue::new(Arc::clone(def), Arc::clone(storage)))
+}

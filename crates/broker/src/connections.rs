@@ -1,0 +1,157 @@
+//! The node's connections as listings and operators see them.
+
+use meta::ConnectionId;
+use session::ChannelId;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// Who a connection belongs to and where it comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// Authenticated user.
+    pub user: String,
+    /// Virtual host.
+    pub vhost: String,
+    /// `HOST:PORT -> HOST:PORT`, RabbitMQ's connection name.
+    pub name: String,
+    /// Peer address.
+    pub peer_host: String,
+    /// Peer port.
+    pub peer_port: u16,
+    /// Local address.
+    pub host: String,
+    /// Local port.
+    pub port: u16,
+    /// For example `{0,9,1}`.
+    pub protocol: &'static str,
+    /// SASL mechanism.
+    pub auth_mechanism: String,
+    /// Negotiated heartbeat in seconds; 0 for none.
+    pub heartbeat_s: u16,
+    /// Negotiated largest frame in bytes.
+    pub frame_max: u32,
+    /// Negotiated number of channels.
+    pub channel_max: u16,
+    /// What the client said about itself.
+    pub client_properties: session::Table,
+    /// When it connected, in milliseconds since 1970.
+    pub connected_at_ms: u64,
+}
+
+/// A connection, shared between its task and listings.
+#[derive(Debug)]
+pub struct Connection {
+    /// Its id.
+    pub id: ConnectionId,
+    /// Who and where.
+    pub identity: Identity,
+    /// Its channels.
+    pub channels: Mutex<BTreeMap<ChannelId, Arc<ChannelCounters>>>,
+    /// Bytes read from the socket.
+    pub received_bytes: AtomicU64,
+    /// Bytes written to the socket.
+    pub sent_bytes: AtomicU64,
+    /// Whether publishing waits for an alarm to clear.
+    pub blocked: AtomicBool,
+    kicked: Mutex<Option<String>>,
+    kick: Notify,
+}
+
+/// A channel's figures.
+#[derive(Debug, Default)]
+pub struct ChannelCounters {
+    /// Consumers.
+    pub n_consumers: AtomicU32,
+    /// Prefetch limit for new consumers; 0 for none.
+    pub prefetch_count: AtomicU32,
+    /// Whether publishes are confirmed.
+    pub confirm: AtomicBool,
+    /// Whether it is transactional.
+    pub transactional: AtomicBool,
+    /// Publishes received.
+    pub n_published: AtomicU64,
+    /// Publishes and acknowledgements waiting for `tx.commit`.
+    pub n_uncommitted: AtomicU64,
+}
+
+impl Connection {
+    /// Asks the connection's task to close it with 320 and this reason. The first reason counts.
+    pub fn kick(&self, reason: &str) {
+        stdx::lock(&self.kicked).get_or_insert_with(|| reason.to_owned());
+        self.kick.notify_one();
+    }
+
+    /// Resolves with the reason when somebody kicks the connection.
+    pub async fn kicked(&self) -> String {
+        loop {
+            let kick = self.kick.notified();
+            if let Some(reason) = stdx::lock(&self.kicked).clone() {
+                return reason;
+            }
+            kick.await;
+        }
+    }
+
+    /// The number of its channels.
+    #[must_use]
+    pub fn n_channels(&self) -> usize {
+        stdx::lock(&self.channels).len()
+    }
+}
+
+/// All connections of the node.
+#[derive(Debug, Default)]
+pub struct Connections {
+    by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
+    last_id: AtomicU64,
+}
+
+impl Connections {
+    /// Adds one; ids are never used again, also not after a restart of the node when
+    /// `first_id` rises from start to start.
+    pub(crate) fn open(&self, identity: Identity) -> Arc<Connection> {
+        let id = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
+        let connection = Arc::new(Connection {
+            id,
+            identity,
+            channels: Mutex::default(),
+            received_bytes: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+            blocked: AtomicBool::new(false),
+            kicked: Mutex::default(),
+            kick: Notify::new(),
+        });
+        stdx::lock(&self.by_id).insert(id, Arc::clone(&connection));
+        connection
+    }
+
+    pub(crate) fn close(&self, id: ConnectionId) {
+        stdx::lock(&self.by_id).remove(&id);
+    }
+
+    /// All of them, oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Connection>> {
+        stdx::lock(&self.by_id).values().cloned().collect()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, id: ConnectionId) -> Option<Arc<Connection>> {
+        stdx::lock(&self.by_id).get(&id).cloned()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        stdx::lock(&self.by_id).len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

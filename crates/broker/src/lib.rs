@@ -1,0 +1,21 @@
+//! Joins the pure cores to the log: queues at run time, sessions, confirms, listings.
+//! Never sockets, never how a protocol spells anything; the clock comes in by [`Broker::tick`].
+//! Start reading at [`Session`], then `queue.rs`, then [`Broker`].
+
+mod admin;
+mod alarms;
+mod broker;
+mod confirm;
+mod connections;
+mod entries;
+mod queue;
+mod recovery;
+mod session;
+
+pub use crate::admin::{DeleteConditions, QueueRefused};
+pub use crate::alarms::{Alarm, Alarms};
+pub use crate::broker::{Broker, DEFINITIONS_FILE, View};
+pub use crate::connections::{ChannelCounters, Connection, Connections, Identity};
+pub use crate::queue::{ConsumerView, Queue, QueueCounters};
+pub use crate::recovery::OpenError;
+pub use crate::session::{Session, Stop};

@@ -1,0 +1,314 @@
+//! A queue at run time: the pure core, the content, and the consumers' outboxes behind one lock.
+//!
+//! Lock order: a queue's lock, then the log's append lock or an outbox's. Never two queues at a time,
+//! nothing awaited under the lock, wakers are called by the caller after it is given back.
+
+mod local;
+mod pages;
+
+pub(crate) use local::{Attach, Incoming};
+pub(crate) use pages::{PagePool, SHARED_BODY_MIN_BYTES};
+
+use crate::entries;
+use local::Local;
+use log::{Lsn, SegmentId, Wal};
+use meta::{QueueDef, QueueId};
+use queue::ConsumerKey;
+use session::{ChannelId, LinkId, Outbox, Position, Settle};
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+/// Wakers to be called when no lock is held.
+pub(crate) type Wakes = SmallVec<[Waker; 4]>;
+
+/// Wakes every connection task that was given something.
+pub(crate) fn wake_all(wakes: &mut Wakes) {
+    for waker in wakes.drain(..) {
+        waker.wake();
+    }
+}
+
+/// What queues of a node share.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    pub(crate) wal: Wal,
+    pub(crate) pool: PagePool,
+    /// Bytes of all messages that queues hold in memory.
+    pub(crate) held_bytes: AtomicU64,
+}
+
+/// A queue.
+#[derive(Debug)]
+pub struct Queue {
+    def: Arc<QueueDef>,
+    storage: Arc<Storage>,
+    local: Mutex<Local>,
+    /// Figures for listings, written at the end of every operation.
+    pub counters: QueueCounters,
+}
+
+/// A queue's figures. Gauges are as of the last operation, totals since the node started.
+#[derive(Debug, Default)]
+pub struct QueueCounters {
+    /// Messages ready for delivery.
+    pub n_ready: AtomicU64,
+    /// Messages delivered and not settled.
+    pub n_unacked: AtomicU64,
+    /// Attached consumers.
+    pub n_consumers: AtomicU64,
+    /// Bytes of ready and unacked messages, envelopes included.
+    pub message_bytes: AtomicU64,
+    /// Messages put in.
+    pub n_published: AtomicU64,
+    /// Messages given to consumers or `get`.
+    pub n_delivered: AtomicU64,
+    /// Messages settled as done.
+    pub n_acked: AtomicU64,
+    /// Deliveries of messages that were delivered before.
+    pub n_redelivered: AtomicU64,
+}
+
+/// Why a consumer could not be attached or a message not be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttachRefused {
+    /// The queue is being deleted.
+    Gone,
+    /// Another consumer is exclusive, or this one would be and is not alone.
+    ExclusiveUse,
+}
+
+/// What is left of a queue after a consumer went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterDetach {
+    /// The queue goes on.
+    Stays,
+    /// It was an auto-delete queue's last consumer: the caller deletes the queue. It takes no new
+    /// consumers from now on.
+    DeleteQueue,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub(crate) fn new(def: Arc<QueueDef>, storage: Arc<Storage>) -> Self {
+        Self { def, storage, local: Mutex::new(Local::new()), counters: QueueCounters::default() }
+    }
+
+    /// Its definition.
+    #[must_use]
+    pub const fn def(&self) -> &Arc<QueueDef> {
+        &self.def
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.def.id
+    }
+
+    fn wal(&self) -> &Wal {
+        &self.storage.wal
+    }
+
+    /// Runs `act` under the lock, brings the counters up to date, and wakes who was given something.
+    fn with<T>(&self, act: impl FnOnce(&mut Local, &mut Wakes) -> T) -> T {
+        let mut wakes = Wakes::new();
+        let result = {
+            let mut local = stdx::lock(&self.local);
+            let result = act(&mut local, &mut wakes);
+            local.trim(&self.storage.pool);
+            self.publish_counters(&local);
+            result
+        };
+        wake_all(&mut wakes);
+        result
+    }
+
+    fn publish_counters(&self, local: &Local) {
+        let counters = &self.counters;
+        counters.n_ready.store(local.fifo.n_ready(), Ordering::Relaxed);
+        counters.n_unacked.store(local.fifo.n_held(), Ordering::Relaxed);
+        counters.n_consumers.store(local.fifo.n_consumers() as u64, Ordering::Relaxed);
+        let before = counters.message_bytes.swap(local.stored_bytes, Ordering::Relaxed);
+        let held = &self.storage.held_bytes;
+        if local.stored_bytes >= before {
+            held.fetch_add(local.stored_bytes - before, Ordering::Relaxed);
+        } else {
+            held.fetch_sub(before - local.stored_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts messages in, in order. Returns how far the log must be durable before those of them
+    /// that are persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
+    /// publishes to a queue that goes away).
+    pub(crate) fn publish<'a>(
+        &self,
+        items: &[u32],
+        resolve: &dyn Fn(u32) -> Incoming<'a>,
+    ) -> Option<Lsn> {
+        self.counters.n_published.fetch_add(items.len() as u64, Ordering::Relaxed);
+        self.with(|local, wakes| local.publish(self, items, resolve, wakes))
+    }
+
+    /// Attaches a consumer; the outbox is told before its first delivery.
+    pub(crate) fn attach(&self, attach: Attach<'_>) -> Result<ConsumerKey, AttachRefused> {
+        self.with(|local, wakes| local.attach(self, attach, wakes))
+    }
+
+    /// Attaches something that only takes what it asks for (`basic.get`).
+    pub(crate) fn attach_passive(&self) -> Result<ConsumerKey, AttachRefused> {
+        self.with(|local, _| local.attach_passive())
+    }
+
+    /// Gives the next message to `outbox`; false when there is none.
+    pub(crate) fn get(&self, get: &Get<'_>) -> Result<bool, AttachRefused> {
+        self.with(|local, wakes| local.get(self, get, wakes))
+    }
+
+    /// Works off what a consumer says about messages it was given. Unknown ones are passed over:
+    /// they were taken from it meanwhile.
+    pub(crate) fn settle(&self, consumer: ConsumerKey, settles: &[Settle]) {
+        self.with(|local, wakes| local.settle(self, consumer, settles, wakes));
+    }
+
+    /// Everything the consumer holds goes back to the queue; it stays attached.
+    pub(crate) fn requeue_all(&self, consumer: ConsumerKey) {
+        self.with(|local, wakes| {
+            local.fifo.requeue_all(consumer);
+            local.dispatch(self, wakes);
+        });
+    }
+
+    /// Ends a consumer's deliveries; what it holds stays held. `told` runs under the lock, after
+    /// the last delivery.
+    pub(crate) fn cancel(&self, consumer: ConsumerKey, told: impl FnOnce()) -> AfterDetach {
+        self.with(|local, wakes| {
+            let after = local.cancel(&self.def, consumer);
+            told();
+            local.dispatch(self, wakes);
+            after
+        })
+    }
+
+    /// Takes a consumer away and gives back what it holds.
+    pub(crate) fn detach(&self, consumer: ConsumerKey) -> AfterDetach {
+        self.with(|local, wakes| {
+            let after = local.detach(&self.def, consumer);
+            local.dispatch(self, wakes);
+            after
+        })
+    }
+
+    /// Takes a consumer away for good if it gets nothing any more and holds nothing; true when it
+    /// did.
+    pub(crate) fn detach_idle(&self, consumer: ConsumerKey) -> bool {
+        let mut local = stdx::lock(&self.local);
+        let idle = local.fifo.n_held_by(consumer) == 0;
+        if idle {
+            local.fifo.detach(consumer);
+        }
+        idle
+    }
+
+    /// The consumer's connection can take deliveries again.
+    pub(crate) fn resume(&self, consumer: ConsumerKey) {
+        self.with(|local, wakes| {
+            local.resume(consumer);
+            local.dispatch(self, wakes);
+        });
+    }
+
+    /// Drops every ready message; returns how many.
+    pub(crate) fn purge(&self) -> u64 {
+        self.with(|local, _| local.purge(self))
+    }
+
+    /// Drops everything and tells the consumers. The queue takes nothing from now on. Returns the
+    /// number of ready messages that went.
+    pub(crate) fn delete(&self) -> u64 {
+        self.with(|local, wakes| local.delete(self, wakes))
+    }
+
+    /// Whether it is deleted, or about to be.
+    pub(crate) fn is_deleted(&self) -> bool {
+        stdx::lock(&self.local).is_deleted()
+    }
+
+    /// Ready messages and consumers, exactly as of now.
+    pub(crate) fn ready_and_consumers(&self) -> (u64, u64) {
+        let local = stdx::lock(&self.local);
+        (local.fifo.n_ready(), local.fifo.n_consumers() as u64)
+    }
+
+    /// Moves the messages that lie in log segment `segment` to the log's end.
+    pub(crate) fn relocate(&self, segment: SegmentId) -> u64 {
+        let mut local = stdx::lock(&self.local);
+        let (wal, queue) = (self.wal(), self.def.id.0);
+        local.pages.relocate(segment, |position, message| {
+            let appended = entries::append_message(wal, queue, position, &message);
+            wal.release(segment, 1);
+            appended.segment
+        })
+    }
+
+    /// Puts a message of an earlier life back in. Positions rise from call to call.
+    pub(crate) fn restore(
+        &self,
+        position: u64,
+        message: &message::MessageRef<'_>,
+        segment: SegmentId,
+    ) {
+        let mut local = stdx::lock(&self.local);
+        local.restore(&self.storage.pool, position, message, segment);
+    }
+
+    /// Ends the restoring: positions from `next_position` on are free, and those below
+    /// `seen_below` may have been delivered before.
+    pub(crate) fn restored(&self, next_position: u64, seen_below: u64) {
+        self.with(|local, _| local.restored(next_position, seen_below));
+    }
+
+    /// The first position that no consumer was given.
+    pub(crate) fn first_undelivered(&self) -> u64 {
+        stdx::lock(&self.local).first_undelivered()
+    }
+
+    /// Its consumers, for listings.
+    pub(crate) fn consumers(&self) -> Vec<ConsumerView> {
+        stdx::lock(&self.local).consumers()
+    }
+}
+
+/// One `basic.get`.
+pub(crate) struct Get<'a> {
+    pub(crate) consumer: ConsumerKey,
+    pub(crate) channel: ChannelId,
+    pub(crate) link: LinkId,
+    pub(crate) outbox: &'a Arc<dyn Outbox>,
+    pub(crate) no_ack: bool,
+}
+
+/// A consumer as listings show it.
+#[derive(Clone, Debug)]
+pub struct ConsumerView {
+    /// The connection it belongs to.
+    pub connection: meta::ConnectionId,
+    /// The channel it belongs to.
+    pub channel: ChannelId,
+    /// Its tag.
+    pub consumer_tag: session::ShortString,
+    /// Whether it settles what it gets.
+    pub ack_required: bool,
+    /// Unsettled deliveries allowed at a time; 0 for no limit.
+    pub prefetch_count: u32,
+    /// Whether it is the only one allowed.
+    pub exclusive: bool,
+    /// Its arguments.
+    pub arguments: session::Table,
+}
+
+/// A position as sessions name it.
+const fn position(at: u64) -> Position {
+    Position(at)
+}

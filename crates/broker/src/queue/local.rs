@@ -1,0 +1,591 @@
+//! What a queue's lock guards: core, content and consumers, and the order things happen in.
+
+use super::pages::{PagePool, Pages, Released};
+use super::{AfterDetach, AttachRefused, ConsumerView, Get, Queue, Wakes, position};
+use crate::entries::{self, SegmentCounts};
+use log::{Lsn, SegmentId};
+use message::MessageRef;
+use meta::{ConnectionId, QueueDef};
+use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionSet, Settling};
+use session::{
+    ChannelId, Delivery, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString, Sink, Table,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Messages assigned before they are handed to outboxes: bounds the scratch list.
+const HAND_OVER_MESSAGES_MAX: usize = 1_024;
+/// What a consumer's outbox is believed to take before it has said so itself.
+const FIRST_ROOM_BYTES: i64 = 256 * 1024;
+
+/// A message on its way in.
+pub(crate) struct Incoming<'a> {
+    pub(crate) message: MessageRef<'a>,
+    /// Somebody waits for it to be durable.
+    pub(crate) confirm: bool,
+}
+
+/// A consumer on its way in.
+pub(crate) struct Attach<'a> {
+    pub(crate) checkout: Checkout,
+    pub(crate) connection: ConnectionId,
+    pub(crate) channel: ChannelId,
+    pub(crate) link: LinkId,
+    pub(crate) outbox: &'a Arc<dyn Outbox>,
+    pub(crate) consumer_tag: &'a ShortString,
+    pub(crate) exclusive: bool,
+    pub(crate) arguments: Table,
+    /// Whether the client waits for an answer.
+    pub(crate) answer: bool,
+}
+
+/// A consumer's place outside the core.
+struct Host {
+    connection: ConnectionId,
+    channel: ChannelId,
+    link: LinkId,
+    outbox: Arc<dyn Outbox>,
+    consumer_tag: ShortString,
+    checkout: Checkout,
+    exclusive: bool,
+    arguments: Table,
+    /// What its outbox takes, as of its last word.
+    room_bytes: i64,
+    /// Paused by us because `room_bytes` ran out; its outbox was not asked yet.
+    held_back: bool,
+}
+
+/// One assignment, waiting to be handed to its outbox.
+#[derive(Clone, Copy)]
+struct Handed {
+    assigned: Assigned,
+    /// Index of the incoming message, when it was not stored.
+    incoming: Option<u32>,
+}
+
+/// The state under a queue's lock.
+pub(crate) struct Local {
+    pub(super) fifo: Fifo,
+    pub(super) pages: Pages,
+    /// Indexed by consumer key.
+    hosts: Vec<Option<Host>>,
+    handed: Vec<Handed>,
+    /// Logged positions that are gone and not yet noted in the log.
+    settled: Vec<u64>,
+    /// Log entries nobody needs any more, not yet told to the log.
+    freed: SegmentCounts,
+    scratch: Vec<u8>,
+    restoring: PositionSet,
+    /// Bytes of messages in `pages`.
+    pub(super) stored_bytes: u64,
+    had_consumer: bool,
+    deleted: bool,
+}
+
+impl std::fmt::Debug for Local {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Local").field("fifo", &self.fifo).finish_non_exhaustive()
+    }
+}
+
+impl Local {
+    pub(super) fn new() -> Self {
+        Self {
+            fifo: Fifo::new(),
+            pages: Pages::default(),
+            hosts: Vec::new(),
+            handed: Vec::new(),
+            settled: Vec::new(),
+            freed: SegmentCounts::default(),
+            scratch: Vec::new(),
+            restoring: PositionSet::new(),
+            stored_bytes: 0,
+            had_consumer: false,
+            deleted: false,
+        }
+    }
+
+    pub(super) const fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
+    /// Puts messages in: one log append for the persistent ones, then each goes to a waiting
+    /// consumer or into the pages.
+    pub(super) fn publish<'a>(
+        &mut self,
+        queue: &Queue,
+        items: &[u32],
+        resolve: &dyn Fn(u32) -> Incoming<'a>,
+        wakes: &mut Wakes,
+    ) -> Option<Lsn> {
+        if self.deleted {
+            return None;
+        }
+        let logged = self.log_incoming(queue, items, resolve);
+        for item in items {
+            let incoming = resolve(*item);
+            let segment = logged.filter(|logged| logged.takes(queue, &incoming));
+            self.put_in(queue, *item, &incoming.message, segment.map(|logged| logged.segment));
+            if self.handed.len() >= HAND_OVER_MESSAGES_MAX {
+                self.hand_over(queue, Some(resolve), wakes);
+            }
+        }
+        self.hand_over(queue, Some(resolve), wakes);
+        self.dispatch(queue, wakes);
+        logged.map(|logged| logged.upto)
+    }
+
+    /// Appends the persistent ones of `items` to the log. Their positions are known beforehand: the
+    /// first item gets the next position, and so on.
+    fn log_incoming<'a>(
+        &self,
+        queue: &Queue,
+        items: &[u32],
+        resolve: &dyn Fn(u32) -> Incoming<'a>,
+    ) -> Option<Logged> {
+        if !queue.def.durable {
+            return None;
+        }
+        // What nobody waits for and a consumer has at once needs no place in the log.
+        let only_confirmed = self.fifo.passes_through();
+        let wanted = |incoming: &Incoming<'a>| {
+            incoming.message.persistent && (incoming.confirm || !only_confirmed)
+        };
+        if !items.iter().any(|item| wanted(&resolve(*item))) {
+            return None;
+        }
+        let first = self.fifo.next_position();
+        let mut n_logged = 0;
+        let appended = queue.wal().append(|batch| {
+            for (item, at) in items.iter().zip(first..) {
+                let incoming = resolve(*item);
+                if wanted(&incoming) {
+                    entries::put_message(batch, queue.id().0, at, &incoming.message);
+                    n_logged += 1;
+                }
+            }
+            batch.retain(n_logged);
+        });
+        Some(Logged { upto: appended.upto, segment: appended.segment, only_confirmed })
+    }
+
+    /// Gives one message a position, and to a consumer when one waits for it.
+    fn put_in(
+        &mut self,
+        queue: &Queue,
+        item: u32,
+        message: &MessageRef<'_>,
+        segment: Option<SegmentId>,
+    ) {
+        let at = self.fifo.enqueue(1);
+        let given = if self.fifo.is_waiting() { None } else { self.fifo.next_delivery() };
+        let direct = given
+            .is_some_and(|given| given.position == at && given.settling == Settling::OnDelivery);
+        if direct {
+            self.note_gone(at, segment);
+        } else {
+            let segment = segment.or_else(|| self.log_late(queue, at, message));
+            self.stored_bytes += message.size_bytes() as u64;
+            self.pages.push(&queue.storage.pool, at, message, segment);
+        }
+        if let Some(assigned) = given {
+            let incoming = direct.then_some(item);
+            self.charge(assigned, message.size_bytes());
+            self.handed.push(Handed { assigned, incoming });
+        }
+    }
+
+    /// Logs a persistent message that was expected to pass through and did not.
+    fn log_late(&self, queue: &Queue, at: u64, message: &MessageRef<'_>) -> Option<SegmentId> {
+        if !(queue.def.durable && message.persistent) {
+            return None;
+        }
+        Some(entries::append_message(queue.wal(), queue.id().0, at, message).segment)
+    }
+
+    /// Takes the message's size from what the consumer's outbox is believed to hold.
+    fn charge(&mut self, assigned: Assigned, size_bytes: usize) {
+        let Some(host) = host_mut(&mut self.hosts, assigned.consumer) else { return };
+        host.room_bytes = host.room_bytes.saturating_sub_unsigned(size_bytes as u64);
+        if host.room_bytes <= 0 && !host.held_back {
+            host.held_back = true;
+            self.fifo.pause(assigned.consumer);
+        }
+    }
+
+    /// Gives ready messages to consumers until there are no more, or nobody can take one.
+    pub(super) fn dispatch(&mut self, queue: &Queue, wakes: &mut Wakes) {
+        loop {
+            while self.handed.len() < HAND_OVER_MESSAGES_MAX && !self.fifo.is_waiting() {
+                let Some(assigned) = self.fifo.next_delivery() else { break };
+                let size = self.pages.get(assigned.position).map_or(0, |found| found.size_bytes());
+                self.charge(assigned, size);
+                self.handed.push(Handed { assigned, incoming: None });
+            }
+            if self.handed.is_empty() {
+                break;
+            }
+            self.hand_over(queue, None, wakes);
+        }
+        self.note_in_log(queue);
+    }
+
+    /// Hands what was assigned to the outboxes, each locked once.
+    fn hand_over<'a>(
+        &mut self,
+        queue: &Queue,
+        resolve: Option<&dyn Fn(u32) -> Incoming<'a>>,
+        wakes: &mut Wakes,
+    ) {
+        if self.handed.is_empty() {
+            return;
+        }
+        let mut handed = std::mem::take(&mut self.handed);
+        let first = handed.first().map(|one| one.assigned.consumer);
+        if handed.iter().any(|one| Some(one.assigned.consumer) != first) {
+            handed.sort_unstable_by_key(|one| (one.assigned.consumer, one.assigned.position));
+        }
+        for run in handed.chunk_by(|a, b| a.assigned.consumer == b.assigned.consumer) {
+            self.hand_to_one(run, resolve, wakes);
+        }
+        self.count_deliveries(queue, &handed);
+        for one in &handed {
+            if one.assigned.settling == Settling::OnDelivery && one.incoming.is_none() {
+                self.release(&queue.storage.pool, one.assigned.position);
+            }
+        }
+        handed.clear();
+        self.handed = handed;
+    }
+
+    fn hand_to_one<'a>(
+        &mut self,
+        run: &[Handed],
+        resolve: Option<&dyn Fn(u32) -> Incoming<'a>>,
+        wakes: &mut Wakes,
+    ) {
+        let Some(consumer) = run.first().map(|one| one.assigned.consumer) else { return };
+        let pages = &self.pages;
+        let Some(host) = host_mut(&mut self.hosts, consumer) else { return };
+        let link = host.link;
+        let mut room = Room::Full;
+        let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
+            for one in run {
+                let message = match (one.incoming, resolve) {
+                    (Some(item), Some(resolve)) => resolve(item).message,
+                    (_, _) => match pages.get(one.assigned.position) {
+                        Some(message) => message,
+                        None => continue,
+                    },
+                };
+                let delivery = Delivery {
+                    position: position(one.assigned.position),
+                    redelivered: one.assigned.redelivered,
+                    message,
+                };
+                room = sink.deliver(link, delivery);
+            }
+        });
+        wakes.extend(waker);
+        match room {
+            Room::Bytes(bytes) => {
+                host.room_bytes = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
+                if std::mem::take(&mut host.held_back) {
+                    self.fifo.resume(consumer);
+                }
+            }
+            Room::Full => {
+                host.room_bytes = 0;
+                host.held_back = false;
+                self.fifo.pause(consumer);
+            }
+        }
+    }
+
+    fn count_deliveries(&self, queue: &Queue, handed: &[Handed]) {
+        let counters = &queue.counters;
+        let n_again = handed.iter().filter(|one| one.assigned.redelivered).count();
+        counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
+        if n_again > 0 {
+            counters.n_redelivered.fetch_add(n_again as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn resume(&mut self, consumer: ConsumerKey) {
+        if let Some(host) = host_mut(&mut self.hosts, consumer) {
+            host.room_bytes = FIRST_ROOM_BYTES;
+            host.held_back = false;
+            self.fifo.resume(consumer);
+        }
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        queue: &Queue,
+        consumer: ConsumerKey,
+        settles: &[Settle],
+        wakes: &mut Wakes,
+    ) {
+        let mut n_acked = 0;
+        for settle in settles {
+            let at = settle.position.0;
+            match settle.outcome {
+                Outcome::Accepted | Outcome::Rejected => {
+                    if self.fifo.settle(consumer, at).is_ok() {
+                        n_acked += 1;
+                        self.release(&queue.storage.pool, at);
+                    }
+                }
+                // Unknown positions were taken from the consumer meanwhile: nothing to give back.
+                Outcome::Requeued | Outcome::Returned => {
+                    let _unknown = self.fifo.requeue(consumer, at).is_err();
+                }
+            }
+        }
+        queue.counters.n_acked.fetch_add(n_acked, Ordering::Relaxed);
+        self.dispatch(queue, wakes);
+    }
+
+    /// Forgets a stored message.
+    fn release(&mut self, pool: &PagePool, at: u64) {
+        if let Some(Released { segment, size_bytes }) = self.pages.release(pool, at) {
+            self.stored_bytes = self.stored_bytes.saturating_sub(size_bytes);
+            self.note_gone(at, segment);
+        }
+    }
+
+    fn note_gone(&mut self, at: u64, segment: Option<SegmentId>) {
+        if let Some(segment) = segment {
+            self.settled.push(at);
+            self.freed.add(segment);
+        }
+    }
+
+    /// Tells the log what is gone. Nobody waits for this to be durable: a crash in between makes
+    /// the messages come back, marked redelivered.
+    fn note_in_log(&mut self, queue: &Queue) {
+        if self.settled.is_empty() {
+            return;
+        }
+        entries::append_settled(queue.wal(), queue.id().0, &self.settled, &mut self.scratch);
+        self.settled.clear();
+        self.freed.release(queue.wal());
+    }
+
+    pub(super) fn attach(
+        &mut self,
+        queue: &Queue,
+        attach: Attach<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<ConsumerKey, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        let in_exclusive_use = self.hosts.iter().flatten().any(|host| host.exclusive);
+        if in_exclusive_use || (attach.exclusive && self.fifo.n_consumers() > 0) {
+            return Err(AttachRefused::ExclusiveUse);
+        }
+        let key = self.fifo.attach(attach.checkout);
+        wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
+            sink.event(Event::Consuming {
+                channel: attach.channel,
+                link: attach.link,
+                consumer_tag: attach.consumer_tag,
+                no_ack: attach.checkout.settling == Settling::OnDelivery,
+                answer: attach.answer,
+            });
+        }));
+        let host = Host {
+            connection: attach.connection,
+            channel: attach.channel,
+            link: attach.link,
+            outbox: Arc::clone(attach.outbox),
+            consumer_tag: attach.consumer_tag.clone(),
+            checkout: attach.checkout,
+            exclusive: attach.exclusive,
+            arguments: attach.arguments,
+            room_bytes: FIRST_ROOM_BYTES,
+            held_back: false,
+        };
+        let slot = key.0 as usize;
+        if self.hosts.len() <= slot {
+            self.hosts.resize_with(slot + 1, || None);
+        }
+        if let Some(place) = self.hosts.get_mut(slot) {
+            *place = Some(host);
+        }
+        self.had_consumer = true;
+        self.dispatch(queue, wakes);
+        Ok(key)
+    }
+
+    pub(super) fn attach_passive(&mut self) -> Result<ConsumerKey, AttachRefused> {
+        if self.deleted { Err(AttachRefused::Gone) } else { Ok(self.fifo.attach_passive()) }
+    }
+
+    pub(super) fn get(
+        &mut self,
+        queue: &Queue,
+        get: &Get<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<bool, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        let settling = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
+        let Some(assigned) = self.fifo.take(get.consumer, settling) else { return Ok(false) };
+        let n_ready = self.fifo.n_ready();
+        if let Some(message) = self.pages.get(assigned.position) {
+            let delivery = Delivery {
+                position: position(assigned.position),
+                redelivered: assigned.redelivered,
+                message,
+            };
+            wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
+                sink.event(Event::Got {
+                    channel: get.channel,
+                    link: get.link,
+                    delivery,
+                    no_ack: get.no_ack,
+                    n_ready,
+                });
+            }));
+        }
+        self.count_deliveries(queue, &[Handed { assigned, incoming: None }]);
+        if get.no_ack {
+            self.release(&queue.storage.pool, assigned.position);
+            self.note_in_log(queue);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn cancel(&mut self, def: &QueueDef, consumer: ConsumerKey) -> AfterDetach {
+        self.fifo.cancel(consumer);
+        // The outbox may still hold deliveries of it; the core keeps what is unsettled.
+        self.drop_host(consumer);
+        self.after_detach(def)
+    }
+
+    pub(super) fn detach(&mut self, def: &QueueDef, consumer: ConsumerKey) -> AfterDetach {
+        let left = self.fifo.detach(consumer);
+        self.drop_host(consumer);
+        if left.was_active { self.after_detach(def) } else { AfterDetach::Stays }
+    }
+
+    fn drop_host(&mut self, consumer: ConsumerKey) {
+        if let Some(place) = self.hosts.get_mut(consumer.0 as usize) {
+            *place = None;
+        }
+    }
+
+    fn after_detach(&mut self, def: &QueueDef) -> AfterDetach {
+        let last = self.had_consumer && self.fifo.n_consumers() == 0;
+        if !(def.auto_delete && last) || self.deleted {
+            return AfterDetach::Stays;
+        }
+        self.deleted = true;
+        AfterDetach::DeleteQueue
+    }
+
+    pub(super) fn purge(&mut self, queue: &Queue) -> u64 {
+        let mut gone = Vec::new();
+        let n_messages = self.fifo.purge(&mut gone);
+        let mut any_logged = false;
+        for at in gone.iter().flat_map(|range| range.start..range.end) {
+            if let Some(released) = self.pages.release(&queue.storage.pool, at) {
+                self.stored_bytes = self.stored_bytes.saturating_sub(released.size_bytes);
+                if let Some(segment) = released.segment {
+                    any_logged = true;
+                    self.freed.add(segment);
+                }
+            }
+        }
+        if any_logged {
+            entries::append_purged(queue.wal(), queue.id().0, &gone);
+            self.freed.release(queue.wal());
+        }
+        n_messages
+    }
+
+    /// The definition's removal is in the log already (or is of no durable queue): only the places
+    /// in the log are given back.
+    pub(super) fn delete(&mut self, queue: &Queue, wakes: &mut Wakes) -> u64 {
+        self.deleted = true;
+        let n_ready = self.fifo.n_ready();
+        for host in self.hosts.drain(..).flatten() {
+            wakes.extend(host.outbox.batch(&mut |sink: &mut dyn Sink| {
+                sink.event(Event::ConsumerLost {
+                    channel: host.channel,
+                    consumer_tag: &host.consumer_tag,
+                });
+            }));
+        }
+        for segment in self.pages.segments() {
+            self.freed.add(segment);
+        }
+        self.freed.release(queue.wal());
+        self.pages = Pages::default();
+        self.stored_bytes = 0;
+        self.fifo = Fifo::new();
+        n_ready
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        pool: &PagePool,
+        at: u64,
+        message: &MessageRef<'_>,
+        segment: SegmentId,
+    ) {
+        self.restoring.push_back(at, 1);
+        self.stored_bytes += message.size_bytes() as u64;
+        self.pages.push(pool, at, message, Some(segment));
+    }
+
+    pub(super) fn restored(&mut self, next_position: u64, seen_below: u64) {
+        let ready = std::mem::take(&mut self.restoring);
+        self.fifo = Fifo::recovered(ready, next_position, seen_below);
+    }
+
+    pub(super) fn first_undelivered(&self) -> u64 {
+        self.fifo.first_undelivered()
+    }
+
+    pub(super) fn trim(&mut self, pool: &PagePool) {
+        self.pages.trim(pool);
+    }
+
+    pub(super) fn consumers(&self) -> Vec<ConsumerView> {
+        let view = |host: &Host| ConsumerView {
+            connection: host.connection,
+            channel: host.channel,
+            consumer_tag: host.consumer_tag.clone(),
+            ack_required: host.checkout.settling == Settling::ByConsumer,
+            prefetch_count: host.checkout.prefetch.unwrap_or(0),
+            exclusive: host.exclusive,
+            arguments: host.arguments.clone(),
+        };
+        self.hosts.iter().flatten().map(view).collect()
+    }
+}
+
+/// What an append to the log covered.
+#[derive(Clone, Copy)]
+struct Logged {
+    upto: Lsn,
+    segment: SegmentId,
+    only_confirmed: bool,
+}
+
+impl Logged {
+    /// Whether `incoming` was part of the append.
+    fn takes(&self, queue: &Queue, incoming: &Incoming<'_>) -> bool {
+        queue.def.durable
+            && incoming.message.persistent
+            && (incoming.confirm || !self.only_confirmed)
+    }
+}
+
+fn host_mut(hosts: &mut [Option<Host>], consumer: ConsumerKey) -> Option<&mut Host> {
+    hosts.get_mut(consumer.0 as usize)?.as_mut()
+}

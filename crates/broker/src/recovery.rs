@@ -1,0 +1,210 @@
+//! From files to a running broker: the definitions' snapshot, then the log on top of it.
+
+use crate::broker::{Broker, Control, DEFINITIONS_FILE, restored_queue};
+use crate::entries::{self, Entry, SegmentCounts};
+use crate::queue::{PagePool, Queue, SHARED_BODY_MIN_BYTES, Storage};
+use bytes::Bytes;
+use log::{Disk, LogError, Refused, SegmentId, Wal, WalOptions};
+use message::Body;
+use meta::{Command, QueueId, State};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use stdx::record::Reader;
+
+/// A message the log still holds.
+struct Stored {
+    segment: SegmentId,
+    record: Box<[u8]>,
+}
+
+/// What the log told, entry by entry.
+struct Replay {
+    meta: State,
+    /// Commands up to this one are in the snapshot.
+    covered: u64,
+    serial: u64,
+    messages: HashMap<u64, BTreeMap<u64, Stored>>,
+    /// One past the highest position seen, by queue.
+    next_positions: HashMap<u64, u64>,
+    /// Where commands lie that no snapshot covers.
+    commands: Vec<SegmentId>,
+    /// The cursors of a clean stop, while nothing came after it.
+    cursors: Option<HashMap<u64, u64>>,
+    n_entries: u64,
+}
+
+/// Why the broker cannot start on its data.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log or a file beside it.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The definitions cannot be read.
+    #[error("the definitions in {file} cannot be read: {reason}")]
+    Definitions {
+        /// The file.
+        file: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Broker {
+    /// Starts on the data in `disk`, or anew when there is none.
+    ///
+    /// # Errors
+    /// The disk's, or data that is damaged or of a newer version.
+    pub fn open(disk: Arc<dyn Disk>, options: WalOptions) -> Result<Arc<Self>, OpenError> {
+        let mut replay = Replay::from_snapshot(disk.as_ref())?;
+        let wal = Wal::open(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
+        Ok(finish(replay, wal, disk))
+    }
+
+    /// As [`Broker::open`], with a log whose commits the caller makes. For simulation.
+    ///
+    /// # Errors
+    /// As [`Broker::open`].
+    pub fn open_stepped(
+        disk: Arc<dyn Disk>,
+        options: WalOptions,
+    ) -> Result<(Arc<Self>, log::Stepper), OpenError> {
+        let mut replay = Replay::from_snapshot(disk.as_ref())?;
+        let (wal, stepper) =
+            Wal::open_stepped(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
+        Ok((finish(replay, wal, disk), stepper))
+    }
+}
+
+fn finish(replay: Replay, wal: Wal, disk: Arc<dyn Disk>) -> Arc<Broker> {
+    let was_new = replay.serial == 0;
+    let storage =
+        Arc::new(Storage { wal, pool: PagePool::default(), held_bytes: AtomicU64::new(0) });
+    let control = replay.into_control(&storage);
+    storage.wal.start_freeing();
+    Broker::assemble(storage, disk, control, was_new)
+}
+
+impl Replay {
+    fn from_snapshot(disk: &dyn Disk) -> Result<Self, OpenError> {
+        let (meta, covered) = match log::read_snapshot(disk, DEFINITIONS_FILE)? {
+            None => (State::default(), 0),
+            Some(bytes) => read_definitions(&bytes)
+                .map_err(|reason| OpenError::Definitions { file: DEFINITIONS_FILE, reason })?,
+        };
+        Ok(Self {
+            meta,
+            covered,
+            serial: covered,
+            messages: HashMap::new(),
+            next_positions: HashMap::new(),
+            commands: Vec::new(),
+            cursors: None,
+            n_entries: 0,
+        })
+    }
+
+    fn take(&mut self, entry: log::Entry<'_>) -> Result<(), Refused> {
+        self.cursors = None;
+        self.n_entries += 1;
+        let parsed = entries::parse(entry.kind, entry.payload)
+            .map_err(|error| Refused(error.to_string().into()))?;
+        match parsed {
+            Entry::Message { queue, position, record } => {
+                let stored = Stored { segment: entry.segment, record: record.into() };
+                self.messages.entry(queue).or_default().insert(position, stored);
+                let next = self.next_positions.entry(queue).or_default();
+                *next = (*next).max(position + 1);
+            }
+            Entry::Settled { queue, positions } => {
+                if let Some(messages) = self.messages.get_mut(&queue) {
+                    for position in positions {
+                        messages.remove(&position);
+                    }
+                }
+            }
+            Entry::Purged { queue, ranges } => {
+                if let Some(messages) = self.messages.get_mut(&queue) {
+                    for range in ranges {
+                        let mut tail = messages.split_off(&range.start);
+                        messages.append(&mut tail.split_off(&range.end));
+                    }
+                }
+            }
+            Entry::Meta { serial, command } => self.take_command(entry.segment, serial, command)?,
+            Entry::Stopped { cursors } => self.cursors = Some(cursors.into_iter().collect()),
+        }
+        Ok(())
+    }
+
+    fn take_command(
+        &mut self,
+        segment: SegmentId,
+        serial: u64,
+        command: &[u8],
+    ) -> Result<(), Refused> {
+        if serial <= self.covered {
+            return Ok(());
+        }
+        let command =
+            Command::decode(command).map_err(|error| Refused(error.to_string().into()))?;
+        self.meta.replay(&command).map_err(|error| Refused(error.to_string().into()))?;
+        self.commands.push(segment);
+        self.serial = serial;
+        Ok(())
+    }
+
+    fn into_control(mut self, storage: &Arc<Storage>) -> Control {
+        let mut queues = imbl::HashMap::new();
+        let mut retained = SegmentCounts::default();
+        let meta = self.meta.clone();
+        for def in meta.queues() {
+            let queue = restored_queue(def, storage);
+            self.restore(&queue, &mut retained);
+            queues.insert(def.id, queue);
+        }
+        let mut logged = SegmentCounts::default();
+        for segment in &self.commands {
+            logged.add(*segment);
+            retained.add(*segment);
+        }
+        retained.retain(&storage.wal);
+        Control {
+            meta: self.meta,
+            queues,
+            serial: self.serial,
+            logged_upto: log::Lsn(0),
+            logged,
+            n_logged: self.commands.len() as u64,
+        }
+    }
+
+    fn restore(&mut self, queue: &Queue, retained: &mut SegmentCounts) {
+        let QueueId(id) = queue.id();
+        let messages = self.messages.remove(&id).unwrap_or_default();
+        let next = self.next_positions.get(&id).copied().unwrap_or(0);
+        for (position, stored) in messages {
+            let Ok(mut message) = message::parse_record(&stored.record, None) else {
+                tracing::error!(queue = id, position, "a message in the log cannot be read");
+                continue;
+            };
+            let shared;
+            if message.body.len() >= SHARED_BODY_MIN_BYTES {
+                shared = Bytes::copy_from_slice(message.body.bytes());
+                message.body = Body::Shared(&shared);
+            }
+            retained.add(stored.segment);
+            queue.restore(position, &message, stored.segment);
+        }
+        // Without the note of a clean stop anything may have been delivered.
+        let cursor = self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied());
+        queue.restored(next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
+    }
+}
+
+fn read_definitions(bytes: &[u8]) -> Result<(State, u64), String> {
+    let mut reader = Reader::new(bytes);
+    let serial = reader.u64().map_err(|error| error.to_string())?;
+    let meta = State::restore(reader.rest()).map_err(|error| error.to_string())?;
+    Ok((meta, serial))
+}

@@ -1,0 +1,364 @@
+//! One client connection inside the broker: works off its requests, in order.
+//!
+//! Publishes and settlements of one read are gathered and put into the queues together; anything
+//! else first flushes what was gathered. A refused request closes its channel or the connection, as
+//! its kind says; requests of a channel that is gone are passed over.
+
+mod batch;
+mod channels;
+mod consume;
+mod control;
+mod definitions;
+mod properties;
+mod publish;
+mod routes;
+mod transactions;
+
+use crate::broker::{Broker, View};
+use crate::confirm::ConfirmQueue;
+use crate::connections::{Connection, Identity};
+use crate::queue::AfterDetach;
+use batch::Batch;
+use channels::{Channel, Channels, Link};
+use routes::RouteMemory;
+use session::{ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The connection is to be closed once what is in its outbox has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop;
+
+/// A client connection's side of the broker.
+pub struct Session {
+    broker: Arc<Broker>,
+    connection: Arc<Connection>,
+    outbox: Arc<dyn Outbox>,
+    confirms: Arc<ConfirmQueue>,
+    view: Arc<View>,
+    channels: Channels,
+    links: HashMap<LinkId, Link>,
+    last_link: u64,
+    routes: RouteMemory,
+    batch: Batch,
+    settles: Vec<Settle>,
+    /// Published during an alarm: nothing is read until it clears.
+    held: bool,
+    ended: bool,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("connection", &self.connection.id).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Opens a session for an authenticated client.
+    ///
+    /// # Errors
+    /// The virtual host does not exist, is not open to the user, or is full: the explanation is
+    /// RabbitMQ's (features C11, C14).
+    pub fn open(
+        broker: Arc<Broker>,
+        identity: Identity,
+        outbox: Arc<dyn Outbox>,
+    ) -> Result<Self, Error> {
+        let view = broker.view();
+        definitions::check_vhost(&broker, &view, &identity)?;
+        let connection = broker.connections.open(identity);
+        let confirms = ConfirmQueue::new(Arc::clone(&outbox));
+        Ok(Self {
+            broker,
+            connection,
+            outbox,
+            confirms,
+            view,
+            channels: Channels::default(),
+            links: HashMap::new(),
+            last_link: 0,
+            routes: RouteMemory::default(),
+            batch: Batch::new(),
+            settles: Vec::new(),
+            held: false,
+            ended: false,
+        })
+    }
+
+    /// The connection as listings see it; its task waits on
+    /// [`kicked`](Connection::kicked) and counts bytes here.
+    #[must_use]
+    pub const fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Works off the requests of one read, whose spans lie in `input`, and empties the list.
+    ///
+    /// # Errors
+    /// [`Stop`] when the connection is over: what it is told is in the outbox.
+    pub async fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) -> Result<(), Stop> {
+        let result = self.work_off(input, requests).await;
+        requests.clear();
+        result
+    }
+
+    async fn work_off(&mut self, input: &[u8], requests: &[Request]) -> Result<(), Stop> {
+        if self.ended {
+            return Err(Stop);
+        }
+        self.look_again();
+        for (index, request) in requests.iter().enumerate() {
+            match request {
+                Request::Publish(publish) => {
+                    if self.is_transactional(publish.channel) {
+                        self.keep_publish(publish, input)?;
+                    } else if let Err(error) = self.prepare(index, publish, input) {
+                        self.flush(input, requests);
+                        Box::pin(self.fail(publish.channel, None, error)).await?;
+                    }
+                }
+                Request::Settle(settle) => self.keep_settle(*settle)?,
+                Request::Control(control) => {
+                    self.flush(input, requests);
+                    Box::pin(self.control(control)).await?;
+                    self.look_again();
+                }
+            }
+        }
+        self.flush(input, requests);
+        Ok(())
+    }
+
+    /// Takes the newest definitions.
+    fn look_again(&mut self) {
+        if self.broker.epoch() != self.view.epoch {
+            self.view = self.broker.view();
+        }
+        self.routes.enter_epoch(self.view.epoch);
+    }
+
+    fn flush(&mut self, input: &[u8], requests: &[Request]) {
+        self.flush_publishes(input, requests);
+        self.flush_settles();
+    }
+
+    fn keep_settle(&mut self, settle: Settle) -> Result<(), Stop> {
+        match self.channels.get_mut(settle.channel).map(|channel| channel.tx.as_deref_mut()) {
+            Some(None) => self.settles.push(settle),
+            Some(Some(tx)) if tx.settles.len() < channels::TX_SETTLES_MAX => {
+                tx.settles.push(settle);
+            }
+            Some(Some(_)) => {
+                return self.end_connection(
+                    Some(settle.channel),
+                    Origin::default(),
+                    transactions::too_large(),
+                );
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn flush_settles(&mut self) {
+        if self.settles.is_empty() {
+            return;
+        }
+        let mut settles = std::mem::take(&mut self.settles);
+        let first = settles.first().map(|settle| settle.link);
+        if settles.iter().any(|settle| Some(settle.link) != first) {
+            settles.sort_by_key(|settle| settle.link);
+        }
+        for run in settles.chunk_by(|a, b| a.link == b.link) {
+            self.settle_link(run);
+        }
+        settles.clear();
+        self.settles = settles;
+    }
+
+    fn settle_link(&mut self, run: &[Settle]) {
+        let Some(id) = run.first().map(|settle| settle.link) else { return };
+        let Some(link) = self.links.get(&id) else { return };
+        link.queue.settle(link.consumer, run);
+        if !link.active && link.queue.detach_idle(link.consumer) {
+            let queue = link.queue.id();
+            let channel = link.channel;
+            self.links.remove(&id);
+            if let Some(channel) = self.channels.get_mut(channel) {
+                channel.gets.remove(&queue);
+            }
+        }
+    }
+
+    /// Deliveries on these links may go on: the client has read.
+    pub fn resume(&self, links: &[LinkId]) {
+        for id in links {
+            if let Some(link) = self.links.get(id) {
+                link.queue.resume(link.consumer);
+            }
+        }
+    }
+
+    /// Whether the connection must not be read now: it published during an alarm, or the log has
+    /// more to write than it may.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held || !self.broker.storage.wal.has_room()
+    }
+
+    /// Resolves when [`Session::is_held`] may have become false; then call
+    /// [`Session::release_hold`].
+    pub async fn released(&self) {
+        if self.held {
+            self.broker.alarms.cleared().await;
+        }
+        self.broker.log_has_room().await;
+    }
+
+    /// Ends the hold of an alarm that has cleared, and tells the client.
+    pub fn release_hold(&mut self) {
+        if self.held && !self.broker.alarms.any() {
+            self.held = false;
+            self.connection.blocked.store(false, Ordering::Relaxed);
+            self.tell(|sink| sink.event(Event::Unblocked));
+        }
+    }
+
+    /// Closes the connection from the broker's side, with 320 and this reason.
+    pub async fn force_close(&mut self, reason: &str) {
+        let text = format!("Connection forced: {reason}");
+        let error = Error::new(session::ErrorKind::ConnectionForced, text);
+        self.give_everything_back().await;
+        self.tell(|sink| {
+            sink.event(Event::ConnectionFailed {
+                channel: None,
+                error: error.clone(),
+                origin: None,
+            });
+        });
+    }
+
+    /// Gives back everything the connection holds. To be called at the end, whatever ended it.
+    pub async fn close(mut self) {
+        self.give_everything_back().await;
+    }
+
+    async fn give_everything_back(&mut self) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        for channel in self.channels.ids() {
+            self.release_channel(channel).await;
+        }
+        self.broker.drop_exclusive_queues(self.connection.id).await;
+        self.broker.connections.close(self.connection.id);
+    }
+
+    /// Refuses a request: closes its channel, or the connection when the error is of that kind.
+    async fn fail(
+        &mut self,
+        channel: ChannelId,
+        origin: Option<Origin>,
+        error: Error,
+    ) -> Result<(), Stop> {
+        if error.kind.closes_connection() {
+            self.give_everything_back().await;
+            tracing::warn!(
+                connection = %self.connection.identity.name,
+                channel = channel.0,
+                "closing the connection: {error}"
+            );
+            let id = (channel.0 != 0).then_some(channel);
+            self.tell(|sink| {
+                let error = error.clone();
+                sink.event(Event::ConnectionFailed { channel: id, error, origin });
+            });
+            return Err(Stop);
+        }
+        self.release_channel(channel).await;
+        tracing::warn!(
+            connection = %self.connection.identity.name,
+            channel = channel.0,
+            "closing the channel: {error}"
+        );
+        self.tell(|sink| {
+            sink.event(Event::ChannelFailed { channel, error: error.clone(), origin });
+        });
+        Ok(())
+    }
+
+    /// As [`Session::fail`] for an error that always ends the connection and needs no waiting: what
+    /// it holds is given back by [`Session::close`].
+    fn end_connection(
+        &self,
+        channel: Option<ChannelId>,
+        origin: Origin,
+        error: Error,
+    ) -> Result<(), Stop> {
+        tracing::warn!(
+            connection = %self.connection.identity.name,
+            "closing the connection: {error}"
+        );
+        self.tell(|sink| {
+            let error = error.clone();
+            sink.event(Event::ConnectionFailed { channel, error, origin: Some(origin) });
+        });
+        Err(Stop)
+    }
+
+    /// Gives back what a channel holds: its consumers go, unsettled messages return to their
+    /// queues, confirms on their way are dropped.
+    async fn release_channel(&mut self, id: ChannelId) {
+        if self.channels.close(id).is_none() {
+            return;
+        }
+        stdx::lock(&self.connection.channels).remove(&id);
+        self.confirms.forget(id);
+        let mut links: Vec<LinkId> = Vec::new();
+        links.extend(self.links.iter().filter(|(_, link)| link.channel == id).map(|(id, _)| *id));
+        links.sort_unstable();
+        for link in links {
+            let Some(link) = self.links.remove(&link) else { continue };
+            if link.queue.detach(link.consumer) == AfterDetach::DeleteQueue {
+                self.broker.drop_queue(&link.queue).await;
+            }
+        }
+    }
+
+    async fn control(&mut self, control: &Control) -> Result<(), Stop> {
+        let channel = control.channel;
+        let is_open = self.channels.get(channel).is_some();
+        let of_connection = matches!(
+            control.op,
+            Op::ChannelOpen
+                | Op::ChannelClose
+                | Op::ConnectionClose
+                | Op::ConnectionFail(_)
+                | Op::UpdateSecret { .. }
+        );
+        if !is_open && !of_connection {
+            return Ok(());
+        }
+        match self.act(control).await {
+            Ok(Acted::Done) if !control.nowait => {
+                let origin = control.origin;
+                self.tell(|sink| sink.event(Event::Done { channel, origin }));
+                Ok(())
+            }
+            Ok(Acted::Done | Acted::Answered) => Ok(()),
+            Ok(Acted::Closed) => Err(Stop),
+            Err(error) => self.fail(channel, Some(control.origin), error).await,
+        }
+    }
+}
+
+/// How a control request went.
+enum Acted {
+    /// It succeeded; the answer carries nothing.
+    Done,
+    /// It succeeded and was answered.
+    Answered,
+    /// The connection is over.
+    Closed,
+}

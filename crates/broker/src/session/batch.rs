@@ -1,0 +1,171 @@
+//! The publishes of one socket read, gathered by queue so that each queue is locked once.
+
+use super::routes::{Remembered, RouteMemory};
+use crate::queue::{Incoming, Queue};
+use bytes::Bytes;
+use log::Lsn;
+use message::{Body, MessageRef};
+use meta::QueueId;
+use session::{ChannelId, Content, Publish, Request};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A publish that passed its checks.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// Its index among the requests of the read.
+    pub(crate) request: u32,
+    pub(crate) channel: ChannelId,
+    /// Its number on a confirming channel; 0 elsewhere.
+    pub(crate) sequence: u64,
+    /// Persistent, and some of its queues are durable.
+    pub(crate) logged: bool,
+    /// What differs from the request as received.
+    pub(crate) changed: Option<Box<Changed>>,
+}
+
+/// What the broker changed about a message, or prepared so that it is copied once.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    pub(crate) properties: Option<Bytes>,
+    pub(crate) body: Option<Bytes>,
+}
+
+#[derive(Debug)]
+struct Group {
+    queue: Option<Arc<Queue>>,
+    items: Vec<u32>,
+}
+
+/// Publishes gathered by queue.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Rises from batch to batch, from 1: tells remembered group numbers of older batches apart.
+    number: u64,
+    pub(crate) prepared: Vec<Prepared>,
+    groups: Vec<Group>,
+    n_groups: usize,
+    group_of: HashMap<QueueId, u32>,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self { number: 1, ..Self::default() }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.prepared.is_empty()
+    }
+
+    /// Adds a publish for the queues of a remembered route.
+    pub(crate) fn add(&mut self, prepared: Prepared, memory: &mut RouteMemory, route: usize) {
+        let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
+        self.prepared.push(prepared);
+        let Some(remembered) = memory.get_mut(route) else { return };
+        if remembered.batch != self.number {
+            self.find_groups(remembered);
+        }
+        for group in &remembered.groups {
+            if let Some(group) = self.groups.get_mut(*group as usize) {
+                group.items.push(item);
+            }
+        }
+    }
+
+    /// Adds a publish for `queues`.
+    pub(crate) fn add_to(&mut self, prepared: Prepared, queues: &[Arc<Queue>]) {
+        let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
+        self.prepared.push(prepared);
+        for queue in queues {
+            let group = self.group_for(queue);
+            if let Some(group) = self.groups.get_mut(group as usize) {
+                group.items.push(item);
+            }
+        }
+    }
+
+    fn find_groups(&mut self, remembered: &mut Remembered) {
+        remembered.batch = self.number;
+        remembered.groups.clear();
+        for queue in &remembered.route.queues {
+            let group = self.group_for(queue);
+            remembered.groups.push(group);
+        }
+    }
+
+    fn group_for(&mut self, queue: &Arc<Queue>) -> u32 {
+        if let Some(group) = self.group_of.get(&queue.id()) {
+            return *group;
+        }
+        let number = self.n_groups;
+        self.n_groups += 1;
+        if let Some(group) = self.groups.get_mut(number) {
+            group.queue = Some(Arc::clone(queue));
+        } else {
+            self.groups.push(Group { queue: Some(Arc::clone(queue)), items: Vec::new() });
+        }
+        let number = u32::try_from(number).expect("fewer than 2^32 queues");
+        self.group_of.insert(queue.id(), number);
+        number
+    }
+
+    /// Puts everything into its queues. Returns how far the log must be durable before what is
+    /// persistent may be confirmed.
+    pub(crate) fn put_in(&self, input: &[u8], requests: &[Request]) -> Option<Lsn> {
+        let resolve = |item: u32| self.incoming(item, input, requests);
+        let mut upto = None;
+        for group in self.groups.iter().take(self.n_groups) {
+            if let Some(queue) = &group.queue {
+                upto = upto.max(queue.publish(&group.items, &resolve));
+            }
+        }
+        upto
+    }
+
+    fn incoming<'a>(&'a self, item: u32, input: &'a [u8], requests: &'a [Request]) -> Incoming<'a> {
+        let prepared = self.prepared.get(item as usize).expect("items index `prepared`");
+        let publish = match requests.get(prepared.request as usize) {
+            Some(Request::Publish(publish)) => publish,
+            Some(Request::Settle(_) | Request::Control(_)) | None => {
+                unreachable!("only publishes are prepared")
+            }
+        };
+        let mut message = message_of(publish, input);
+        if let Some(changed) = &prepared.changed {
+            if let Some(properties) = &changed.properties {
+                message.properties = properties;
+            }
+            if let Some(body) = &changed.body {
+                message.body = Body::Shared(body);
+            }
+        }
+        Incoming { message, confirm: prepared.sequence != 0 }
+    }
+
+    /// Empties the batch; what it allocated stays for the next.
+    pub(crate) fn clear(&mut self) {
+        self.prepared.clear();
+        for group in self.groups.iter_mut().take(self.n_groups) {
+            group.queue = None;
+            group.items.clear();
+        }
+        self.n_groups = 0;
+        self.group_of.clear();
+        self.number += 1;
+    }
+}
+
+/// The message a publish request stands for.
+pub(crate) fn message_of<'a>(publish: &'a Publish, input: &'a [u8]) -> MessageRef<'a> {
+    let (base, body) = match &publish.content {
+        Content::Inline(span) => (input, Body::Borrowed(span.of(input))),
+        Content::Owned(owned) => (owned.head.as_ref(), Body::Shared(&owned.body)),
+    };
+    MessageRef {
+        exchange: publish.exchange.of(base),
+        routing_key: publish.routing_key.of(base),
+        properties: publish.properties.of(base),
+        body,
+        persistent: publish.persistent,
+    }
+}

@@ -1,0 +1,92 @@
+//! A connection's channels and links.
+
+use crate::connections::ChannelCounters;
+use crate::queue::Queue;
+use meta::QueueId;
+use queue::ConsumerKey;
+use session::{ChannelId, LinkId, Request, Settle, ShortString};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of publishes a transaction may gather before it is committed.
+pub(super) const TX_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Acknowledgements a transaction may gather before it is committed.
+pub(super) const TX_SETTLES_MAX: usize = 4 * 1024 * 1024;
+
+/// An open channel.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    /// Number of the last publish since confirms were selected; `None` without confirms.
+    pub(super) last_sequence: Option<u64>,
+    /// What waits for `tx.commit`; `None` when the channel is not transactional.
+    pub(super) tx: Option<Box<Tx>>,
+    /// Prefetch limit of consumers to come; 0 for none.
+    pub(super) prefetch_count: u16,
+    /// The queue an empty name stands for.
+    pub(super) last_queue: Option<ShortString>,
+    pub(super) consumers: HashMap<ShortString, LinkId>,
+    /// The link of `get`s from each queue.
+    pub(super) gets: HashMap<QueueId, LinkId>,
+    pub(super) counters: Arc<ChannelCounters>,
+}
+
+/// A transaction being gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Tx {
+    pub(super) publishes: Vec<Request>,
+    pub(super) publish_bytes: usize,
+    pub(super) settles: Vec<Settle>,
+}
+
+/// What a link stands for.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(super) channel: ChannelId,
+    pub(super) queue: Arc<Queue>,
+    pub(super) consumer: ConsumerKey,
+    /// Still given deliveries.
+    pub(super) active: bool,
+}
+
+/// Channels by number. Numbers are small: a list indexed by them is the quickest map.
+#[derive(Debug, Default)]
+pub(crate) struct Channels {
+    slots: Vec<Option<Box<Channel>>>,
+    n_open: usize,
+}
+
+impl Channels {
+    pub(super) fn get_mut(&mut self, channel: ChannelId) -> Option<&mut Channel> {
+        self.slots.get_mut(usize::from(channel.0))?.as_deref_mut()
+    }
+
+    pub(super) fn get(&self, channel: ChannelId) -> Option<&Channel> {
+        self.slots.get(usize::from(channel.0))?.as_deref()
+    }
+
+    pub(super) fn open(&mut self, channel: ChannelId) -> &mut Channel {
+        let slot = usize::from(channel.0);
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        let place = self.slots.get_mut(slot).expect("the list was just made long enough");
+        if place.is_none() {
+            self.n_open += 1;
+        }
+        place.insert(Box::default())
+    }
+
+    pub(super) fn close(&mut self, channel: ChannelId) -> Option<Box<Channel>> {
+        let closed = self.slots.get_mut(usize::from(channel.0))?.take();
+        self.n_open -= usize::from(closed.is_some());
+        if self.n_open == 0 {
+            self.slots = Vec::new();
+        }
+        closed
+    }
+
+    pub(super) fn ids(&self) -> Vec<ChannelId> {
+        let open = self.slots.iter().enumerate().filter(|(_, channel)| channel.is_some());
+        open.filter_map(|(slot, _)| u16::try_from(slot).ok().map(ChannelId)).collect()
+    }
+}

@@ -1,0 +1,164 @@
+//! Consumers and `get`.
+
+use super::channels::Link;
+use super::{Acted, Session};
+use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Queue};
+use meta::Permission;
+use queue::{Checkout, Settling};
+use session::{
+    ChannelId, Consume, Control, Error, ErrorKind, Event, LinkId, ShortString, Table, Value,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Session {
+    pub(super) fn consume(&mut self, control: &Control, consume: &Consume) -> Result<Acted, Error> {
+        let channel = control.channel;
+        let name = self.queue_name(channel, &consume.queue)?;
+        self.require_on_queue(Permission::Read, &name)?;
+        let queue = self.find_queue(&name)?;
+        self.check_exclusive_access(&queue)?;
+        let consumer_tag = self.consumer_tag(channel, &consume.consumer_tag)?;
+        let checkout = Checkout {
+            settling: if consume.no_ack { Settling::OnDelivery } else { Settling::ByConsumer },
+            prefetch: self.prefetch(channel),
+            priority: priority(&consume.arguments)?,
+        };
+        let link = self.next_link();
+        let attached = queue.attach(Attach {
+            checkout,
+            connection: self.connection.id,
+            channel,
+            link,
+            outbox: &self.outbox,
+            consumer_tag: &consumer_tag,
+            exclusive: consume.exclusive,
+            arguments: consume.arguments.clone(),
+            answer: !control.nowait,
+        });
+        let consumer = attached.map_err(|refused| refusal(refused, &queue))?;
+        self.links.insert(link, Link { channel, queue, consumer, active: true });
+        if let Some(channel) = self.channels.get_mut(channel) {
+            channel.consumers.insert(consumer_tag, link);
+            channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Acted::Answered)
+    }
+
+    pub(super) fn next_link(&mut self) -> LinkId {
+        self.last_link += 1;
+        LinkId(self.last_link)
+    }
+
+    fn prefetch(&self, channel: ChannelId) -> Option<u32> {
+        let limit = self.channels.get(channel).map_or(0, |channel| channel.prefetch_count);
+        (limit != 0).then_some(u32::from(limit))
+    }
+
+    /// The tag a new consumer gets: the client's, which must not be in use, or a generated one.
+    fn consumer_tag(
+        &mut self,
+        channel: ChannelId,
+        wanted: &ShortString,
+    ) -> Result<ShortString, Error> {
+        if wanted.as_bytes().is_empty() {
+            return Ok(ShortString::truncated(&self.broker.generate_name("amq.ctag-")));
+        }
+        let known = self.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
+        let in_use = known
+            .and_then(|link| self.links.get(link))
+            .is_some_and(|link| !link.queue.is_deleted());
+        if in_use {
+            let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
+            return Err(Error::new(ErrorKind::NotAllowed, text));
+        }
+        Ok(wanted.clone())
+    }
+
+    /// Ends a consumer. An unknown tag is answered as if it were known, as RabbitMQ does.
+    pub(super) async fn cancel(
+        &mut self,
+        control: &Control,
+        consumer_tag: &ShortString,
+    ) -> Result<Acted, Error> {
+        let channel = control.channel;
+        let answer = !control.nowait;
+        let link = self.channels.get_mut(channel).and_then(|channel| {
+            let link = channel.consumers.remove(consumer_tag)?;
+            channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
+            Some(link)
+        });
+        let cancelled = || Event::Cancelled { channel, consumer_tag, answer };
+        let Some(link) = link.and_then(|link| self.links.get_mut(&link)) else {
+            return self.answer(cancelled());
+        };
+        link.active = false;
+        let queue = Arc::clone(&link.queue);
+        let consumer = link.consumer;
+        let tell = || self.tell(|sink| sink.event(cancelled()));
+        if queue.cancel(consumer, tell) == AfterDetach::DeleteQueue {
+            self.broker.drop_queue(&queue).await;
+        }
+        Ok(Acted::Answered)
+    }
+
+    pub(super) fn get(
+        &mut self,
+        channel: ChannelId,
+        queue: &ShortString,
+        no_ack: bool,
+    ) -> Result<Acted, Error> {
+        let name = self.queue_name(channel, queue)?;
+        self.require_on_queue(Permission::Read, &name)?;
+        let queue = self.find_queue(&name)?;
+        self.check_exclusive_access(&queue)?;
+        let link = self.get_link(channel, &queue)?;
+        let Some(consumer) = self.links.get(&link).map(|link| link.consumer) else {
+            return Err(refusal(AttachRefused::Gone, &queue));
+        };
+        let get = Get { consumer, channel, link, outbox: &self.outbox, no_ack };
+        let got = queue.get(&get).map_err(|refused| refusal(refused, &queue))?;
+        if got { Ok(Acted::Answered) } else { self.answer(Event::GetEmpty(channel)) }
+    }
+
+    /// The link that holds what this channel gets from this queue.
+    fn get_link(&mut self, channel: ChannelId, queue: &Arc<Queue>) -> Result<LinkId, Error> {
+        let known = self.channels.get(channel).and_then(|c| c.gets.get(&queue.id())).copied();
+        if let Some(link) = known.filter(|link| self.links.contains_key(link)) {
+            return Ok(link);
+        }
+        let consumer = queue.attach_passive().map_err(|refused| refusal(refused, queue))?;
+        let link = self.next_link();
+        // Not active: it goes when the last message got has been settled.
+        let queue_id = queue.id();
+        let queue = Arc::clone(queue);
+        self.links.insert(link, Link { channel, queue, consumer, active: false });
+        if let Some(channel) = self.channels.get_mut(channel) {
+            channel.gets.insert(queue_id, link);
+        }
+        Ok(link)
+    }
+}
+
+fn refusal(refused: AttachRefused, queue: &Queue) -> Error {
+    let resource = queue.def().resource();
+    match refused {
+        AttachRefused::Gone => Error::new(ErrorKind::NotFound, format!("no {resource}")),
+        AttachRefused::ExclusiveUse => {
+            Error::new(ErrorKind::AccessRefused, format!("{resource} in exclusive use"))
+        }
+    }
+}
+
+/// `x-priority` of a consumer: any integer; 0 when missing.
+fn priority(arguments: &Table) -> Result<i64, Error> {
+    let Some(value) = arguments.get(b"x-priority") else { return Ok(0) };
+    let integer = if matches!(value, Value::Timestamp(_)) { None } else { value.as_i64() };
+    integer.ok_or_else(|| {
+        let text = format!(
+            "invalid arg 'x-priority' for consumer: \"expected integer, got {}\"",
+            value.type_name()
+        );
+        Error::new(ErrorKind::PreconditionFailed, text)
+    })
+}

@@ -1,0 +1,115 @@
+//! Control requests, one by one.
+
+use super::{Acted, Session};
+use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Settle};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Session {
+    /// Does what a control request asks for.
+    pub(super) async fn act(&mut self, control: &Control) -> Result<Acted, Error> {
+        let channel = control.channel;
+        match &control.op {
+            Op::ChannelOpen => self.open_channel(channel),
+            Op::ChannelClose => {
+                self.release_channel(channel).await;
+                self.answer(Event::ChannelClosed(channel))
+            }
+            Op::ChannelFail(error) => Err(error.clone()),
+            Op::ConnectionClose => {
+                self.give_everything_back().await;
+                self.answer(Event::ConnectionClosed)?;
+                Ok(Acted::Closed)
+            }
+            Op::ConnectionFail(error) => Err(error.clone()),
+            Op::UpdateSecret { secret } => self.update_secret(secret),
+            Op::ExchangeDeclare(declare) => self.declare_exchange(declare).await,
+            Op::ExchangeDelete { exchange, if_unused } => {
+                self.delete_exchange(exchange, *if_unused).await
+            }
+            Op::ExchangeBind(binding) => self.bind_exchange(binding).await,
+            Op::ExchangeUnbind(binding) => self.unbind_exchange(binding).await,
+            Op::QueueDeclare(declare) => self.declare_queue(control, declare).await,
+            Op::QueueBind(binding) => self.bind_queue(channel, binding).await,
+            Op::QueueUnbind(binding) => self.unbind_queue(channel, binding).await,
+            Op::QueuePurge { queue } => self.purge_queue(control, queue),
+            Op::QueueDelete { queue, if_unused, if_empty } => {
+                self.delete_queue(control, queue, *if_unused, *if_empty).await
+            }
+            Op::Qos { prefetch_count, global: _ } => Ok(self.set_qos(channel, *prefetch_count)),
+            Op::Consume(consume) => self.consume(control, consume),
+            Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
+            Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack),
+            Op::Recover { answer } => Ok(self.recover(channel, *answer)),
+            Op::ConfirmSelect => self.select_confirms(channel),
+            Op::TxSelect => self.select_tx(channel),
+            Op::TxCommit => self.commit_tx(channel).await,
+            Op::TxRollback => self.roll_back_tx(channel),
+        }
+    }
+
+    pub(super) fn answer(&self, event: Event<'_>) -> Result<Acted, Error> {
+        let mut event = Some(event);
+        self.tell(|sink| {
+            if let Some(event) = event.take() {
+                sink.event(event);
+            }
+        });
+        Ok(Acted::Answered)
+    }
+
+    fn open_channel(&mut self, channel: ChannelId) -> Result<Acted, Error> {
+        let opened = self.channels.open(channel);
+        let counters = Arc::clone(&opened.counters);
+        stdx::lock(&self.connection.channels).insert(channel, counters);
+        self.answer(Event::ChannelOpened(channel))
+    }
+
+    /// The internal backend's secret is a password: the new one must be this user's.
+    fn update_secret(&self, secret: &[u8]) -> Result<Acted, Error> {
+        let user = &self.connection.identity.user;
+        let known = self.view.meta.user(user).is_some_and(|user| user.password().verify(secret));
+        if known {
+            return Ok(Acted::Done);
+        }
+        // COMPAT: RabbitMQ closes the connection with 530 and this text.
+        Err(Error::new(
+            ErrorKind::NotAllowed,
+            "New secret was refused by one of the backends".to_owned(),
+        ))
+    }
+
+    /// COMPAT: `global` is treated as per consumer, as RabbitMQ 4.3 does.
+    fn set_qos(&mut self, channel: ChannelId, prefetch_count: u16) -> Acted {
+        if let Some(channel) = self.channels.get_mut(channel) {
+            channel.prefetch_count = prefetch_count;
+            channel.counters.prefetch_count.store(u32::from(prefetch_count), Ordering::Relaxed);
+        }
+        Acted::Done
+    }
+
+    fn select_confirms(&mut self, channel: ChannelId) -> Result<Acted, Error> {
+        let Some(channel) = self.channels.get_mut(channel) else { return Ok(Acted::Done) };
+        if channel.tx.is_some() {
+            let text = "cannot switch from tx to confirm mode";
+            return Err(Error::new(ErrorKind::PreconditionFailed, text));
+        }
+        channel.last_sequence.get_or_insert(0);
+        channel.counters.confirm.store(true, Ordering::Relaxed);
+        Ok(Acted::Done)
+    }
+
+    /// Everything unsettled on the channel goes back to its queues.
+    fn recover(&mut self, channel: ChannelId, answer: bool) -> Acted {
+        for link in self.links.values().filter(|link| link.channel == channel) {
+            link.queue.requeue_all(link.consumer);
+        }
+        if answer { Acted::Done } else { Acted::Answered }
+    }
+
+    /// Applies acknowledgements that were kept for a commit.
+    pub(super) fn apply_settles(&mut self, settles: Vec<Settle>) {
+        self.settles.extend(settles);
+        self.flush_settles();
+    }
+}

@@ -1,0 +1,478 @@
+//! Declaring, deleting and binding: permission checks, then a command to the definitions.
+
+use super::routes::Route;
+use super::{Acted, Session, publish};
+use crate::broker::{Broker, View};
+use crate::connections::Identity;
+use crate::queue::Queue;
+use amqp091::TableRef;
+use meta::{
+    BindingSpec, Command, DestinationName, Done, ErrorKind as MetaKind, MetaError, Name, NamedBy,
+    Permission, Resource, RoutingKey, parse_exchange_kind,
+};
+use routing::RouteOutcome;
+use session::{
+    ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclare, Flag,
+    QueueBinding, QueueDeclare, ShortString, Table,
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Whether the user may open a connection to the virtual host (features C11, C14).
+pub(super) fn check_vhost(broker: &Broker, view: &View, identity: &Identity) -> Result<(), Error> {
+    let Identity { vhost, user, .. } = identity;
+    let Some(known) = view.meta.vhost(vhost) else {
+        return Err(Error::new(ErrorKind::NotAllowed, format!("vhost {vhost} not found")));
+    };
+    if !view.meta.may_enter(user, vhost) {
+        let text = format!("access to vhost '{vhost}' refused for user '{user}'");
+        return Err(Error::new(ErrorKind::NotAllowed, text));
+    }
+    let connections = broker.connections.list();
+    let of_vhost = || connections.iter().filter(|one| one.identity.vhost == *vhost).count();
+    if let Some(limit) = known.limits().max_connections
+        && limit >= 0
+        && i64::try_from(of_vhost()).is_ok_and(|n| n >= limit)
+    {
+        let text = format!(
+            "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
+        );
+        return Err(Error::new(ErrorKind::NotAllowed, text));
+    }
+    Ok(())
+}
+
+/// The error a client sees when the definitions refuse a command.
+pub(crate) fn refused(error: &MetaError) -> Error {
+    let kind = match error.kind() {
+        MetaKind::NotFound => ErrorKind::NotFound,
+        MetaKind::AccessRefused => ErrorKind::AccessRefused,
+        MetaKind::ResourceLocked => ErrorKind::ResourceLocked,
+        MetaKind::AlreadyExists
+        | MetaKind::PreconditionFailed
+        | MetaKind::InUse
+        | MetaKind::NotAllowed
+        | MetaKind::Invalid => ErrorKind::PreconditionFailed,
+    };
+    Error::new(kind, error.to_string())
+}
+
+/// A name as definitions keep it. Names that are no UTF-8 cannot exist.
+fn text(name: &ShortString) -> Result<Name, Error> {
+    let text = name.as_str().ok_or_else(|| {
+        Error::new(ErrorKind::SyntaxError, "names must be valid UTF-8".to_owned())
+    })?;
+    Ok(Name::from(text))
+}
+
+impl Session {
+    fn vhost(&self) -> Name {
+        Name::from(self.connection.identity.vhost.as_str())
+    }
+
+    pub(super) fn may_impersonate(&self) -> bool {
+        let user = self.view.meta.user(&self.connection.identity.user);
+        user.is_some_and(|user| user.has_tag("impersonator"))
+    }
+
+    fn require(&self, permission: Permission, resource: &Resource) -> Result<(), Error> {
+        let user = self.connection.identity.user.as_str();
+        if self.view.meta.may(user, &resource.vhost, permission, &resource.name) {
+            return Ok(());
+        }
+        let verb = permission.as_str();
+        let text = format!("{verb} access to {resource} refused for user '{user}'");
+        Err(Error::new(ErrorKind::AccessRefused, text))
+    }
+
+    pub(super) fn require_on_queue(
+        &self,
+        permission: Permission,
+        name: &Name,
+    ) -> Result<(), Error> {
+        self.require(permission, &Resource::queue(&self.vhost(), name))
+    }
+
+    fn require_on_exchange(&self, permission: Permission, name: &Name) -> Result<(), Error> {
+        // COMPAT: in permission patterns and texts the default exchange is `amq.default`.
+        if name.is_empty() {
+            let shown = Name::from("amq.default");
+            return self.require(permission, &Resource::exchange(&self.vhost(), &shown));
+        }
+        self.require(permission, &Resource::exchange(&self.vhost(), name))
+    }
+
+    fn require_topic(
+        &self,
+        permission: Permission,
+        exchange: &Name,
+        key: &[u8],
+    ) -> Result<(), Error> {
+        let identity = &self.connection.identity;
+        let (user, vhost) = (identity.user.as_str(), identity.vhost.as_str());
+        if self.view.meta.may_topic((user, vhost), exchange, permission, key, &[]) {
+            return Ok(());
+        }
+        let text = format!(
+            "{} access to topic '{}' in {} refused for user '{user}'",
+            permission.as_str(),
+            String::from_utf8_lossy(key),
+            Resource::exchange(&self.vhost(), exchange),
+        );
+        Err(Error::new(ErrorKind::AccessRefused, text))
+    }
+
+    /// The queue a name stands for on a channel: an empty one is the last declared.
+    pub(super) fn queue_name(&self, channel: ChannelId, name: &ShortString) -> Result<Name, Error> {
+        if !name.as_bytes().is_empty() {
+            return text(name);
+        }
+        match self.channels.get(channel).and_then(|channel| channel.last_queue.as_ref()) {
+            Some(last) => text(last),
+            None => Err(Error::new(ErrorKind::NotFound, "no previously declared queue")),
+        }
+    }
+
+    pub(super) fn find_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
+        let vhost = self.vhost();
+        let found = self.view.queue(&vhost, name);
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("no {}", Resource::queue(&vhost, name)))
+        })
+    }
+
+    pub(super) fn check_exclusive_access(&self, queue: &Queue) -> Result<(), Error> {
+        queue.def().check_access(Some(self.connection.id)).map_err(|error| refused(&error))
+    }
+
+    /// Works out where messages with these keys go, or why they may not be published.
+    pub(super) fn work_out_route(
+        &self,
+        exchange: &[u8],
+        keys: &[&[u8]],
+        headers: Option<TableRef<'_>>,
+    ) -> Route {
+        let mut route = Route { queues: SmallVec::new(), any_durable: false, refused: None };
+        if let Err(error) = self.fill_route(&mut route, exchange, keys, headers) {
+            route.refused = Some(error);
+        }
+        route
+    }
+
+    fn fill_route(
+        &self,
+        route: &mut Route,
+        exchange: &[u8],
+        keys: &[&[u8]],
+        headers: Option<TableRef<'_>>,
+    ) -> Result<(), Error> {
+        let name = Name::from(&*String::from_utf8_lossy(exchange));
+        self.require_on_exchange(Permission::Write, &name)?;
+        let vhost = self.vhost();
+        let mut ids = Vec::new();
+        let resource = || Resource::exchange(&vhost, &name);
+        let Some(known) = self.view.meta.vhost(&vhost) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("no {}", resource())));
+        };
+        let outcome = known.routes().route(exchange, keys, headers, &mut ids);
+        match outcome {
+            RouteOutcome::Routed => {}
+            RouteOutcome::NoSuchExchange => {
+                return Err(Error::new(ErrorKind::NotFound, format!("no {}", resource())));
+            }
+            RouteOutcome::Internal => {
+                let text = format!("cannot publish to internal {}", resource());
+                return Err(Error::new(ErrorKind::AccessRefused, text));
+            }
+        }
+        if self.is_topic_exchange(&vhost, &name) {
+            for key in keys {
+                self.require_topic(Permission::Write, &name, key)?;
+            }
+        }
+        route.queues.extend(ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
+        route.any_durable = publish::any_durable(&route.queues);
+        Ok(())
+    }
+
+    fn is_topic_exchange(&self, vhost: &Name, exchange: &Name) -> bool {
+        let def = self.view.meta.exchange(vhost, exchange);
+        def.is_some_and(|def| def.kind == meta::ExchangeKind::Topic)
+    }
+
+    pub(super) async fn declare_exchange(
+        &mut self,
+        declare: &ExchangeDeclare,
+    ) -> Result<Acted, Error> {
+        let name = text(&declare.exchange)?;
+        let vhost = self.vhost();
+        if declare.passive {
+            return self.look_up_exchange(&name);
+        }
+        let kind_name = declare.kind.to_text();
+        let kind = parse_exchange_kind(&kind_name).map_err(|error| refused(&error))?;
+        if name.is_empty() {
+            return Err(refused(&MetaError::DefaultExchange));
+        }
+        self.require_on_exchange(Permission::Configure, &name)?;
+        if let Some(alternate) = declare.arguments.get(b"alternate-exchange") {
+            self.require_on_exchange(Permission::Read, &name)?;
+            if let Some(alternate) = alternate.as_str() {
+                self.require_on_exchange(Permission::Write, &Name::from(alternate))?;
+            }
+        }
+        let command = Command::DeclareExchange(meta::ExchangeDeclare {
+            vhost,
+            name,
+            kind,
+            durable: declare.durable,
+            auto_delete: declare.auto_delete,
+            internal: declare.internal,
+            arguments: declare.arguments.clone(),
+        });
+        self.change(command).await
+    }
+
+    fn look_up_exchange(&self, name: &Name) -> Result<Acted, Error> {
+        let vhost = self.vhost();
+        if name.is_empty() || self.view.meta.exchange(&vhost, name).is_some() {
+            return Ok(Acted::Done);
+        }
+        let text = format!("no {}", Resource::exchange(&vhost, name));
+        Err(Error::new(ErrorKind::NotFound, text))
+    }
+
+    async fn change(&self, command: Command) -> Result<Acted, Error> {
+        self.broker.administer(command).await.map_err(|error| refused(&error))?;
+        Ok(Acted::Done)
+    }
+
+    pub(super) async fn delete_exchange(
+        &mut self,
+        exchange: &ShortString,
+        if_unused: bool,
+    ) -> Result<Acted, Error> {
+        let name = text(exchange)?;
+        if name.is_empty() {
+            return Err(refused(&MetaError::DefaultExchange));
+        }
+        self.require_on_exchange(Permission::Configure, &name)?;
+        let vhost = self.vhost();
+        self.change(Command::DeleteExchange { vhost, name, if_unused }).await
+    }
+
+    pub(super) async fn bind_exchange(
+        &mut self,
+        binding: &ExchangeBinding,
+    ) -> Result<Acted, Error> {
+        let spec = self.exchange_binding(binding)?;
+        self.change(Command::Bind(spec)).await
+    }
+
+    pub(super) async fn unbind_exchange(
+        &mut self,
+        binding: &ExchangeBinding,
+    ) -> Result<Acted, Error> {
+        let spec = self.exchange_binding(binding)?;
+        self.change(Command::Unbind(spec)).await
+    }
+
+    fn exchange_binding(&self, binding: &ExchangeBinding) -> Result<BindingSpec, Error> {
+        let source = text(&binding.source)?;
+        let destination = text(&binding.destination)?;
+        if source.is_empty() || destination.is_empty() {
+            return Err(refused(&MetaError::DefaultExchange));
+        }
+        self.require_on_exchange(Permission::Write, &destination)?;
+        self.require_on_exchange(Permission::Read, &source)?;
+        self.binding(
+            source,
+            DestinationName::Exchange(destination),
+            &binding.routing_key,
+            &binding.arguments,
+        )
+    }
+
+    fn binding(
+        &self,
+        source: Name,
+        destination: DestinationName,
+        key: &ShortString,
+        arguments: &Table,
+    ) -> Result<BindingSpec, Error> {
+        let vhost = self.vhost();
+        if self.is_topic_exchange(&vhost, &source) {
+            self.require_topic(Permission::Read, &source, key.as_bytes())?;
+        }
+        Ok(BindingSpec {
+            vhost,
+            source,
+            destination,
+            key: RoutingKey::from(key.as_bytes()),
+            arguments: arguments.clone(),
+            by: Some(self.connection.id),
+        })
+    }
+
+    pub(super) async fn bind_queue(
+        &mut self,
+        channel: ChannelId,
+        binding: &QueueBinding,
+    ) -> Result<Acted, Error> {
+        let spec = self.queue_binding(channel, binding)?;
+        self.change(Command::Bind(spec)).await
+    }
+
+    pub(super) async fn unbind_queue(
+        &mut self,
+        channel: ChannelId,
+        binding: &QueueBinding,
+    ) -> Result<Acted, Error> {
+        let spec = self.queue_binding(channel, binding)?;
+        self.change(Command::Unbind(spec)).await
+    }
+
+    fn queue_binding(
+        &self,
+        channel: ChannelId,
+        binding: &QueueBinding,
+    ) -> Result<BindingSpec, Error> {
+        let queue = self.queue_name(channel, &binding.queue)?;
+        let source = text(&binding.exchange)?;
+        if source.is_empty() {
+            return Err(refused(&MetaError::DefaultExchange));
+        }
+        self.require_on_queue(Permission::Write, &queue)?;
+        self.require_on_exchange(Permission::Read, &source)?;
+        // COMPAT: with neither queue nor key named, the key is the queue's name (features B11).
+        let unnamed =
+            binding.queue.as_bytes().is_empty() && binding.routing_key.as_bytes().is_empty();
+        let key =
+            if unnamed { ShortString::truncated(&queue) } else { binding.routing_key.clone() };
+        self.binding(source, DestinationName::Queue(queue), &key, &binding.arguments)
+    }
+
+    pub(super) async fn declare_queue(
+        &mut self,
+        control: &Control,
+        declare: &QueueDeclare,
+    ) -> Result<Acted, Error> {
+        let queue = if declare.passive {
+            let name = self.queue_name(control.channel, &declare.queue)?;
+            let queue = self.find_queue(&name)?;
+            self.check_exclusive_access(&queue)?;
+            queue
+        } else {
+            self.declare_or_find(control.channel, declare).await?
+        };
+        let name = ShortString::truncated(&queue.def().name);
+        if let Some(channel) = self.channels.get_mut(control.channel) {
+            channel.last_queue = Some(name.clone());
+        }
+        if control.nowait {
+            return Ok(Acted::Answered);
+        }
+        let (n_ready, n_consumers) = queue.ready_and_consumers();
+        let channel = control.channel;
+        self.answer(Event::QueueDeclared { channel, queue: name.as_bytes(), n_ready, n_consumers })
+    }
+
+    async fn declare_or_find(
+        &mut self,
+        channel: ChannelId,
+        declare: &QueueDeclare,
+    ) -> Result<Arc<Queue>, Error> {
+        let named_by = if declare.queue.as_bytes().is_empty() && !declare.passive {
+            NamedBy::Server
+        } else {
+            NamedBy::Client
+        };
+        let name = match named_by {
+            NamedBy::Server => Name::from(self.broker.generate_name("amq.gen-").as_str()),
+            NamedBy::Client => self.queue_name(channel, &declare.queue)?,
+        };
+        self.require_on_queue(Permission::Configure, &name)?;
+        self.require_dead_letter_access(&name, &declare.arguments)?;
+        let command = Command::DeclareQueue(meta::QueueDeclare {
+            vhost: self.vhost(),
+            name: name.clone(),
+            named_by,
+            durable: declare.durable,
+            auto_delete: declare.auto_delete,
+            exclusive_owner: declare.exclusive.then_some(self.connection.id),
+            arguments: declare.arguments.clone(),
+            id: None,
+        });
+        let done = self.broker.administer(command).await.map_err(|error| refused(&error))?;
+        self.look_again();
+        match done {
+            Done::QueueCreated(def) | Done::QueueExists(def) => {
+                let queue = self.view.queue_by_id(def.id);
+                queue.ok_or_else(|| {
+                    // Somebody deleted it between the two steps.
+                    let text = format!("no {}", Resource::queue(&self.vhost(), &name));
+                    Error::new(ErrorKind::NotFound, text)
+                })
+            }
+            Done::Nothing | Done::Changed | Done::ExchangeCreated(_) | Done::ExchangeExists(_) => {
+                Err(Error::new(ErrorKind::InternalError, "a declare gave no queue"))
+            }
+        }
+    }
+
+    /// Dead-lettering reads from the queue and writes to the exchange (features Q6).
+    fn require_dead_letter_access(&self, name: &Name, arguments: &Table) -> Result<(), Error> {
+        let exchange = arguments.get(b"x-dead-letter-exchange").and_then(|value| value.as_str());
+        let Some(exchange) = exchange else { return Ok(()) };
+        self.require_on_queue(Permission::Read, name)?;
+        self.require_on_exchange(Permission::Write, &Name::from(exchange))
+    }
+
+    pub(super) fn purge_queue(
+        &mut self,
+        control: &Control,
+        queue: &ShortString,
+    ) -> Result<Acted, Error> {
+        let name = self.queue_name(control.channel, queue)?;
+        self.require_on_queue(Permission::Read, &name)?;
+        let queue = self.find_queue(&name)?;
+        self.check_exclusive_access(&queue)?;
+        let n_messages = queue.purge();
+        if control.nowait {
+            return Ok(Acted::Answered);
+        }
+        self.answer(Event::QueuePurged { channel: control.channel, n_messages })
+    }
+
+    pub(super) async fn delete_queue(
+        &mut self,
+        control: &Control,
+        queue: &ShortString,
+        if_unused: Flag,
+        if_empty: Flag,
+    ) -> Result<Acted, Error> {
+        let name = self.queue_name(control.channel, queue)?;
+        self.require_on_queue(Permission::Configure, &name)?;
+        let mut n_messages = 0;
+        // COMPAT: deleting a queue that does not exist succeeds (semantics 41).
+        if let Ok(queue) = self.find_queue(&name) {
+            self.check_exclusive_access(&queue)?;
+            let (n_ready, n_consumers) = queue.ready_and_consumers();
+            let resource = queue.def().resource();
+            if if_unused.is_set() && n_consumers > 0 {
+                let text = format!("{resource} in use");
+                return Err(Error::new(ErrorKind::PreconditionFailed, text));
+            }
+            if if_empty.is_set() && n_ready > 0 {
+                let text = format!("{resource} not empty");
+                return Err(Error::new(ErrorKind::PreconditionFailed, text));
+            }
+            n_messages = n_ready;
+            self.broker.drop_queue(&queue).await;
+        }
+        if control.nowait {
+            return Ok(Acted::Answered);
+        }
+        self.answer(Event::QueueDeleted { channel: control.channel, n_messages })
+    }
+}

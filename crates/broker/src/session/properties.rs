@@ -1,0 +1,171 @@
+//! What the broker itself reads of a message's properties when it is published.
+
+use amqp091::{PropertiesRef, Table, TableRef, Value, ValueRef};
+use bytes::Bytes;
+use session::{Error, ErrorKind};
+
+/// What inspection found.
+pub(super) struct Inspected<'a> {
+    /// Properties to be stored instead of those received.
+    pub(super) properties: Option<Bytes>,
+    /// Routing keys named in the CC and BCC headers.
+    pub(super) extra_keys: Vec<Vec<u8>>,
+    /// The headers.
+    pub(super) headers: Option<TableRef<'a>>,
+}
+
+/// Checks `user-id` and `expiration`, and takes CC and BCC out of the headers (BCC for good).
+pub(super) fn inspect<'a>(
+    properties: PropertiesRef<'a>,
+    user: &str,
+    may_impersonate: impl FnOnce() -> bool,
+) -> Result<Inspected<'a>, Error> {
+    if let Some(claimed) = properties.user_id()
+        && claimed != user.as_bytes()
+        && !may_impersonate()
+    {
+        let claimed = String::from_utf8_lossy(claimed);
+        return Err(refuse(format!(
+            "user_id property set to '{claimed}' but authenticated user was '{user}'"
+        )));
+    }
+    if let Some(expiration) = properties.expiration() {
+        check_expiration(expiration)?;
+    }
+    let headers = properties.headers();
+    let mut extra_keys = Vec::new();
+    let mut stored = None;
+    if let Some(headers) = headers {
+        collect_keys(headers, "CC", &mut extra_keys)?;
+        if collect_keys(headers, "BCC", &mut extra_keys)? {
+            stored = Some(without_bcc(properties, headers)?);
+        }
+    }
+    Ok(Inspected { properties: stored, extra_keys, headers })
+}
+
+fn refuse(text: String) -> Error {
+    Error::new(ErrorKind::PreconditionFailed, text)
+}
+
+/// An expiration is a whole number of milliseconds as text, with an optional plus sign.
+fn check_expiration(text: &[u8]) -> Result<(), Error> {
+    let shown = String::from_utf8_lossy(text);
+    let unsigned = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
+    let n_digits = unsigned.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = unsigned.split_at(n_digits);
+    let why = if digits.is_empty() {
+        "no_integer".to_owned()
+    } else if !rest.is_empty() {
+        format!("{{leftover_string,\"{}\"}}", String::from_utf8_lossy(rest))
+    } else if text.starts_with(b"-") && digits.iter().any(|digit| *digit != b'0') {
+        format!("{{value_negative,-{}}}", String::from_utf8_lossy(digits))
+    } else {
+        return Ok(());
+    };
+    Err(refuse(format!("invalid expiration '{shown}': {why}")))
+}
+
+/// Adds the keys of header `name`; true when the header is there.
+fn collect_keys(
+    headers: TableRef<'_>,
+    name: &'static str,
+    keys: &mut Vec<Vec<u8>>,
+) -> Result<bool, Error> {
+    let Some(value) = headers.get(name.as_bytes()) else { return Ok(false) };
+    let bad_type = |shown: &str| {
+        refuse(format!("invalid message: {{unacceptable_type_in_header,\"{name}\",{shown}}}"))
+    };
+    let owned = value.to_owned().map_err(|_| bad_type("array"))?;
+    let Some(array) = owned.as_array() else { return Err(bad_type(value_type(&value))) };
+    for key in array {
+        let Value::LongString(key) = key else { return Err(bad_type(key.type_name())) };
+        keys.push(key.to_vec());
+    }
+    Ok(true)
+}
+
+fn value_type(value: &ValueRef<'_>) -> &'static str {
+    value.to_owned().map_or("unknown", |value| value.type_name())
+}
+
+fn without_bcc(properties: PropertiesRef<'_>, headers: TableRef<'_>) -> Result<Bytes, Error> {
+    let mut table: Table =
+        headers.to_owned().map_err(|_| refuse("invalid message: bad headers".to_owned()))?;
+    table.remove(b"BCC");
+    let bytes = table.to_bytes();
+    let mut out = Vec::with_capacity(properties.as_bytes().len());
+    properties.encode_with_headers(Some(TableRef::trusted(&bytes)), &mut out);
+    Ok(Bytes::from(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use amqp091::{Properties, ShortString};
+
+    fn inspected(properties: &Properties) -> Result<(Option<Bytes>, Vec<Vec<u8>>), Error> {
+        let bytes = properties.to_bytes();
+        let view = PropertiesRef::parse(&bytes).expect("valid");
+        inspect(view, "guest", || false).map(|found| (found.properties, found.extra_keys))
+    }
+
+    fn with_header(name: &'static str, value: Value) -> Properties {
+        let mut headers = Table::default();
+        headers.insert(ShortString::from_static(name), value);
+        headers.insert(ShortString::from_static("other"), Value::Bool(true));
+        Properties { headers: Some(headers), ..Properties::default() }
+    }
+
+    fn keys(texts: &[&str]) -> Value {
+        Value::Array(texts.iter().map(|t| Value::LongString(t.as_bytes().into())).collect())
+    }
+
+    /// Semantics 68: `abc`, the empty text and ` 5` are refused, `+5` and `0` are fine.
+    #[test]
+    fn expirations_are_whole_milliseconds() {
+        for (text, why) in [
+            ("abc", "no_integer"),
+            ("", "no_integer"),
+            (" 5", "no_integer"),
+            ("5x", "{leftover_string,\"x\"}"),
+            ("-1", "{value_negative,-1}"),
+        ] {
+            let error = check_expiration(text.as_bytes()).unwrap_err();
+            assert_eq!(error.text, format!("invalid expiration '{text}': {why}"));
+        }
+        for fine in ["+5", "0", "60000", "-0"] {
+            assert!(check_expiration(fine.as_bytes()).is_ok());
+        }
+    }
+
+    /// Semantics 69 and features B28.
+    #[test]
+    fn the_user_id_must_be_the_login() {
+        let claim = |name: &'static str| Properties {
+            user_id: Some(ShortString::from_static(name)),
+            ..Properties::default()
+        };
+        assert!(inspected(&claim("guest")).is_ok());
+        let error = inspected(&claim("bob")).unwrap_err();
+        assert_eq!(error.text, "user_id property set to 'bob' but authenticated user was 'guest'");
+        assert!(inspected(&claim("")).is_err());
+    }
+
+    /// Semantics 70 and features B27.
+    #[test]
+    fn cc_and_bcc_add_keys_and_bcc_is_taken_out() {
+        let (stored, extra) = inspected(&with_header("CC", keys(&["a", "b"]))).unwrap();
+        assert_eq!((stored, extra), (None, vec![b"a".to_vec(), b"b".to_vec()]));
+        let (stored, extra) = inspected(&with_header("BCC", keys(&["c"]))).unwrap();
+        assert_eq!(extra, [b"c".to_vec()]);
+        let stored = stored.expect("changed");
+        let headers = PropertiesRef::parse(&stored).unwrap().headers().expect("others stay");
+        assert!(headers.get(b"BCC").is_none() && headers.get(b"other").is_some());
+        let error = inspected(&with_header("CC", Value::LongString(b"a".as_slice().into())));
+        assert_eq!(
+            error.unwrap_err().text,
+            "invalid message: {unacceptable_type_in_header,\"CC\",longstr}"
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! Publishing: checks, routing, gathering; and the confirms of what was gathered.
+
+use super::batch::{Changed, Prepared, message_of};
+use super::properties::{self, Inspected};
+use super::routes::Route;
+use super::{Channel, Session};
+use crate::confirm::Waiting;
+use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
+use amqp091::PropertiesRef;
+use bytes::Bytes;
+use log::Lsn;
+use message::{Body, MessageRef};
+use session::{ChannelId, Confirmation, Error, Event, Publish, Request, Sink};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bodies of at least this size that go to several queues are shared by them instead of copied.
+const FANOUT_SHARED_BODY_MIN_BYTES: usize = 256;
+
+impl Session {
+    /// Checks and routes one publish and adds it to the batch.
+    pub(super) fn prepare(
+        &mut self,
+        index: usize,
+        publish: &Publish,
+        input: &[u8],
+    ) -> Result<(), Error> {
+        self.hold_while_alarmed();
+        let Some(channel) = self.channels.get_mut(publish.channel) else { return Ok(()) };
+        channel.counters.n_published.fetch_add(1, Ordering::Relaxed);
+        let message = message_of(publish, input);
+        let sequence = channel.next_sequence();
+        if publish.inspect {
+            return self.prepare_inspected(index, publish, message, sequence);
+        }
+        let route = self.find_route(message.exchange, message.routing_key)?;
+        let Some(remembered) = self.routes.get_mut(route) else { return Ok(()) };
+        let n_queues = remembered.route.queues.len();
+        let logged = message.persistent && remembered.route.any_durable;
+        if n_queues == 0 && publish.mandatory {
+            self.return_unroutable(publish.channel, message);
+        }
+        let changed = shared_body(message.body, n_queues)
+            .map(|body| Box::new(Changed { body: Some(body), properties: None }));
+        let prepared = prepared(index, publish, sequence, logged, changed);
+        self.batch.add(prepared, &mut self.routes, route);
+        Ok(())
+    }
+
+    /// As [`Session::prepare`], for a publish whose properties must be looked at.
+    fn prepare_inspected(
+        &mut self,
+        index: usize,
+        publish: &Publish,
+        message: MessageRef<'_>,
+        sequence: u64,
+    ) -> Result<(), Error> {
+        let Inspected { properties, extra_keys, headers } = properties::inspect(
+            PropertiesRef::trusted(message.properties),
+            &self.connection.identity.user,
+            || self.may_impersonate(),
+        )?;
+        let mut keys: SmallVec<[&[u8]; 4]> = SmallVec::new();
+        keys.push(message.routing_key);
+        keys.extend(extra_keys.iter().map(Vec::as_slice));
+        let route = self.route_once(message.exchange, &keys, headers)?;
+        if route.queues.is_empty() && publish.mandatory {
+            self.return_unroutable(publish.channel, message);
+        }
+        let body = shared_body(message.body, route.queues.len());
+        let changed = (body.is_some() || properties.is_some())
+            .then(|| Box::new(Changed { body, properties }));
+        let logged = message.persistent && route.any_durable;
+        self.batch.add_to(prepared(index, publish, sequence, logged, changed), &route.queues);
+        Ok(())
+    }
+
+    /// The index of the route for an exchange and key; refused routes are an error.
+    fn find_route(&mut self, exchange: &[u8], key: &[u8]) -> Result<usize, Error> {
+        let index = if let Some(index) = self.routes.find(exchange, key) {
+            index
+        } else {
+            let route = self.work_out_route(exchange, &[key], None);
+            self.routes.remember(exchange, key, route)
+        };
+        let refused = self.routes.get_mut(index).and_then(|found| found.route.refused.clone());
+        refused.map_or(Ok(index), Err)
+    }
+
+    /// The route of one message that is not remembered.
+    fn route_once(
+        &self,
+        exchange: &[u8],
+        keys: &[&[u8]],
+        headers: Option<amqp091::TableRef<'_>>,
+    ) -> Result<Route, Error> {
+        let mut route = self.work_out_route(exchange, keys, headers);
+        route.refused.take().map_or(Ok(route), Err)
+    }
+
+    fn return_unroutable(&self, channel: ChannelId, message: MessageRef<'_>) {
+        self.tell(|sink| sink.event(Event::Returned { channel, message }));
+    }
+
+    /// Puts the batch into its queues, and confirms what need not wait for the disk.
+    pub(super) fn flush_publishes(&mut self, input: &[u8], requests: &[Request]) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let upto = self.batch.put_in(input, requests);
+        self.confirm_batch(upto);
+        self.batch.clear();
+    }
+
+    fn confirm_batch(&mut self, upto: Option<Lsn>) {
+        let prepared = &self.batch.prepared;
+        if prepared.iter().all(|one| one.sequence == 0) {
+            return;
+        }
+        let waits = |one: &Prepared| one.logged && upto.is_some();
+        let same = |a: &Prepared, b: &Prepared| a.channel == b.channel && waits(a) == waits(b);
+        let runs = || {
+            let numbered =
+                prepared.chunk_by(move |a, b| same(a, b) && a.sequence + 1 == b.sequence);
+            numbered.filter_map(|run| {
+                let (first, last) = (run.first()?, run.last()?);
+                (first.sequence != 0).then_some((first, last.sequence))
+            })
+        };
+        if runs().any(|(first, _)| !waits(first)) {
+            self.tell(|sink| {
+                for (first, last) in runs().filter(|(first, _)| !waits(first)) {
+                    sink.confirm(first.channel, first.sequence, last, Confirmation::Ack);
+                }
+            });
+        }
+        if let Some(upto) = upto {
+            let waiting = runs().filter(|(first, _)| waits(first)).map(|(first, last)| Waiting {
+                upto,
+                channel: first.channel,
+                first: first.sequence,
+                last,
+            });
+            self.confirms.wait(&self.broker.storage.wal, waiting);
+        }
+    }
+
+    /// Publishing while an alarm is on: the client is told once, and the connection is held until
+    /// the alarm clears (RabbitMQ: `connection.blocked` comes with the first publish, not before).
+    fn hold_while_alarmed(&mut self) {
+        if self.held || !self.broker.alarms.any() {
+            return;
+        }
+        let Some(reason) = self.broker.alarms.reason() else { return };
+        self.held = true;
+        self.connection.blocked.store(true, Ordering::Relaxed);
+        self.tell(|sink| sink.event(Event::Blocked { reason }));
+    }
+
+    /// Puts something into the client's outbox. The caller is the connection's own task, which
+    /// empties the outbox anyway before it sleeps: nobody needs to be woken.
+    pub(super) fn tell(&self, mut fill: impl FnMut(&mut dyn Sink)) {
+        let _own_task = self.outbox.batch(&mut fill);
+    }
+}
+
+fn prepared(
+    index: usize,
+    publish: &Publish,
+    sequence: u64,
+    logged: bool,
+    changed: Option<Box<Changed>>,
+) -> Prepared {
+    Prepared {
+        request: u32::try_from(index).expect("a read holds fewer requests"),
+        channel: publish.channel,
+        sequence,
+        logged,
+        changed,
+    }
+}
+
+/// A body that is worth a shared home: large, or wanted by several queues.
+fn shared_body(body: Body<'_>, n_queues: usize) -> Option<Bytes> {
+    let min_bytes = match n_queues {
+        0 => return None,
+        1 => SHARED_BODY_MIN_BYTES,
+        _ => FANOUT_SHARED_BODY_MIN_BYTES,
+    };
+    match body {
+        Body::Borrowed(bytes) if bytes.len() >= min_bytes => Some(Bytes::copy_from_slice(bytes)),
+        Body::Borrowed(_) | Body::Shared(_) => None,
+    }
+}
+
+impl Channel {
+    /// The number of the next publish; 0 on a channel without confirms.
+    fn next_sequence(&mut self) -> u64 {
+        match &mut self.last_sequence {
+            Some(last) => {
+                *last += 1;
+                *last
+            }
+            None => 0,
+        }
+    }
+}
+
+/// The durable ones among `queues` decide whether a persistent message is logged.
+pub(super) fn any_durable(queues: &[Arc<Queue>]) -> bool {
+    queues.iter().any(|queue| queue.def().durable)
+}

@@ -1,0 +1,236 @@
+//! The broker without a protocol: rules of delivery, confirms and recovery, over a disk in memory.
+#![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
+#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
+
+#[path = "support/client.rs"]
+mod client;
+
+use client::{Client, Kind, block_on, short, start};
+use log::MemoryDisk;
+use session::{Flag, Op, Outcome};
+use std::sync::Arc;
+
+fn node() -> (Arc<MemoryDisk>, Arc<broker::Broker>) {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    (disk, broker)
+}
+
+#[test]
+fn a_waiting_consumer_gets_what_is_published_in_order() {
+    let (_disk, broker) = node();
+    let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    assert_eq!(publisher.declare("q", false), ["declared 0 0"]);
+    assert_eq!(consumer.consume("q", true), ["consuming"]);
+    publisher.publish("q", &["a", "b", "c"], Kind::Transient);
+    assert_eq!(consumer.heard(), ["deliver a", "deliver b", "deliver c"]);
+    assert_eq!(publisher.declare("q", false), ["declared 0 1"]);
+}
+
+#[test]
+fn a_backlog_is_delivered_to_a_late_consumer() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    client.publish("q", &["a", "b"], Kind::Transient);
+    assert_eq!(client.declare("q", false), ["declared 2 0"]);
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a", "deliver b"]);
+    client.settle(2, Outcome::Accepted);
+    assert_eq!(client.declare("q", false), ["declared 0 1"]);
+    assert_eq!(broker.message_bytes(), 0);
+}
+
+#[test]
+fn prefetch_holds_back_and_settling_lets_go_on() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    client.ask(Op::Qos { prefetch_count: 1, global: false });
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
+    assert_eq!(client.settle(1, Outcome::Accepted), ["deliver b"]);
+    assert_eq!(client.settle(1, Outcome::Requeued), ["deliver b again"]);
+}
+
+/// Semantics 86 and 87: what a lost connection held comes back in order, marked.
+#[test]
+fn a_lost_connection_gives_its_messages_back() {
+    let (_disk, broker) = node();
+    let (mut first, mut second) = (Client::connect(&broker), Client::connect(&broker));
+    first.declare("q", false);
+    first.publish("q", &["a", "b"], Kind::Transient);
+    first.consume("q", false);
+    first.disconnect();
+    second.publish("q", &["c"], Kind::Transient);
+    let heard = second.consume("q", true);
+    assert_eq!(heard, ["consuming", "deliver a again", "deliver b again", "deliver c"]);
+}
+
+/// Semantics 56 and 57.
+#[test]
+fn an_unroutable_message_is_returned_before_it_is_confirmed() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.ask(Op::ConfirmSelect), ["done"]);
+    let heard = client.publish("nowhere", &["a"], Kind::Mandatory);
+    assert_eq!(heard, ["returned a", "ack 1..=1"]);
+    assert_eq!(client.publish("nowhere", &["b", "c"], Kind::Transient), ["ack 2..=3"]);
+}
+
+/// Semantics 59: confirmed only when durable, and then there after a crash.
+#[test]
+fn confirmed_persistent_messages_survive_a_crash() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    client.ask(Op::ConfirmSelect);
+    let heard = client.publish("q", &["a", "b", "c"], Kind::Persistent);
+    assert_eq!(client.wait_for(heard, 1), ["ack 1..=3"]);
+    assert_eq!(client.consume("q", false).len(), 4);
+    client.settle(1, Outcome::Accepted);
+    // An ack is written before anything later: wait for a later confirm.
+    let heard = client.publish("q", &["d"], Kind::Persistent);
+    assert_eq!(client.wait_for(heard, 2), ["deliver d", "ack 4..=4"]);
+    let survivors = Arc::new(disk.survive(log::Survival::OnlySynced));
+    let again = start(&survivors);
+    let mut client = Client::connect(&again);
+    let heard = client.consume("q", true);
+    let expected = ["consuming", "deliver b again", "deliver c again", "deliver d again"];
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn a_clean_stop_remembers_what_nobody_has_seen() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    client.publish("q", &["a", "b"], Kind::Persistent);
+    client.publish("q", &["gone"], Kind::Transient);
+    assert_eq!(client.get("q"), ["got a left 2"]);
+    client.disconnect();
+    broker.stop().unwrap();
+    drop(broker);
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.consume("q", true), ["consuming", "deliver a again", "deliver b"]);
+}
+
+#[test]
+fn transient_queues_and_their_messages_are_gone_after_a_restart() {
+    let (disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("transient", false);
+    client.declare("durable", true);
+    client.publish("transient", &["a"], Kind::Persistent);
+    client.publish("durable", &["b"], Kind::Transient);
+    client.disconnect();
+    broker.stop().unwrap();
+    drop(broker);
+    let broker = start(&disk);
+    assert!(broker.queue("/", "transient").is_none());
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.declare("durable", true), ["declared 0 0"]);
+}
+
+#[test]
+fn a_full_outbox_pauses_a_consumer_until_it_is_resumed() {
+    let (_disk, broker) = node();
+    let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    publisher.declare("q", false);
+    consumer.consume("q", true);
+    consumer.heard();
+    consumer.fill_up(true);
+    publisher.publish("q", &["a"], Kind::Transient);
+    publisher.publish("q", &["b", "c"], Kind::Transient);
+    assert_eq!(consumer.heard(), ["deliver a"]);
+    consumer.fill_up(false);
+    assert_eq!(consumer.resume(), ["deliver b", "deliver c"]);
+}
+
+/// Semantics 61: publishes before the bad one are in, the channel is closed.
+#[test]
+fn publishing_to_a_missing_exchange_closes_the_channel() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    let mut input = b"nopeq".to_vec();
+    input.extend_from_slice(&[0, 0]);
+    let publish = session::Publish {
+        channel: session::ChannelId(1),
+        exchange: session::Span { start: 0, len: 4 },
+        routing_key: session::Span { start: 4, len: 1 },
+        properties: session::Span { start: 5, len: 2 },
+        content: session::Content::Inline(session::Span::default()),
+        mandatory: false,
+        persistent: false,
+        inspect: false,
+    };
+    let heard = client.submit(&input, vec![session::Request::Publish(publish)]);
+    assert_eq!(heard, ["channel failed NotFound: no exchange 'nope' in vhost '/'"]);
+    assert_eq!(client.publish("q", &["ignored"], Kind::Transient), Vec::<String>::new());
+    assert_eq!(client.ask(Op::ChannelOpen), ["opened"]);
+    assert_eq!(client.declare("q", false), ["declared 0 0"]);
+}
+
+/// Semantics 64 and 66.
+#[test]
+fn a_transaction_takes_effect_at_its_commit() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    client.ask(Op::TxSelect);
+    assert!(client.publish("q", &["a"], Kind::Persistent).is_empty());
+    assert!(client.publish("nowhere", &["b"], Kind::Mandatory).is_empty());
+    assert_eq!(client.declare("q", true), ["declared 0 0"]);
+    assert_eq!(client.ask(Op::TxCommit), ["returned b", "done"]);
+    assert_eq!(client.declare("q", true), ["declared 1 0"]);
+    client.publish("q", &["c"], Kind::Persistent);
+    assert_eq!(client.ask(Op::TxRollback), ["done"]);
+    assert_eq!(client.declare("q", true), ["declared 1 0"]);
+    let refused = "channel failed PreconditionFailed: cannot switch from tx to confirm mode";
+    assert_eq!(client.ask(Op::ConfirmSelect), [refused]);
+}
+
+#[test]
+fn deleting_a_queue_tells_its_consumers() {
+    let (_disk, broker) = node();
+    let (mut one, mut other) = (Client::connect(&broker), Client::connect(&broker));
+    one.declare("q", false);
+    other.consume("q", false);
+    other.heard();
+    let (if_unused, if_empty) = (Flag::No, Flag::No);
+    let delete = Op::QueueDelete { queue: short("q"), if_unused, if_empty };
+    assert_eq!(one.ask(delete), ["deleted 0"]);
+    assert_eq!(other.heard(), ["consumer lost"]);
+}
+
+#[test]
+fn alarms_hold_publishers_and_let_go_of_them() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    broker.alarms.set(broker::Alarm::Memory, true);
+    assert_eq!(client.consume("q", true), ["consuming"]);
+    assert!(!client.session().is_held());
+    let heard = client.publish("q", &["a"], Kind::Transient);
+    assert_eq!(heard, ["blocked low on memory", "deliver a"]);
+    assert!(client.session().is_held());
+    broker.alarms.set(broker::Alarm::Memory, false);
+    block_on(client.session().released());
+    client.session().release_hold();
+    assert_eq!(client.heard(), ["unblocked"]);
+    assert!(!client.session().is_held());
+}
+
+#[test]
+fn a_large_body_leaves_no_bytes_behind() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    let body = "x".repeat(100_000);
+    client.declare("q", false);
+    client.publish("q", &[&body], Kind::Transient);
+    assert_eq!(client.get("q"), [format!("got {body} left 0")]);
+    assert_eq!(client.settle(1, Outcome::Rejected), Vec::<String>::new());
+    assert_eq!(broker.message_bytes(), 0);
+}

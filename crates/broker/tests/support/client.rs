@@ -1,0 +1,283 @@
+//! A client without a protocol: requests in, a transcript of what the outbox was given out.
+
+use broker::{Broker, Identity, Session};
+use log::{Disk, MemoryDisk, WalOptions};
+use meta::{Command, PasswordHash};
+use session::{
+    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
+    Outbox, Outcome, Position, Publish, QueueDeclare, Request, Room, Settle, ShortString, Sink,
+    Span, Table,
+};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use stdx::Now;
+
+/// What a client was told, as short texts, and what it may settle.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    state: Mutex<Recorded>,
+}
+
+#[derive(Default)]
+pub(crate) struct Recorded {
+    lines: Vec<String>,
+    links: HashMap<LinkId, (ChannelId, bool)>,
+    unsettled: Vec<(ChannelId, LinkId, Position)>,
+    full: bool,
+    paused: Vec<LinkId>,
+}
+
+impl Outbox for Recorder {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        fill(&mut *self.state.lock().unwrap());
+        None
+    }
+}
+
+fn body(delivery: &Delivery<'_>) -> String {
+    let again = if delivery.redelivered { " again" } else { "" };
+    format!("{}{again}", String::from_utf8_lossy(delivery.message.body.bytes()))
+}
+
+impl Sink for Recorded {
+    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        let (channel, no_ack) = self.links[&link];
+        self.lines.push(format!("deliver {}", body(&delivery)));
+        if !no_ack {
+            self.unsettled.push((channel, link, delivery.position));
+        }
+        if self.full {
+            self.paused.push(link);
+            return Room::Full;
+        }
+        Room::Bytes(1 << 20)
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        let line = match event {
+            Event::Consuming { channel, link, no_ack, .. } => {
+                self.links.insert(link, (channel, no_ack));
+                "consuming".to_owned()
+            }
+            Event::Got { channel, link, delivery, no_ack, n_ready } => {
+                if !no_ack {
+                    self.unsettled.push((channel, link, delivery.position));
+                }
+                format!("got {} left {n_ready}", body(&delivery))
+            }
+            Event::Done { .. } => "done".to_owned(),
+            Event::QueueDeclared { n_ready, n_consumers, .. } => {
+                format!("declared {n_ready} {n_consumers}")
+            }
+            Event::Returned { message, .. } => {
+                format!("returned {}", String::from_utf8_lossy(message.body.bytes()))
+            }
+            Event::ChannelFailed { error, .. } => {
+                format!("channel failed {:?}: {error}", error.kind)
+            }
+            Event::ConnectionFailed { error, .. } => {
+                format!("connection failed {:?}: {error}", error.kind)
+            }
+            Event::ChannelOpened(_) => "opened".to_owned(),
+            Event::ChannelClosed(_) => "closed".to_owned(),
+            Event::ConnectionClosed => "connection closed".to_owned(),
+            Event::Blocked { reason } => format!("blocked {reason}"),
+            Event::Unblocked => "unblocked".to_owned(),
+            Event::QueuePurged { n_messages, .. } => format!("purged {n_messages}"),
+            Event::QueueDeleted { n_messages, .. } => format!("deleted {n_messages}"),
+            Event::Cancelled { .. } => "cancelled".to_owned(),
+            Event::ConsumerLost { .. } => "consumer lost".to_owned(),
+            Event::GetEmpty(_) => "get empty".to_owned(),
+        };
+        self.lines.push(line);
+    }
+
+    fn confirm(&mut self, _: ChannelId, first: u64, last: u64, answer: Confirmation) {
+        self.lines.push(format!("{answer:?} {first}..={last}").to_lowercase());
+    }
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "the broker did not answer");
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn short(text: &str) -> ShortString {
+    ShortString::new(text.as_bytes()).unwrap()
+}
+
+/// Starts a node on `disk`; a new one gets vhost `/` and user `guest`.
+pub(crate) fn start(disk: &Arc<MemoryDisk>) -> Arc<Broker> {
+    let disk: Arc<dyn Disk> = disk.clone();
+    let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
+    let broker = Broker::open(disk, options).unwrap();
+    if broker.is_new() {
+        let password = PasswordHash::new(Default::default(), "guest");
+        for command in [
+            Command::CreateVhost { vhost: "/".into(), metadata: Default::default() },
+            Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
+            Command::SetPermissions {
+                user: "guest".into(),
+                vhost: "/".into(),
+                configure: ".*".to_owned(),
+                write: ".*".to_owned(),
+                read: ".*".to_owned(),
+            },
+        ] {
+            block_on(broker.administer(command)).unwrap();
+        }
+    }
+    broker.tick(Now { monotonic_ms: 1, unix_ms: 1 });
+    broker
+}
+
+/// A connection with channel 1 open.
+pub(crate) struct Client {
+    session: Option<Session>,
+    recorder: Arc<Recorder>,
+}
+
+impl Client {
+    pub(crate) fn connect(broker: &Arc<Broker>) -> Self {
+        let recorder = Arc::new(Recorder::default());
+        let identity = Identity {
+            user: "guest".to_owned(),
+            vhost: "/".to_owned(),
+            name: "test".to_owned(),
+            ..Identity::default()
+        };
+        let outbox: Arc<dyn Outbox> = recorder.clone();
+        let session = Session::open(Arc::clone(broker), identity, outbox).unwrap();
+        let mut client = Self { session: Some(session), recorder };
+        assert_eq!(client.ask(Op::ChannelOpen), ["opened"]);
+        client
+    }
+
+    pub(crate) fn session(&mut self) -> &mut Session {
+        self.session.as_mut().unwrap()
+    }
+
+    /// What the client was told since it was last asked.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut self.recorder.state.lock().unwrap().lines)
+    }
+
+    /// `heard` and what follows it, once there are `n` lines.
+    pub(crate) fn wait_for(&self, mut heard: Vec<String>, n: usize) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while heard.len() < n {
+            assert!(Instant::now() < deadline, "heard only {heard:?}");
+            heard.extend(self.heard());
+            std::thread::yield_now();
+        }
+        heard
+    }
+
+    pub(crate) fn submit(&mut self, input: &[u8], mut requests: Vec<Request>) -> Vec<String> {
+        let session = self.session.as_mut().unwrap();
+        let _stopped = block_on(session.submit(input, &mut requests)).is_err();
+        assert!(requests.is_empty());
+        self.heard()
+    }
+
+    pub(crate) fn ask(&mut self, op: Op) -> Vec<String> {
+        let control = Control { channel: ChannelId(1), origin: Origin(7), nowait: false, op };
+        self.submit(&[], vec![Request::Control(Box::new(control))])
+    }
+
+    pub(crate) fn declare(&mut self, queue: &str, durable: bool) -> Vec<String> {
+        self.ask(Op::QueueDeclare(QueueDeclare {
+            queue: short(queue),
+            passive: false,
+            durable,
+            exclusive: false,
+            auto_delete: false,
+            arguments: Table::default(),
+        }))
+    }
+
+    pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) -> Vec<String> {
+        self.ask(Op::Consume(Consume {
+            queue: short(queue),
+            consumer_tag: short(""),
+            no_ack,
+            exclusive: false,
+            arguments: Table::default(),
+        }))
+    }
+
+    pub(crate) fn get(&mut self, queue: &str) -> Vec<String> {
+        self.ask(Op::Get { queue: short(queue), no_ack: false })
+    }
+
+    /// Publishes bodies to a queue through the default exchange, in one read.
+    pub(crate) fn publish(&mut self, queue: &str, bodies: &[&str], kind: Kind) -> Vec<String> {
+        let mut input = Vec::new();
+        let mut requests = Vec::new();
+        for body in bodies {
+            let routing_key = put(&mut input, queue.as_bytes());
+            let properties = put(&mut input, &[0, 0]);
+            let body = put(&mut input, body.as_bytes());
+            requests.push(Request::Publish(Publish {
+                channel: ChannelId(1),
+                exchange: Span::default(),
+                routing_key,
+                properties,
+                content: Content::Inline(body),
+                mandatory: matches!(kind, Kind::Mandatory),
+                persistent: matches!(kind, Kind::Persistent),
+                inspect: false,
+            }));
+        }
+        self.submit(&input, requests)
+    }
+
+    /// Settles the `n` oldest unsettled deliveries.
+    pub(crate) fn settle(&mut self, n: usize, outcome: Outcome) -> Vec<String> {
+        let taken: Vec<_> = self.recorder.state.lock().unwrap().unsettled.drain(..n).collect();
+        let requests = taken.into_iter().map(|(channel, link, position)| {
+            Request::Settle(Settle { channel, link, position, outcome })
+        });
+        self.submit(&[], requests.collect())
+    }
+
+    /// From now on every delivery finds the outbox full.
+    pub(crate) fn fill_up(&self, full: bool) {
+        self.recorder.state.lock().unwrap().full = full;
+    }
+
+    pub(crate) fn resume(&mut self) -> Vec<String> {
+        let paused = std::mem::take(&mut self.recorder.state.lock().unwrap().paused);
+        self.session().resume(&paused);
+        self.heard()
+    }
+
+    pub(crate) fn disconnect(mut self) {
+        block_on(self.session.take().unwrap().close());
+    }
+}
+
+fn put(input: &mut Vec<u8>, bytes: &[u8]) -> Span {
+    let start = u32::try_from(input.len()).unwrap();
+    input.extend_from_slice(bytes);
+    Span { start, len: u32::try_from(bytes.len()).unwrap() }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Transient,
+    Persistent,
+    Mandatory,
+}

@@ -168,7 +168,12 @@ def scenario_stop(application):
     application.stop_worker()
 
 
+def scenario_start(application):
+    application.start_worker()
+
+
 SCENARIOS = [
+    ("worker-starts", scenario_start),
     ("control", scenario_control),
     ("results-over-rpc", scenario_results),
     ("events", scenario_events),
@@ -186,7 +191,6 @@ def main():
     application = Application(node, options.tasks)
     passed = failed = skipped = 0
     try:
-        application.start_worker()
         for name, scenario in SCENARIOS:
             started = time.monotonic()
             try:
@@ -194,6 +198,8 @@ def main():
             except Exception as error:
                 failed += 1
                 print(f"FAIL celery {name}: {type(error).__name__}: {error}", flush=True)
+                if application.worker is None or application.worker.poll() is not None:
+                    break
                 continue
             passed += 1
             print(f"PASS celery {name} ({time.monotonic() - started:.2f} s)", flush=True)

@@ -3,6 +3,7 @@
 use routing::{BindingError, Name};
 use thiserror::Error;
 
+use crate::permission::Permission;
 use crate::resource::{Resource, ResourceKind};
 
 /// The sorts of refusal: a protocol front picks its reply code by this.
@@ -81,6 +82,30 @@ pub enum MetaError {
     /// Predeclared exchanges stay.
     #[error("deletion of system {0} not allowed")]
     SystemExchange(Resource),
+    /// The user's permissions do not cover it.
+    #[error("{} access to {resource} refused for user '{user}'", permission.as_str())]
+    Refused {
+        /// What was tried.
+        permission: Permission,
+        /// On what.
+        resource: Resource,
+        /// By whom.
+        user: Name,
+    },
+    /// The user's topic permissions do not cover the routing key.
+    #[error(
+        "{} access to topic '{key}' in {exchange} refused for user '{user}'", permission.as_str()
+    )]
+    TopicRefused {
+        /// What was tried.
+        permission: Permission,
+        /// With which routing key.
+        key: String,
+        /// At which exchange.
+        exchange: Resource,
+        /// By whom.
+        user: Name,
+    },
     /// The queue is another connection's, or the exclusive property differs.
     #[error(
         "cannot obtain exclusive access to locked {0}. It could be originally declared on another \
@@ -174,9 +199,11 @@ impl MetaError {
             | Self::QueueIdNotFound(_)
             | Self::ItemNotFound(_) => ErrorKind::NotFound,
             Self::VhostExists(_) | Self::UserExists(_) => ErrorKind::AlreadyExists,
-            Self::ReservedName { .. } | Self::DefaultExchange | Self::SystemExchange(_) => {
-                ErrorKind::AccessRefused
-            }
+            Self::ReservedName { .. }
+            | Self::DefaultExchange
+            | Self::SystemExchange(_)
+            | Self::Refused { .. }
+            | Self::TopicRefused { .. } => ErrorKind::AccessRefused,
             Self::Locked(_) => ErrorKind::ResourceLocked,
             Self::Inequivalent { .. }
             | Self::UnknownExchangeType(_)

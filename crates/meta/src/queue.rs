@@ -6,6 +6,7 @@ use routing::{Name, QueueId};
 use crate::error::MetaError;
 use crate::exchange::{check_argument, check_field};
 use crate::queue_arguments;
+use crate::queue_settings::QueueSettings;
 use crate::resource::Resource;
 
 /// A client connection, as far as it can own queues.
@@ -70,6 +71,12 @@ impl QueueDef {
             return Ok(());
         }
         Err(MetaError::Locked(self.resource()))
+    }
+
+    /// What its arguments ask for.
+    #[must_use]
+    pub fn settings(&self) -> QueueSettings {
+        QueueSettings::new(&self.arguments)
     }
 
     /// Its name for error texts.

@@ -18,8 +18,9 @@ use crate::error::MetaError;
 use crate::exchange::ExchangeDef;
 use crate::outcome::Outcome;
 use crate::parameter::Json;
-use crate::permission::{Permission, Permissions};
+use crate::permission::{Permission, Permissions, TopicPermissions};
 use crate::queue::{ConnectionId, QueueDef, QueueIds};
+use crate::resource::Resource;
 use crate::user::User;
 use crate::vhost::{BindingView, Vhost};
 
@@ -196,6 +197,18 @@ impl State {
         self.users().filter_map(move |user| Some((user.name(), user.permissions_in(vhost)?)))
     }
 
+    /// Topic permissions in a virtual host: user, exchange, permissions.
+    pub fn topic_permissions_in<'s>(
+        &'s self,
+        vhost: &'s str,
+    ) -> impl Iterator<Item = (&'s Name, &'s Name, &'s TopicPermissions)> {
+        self.users().flat_map(move |user| {
+            (user.topic_permissions())
+                .filter(move |(found, ..)| found.as_str() == vhost)
+                .map(move |(_, exchange, permissions)| (user.name(), exchange, permissions))
+        })
+    }
+
     /// Whether a user has access to a virtual host at all.
     #[must_use]
     pub fn may_enter(&self, user: &str, vhost: &str) -> bool {
@@ -225,6 +238,44 @@ impl State {
         let permissions =
             self.user(user).and_then(|user| user.topic_permissions_at(vhost, exchange));
         permissions.is_none_or(|permissions| permissions.allow(permission, key, variables))
+    }
+
+    /// As [`may`](Self::may), with RabbitMQ's text for a refusal.
+    ///
+    /// # Errors
+    /// [`MetaError::Refused`].
+    pub fn check_access(
+        &self,
+        user: &str,
+        permission: Permission,
+        resource: &Resource,
+    ) -> Result<(), MetaError> {
+        if self.may(user, &resource.vhost, permission, &resource.name) {
+            return Ok(());
+        }
+        let (user, resource) = (Name::from(user), resource.clone());
+        Err(MetaError::Refused { permission, resource, user })
+    }
+
+    /// As [`may_topic`](Self::may_topic), with RabbitMQ's text for a refusal.
+    ///
+    /// # Errors
+    /// [`MetaError::TopicRefused`].
+    pub fn check_topic_access(
+        &self,
+        user: &str,
+        permission: Permission,
+        exchange: &Resource,
+        key: &[u8],
+        variables: &[(&str, &str)],
+    ) -> Result<(), MetaError> {
+        let who = (user, exchange.vhost.as_str());
+        if self.may_topic(who, &exchange.name, permission, key, variables) {
+            return Ok(());
+        }
+        let key = String::from_utf8_lossy(key).into_owned();
+        let (user, exchange) = (Name::from(user), exchange.clone());
+        Err(MetaError::TopicRefused { permission, key, exchange, user })
     }
 
     /// All parameters of the whole cluster by name.

@@ -7,10 +7,12 @@ use imbl::OrdMap;
 use routing::{Binding, Destination, Name, Routes, RoutingKey};
 
 use crate::command::DestinationName;
+use crate::error::MetaError;
 use crate::exchange::ExchangeDef;
 use crate::parameter::Json;
 use crate::policy::{Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
+use crate::resource::Resource;
 
 /// What operators say about a virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +95,15 @@ impl Vhost {
         self.exchanges.get(name)
     }
 
+    /// An exchange that must exist.
+    ///
+    /// # Errors
+    /// `no exchange '...' in vhost '...'`.
+    pub fn require_exchange(&self, name: &str) -> Result<&Arc<ExchangeDef>, MetaError> {
+        let missing = || Resource::exchange(&self.name, &Name::from(name));
+        self.exchange(name).ok_or_else(|| MetaError::NotFound(missing()))
+    }
+
     /// All exchanges by name, the default one included.
     pub fn exchanges(&self) -> impl ExactSizeIterator<Item = &Arc<ExchangeDef>> {
         self.exchanges.values()
@@ -102,6 +113,15 @@ impl Vhost {
     #[must_use]
     pub fn queue(&self, name: &str) -> Option<&Arc<QueueDef>> {
         self.queues.get(name)
+    }
+
+    /// A queue that must exist.
+    ///
+    /// # Errors
+    /// `no queue '...' in vhost '...'`.
+    pub fn require_queue(&self, name: &str) -> Result<&Arc<QueueDef>, MetaError> {
+        let missing = || Resource::queue(&self.name, &Name::from(name));
+        self.queue(name).ok_or_else(|| MetaError::NotFound(missing()))
     }
 
     /// All queues by name.

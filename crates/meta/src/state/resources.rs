@@ -167,19 +167,14 @@ impl State {
     pub(super) fn bind(&mut self, spec: &BindingSpec) -> Result<Outcome, MetaError> {
         let vhost = self.vhost_or_error(&spec.vhost)?;
         check_not_default(spec)?;
-        let missing = |resource| MetaError::NotFound(resource);
-        let source = vhost
-            .exchange(&spec.source)
-            .ok_or_else(|| missing(Resource::exchange(&spec.vhost, &spec.source)))?;
+        let source = vhost.require_exchange(&spec.source)?;
         let (destination, queue) = match &spec.destination {
             DestinationName::Queue(name) => {
-                let queue = vhost.queue(name);
-                let queue = queue.ok_or_else(|| missing(Resource::queue(&spec.vhost, name)))?;
+                let queue = vhost.require_queue(name)?;
                 (Destination::Queue(queue.id), Some(queue))
             }
             DestinationName::Exchange(name) => {
-                let found = vhost.exchange(name);
-                found.ok_or_else(|| missing(Resource::exchange(&spec.vhost, name)))?;
+                vhost.require_exchange(name)?;
                 (Destination::Exchange(name.clone()), None)
             }
         };

@@ -71,6 +71,21 @@ fn permissions_are_unanchored_expressions_over_names() {
     assert!(may(Permission::Read, "a-q-b") && !may(Permission::Read, "ab"));
     assert!(!s.may("bob", V, Permission::Read, "q"));
     assert!(!s.may("alice", "other", Permission::Read, "q"));
+    let refused = |permission, resource: Resource| {
+        let error = s.check_access("alice", permission, &resource).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AccessRefused);
+        error.to_string()
+    };
+    assert_eq!(
+        refused(Permission::Configure, Resource::queue(&name(V), &name("q"))),
+        "configure access to queue 'q' in vhost '/' refused for user 'alice'"
+    );
+    assert_eq!(
+        refused(Permission::Write, Resource::exchange(&name(V), &name("x"))),
+        "write access to exchange 'x' in vhost '/' refused for user 'alice'"
+    );
+    let allowed = Resource::queue(&name(V), &name("q"));
+    assert_eq!(s.check_access("alice", Permission::Read, &allowed), Ok(()));
     let listed: Vec<_> = s.permissions_in(V).map(|(user, p)| (&**user, p.write.as_str())).collect();
     assert_eq!(listed, [("alice", "^w")]);
     let error = permit(s, "(?=x)", "", "").unwrap_err();
@@ -90,6 +105,15 @@ fn topic_permissions_bind_only_where_they_are_set() {
     permit_topic(s, "^{username}\\.", "^{vhost}-{client_id}$").unwrap();
     assert!(may(s, Permission::Write, "alice.x", &[]));
     assert!(!may(s, Permission::Write, "bob.x", &[]));
+    let exchange = Resource::exchange(&name(V), &name("amq.topic"));
+    let error = s.check_topic_access("alice", Permission::Write, &exchange, b"bob.x", &[]);
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "write access to topic 'bob.x' in exchange 'amq.topic' in vhost '/' refused for user 'alice'"
+    );
+    let listed: Vec<_> =
+        s.topic_permissions_in(V).map(|(user, x, p)| (&**user, &**x, p.write())).collect();
+    assert_eq!(listed, [("alice", "amq.topic", "^{username}\\.")]);
     assert!(may(s, Permission::Read, "/-c1", &[("client_id", "c1")]));
     assert!(!may(s, Permission::Read, "/-c2", &[("client_id", "c1")]));
     // Without the variable the placeholder is just text.

@@ -146,7 +146,6 @@ fn only_known_arguments_are_compared() {
 fn queue_arguments_out_of_their_domain() {
     const TEN_YEARS_AND_MORE: i64 = 315_360_000_001;
     let s = &mut state();
-    let dlx = ("x-dead-letter-exchange", Value::from("d"));
     let cases: &[(&'static str, Value, &str)] = &[
         ("x-message-ttl", Value::I32(-1), "{value_negative,-1}"),
         ("x-message-ttl", Value::from("1"), "\"expected integer, got longstr\""),
@@ -192,10 +191,15 @@ fn queue_arguments_out_of_their_domain() {
         PreconditionFailed,
         "cannot declare queue 'q' in vhost '/' of type 'quorum': the queue type is disabled",
     );
+}
+
+#[test]
+fn queue_arguments_inside_their_domain() {
+    let s = &mut state();
     let all_good = [
         ("x-expires", Value::I64(1)),
         ("x-message-ttl", Value::U8(0)),
-        dlx,
+        ("x-dead-letter-exchange", Value::from("d")),
         ("x-dead-letter-routing-key", Value::from("k")),
         ("x-max-length", Value::I32(0)),
         ("x-max-length-bytes", Value::I64(i64::MAX)),
@@ -208,6 +212,22 @@ fn queue_arguments_out_of_their_domain() {
         ("x-unknown", Value::Void),
     ];
     assert!(apply(s, queue_with("q", &all_good)).is_ok());
+    let settings = s.queue(V, "q").unwrap().settings();
+    let expected = QueueSettings {
+        message_ttl_ms: Some(0),
+        expires_ms: Some(1),
+        max_length: Some(0),
+        max_length_bytes: Some(u64::try_from(i64::MAX).unwrap()),
+        overflow: Overflow::RejectPublishDeadLetter,
+        dead_letter_exchange: Some(name("d")),
+        dead_letter_routing_key: Some(b"k".to_vec()),
+        max_priority: 255,
+        single_active_consumer: true,
+        version: Some(QueueVersion::V1),
+    };
+    assert_eq!(settings, expected);
+    declare(s, queue("plain"));
+    assert_eq!(s.queue(V, "plain").unwrap().settings(), QueueSettings::default());
 }
 
 #[test]
@@ -284,6 +304,12 @@ fn bindings() {
         PreconditionFailed,
         "Invalid x-match field value <<\"none\">>; expected all, any, all-with-x, or any-with-x",
     );
+    let vhost = s.vhost(V).unwrap();
+    assert_eq!(
+        vhost.require_queue("none").unwrap_err().to_string(),
+        "no queue 'none' in vhost '/'"
+    );
+    assert_eq!(vhost.require_exchange("x").unwrap_err().to_string(), no_x);
     for missing in [
         to_queue("x", "q", ""),
         to_queue("amq.topic", "none", ""),

@@ -1,0 +1,87 @@
+//! What the arguments of a queue ask for, as values.
+
+use amqp091::{Table, Value};
+use routing::Name;
+
+/// What happens to a message that a full queue gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// The oldest ready message makes room.
+    #[default]
+    DropHead,
+    /// The new message is refused.
+    RejectPublish,
+    /// The new message is refused and dead-lettered.
+    RejectPublishDeadLetter,
+}
+
+/// The format a classic queue is stored in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueVersion {
+    /// The older one.
+    V1,
+    /// The newer one.
+    V2,
+}
+
+/// What the arguments of a queue ask for; policies are not regarded here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// `x-message-ttl`, in milliseconds.
+    pub message_ttl_ms: Option<u64>,
+    /// `x-expires`: time without use after which the queue is deleted, in milliseconds.
+    pub expires_ms: Option<u64>,
+    /// `x-max-length`: ready messages.
+    pub max_length: Option<u64>,
+    /// `x-max-length-bytes`: bytes of the bodies of ready messages.
+    pub max_length_bytes: Option<u64>,
+    /// `x-overflow`.
+    pub overflow: Overflow,
+    /// `x-dead-letter-exchange`.
+    pub dead_letter_exchange: Option<Name>,
+    /// `x-dead-letter-routing-key`; without it messages keep their keys.
+    pub dead_letter_routing_key: Option<Vec<u8>>,
+    /// `x-max-priority`: the highest priority told apart; 0 without priorities.
+    pub max_priority: u8,
+    /// `x-single-active-consumer`.
+    pub single_active_consumer: bool,
+    /// `x-queue-version`, if it is asked for.
+    pub version: Option<QueueVersion>,
+}
+
+impl QueueSettings {
+    /// Reads arguments that passed the checks of a declaration; what is out of its domain counts as
+    /// missing.
+    pub(crate) fn new(arguments: &Table) -> Self {
+        let get = |key: &str| arguments.get(key.as_bytes());
+        let number = |key| get(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
+        Self {
+            message_ttl_ms: number("x-message-ttl"),
+            expires_ms: number("x-expires"),
+            max_length: number("x-max-length"),
+            max_length_bytes: number("x-max-length-bytes"),
+            overflow: match get("x-overflow").and_then(Value::as_str) {
+                Some("reject-publish") => Overflow::RejectPublish,
+                Some("reject-publish-dlx") => Overflow::RejectPublishDeadLetter,
+                Some(_) | None => Overflow::DropHead,
+            },
+            dead_letter_exchange: get("x-dead-letter-exchange")
+                .and_then(Value::as_str)
+                .map(Name::from),
+            dead_letter_routing_key: get("x-dead-letter-routing-key")
+                .and_then(Value::as_bytes)
+                .map(<[u8]>::to_vec),
+            max_priority: number("x-max-priority")
+                .and_then(|n| u8::try_from(n).ok())
+                .unwrap_or_default(),
+            single_active_consumer: get("x-single-active-consumer")
+                .and_then(Value::as_bool)
+                .unwrap_or_default(),
+            version: match number("x-queue-version") {
+                Some(1) => Some(QueueVersion::V1),
+                Some(2) => Some(QueueVersion::V2),
+                Some(_) | None => None,
+            },
+        }
+    }
+}

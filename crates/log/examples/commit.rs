@@ -2,7 +2,8 @@
 //!
 //! 1. One at a time: append, watch, wait, beside a bare write and `fdatasync` of as many bytes into
 //!    an already written file. Rounds alternate, so that the machine's other load hits both.
-//! 2. Throughput: threads append 12-byte entries in windows and wait for each window.
+//! 2. Opening an empty directory, to the first entry that is durable.
+//! 3. Throughput: threads append 12-byte entries in windows and wait for each window.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a tool for the console")]
 
 use std::fs::{File, OpenOptions};
@@ -22,6 +23,7 @@ fn main() {
     let dir = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     let dir = dir.join(format!("leveret-commit-{}", std::process::id()));
     one_at_a_time(&dir);
+    opening(&dir);
     for durability in [Durability::Sync, Durability::Write] {
         for (threads, window) in [(1, 200), (4, 200), (30, 200), (2, 20_000)] {
             throughput(&dir, durability, threads, window);
@@ -91,6 +93,54 @@ fn one_at_a_time(dir: &Path) {
     for (name, times) in names.iter().skip(1).chain(&["log, not synced"]).zip(logs) {
         let log = report(name, times);
         println!("{:32} {:.2} of bare", "", log.as_secs_f64() / bare.as_secs_f64());
+    }
+}
+
+fn opening(dir: &Path) {
+    let (mut opens, mut commits) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        let begin = Instant::now();
+        let wal = open(&dir.join("opening"), Durability::Sync);
+        opens.push(begin.elapsed());
+        let upto = wal.append(|batch| batch.entry(1, &[&[7; 100]])).upto;
+        wal.wait_durable(upto).unwrap();
+        commits.push(begin.elapsed());
+    }
+    report("open an empty directory", opens);
+    report("the same and one commit", commits);
+    let recycled = dir.join("recycled-tail");
+    let wal = open(&recycled, Durability::Sync);
+    warm(&wal);
+    let (mut after_kill, mut after_close) = (Vec::new(), Vec::new());
+    drop(wal);
+    for _ in 0..20 {
+        let begin = Instant::now();
+        let wal = reopen(&recycled);
+        after_close.push(begin.elapsed());
+        // A node that is killed leaves the log as a copy of its files shows it.
+        let killed = dir.join("killed");
+        copy(&recycled.join("wal"), &killed.join("wal"));
+        let begin = Instant::now();
+        let other = reopen(&killed);
+        after_kill.push(begin.elapsed());
+        drop((wal, other));
+    }
+    report("open after a close", after_close);
+    report("open after a kill", after_kill);
+}
+
+fn reopen(dir: &Path) -> Wal {
+    let disk = Arc::new(RealDisk::new(dir).unwrap());
+    let options = WalOptions { segment_bytes: 8 << 20, ..WalOptions::default() };
+    Wal::open(disk, options, &mut |_| Ok(())).unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::remove_dir_all(to).ok();
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let name = entry.unwrap().file_name();
+        std::fs::copy(from.join(&name), to.join(&name)).unwrap();
     }
 }
 

@@ -11,7 +11,7 @@
 //!  | u32   | u32   | u8  | u8  | u16| u32   | u64   | u64     | u64   | u64   | u32   |         |
 //!  +-------+-------+-----+-----+----+-------+-------+---------+-------+-------+-------+---------+
 //!  crc32c   over everything after it, up to the end of the payload
-//!  type     0 = segment header (no payload), 1 = entries
+//!  type     0 = segment header (no payload), 1 = entries (none: the log was closed properly)
 //!  bytes    length of the payload
 //!  salt     random, chosen once per log: a message cannot contain a forged block
 //!  segment  id in the file's name; a block of the file's previous life has a smaller one

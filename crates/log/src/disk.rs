@@ -53,8 +53,6 @@ pub trait DiskFile: Send + Sync + Debug {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
     /// Makes what was written durable, and the length as far as reading it back needs it.
     fn sync_data(&self) -> io::Result<()>;
-    /// Reserves space for `bytes` bytes from the start without writing them; grows the file.
-    fn preallocate(&self, bytes: u64) -> io::Result<()>;
 }
 
 /// Held as long as the lock is; dropping it unlocks.

@@ -84,6 +84,8 @@ struct Written {
 struct Model {
     entries: BTreeMap<u64, Written>,
     told: Arc<Told>,
+    /// Last position known to be synced, whatever was told.
+    synced: u64,
     serial: u64,
 }
 
@@ -187,6 +189,7 @@ impl Model {
         let last = node.wal.durable_upto().0;
         let told = self.told.0.load(Ordering::SeqCst);
         assert!(!durable || last >= told, "{last} is left, {told} was told");
+        assert!(last >= self.synced, "{last} is left, {} was synced", self.synced);
         let first = seen.first().map_or(last + 1, |entry| entry.0);
         assert_eq!(first + seen.len() as u64, last + 1, "the log goes on behind its last entry");
         for ((lsn, _, payload), expected) in seen.iter().zip(first..) {
@@ -206,6 +209,7 @@ impl Model {
     fn go_on(&mut self, node: &Node, seen: &Seen) {
         let last = node.wal.durable_upto().0;
         self.entries.split_off(&(last + 1));
+        self.synced = last;
         self.told.0.fetch_min(last, Ordering::SeqCst);
         for (lsn, segment, _) in seen {
             let entry = self.entries.get_mut(lsn).unwrap();
@@ -225,27 +229,37 @@ fn run_all(model: &mut Model, node: &mut Node, work: &[Work]) -> bool {
         if model.run(node, one).is_err() || node.wal.poisoned().is_some() {
             return false;
         }
+        if node.wal.unsynced_bytes() == 0 {
+            model.synced = node.wal.durable_upto().0;
+        }
     }
     true
 }
 
-fn crash_and_check(work: &[Work], durability: Durability, at: u64, survival: Survival) -> bool {
+/// Crashes at an operation in the first run, and earlier in a second one over what the first left.
+fn crash_and_check(
+    work: &[Work],
+    durability: Durability,
+    at: u64,
+    survivals: [Survival; 2],
+) -> bool {
     let mut disk = MemoryDisk::new();
     let mut model = Model::default();
     let mut survived = false;
-    // Twice: the second time over what the first crash left.
-    for round in 0..2 {
-        disk.inject(if round == 0 { at } else { at / 2 }, Fault::PowerLoss);
+    for (at, survival) in [at, at / 2].into_iter().zip(survivals) {
+        disk.inject(at, Fault::PowerLoss);
         if let Ok((mut node, seen)) = open(&disk, durability) {
-            model.check(&node, &seen, round == 0 || is_durable(durability, survival));
+            model.check(&node, &seen, true);
             model.go_on(&node, &seen);
             survived = run_all(&mut model, &mut node, work);
         }
         disk = disk.survive(survival);
+        if !is_durable(durability, survival) {
+            model.told.0.store(0, Ordering::SeqCst);
+        }
     }
     let (node, seen) = open(&disk, durability).expect("a crash is no corruption");
-    model.check(&node, &seen, is_durable(durability, survival));
-    model.go_on(&node, &seen);
+    model.check(&node, &seen, true);
     survived
 }
 
@@ -256,12 +270,14 @@ fn is_durable(durability: Durability, survival: Survival) -> bool {
 /// Tries every crash point there is.
 fn every_crash(work: &[Work], durability: Durability, seed: u64) {
     for at in 0.. {
-        let survivals = [
-            Survival::Torn(seed ^ at),
-            Survival::Torn(seed.wrapping_mul(31) ^ at),
-            if at % 2 == 0 { Survival::OnlySynced } else { Survival::Everything },
-        ];
-        let done = survivals.map(|survival| crash_and_check(work, durability, at, survival));
+        let (torn, other) = (Survival::Torn(seed ^ at), Survival::Torn(seed.wrapping_mul(31) ^ at));
+        let done = [
+            [torn, other],
+            [Survival::OnlySynced, torn],
+            [Survival::Everything, Survival::OnlySynced],
+            [Survival::Everything, Survival::Everything],
+        ]
+        .map(|survivals| crash_and_check(work, durability, at, survivals));
         if done.iter().all(|done| *done) {
             break;
         }
@@ -299,6 +315,10 @@ proptest! {
         let disk = disk.survive(Survival::OnlySynced);
         let (_, whole) = open(&disk.survive(Survival::OnlySynced), Durability::Sync).unwrap();
         flip_everywhere(&disk, &whole, newest_block_from, bit);
+        // A log that was closed properly ends with a block that vouches for the newest one.
+        node.wal.close().unwrap();
+        prop_assert!(node.stepper.step());
+        flip_everywhere(&node.disk, &whole, u64::MAX, bit);
     }
 }
 

@@ -184,6 +184,37 @@ fn segments_are_freed_oldest_first_and_only_when_what_replaced_them_is_synced() 
     assert_eq!(seen.len(), 3);
 }
 
+/// Moves the survivor of a segment while the commit thread is between sync and freeing.
+struct Mover {
+    wal: Arc<Wal>,
+    from: Mutex<Option<SegmentId>>,
+}
+
+impl Durable for Mover {
+    fn durable(&self, _: Lsn) -> bool {
+        if let Some(from) = self.from.lock().ok().and_then(|mut from| from.take()) {
+            append(&self.wal, b"moved", 1);
+            self.wal.release(from, 1);
+        }
+        false
+    }
+}
+
+#[test]
+fn a_segment_stays_while_what_replaces_it_is_in_the_next_commit() {
+    let disk = MemoryDisk::new();
+    let (wal, mut stepper, _) = open(&disk, options()).unwrap();
+    let wal = Arc::new(wal);
+    wal.start_freeing();
+    let from = append(&wal, &[0; 3000], 1).segment;
+    append(&wal, &[0; 3000], 0);
+    wal.watch(Arc::new(Mover { wal: Arc::clone(&wal), from: Mutex::new(Some(from)) }));
+    assert!(stepper.step());
+    assert_eq!(wal.oldest().map(|oldest| (oldest.id, oldest.live)), Some((from, 0)));
+    assert!(stepper.step());
+    assert_eq!(wal.oldest(), None);
+}
+
 #[test]
 fn freed_files_are_reused_and_their_old_content_does_not_come_back() {
     let disk = MemoryDisk::new();

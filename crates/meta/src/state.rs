@@ -20,7 +20,7 @@ use crate::outcome::Outcome;
 use crate::parameter::Json;
 use crate::permission::{Permission, Permissions, TopicPermissions};
 use crate::queue::{ConnectionId, QueueDef, QueueIds};
-use crate::resource::Resource;
+use crate::resource::{Resource, ResourceKind};
 use crate::user::User;
 use crate::vhost::{BindingView, Vhost};
 
@@ -241,6 +241,7 @@ impl State {
     }
 
     /// As [`may`](Self::may), with RabbitMQ's text for a refusal.
+    /// COMPAT: permissions and texts call the default exchange `amq.default`.
     ///
     /// # Errors
     /// [`MetaError::Refused`].
@@ -250,11 +251,13 @@ impl State {
         permission: Permission,
         resource: &Resource,
     ) -> Result<(), MetaError> {
-        if self.may(user, &resource.vhost, permission, &resource.name) {
+        let is_default = resource.kind == ResourceKind::Exchange && resource.name.is_empty();
+        let name = if is_default { Name::from("amq.default") } else { resource.name.clone() };
+        if self.may(user, &resource.vhost, permission, &name) {
             return Ok(());
         }
-        let (user, resource) = (Name::from(user), resource.clone());
-        Err(MetaError::Refused { permission, resource, user })
+        let resource = Resource { name, ..resource.clone() };
+        Err(MetaError::Refused { permission, resource, user: Name::from(user) })
     }
 
     /// As [`may_topic`](Self::may_topic), with RabbitMQ's text for a refusal.

@@ -84,6 +84,10 @@ fn permissions_are_unanchored_expressions_over_names() {
         refused(Permission::Write, Resource::exchange(&name(V), &name("x"))),
         "write access to exchange 'x' in vhost '/' refused for user 'alice'"
     );
+    assert_eq!(
+        refused(Permission::Write, Resource::exchange(&name(V), &name(""))),
+        "write access to exchange 'amq.default' in vhost '/' refused for user 'alice'"
+    );
     let allowed = Resource::queue(&name(V), &name("q"));
     assert_eq!(s.check_access("alice", Permission::Read, &allowed), Ok(()));
     let listed: Vec<_> = s.permissions_in(V).map(|(user, p)| (&**user, p.write.as_str())).collect();

@@ -180,7 +180,8 @@ fn keep_log(source: Option<impl AsyncRead + Unpin + Send + 'static>, log: &Arc<L
     tokio::spawn(async move {
         let mut lines = BufReader::new(source).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if line.contains("ready") {
+            // As a word of its own: a node that cannot start may say "already".
+            if line.split(|c: char| !c.is_alphanumeric()).any(|word| word == "ready") {
                 log.ready.notify_one();
             }
             let mut kept = log.lines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
@@ -26,6 +27,8 @@ import java.util.stream.Stream;
  * and restarted on the same directory and port, or an external one named by {@code INTEROP_URI}.
  */
 public final class Node implements AutoCloseable {
+  /** As a word of its own: a node that cannot start may say "already". */
+  private static final Pattern READY_WORD = Pattern.compile("\\bready\\b");
   private static final long READY_SECONDS = 30;
   private static final long STOP_SECONDS = 30;
   private static final int LOG_LINES_KEPT = 40;
@@ -115,12 +118,16 @@ public final class Node implements AutoCloseable {
     }
   }
 
-  /** SIGTERM, then waits for a clean exit. */
+  /** SIGTERM; the process must end by itself with exit code 0. */
   public synchronized void stop() throws Exception {
     process.destroy();
     if (!process.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
       kill9();
       throw new IllegalStateException("node still running " + STOP_SECONDS + " s after SIGTERM\n" + tail());
+    }
+    if (process.exitValue() != 0) {
+      throw new IllegalStateException(
+          "after SIGTERM the node ended with " + process.exitValue() + "\n" + tail());
     }
   }
 
@@ -157,7 +164,7 @@ public final class Node implements AutoCloseable {
             log.removeFirst();
           }
         }
-        if (line.contains("ready")) {
+        if (READY_WORD.matcher(line).find()) {
           ready.countDown();
         }
       }

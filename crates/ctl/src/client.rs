@@ -3,7 +3,9 @@
 use crate::failure::{Failure, code};
 use crate::invocation::{Invocation, Place};
 use serde_json::Value;
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +14,9 @@ use std::time::Duration;
 const SOCKET: &str = "ctl.sock";
 /// No answer is longer than this.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
+
+/// Longer paths do not fit into a socket address.
+const ADDRESS_BYTES_MAX: usize = 100;
 
 /// A connection to the node, good for one question.
 pub(crate) struct Client {
@@ -32,7 +37,7 @@ pub(crate) enum Unanswered {
 impl Client {
     /// Connects. `timeout` is for every wait from here on.
     pub(crate) fn connect(place: &Place, timeout: Option<Duration>) -> io::Result<Self> {
-        let stream = UnixStream::connect(socket_path(place))?;
+        let stream = connect(place)?;
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
@@ -54,6 +59,16 @@ impl Client {
         limited.map_err(Unanswered::Io)?;
         understand(&answer)
     }
+}
+
+/// Connects by way of the open directory when the path is too long for a socket address.
+fn connect(place: &Place) -> io::Result<UnixStream> {
+    let path = socket_path(place);
+    if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
+        return UnixStream::connect(path);
+    }
+    let directory = File::open(&place.data_dir)?;
+    UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
 }
 
 pub(crate) fn socket_path(place: &Place) -> PathBuf {

@@ -13,6 +13,9 @@ use std::io::Read as _;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+/// COMPAT: scripts choose their commands by what `rabbitmqctl version` prints; this is the version
+/// whose commands these are.
+const RABBITMQ_VERSION: &str = "4.3.6";
 /// How often something awaited is looked at again.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -31,7 +34,8 @@ pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
 
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
-    let version = env!("CARGO_PKG_VERSION");
+    let own_name = invocation.tool.starts_with("leveret");
+    let version = if own_name { env!("CARGO_PKG_VERSION") } else { RABBITMQ_VERSION };
     Ok(match invocation.format {
         Format::Json => Answer::Object(json!({"version": version})),
         Format::Csv => {

@@ -1,6 +1,7 @@
 use super::*;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -331,7 +332,7 @@ fn status_shows_sections() {
         "rabbitmq_version": "4.3.6", "node": "rabbit@box", "data_directory": "/d",
         "config_files": ["/c"], "log_files": [], "alarms": [],
         "memory": {"total": {"rss": 129_200_000}},
-        "vm_memory_high_watermark_setting": "0.6 of available memory",
+        "vm_memory_high_watermark_setting": {"relative": 0.6},
         "vm_memory_high_watermark_limit": 10_110_600_000_u64,
         "disk_free_limit": 50_000_000, "disk_free": null,
         "totals": {"connection_count": 1, "queue_count": 2, "virtual_host_count": 3},
@@ -341,7 +342,7 @@ fn status_shows_sections() {
     for part in [
         "Status of node rabbit@box ...\nRuntime\n\nOS PID: 7\n",
         "\n\nAlarms\n\n(none)\n\nMemory\n\nTotal memory used: 0.1292 gb\n",
-        "computed to: 10.1106 gb\n",
+        "setting: 0.6 of available memory, computed to: 10.1106 gb\n",
         "Low free disk space watermark: 0.05 gb\nFree disk space: (not available)\n",
         "\nVirtual host count: 3\n",
     ] {
@@ -376,6 +377,19 @@ fn a_node_that_does_not_answer_is_given_up_on() {
         (ran.code, ran.error.as_str()),
         (75, "Error: operation list_users on node rabbit@box timed out. Timeout value used: 0")
     );
+    std::fs::remove_dir_all(data_dir).unwrap();
+}
+
+#[test]
+fn a_data_directory_may_lie_deep() {
+    let data_dir = data_dir();
+    let deep = data_dir.join("d".repeat(120));
+    std::fs::create_dir(&deep).unwrap();
+    let directory = std::fs::File::open(&deep).unwrap();
+    let short = format!("/proc/self/fd/{}/ctl.sock", directory.as_raw_fd());
+    let _listener = UnixListener::bind(short).unwrap();
+    let ran = run_in(&deep, &["list_users", "-t", "0"], "");
+    assert_eq!(ran.code, 75, "connected, but not answered: {}", ran.error);
     std::fs::remove_dir_all(data_dir).unwrap();
 }
 
@@ -432,11 +446,12 @@ fn banners_have_no_holes() {
 
 #[test]
 fn the_version_is_known_without_a_node() {
-    assert_eq!(alone(&["version"]).output, format!("{}\n", env!("CARGO_PKG_VERSION")));
-    assert_eq!(
-        alone(&["version", "--formatter", "json"]).output,
-        format!("{{\"version\":\"{}\"}}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(alone(&["version"]).output, "4.3.6\n");
+    assert_eq!(alone(&["version", "--formatter", "json"]).output, "{\"version\":\"4.3.6\"}\n");
+    let mut output = Vec::new();
+    let mut terminal = Terminal { input: &mut &b""[..], output: &mut output };
+    run_with("leveret ctl", vec!["version".to_owned()], &mut terminal).unwrap();
+    assert_eq!(output, format!("{}\n", env!("CARGO_PKG_VERSION")).as_bytes());
     assert_eq!(alone(&["hash_password", "x"]).output.lines().count(), 2);
     assert_eq!(alone(&["hash_password", ""]).code, 65);
 }

@@ -103,10 +103,18 @@ fn memory_lines(status: &Value, unit: &str) -> Vec<String> {
         "Calculation strategy: rss".to_owned(),
         format!(
             "Memory high watermark setting: {}, computed to: {}",
-            text(status, "/vm_memory_high_watermark_setting"),
+            watermark(status, unit),
             size(status.get("vm_memory_high_watermark_limit"), unit)
         ),
     ]
+}
+
+/// As it was configured: a share of the memory there is, or an amount.
+fn watermark(status: &Value, unit: &str) -> String {
+    match status.pointer("/vm_memory_high_watermark_setting/relative") {
+        Some(share) => format!("{share} of available memory"),
+        None => size(status.pointer("/vm_memory_high_watermark_setting/absolute"), unit),
+    }
 }
 
 /// Four decimals at most and one at least, as Erlang writes floats.

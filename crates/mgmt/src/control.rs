@@ -1,0 +1,98 @@
+//! The server behind the control socket: `POST /ctl/QUESTION` with a JSON object, answered with
+//! `{"ok": ...}` or `{"error": {"kind", "text"}}`.
+
+mod node;
+mod operations;
+
+use crate::refusal::{Kind, Refusal};
+use crate::request::Request;
+use crate::{ControlSocket, Management, definitions, listing};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use meta::Salt;
+use serde_json::{Value, json};
+use std::future::Future;
+use std::io::Read as _;
+use std::sync::Arc;
+
+/// Longest request, bytes: twice the longest text that definitions hold.
+const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Answers questions until `until` resolves; then those that are being answered are finished.
+///
+/// # Errors
+/// The system's.
+pub async fn serve(
+    socket: ControlSocket,
+    management: Arc<Management>,
+    until: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let router = Router::new()
+        .route("/ctl/{question}", post(answer))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(management);
+    let ControlSocket { listener, file } = socket;
+    let served = axum::serve(listener, router).with_graceful_shutdown(until).await;
+    drop(file);
+    served
+}
+
+async fn answer(
+    State(management): State<Arc<Management>>,
+    Path(question): Path<String>,
+    body: Bytes,
+) -> Response {
+    let answered = match Request::parse(&body) {
+        Ok(request) => management.answer(&question, &request).await,
+        Err(refusal) => Err(refusal),
+    };
+    let (status, answer) = match answered {
+        Ok(value) => (StatusCode::OK, json!({"ok": value})),
+        Err(refusal) => {
+            tracing::debug!("`{question}` is refused: {}", refusal.text);
+            (StatusCode::BAD_REQUEST, refusal.to_json())
+        }
+    };
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (status, json, answer.to_string()).into_response()
+}
+
+impl Management {
+    /// Answers one question.
+    async fn answer(&self, question: &str, request: &Request) -> Result<Value, Refusal> {
+        let view = self.broker.view();
+        if let Some(rows) = listing::rows_of_definitions(&view.meta, question, request) {
+            return rows;
+        }
+        if let Some(rows) = listing::rows_of_the_running(self, question, request) {
+            return rows;
+        }
+        if let Some(facts) = node::facts(self, question) {
+            return Ok(facts);
+        }
+        if let Some(commands) = definitions::commands(&view.meta, question, request, salt()?) {
+            for command in commands? {
+                let changed = self.broker.administer(command).await;
+                changed.map_err(|error| definitions::refused(question, error))?;
+            }
+            tracing::info!("management: {question}");
+            return Ok(Value::Null);
+        }
+        operations::carry_out(self, question, request).await
+    }
+}
+
+/// Fresh random bytes. Reading them never waits once the machine is up.
+fn salt() -> Result<Salt, Refusal> {
+    let mut salt = Salt::default();
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt));
+    read.map(|()| salt)
+        .map_err(|error| Refusal::new(Kind::Invalid, format!("no randomness for a salt: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

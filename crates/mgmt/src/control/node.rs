@@ -1,0 +1,92 @@
+//! Questions about the node.
+
+use crate::Management;
+use crate::facts::memory_used_bytes;
+use broker::Alarm;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+
+/// The answer to a question about the node; `None` when it is about something else.
+pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
+    let facts = &management.facts;
+    Some(match question {
+        "state" => json!({"running": management.running.load(Ordering::Relaxed)}),
+        "alarms" => alarms(management),
+        "listeners" => facts.listeners(),
+        // A virtual host is up as long as the node is.
+        "down_vhosts" => json!([]),
+        "server_version" => json!(facts.rabbitmq_version),
+        "status" => status(management),
+        "cluster_status" => cluster_status(management),
+        _ => return None,
+    })
+}
+
+fn alarms(management: &Management) -> Value {
+    let node = management.facts.name.as_str();
+    [(Alarm::Memory, "memory"), (Alarm::Disk, "disk")]
+        .into_iter()
+        .filter(|&(alarm, _)| management.broker.alarms.is_on(alarm))
+        .map(|(_, resource)| json!({"resource": resource, "node": node, "type": "resource_limit"}))
+        .collect()
+}
+
+fn status(management: &Management) -> Value {
+    let facts = &management.facts;
+    let view = management.broker.view();
+    let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
+        list.iter().map(|path| path.display().to_string()).collect()
+    };
+    json!({
+        "pid": std::process::id(),
+        "os": "Linux",
+        "uptime": facts.uptime_seconds(),
+        "is_under_maintenance": false,
+        "product_name": "Leveret",
+        "product_version": facts.version,
+        "version": facts.version,
+        "rabbitmq_version": facts.rabbitmq_version,
+        "node": facts.name,
+        "data_directory": facts.data_dir.display().to_string(),
+        "config_files": paths(&facts.config_files),
+        "log_files": paths(&facts.log_files),
+        "active_plugins": [],
+        "alarms": alarms(management),
+        "memory": {
+            "strategy": "rss",
+            "total": {"rss": memory_used_bytes()},
+            "messages": management.broker.message_bytes(),
+        },
+        "vm_memory_high_watermark_setting": {"absolute": facts.memory_high_bytes},
+        "vm_memory_high_watermark_limit": facts.memory_high_bytes,
+        "disk_free_limit": facts.disk_free_limit_bytes,
+        "disk_free": facts.disk_free_bytes(),
+        "totals": {
+            "connection_count": management.broker.connections.len(),
+            "queue_count": view.meta.n_queues(),
+            "virtual_host_count": view.meta.vhosts().count(),
+        },
+        "listeners": facts.listeners(),
+    })
+}
+
+fn cluster_status(management: &Management) -> Value {
+    let facts = &management.facts;
+    let node = facts.name.as_str();
+    let view = management.broker.view();
+    let name = view.meta.global_parameter("cluster_name").map(meta::Json::value);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    json!({
+        "cluster_name": name.unwrap_or_else(|| json!(node)),
+        "cluster_tags": {},
+        "disk_nodes": [node],
+        "running_nodes": [node],
+        "versions": {node: {"name": "Leveret", "version": facts.version}},
+        "cpu_cores": {node: cores},
+        "maintenance_status": {node: "not under maintenance"},
+        "alarms": alarms(management),
+        "partitions": {},
+        "listeners": {node: facts.listeners()},
+        "feature_flags": [],
+    })
+}

@@ -1,0 +1,118 @@
+//! Questions that do something other than change definitions.
+
+use crate::Management;
+use crate::listing::connection_of_pid;
+use crate::refusal::{Kind, Refusal};
+use crate::request::Request;
+use auth::Credentials;
+use broker::{Connection, DeleteConditions, QueueRefused};
+use meta::ConnectionId;
+use serde_json::{Value, json};
+
+pub(super) async fn carry_out(
+    management: &Management,
+    question: &str,
+    request: &Request,
+) -> Result<Value, Refusal> {
+    match question {
+        "authenticate_user" => authenticate(management, request).await,
+        "delete_queue" => delete_queue(management, request).await,
+        "purge_queue" => {
+            let (vhost, name) = (request.vhost()?, request.text("name")?);
+            let purged = management.broker.purge_queue(&vhost, name);
+            purged.map(Value::from).ok_or_else(no_queue)
+        }
+        "close_connection" => {
+            let pid = request.text("pid")?;
+            let id = connection(management, pid).ok_or_else(|| no_connection(pid))?;
+            let reason = request.text("explanation")?;
+            if management.broker.close_connection(id, reason) {
+                Ok(Value::Null)
+            } else {
+                Err(no_connection(pid))
+            }
+        }
+        "close_all_connections" => close_all(management, request),
+        "close_all_user_connections" => {
+            let (user, reason) = (request.user()?, request.text("explanation")?);
+            let n_closed =
+                close(management, reason, usize::MAX, |one| one.identity.user == user.as_str());
+            Ok(json!({"closed": n_closed}))
+        }
+        "stop" => {
+            tracing::info!("management: stop");
+            management.stop.notify_one();
+            Ok(json!({"pid": std::process::id()}))
+        }
+        _ => Err(Refusal::new(
+            Kind::UnknownQuestion,
+            format!("this node does not know the command `{question}`"),
+        )),
+    }
+}
+
+async fn authenticate(management: &Management, request: &Request) -> Result<Value, Refusal> {
+    let credentials = Credentials::Password {
+        username: request.text("user")?.as_bytes(),
+        password: request.text("password")?.as_bytes(),
+    };
+    let view = management.broker.view();
+    let answer = management.authenticator.authenticate(credentials, &view.meta).await;
+    answer.map(|_| Value::Null).map_err(|refused| Refusal::new(Kind::Refused, refused.to_string()))
+}
+
+async fn delete_queue(management: &Management, request: &Request) -> Result<Value, Refusal> {
+    let (vhost, name) = (request.vhost()?, request.text("name")?);
+    let conditions = DeleteConditions {
+        if_unused: request.flag("if_unused"),
+        if_empty: request.flag("if_empty"),
+    };
+    match management.broker.delete_queue(&vhost, name, conditions).await {
+        Ok(n_messages) => Ok(json!({"messages": n_messages})),
+        Err(QueueRefused::NotFound) => Err(no_queue()),
+        Err(QueueRefused::InUse) => Err(Refusal::new(Kind::InUse, "the queue is in use")),
+        Err(QueueRefused::NotEmpty) => Err(Refusal::new(Kind::NotEmpty, "the queue is not empty")),
+    }
+}
+
+fn no_queue() -> Refusal {
+    Refusal::new(Kind::NotFound, "there is no such queue")
+}
+
+fn no_connection(pid: &str) -> Refusal {
+    Refusal::new(Kind::NotFound, format!("there is no connection {pid}"))
+}
+
+/// A connection by its pid, or by its name.
+fn connection(management: &Management, named: &str) -> Option<ConnectionId> {
+    connection_of_pid(named).or_else(|| {
+        let list = management.broker.connections.list();
+        list.iter().find(|connection| connection.identity.name == named).map(|found| found.id)
+    })
+}
+
+fn close_all(management: &Management, request: &Request) -> Result<Value, Refusal> {
+    let reason = request.text("explanation")?;
+    let is_global = request.flag("global");
+    let vhost = request.vhost()?;
+    let limit = match request.number("limit").and_then(|limit| usize::try_from(limit).ok()) {
+        Some(limit) if limit > 0 && !is_global => limit,
+        Some(_) | None => usize::MAX,
+    };
+    let n_closed = close(management, reason, limit, |connection| {
+        is_global || connection.identity.vhost == vhost.as_str()
+    });
+    Ok(json!({"closed": n_closed}))
+}
+
+/// Asks up to `limit` connections to close; how many.
+fn close(
+    management: &Management,
+    reason: &str,
+    limit: usize,
+    which: impl Fn(&Connection) -> bool,
+) -> usize {
+    let list = management.broker.connections.list();
+    let chosen = list.iter().filter(|connection| which(connection)).take(limit);
+    chosen.filter(|connection| management.broker.close_connection(connection.id, reason)).count()
+}

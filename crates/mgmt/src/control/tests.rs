@@ -1,0 +1,268 @@
+use super::*;
+use crate::{ListenerFacts, NodeFacts};
+use auth::{Authenticator, Rules};
+use broker::{Alarm, Broker, Identity, Session};
+use log::{MemoryDisk, WalOptions};
+use meta::{Command, NamedBy, QueueDeclare};
+use session::{Outbox, Sink, Table};
+use std::path::Path as FilePath;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+use std::time::Instant;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+
+/// A client that hears nothing.
+struct Deaf;
+
+impl Outbox for Deaf {
+    fn batch(&self, _: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        None
+    }
+}
+
+/// A node with a control socket.
+struct Node {
+    dir: tempfile::TempDir,
+    management: Arc<Management>,
+}
+
+async fn start() -> Node {
+    let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
+    let broker = Broker::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let management = Arc::new(Management {
+        broker,
+        authenticator: Authenticator::new(Rules { loopback_users: Vec::new(), anonymous: None }),
+        facts: facts(dir.path()),
+        running: AtomicBool::new(true),
+        stop: Arc::new(Notify::new()),
+    });
+    let socket = ControlSocket::bind(dir.path()).unwrap();
+    tokio::spawn(serve(socket, Arc::clone(&management), std::future::pending()));
+    let node = Node { dir, management };
+    node.ok("add_vhost", json!({"vhost": "/"})).await;
+    node.ok("add_user", json!({"user": "ada", "password": "x"})).await;
+    let everything = json!({"vhost": "/", "user": "ada", "configure": ".*", "write": ".*",
+        "read": ".*"});
+    node.ok("set_permissions", everything).await;
+    node
+}
+
+fn facts(data_dir: &FilePath) -> NodeFacts {
+    NodeFacts {
+        name: "rabbit@box".to_owned(),
+        version: "0.1.0".to_owned(),
+        rabbitmq_version: "4.3.6".to_owned(),
+        data_dir: data_dir.to_owned(),
+        config_files: Vec::new(),
+        log_files: Vec::new(),
+        listeners: vec![
+            ListenerFacts { protocol: "amqp", address: "127.0.0.1:5672".parse().unwrap() },
+            ListenerFacts { protocol: "amqp", address: "[::]:5672".parse().unwrap() },
+        ],
+        memory_high_bytes: 1 << 30,
+        disk_free_limit_bytes: 50_000_000,
+        started: Instant::now(),
+    }
+}
+
+impl Node {
+    async fn post(&self, question: &str, body: &[u8]) -> String {
+        let path = self.dir.path().join(crate::SOCKET_FILE);
+        let mut stream = UnixStream::connect(path).await.unwrap();
+        let head = format!(
+            "POST /ctl/{question} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // A request that is too long is refused before it has been read.
+        drop(stream.write_all(body).await);
+        let mut answer = Vec::new();
+        drop(stream.read_to_end(&mut answer).await);
+        String::from_utf8(answer).unwrap()
+    }
+
+    async fn ask(&self, question: &str, request: Value) -> Value {
+        let answer = self.post(question, request.to_string().as_bytes()).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        serde_json::from_str(body).unwrap()
+    }
+
+    async fn ok(&self, question: &str, request: Value) -> Value {
+        let mut answer = self.ask(question, request).await;
+        assert!(answer.get("error").is_none(), "{question}: {answer}");
+        answer["ok"].take()
+    }
+
+    /// The kind of refusal.
+    async fn refused(&self, question: &str, request: Value) -> String {
+        let answer = self.ask(question, request).await;
+        answer["error"]["kind"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    async fn declare(&self, queue: &str) {
+        let declare = QueueDeclare {
+            vhost: "/".into(),
+            name: queue.into(),
+            named_by: NamedBy::Client,
+            durable: true,
+            auto_delete: false,
+            exclusive_owner: None,
+            arguments: Table::new(),
+            id: None,
+        };
+        self.management.broker.administer(Command::DeclareQueue(declare)).await.unwrap();
+    }
+
+    fn connect(&self, port: u16) -> Session {
+        let identity = Identity {
+            user: "ada".to_owned(),
+            vhost: "/".to_owned(),
+            name: format!("127.0.0.1:{port} -> 127.0.0.1:5672"),
+            peer_host: "127.0.0.1".to_owned(),
+            peer_port: port,
+            protocol: "{0,9,1}",
+            ..Identity::default()
+        };
+        Session::open(Arc::clone(&self.management.broker), identity, Arc::new(Deaf)).unwrap()
+    }
+
+    async fn connections(&self) -> Vec<Value> {
+        let columns = ["pid", "name", "user", "peer_port", "state", "protocol"];
+        let rows = self.ok("list_connections", json!({"columns": columns})).await;
+        rows.as_array().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn definitions_are_changed_and_listed() {
+    let node = start().await;
+    assert_eq!(node.ok("list_users", json!({})).await, json!([{"user": "ada", "tags": []}]));
+    assert_eq!(
+        node.refused("add_user", json!({"user": "ada", "password": "x"})).await,
+        "user_exists"
+    );
+    assert_eq!(node.refused("delete_vhost", json!({"vhost": "x"})).await, "no_such_vhost");
+    assert_eq!(
+        node.ok("list_permissions", json!({"vhost": "/"})).await,
+        json!([{"user": "ada", "configure": ".*", "write": ".*", "read": ".*"}])
+    );
+}
+
+#[tokio::test]
+async fn passwords_are_tried() {
+    let node = start().await;
+    let request = |password: &str| json!({"user": "ada", "password": password});
+    node.ok("authenticate_user", request("x")).await;
+    assert_eq!(node.refused("authenticate_user", request("y")).await, "refused");
+    let answer = node.ask("authenticate_user", request("y")).await;
+    assert_eq!(answer["error"]["text"], json!("user 'ada' - invalid credentials"));
+}
+
+#[tokio::test]
+async fn queues_are_listed_purged_and_deleted() {
+    let node = start().await;
+    node.declare("q1").await;
+    let definition = json!({"vhost": "/", "name": "p", "pattern": "^q",
+        "definition": "{\"max-length\":10}"});
+    node.ok("set_policy", definition).await;
+    let columns = [
+        "name",
+        "messages",
+        "consumers",
+        "durable",
+        "policy",
+        "owner_pid",
+        "state",
+        "effective_policy_definition",
+        "members",
+    ];
+    assert_eq!(
+        node.ok("list_queues", json!({"vhost": "/", "columns": columns})).await,
+        json!([{"name": "q1", "messages": 0, "consumers": 0, "durable": true, "policy": "p",
+            "owner_pid": null, "state": "running",
+            "effective_policy_definition": {"max-length": 10}}])
+    );
+    assert_eq!(node.ok("list_queues", json!({"vhost": "x", "columns": []})).await, json!([]));
+    let offline = json!({"vhost": "/", "columns": ["name"], "offline": true});
+    assert_eq!(node.ok("list_queues", offline).await, json!([]));
+    assert_eq!(node.ok("purge_queue", json!({"vhost": "/", "name": "q1"})).await, json!(0));
+    let delete = json!({"vhost": "/", "name": "q1", "if_empty": true, "if_unused": true});
+    assert_eq!(node.ok("delete_queue", delete.clone()).await, json!({"messages": 0}));
+    assert_eq!(node.refused("delete_queue", delete).await, "not_found");
+    assert_eq!(node.refused("purge_queue", json!({"vhost": "/", "name": "q"})).await, "not_found");
+}
+
+#[tokio::test]
+async fn connections_are_listed_and_closed() {
+    let node = start().await;
+    let _sessions = [node.connect(1001), node.connect(1002), node.connect(1003)];
+    let rows = node.connections().await;
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[0]["user"], json!("ada"));
+    assert_eq!(rows[0]["peer_port"], json!(1001));
+    assert_eq!(rows[0]["protocol"], json!("{0,9,1}"));
+    assert_eq!(rows[0]["state"], json!("running"));
+    let connections = node.management.broker.connections.list();
+    let close = |pid: &Value| json!({"pid": pid, "explanation": "because"});
+    node.ok("close_connection", close(&rows[0]["pid"])).await;
+    assert_eq!(connections[0].kicked().await, "because");
+    node.ok("close_connection", close(&rows[1]["name"])).await;
+    assert_eq!(connections[1].kicked().await, "because");
+    assert_eq!(node.refused("close_connection", close(&json!("<0.0.0>"))).await, "not_found");
+    let none = json!({"vhost": "other", "explanation": "x"});
+    assert_eq!(node.ok("close_all_connections", none).await, json!({"closed": 0}));
+    let limited = json!({"vhost": "/", "explanation": "x", "limit": 2});
+    assert_eq!(node.ok("close_all_connections", limited).await, json!({"closed": 2}));
+    let all = json!({"vhost": "other", "explanation": "x", "global": true});
+    assert_eq!(node.ok("close_all_connections", all).await, json!({"closed": 3}));
+    assert_eq!(connections[2].kicked().await, "x");
+    let user = json!({"user": "bob", "explanation": "x"});
+    assert_eq!(node.ok("close_all_user_connections", user).await, json!({"closed": 0}));
+}
+
+#[tokio::test]
+async fn the_node_tells_about_itself() {
+    let node = start().await;
+    assert_eq!(node.ok("state", json!({})).await, json!({"running": true}));
+    node.management.running.store(false, Ordering::Relaxed);
+    assert_eq!(node.ok("state", json!({})).await, json!({"running": false}));
+    assert_eq!(node.ok("alarms", json!({})).await, json!([]));
+    node.management.broker.alarms.set(Alarm::Disk, true);
+    assert_eq!(node.ok("alarms", json!({})).await[0]["resource"], json!("disk"));
+    let listeners = node.ok("listeners", json!({})).await;
+    assert_eq!(listeners[0]["interface"], json!("127.0.0.1"));
+    assert_eq!(listeners[1]["interface"], json!("[::]"));
+    let status = node.ok("status", json!({})).await;
+    assert_eq!(status["totals"]["virtual_host_count"], json!(1));
+    assert!(status["memory"]["total"]["rss"].as_u64().unwrap() > 0);
+    assert!(status["disk_free"].as_u64().unwrap() > 0);
+    node.ok("set_cluster_name", json!({"name": "c1"})).await;
+    assert_eq!(node.ok("cluster_status", json!({})).await["cluster_name"], json!("c1"));
+    assert_eq!(node.ok("server_version", json!({})).await, json!("4.3.6"));
+}
+
+#[tokio::test]
+async fn stopping_is_the_nodes_own_business() {
+    let node = start().await;
+    let answer = node.ok("stop", json!({})).await;
+    assert_eq!(answer, json!({"pid": std::process::id()}));
+    node.management.stop.notified().await;
+}
+
+#[tokio::test]
+async fn bad_requests_are_refused() {
+    let node = start().await;
+    assert_eq!(node.refused("no_such_question", json!({})).await, "unknown_question");
+    assert_eq!(node.refused("add_user", json!({})).await, "bad_request");
+    assert_eq!(node.refused("add_user", json!([1])).await, "bad_request");
+    assert!(node.post("add_user", b"{").await.contains("\"bad_request\""));
+    assert!(node.post("../x", b"{}").await.starts_with("HTTP/1.1 404"));
+    let long = vec![b' '; REQUEST_BYTES_MAX + 1];
+    assert!(node.post("list_users", &long).await.starts_with("HTTP/1.1 413"));
+    assert_eq!(node.ok("list_users", json!({})).await.as_array().unwrap().len(), 1);
+}

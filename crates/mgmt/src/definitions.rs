@@ -1,0 +1,237 @@
+//! Questions that change definitions, as commands to the state machine. Pure: a request and the
+//! present state in, commands out.
+
+mod limits;
+mod policy_keys;
+
+use crate::refusal::{Kind, Refusal};
+use crate::request::Request;
+use meta::{
+    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
+    Salt, State, Vhost, VhostMetadata,
+};
+use serde_json::Value;
+
+/// The commands that do what `question` asks; `None` when it asks for something else. `salt` is fresh.
+pub(crate) fn commands(
+    state: &State,
+    question: &str,
+    request: &Request,
+    salt: Salt,
+) -> Option<Result<Vec<Command>, Refusal>> {
+    let command = match question {
+        "add_user" | "change_password" | "clear_password" | "delete_user" | "set_user_tags" => {
+            user(question, request, salt)
+        }
+        "set_permissions_globally" => return Some(set_permissions_globally(state, request)),
+        "set_permissions"
+        | "clear_permissions"
+        | "set_topic_permissions"
+        | "clear_topic_permissions" => permission(question, request),
+        "add_vhost" => return Some(add_vhost(state, request)),
+        "delete_vhost" => request.vhost().map(|vhost| Command::DeleteVhost { vhost }),
+        "set_vhost_tags"
+        | "update_vhost_metadata"
+        | "enable_vhost_deletion_protection"
+        | "disable_vhost_deletion_protection" => update_vhost(state, question, request),
+        "set_vhost_limits" => limits::set_vhost(state, request),
+        "clear_vhost_limits" => limits::clear_vhost(state, request),
+        "set_user_limits" => limits::set_user(state, request),
+        "clear_user_limits" => limits::clear_user(state, request),
+        "set_policy" => set_policy(request, PolicyScope::User),
+        "set_operator_policy" => set_policy(request, PolicyScope::Operator),
+        "clear_policy" => clear_policy(request, PolicyScope::User),
+        "clear_operator_policy" => clear_policy(request, PolicyScope::Operator),
+        "set_parameter"
+        | "clear_parameter"
+        | "set_global_parameter"
+        | "clear_global_parameter"
+        | "set_cluster_name" => parameter(question, request),
+        _ => return None,
+    };
+    Some(command.map(|command| vec![command]))
+}
+
+fn user(question: &str, request: &Request, salt: Salt) -> Result<Command, Refusal> {
+    let user = request.user()?;
+    Ok(match question {
+        "add_user" => {
+            let password = request.text("password")?;
+            let password = if request.flag("pre_hashed_password") {
+                hashed(password)?
+            } else {
+                PasswordHash::new(salt, password)
+            };
+            Command::CreateUser { user, password, tags: Vec::new() }
+        }
+        "change_password" => Command::SetPassword {
+            user,
+            password: PasswordHash::new(salt, request.text("password")?),
+        },
+        "clear_password" => Command::SetPassword { user, password: PasswordHash::default() },
+        "delete_user" => Command::DeleteUser { user },
+        _ => Command::SetUserTags { user, tags: request.names("tags") },
+    })
+}
+
+fn hashed(text: &str) -> Result<PasswordHash, Refusal> {
+    let hash = PasswordHash::from_base64(HashAlgorithm::default(), text);
+    hash.map_err(|_| {
+        Refusal::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
+    })
+}
+
+fn permission(question: &str, request: &Request) -> Result<Command, Refusal> {
+    let (user, vhost) = (request.user()?, request.vhost()?);
+    let text = |field| request.text(field).map(str::to_owned);
+    Ok(match question {
+        "set_permissions" => Command::SetPermissions {
+            user,
+            vhost,
+            configure: text("configure")?,
+            write: text("write")?,
+            read: text("read")?,
+        },
+        "clear_permissions" => Command::ClearPermissions { user, vhost },
+        "set_topic_permissions" => Command::SetTopicPermissions {
+            user,
+            vhost,
+            exchange: request.name("exchange")?,
+            write: text("write")?,
+            read: text("read")?,
+        },
+        _ => Command::ClearTopicPermissions {
+            user,
+            vhost,
+            exchange: request.optional("exchange").map(Name::from),
+        },
+    })
+}
+
+fn set_permissions_globally(state: &State, request: &Request) -> Result<Vec<Command>, Refusal> {
+    let user = request.user()?;
+    if state.user(&user).is_none() {
+        return Err(MetaError::UserNotFound(user).into());
+    }
+    let text = |field| request.text(field).map(str::to_owned);
+    let in_vhost = |vhost: &Vhost| {
+        Ok(Command::SetPermissions {
+            user: user.clone(),
+            vhost: vhost.name().clone(),
+            configure: text("configure")?,
+            write: text("write")?,
+            read: text("read")?,
+        })
+    };
+    state.vhosts().map(in_vhost).collect()
+}
+
+/// COMPAT: a virtual host that exists is left as it is, without complaint.
+fn add_vhost(state: &State, request: &Request) -> Result<Vec<Command>, Refusal> {
+    let vhost = request.vhost()?;
+    if state.vhost(&vhost).is_some() {
+        return Ok(Vec::new());
+    }
+    let mut metadata = VhostMetadata::default();
+    amend(&mut metadata, request);
+    Ok(vec![Command::CreateVhost { vhost, metadata }])
+}
+
+fn update_vhost(state: &State, question: &str, request: &Request) -> Result<Command, Refusal> {
+    let vhost = request.vhost()?;
+    let found = state.vhost(&vhost).ok_or_else(|| MetaError::VhostNotFound(vhost.clone()))?;
+    let mut metadata = found.metadata().clone();
+    match question {
+        "set_vhost_tags" => metadata.tags = request.names("tags"),
+        "enable_vhost_deletion_protection" => metadata.protected_from_deletion = true,
+        "disable_vhost_deletion_protection" => metadata.protected_from_deletion = false,
+        _ => amend(&mut metadata, request),
+    }
+    Ok(Command::UpdateVhost { vhost, metadata })
+}
+
+fn amend(metadata: &mut VhostMetadata, request: &Request) {
+    if let Some(description) = request.optional("description") {
+        description.clone_into(&mut metadata.description);
+    }
+    if let Some(tags) = request.comma_names("tags") {
+        metadata.tags = tags;
+    }
+    if let Some(kind) = request.optional("default_queue_type") {
+        metadata.default_queue_type = Some(Name::from(kind));
+    }
+    if let Some(protected) = request.optional_flag("protected_from_deletion") {
+        metadata.protected_from_deletion = protected;
+    }
+}
+
+fn set_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusal> {
+    let spec = || {
+        Ok::<_, Refusal>(PolicySpec {
+            name: request.name("name")?,
+            pattern: request.text("pattern")?.to_owned(),
+            apply_to: ApplyTo::parse(request.optional("apply_to").unwrap_or("all"))
+                .map_err(|error| not_valid(&error.to_string()))?,
+            definition: policy_keys::checked(request.text("definition")?, scope)?,
+            priority: request.number("priority").unwrap_or_default(),
+        })
+    };
+    Ok(Command::SetPolicy { scope, vhost: request.vhost()?, policy: spec()? })
+}
+
+fn clear_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusal> {
+    Ok(Command::ClearPolicy { scope, vhost: request.vhost()?, name: request.name("name")? })
+}
+
+fn parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
+    let name = request.name("name")?;
+    Ok(match question {
+        "set_parameter" => Command::SetParameter {
+            vhost: request.vhost()?,
+            component: request.name("component")?,
+            name,
+            value: json_text(request.text("value")?)?,
+        },
+        "clear_parameter" => Command::ClearParameter {
+            vhost: request.vhost()?,
+            component: request.name("component")?,
+            name,
+        },
+        "set_global_parameter" => {
+            Command::SetGlobalParameter { name, value: json_text(request.text("value")?)? }
+        }
+        "clear_global_parameter" => Command::ClearGlobalParameter { name },
+        _ => Command::SetGlobalParameter {
+            name: Name::from("cluster_name"),
+            value: Json::parse(&Value::from(name.as_str()).to_string())?,
+        },
+    })
+}
+
+fn json_text(text: &str) -> Result<Json, Refusal> {
+    // COMPAT: RabbitMQ tells no more about malformed JSON.
+    let refused = |_| Refusal::new(Kind::Invalid, "JSON decoding error. Reason: badarg");
+    Json::parse(text).map_err(refused)
+}
+
+/// What a policy or parameter is refused with.
+pub(crate) fn not_valid(reason: &str) -> Refusal {
+    Refusal::new(Kind::Invalid, format!("Validation failed\n\n{reason}\n"))
+}
+
+/// Words a refusal of the state machine as RabbitMQ does for this question.
+pub(crate) fn refused(question: &str, error: MetaError) -> Refusal {
+    let is_policy = matches!(question, "set_policy" | "set_operator_policy");
+    if let (MetaError::InvalidPattern { reason, .. }, true) = (&error, is_policy) {
+        return not_valid(&format!(
+            "pattern should be regular expression but is invalid: {{\"{reason}\",0}}"
+        ));
+    }
+    if let (MetaError::Invalid(reason), true) = (&error, is_policy || question == "set_parameter") {
+        return not_valid(reason);
+    }
+    error.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+use super::*;
+use crate::refusal::Kind;
+use serde_json::json;
+
+/// A state that management questions are put to.
+struct Node(State);
+
+impl Node {
+    fn new() -> Self {
+        let mut node = Self(State::new());
+        node.ask("add_vhost", json!({"vhost": "/"})).unwrap();
+        node.ask("add_user", json!({"user": "ada", "password": "x"})).unwrap();
+        node
+    }
+
+    fn ask(&mut self, question: &str, request: Value) -> Result<usize, Refusal> {
+        let request = Request::parse(request.to_string().as_bytes()).unwrap();
+        let commands = commands(&self.0, question, &request, [1, 2, 3, 4]).unwrap()?;
+        for command in &commands {
+            let applied = self.0.apply(stdx::Now::default(), command);
+            applied.map_err(|error| refused(question, error))?;
+        }
+        Ok(commands.len())
+    }
+
+    fn refused(&mut self, question: &str, request: Value) -> (Kind, String) {
+        let refusal = self.ask(question, request).unwrap_err();
+        (refusal.kind, refusal.text)
+    }
+}
+
+#[test]
+fn users_come_and_go() {
+    let mut node = Node::new();
+    assert!(node.0.user("ada").unwrap().password().verify(b"x"));
+    assert_eq!(
+        node.refused("add_user", json!({"user": "ada", "password": "x"})),
+        (Kind::UserExists, "ada".to_owned())
+    );
+    node.ask("change_password", json!({"user": "ada", "password": "y"})).unwrap();
+    assert!(node.0.user("ada").unwrap().password().verify(b"y"));
+    node.ask("clear_password", json!({"user": "ada"})).unwrap();
+    assert!(node.0.user("ada").unwrap().password().is_empty());
+    node.ask("set_user_tags", json!({"user": "ada", "tags": ["a", "b"]})).unwrap();
+    assert!(node.0.user("ada").unwrap().has_tag("b"));
+    node.ask("delete_user", json!({"user": "ada"})).unwrap();
+    assert_eq!(
+        node.refused("delete_user", json!({"user": "ada"})),
+        (Kind::NoSuchUser, "ada".to_owned())
+    );
+}
+
+#[test]
+fn a_password_may_come_as_its_hash() {
+    let mut node = Node::new();
+    let hash = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR";
+    let request = json!({"user": "bob", "password": hash, "pre_hashed_password": true});
+    node.ask("add_user", request).unwrap();
+    assert!(node.0.user("bob").unwrap().password().verify(b"test12"));
+    let request = json!({"user": "eve", "password": "???", "pre_hashed_password": true});
+    assert_eq!(node.refused("add_user", request).0, Kind::Invalid);
+}
+
+#[test]
+fn permissions_are_set_and_cleared() {
+    let mut node = Node::new();
+    let set = |vhost: &str, user: &str, configure: &str| json!({"vhost": vhost, "user": user, "configure": configure, "write": ".*", "read": ""});
+    node.ask("set_permissions", set("/", "ada", "^a")).unwrap();
+    assert!(node.0.may_enter("ada", "/"));
+    let (kind, text) = node.refused("set_permissions", set("v9", "ada", ""));
+    assert_eq!((kind, text.as_str()), (Kind::NoSuchVhost, "v9"));
+    assert_eq!(node.refused("set_permissions", set("/", "eve", "")).0, Kind::NoSuchUser);
+    let (kind, text) = node.refused("set_permissions", set("/", "ada", "["));
+    assert_eq!(kind, Kind::Invalid);
+    assert!(text.starts_with("{:invalid_regexp, '[', {'"), "{text}");
+    node.ask("clear_permissions", json!({"vhost": "/", "user": "ada"})).unwrap();
+    assert!(!node.0.may_enter("ada", "/"));
+    node.ask("add_vhost", json!({"vhost": "v2"})).unwrap();
+    let everywhere = json!({"user": "ada", "configure": "", "write": "", "read": ""});
+    assert_eq!(node.ask("set_permissions_globally", everywhere), Ok(2));
+    assert!(node.0.may_enter("ada", "v2"));
+}
+
+#[test]
+fn topic_permissions_are_set_and_cleared() {
+    let mut node = Node::new();
+    let set = json!({"vhost": "/", "user": "ada", "exchange": "e", "write": "w", "read": "r"});
+    node.ask("set_topic_permissions", set).unwrap();
+    assert_eq!(node.0.user("ada").unwrap().topic_permissions().count(), 1);
+    node.ask("clear_topic_permissions", json!({"vhost": "/", "user": "ada"})).unwrap();
+    assert_eq!(node.0.user("ada").unwrap().topic_permissions().count(), 0);
+}
+
+#[test]
+fn vhosts_have_metadata() {
+    let mut node = Node::new();
+    let request =
+        json!({"vhost": "v", "description": "d", "tags": "a, b,", "default_queue_type": "quorum"});
+    node.ask("add_vhost", request).unwrap();
+    assert_eq!(node.ask("add_vhost", json!({"vhost": "v"})), Ok(0));
+    node.ask("update_vhost_metadata", json!({"vhost": "v", "description": "e"})).unwrap();
+    node.ask("enable_vhost_deletion_protection", json!({"vhost": "v"})).unwrap();
+    let metadata = node.0.vhost("v").unwrap().metadata().clone();
+    assert_eq!(metadata.description, "e");
+    assert_eq!(metadata.tags.len(), 2);
+    assert_eq!(metadata.default_queue_type.as_deref(), Some("quorum"));
+    assert_eq!(
+        node.refused("delete_vhost", json!({"vhost": "v"})),
+        (Kind::VhostProtected, "v".to_owned())
+    );
+    node.ask("disable_vhost_deletion_protection", json!({"vhost": "v"})).unwrap();
+    node.ask("set_vhost_tags", json!({"vhost": "v", "tags": ["z"]})).unwrap();
+    node.ask("delete_vhost", json!({"vhost": "v"})).unwrap();
+    assert_eq!(
+        node.refused("delete_vhost", json!({"vhost": "v"})),
+        (Kind::NoSuchVhost, "v".to_owned())
+    );
+}
+
+#[test]
+fn limits_are_replaced_for_vhosts_and_merged_for_users() {
+    let mut node = Node::new();
+    let set = |definition: &str| json!({"vhost": "/", "user": "ada", "definition": definition});
+    node.ask("set_vhost_limits", set(r#"{"max-connections":5,"max-queues":2}"#)).unwrap();
+    node.ask("set_vhost_limits", set(r#"{"max-queues":3}"#)).unwrap();
+    let limits = node.0.vhost("/").unwrap().limits();
+    assert_eq!((limits.max_connections, limits.max_queues), (None, Some(3)));
+    assert_eq!(
+        node.refused("set_vhost_limits", set(r#"{"bogus":5}"#)).1,
+        "Validation failed\n\nUnrecognised terms [{<<\"bogus\">>,5}] in limits\n"
+    );
+    node.ask("clear_vhost_limits", json!({"vhost": "/"})).unwrap();
+    let (kind, _) = node.refused("clear_vhost_limits", json!({"vhost": "/"}));
+    assert_eq!(kind, Kind::ParameterNotFound);
+
+    node.ask("set_user_limits", set(r#"{"max-connections":5}"#)).unwrap();
+    node.ask("set_user_limits", set(r#"{"max-channels":2}"#)).unwrap();
+    let limits = node.0.user("ada").unwrap().limits();
+    assert_eq!((limits.max_connections, limits.max_channels), (Some(5), Some(2)));
+    assert_eq!(
+        node.refused("set_user_limits", set(r#"{"bogus":2}"#)).1,
+        "Unrecognised terms [{<<\"bogus\">>,2}] in user-limits"
+    );
+    node.ask("clear_user_limits", json!({"user": "ada", "limit": "max-channels"})).unwrap();
+    assert_eq!(node.0.user("ada").unwrap().limits().max_connections, Some(5));
+    node.ask("clear_user_limits", json!({"user": "ada", "limit": "all"})).unwrap();
+    assert_eq!(node.0.user("ada").unwrap().limits(), meta::UserLimits::default());
+    assert_eq!(node.refused("set_user_limits", set("{")).0, Kind::Invalid);
+}
+
+#[test]
+fn policies_are_checked_as_by_rabbitmq() {
+    let mut node = Node::new();
+    let set = |pattern: &str, definition: &str| {
+        json!({"vhost": "/", "name": "p", "pattern": pattern, "definition": definition,
+            "priority": 3, "apply_to": "queues"})
+    };
+    node.ask("set_policy", set("^q", r#"{"max-length":10}"#)).unwrap();
+    let told = |node: &mut Node, question: &str, request| node.refused(question, request).1;
+    assert_eq!(
+        told(&mut node, "set_policy", set("^q", "nojson")),
+        "JSON decoding error. Reason: badarg"
+    );
+    assert_eq!(
+        told(&mut node, "set_policy", set("^q", "{}")),
+        "Validation failed\n\nno policy provided\n"
+    );
+    assert_eq!(
+        told(&mut node, "set_policy", set("^q", r#"{"bogus":1}"#)),
+        "Validation failed\n\n[{<<\"bogus\">>,1}] are not recognised policy settings\n\n"
+    );
+    assert_eq!(
+        told(&mut node, "set_operator_policy", set("^q", r#"{"dead-letter-exchange":"x"}"#)),
+        "Validation failed\n\n[{<<\"dead-letter-exchange\">>,<<\"x\">>}] are not recognised \
+         policy settings\n\n"
+    );
+    let text = told(&mut node, "set_policy", set("[", r#"{"max-length":10}"#));
+    assert!(text.starts_with(
+        "Validation failed\n\npattern should be regular expression but is invalid: {\""
+    ));
+    node.ask("clear_policy", json!({"vhost": "/", "name": "p"})).unwrap();
+    let (kind, _) = node.refused("clear_policy", json!({"vhost": "/", "name": "p"}));
+    assert_eq!(kind, Kind::ParameterNotFound);
+}
+
+#[test]
+fn parameters_are_set_and_cleared() {
+    let mut node = Node::new();
+    node.ask("set_global_parameter", json!({"name": "g", "value": "{\"a\":1}"})).unwrap();
+    node.ask("set_cluster_name", json!({"name": "c \"1\""})).unwrap();
+    assert_eq!(node.0.global_parameter("cluster_name").unwrap().value(), json!("c \"1\""));
+    node.ask("clear_global_parameter", json!({"name": "g"})).unwrap();
+    let (kind, _) = node.refused("clear_global_parameter", json!({"name": "g"}));
+    assert_eq!(kind, Kind::ParameterNotFound);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let mut node = Node::new();
+    assert_eq!(
+        node.refused("set_permissions", json!({"user": "ada"})),
+        (Kind::BadRequest, "there is no text `vhost`".to_owned())
+    );
+    let request = Request::default();
+    assert!(commands(&node.0, "list_users", &request, [0; 4]).is_none());
+}

@@ -1,0 +1,37 @@
+//! Management of a running node: what the command line tool asks over the control socket.
+//! Never a queue's lock and never a client protocol: it reads snapshots, and changes things by the
+//! broker's commands. Start reading at [`Management`], then `control`.
+
+mod control;
+mod definitions;
+mod facts;
+mod listing;
+mod refusal;
+mod request;
+mod socket;
+mod table;
+
+pub use control::serve;
+pub use facts::{ListenerFacts, NodeFacts};
+pub use socket::{ControlSocket, SOCKET_FILE};
+
+use auth::Authenticator;
+use broker::Broker;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tokio::sync::Notify;
+
+/// What management of a node needs to know and to reach.
+#[derive(Debug)]
+pub struct Management {
+    /// The node's broker.
+    pub broker: Arc<Broker>,
+    /// Decides about names and passwords.
+    pub authenticator: Authenticator,
+    /// What does not change while the node runs.
+    pub facts: NodeFacts,
+    /// Whether clients can connect; the node says so when it has started.
+    pub running: AtomicBool,
+    /// Notified when an operator wants the node to stop.
+    pub stop: Arc<Notify>,
+}

@@ -1,0 +1,114 @@
+//! The listings of connections, channels and consumers.
+
+use super::{channel_pid, connection_pid, row};
+use crate::Management;
+use crate::request::Request;
+use crate::table::table;
+use broker::{ChannelCounters, Connection, ConsumerView, Queue};
+use serde_json::{Value, json};
+use session::ChannelId;
+use std::sync::atomic::Ordering;
+
+pub(super) fn connections(management: &Management, request: &Request) -> Value {
+    let node = management.facts.name.as_str();
+    let list = management.broker.connections.list();
+    list.iter()
+        .map(|connection| row(request, |column| connection_value(node, connection, column)))
+        .collect()
+}
+
+fn connection_value(node: &str, connection: &Connection, column: &str) -> Option<Value> {
+    let identity = &connection.identity;
+    let blocked = connection.blocked.load(Ordering::Relaxed);
+    Some(match column {
+        "pid" => json!(connection_pid(node, connection.id)),
+        "name" => json!(identity.name),
+        "port" => json!(identity.port),
+        "host" => json!(identity.host),
+        "peer_port" => json!(identity.peer_port),
+        "peer_host" => json!(identity.peer_host),
+        "ssl" => json!(false),
+        "state" => json!(if blocked { "blocked" } else { "running" }),
+        "channels" => json!(connection.n_channels()),
+        "protocol" => json!(identity.protocol),
+        "auth_mechanism" => json!(identity.auth_mechanism),
+        "user" => json!(identity.user),
+        "vhost" => json!(identity.vhost),
+        "timeout" => json!(identity.heartbeat_s),
+        "frame_max" => json!(identity.frame_max),
+        "channel_max" => json!(identity.channel_max),
+        "client_properties" => table(&identity.client_properties),
+        "recv_oct" => json!(connection.received_bytes.load(Ordering::Relaxed)),
+        "send_oct" => json!(connection.sent_bytes.load(Ordering::Relaxed)),
+        "send_pend" => json!(0),
+        "connected_at" => json!(identity.connected_at_ms),
+        _ => return None,
+    })
+}
+
+pub(super) fn channels(management: &Management, request: &Request) -> Value {
+    let node = management.facts.name.as_str();
+    let mut rows = Vec::new();
+    for connection in management.broker.connections.list() {
+        for (channel, counters) in stdx::lock(&connection.channels).iter() {
+            let value =
+                |column: &str| channel_value(node, &connection, (*channel, counters), column);
+            rows.push(row(request, value));
+        }
+    }
+    Value::from(rows)
+}
+
+fn channel_value(
+    node: &str,
+    connection: &Connection,
+    (channel, counters): (ChannelId, &ChannelCounters),
+    column: &str,
+) -> Option<Value> {
+    let identity = &connection.identity;
+    Some(match column {
+        "pid" => json!(channel_pid(node, connection.id, channel)),
+        "connection" => json!(connection_pid(node, connection.id)),
+        "name" => json!(format!("{} ({})", identity.name, channel.0)),
+        "number" => json!(channel.0),
+        "user" => json!(identity.user),
+        "vhost" => json!(identity.vhost),
+        "transactional" => json!(counters.transactional.load(Ordering::Relaxed)),
+        "confirm" => json!(counters.confirm.load(Ordering::Relaxed)),
+        "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
+        "messages_uncommitted" => json!(counters.n_uncommitted.load(Ordering::Relaxed)),
+        "prefetch_count" => json!(counters.prefetch_count.load(Ordering::Relaxed)),
+        _ => return None,
+    })
+}
+
+pub(super) fn consumers(management: &Management, vhost: &str, request: &Request) -> Value {
+    let node = management.facts.name.as_str();
+    let consumers = management.broker.consumers();
+    consumers
+        .iter()
+        .filter(|(queue, _)| queue.def().vhost.as_str() == vhost)
+        .map(|(queue, consumer)| {
+            row(request, |column| consumer_value(node, queue, consumer, column))
+        })
+        .collect()
+}
+
+fn consumer_value(
+    node: &str,
+    queue: &Queue,
+    consumer: &ConsumerView,
+    column: &str,
+) -> Option<Value> {
+    Some(match column {
+        "queue_name" => json!(queue.def().name.as_str()),
+        "channel_pid" => json!(channel_pid(node, consumer.connection, consumer.channel)),
+        "consumer_tag" => json!(consumer.consumer_tag.to_text()),
+        "ack_required" => json!(consumer.ack_required),
+        "prefetch_count" => json!(consumer.prefetch_count),
+        "active" => json!(true),
+        "activity_status" => json!("up"),
+        "arguments" => table(&consumer.arguments),
+        _ => return None,
+    })
+}

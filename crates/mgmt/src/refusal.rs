@@ -1,0 +1,100 @@
+//! Why a question is not answered: a kind that programs look at, and a text for people.
+
+use meta::MetaError;
+use serde_json::{Value, json};
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) kind: Kind,
+    /// What the kind needs: a name, or a sentence.
+    pub(crate) text: String,
+}
+
+/// The sorts of refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The request lacks something, or is not understood.
+    BadRequest,
+    UnknownQuestion,
+    UserExists,
+    NoSuchUser,
+    NoSuchVhost,
+    VhostProtected,
+    /// A queue or connection.
+    NotFound,
+    ParameterNotFound,
+    NotEmpty,
+    InUse,
+    Locked,
+    /// Name and password do not belong together.
+    Refused,
+    /// A value that is not allowed.
+    Invalid,
+}
+
+impl Kind {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::BadRequest => "bad_request",
+            Self::UnknownQuestion => "unknown_question",
+            Self::UserExists => "user_exists",
+            Self::NoSuchUser => "no_such_user",
+            Self::NoSuchVhost => "no_such_vhost",
+            Self::VhostProtected => "vhost_protected",
+            Self::NotFound => "not_found",
+            Self::ParameterNotFound => "parameter_not_found",
+            Self::NotEmpty => "not_empty",
+            Self::InUse => "in_use",
+            Self::Locked => "locked",
+            Self::Refused => "refused",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"error": {"kind": self.kind.as_str(), "text": self.text}})
+    }
+}
+
+impl From<MetaError> for Refusal {
+    fn from(error: MetaError) -> Self {
+        match error {
+            MetaError::VhostNotFound(vhost) => Self::new(Kind::NoSuchVhost, vhost.as_str()),
+            MetaError::VhostProtected(vhost) => Self::new(Kind::VhostProtected, vhost.as_str()),
+            MetaError::UserNotFound(user) => Self::new(Kind::NoSuchUser, user.as_str()),
+            MetaError::UserExists(user) => Self::new(Kind::UserExists, user.as_str()),
+            MetaError::NotFound(_) | MetaError::QueueIdNotFound(_) => {
+                Self::new(Kind::NotFound, error.to_string())
+            }
+            MetaError::ItemNotFound(_) => Self::new(Kind::ParameterNotFound, error.to_string()),
+            MetaError::InUse(_) => Self::new(Kind::InUse, error.to_string()),
+            MetaError::Locked(_) => Self::new(Kind::Locked, error.to_string()),
+            // COMPAT: RabbitMQ's tool shows the Erlang term.
+            MetaError::InvalidPattern { pattern, reason } => Self::new(
+                Kind::Invalid,
+                format!("{{:invalid_regexp, '{pattern}', {{'{reason}', 0}}}}"),
+            ),
+            MetaError::VhostExists(_)
+            | MetaError::Inequivalent { .. }
+            | MetaError::ReservedName { .. }
+            | MetaError::DefaultExchange
+            | MetaError::SystemExchange(_)
+            | MetaError::UnknownExchangeType(_)
+            | MetaError::InvalidArgument { .. }
+            | MetaError::InvalidArgumentType { .. }
+            | MetaError::UnsupportedArgument { .. }
+            | MetaError::QueueTypeDisabled { .. }
+            | MetaError::QueueLimit { .. }
+            | MetaError::Binding(_)
+            | MetaError::InvalidName { .. }
+            | MetaError::Invalid(_) => Self::new(Kind::Invalid, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a question comes with.
+
+use crate::refusal::{Kind, Refusal};
+use meta::Name;
+use serde_json::{Map, Value};
+
+/// The JSON object a question comes with.
+#[derive(Debug, Default)]
+pub(crate) struct Request(Map<String, Value>);
+
+impl Request {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Refusal> {
+        match serde_json::from_slice(body) {
+            Ok(Value::Object(object)) => Ok(Self(object)),
+            Ok(_) => Err(Refusal::new(Kind::BadRequest, "the request is not a JSON object")),
+            Err(error) => Err(Refusal::new(Kind::BadRequest, error.to_string())),
+        }
+    }
+
+    /// A text that must be there.
+    pub(crate) fn text(&self, field: &str) -> Result<&str, Refusal> {
+        self.optional(field)
+            .ok_or_else(|| Refusal::new(Kind::BadRequest, format!("there is no text `{field}`")))
+    }
+
+    pub(crate) fn optional(&self, field: &str) -> Option<&str> {
+        self.0.get(field).and_then(Value::as_str)
+    }
+
+    pub(crate) fn name(&self, field: &str) -> Result<Name, Refusal> {
+        self.text(field).map(Name::from)
+    }
+
+    pub(crate) fn vhost(&self) -> Result<Name, Refusal> {
+        self.name("vhost")
+    }
+
+    pub(crate) fn user(&self) -> Result<Name, Refusal> {
+        self.name("user")
+    }
+
+    /// Absent means no.
+    pub(crate) fn flag(&self, field: &str) -> bool {
+        self.optional_flag(field).unwrap_or_default()
+    }
+
+    pub(crate) fn optional_flag(&self, field: &str) -> Option<bool> {
+        self.0.get(field).and_then(Value::as_bool)
+    }
+
+    pub(crate) fn number(&self, field: &str) -> Option<i64> {
+        self.0.get(field).and_then(Value::as_i64)
+    }
+
+    /// A list of texts; absent means none.
+    pub(crate) fn words(&self, field: &str) -> impl Iterator<Item = &str> {
+        let list = self.0.get(field).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    pub(crate) fn names(&self, field: &str) -> Vec<Name> {
+        self.words(field).map(Name::from).collect()
+    }
+
+    /// `a, b,c` as names; `None` when the field is absent.
+    pub(crate) fn comma_names(&self, field: &str) -> Option<Vec<Name>> {
+        let words = self.optional(field)?.split(',').map(str::trim);
+        Some(words.filter(|word| !word.is_empty()).map(Name::from).collect())
+    }
+}

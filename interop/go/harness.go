@@ -14,7 +14,8 @@ import (
 const (
 	library          = "amqp091-go"
 	waitDeadline     = 10 * time.Second
-	scenarioDeadline = 45 * time.Second
+	scenarioDeadline = 25 * time.Second
+	restartDeadline  = 60 * time.Second
 	closerDeadline   = 5 * time.Second
 )
 
@@ -123,7 +124,11 @@ func guarded(limit time.Duration, body func()) any {
 
 func runOne(id string, n *node) any {
 	s := newRun(id, n)
-	failure := guarded(scenarioDeadline, func() { scenarios[id](s) })
+	limit := scenarioDeadline
+	if strings.HasPrefix(id, "restart-") {
+		limit = restartDeadline
+	}
+	failure := guarded(limit, func() { scenarios[id](s) })
 	s.close()
 	if !s.own {
 		if problem := guarded(scenarioDeadline, func() { cleanUp(n, s.names) }); problem != nil && failure == nil {

@@ -9,7 +9,8 @@ const { Relay } = require('./relay');
 const { Skip } = require('./expect');
 
 const LIBRARY = 'amqplib';
-const SCENARIO_DEADLINE_MS = 45_000;
+const SCENARIO_DEADLINE_MS = 25_000;
+const RESTART_DEADLINE_MS = 60_000;
 
 /** One run of one scenario: where the broker is, the names it uses, what to clean up. */
 class Context {
@@ -53,11 +54,11 @@ class Context {
   }
 }
 
-function withDeadline(promise) {
+function withDeadline(promise, deadlineMs) {
   let timer;
   const expired = new Promise((_, reject) => {
-    const error = new Error(`hangs after ${SCENARIO_DEADLINE_MS} ms`);
-    timer = setTimeout(() => reject(error), SCENARIO_DEADLINE_MS);
+    const error = new Error(`hangs after ${deadlineMs} ms`);
+    timer = setTimeout(() => reject(error), deadlineMs);
   });
   return Promise.race([promise, expired]).finally(() => clearTimeout(timer));
 }
@@ -66,13 +67,13 @@ async function runOne(id, scenario, node) {
   const context = new Context(id, node);
   let failure = null;
   try {
-    await withDeadline(scenario(context));
+    await withDeadline(scenario(context), id.startsWith('restart-') ? RESTART_DEADLINE_MS : SCENARIO_DEADLINE_MS);
   } catch (error) {
     failure = error ?? new Error('failed without an error');
   }
   await context.close();
   if (context.node === node) {
-    await withDeadline(cleanUp(node, context.names)).catch((error) => {
+    await withDeadline(cleanUp(node, context.names), SCENARIO_DEADLINE_MS).catch((error) => {
       failure ??= new Error(`clean-up failed: ${error}`);
     });
   }

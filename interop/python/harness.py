@@ -10,7 +10,8 @@ import broker
 from relay import Relay
 
 WAIT_S = 10
-SCENARIO_DEADLINE_S = 45
+SCENARIO_DEADLINE_S = 25
+RESTART_DEADLINE_S = 60
 
 
 class Skip(Exception):
@@ -46,6 +47,7 @@ class Context:
         self.library, self.scenario, self.node = library, scenario, node
         self.token = uuid.uuid4().hex[:8]
         self.names = []
+        self.deadline_s = RESTART_DEADLINE_S if scenario.startswith("restart-") else SCENARIO_DEADLINE_S
         self._closers = []
 
     def name(self, suffix="q"):
@@ -131,10 +133,10 @@ def run_one(library, scenario_id, node, tally):
     started = time.monotonic()
     thread = threading.Thread(target=body, daemon=True)
     thread.start()
-    thread.join(SCENARIO_DEADLINE_S)
+    thread.join(context.deadline_s)
     if not outcome:
         stack = traceback.format_stack(sys._current_frames()[thread.ident])
-        outcome.append(TimeoutError(f"hangs after {SCENARIO_DEADLINE_S} s\n{''.join(stack)}"))
+        outcome.append(TimeoutError(f"hangs after {context.deadline_s} s\n{''.join(stack)}"))
     seconds = time.monotonic() - started
     context.close()
     if context.node is node:

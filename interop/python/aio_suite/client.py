@@ -8,7 +8,7 @@ import aio_pika
 import aiormq.exceptions
 from aio_pika import DeliveryMode, Message
 
-from harness import SCENARIO_DEADLINE_S, Library, equal, starts
+from harness import Library, equal, starts
 from pika_suite.client import clean_up
 
 CLOSE_DEADLINE_S = 5
@@ -32,7 +32,7 @@ def scenario(scenario_id):
         async def with_connections(ctx):
             ctx.connections = []
             try:
-                await asyncio.wait_for(coroutine(ctx), SCENARIO_DEADLINE_S - 1)
+                await asyncio.wait_for(coroutine(ctx), ctx.deadline_s - 1)
             finally:
                 closing = [connection.close() for connection in reversed(ctx.connections)]
                 await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), CLOSE_DEADLINE_S)

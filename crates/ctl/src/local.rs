@@ -93,6 +93,36 @@ pub(crate) fn await_startup(invocation: &Invocation) -> Result<Answer, Failure> 
     }
 }
 
+/// A node that has started is a cluster of one.
+pub(crate) fn await_online_nodes(invocation: &Invocation) -> Result<Answer, Failure> {
+    if invocation.param("count") != "1" {
+        return Err(Failure::error(code::SOFTWARE, "this node is not in a cluster"));
+    }
+    await_startup(invocation)
+}
+
+/// Waits for a pid file or takes the given process, then waits for the node while it is alive.
+pub(crate) fn wait(invocation: &Invocation) -> Result<Answer, Failure> {
+    let started = Instant::now();
+    let is_late = || invocation.timeout.is_some_and(|timeout| started.elapsed() >= timeout);
+    loop {
+        let pid = match invocation.number("pid") {
+            Some(pid) => u32::try_from(pid).ok(),
+            None => read_pid(invocation.param("pidfile")).ok(),
+        };
+        if pid.is_some_and(|pid| !is_alive(pid)) && invocation.number("pid").is_some() {
+            return Err(Failure::error(code::SOFTWARE, "Error: process is not running."));
+        }
+        if pid.is_some_and(is_alive) && matches!(is_running(invocation), Ok(true)) {
+            return Ok(Answer::Done);
+        }
+        if is_late() {
+            return Err(timed_out(invocation));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
 /// Asks the node to stop; the id of its process.
 fn ask_to_stop(invocation: &Invocation) -> Result<u32, Failure> {
     let client = Client::connect(&invocation.place, invocation.timeout)

@@ -281,6 +281,32 @@ fn health_checks() {
 }
 
 #[test]
+fn waiting_for_a_process() {
+    let up = json!({"ok": {"running": true}});
+    let own_pid = std::process::id().to_string();
+    let ran = told(&["wait", "--pid", &own_pid], &up);
+    assert_eq!((ran.code, ran.error.as_str()), (0, ""));
+    let ran = alone(&["wait", "-P", &i32::MAX.to_string()]);
+    assert_eq!((ran.code, ran.error.as_str()), (70, "Error:\nError: process is not running."));
+    assert_eq!(alone(&["wait", "/no/such/file", "-t", "0"]).code, 75);
+    assert_eq!(alone(&["wait"]).code, 64);
+    assert_eq!(told(&["-q", "await_online_nodes", "1"], &up).code, 0);
+    assert_eq!(alone(&["await_online_nodes", "2"]).code, 70);
+}
+
+#[test]
+fn feature_flags() {
+    let flags = json!({"ok": [{"name": "quorum_queue", "state": "enabled"}]});
+    assert_eq!(
+        told(&["list_feature_flags"], &flags).output,
+        "Listing feature flags ...\nname\tstate\nquorum_queue\tenabled\n"
+    );
+    let up = json!({"ok": {"running": true}});
+    let output = told(&["enable_feature_flag", "all"], &up).output;
+    assert_eq!(output, "Enabling all feature flags ...\n");
+}
+
+#[test]
 fn listeners_are_found() {
     let listener = json!({"ok": [{
         "node": "rabbit@box", "interface": "127.0.0.1", "port": 5777, "protocol": "amqp",

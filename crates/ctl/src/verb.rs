@@ -22,12 +22,13 @@ pub(crate) enum Section {
     Operations,
     Queues,
     Configuration,
+    FeatureFlags,
     Deprecated,
 }
 
 impl Section {
     /// In the order in which they are listed.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Help,
         Self::Nodes,
         Self::Cluster,
@@ -38,6 +39,7 @@ impl Section {
         Self::Policies,
         Self::Vhosts,
         Self::Configuration,
+        Self::FeatureFlags,
         Self::Operations,
         Self::Queues,
         Self::Deprecated,
@@ -57,6 +59,7 @@ impl Section {
             Self::Operations => "Operations",
             Self::Queues => "Queues",
             Self::Configuration => "Configuration and Environment",
+            Self::FeatureFlags => "Feature flags",
             Self::Deprecated => "Deprecated",
         }
     }

@@ -93,6 +93,8 @@ impl From<MetaError> for Refusal {
             | MetaError::QueueTypeDisabled { .. }
             | MetaError::QueueLimit { .. }
             | MetaError::Binding(_)
+            | MetaError::Refused { .. }
+            | MetaError::TopicRefused { .. }
             | MetaError::InvalidName { .. }
             | MetaError::Invalid(_) => Self::new(Kind::Invalid, error.to_string()),
         }

@@ -4,7 +4,7 @@ use crate::failure::Invalid;
 use crate::local;
 use crate::options::{flag, number, text};
 use crate::render;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
 const NODES: Verb = Verb { section: Section::Nodes, ..VERB };
@@ -53,6 +53,44 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Waits until the node has started",
         timeout_ms: Some(300_000),
         action: Action::Local(local::await_startup),
+        ..NODES
+    },
+    Verb {
+        name: "await_online_nodes",
+        section: Section::Cluster,
+        usage: "await_online_nodes <count>",
+        description: "Waits until that many nodes of the cluster have started",
+        params: &["count"],
+        check: Some(|invocation| match invocation.param("count").parse::<u64>() {
+            Ok(1..) => Ok(()),
+            Ok(0) | Err(_) => {
+                Err(Invalid::BadArgument("Argument must be a positive integer".to_owned()))
+            }
+        }),
+        timeout_ms: Some(300_000),
+        banner: Banner::Text(
+            "Will wait for at least {count} nodes to join the cluster of {node} ...",
+        ),
+        action: Action::Local(local::await_online_nodes),
+        ..VERB
+    },
+    Verb {
+        name: "wait",
+        usage: "wait [<pidfile>] [--pid|-P <pid>]",
+        description: "Waits until the node of a process has started",
+        params: &["pidfile?"],
+        switches: &[number("pid", Some('P'))],
+        check: Some(|invocation| {
+            match (invocation.number("pid"), invocation.params.contains_key("pidfile")) {
+                (Some(_), true) => {
+                    Err(Invalid::Other("\"Cannot specify both pid and pidfile\"".to_owned()))
+                }
+                (None, false) => Err(Invalid::Other("\"No pid or pidfile specified\"".to_owned())),
+                (Some(_), false) | (None, true) => Ok(()),
+            }
+        }),
+        timeout_ms: Some(10_000),
+        action: Action::Local(local::wait),
         ..NODES
     },
     Verb {
@@ -125,6 +163,36 @@ pub(super) const VERBS: &[Verb] = &[
         timeout_ms: Some(60_000),
         banner: Banner::Text("Cluster status of node {node} ..."),
         action: Action::Ask("cluster_status", render::cluster_status),
+        ..VERB
+    },
+    Verb {
+        name: "list_feature_flags",
+        section: Section::FeatureFlags,
+        usage: "list_feature_flags [<column> ...]",
+        description: "Lists feature flags",
+        columns: Some(Columns {
+            known: &["name", "state", "stability", "provided_by", "desc", "doc_url"],
+            shown: &["name", "state"],
+        }),
+        banner: Banner::Text("Listing feature flags ..."),
+        action: Action::List(
+            "list_feature_flags",
+            Listing { columns: &[], streamed: false, headers: true },
+        ),
+        ..VERB
+    },
+    Verb {
+        name: "enable_feature_flag",
+        section: Section::FeatureFlags,
+        usage: "enable_feature_flag [--experimental] <all | feature_flag>",
+        description: "Does nothing: a node has every feature it knows",
+        params: &["feature_flag"],
+        switches: &[flag("experimental", None), flag("opt-in", None)],
+        banner: Banner::Made(|invocation| match invocation.param("feature_flag") {
+            "all" => "Enabling all feature flags ...".to_owned(),
+            name => format!("Enabling feature flag \"{name}\" ..."),
+        }),
+        action: Action::Ask("state", render::done),
         ..VERB
     },
 ];

@@ -18,6 +18,7 @@ pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
         "server_version" => json!(facts.rabbitmq_version),
         "status" => status(management),
         "cluster_status" => cluster_status(management),
+        "list_feature_flags" => feature_flags(),
         _ => return None,
     })
 }
@@ -87,6 +88,28 @@ fn cluster_status(management: &Management) -> Value {
         "alarms": alarms(management),
         "partitions": {},
         "listeners": {node: facts.listeners()},
-        "feature_flags": [],
+        "feature_flags": feature_flags(),
     })
+}
+
+/// COMPAT: names that tools look for; what they stand for is always there.
+const FEATURE_FLAGS: &[&str] = &[
+    "classic_queue_type_delivery_support",
+    "direct_exchange_routing_v2",
+    "feature_flags_v2",
+    "implicit_default_bindings",
+    "listener_records_in_ets",
+    "maintenance_mode_status",
+    "user_limits",
+    "virtual_host_metadata",
+];
+
+fn feature_flags() -> Value {
+    let object = |name: &&str| {
+        json!({
+            "name": name, "state": "enabled", "stability": "required", "provided_by": "rabbit",
+            "desc": "", "doc_url": "",
+        })
+    };
+    FEATURE_FLAGS.iter().map(object).collect()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand"
 	"net"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -28,6 +28,9 @@ type node struct {
 	process *exec.Cmd
 	exited  chan error
 }
+
+// readyWord is what the node prints when it takes connections; "already in use" is something else.
+var readyWord = regexp.MustCompile(`\bready\b`)
 
 func external() bool { return os.Getenv("INTEROP_URI") != "" }
 
@@ -93,7 +96,7 @@ func (n *node) start() {
 func (n *node) isReady(logStart int64) bool {
 	log, err := os.ReadFile(n.logPath())
 	check(err)
-	if bytes.Contains(log[logStart:], []byte("ready")) {
+	if readyWord.Match(log[logStart:]) {
 		return true
 	}
 	conn, err := net.DialTimeout("tcp", n.addr, time.Second)

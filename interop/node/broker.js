@@ -64,7 +64,8 @@ class Node {
   }
 
   async isReady(logStart) {
-    return fs.readFileSync(this.logPath).subarray(logStart).includes('ready') || accepts(this.port);
+    const printed = fs.readFileSync(this.logPath).subarray(logStart).toString();
+    return /\bready\b/.test(printed) || accepts(this.port);
   }
 
   isRunning() {

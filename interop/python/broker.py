@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -68,7 +69,7 @@ class Node:
     def _is_ready(self, log_start):
         with open(self.log_path, "rb") as log:
             log.seek(log_start)
-            if b"ready" in log.read():
+            if re.search(rb"\bready\b", log.read()):
                 return True
         try:
             socket.create_connection((self.host, self.port), timeout=1).close()

@@ -113,6 +113,7 @@ public final class Node implements AutoCloseable {
         throw new IllegalStateException("node exited with " + process.exitValue() + "\n" + tail());
       }
       if (System.nanoTime() > deadline) {
+        kill9();
         throw new IllegalStateException("node not ready after " + READY_SECONDS + " s\n" + tail());
       }
     }

@@ -2,7 +2,7 @@
 //! present state in, commands out.
 
 mod limits;
-mod policy_keys;
+mod policy_settings;
 
 use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
@@ -172,7 +172,7 @@ fn set_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusal>
             pattern: request.text("pattern")?.to_owned(),
             apply_to: ApplyTo::parse(request.optional("apply_to").unwrap_or("all"))
                 .map_err(|error| not_valid(&error.to_string()))?,
-            definition: policy_keys::checked(request.text("definition")?, scope)?,
+            definition: policy_settings::checked(request.text("definition")?, scope)?,
             priority: request.number("priority").unwrap_or_default(),
         })
     };
@@ -185,6 +185,9 @@ fn clear_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusa
 
 fn parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
     let name = request.name("name")?;
+    if question == "set_parameter" {
+        check_component(request.text("component")?)?;
+    }
     Ok(match question {
         "set_parameter" => Command::SetParameter {
             vhost: request.vhost()?,
@@ -208,10 +211,23 @@ fn parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
     })
 }
 
+/// Components that have parameters of their own.
+const COMPONENTS: &[&str] = &["federation-upstream", "federation-upstream-set", "shovel"];
+
+fn check_component(component: &str) -> Result<(), Refusal> {
+    match component {
+        known if COMPONENTS.contains(&known) => Ok(()),
+        "policy" | "operator_policy" => Err(not_valid("policies may not be set using this method")),
+        unknown => Err(not_valid(&format!("component {unknown} not found"))),
+    }
+}
+
+/// COMPAT: RabbitMQ keeps the value and writes it anew, names sorted; about malformed JSON it tells no
+/// more than that.
 fn json_text(text: &str) -> Result<Json, Refusal> {
-    // COMPAT: RabbitMQ tells no more about malformed JSON.
-    let refused = |_| Refusal::new(Kind::Invalid, "JSON decoding error. Reason: badarg");
-    Json::parse(text).map_err(refused)
+    let value: Value = serde_json::from_str(text)
+        .map_err(|_| Refusal::new(Kind::Invalid, "JSON decoding error. Reason: badarg"))?;
+    Ok(Json::parse(&value.to_string())?)
 }
 
 /// What a policy or parameter is refused with.

@@ -170,6 +170,9 @@ async fn queues_are_listed_purged_and_deleted() {
     let definition = json!({"vhost": "/", "name": "p", "pattern": "^q",
         "definition": "{\"max-length\":10}"});
     node.ok("set_policy", definition).await;
+    let overriding = json!({"vhost": "/", "name": "o", "pattern": "^q",
+        "definition": "{\"max-length\":7,\"expires\":1000}"});
+    node.ok("set_operator_policy", overriding).await;
     let columns = [
         "name",
         "messages",
@@ -185,7 +188,7 @@ async fn queues_are_listed_purged_and_deleted() {
         node.ok("list_queues", json!({"vhost": "/", "columns": columns})).await,
         json!([{"name": "q1", "messages": 0, "consumers": 0, "durable": true, "policy": "p",
             "owner_pid": null, "state": "running",
-            "effective_policy_definition": {"max-length": 10}}])
+            "effective_policy_definition": {"max-length": 7, "expires": 1000}}])
     );
     assert_eq!(node.ok("list_queues", json!({"vhost": "x", "columns": []})).await, json!([]));
     let offline = json!({"vhost": "/", "columns": ["name"], "offline": true});

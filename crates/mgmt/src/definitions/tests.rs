@@ -167,12 +167,12 @@ fn policies_are_checked_as_by_rabbitmq() {
     );
     assert_eq!(
         told(&mut node, "set_policy", set("^q", r#"{"bogus":1}"#)),
-        "Validation failed\n\n[{<<\"bogus\">>,1}] are not recognised policy settings\n\n"
+        "Validation failed\n\n[{<<\"bogus\">>,1}] are not recognised policy settings\n"
     );
     assert_eq!(
         told(&mut node, "set_operator_policy", set("^q", r#"{"dead-letter-exchange":"x"}"#)),
         "Validation failed\n\n[{<<\"dead-letter-exchange\">>,<<\"x\">>}] are not recognised \
-         policy settings\n\n"
+         policy settings\n"
     );
     let text = told(&mut node, "set_policy", set("[", r#"{"max-length":10}"#));
     assert!(text.starts_with(
@@ -186,6 +186,17 @@ fn policies_are_checked_as_by_rabbitmq() {
 #[test]
 fn parameters_are_set_and_cleared() {
     let mut node = Node::new();
+    let set =
+        |component: &str| json!({"vhost": "/", "component": component, "name": "n", "value": "{}"});
+    node.ask("set_parameter", set("shovel")).unwrap();
+    assert_eq!(node.0.vhost("/").unwrap().parameters().count(), 1);
+    assert_eq!(
+        node.refused("set_parameter", set("nocomp")).1,
+        "Validation failed\n\ncomponent nocomp not found\n"
+    );
+    assert_eq!(node.refused("set_parameter", set("policy")).0, Kind::Invalid);
+    node.ask("clear_parameter", set("shovel")).unwrap();
+    assert_eq!(node.refused("clear_parameter", set("shovel")).0, Kind::ParameterNotFound);
     node.ask("set_global_parameter", json!({"name": "g", "value": "{\"a\":1}"})).unwrap();
     node.ask("set_cluster_name", json!({"name": "c \"1\""})).unwrap();
     assert_eq!(node.0.global_parameter("cluster_name").unwrap().value(), json!("c \"1\""));

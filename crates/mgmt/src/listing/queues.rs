@@ -88,15 +88,27 @@ impl Shown<'_> {
         })
     }
 
+    /// What users set, where operators do not override it: of numbers the smaller one counts.
     fn effective_policy(&self) -> Value {
         let def = self.queue.def();
-        let mut effective = serde_json::Map::new();
-        for scope in [PolicyScope::User, PolicyScope::Operator] {
-            if let Some(policy) = self.vhost.queue_policy(scope, def)
-                && let Value::Object(settings) = policy.spec().definition.value()
-            {
-                effective.extend(settings);
+        let settings = |scope| {
+            let policy = self.vhost.queue_policy(scope, def)?;
+            match policy.spec().definition.value() {
+                Value::Object(settings) => Some(settings),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_) => None,
             }
+        };
+        let mut effective = settings(PolicyScope::User).unwrap_or_default();
+        for (name, value) in settings(PolicyScope::Operator).unwrap_or_default() {
+            let smaller = match (effective.get(&name).and_then(Value::as_i64), value.as_i64()) {
+                (Some(of_user), Some(of_operator)) => json!(of_user.min(of_operator)),
+                (_, _) => value,
+            };
+            effective.insert(name, smaller);
         }
         // COMPAT: no settings are an empty list.
         if effective.is_empty() { json!([]) } else { Value::Object(effective) }

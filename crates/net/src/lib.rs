@@ -1,7 +1,11 @@
 //! Sockets: where clients connect, and the task that serves one connection.
 //! Knows sockets, time and the order of start and stop. Never what a frame or a queue is.
-//! Start reading at [`Listener`].
+//! Start reading at [`Server`], then `connection.rs`.
 
+mod connection;
+mod input;
 mod listener;
+mod server;
 
 pub use listener::{ListenAddress, Listener};
+pub use server::{Clock, Server, ServerSettings};

@@ -3,9 +3,11 @@
 //! Start reading at [`main`], then `server`.
 
 mod allocator;
+mod boot;
 mod cli;
 mod config;
 mod logging;
+mod resources;
 mod server;
 
 use std::io::Write as _;

@@ -7,14 +7,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use log::{DataDir, RealDisk};
-use net::Listener;
+use broker::Broker;
+use log::{DataDir, Disk, RealDisk};
+use net::{Clock, Listener, Server, ServerSettings};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
+use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::logging;
+use crate::resources::Watch;
 
+/// How often the broker is told the time and resources are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// How long clients may take to hear that the node stops.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long tasks may take to end once the node stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -35,7 +43,7 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let ended = runtime.block_on(serve(&config, args, started));
+    let ended = runtime.block_on(serve(&config, args, data_dir.disk(), started));
     runtime.shutdown_timeout(STOP_TIMEOUT);
     // Nothing of this node writes any more: another may have the directory.
     drop(data_dir);
@@ -55,19 +63,67 @@ fn open_data_dir(path: &Path) -> anyhow::Result<DataDir> {
     DataDir::open(Arc::new(disk)).map_err(|error| anyhow::Error::msg(error.to_string()))
 }
 
-async fn serve(config: &Config, args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
+async fn serve(
+    config: &Config,
+    args: &ServerArgs,
+    disk: Arc<dyn Disk>,
+    started: Instant,
+) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
     let listeners = listen(config)?;
+    let (failed, mut failures) = mpsc::unbounded_channel();
+    let broker = boot::open_broker(config, disk, failed)?;
+    boot::create_defaults(&broker, &config.first_start).await?;
+    let clock = Clock::start();
+    tokio::spawn(keep_time(
+        Arc::clone(&broker),
+        clock,
+        Watch::new(&config.resources, &args.data_dir),
+    ));
     announce(&listeners, &args.data_dir, started)?;
-    let reason = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+    let server = start_accepting(config, &broker, listeners, clock);
+    let failure = tokio::select! {
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        failure = failures.recv() => failure,
     };
-    tracing::info!("stopping on {reason}");
-    drop(listeners);
+    tracing::info!("stopping");
+    server.stop(GOODBYE_TIMEOUT).await;
+    if let Some(failure) = failure {
+        anyhow::bail!("the log has failed: {failure}");
+    }
+    broker.stop().context("cannot stop in good order")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Tells the broker the time and looks at memory and disk, over and over.
+async fn keep_time(broker: Arc<Broker>, clock: Clock, watch: Watch) {
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        ticks.tick().await;
+        broker.tick(clock.now());
+        watch.look(&broker);
+    }
+}
+
+fn start_accepting(
+    config: &Config,
+    broker: &Arc<Broker>,
+    listeners: Vec<Listener>,
+    clock: Clock,
+) -> Arc<Server> {
+    let settings = ServerSettings {
+        nodelay: config.listeners.nodelay,
+        max_connections: config.connection.max_connections,
+    };
+    let (auth, front) = (boot::authenticator(config), boot::front_settings(config));
+    let server = Server::new(Arc::clone(broker), auth, front, settings, clock);
+    for listener in listeners {
+        tokio::spawn(Arc::clone(&server).accept(listener));
+    }
+    server
 }
 
 fn listen(config: &Config) -> anyhow::Result<Vec<Listener>> {

@@ -1,0 +1,102 @@
+//! From configuration to a broker: the data, what a first start creates, who may log in.
+
+use crate::config::{Config, Durability, FirstStart};
+use anyhow::Context as _;
+use auth::{AnonymousLogin, Authenticator, Rules};
+use broker::Broker;
+use front_amqp091::{Mechanism, Settings};
+use log::{Disk, WalOptions};
+use meta::{Command, PasswordHash, VhostMetadata};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Opens the broker on the data directory. What makes its log fail later is told to `failed`.
+pub(crate) fn open_broker(
+    config: &Config,
+    disk: Arc<dyn Disk>,
+    failed: mpsc::UnboundedSender<String>,
+) -> anyhow::Result<Arc<Broker>> {
+    let options = WalOptions {
+        durability: match config.storage.durability {
+            Durability::Fsync => log::Durability::Sync,
+            Durability::Write => log::Durability::Write,
+        },
+        on_failure: Some(Box::new(move |error| {
+            tracing::error!("the log has failed, nothing is confirmed any more: {error}");
+            drop(failed.send(error.to_string()));
+        })),
+        ..WalOptions::default()
+    };
+    Broker::open(disk, options).context("cannot start on this data")
+}
+
+/// Creates the default virtual host and user on an empty data directory.
+pub(crate) async fn create_defaults(broker: &Broker, first: &FirstStart) -> anyhow::Result<()> {
+    if !broker.is_new() {
+        return Ok(());
+    }
+    let (vhost, user) = (first.vhost.as_str(), first.user.as_str());
+    let metadata = VhostMetadata {
+        description: "Default virtual host".to_owned(),
+        ..VhostMetadata::default()
+    };
+    let commands = [
+        Command::CreateVhost { vhost: vhost.into(), metadata },
+        Command::CreateUser {
+            user: user.into(),
+            password: PasswordHash::new(random_salt(), &first.pass),
+            tags: first.tags.iter().map(|tag| tag.as_str().into()).collect(),
+        },
+        Command::SetPermissions {
+            user: user.into(),
+            vhost: vhost.into(),
+            configure: first.configure.clone(),
+            write: first.write.clone(),
+            read: first.read.clone(),
+        },
+    ];
+    for command in commands {
+        broker.administer(command).await.context("cannot create the default user")?;
+    }
+    Ok(())
+}
+
+/// A password salt. The standard hasher's keys come from the operating system's random source.
+fn random_salt() -> meta::Salt {
+    let [a, b, c, d, ..] = RandomState::new().hash_one("salt").to_le_bytes();
+    [a, b, c, d]
+}
+
+/// Who may log in.
+pub(crate) fn authenticator(config: &Config) -> Authenticator {
+    let access = &config.access;
+    Authenticator::new(Rules {
+        loopback_users: access.loopback_users.clone(),
+        anonymous: access.anonymous_user.as_ref().map(|user| AnonymousLogin {
+            user: user.clone(),
+            password: access.anonymous_pass.clone(),
+        }),
+    })
+}
+
+/// What the AMQP 0-9-1 front is to hold its clients to.
+pub(crate) fn front_settings(config: &Config) -> Settings {
+    let limits = &config.connection;
+    let known = config.access.auth_mechanisms.iter().filter_map(|name| Mechanism::from_name(name));
+    let offered = |mechanism: &Mechanism| {
+        *mechanism != Mechanism::Anonymous || config.access.anonymous_user.is_some()
+    };
+    let settings = Settings::default();
+    Settings {
+        cluster_name: config.cluster_name.clone().unwrap_or_else(|| settings.cluster_name.clone()),
+        mechanisms: known.filter(offered).collect(),
+        channel_max: limits.channel_max,
+        frame_max: limits.frame_max,
+        initial_frame_max: limits.initial_frame_max,
+        heartbeat_s: limits.heartbeat_s,
+        message_bytes_max: limits.max_message_size,
+        handshake_timeout_ms: limits.handshake_timeout_ms.unwrap_or(u64::MAX),
+        ..settings
+    }
+}

@@ -1,0 +1,100 @@
+//! Watches memory and disk, and sets the alarms that make publishers wait.
+
+use crate::config::{Resources, Threshold};
+use broker::{Alarm, Broker};
+use std::path::{Path, PathBuf};
+
+/// A machine whose memory cannot be read is taken to have this much.
+const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
+
+/// The limits of a node, in bytes.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    memory_high_bytes: u64,
+    disk_free_bytes: u64,
+    data_dir: PathBuf,
+}
+
+impl Watch {
+    pub(crate) fn new(resources: &Resources, data_dir: &Path) -> Self {
+        let memory_bytes = machine_memory_bytes().unwrap_or(MEMORY_FALLBACK_BYTES);
+        Self {
+            memory_high_bytes: bytes(resources.memory_high, memory_bytes),
+            disk_free_bytes: bytes(resources.disk_free, memory_bytes),
+            data_dir: data_dir.to_owned(),
+        }
+    }
+
+    /// Looks once, and sets or clears the alarms.
+    pub(crate) fn look(&self, broker: &Broker) {
+        if let Some(used) = used_memory_bytes() {
+            let limit = self.memory_high_bytes;
+            let on = used > limit;
+            if broker.alarms.set(Alarm::Memory, on) {
+                let (is, what) = if on { ("above", "set") } else { ("below", "cleared") };
+                tracing::warn!(
+                    "memory resource limit alarm {what}: {used} bytes used, {is} the limit of {limit}"
+                );
+            }
+        }
+        if let Ok(disk) = rustix::fs::statvfs(&self.data_dir) {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            let limit = self.disk_free_bytes;
+            let on = free < limit;
+            if broker.alarms.set(Alarm::Disk, on) {
+                let (is, what) = if on { ("below", "set") } else { ("above", "cleared") };
+                tracing::warn!(
+                    "disk resource limit alarm {what}: {free} bytes free, {is} the limit of {limit}"
+                );
+            }
+        }
+    }
+}
+
+fn bytes(threshold: Threshold, memory_bytes: u64) -> u64 {
+    match threshold {
+        Threshold::Bytes(bytes) => bytes,
+        Threshold::OfMemory(share) => share_of(memory_bytes, share),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a limit need not be exact to the byte, and a share is not negative"
+)]
+fn share_of(bytes: u64, share: f64) -> u64 {
+    (bytes as f64 * share) as u64
+}
+
+/// The machine's memory, or the control group's when that is less.
+fn machine_memory_bytes() -> Option<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let group = group.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
+    Some((kib * 1024).min(group))
+}
+
+/// Memory of this process that is in use: its resident set.
+fn used_memory_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_can_be_measured_and_shared_out() {
+        let machine = machine_memory_bytes().unwrap();
+        let used = used_memory_bytes().unwrap();
+        assert!(used > 0 && used < machine);
+        assert_eq!(bytes(Threshold::OfMemory(0.5), 1000), 500);
+        assert_eq!(bytes(Threshold::Bytes(7), 1000), 7);
+    }
+}

@@ -71,7 +71,7 @@ fn connect(place: &Place) -> io::Result<UnixStream> {
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
 }
 
-pub(crate) fn socket_path(place: &Place) -> PathBuf {
+fn socket_path(place: &Place) -> PathBuf {
     place.data_dir.join(SOCKET)
 }
 

@@ -1,7 +1,7 @@
 //! Verbs that do more than ask the node one question, or never ask it.
 
 use crate::base64;
-use crate::client::{Client, Unanswered, socket_path, timed_out, unreachable};
+use crate::client::{Client, Unanswered, timed_out, unreachable};
 use crate::failure::{Failure, Invalid, code};
 use crate::invocation::Invocation;
 use crate::output::{Answer, Format, Rows};
@@ -9,7 +9,7 @@ use crate::{render, session, usage, verb};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha512};
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -155,9 +155,17 @@ fn is_alive(pid: u32) -> bool {
     !is_zombie && test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
 }
 
+/// Whether anything listens on the control socket: a node that was killed leaves its file behind.
+fn is_reachable(invocation: &Invocation) -> bool {
+    match Client::connect(&invocation.place, invocation.timeout) {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused),
+    }
+}
+
 pub(crate) fn stop(invocation: &Invocation) -> Result<Answer, Failure> {
     let node = invocation.node();
-    if invocation.flag("idempotent") && !socket_path(&invocation.place).exists() {
+    if invocation.flag("idempotent") && !is_reachable(invocation) {
         return Ok(Answer::Text(format!("Node {node} is no longer running")));
     }
     let pidfile = invocation.param("pidfile");

@@ -391,6 +391,15 @@ fn a_node_that_is_down_is_reported_before_anything_is_printed() {
         "Error: operation await_startup on node rabbit@box timed out. Timeout value used: 0"
     );
     assert_eq!(alone(&["stop", "--idempotent"]).code, 0);
+    let data_dir = data_dir();
+    drop(UnixListener::bind(data_dir.join("ctl.sock")).unwrap());
+    let ran = run_in(&data_dir, &["-q", "stop", "--idempotent"], "");
+    assert_eq!(
+        (ran.code, ran.output.as_str()),
+        (0, "Node rabbit@box is no longer running\n"),
+        "a socket that was left behind"
+    );
+    std::fs::remove_dir_all(data_dir).unwrap();
     assert_eq!(alone(&["stop"]).code, 69);
 }
 

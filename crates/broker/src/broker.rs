@@ -8,6 +8,7 @@ use crate::confirm;
 use crate::connections::Connections;
 use crate::entries::{self, SegmentCounts};
 use crate::queue::{Queue, Storage};
+use crate::replies::Replies;
 use log::{Disk, Lsn};
 use meta::{
     Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, Removed, SnapshotOf, State,
@@ -82,6 +83,7 @@ pub struct Broker {
     pub connections: Connections,
     /// The node's resource alarms.
     pub alarms: Alarms,
+    pub(crate) replies: Replies,
     monotonic_ms: AtomicU64,
     unix_ms: AtomicU64,
     names: RandomState,
@@ -107,6 +109,7 @@ impl Broker {
             epoch: AtomicU64::new(1),
             connections: Connections::default(),
             alarms: Alarms::default(),
+            replies: Replies::default(),
             monotonic_ms: AtomicU64::new(0),
             unix_ms: AtomicU64::new(0),
             names: RandomState::new(),

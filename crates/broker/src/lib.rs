@@ -10,6 +10,7 @@ mod connections;
 mod entries;
 mod queue;
 mod recovery;
+mod replies;
 mod session;
 
 pub use crate::admin::{DeleteConditions, QueueRefused};

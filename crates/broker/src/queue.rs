@@ -191,6 +191,14 @@ impl Queue {
         })
     }
 
+    /// Changes a consumer's prefetch limit.
+    pub(crate) fn set_prefetch(&self, consumer: ConsumerKey, prefetch: Option<u32>) {
+        self.with(|local, wakes| {
+            local.set_prefetch(consumer, prefetch);
+            local.dispatch(self, wakes);
+        });
+    }
+
     /// Takes a consumer away and gives back what it holds.
     pub(crate) fn detach(&self, consumer: ConsumerKey) -> AfterDetach {
         self.with(|local, wakes| {

@@ -11,6 +11,7 @@ mod control;
 mod definitions;
 mod properties;
 mod publish;
+mod replies;
 mod routes;
 mod transactions;
 
@@ -194,8 +195,9 @@ impl Session {
     /// Deliveries on these links may go on: the client has read.
     pub fn resume(&self, links: &[LinkId]) {
         for id in links {
-            if let Some(link) = self.links.get(id) {
-                link.queue.resume(link.consumer);
+            match self.links.get(id) {
+                Some(link) => link.queue.resume(link.consumer),
+                None => self.broker.replies.resume(self.connection.id, *id),
             }
         }
     }
@@ -310,6 +312,7 @@ impl Session {
     /// Gives back what a channel holds: its consumers go, unsettled messages return to their
     /// queues, confirms on their way are dropped.
     async fn release_channel(&mut self, id: ChannelId) {
+        self.end_replies(id);
         if self.channels.close(id).is_none() {
             return;
         }

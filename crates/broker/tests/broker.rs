@@ -234,3 +234,48 @@ fn a_large_body_leaves_no_bytes_behind() {
     assert_eq!(client.settle(1, Outcome::Rejected), Vec::<String>::new());
     assert_eq!(broker.message_bytes(), 0);
 }
+
+#[test]
+fn raising_the_global_prefetch_lets_a_waiting_consumer_go_on() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    client.ask(Op::Qos { prefetch_count: 1, global: true });
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
+    let raise = Op::Qos { prefetch_count: 2, global: true };
+    assert_eq!(client.ask(raise), ["deliver b", "done"]);
+}
+
+#[test]
+fn a_reply_goes_to_who_asked_without_a_queue() {
+    let (_disk, broker) = node();
+    let (mut asker, mut answerer) = (Client::connect(&broker), Client::connect(&broker));
+    assert_eq!(asker.consume("amq.rabbitmq.reply-to", true), ["consuming"]);
+    answerer.declare("rpc", false);
+    answerer.consume("rpc", true);
+    answerer.heard();
+    asker.request("rpc", "question");
+    assert_eq!(answerer.heard(), ["deliver question"]);
+    let reply_to = answerer.last_reply_to();
+    assert!(reply_to.starts_with("amq.rabbitmq.reply-to."), "{reply_to}");
+    answerer.publish(&reply_to, &["answer"], Kind::Transient);
+    assert_eq!(asker.heard(), ["deliver answer"]);
+    asker.disconnect();
+    answerer.ask(Op::ConfirmSelect);
+    assert_eq!(
+        answerer.publish(&reply_to, &["late"], Kind::Mandatory),
+        ["returned late", "ack 1..=1"]
+    );
+}
+
+#[test]
+fn direct_replies_need_a_consumer_that_does_not_settle() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    let refused = "channel failed PreconditionFailed: reply consumer cannot acknowledge";
+    assert_eq!(client.consume("amq.rabbitmq.reply-to", false), [refused]);
+    assert_eq!(client.ask(Op::ChannelOpen), ["opened"]);
+    let refused = "channel failed PreconditionFailed: fast reply consumer does not exist";
+    assert_eq!(client.request("rpc", "question"), [refused]);
+}

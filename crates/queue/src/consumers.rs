@@ -184,6 +184,16 @@ impl Consumers {
         }
     }
 
+    pub(crate) fn set_prefetch(&mut self, key: ConsumerKey, prefetch: Option<u32>) {
+        let Some(consumer) = self.get_mut(key) else { return };
+        consumer.checkout.prefetch = prefetch;
+        if consumer.wants_more() {
+            self.line_up(key);
+        } else {
+            self.leave_line(key);
+        }
+    }
+
     /// Ends deliveries; what it holds stays held.
     pub(crate) fn make_passive(&mut self, key: ConsumerKey) {
         self.leave_line(key);

@@ -211,6 +211,11 @@ impl Fifo {
         self.consumers.get(consumer).is_some()
     }
 
+    /// Changes how many unsettled deliveries the consumer may have; those it has stay.
+    pub fn set_prefetch(&mut self, consumer: ConsumerKey, prefetch: Option<u32>) {
+        self.consumers.set_prefetch(consumer, prefetch);
+    }
+
     /// Gives the consumer nothing until it is resumed: its connection is full.
     pub fn pause(&mut self, consumer: ConsumerKey) {
         self.consumers.pause(consumer);

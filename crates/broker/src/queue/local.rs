@@ -319,6 +319,13 @@ impl Local {
         }
     }
 
+    pub(super) fn set_prefetch(&mut self, consumer: ConsumerKey, prefetch: Option<u32>) {
+        self.fifo.set_prefetch(consumer, prefetch);
+        if let Some(host) = host_mut(&mut self.hosts, consumer) {
+            host.checkout.prefetch = prefetch;
+        }
+    }
+
     pub(super) fn settle(
         &mut self,
         queue: &Queue,

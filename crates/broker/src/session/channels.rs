@@ -27,7 +27,17 @@ pub(crate) struct Channel {
     pub(super) consumers: HashMap<ShortString, LinkId>,
     /// The link of `get`s from each queue.
     pub(super) gets: HashMap<QueueId, LinkId>,
+    /// Its consumer of direct replies.
+    pub(super) replies: Option<ReplyConsumer>,
     pub(super) counters: Arc<ChannelCounters>,
+}
+
+/// A consumer of direct replies.
+#[derive(Debug)]
+pub(super) struct ReplyConsumer {
+    /// What stands behind `amq.rabbitmq.reply-to.` in the names of its replies.
+    pub(super) token: String,
+    pub(super) consumer_tag: ShortString,
 }
 
 /// A transaction being gathered.

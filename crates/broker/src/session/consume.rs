@@ -1,7 +1,7 @@
 //! Consumers and `get`.
 
 use super::channels::Link;
-use super::{Acted, Session};
+use super::{Acted, Session, replies};
 use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Queue};
 use meta::Permission;
 use queue::{Checkout, Settling};
@@ -14,6 +14,9 @@ use std::sync::atomic::Ordering;
 impl Session {
     pub(super) fn consume(&mut self, control: &Control, consume: &Consume) -> Result<Acted, Error> {
         let channel = control.channel;
+        if replies::is_reply_queue(consume.queue.as_bytes()) {
+            return self.consume_replies(control, consume);
+        }
         let name = self.queue_name(channel, &consume.queue)?;
         self.require_on_queue(Permission::Read, &name)?;
         let queue = self.find_queue(&name)?;
@@ -50,13 +53,13 @@ impl Session {
         LinkId(self.last_link)
     }
 
-    fn prefetch(&self, channel: ChannelId) -> Option<u32> {
+    pub(super) fn prefetch(&self, channel: ChannelId) -> Option<u32> {
         let limit = self.channels.get(channel).map_or(0, |channel| channel.prefetch_count);
         (limit != 0).then_some(u32::from(limit))
     }
 
     /// The tag a new consumer gets: the client's, which must not be in use, or a generated one.
-    fn consumer_tag(
+    pub(super) fn consumer_tag(
         &mut self,
         channel: ChannelId,
         wanted: &ShortString,
@@ -68,7 +71,7 @@ impl Session {
         let in_use = known
             .and_then(|link| self.links.get(link))
             .is_some_and(|link| !link.queue.is_deleted());
-        if in_use {
+        if in_use || self.is_reply_tag(channel, wanted) {
             let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
             return Err(Error::new(ErrorKind::NotAllowed, text));
         }
@@ -89,6 +92,9 @@ impl Session {
             Some(link)
         });
         let cancelled = || Event::Cancelled { channel, consumer_tag, answer };
+        if self.is_reply_tag(channel, consumer_tag) {
+            self.end_replies(channel);
+        }
         let Some(link) = link.and_then(|link| self.links.get_mut(&link)) else {
             return self.answer(cancelled());
         };

@@ -36,7 +36,13 @@ impl Session {
             Op::QueueDelete { queue, if_unused, if_empty } => {
                 self.delete_queue(control, queue, *if_unused, *if_empty).await
             }
-            Op::Qos { prefetch_count, global: _ } => Ok(self.set_qos(channel, *prefetch_count)),
+            Op::Qos { prefetch_count, global } => {
+                self.set_qos(channel, *prefetch_count);
+                if *global {
+                    self.set_prefetch_of_consumers(channel);
+                }
+                Ok(Acted::Done)
+            }
             Op::Consume(consume) => self.consume(control, consume),
             Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
             Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack),
@@ -79,13 +85,20 @@ impl Session {
         ))
     }
 
-    /// COMPAT: `global` is treated as per consumer, as RabbitMQ 4.3 does.
-    fn set_qos(&mut self, channel: ChannelId, prefetch_count: u16) -> Acted {
+    fn set_qos(&mut self, channel: ChannelId, prefetch_count: u16) {
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.prefetch_count = prefetch_count;
             channel.counters.prefetch_count.store(u32::from(prefetch_count), Ordering::Relaxed);
         }
-        Acted::Done
+    }
+
+    /// COMPAT: `global` limits each consumer, as RabbitMQ 4.3 has it, but those that are there
+    /// already too: Celery raises its limit in this way while tasks wait for their time.
+    fn set_prefetch_of_consumers(&self, channel: ChannelId) {
+        let prefetch = self.prefetch(channel);
+        for link in self.links.values().filter(|link| link.active && link.channel == channel) {
+            link.queue.set_prefetch(link.consumer, prefetch);
+        }
     }
 
     fn select_confirms(&mut self, channel: ChannelId) -> Result<Acted, Error> {

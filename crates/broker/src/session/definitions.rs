@@ -357,6 +357,11 @@ impl Session {
         control: &Control,
         declare: &QueueDeclare,
     ) -> Result<Acted, Error> {
+        if self.is_live_reply_queue(declare.queue.as_bytes()) {
+            let (channel, queue) = (control.channel, declare.queue.as_bytes());
+            let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
+            return self.answer(declared);
+        }
         let queue = if declare.passive {
             let name = self.queue_name(control.channel, &declare.queue)?;
             let queue = self.find_queue(&name)?;

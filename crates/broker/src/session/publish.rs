@@ -3,7 +3,7 @@
 use super::batch::{Changed, Prepared, message_of};
 use super::properties::{self, Inspected};
 use super::routes::Route;
-use super::{Channel, Session};
+use super::{Channel, Session, replies};
 use crate::confirm::Waiting;
 use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
@@ -31,6 +31,9 @@ impl Session {
         channel.counters.n_published.fetch_add(1, Ordering::Relaxed);
         let message = message_of(publish, input);
         let sequence = channel.next_sequence();
+        if replies::is_reply(message.exchange, message.routing_key) {
+            return self.reply(index, publish, message, sequence);
+        }
         if publish.inspect {
             return self.prepare_inspected(index, publish, message, sequence);
         }
@@ -61,6 +64,7 @@ impl Session {
             &self.connection.identity.user,
             || self.may_impersonate(),
         )?;
+        let properties = self.name_reply_queue(publish.channel, message.properties, properties)?;
         let mut keys: SmallVec<[&[u8]; 4]> = SmallVec::new();
         keys.push(message.routing_key);
         keys.extend(extra_keys.iter().map(Vec::as_slice));
@@ -77,7 +81,7 @@ impl Session {
     }
 
     /// The index of the route for an exchange and key; refused routes are an error.
-    fn find_route(&mut self, exchange: &[u8], key: &[u8]) -> Result<usize, Error> {
+    pub(super) fn find_route(&mut self, exchange: &[u8], key: &[u8]) -> Result<usize, Error> {
         let index = if let Some(index) = self.routes.find(exchange, key) {
             index
         } else {
@@ -99,7 +103,7 @@ impl Session {
         route.refused.take().map_or(Ok(route), Err)
     }
 
-    fn return_unroutable(&self, channel: ChannelId, message: MessageRef<'_>) {
+    pub(super) fn return_unroutable(&self, channel: ChannelId, message: MessageRef<'_>) {
         self.tell(|sink| sink.event(Event::Returned { channel, message }));
     }
 
@@ -165,7 +169,7 @@ impl Session {
     }
 }
 
-fn prepared(
+pub(super) fn prepared(
     index: usize,
     publish: &Publish,
     sequence: u64,

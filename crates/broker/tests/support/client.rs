@@ -1,5 +1,6 @@
 //! A client without a protocol: requests in, a transcript of what the outbox was given out.
 
+use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, Identity, Session};
 use log::{Disk, MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
@@ -28,6 +29,7 @@ pub(crate) struct Recorded {
     links: HashMap<LinkId, (ChannelId, bool)>,
     unsettled: Vec<(ChannelId, LinkId, Position)>,
     full: bool,
+    reply_to: String,
     paused: Vec<LinkId>,
 }
 
@@ -47,6 +49,9 @@ impl Sink for Recorded {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         let (channel, no_ack) = self.links[&link];
         self.lines.push(format!("deliver {}", body(&delivery)));
+        let properties = PropertiesRef::trusted(delivery.message.properties);
+        let reply_to = properties.reply_to().unwrap_or_default();
+        self.reply_to = String::from_utf8_lossy(reply_to).into_owned();
         if !no_ack {
             self.unsettled.push((channel, link, delivery.position));
         }
@@ -242,6 +247,32 @@ impl Client {
             }));
         }
         self.submit(&input, requests)
+    }
+
+    /// Publishes a request that asks for a direct reply.
+    pub(crate) fn request(&mut self, queue: &str, body: &str) -> Vec<String> {
+        let properties =
+            Properties { reply_to: Some(short("amq.rabbitmq.reply-to")), ..Properties::default() };
+        let mut input = Vec::new();
+        let routing_key = put(&mut input, queue.as_bytes());
+        let properties = put(&mut input, &properties.to_bytes());
+        let content = Content::Inline(put(&mut input, body.as_bytes()));
+        let publish = Publish {
+            channel: ChannelId(1),
+            exchange: Span::default(),
+            routing_key,
+            properties,
+            content,
+            mandatory: false,
+            persistent: false,
+            inspect: true,
+        };
+        self.submit(&input, vec![Request::Publish(publish)])
+    }
+
+    /// The reply-to of the last delivery.
+    pub(crate) fn last_reply_to(&self) -> String {
+        self.recorder.state.lock().unwrap().reply_to.clone()
     }
 
     /// Settles the `n` oldest unsettled deliveries.

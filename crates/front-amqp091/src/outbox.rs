@@ -25,6 +25,9 @@ use std::task::{Context, Poll, Waker};
 pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
 /// With no more than this many bytes on their way, links that found no room are resumed.
 pub const OUTBOX_LOW_WATER_BYTES: usize = OUTBOX_HIGH_WATER_BYTES / 2;
+/// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
+/// high water, do not come near: a slow consumer is still heard.
+pub const OUTBOX_STUCK_BYTES: usize = 8 * OUTBOX_HIGH_WATER_BYTES;
 /// Shared bodies from this size on are spliced into the output instead of copied.
 const SPLICE_BYTES_MIN: usize = 8 * 1024;
 /// An idle outbox keeps no more than this much memory.
@@ -207,8 +210,8 @@ impl ClientOutbox {
     /// Whether so much waits to be written that the connection must not be read: what it asks for
     /// is answered faster than it takes the answers.
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.lock().n_pending() >= OUTBOX_HIGH_WATER_BYTES
+    pub fn is_stuck(&self) -> bool {
+        self.lock().n_pending() >= OUTBOX_STUCK_BYTES
     }
 
     /// Bytes that wait to be written.

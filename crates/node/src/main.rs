@@ -7,6 +7,7 @@ mod boot;
 mod cli;
 mod config;
 mod logging;
+mod management;
 mod resources;
 mod server;
 

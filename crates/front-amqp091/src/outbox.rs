@@ -130,6 +130,14 @@ pub(crate) struct News {
     pub(crate) closing: Closing,
 }
 
+/// A step of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TxStep {
+    Select,
+    Commit,
+    Rollback,
+}
+
 /// A delivery tag that is not outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnknownTag;
@@ -362,6 +370,16 @@ impl Locked {
                 let known = tags.settle_upto(tag, |entry| each(entry.link, entry.position));
                 if known { Ok(()) } else { Err(UnknownTag) }
             }
+        }
+    }
+
+    /// Follows what a request means for the tags of a transactional channel.
+    pub(crate) fn follow_tx(&mut self, channel: u16, step: TxStep) {
+        let Some(out) = self.channel_mut(channel) else { return };
+        match step {
+            TxStep::Select => out.tags.select_tx(),
+            TxStep::Commit => out.tags.commit_tx(),
+            TxStep::Rollback => out.tags.roll_back_tx(),
         }
     }
 

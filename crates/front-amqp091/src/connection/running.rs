@@ -11,11 +11,11 @@ use super::{
     unexpected,
 };
 use crate::outbox::events::LINGER_MS;
-use crate::outbox::{ClientOutbox, Ending, Locked, Settlement};
+use crate::outbox::{ClientOutbox, Ending, Locked, Settlement, TxStep};
 use crate::reply;
 use amqp091::method::{
     BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, ConnectionCloseOk,
-    peek_id,
+    TxCommit, TxRollback, TxSelect, peek_id,
 };
 use amqp091::spec::{FRAME_END, FRAME_HEADER_BYTES};
 use amqp091::{Frame, FrameKind, Method, MethodId, WireError, decode_frame};
@@ -200,7 +200,12 @@ impl Connection {
                 resolve(tags, reading, id, settlement)
                     .map_err(|error| Fault::new(error, method.id()))?;
             }
-            Asked::Do(op, nowait) => push_control(reading, id, method.id(), op, nowait.is_set()),
+            Asked::Do(op, nowait) => {
+                if let Some(step) = tx_step(&method) {
+                    tags.locked().follow_tx(id, step);
+                }
+                push_control(reading, id, method.id(), op, nowait.is_set());
+            }
             Asked::Close => {
                 tags.locked().channel_is_closing(id);
                 self.channels.remove(id);
@@ -503,6 +508,17 @@ fn push_control(reading: &mut Reading<'_>, channel: u16, method: MethodId, op: O
     let origin = reply::origin(method);
     let control = Control { channel: ChannelId(channel), origin, nowait, op };
     reading.requests.push(Request::Control(Box::new(control)));
+}
+
+/// The step of a transaction that a method stands for. The broker refuses all of them alike on a
+/// channel that confirms, and that closes the channel.
+fn tx_step(method: &Method<'_>) -> Option<TxStep> {
+    match method.id() {
+        TxSelect::ID => Some(TxStep::Select),
+        TxCommit::ID => Some(TxStep::Commit),
+        TxRollback::ID => Some(TxStep::Rollback),
+        _ => None,
+    }
 }
 
 /// Turns a settlement into the messages it settles.

@@ -83,6 +83,8 @@ struct Task {
     batch: WriteBatch,
     /// Who logged in; until the session is opened.
     logged_in: Option<LoggedIn>,
+    /// Why the login was refused: the log is told more than the client.
+    refusal: Option<String>,
     /// From `connection.open` until the broker has let go.
     session: Option<Session>,
     counted: Option<Arc<broker::Connection>>,
@@ -166,6 +168,7 @@ impl Task {
             requests: Vec::new(),
             batch: WriteBatch::default(),
             logged_in: None,
+            refusal: None,
             session: None,
             counted: None,
             handshake: Some(handshake),
@@ -396,7 +399,7 @@ impl Task {
         let was_open = self.counted.is_some();
         match over {
             None => tracing::error!(connection = %name, "the connection's task panicked"),
-            Some(Over::Said(_)) => match self.front.failure() {
+            Some(Over::Said(_)) => match self.refusal.as_deref().or_else(|| self.front.failure()) {
                 Some(reason) => tracing::warn!(connection = %name, "refused: {reason}"),
                 None => tracing::info!(connection = %name, "closed"),
             },

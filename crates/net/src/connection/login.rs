@@ -36,7 +36,7 @@ impl Task {
             }
             Err(refused) => {
                 let mechanism = login.mechanism.name();
-                tracing::warn!(connection = %self.name, "{mechanism} login refused: {refused}");
+                self.refusal = Some(format!("{mechanism} login refused: {refused}"));
                 Err(AuthFailure::Refused)
             }
         };

@@ -25,16 +25,6 @@ impl Watch {
         }
     }
 
-    /// Publishers wait above this much used memory.
-    pub(crate) const fn memory_high_bytes(&self) -> u64 {
-        self.memory_high_bytes
-    }
-
-    /// Publishers wait below this much free disk.
-    pub(crate) const fn disk_free_bytes(&self) -> u64 {
-        self.disk_free_bytes
-    }
-
     /// Looks once, and sets or clears the alarms.
     pub(crate) fn look(&self, broker: &Broker) {
         if let Some(used) = used_memory_bytes() {

@@ -17,7 +17,6 @@ use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::logging;
-use crate::management::Control;
 use crate::resources::Watch;
 
 /// How often the broker is told the time and resources are looked at.
@@ -77,20 +76,19 @@ async fn serve(
     let broker = boot::open_broker(config, disk, failed)?;
     boot::create_defaults(&broker, &config.first_start).await?;
     let clock = Clock::start();
-    let watch = Watch::new(&config.resources, &args.data_dir);
-    let control = Control::start((config, args), &broker, &watch, &listeners, started)?;
-    tokio::spawn(keep_time(Arc::clone(&broker), clock, watch));
+    tokio::spawn(keep_time(
+        Arc::clone(&broker),
+        clock,
+        Watch::new(&config.resources, &args.data_dir),
+    ));
     announce(&listeners, &args.data_dir, started)?;
     let server = start_accepting(config, &broker, listeners, clock);
-    control.started();
     let failure = tokio::select! {
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
-        () = control.stop_wanted() => None,
         failure = failures.recv() => failure,
     };
     tracing::info!("stopping");
-    control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
     if let Some(failure) = failure {
         anyhow::bail!("the log has failed: {failure}");

@@ -8,8 +8,6 @@ mod deliveries;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
-mod fuzz;
-#[cfg(test)]
 mod handshake;
 #[cfg(test)]
 mod harness;

@@ -1,7 +1,7 @@
 //! One simulated connection: its session, what it is in the middle of, and what it is owed.
 
-use crate::outbox::Recorder;
 use crate::model::Link;
+use crate::outbox::Recorder;
 use broker::Session;
 use session::{ErrorKind, LinkId, Outcome, Position, Request, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,11 @@ pub(crate) enum Expect {
     ChannelOpened,
     ChannelClosed,
     ConnectionClosed,
-    Declared { queue: String, n_ready: u64, n_consumers: u64 },
+    Declared {
+        queue: String,
+        n_ready: u64,
+        n_consumers: u64,
+    },
     Purged(u64),
     Deleted(u64),
     Consuming,

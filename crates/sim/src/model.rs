@@ -69,6 +69,13 @@ pub(crate) struct Queue {
     newest_delivered: Option<u64>,
 }
 
+/// How long a queue stays.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lasting {
+    pub(crate) durable: bool,
+    pub(crate) auto_delete: bool,
+}
+
 /// Something durable, by its full description.
 pub(crate) type Fact = String;
 
@@ -114,12 +121,12 @@ impl Model {
         model
     }
 
-    pub(crate) fn add_queue(&mut self, name: &str, durable: bool, auto_delete: bool, owner: Option<usize>) {
+    pub(crate) fn add_queue(&mut self, name: &str, lasting: Lasting, owner: Option<usize>) {
         self.generations += 1;
         let queue = Queue {
             generation: self.generations,
-            durable: durable && owner.is_none(),
-            auto_delete,
+            durable: lasting.durable && owner.is_none(),
+            auto_delete: lasting.auto_delete,
             owner,
             messages: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -174,9 +181,10 @@ impl Model {
                 .get(&holder)
                 .is_some_and(|link| closing.contains(&(holder.client, link.channel))),
         };
-        let found = queue.messages.iter_mut().find(|(_, message)| {
-            message.id == id && (free(message.place))
-        });
+        let found = queue
+            .messages
+            .iter_mut()
+            .find(|(_, message)| message.id == id && (free(message.place)));
         let (at, message) = found.ok_or_else(|| format!("m{id} is not ready in {name}"))?;
         let at = *at;
         let expected = message.marked.unwrap_or(message.delivered);
@@ -262,9 +270,8 @@ impl Model {
 
     /// The links of a channel.
     pub(crate) fn links_of(&self, client: usize, channel: u16) -> Vec<LinkKey> {
-        let of_channel = |(key, link): &(&LinkKey, &Link)| {
-            key.client == client && link.channel == channel
-        };
+        let of_channel =
+            |(key, link): &(&LinkKey, &Link)| key.client == client && link.channel == channel;
         self.links.iter().filter(of_channel).map(|(key, _)| *key).collect()
     }
 
@@ -280,7 +287,9 @@ impl Model {
 
     /// A connection is gone.
     pub(crate) fn end_client(&mut self, client: usize) {
-        let channels: BTreeSet<u16> = self.links.iter()
+        let channels: BTreeSet<u16> = self
+            .links
+            .iter()
             .filter(|(key, _)| key.client == client)
             .map(|(_, link)| link.channel)
             .collect();
@@ -338,7 +347,8 @@ impl Model {
     }
 
     pub(crate) fn delete_queue(&mut self, name: &str) {
-        let told: Vec<_> = self.consumers(name)
+        let told: Vec<_> = self
+            .consumers(name)
             .map(|(key, link)| (key.client, link.channel, link.tag.clone()))
             .collect();
         self.to_be_told.extend(told);
@@ -400,9 +410,7 @@ impl Model {
         is_full: impl Fn(LinkKey) -> bool,
     ) -> Result<(), Objection> {
         let Some(queue) = self.queues.get(name) else { return Ok(()) };
-        let ready = || {
-            queue.messages.iter().filter(|(_, message)| message.place == Place::Ready)
-        };
+        let ready = || queue.messages.iter().filter(|(_, message)| message.place == Place::Ready);
         let fresh = ready().find(|(_, one)| !one.delivered && one.marked.is_none());
         if let Some((at, message)) = fresh
             && queue.newest_delivered > Some(*at)
@@ -560,7 +568,8 @@ impl Model {
                     self.exchanges.insert((*name).to_owned(), exchange);
                 }
                 ["q", name, _, auto_delete, _] => {
-                    self.add_queue(name, true, *auto_delete == "true", None);
+                    let auto_delete = *auto_delete == "true";
+                    self.add_queue(name, Lasting { durable: true, auto_delete }, None);
                 }
                 ["b", source, target, key, header] => {
                     let target = match target.split_once(':') {

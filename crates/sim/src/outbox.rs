@@ -2,7 +2,7 @@
 
 use message::MessageRef;
 use session::{
-    ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Room, Sink, ErrorKind,
+    ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, Room, Sink,
 };
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -64,25 +64,58 @@ impl Given {
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     /// `late`: the outbox had said in an earlier batch that this link is full.
-    Deliver { given: Given, late: bool },
-    Got { given: Given, n_ready: u64, no_ack: bool },
+    Deliver {
+        given: Given,
+        late: bool,
+    },
+    Got {
+        given: Given,
+        n_ready: u64,
+        no_ack: bool,
+    },
     GetEmpty,
-    Consuming { link: u64, tag: String, no_ack: bool },
-    Cancelled { channel: u16, tag: String },
-    ConsumerLost { channel: u16, tag: String },
+    Consuming {
+        link: u64,
+        tag: String,
+        no_ack: bool,
+    },
+    Cancelled {
+        channel: u16,
+        tag: String,
+    },
+    ConsumerLost {
+        channel: u16,
+        tag: String,
+    },
     Done,
-    Declared { queue: String, n_ready: u64, n_consumers: u64 },
+    Declared {
+        queue: String,
+        n_ready: u64,
+        n_consumers: u64,
+    },
     Purged(u64),
     Deleted(u64),
     Returned(Content),
     ChannelOpened,
     ChannelClosed(u16),
-    ChannelFailed { channel: u16, kind: ErrorKind, text: String },
+    ChannelFailed {
+        channel: u16,
+        kind: ErrorKind,
+        text: String,
+    },
     ConnectionClosed,
-    ConnectionFailed { kind: ErrorKind, text: String },
+    ConnectionFailed {
+        kind: ErrorKind,
+        text: String,
+    },
     Blocked,
     Unblocked,
-    Confirm { channel: u16, first: u64, last: u64, ack: bool },
+    Confirm {
+        channel: u16,
+        first: u64,
+        last: u64,
+        ack: bool,
+    },
 }
 
 /// What all connections were told, in order: connection, then what.

@@ -60,6 +60,8 @@ pub(crate) struct World {
     segment_bytes: u64,
     alarm: bool,
     clock_ms: u64,
+    /// The commit that is being told about made everything durable.
+    just_synced: bool,
 }
 
 impl World {
@@ -80,6 +82,7 @@ impl World {
             segment_bytes,
             alarm: false,
             clock_ms: 0,
+            just_synced: false,
         }
     }
 
@@ -242,9 +245,12 @@ impl World {
     /// The commit thread runs once.
     fn step(&mut self) {
         let Some(node) = &mut self.node else { return };
+        let appended_upto = node.broker.log_stats().appended_upto;
         let stepped = node.stepper.step();
+        // The log may fail after it has synced everything, while it frees segments.
+        self.just_synced = node.broker.log_stats().durable_upto >= appended_upto;
         self.note(if stepped { "commit" } else { "nothing to commit" });
-        if !self.has_failed() {
+        if self.just_synced {
             self.model.synced();
         }
         self.hear();
@@ -255,6 +261,7 @@ impl World {
         for client in busy {
             self.poll(client);
         }
+        self.just_synced = false;
     }
 
     /// After a commit nobody waits for a confirm any more.

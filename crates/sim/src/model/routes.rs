@@ -24,6 +24,7 @@ impl Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "most are the flags of the declaration")]
 pub(crate) struct Exchange {
     pub(crate) kind: Kind,
     pub(crate) durable: bool,

@@ -87,7 +87,10 @@ impl World {
             let changed = block_on(broker.administer(command), || {
                 node.stepper.step();
             });
-            assert!(changed.is_some_and(|changed| changed.is_ok()), "a new node takes its first user");
+            assert!(
+                changed.is_some_and(|changed| changed.is_ok()),
+                "a new node takes its first user"
+            );
         }
     }
 
@@ -133,7 +136,7 @@ impl World {
         let ids: Vec<usize> = self.clients.keys().copied().collect();
         for id in ids {
             for _ in 0..PATIENCE {
-                if self.has_failed() || !self.clients.get(&id).is_some_and(|c| c.task.is_some()) {
+                if self.has_failed() || self.clients.get(&id).is_none_or(|c| c.task.is_none()) {
                     break;
                 }
                 self.step();
@@ -220,7 +223,8 @@ impl World {
 
     fn compare(&mut self, clean: bool, found: &BTreeMap<String, Found>) {
         for (name, found) in found {
-            let shown = found.iter().map(|(id, again)| format!("m{id}{}", if *again { "*" } else { "" }));
+            let shown =
+                found.iter().map(|(id, again)| format!("m{id}{}", if *again { "*" } else { "" }));
             let line = format!("{name} has {}", super::join(shown));
             self.note(line);
         }

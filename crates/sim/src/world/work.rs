@@ -69,7 +69,8 @@ impl World {
     }
 
     fn connect_or_open(&mut self) {
-        if self.clients.len() < CLIENTS_MAX && (self.clients.is_empty() || self.random.percent(40)) {
+        if self.clients.len() < CLIENTS_MAX && (self.clients.is_empty() || self.random.percent(40))
+        {
             self.connect();
         }
         let Some(client) = self.random.choose(&self.idle()) else { return };

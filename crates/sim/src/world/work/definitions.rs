@@ -2,7 +2,7 @@
 
 use super::{EXCHANGES, QUEUES, SOURCES, World, short};
 use crate::client::{Doing, Expect};
-use crate::model::{Binding, Exchange, Kind, Target};
+use crate::model::{Binding, Exchange, Kind, Lasting, Target};
 use session::{
     ErrorKind, ExchangeBinding, ExchangeDeclare, Flag, Op, QueueBinding, QueueDeclare, Table,
 };
@@ -29,7 +29,7 @@ impl World {
         let before = self.model.facts(true);
         let is_new = refused.is_none() && !self.model.queues.contains_key(&queue);
         if is_new {
-            self.model.add_queue(&queue, durable, auto_delete, owner);
+            self.model.add_queue(&queue, Lasting { durable, auto_delete }, owner);
         }
         let expect = match refused {
             Some(kind) => Expect::ChannelFails(kind),
@@ -88,9 +88,10 @@ impl World {
         } else {
             Target::Exchange(self.random.pick(EXCHANGES).to_owned())
         };
-        let headers = self.model.exchanges.get(&source).is_some_and(|one| one.kind == Kind::Headers);
-        let header = (headers && self.random.percent(80))
-            .then(|| self.random.pick(&["1", "2"]).to_owned());
+        let headers =
+            self.model.exchanges.get(&source).is_some_and(|one| one.kind == Kind::Headers);
+        let header =
+            (headers && self.random.percent(80)).then(|| self.random.pick(&["1", "2"]).to_owned());
         let key = self.random.pick(BINDING_KEYS).to_owned();
         let binding = Binding { source, target, key, header };
         let refused = match &binding.target {
@@ -100,7 +101,7 @@ impl World {
             Target::Exchange(_) => Some(ErrorKind::NotFound),
         };
         let before = self.model.facts(true);
-        let op = bind_op(&binding);
+        let op = bind_op(&binding, Change::Bind);
         let expect = match refused {
             Some(kind) => Expect::ChannelFails(kind),
             None => {
@@ -130,11 +131,7 @@ impl World {
         };
         let durable = before != self.model.facts(true);
         self.touch(&before);
-        let op = match bind_op(&binding) {
-            Op::QueueBind(binding) => Op::QueueUnbind(binding),
-            Op::ExchangeBind(binding) => Op::ExchangeUnbind(binding),
-            other => other,
-        };
+        let op = bind_op(&binding, Change::Unbind);
         self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
     }
 
@@ -201,24 +198,34 @@ impl World {
     }
 }
 
-fn bind_op(binding: &Binding) -> Op {
+#[derive(Clone, Copy)]
+enum Change {
+    Bind,
+    Unbind,
+}
+
+fn bind_op(binding: &Binding, change: Change) -> Op {
     let mut arguments = Table::default();
     if let Some(header) = &binding.header {
         arguments.push(short("h"), header.as_str());
     }
-    let routing_key = short(&binding.key);
+    let (routing_key, source) = (short(&binding.key), short(&binding.source));
     match &binding.target {
-        Target::Queue(queue) => Op::QueueBind(QueueBinding {
-            queue: short(queue),
-            exchange: short(&binding.source),
-            routing_key,
-            arguments,
-        }),
-        Target::Exchange(exchange) => Op::ExchangeBind(ExchangeBinding {
-            destination: short(exchange),
-            source: short(&binding.source),
-            routing_key,
-            arguments,
-        }),
+        Target::Queue(queue) => {
+            let binding =
+                QueueBinding { queue: short(queue), exchange: source, routing_key, arguments };
+            match change {
+                Change::Bind => Op::QueueBind(binding),
+                Change::Unbind => Op::QueueUnbind(binding),
+            }
+        }
+        Target::Exchange(exchange) => {
+            let destination = short(exchange);
+            let binding = ExchangeBinding { destination, source, routing_key, arguments };
+            match change {
+                Change::Bind => Op::ExchangeBind(binding),
+                Change::Unbind => Op::ExchangeUnbind(binding),
+            }
+        }
     }
 }

@@ -24,13 +24,15 @@ impl World {
         for _ in 0..=self.random.below(PUBLISHES_MAX) {
             let Some(channel) = self.random.choose(&channels) else { return };
             let publishing = self.make_message(channel, &mut read);
-            published.push(format!("m{}>{}/{}", publishing.id, publishing.exchange, publishing.key));
+            published
+                .push(format!("m{}>{}/{}", publishing.id, publishing.exchange, publishing.key));
             let routed = self.model.route(
                 &publishing.exchange,
                 &publishing.key,
                 publishing.header.as_deref(),
             );
-            let is_tx = self.client(client).channels.get(&channel).is_some_and(|one| one.tx.is_some());
+            let is_tx =
+                self.client(client).channels.get(&channel).is_some_and(|one| one.tx.is_some());
             match routed {
                 Ok(_) if is_tx => {
                     let tx = self.tx(client, channel);
@@ -253,7 +255,13 @@ impl World {
         self.get_from(client, channel, queue, no_ack);
     }
 
-    pub(in crate::world) fn get_from(&mut self, client: usize, channel: u16, queue: &str, no_ack: bool) {
+    pub(in crate::world) fn get_from(
+        &mut self,
+        client: usize,
+        channel: u16,
+        queue: &str,
+        no_ack: bool,
+    ) {
         let expect = match (self.access(client, queue), self.model.first_ready(queue)) {
             (Err(kind), _) => Expect::ChannelFails(kind),
             (Ok(()), None) => Expect::GetEmpty,

@@ -1,431 +1,432 @@
-//! The task that serves one connection: read, decode, submit, write, in that order, over and over.
+//! The task of one client connection: one turn reads once, has the broker work off what was read,
+//! and writes what is to be written.
+//!
+//! ```text
+//! wait (socket readable or writable, outbox, timer, kick) -> read -> front -> session -> flush -+
+//!   ^                                                                                           |
+//!   +-------------------------------------------------------------------------------------------+
+//! ```
 
-use crate::input::Input;
-use crate::server::{Server, told_to_stop};
-use auth::Credentials;
-use broker::{Identity, Session};
-use front_amqp091::{
-    AuthFailure, ClientOutbox, Connection, Ending, Login, Mechanism, Step, Tick, WriteBatch,
-};
-use session::{Error, ErrorKind, LinkId, Outbox, Request};
+mod ending;
+mod input;
+mod login;
+
+use crate::server::{Handshake, SHUTDOWN_REASON, Server};
+use broker::Session;
+use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick, WriteBatch};
+use input::Input;
+use login::LoggedIn;
+use session::Request;
+use std::fmt;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use std::task::{Context, Poll};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::time::Sleep;
 
-/// Slices given to one write.
-const SLICES_MAX: usize = 64;
-/// What clients are told when the node stops.
-const STOP_REASON: &str = "broker forced connection closure with reason 'shutdown'";
+/// Slices handed to one vectored write.
+const N_SLICES: usize = 32;
+/// Batches written in one turn, however fast the peer reads: after that it is listened to again.
+const N_BATCHES_MAX: usize = 16;
+/// When nothing is due, time is looked at again after this many milliseconds.
+const FAR_MS: u64 = 24 * 3600 * 1000;
+/// A client that takes none of its many answers for this many milliseconds is dropped.
+const STUCK_MAX_MS: u64 = 5 * 60 * 1000;
 
-/// Serves a connection until it ends.
-pub(crate) async fn run(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr, over: bool) {
-    if over {
-        tracing::warn!(%peer, "connection refused: node connection limit is reached");
-        return;
-    }
-    if server.settings.nodelay
-        && let Err(error) = stream.set_nodelay(true)
-    {
-        tracing::debug!(%peer, "cannot set TCP_NODELAY: {error}");
-    }
-    let front = Connection::new(Arc::clone(&server.front), server.clock.now());
-    let outbox = front.outbox();
-    let mut task = Task {
-        server: Arc::clone(server),
-        stream,
-        peer,
-        front,
-        outbox,
-        session: None,
-        login: None,
-        input: Input::new(),
-        requests: Vec::new(),
-        batch: WriteBatch::default(),
-        refusal: None,
-    };
-    let ended = task.serve().await;
-    task.finish(ended).await;
-}
-
-/// Why a connection ends.
+/// Why a connection is over.
 #[derive(Debug)]
-enum End {
-    /// All was said; close as told.
+enum Over {
+    /// It was ended in words; the socket is to be closed in this way.
     Said(Ending),
-    /// The peer went away.
-    Gone,
+    /// The client closed the socket.
+    Eof,
     /// The socket failed.
-    Failed(io::Error),
-    /// The peer is dead or too slow.
-    Dead(&'static str),
+    Io(io::Error),
+    /// The peer took too long or sent something that is too large.
+    Dropped(&'static str),
 }
 
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error)
+/// `HOST:PORT -> HOST:PORT`, RabbitMQ's name of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    peer: SocketAddr,
+    local: SocketAddr,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", canonical(self.peer), canonical(self.local))
     }
 }
 
-/// What a connection waits for.
-enum Event {
-    Readable,
-    /// There is something to write, or the socket takes more.
-    Output,
-    Timer,
-    Kicked(String),
-    Released,
-    Stopping,
+/// IPv4 clients of an IPv6 socket are IPv4 clients.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
+
+/// Resolves with the reason when somebody wants the connection closed.
+type Interrupt = Pin<Box<dyn Future<Output = String> + Send>>;
 
 struct Task {
     server: Arc<Server>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    front: Connection,
+    name: Name,
+    socket: TcpStream,
+    front: Front,
     outbox: Arc<ClientOutbox>,
-    session: Option<Box<Session>>,
-    /// Who logged in, until the virtual host is opened.
-    login: Option<Box<Identity>>,
     input: Input,
     requests: Vec<Request>,
     batch: WriteBatch,
-    /// Why the login was refused, for the log.
+    /// Who logged in; until the session is opened.
+    logged_in: Option<LoggedIn>,
+    /// Why the login was refused: the log is told more than the client.
     refusal: Option<String>,
+    /// From `connection.open` until the broker has let go.
+    session: Option<Session>,
+    counted: Option<Arc<broker::Connection>>,
+    handshake: Option<Handshake>,
+    interrupt: Option<Interrupt>,
+    sleep: Pin<Box<Sleep>>,
+    sleeps_until_ms: u64,
+    /// When something was written last, or nothing was in the way of it.
+    moved_ms: u64,
+}
+
+/// Whether the client is listened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listening {
+    Yes,
+    /// The broker wants nothing from it for now.
+    Held,
+    /// It asks for much and does not take the answers.
+    Stuck,
+}
+
+/// What a turn begins with.
+#[derive(Debug, Default)]
+struct Woken {
+    /// Bytes read; 0 at the end of the stream.
+    n_read: Option<usize>,
+    interrupted: Option<String>,
+    released: bool,
+}
+
+/// Serves a connection until it is over.
+pub(crate) async fn serve(
+    socket: TcpStream,
+    (peer, local): (SocketAddr, SocketAddr),
+    handshake: Handshake,
+    server: &Arc<Server>,
+) {
+    let name = Name { peer, local };
+    tracing::debug!(connection = %name, "accepted");
+    let mut task = Box::new(Task::new(socket, name, handshake, Arc::clone(server)));
+    let over = catch_panics(pin!(task.run())).await;
+    task.log_end(over.as_ref());
+    // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
+    if let Some(session) = task.session.take() {
+        session.close().await;
+    }
+    if let Some(Over::Said(ending)) = over {
+        ending::close(&mut task.socket, ending).await;
+    }
+}
+
+/// Runs a future; `None` when it panics: what the connection holds is given back all the same.
+async fn catch_panics<F: Future<Output = Over>>(mut future: Pin<&mut F>) -> Option<Over> {
+    poll_fn(move |cx| {
+        // What a panic leaves behind is only dropped.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Some),
+            Err(_panic) => Poll::Ready(None),
+        }
+    })
+    .await
 }
 
 impl Task {
-    async fn serve(&mut self) -> End {
-        match self.serve_until_end().await {
-            Ok(never) => match never {},
-            Err(end) => end,
+    fn new(socket: TcpStream, name: Name, handshake: Handshake, server: Arc<Server>) -> Self {
+        let now = server.clock.now();
+        let far_ms = now.monotonic_ms.saturating_add(FAR_MS);
+        let front = Front::new(Arc::clone(&server.front), now);
+        let mut stopping = server.stopping.subscribe();
+        let interrupt: Interrupt = Box::pin(async move {
+            // The sender lives as long as the server.
+            let _ended = stopping.wait_for(|stopping| *stopping).await;
+            SHUTDOWN_REASON.to_owned()
+        });
+        Self {
+            outbox: front.outbox(),
+            front,
+            name,
+            socket,
+            input: Input::default(),
+            requests: Vec::new(),
+            batch: WriteBatch::default(),
+            logged_in: None,
+            refusal: None,
+            session: None,
+            counted: None,
+            handshake: Some(handshake),
+            interrupt: Some(interrupt),
+            sleep: Box::pin(tokio::time::sleep_until(server.clock.instant(far_ms))),
+            sleeps_until_ms: far_ms,
+            moved_ms: now.monotonic_ms,
+            server,
         }
     }
 
-    async fn serve_until_end(&mut self) -> Result<std::convert::Infallible, End> {
-        let mut stopping = self.server.stopping.subscribe();
-        let mut deadline = self.tick()?;
+    async fn run(&mut self) -> Over {
         loop {
-            self.write()?;
-            if self.batch.is_written()
-                && let Some(ending) = self.batch.ending()
-            {
-                return Err(End::Said(ending));
+            let listening = self.listening();
+            if let Err(over) = self.keep_time(listening) {
+                return over;
             }
-            match self.next_event(deadline, &mut stopping).await? {
-                Event::Readable => self.read().await?,
-                Event::Output => {}
-                Event::Timer => deadline = self.tick()?,
-                Event::Released => self.release(),
-                Event::Kicked(reason) => self.force_close(&reason).await,
-                Event::Stopping => self.force_close(STOP_REASON).await,
+            let woken = match self.wait(listening).await {
+                Ok(woken) => woken,
+                Err(error) => return Over::Io(error),
+            };
+            if let Err(over) = self.turn(woken).await {
+                return over;
             }
+            tokio::task::coop::consume_budget().await;
         }
     }
 
-    /// Sleeps until something is to be done.
-    async fn next_event(
-        &mut self,
-        deadline: Option<u64>,
-        stopping: &mut watch::Receiver<bool>,
-    ) -> Result<Event, End> {
-        let Self { server, stream, outbox, batch, session, front, .. } = self;
-        let all_written = batch.is_written();
-        let held = session.as_ref().is_some_and(|session| session.is_held());
-        let reading = !held && all_written;
-        front.set_reading(server.clock.now(), !held);
-        let may_stop = session.is_some();
-        let output = async {
-            if all_written {
-                std::future::poll_fn(|cx| outbox.poll_take(cx, batch)).await;
-                Ok(())
-            } else {
-                stream.writable().await
-            }
-        };
-        let timer = async {
-            match deadline {
-                Some(ms) => tokio::time::sleep_until(server.clock.instant(ms)).await,
-                None => std::future::pending().await,
-            }
-        };
-        let session = session.as_deref();
-        tokio::select! {
-            biased;
-            done = output => done.map(|()| Event::Output).map_err(End::Failed),
-            ready = stream.readable(), if reading => {
-                ready.map(|()| Event::Readable).map_err(End::Failed)
-            }
-            () = released(session), if held => Ok(Event::Released),
-            reason = kicked(session) => Ok(Event::Kicked(reason)),
-            () = timer => Ok(Event::Timer),
-            () = told_to_stop(stopping), if may_stop => Ok(Event::Stopping),
+    fn listening(&self) -> Listening {
+        if self.session.as_ref().is_some_and(Session::is_held) {
+            Listening::Held
+        } else if !self.batch.is_written() && self.outbox.is_stuck() {
+            Listening::Stuck
+        } else {
+            Listening::Yes
         }
     }
 
-    /// Writes what waits, as far as the socket takes it.
-    fn write(&mut self) -> Result<(), End> {
-        loop {
-            if self.batch.is_written() {
-                self.resume();
-                if self.batch.ending().is_some() || !self.outbox.try_take(&mut self.batch) {
-                    return Ok(());
-                }
-                self.resume();
-                continue;
-            }
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let n_slices = self.batch.fill(&mut slices);
-            let slices = slices.get(..n_slices).unwrap_or_default();
-            match self.stream.try_write_vectored(slices) {
-                Ok(n) => {
-                    self.batch.advance(n);
-                    self.front.wrote(self.server.clock.now());
-                    self.count_sent(n);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(End::Failed(error)),
-            }
+    async fn turn(&mut self, woken: Woken) -> Result<(), Over> {
+        if let Some(reason) = woken.interrupted {
+            self.interrupted(&reason).await?;
         }
-    }
-
-    /// Asks for more deliveries on links that found no room before.
-    fn resume(&mut self) {
-        let links = self.batch.resume();
-        if links.is_empty() {
-            return;
-        }
-        let links: Vec<LinkId> = std::mem::take(links);
-        if let Some(session) = &self.session {
-            session.resume(&links);
-        }
-    }
-
-    async fn read(&mut self) -> Result<(), End> {
-        let Self { input, stream, server, .. } = self;
-        let read = input.fill(&server.buffers, |buffer| stream.try_read_buf(buffer));
-        match read {
-            Ok(0) => return Err(End::Gone),
-            Ok(n) => self.count_received(n),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(End::Failed(error)),
-        }
-        if !self.input.is_short() {
-            self.work_off().await;
-        }
-        self.input.put_away(&self.server.buffers);
-        Ok(())
-    }
-
-    /// Decodes and works off what was read.
-    async fn work_off(&mut self) {
-        loop {
-            let now = self.server.clock.now();
-            let progress = self.front.read(now, self.input.bytes(), &mut self.requests);
-            self.submit().await;
-            self.input.consume(progress.consumed, progress.wanted);
-            match progress.step {
-                Step::More | Step::Close => return,
-                Step::Again => {}
-                Step::Authenticate(login) => Box::pin(self.authenticate(*login)).await,
-                Step::Open { vhost } => self.open(vhost),
-            }
-        }
-    }
-
-    async fn submit(&mut self) {
-        match &mut self.session {
-            Some(session) => {
-                // What the client is told at the end, and that it is the end, is in the outbox.
-                let _stopped =
-                    session.submit(self.input.bytes(), &mut self.requests).await.is_err();
-            }
-            None => self.requests.clear(),
-        }
-    }
-
-    async fn authenticate(&mut self, login: Login) {
-        let credentials = match login.mechanism {
-            Mechanism::Plain | Mechanism::AmqPlain => {
-                Credentials::Password { username: login.user.as_bytes(), password: &login.password }
-            }
-            Mechanism::Anonymous => Credentials::Anonymous,
-        };
-        let view = self.server.broker.view();
-        let ip = self.peer.ip().to_canonical();
-        let result = match self.server.auth.login(credentials, Some(ip), &view.meta).await {
-            Ok(user) => {
-                self.login = Some(Box::new(self.identity(&login, user.name.as_str())));
-                Ok(())
-            }
-            Err(refused) => {
-                self.refusal = Some(refused.to_string());
-                Err(AuthFailure::Refused)
-            }
-        };
-        self.front.authenticated(result);
-    }
-
-    fn identity(&self, login: &Login, user: &str) -> Identity {
-        let local = self.stream.local_addr().unwrap_or(self.peer);
-        let (peer, host) = (self.peer.ip().to_canonical(), local.ip().to_canonical());
-        Identity {
-            user: user.to_owned(),
-            vhost: String::new(),
-            name: format!("{peer}:{} -> {host}:{}", self.peer.port(), local.port()),
-            peer_host: peer.to_string(),
-            peer_port: self.peer.port(),
-            host: host.to_string(),
-            port: local.port(),
-            protocol: "{0,9,1}",
-            auth_mechanism: login.mechanism.name().to_owned(),
-            client_properties: login.client_properties.clone(),
-            connected_at_ms: self.server.clock.now().unix_ms,
-            ..Identity::default()
-        }
-    }
-
-    fn open(&mut self, vhost: String) {
-        let opened = self.open_session(vhost);
-        if let Err(error) = &opened {
-            self.refusal = Some(error.to_string());
-        }
-        self.front.opened(self.server.clock.now(), opened);
-    }
-
-    fn open_session(&mut self, vhost: String) -> Result<(), Error> {
-        let Some(identity) = self.login.take() else {
-            return Err(Error::new(ErrorKind::InternalError, "opened without a login"));
-        };
-        let negotiated = self.front.negotiated();
-        let identity = Identity {
-            vhost,
-            heartbeat_s: negotiated.heartbeat_s,
-            frame_max: negotiated.frame_max,
-            channel_max: negotiated.channel_max,
-            ..*identity
-        };
-        let outbox: Arc<dyn Outbox> = Arc::<ClientOutbox>::clone(&self.outbox);
-        let broker = Arc::clone(&self.server.broker);
-        let session = Session::open(broker, identity, outbox)?;
-        let identity = &session.connection().identity;
-        tracing::info!(
-            "connection {}: user '{}' authenticated and granted access to vhost '{}'",
-            identity.name,
-            identity.user,
-            identity.vhost
-        );
-        self.session = Some(Box::new(session));
-        Ok(())
-    }
-
-    fn tick(&mut self) -> Result<Option<u64>, End> {
-        match self.front.tick(self.server.clock.now()) {
-            Tick::Next(next) => Ok(next),
-            Tick::Idle(next) => {
-                self.batch.trim();
-                self.requests = Vec::new();
-                Ok(next)
-            }
-            Tick::Dead(reason) => Err(End::Dead(reason)),
-        }
-    }
-
-    fn release(&mut self) {
-        if let Some(session) = &mut self.session {
+        if woken.released
+            && let Some(session) = &mut self.session
+        {
             session.release_hold();
         }
-    }
-
-    async fn force_close(&mut self, reason: &str) {
-        if let Some(session) = &mut self.session {
-            session.force_close(reason).await;
+        match woken.n_read {
+            Some(0) => return Err(Over::Eof),
+            Some(n) => {
+                if let Some(counted) = &self.counted {
+                    counted.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                }
+                self.work_off().await?;
+            }
+            None => {}
         }
+        self.flush()
     }
 
-    fn count_received(&self, n: usize) {
-        if let Some(session) = &self.session {
-            session.connection().received_bytes.fetch_add(n as u64, Ordering::Relaxed);
+    /// Sleeps until there is something to do.
+    async fn wait(&mut self, listening: Listening) -> io::Result<Woken> {
+        let Self { session, socket, outbox, batch, input, interrupt, sleep, .. } = self;
+        let is_held = listening == Listening::Held;
+        let mut released = pin!(async {
+            match session {
+                Some(session) if is_held => session.released().await,
+                Some(_) | None => std::future::pending().await,
+            }
+        });
+        poll_fn(|cx| {
+            let mut woken = Woken::default();
+            let mut is_ready = poll_output(cx, socket, outbox, batch);
+            if listening == Listening::Yes
+                && let Poll::Ready(result) = input.poll_read(cx, socket)
+            {
+                match result {
+                    Ok(n) => woken.n_read = Some(n),
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+                is_ready = true;
+            }
+            if let Some(future) = interrupt
+                && let Poll::Ready(reason) = future.as_mut().poll(cx)
+            {
+                *interrupt = None;
+                woken.interrupted = Some(reason);
+                is_ready = true;
+            }
+            if is_held && released.as_mut().poll(cx).is_ready() {
+                woken.released = true;
+                is_ready = true;
+            }
+            is_ready |= sleep.as_mut().poll(cx).is_ready();
+            if is_ready { Poll::Ready(Ok(woken)) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Does what is due, and sets the alarm clock for what is due next.
+    fn keep_time(&mut self, listening: Listening) -> Result<(), Over> {
+        let now = self.server.clock.now();
+        self.front.set_reading(now, listening == Listening::Yes);
+        if listening != Listening::Stuck {
+            self.moved_ms = now.monotonic_ms;
         }
-    }
-
-    fn count_sent(&self, n: usize) {
-        if let Some(session) = &self.session {
-            session.connection().sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        let stuck_until_ms = self.moved_ms.saturating_add(STUCK_MAX_MS);
+        if stuck_until_ms <= now.monotonic_ms {
+            return Err(Over::Dropped("the client does not read its answers"));
         }
+        let next = match self.front.tick(now) {
+            Tick::Next(next) => next,
+            Tick::Idle(next) => {
+                self.input.trim();
+                self.batch.trim();
+                self.requests = Vec::new();
+                next
+            }
+            Tick::Dead(reason) => return Err(Over::Dropped(reason)),
+        };
+        let next = next.unwrap_or(u64::MAX).min(match listening {
+            Listening::Stuck => stuck_until_ms,
+            Listening::Yes | Listening::Held => u64::MAX,
+        });
+        // An alarm that goes off too early is cheaper than setting it at every turn.
+        let has_gone_off = self.sleep.is_elapsed();
+        if next < self.sleeps_until_ms || has_gone_off {
+            let at = next.min(now.monotonic_ms.saturating_add(FAR_MS));
+            self.sleeps_until_ms = at;
+            self.sleep.as_mut().reset(self.server.clock.instant(at));
+        }
+        Ok(())
     }
 
-    /// Gives everything back and closes the socket as it should be.
-    async fn finish(mut self, end: End) {
-        let name = self.session.as_ref().map(|one| one.connection().identity.name.clone());
-        let name = name.unwrap_or_else(|| self.peer.to_string());
-        self.log_end(&name, &end);
+    /// Has the broker work off everything in the input that is whole.
+    async fn work_off(&mut self) -> Result<(), Over> {
+        let now = self.server.clock.now();
+        let mut at = 0;
+        let wanted = loop {
+            let input = self.input.bytes().get(at..).unwrap_or_default();
+            let progress = self.front.read(now, input, &mut self.requests);
+            let goes_on = match &mut self.session {
+                Some(session) if !self.requests.is_empty() => {
+                    session.submit(input, &mut self.requests).await.is_ok()
+                }
+                Some(_) | None => true,
+            };
+            self.requests.clear();
+            if !goes_on {
+                self.let_go().await;
+            }
+            at += progress.consumed;
+            match progress.step {
+                Step::Again => {}
+                Step::Authenticate(login) => self.authenticate(*login).await,
+                Step::Open { vhost } => self.open(vhost),
+                Step::More | Step::Close => break progress.wanted,
+            }
+        };
+        self.input
+            .consume(at, wanted)
+            .map_err(|input::TooLarge| Over::Dropped("a frame is too large"))
+    }
+
+    /// The broker has ended the session: what it holds is given back, the client is still told.
+    async fn let_go(&mut self) {
+        self.interrupt = None;
         if let Some(session) = self.session.take() {
             session.close().await;
         }
-        match end {
-            End::Said(Ending::Linger(ms)) => {
-                let linger = linger(&mut self.stream);
-                drop(tokio::time::timeout(Duration::from_millis(ms), linger).await);
+        // The front learns of the end, and gives the client its time to answer.
+        self.front.read(self.server.clock.now(), &[], &mut self.requests);
+        self.requests.clear();
+    }
+
+    async fn interrupted(&mut self, reason: &str) -> Result<(), Over> {
+        let Some(session) = &mut self.session else { return Err(Over::Dropped("shutdown")) };
+        session.force_close(reason).await;
+        self.let_go().await;
+        Ok(())
+    }
+
+    /// Writes what can be written without waiting.
+    fn flush(&mut self) -> Result<(), Over> {
+        for _ in 0..N_BATCHES_MAX {
+            while !self.batch.is_written() {
+                let mut slices = [IoSlice::new(&[]); N_SLICES];
+                let n_slices = self.batch.fill(&mut slices);
+                let written = match slices.get(..n_slices) {
+                    Some([one]) => self.socket.try_write(one),
+                    Some(many) => self.socket.try_write_vectored(many),
+                    None => return Ok(()),
+                };
+                match written {
+                    Ok(n) => self.wrote(n),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                    Err(error) => return Err(Over::Io(error)),
+                }
             }
-            End::Said(Ending::Hold(ms)) => {
-                tokio::time::sleep(Duration::from_millis(ms)).await;
+            if let Some(ending) = self.batch.ending() {
+                return Err(Over::Said(ending));
             }
-            End::Gone | End::Failed(_) | End::Dead(_) => {}
+            if !self.batch.resume().is_empty() {
+                if let Some(session) = &self.session {
+                    session.resume(self.batch.resume());
+                }
+                self.batch.resume().clear();
+            }
+            if !self.outbox.try_take(&mut self.batch) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn wrote(&mut self, n: usize) {
+        let now = self.server.clock.now();
+        self.moved_ms = now.monotonic_ms;
+        self.batch.advance(n);
+        self.front.wrote(now);
+        if let Some(counted) = &self.counted {
+            counted.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
         }
     }
 
-    fn log_end(&self, name: &str, end: &End) {
-        let known = self.session.is_some();
-        match (end, self.refusal.as_deref().or_else(|| self.front.failure())) {
-            (End::Dead(reason), _) => tracing::warn!("connection {name}: {reason}"),
-            (_, Some(why)) => tracing::warn!("connection {name} refused: {why}"),
-            (End::Said(_), None) => tracing::info!("closing connection {name}"),
-            (End::Gone, None) if known => {
-                tracing::warn!("connection {name}: client unexpectedly closed TCP connection");
+    fn log_end(&self, over: Option<&Over>) {
+        let name = self.name;
+        let was_open = self.counted.is_some();
+        let refusal = self.refusal.as_deref().or_else(|| self.front.failure());
+        match (over, refusal) {
+            (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
+            // However it ended then: a client need not wait for the end of a refusal.
+            (Some(_), Some(reason)) => tracing::warn!(connection = %name, "refused: {reason}"),
+            (Some(Over::Said(_)), None) => tracing::info!(connection = %name, "closed"),
+            (Some(Over::Eof), None) if was_open => {
+                tracing::info!(connection = %name, "client unexpectedly closed TCP connection");
             }
-            (End::Failed(error), None) if known => tracing::warn!("connection {name}: {error}"),
-            (End::Gone | End::Failed(_), None) => {
-                tracing::debug!("connection {name} ended before its handshake");
+            (Some(Over::Eof), None) => {
+                tracing::debug!(connection = %name, "closed before it was open");
+            }
+            (Some(Over::Io(error)), None) => tracing::info!(connection = %name, "lost: {error}"),
+            (Some(Over::Dropped(reason)), None) => {
+                tracing::info!(connection = %name, "dropped: {reason}");
             }
         }
     }
 }
 
-async fn kicked(session: Option<&Session>) -> String {
-    match session {
-        Some(session) => session.connection().kicked().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn released(session: Option<&Session>) {
-    match session {
-        Some(session) => session.released().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Half-closes, and drops what the peer still sends until it closes too.
-async fn linger(stream: &mut TcpStream) {
-    if stream.shutdown().await.is_err() {
-        return;
-    }
-    let mut dropped = Vec::with_capacity(4 * 1024);
-    loop {
-        if stream.readable().await.is_err() {
-            return;
-        }
-        dropped.clear();
-        match stream.try_read_buf(&mut dropped) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
-        }
+/// Whether there is something to write, or room to write what there is.
+fn poll_output(
+    cx: &mut Context<'_>,
+    socket: &TcpStream,
+    outbox: &ClientOutbox,
+    batch: &mut WriteBatch,
+) -> bool {
+    if batch.is_written() {
+        outbox.poll_take(cx, batch).is_ready()
+    } else {
+        socket.poll_write_ready(cx).is_ready()
     }
 }

@@ -2,10 +2,11 @@
 //! Knows sockets, time and the order of start and stop. Never what a frame or a queue is.
 //! Start reading at [`Server`], then `connection.rs`.
 
+mod clock;
 mod connection;
-mod input;
 mod listener;
 mod server;
 
+pub use clock::Clock;
 pub use listener::{ListenAddress, Listener};
-pub use server::{Clock, Server, ServerSettings};
+pub use server::{Server, ServerSettings};

@@ -1,48 +1,24 @@
-//! Accepts connections and keeps track of their tasks.
+//! Accepting connections, and ending them all.
 
+use crate::clock::Clock;
 use crate::connection;
-use crate::input::Buffers;
 use crate::listener::Listener;
 use auth::Authenticator;
 use broker::Broker;
 use front_amqp091::Settings;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use stdx::Now;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, watch};
 
-/// Pause after the system refused to accept a connection, for example for want of descriptors.
+/// Sockets that have not opened a virtual host yet, at a time. More are dropped as they come: they
+/// cost memory before anybody has shown a password.
+const HANDSHAKES_MAX: usize = 16_384;
+/// A pause after the system refused to accept a connection: it is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The node's clock.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    started: Instant,
-}
-
-impl Clock {
-    /// A clock whose monotonic time starts now.
-    #[must_use]
-    pub fn start() -> Self {
-        Self { started: Instant::now() }
-    }
-
-    /// The time.
-    #[must_use]
-    pub fn now(&self) -> Now {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { monotonic_ms: millis(self.started.elapsed()), unix_ms: millis(unix) }
-    }
-
-    /// The instant of a monotonic time.
-    pub(crate) fn instant(&self, monotonic_ms: u64) -> tokio::time::Instant {
-        (self.started + Duration::from_millis(monotonic_ms)).into()
-    }
-}
 
 /// What the operator decides about sockets.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +37,10 @@ pub struct Server {
     pub(crate) front: Arc<Settings>,
     pub(crate) settings: ServerSettings,
     pub(crate) clock: Clock,
-    pub(crate) buffers: Buffers,
     pub(crate) stopping: watch::Sender<bool>,
-    n_open: AtomicU64,
+    n_tasks: AtomicUsize,
+    n_handshakes: AtomicUsize,
+    all_ended: Notify,
 }
 
 impl Server {
@@ -82,68 +59,116 @@ impl Server {
             front: Arc::new(front),
             settings,
             clock,
-            buffers: Buffers::default(),
             stopping: watch::Sender::new(false),
-            n_open: AtomicU64::new(0),
+            n_tasks: AtomicUsize::new(0),
+            n_handshakes: AtomicUsize::new(0),
+            all_ended: Notify::new(),
         })
+    }
+
+    /// The number of sockets being served.
+    #[must_use]
+    pub fn n_connections(&self) -> usize {
+        self.n_tasks.load(Ordering::Relaxed)
     }
 
     /// Accepts connections until the server is told to stop.
     pub async fn accept(self: Arc<Self>, listener: Listener) {
         let mut stopping = self.stopping.subscribe();
         loop {
-            tokio::select! {
-                accepted = listener.socket().accept() => match accepted {
-                    Ok((stream, peer)) => self.serve(stream, peer),
-                    Err(error) => {
-                        tracing::warn!("cannot accept a connection: {error}");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
-                },
-                () = told_to_stop(&mut stopping) => return,
+            let accepted = tokio::select! {
+                accepted = listener.socket().accept() => accepted,
+                // An error means that the server is gone, which is no different.
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            };
+            match accepted {
+                Ok((socket, peer)) => self.begin(socket, peer),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }
 
-    fn serve(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let n_before = self.n_open.fetch_add(1, Ordering::Relaxed);
-        let open = Open(Arc::clone(self));
-        let over_limit = self.settings.max_connections.is_some_and(|limit| n_before >= limit);
-        tokio::spawn(async move {
-            connection::run(&open.0, stream, peer, over_limit).await;
-            drop(open);
-        });
-    }
-
-    /// Tells every connection that the node stops, and waits until they are gone or the time is up.
+    /// Stops accepting, tells every client that the node shuts down, and waits until they are gone
+    /// or the time is up.
     pub async fn stop(&self, at_most: Duration) {
         self.stopping.send_replace(true);
-        let gone = async {
-            let permit = Semaphore::new(0);
-            while self.n_open.load(Ordering::Acquire) > 0 {
-                // Connections end on their own time; there is nothing else to wait on.
-                let pause = tokio::time::timeout(Duration::from_millis(2), permit.acquire());
-                drop(pause.await);
+        for connection in self.broker.connections.list() {
+            connection.kick(SHUTDOWN_REASON);
+        }
+        let ended = async {
+            loop {
+                let notified = self.all_ended.notified();
+                if self.n_connections() == 0 {
+                    return;
+                }
+                notified.await;
             }
         };
-        if tokio::time::timeout(at_most, gone).await.is_err() {
-            let n_left = self.n_open.load(Ordering::Relaxed);
-            tracing::warn!("{n_left} connections did not end in time");
+        if tokio::time::timeout(at_most, ended).await.is_err() {
+            tracing::warn!("{} connections did not end in time", self.n_connections());
+        }
+    }
+
+    fn begin(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+        let handshake = Handshake::begin(self);
+        if self.n_handshakes.load(Ordering::Relaxed) > HANDSHAKES_MAX {
+            tracing::debug!("dropping the connection of {peer}: too many handshakes at a time");
+            return;
+        }
+        let prepared = socket.set_nodelay(self.settings.nodelay);
+        let local = match prepared.and_then(|()| socket.local_addr()) {
+            Ok(local) => local,
+            Err(error) => {
+                tracing::debug!("the connection of {peer} is gone already: {error}");
+                return;
+            }
+        };
+        let served = Served::begin(self);
+        tokio::spawn(async move {
+            connection::serve(socket, (peer, local), handshake, &served.0).await;
+            drop(served);
+        });
+    }
+}
+
+/// COMPAT: RabbitMQ's words to its clients when a node stops.
+pub(crate) const SHUTDOWN_REASON: &str = "broker forced connection closure with reason 'shutdown'";
+
+/// Counts a connection until it is dropped.
+struct Served(Arc<Server>);
+
+impl Served {
+    fn begin(shared: &Arc<Server>) -> Self {
+        shared.n_tasks.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if self.0.n_tasks.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.all_ended.notify_waiters();
         }
     }
 }
 
-/// Resolves when the server stops.
-pub(crate) async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
-    // The value is borrowed no longer than this; the sender lives as long as the server.
-    let _sender_gone = stopping.wait_for(|stopping| *stopping).await.is_err();
+/// Counts a handshake until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Handshake(Arc<Server>);
+
+impl Handshake {
+    fn begin(shared: &Arc<Server>) -> Self {
+        shared.n_handshakes.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
 }
 
-/// Counts a connection for as long as its task lives.
-struct Open(Arc<Server>);
-
-impl Drop for Open {
+impl Drop for Handshake {
     fn drop(&mut self) {
-        self.0.n_open.fetch_sub(1, Ordering::Release);
+        self.0.n_handshakes.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,140 @@
+//! What was read and not yet consumed. An idle connection holds no buffer: threads keep one at hand
+//! and lend it to whichever of their connections has something to read.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+
+/// One read takes as much as this at first, ...
+const READ_BYTES: usize = 64 * 1024;
+/// ... and up to this much while reads fill the buffer.
+const READ_BYTES_MAX: usize = 256 * 1024;
+/// Frames that have to be seen whole may be this large, however large frames may be.
+const UNIT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What is left of a read up to this size is kept apart, and the buffer given back.
+const REST_BYTES_MAX: usize = 16 * 1024;
+/// Buffers a thread keeps at hand.
+const N_SPARE_MAX: usize = 2;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn borrow_buffer(size: usize) -> Vec<u8> {
+    if size == READ_BYTES
+        && let Some(buffer) = SPARE.with_borrow_mut(Vec::pop)
+    {
+        return buffer;
+    }
+    vec![0; size]
+}
+
+fn give_back(buffer: Vec<u8>) {
+    if buffer.len() == READ_BYTES {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < N_SPARE_MAX {
+                spare.push(buffer);
+            }
+        });
+    }
+}
+
+/// The input of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// Always initialised over its whole length; empty when nothing is borrowed.
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that were read.
+    len: usize,
+    /// What was left when the buffer was given back.
+    rest: Vec<u8>,
+    /// How much the next read takes.
+    size: usize,
+}
+
+/// A unit that has to be seen whole is larger than any that is accepted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooLarge;
+
+impl Input {
+    /// Everything read and not consumed.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.buffer.get(..self.len).unwrap_or_default()
+    }
+
+    /// Reads once. Returns the number of bytes; 0 at the end of the stream.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &mut TcpStream,
+    ) -> Poll<std::io::Result<usize>> {
+        self.borrow();
+        let Some(space) = self.buffer.get_mut(self.len..) else { return Poll::Pending };
+        let n_space = space.len();
+        let mut space = ReadBuf::new(space);
+        let Poll::Ready(result) = Pin::new(socket).poll_read(cx, &mut space) else {
+            if self.len <= REST_BYTES_MAX {
+                self.put_back(0);
+            }
+            return Poll::Pending;
+        };
+        let n = space.filled().len();
+        self.len += n;
+        if n == n_space && self.buffer.len() >= self.size {
+            self.size = (self.size * 2).min(READ_BYTES_MAX.max(self.size));
+        } else if n < READ_BYTES / 2 {
+            self.size = READ_BYTES;
+        }
+        Poll::Ready(result.map(|()| n))
+    }
+
+    /// Drops the first `n` bytes. `wanted` is how many bytes, what is left included, are needed for
+    /// anything more to happen.
+    pub(super) fn consume(&mut self, n: usize, wanted: usize) -> Result<(), TooLarge> {
+        if wanted > UNIT_BYTES_MAX {
+            return Err(TooLarge);
+        }
+        let n = n.min(self.len);
+        if self.len - n > REST_BYTES_MAX {
+            self.buffer.copy_within(n..self.len, 0);
+            self.len -= n;
+        } else {
+            self.put_back(n);
+        }
+        self.size = self.size.max(wanted);
+        Ok(())
+    }
+
+    /// Gives back memory: nothing has come for a while.
+    pub(super) fn trim(&mut self) {
+        self.rest.shrink_to_fit();
+        self.size = READ_BYTES;
+    }
+
+    fn borrow(&mut self) {
+        self.size = self.size.max(READ_BYTES);
+        if self.buffer.is_empty() {
+            let size = if self.rest.len() < self.size { self.size } else { self.rest.len() * 2 };
+            self.buffer = borrow_buffer(size);
+            if let Some(start) = self.buffer.get_mut(..self.rest.len()) {
+                start.copy_from_slice(&self.rest);
+                self.len = self.rest.len();
+            }
+            self.rest.clear();
+        } else if self.buffer.len() < self.size || self.len == self.buffer.len() {
+            let size = self.size.max(self.len * 2);
+            self.buffer.resize(size, 0);
+        }
+    }
+
+    /// Gives the buffer back, and keeps what was read from the `n`th byte on.
+    fn put_back(&mut self, n: usize) {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.rest.clear();
+        self.rest.extend_from_slice(buffer.get(n..self.len).unwrap_or_default());
+        self.len = 0;
+        give_back(buffer);
+    }
+}

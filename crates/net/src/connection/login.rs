@@ -1,0 +1,102 @@
+//! From a login to a session.
+
+use super::{Task, canonical};
+use auth::Credentials;
+use broker::{Identity, Session};
+use front_amqp091::{AuthFailure, Login, Mechanism};
+use session::{Error, ErrorKind, Outbox, Table};
+use std::sync::Arc;
+
+/// Who logged in, and how.
+pub(super) struct LoggedIn {
+    user: String,
+    mechanism: Mechanism,
+    client_properties: Table,
+}
+
+impl Task {
+    pub(super) async fn authenticate(&mut self, login: Login) {
+        let credentials = match login.mechanism {
+            Mechanism::Anonymous => Credentials::Anonymous,
+            Mechanism::Plain | Mechanism::AmqPlain => {
+                Credentials::Password { username: login.user.as_bytes(), password: &login.password }
+            }
+        };
+        let view = self.server.broker.view();
+        let peer = Some(self.name.peer.ip());
+        let result = self.server.auth.login(credentials, peer, &view.meta).await;
+        let result = match result {
+            Ok(user) => {
+                self.logged_in = Some(LoggedIn {
+                    user: user.name.to_string(),
+                    mechanism: login.mechanism,
+                    client_properties: login.client_properties,
+                });
+                Ok(())
+            }
+            Err(refused) => {
+                let mechanism = login.mechanism.name();
+                self.refusal = Some(format!("{mechanism} login refused: {refused}"));
+                Err(AuthFailure::Refused)
+            }
+        };
+        self.front.authenticated(result);
+    }
+
+    pub(super) fn open(&mut self, vhost: String) {
+        let now = self.server.clock.now();
+        let result = self.open_session(vhost);
+        self.front.opened(now, result);
+    }
+
+    fn open_session(&mut self, vhost: String) -> Result<(), Error> {
+        self.handshake = None;
+        let broker = Arc::clone(&self.server.broker);
+        if let Some(limit) = self.server.settings.max_connections
+            && u64::try_from(broker.connections.len()).is_ok_and(|n| n >= limit)
+        {
+            let text = format!("connection refused: node connection limit ({limit}) is reached");
+            return Err(Error::new(ErrorKind::NotAllowed, text));
+        }
+        let Some(logged_in) = self.logged_in.take() else {
+            return Err(Error::new(ErrorKind::InternalError, "nobody has logged in"));
+        };
+        let identity = self.identity(logged_in, vhost);
+        let (user, vhost) = (identity.user.clone(), identity.vhost.clone());
+        let outbox: Arc<dyn Outbox> = Arc::clone(&self.outbox) as Arc<dyn Outbox>;
+        let session = Session::open(broker, identity, outbox)?;
+        tracing::info!(
+            connection = %self.name,
+            "user '{user}' authenticated and granted access to vhost '{vhost}'"
+        );
+        let connection = Arc::clone(session.connection());
+        self.counted = Some(Arc::clone(&connection));
+        self.session = Some(session);
+        if *self.server.stopping.borrow() {
+            connection.kick(crate::server::SHUTDOWN_REASON);
+        }
+        self.interrupt = Some(Box::pin(async move { connection.kicked().await }));
+        Ok(())
+    }
+
+    fn identity(&self, logged_in: LoggedIn, vhost: String) -> Identity {
+        let (peer, local) = (canonical(self.name.peer), canonical(self.name.local));
+        let negotiated = self.front.negotiated();
+        Identity {
+            user: logged_in.user,
+            vhost,
+            name: self.name.to_string(),
+            peer_host: peer.ip().to_string(),
+            peer_port: peer.port(),
+            host: local.ip().to_string(),
+            port: local.port(),
+            protocol: "{0,9,1}",
+            auth_mechanism: logged_in.mechanism.name().to_owned(),
+            heartbeat_s: negotiated.heartbeat_s,
+            frame_max: negotiated.frame_max,
+            channel_max: negotiated.channel_max,
+            client_properties: logged_in.client_properties,
+            connected_at_ms: self.server.clock.now().unix_ms,
+        }
+    }
+}

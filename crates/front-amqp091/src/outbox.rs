@@ -25,6 +25,9 @@ use std::task::{Context, Poll, Waker};
 pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
 /// With no more than this many bytes on their way, links that found no room are resumed.
 pub const OUTBOX_LOW_WATER_BYTES: usize = OUTBOX_HIGH_WATER_BYTES / 2;
+/// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
+/// high water, do not come near: a slow consumer is still heard.
+pub const OUTBOX_STUCK_BYTES: usize = 8 * OUTBOX_HIGH_WATER_BYTES;
 /// Shared bodies from this size on are spliced into the output instead of copied.
 const SPLICE_BYTES_MIN: usize = 8 * 1024;
 /// An idle outbox keeps no more than this much memory.
@@ -127,6 +130,14 @@ pub(crate) struct News {
     pub(crate) closing: Closing,
 }
 
+/// A step of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TxStep {
+    Select,
+    Commit,
+    Rollback,
+}
+
 /// A delivery tag that is not outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnknownTag;
@@ -207,8 +218,8 @@ impl ClientOutbox {
     /// Whether so much waits to be written that the connection must not be read: what it asks for
     /// is answered faster than it takes the answers.
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.lock().n_pending() >= OUTBOX_HIGH_WATER_BYTES
+    pub fn is_stuck(&self) -> bool {
+        self.lock().n_pending() >= OUTBOX_STUCK_BYTES
     }
 
     /// Bytes that wait to be written.
@@ -359,6 +370,16 @@ impl Locked {
                 let known = tags.settle_upto(tag, |entry| each(entry.link, entry.position));
                 if known { Ok(()) } else { Err(UnknownTag) }
             }
+        }
+    }
+
+    /// Follows what a request means for the tags of a transactional channel.
+    pub(crate) fn follow_tx(&mut self, channel: u16, step: TxStep) {
+        let Some(out) = self.channel_mut(channel) else { return };
+        match step {
+            TxStep::Select => out.tags.select_tx(),
+            TxStep::Commit => out.tags.commit_tx(),
+            TxStep::Rollback => out.tags.roll_back_tx(),
         }
     }
 

@@ -13,8 +13,6 @@ use session::{
 pub(super) enum Asked {
     /// The broker to do something, and to keep quiet about it when the flag is set.
     Do(Op, Flag),
-    /// A message to be put in.
-    Publish,
     /// Deliveries to be settled.
     Settle(Settlement),
     /// The channel to be opened.
@@ -27,18 +25,14 @@ pub(super) enum Asked {
     Ignore,
 }
 
-/// Takes a method apart.
+/// Takes a method apart, other than the two that come with every message: `basic.publish` and
+/// `basic.ack` are taken on a shorter way.
 ///
 /// # Errors
 /// What the protocol forbids: the broker does not hear of it.
 pub(super) fn asked(method: &Method<'_>) -> Result<Asked, Error> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "everything else only servers send")]
     Ok(match method {
-        Method::BasicPublish(publish) if publish.immediate => {
-            return Err(not_implemented("immediate=true"));
-        }
-        Method::BasicPublish(_) => Asked::Publish,
-        Method::BasicAck(ack) => settle(ack.delivery_tag, ack.multiple, Outcome::Accepted),
         Method::BasicNack(nack) => {
             let outcome = if nack.requeue { Outcome::Returned } else { Outcome::Rejected };
             settle(nack.delivery_tag, nack.multiple, outcome)
@@ -213,7 +207,7 @@ const fn settle(tag: u64, multiple: bool, outcome: Outcome) -> Asked {
     Asked::Settle(Settlement { tag: DeliveryTag::new(tag, multiple), outcome })
 }
 
-fn not_implemented(text: &'static str) -> Error {
+pub(super) fn not_implemented(text: &'static str) -> Error {
     Error::new(ErrorKind::NotImplemented, text)
 }
 

@@ -5,21 +5,21 @@ use super::content::{
     Ahead, Content, Envelope, Gathering, PartialBody, decode_header, look_ahead, unexpected_content,
 };
 use super::handshake::NO_METHOD;
-use super::methods::{Asked, asked};
+use super::methods::{Asked, asked, not_implemented};
 use super::{
     Connection, Phase, Reading, SILENT_CLOSE_DELAY_MS, Step, frame_len, loses_frame_borders,
     unexpected,
 };
 use crate::outbox::events::LINGER_MS;
-use crate::outbox::{ClientOutbox, Ending, Locked, Settlement};
+use crate::outbox::{ClientOutbox, DeliveryTag, Ending, Locked, Settlement, TxStep};
 use crate::reply;
 use amqp091::method::{
-    BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, ConnectionCloseOk,
-    peek_id,
+    BasicAck, BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose,
+    ConnectionCloseOk, TxCommit, TxRollback, TxSelect, peek_id,
 };
 use amqp091::spec::{FRAME_END, FRAME_HEADER_BYTES};
 use amqp091::{Frame, FrameKind, Method, MethodId, WireError, decode_frame};
-use session::{ChannelId, Control, Error, ErrorKind, Op, Request, Settle};
+use session::{ChannelId, Control, Error, ErrorKind, Op, Outcome, Request, Settle};
 use std::sync::{Arc, MutexGuard};
 use stdx::Now;
 
@@ -140,6 +140,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn connection_method(
         &mut self,
         reading: &mut Reading<'_>,
@@ -188,19 +189,45 @@ impl Connection {
             }
             None => return self.unknown_channel_method(reading, frame, used),
         }
+        match peek_id(frame.payload) {
+            Ok(BasicPublish::ID) => {
+                let publish = BasicPublish::decode_payload(frame.payload).map_err(wire_fault)?;
+                self.publish(reading, id, &publish, used)
+            }
+            Ok(BasicAck::ID) => {
+                let ack = BasicAck::decode_payload(frame.payload).map_err(wire_fault)?;
+                let tag = DeliveryTag::new(ack.delivery_tag, ack.multiple);
+                resolve(tags, reading, id, Settlement { tag, outcome: Outcome::Accepted })
+                    .map_err(|error| Fault::new(error, BasicAck::ID))?;
+                Ok(Took::Bytes(used))
+            }
+            Ok(_) | Err(_) => self.rarer_method(reading, tags, frame, used),
+        }
+    }
+
+    #[inline(never)]
+    fn rarer_method(
+        &mut self,
+        reading: &mut Reading<'_>,
+        tags: &mut Tags<'_>,
+        frame: Frame<'_>,
+        used: usize,
+    ) -> Result<Took, Fault> {
+        let id = frame.channel;
         let method = decode(frame)?;
-        let asked = asked(&method).map_err(|error| Fault::new(error, method.id()))?;
-        match asked {
-            Asked::Publish => {
-                if let Method::BasicPublish(publish) = &method {
-                    return Ok(self.publish(reading, id, publish, used));
+        match asked(&method).map_err(|error| Fault::new(error, method.id()))? {
+            Asked::Settle(settlement) => match resolve(tags, reading, id, settlement) {
+                Ok(()) => {}
+                // What is settled may be what one of the requests is about to get.
+                Err(_) if !reading.requests.is_empty() => return Ok(Took::AfterRequests),
+                Err(error) => return Err(Fault::new(error, method.id())),
+            },
+            Asked::Do(op, nowait) => {
+                if let Some(step) = tx_step(&method) {
+                    tags.locked().follow_tx(id, step);
                 }
+                push_control(reading, id, method.id(), op, nowait.is_set());
             }
-            Asked::Settle(settlement) => {
-                resolve(tags, reading, id, settlement)
-                    .map_err(|error| Fault::new(error, method.id()))?;
-            }
-            Asked::Do(op, nowait) => push_control(reading, id, method.id(), op, nowait.is_set()),
             Asked::Close => {
                 tags.locked().channel_is_closing(id);
                 self.channels.remove(id);
@@ -222,6 +249,7 @@ impl Connection {
     }
 
     /// The server has closed the channel, the client does not know yet or crosses with a close.
+    #[inline(never)]
     fn failed_channel_method(
         &mut self,
         reading: &mut Reading<'_>,
@@ -251,6 +279,7 @@ impl Connection {
         Ok(Took::Bytes(used))
     }
 
+    #[inline(never)]
     fn unknown_channel_method(
         &mut self,
         reading: &mut Reading<'_>,
@@ -285,9 +314,12 @@ impl Connection {
         id: u16,
         publish: &BasicPublish<'_>,
         used: usize,
-    ) -> Took {
+    ) -> Result<Took, Fault> {
+        if publish.immediate {
+            return Err(Fault::new(not_implemented("immediate=true"), BasicPublish::ID));
+        }
         let at = (reading.at, used);
-        match look_ahead(reading.input, at, id, publish, self.negotiated.frame_max) {
+        Ok(match look_ahead(reading.input, at, id, publish, self.negotiated.frame_max) {
             Ahead::Whole(request, n) => {
                 reading.requests.push(Request::Publish(request));
                 Took::Bytes(used + n)
@@ -299,7 +331,7 @@ impl Connection {
                 }
                 Took::Bytes(used)
             }
-        }
+        })
     }
 
     /// A whole content frame.
@@ -494,15 +526,29 @@ impl Connection {
 const CLOSE_FRAME_BYTES_MAX: usize = 1024;
 
 fn decode(frame: Frame<'_>) -> Result<Method<'_>, Fault> {
-    Method::decode(frame.payload).map_err(|error| {
-        Fault::new(reply::wire_refusal(error), error.method().unwrap_or(NO_METHOD))
-    })
+    Method::decode(frame.payload).map_err(wire_fault)
+}
+
+#[cold]
+fn wire_fault(error: WireError) -> Fault {
+    Fault::new(reply::wire_refusal(error), error.method().unwrap_or(NO_METHOD))
 }
 
 fn push_control(reading: &mut Reading<'_>, channel: u16, method: MethodId, op: Op, nowait: bool) {
     let origin = reply::origin(method);
     let control = Control { channel: ChannelId(channel), origin, nowait, op };
     reading.requests.push(Request::Control(Box::new(control)));
+}
+
+/// The step of a transaction that a method stands for. The broker refuses all of them alike on a
+/// channel that confirms, and that closes the channel.
+fn tx_step(method: &Method<'_>) -> Option<TxStep> {
+    match method.id() {
+        TxSelect::ID => Some(TxStep::Select),
+        TxCommit::ID => Some(TxStep::Commit),
+        TxRollback::ID => Some(TxStep::Rollback),
+        _ => None,
+    }
 }
 
 /// Turns a settlement into the messages it settles.

@@ -24,6 +24,9 @@ pub(super) struct Tags {
     last: u64,
     entries: VecDeque<Unsettled>,
     n_settled: usize,
+    /// On a transactional channel, what was settled since the last commit: a rollback makes it
+    /// outstanding again. The broker bounds how many that may be.
+    uncommitted: Option<Vec<Unsettled>>,
 }
 
 impl Tags {
@@ -40,8 +43,40 @@ impl Tags {
         self.last
     }
 
+    /// The channel is transactional from here on.
+    pub(super) fn select_tx(&mut self) {
+        self.uncommitted.get_or_insert_default();
+    }
+
+    /// What was settled stays settled.
+    pub(super) fn commit_tx(&mut self) {
+        if let Some(uncommitted) = &mut self.uncommitted {
+            uncommitted.clear();
+        }
+    }
+
+    /// What was settled since the last commit is outstanding again.
+    pub(super) fn roll_back_tx(&mut self) {
+        let Some(uncommitted) = &mut self.uncommitted else { return };
+        if uncommitted.is_empty() {
+            return;
+        }
+        self.entries.retain(|entry| entry.link != SETTLED);
+        self.n_settled = 0;
+        self.entries.extend(uncommitted.drain(..));
+        self.entries.make_contiguous().sort_unstable_by_key(|entry| entry.tag);
+    }
+
     /// Settles one; `None` when the tag is not outstanding.
     pub(super) fn settle(&mut self, tag: u64) -> Option<Unsettled> {
+        let found = self.take(tag)?;
+        if let Some(uncommitted) = &mut self.uncommitted {
+            uncommitted.push(found);
+        }
+        Some(found)
+    }
+
+    fn take(&mut self, tag: u64) -> Option<Unsettled> {
         let index = self.find(tag)?;
         if index == 0 {
             let found = self.entries.pop_front();
@@ -73,6 +108,9 @@ impl Tags {
             if entry.link == SETTLED {
                 self.n_settled -= 1;
             } else {
+                if let Some(uncommitted) = &mut self.uncommitted {
+                    uncommitted.push(entry);
+                }
                 each(entry);
             }
         }
@@ -173,5 +211,24 @@ mod tests {
             tags.next_settled();
         }
         assert!(tags.entries.len() <= COMPACT_FROM);
+    }
+
+    /// Semantics 64: a rollback takes acknowledgements back, a commit does not.
+    #[test]
+    fn a_rollback_makes_settled_tags_outstanding_again() {
+        let mut tags = Tags::default();
+        tags.select_tx();
+        for at in 1..=5 {
+            tags.next(LinkId(1), Position(at));
+        }
+        assert!(tags.settle_upto(2, |_| ()));
+        assert!(tags.settle(4).is_some());
+        tags.roll_back_tx();
+        let mut seen = Vec::new();
+        assert!(tags.settle_upto(0, |entry| seen.push(entry.tag)));
+        assert_eq!(seen, [1, 2, 3, 4, 5]);
+        tags.commit_tx();
+        tags.roll_back_tx();
+        assert!(tags.settle(3).is_none());
     }
 }

@@ -1,9 +1,9 @@
 use crate::harness::{Talk, publish};
 use amqp091::content::{encode_body, encode_content_header};
 use amqp091::method::{
-    AccessRequest, BasicAck, BasicNack, BasicPublish, BasicQos, BasicRecover, BasicReject,
-    ChannelClose, ChannelCloseOk, ChannelFlow, ChannelOpen, ConfirmSelect, ConnectionClose,
-    ConnectionUpdateSecret, ExchangeDelete, QueueDeclare, QueueDelete,
+    AccessRequest, BasicAck, BasicGet, BasicNack, BasicPublish, BasicQos, BasicRecover,
+    BasicReject, ChannelClose, ChannelCloseOk, ChannelFlow, ChannelOpen, ConfirmSelect,
+    ConnectionClose, ConnectionUpdateSecret, ExchangeDelete, QueueDeclare, QueueDelete,
 };
 use amqp091::{PropertiesRef, TableRef};
 use front_amqp091::{Ending, Settings, Step};
@@ -278,4 +278,27 @@ fn features_the_server_does_not_have_end_the_connection() {
         talk.says(1, method);
         assert_eq!(talk.hears(), [format!("0 connection.close 540 NOT_IMPLEMENTED - {text}")]);
     }
+}
+
+#[test]
+fn what_a_get_is_about_to_bring_can_be_settled_in_the_same_read() {
+    let mut talk = open(&[1]);
+    let mut bytes = Vec::new();
+    for delivery_tag in 1..=2 {
+        BasicGet::default().encode_frame(1, &mut bytes);
+        BasicReject { delivery_tag, requeue: true }.encode_frame(1, &mut bytes);
+    }
+    BasicAck { delivery_tag: 3, multiple: false }.encode_frame(1, &mut bytes);
+    talk.gets(&bytes);
+    assert_eq!(
+        talk.hears(),
+        [
+            "1 basic.get-ok 1 left 0",
+            "1 header 0",
+            "1 basic.get-ok 2 left 0",
+            "1 header 0",
+            "1 channel.close 406 PRECONDITION_FAILED - unknown delivery tag 3 (60,80)",
+        ]
+    );
+    assert_eq!(talk.asked.len(), 5, "two of each, and the failure: {:?}", talk.asked);
 }

@@ -156,6 +156,18 @@ impl Talk {
                 let channel = (channel.0 != 0).then_some(channel);
                 self.event(Event::ConnectionFailed { channel, error, origin: origin_of });
             }
+            Op::Get { no_ack, .. } => {
+                let message = MessageRef {
+                    exchange: b"ex",
+                    routing_key: b"key",
+                    properties: b"\0\0",
+                    body: Body::Borrowed(b""),
+                    persistent: false,
+                };
+                let (link, position) = (session::LinkId(1), Position(self.asked.len() as u64));
+                let delivery = Delivery { position, redelivered: false, message };
+                self.event(Event::Got { channel, link, delivery, no_ack, n_ready: 0 });
+            }
             Op::QueueDelete { .. } if !nowait => {
                 self.event(Event::QueueDeleted { channel, n_messages: 0 });
             }

@@ -7,6 +7,7 @@ mod boot;
 mod cli;
 mod config;
 mod logging;
+mod management;
 mod resources;
 mod server;
 
@@ -31,8 +32,7 @@ fn main() -> ExitCode {
 fn run_tool(Tool { kind, name, args }: Tool) -> ExitCode {
     match kind {
         ToolKind::Ctl => ctl::run(std::iter::once(name.into()).chain(args)),
-        ToolKind::Perf => perf::run(args.into_iter()),
-        ToolKind::Bench => {
+        ToolKind::Perf | ToolKind::Bench => {
             complain(&format!("`{name}` is not built yet"));
             ExitCode::FAILURE
         }

@@ -25,8 +25,18 @@ impl Watch {
         }
     }
 
-    /// Looks once, and sets or clears the alarms.
-    pub(crate) fn look(&self, broker: &Broker) {
+    /// Publishers wait above this much used memory.
+    pub(crate) const fn memory_high_bytes(&self) -> u64 {
+        self.memory_high_bytes
+    }
+
+    /// Publishers wait below this much free disk.
+    pub(crate) const fn disk_free_bytes(&self) -> u64 {
+        self.disk_free_bytes
+    }
+
+    /// Looks at the memory once, and sets or clears its alarm.
+    pub(crate) fn look_at_memory(&self, broker: &Broker) {
         if let Some(used) = used_memory_bytes() {
             let limit = self.memory_high_bytes;
             let on = used > limit;
@@ -37,6 +47,10 @@ impl Watch {
                 );
             }
         }
+    }
+
+    /// Looks at the disk once, and sets or clears its alarm.
+    pub(crate) fn look_at_disk(&self, broker: &Broker) {
         if let Ok(disk) = rustix::fs::statvfs(&self.data_dir) {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let limit = self.disk_free_bytes;

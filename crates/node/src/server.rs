@@ -12,15 +12,19 @@ use log::{DataDir, Disk, RealDisk};
 use net::{Clock, Listener, Server, ServerSettings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 
 use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::logging;
+use crate::management::Control;
 use crate::resources::Watch;
 
-/// How often the broker is told the time and resources are looked at.
-const TICK: Duration = Duration::from_secs(1);
+/// How often the memory is looked at: until then publishers may use as much as comes in.
+const MEMORY_TICK: Duration = Duration::from_millis(100);
+/// The broker is told the time, and the disk is looked at, every this many of them: each second.
+const SLOW_TICK: u32 = 10;
 /// How long clients may take to hear that the node stops.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long tasks may take to end once the node stops.
@@ -76,19 +80,20 @@ async fn serve(
     let broker = boot::open_broker(config, disk, failed)?;
     boot::create_defaults(&broker, &config.first_start).await?;
     let clock = Clock::start();
-    tokio::spawn(keep_time(
-        Arc::clone(&broker),
-        clock,
-        Watch::new(&config.resources, &args.data_dir),
-    ));
+    let watch = Watch::new(&config.resources, &args.data_dir);
+    let control = Control::start((config, args), &broker, &watch, &listeners, started)?;
+    tokio::spawn(keep_time(Arc::clone(&broker), clock, watch));
     announce(&listeners, &args.data_dir, started)?;
     let server = start_accepting(config, &broker, listeners, clock);
+    control.started();
     let failure = tokio::select! {
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
+        () = control.stop_wanted() => None,
         failure = failures.recv() => failure,
     };
     tracing::info!("stopping");
+    control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
     if let Some(failure) = failure {
         anyhow::bail!("the log has failed: {failure}");
@@ -100,11 +105,15 @@ async fn serve(
 
 /// Tells the broker the time and looks at memory and disk, over and over.
 async fn keep_time(broker: Arc<Broker>, clock: Clock, watch: Watch) {
-    let mut ticks = tokio::time::interval(TICK);
-    loop {
+    let mut ticks = tokio::time::interval(MEMORY_TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for number in (0..SLOW_TICK).cycle() {
         ticks.tick().await;
-        broker.tick(clock.now());
-        watch.look(&broker);
+        watch.look_at_memory(&broker);
+        if number == 0 {
+            broker.tick(clock.now());
+            watch.look_at_disk(&broker);
+        }
     }
 }
 

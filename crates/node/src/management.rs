@@ -1,0 +1,112 @@
+//! The control socket of a node, from start to stop.
+
+use crate::cli::ServerArgs;
+use crate::config::Config;
+use crate::{boot, resources::Watch};
+use anyhow::Context as _;
+use broker::Broker;
+use mgmt::{ControlSocket, ListenerFacts, Management, NodeFacts};
+use net::Listener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// The version of RabbitMQ whose behaviour is followed; tools choose their commands by it.
+const RABBITMQ_VERSION: &str = "4.3.6";
+/// How long questions that are being answered may take once the node stops.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The control socket while it is served.
+pub(crate) struct Control {
+    management: Arc<Management>,
+    ending: Arc<Notify>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl Control {
+    /// Serves the control socket; the node counts as starting until [`Control::started`].
+    pub(crate) fn start(
+        (config, args): (&Config, &ServerArgs),
+        broker: &Arc<Broker>,
+        watch: &Watch,
+        listeners: &[Listener],
+        started: Instant,
+    ) -> anyhow::Result<Self> {
+        let socket = ControlSocket::bind(&args.data_dir)
+            .with_context(|| format!("cannot make a socket in {}", args.data_dir.display()))?;
+        let management = Arc::new(Management {
+            broker: Arc::clone(broker),
+            authenticator: boot::authenticator(config),
+            facts: facts((config, args), watch, listeners, started),
+            running: AtomicBool::new(false),
+            stop: Arc::new(Notify::new()),
+        });
+        let ending = Arc::new(Notify::new());
+        let until = Arc::clone(&ending);
+        let until = async move { until.notified().await };
+        let task = tokio::spawn(mgmt::serve(socket, Arc::clone(&management), until));
+        Ok(Self { management, ending, task })
+    }
+
+    /// Clients can connect from now on.
+    pub(crate) fn started(&self) {
+        self.management.running.store(true, Ordering::Relaxed);
+    }
+
+    /// Resolves when an operator wants the node to stop.
+    pub(crate) async fn stop_wanted(&self) {
+        self.management.stop.notified().await;
+    }
+
+    /// Answers what was asked, and nothing more.
+    pub(crate) async fn end(self) {
+        self.management.running.store(false, Ordering::Relaxed);
+        self.ending.notify_one();
+        match tokio::time::timeout(ANSWER_TIMEOUT, self.task).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::warn!("the control socket has failed: {error}"),
+            Ok(Err(error)) => tracing::warn!("the control socket's task has failed: {error}"),
+            Err(_) => tracing::warn!("a question on the control socket is left unanswered"),
+        }
+    }
+}
+
+fn facts(
+    (config, args): (&Config, &ServerArgs),
+    watch: &Watch,
+    listeners: &[Listener],
+    started: Instant,
+) -> NodeFacts {
+    let data_dir = args.data_dir.canonicalize().unwrap_or_else(|_| args.data_dir.clone());
+    let log_file = config.logging.file.as_ref().map(|(path, _)| data_dir.join(path));
+    NodeFacts {
+        name: node_name(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        rabbitmq_version: RABBITMQ_VERSION.to_owned(),
+        data_dir,
+        config_files: args.config.clone(),
+        log_files: log_file.into_iter().collect(),
+        listeners: listeners
+            .iter()
+            .map(|listener| ListenerFacts { protocol: "amqp", address: listener.address() })
+            .collect(),
+        memory_high_bytes: watch.memory_high_bytes(),
+        disk_free_limit_bytes: watch.disk_free_bytes(),
+        started,
+    }
+}
+
+/// `RABBITMQ_NODENAME`, or `rabbit`, with the machine's short name unless it has a host already.
+fn node_name() -> String {
+    let name = std::env::var("RABBITMQ_NODENAME").ok().filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| "rabbit".to_owned());
+    if name.contains('@') {
+        return name;
+    }
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let short = host.split('.').next().filter(|short| !short.is_empty()).unwrap_or("localhost");
+    format!("{name}@{short}")
+}

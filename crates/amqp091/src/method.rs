@@ -142,6 +142,17 @@ macro_rules! method_struct {
                 Ok(method)
             }
 
+            /// Decodes the payload of a frame whose id was looked at before: see [`peek_id`].
+            ///
+            /// # Errors
+            /// A field that is cut short or outside its domain, bytes left over.
+            #[inline]
+            pub fn decode_payload(payload: &$a [u8]) -> Result<Self, WireError> {
+                let (_, fields) = split_id(payload)?;
+                Self::decode(fields)
+                    .map_err(|error| WireError::Method { method: Self::ID, error })
+            }
+
             /// Appends the whole frame. Short strings are cut at 255 bytes.
             #[inline]
             pub fn encode_frame(&self, channel: u16, out: &mut Vec<u8>) {
@@ -259,6 +270,7 @@ impl Method<'_> {
 ///
 /// # Errors
 /// If the payload is too short to hold it.
+#[inline]
 pub fn peek_id(payload: &[u8]) -> Result<MethodId, WireError> {
     split_id(payload).map(|(id, _)| id)
 }

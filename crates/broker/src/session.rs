@@ -229,8 +229,7 @@ impl Session {
 
     /// Closes the connection from the broker's side, with 320 and this reason.
     pub async fn force_close(&mut self, reason: &str) {
-        let text = format!("Connection forced: {reason}");
-        let error = Error::new(session::ErrorKind::ConnectionForced, text);
+        let error = Error::new(session::ErrorKind::ConnectionForced, reason.to_owned());
         self.give_everything_back().await;
         self.tell(|sink| {
             sink.event(Event::ConnectionFailed {

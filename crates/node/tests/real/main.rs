@@ -1,0 +1,15 @@
+//! The real binary under real sockets, real signals and clients that mean no good.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod access;
+mod durability;
+mod hostile;
+mod many;
+mod slow;
+mod support;

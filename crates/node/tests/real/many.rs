@@ -1,0 +1,49 @@
+//! Connections opened and dropped, over and over.
+
+use super::support::client::{Client, HEADER, Login};
+use super::support::node::Node;
+use super::support::wait_until;
+
+/// Connections at a time.
+const N_AT_A_TIME: usize = 200;
+
+/// `LEVERET_CONNECTIONS` asks for another number.
+fn n_connections() -> usize {
+    std::env::var("LEVERET_CONNECTIONS").map_or(20_000, |n| n.parse().unwrap())
+}
+
+#[test]
+fn connections_that_come_and_go_leave_nothing_behind() {
+    // Not less than this is noise: buffers of threads, and what the allocator keeps.
+    const RSS_SPREAD: u64 = 16 << 20;
+    let node = Node::start(&[]);
+    let mut bystander = Client::guest(node.address());
+    let come_and_go = |n: usize| {
+        for round in 0..n / N_AT_A_TIME {
+            let clients: Vec<Client> = (0..N_AT_A_TIME)
+                .map(|index| match (round + index) % 40 {
+                    0 => Client::guest(node.address()),
+                    1 => Client::introduced(node.address(), Login::default()),
+                    2..10 => {
+                        let mut client = Client::raw(node.address());
+                        client.write(HEADER);
+                        client
+                    }
+                    _ => Client::raw(node.address()),
+                })
+                .collect();
+            drop(clients);
+        }
+    };
+    let n_descriptors = node.n_descriptors();
+    come_and_go(1000);
+    let settled = || node.n_descriptors() <= n_descriptors;
+    wait_until("the first thousand sockets are closed", settled);
+    let rss = node.rss();
+    come_and_go(n_connections());
+    bystander.round_trip();
+    wait_until("the sockets are closed", settled);
+    wait_until("memory is given back", || node.rss() < rss + RSS_SPREAD);
+    bystander.round_trip();
+    node.stop();
+}

@@ -1,0 +1,160 @@
+//! Clients that do not read, and publishers without end.
+
+use super::support::client::{Client, Login};
+use super::support::node::Node;
+use super::support::wait_until;
+use amqp091::method::{BasicGet, BasicPublish, BasicReject, QueueDeclare};
+use amqp091::{Method, PropertiesRef, content};
+
+/// More than the kernel's and the node's buffers of one connection together.
+const FLOOD_BYTES_MAX: usize = 400 << 20;
+
+/// A node with a deep queue `deep`, and what it takes then.
+fn node_with_backlog(n_messages: usize, body_bytes: usize) -> (Node, u64) {
+    let node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    client.declare("deep");
+    client.select_confirms();
+    for _ in 0..n_messages {
+        client.put_publish("deep", false, &vec![b'x'; body_bytes]);
+    }
+    client.flush();
+    let mut n_confirmed = 0;
+    while n_confirmed < n_messages as u64 {
+        match client.next().method() {
+            Method::BasicAck(ack) if ack.multiple => n_confirmed = ack.delivery_tag,
+            Method::BasicAck(_) => n_confirmed += 1,
+            other => panic!("no confirm but {}", other.name()),
+        }
+    }
+    client.close();
+    let rss = node.rss();
+    (node, rss)
+}
+
+fn grown(node: &Node, rss: u64) -> u64 {
+    node.rss().saturating_sub(rss)
+}
+
+#[test]
+fn a_consumer_that_does_not_read_holds_back_only_itself() {
+    let (node, rss) = node_with_backlog(20_000, 4000);
+    let mut bystander = Client::guest(node.address());
+    let mut slow: Vec<Client> = (0..4)
+        .map(|_| {
+            let mut client = Client::guest(node.address());
+            client.consume("deep", true);
+            client
+        })
+        .collect();
+    for _ in 0..50 {
+        bystander.round_trip();
+    }
+    let n = grown(&node, rss);
+    assert!(n < (24 << 20), "four slow consumers take {n} bytes");
+    // They get the rest as soon as they read, each in order and nothing twice.
+    for client in &mut slow[1..] {
+        client.shut_up();
+    }
+    let mut n_messages = 0;
+    while n_messages < 1000 {
+        assert_eq!(slow[0].message().unwrap().body.len(), 4000);
+        n_messages += 1;
+    }
+    bystander.round_trip();
+    node.stop();
+}
+
+#[test]
+fn a_flood_of_requests_without_reading_is_not_listened_to() {
+    let (node, rss) = node_with_backlog(100, 7000);
+    let mut bystander = Client::guest(node.address());
+    let mut frames = Vec::new();
+    let mut gets = Vec::new();
+    let get = BasicGet { queue: b"deep", no_ack: false, ..BasicGet::default() };
+    for _ in 0..1000 {
+        get.encode_frame(1, &mut gets);
+    }
+    let name = [b'n'; 255];
+    let declare = QueueDeclare { queue: &name, ..QueueDeclare::default() };
+    for _ in 0..1000 {
+        declare.encode_frame(1, &mut frames);
+    }
+    let routing_key = b"nowhere";
+    let mandatory = BasicPublish { routing_key, mandatory: true, ..Default::default() };
+    let mut returns = Vec::new();
+    for _ in 0..100 {
+        mandatory.encode_frame(1, &mut returns);
+        let body = [b'x'; 4000];
+        content::encode_content(1, PropertiesRef::EMPTY, &body, 131_072, &mut returns);
+    }
+    for (what, flood) in [("declares", &frames), ("returns", &returns), ("gets", &gets)] {
+        let mut client = Client::guest(node.address());
+        let n_taken = client.flood(flood, FLOOD_BYTES_MAX);
+        bystander.round_trip();
+        let n = grown(&node, rss);
+        eprintln!("{what}: {n_taken} bytes taken, {n} bytes grown");
+        assert!(n < (64 << 20), "{what} take {n} bytes");
+    }
+    wait_until("the clients are gone", || node.n_connections() == 1);
+    bystander.round_trip();
+    node.stop();
+}
+
+#[test]
+fn one_message_got_and_given_back_over_and_over_is_bounded() {
+    let (node, rss) = node_with_backlog(1, 7000);
+    let mut bystander = Client::guest(node.address());
+    let mut client = Client::guest(node.address());
+    let get = BasicGet { queue: b"deep", no_ack: false, ..BasicGet::default() };
+    let mut flood = Vec::new();
+    for delivery_tag in 1..=1_000_000 {
+        get.encode_frame(1, &mut flood);
+        BasicReject { delivery_tag, requeue: true }.encode_frame(1, &mut flood);
+    }
+    client.flood(&flood, usize::MAX);
+    bystander.round_trip();
+    let n = grown(&node, rss);
+    eprintln!("{n} bytes grown");
+    assert!(n < (96 << 20), "takes {n} bytes");
+    node.stop();
+}
+
+#[test]
+fn publishers_without_consumers_wait_and_go_on() {
+    const LIMIT: u64 = 120 << 20;
+    let node = Node::start(&[&format!("vm_memory_high_watermark.absolute={LIMIT}")]);
+    let mut consumer = Client::guest(node.address());
+    consumer.declare("flooded");
+    let publisher = |capable| {
+        let mut client = Client::login(node.address(), Login { capable, ..Login::default() });
+        client.open_channel(1);
+        client
+    };
+    let (mut capable, mut plain) = (publisher(true), publisher(false));
+    let mut batch = publisher(true);
+    for _ in 0..100 {
+        batch.put_publish("flooded", false, &vec![b'x'; 10_000]);
+    }
+    let flood = std::mem::take(&mut batch.out);
+    capable.flood(&flood, FLOOD_BYTES_MAX);
+    assert_eq!(capable.next().show(), "connection.blocked low on memory");
+    plain.flood(&flood, FLOOD_BYTES_MAX);
+    node.expect_logged(1, "memory resource limit alarm set");
+    let rss = node.rss();
+    // Between two looks at the memory anything may come; after that nothing.
+    assert!(rss < 4 * LIMIT, "{rss} bytes");
+    // Others consume, and who drains the queue is served.
+    consumer.consume("flooded", true);
+    let mut n_got = 0;
+    let mut n_after = None;
+    while n_after.is_none_or(|n| n_got < n) {
+        consumer.message().unwrap();
+        n_got += 1;
+        if n_after.is_none() && n_got % 1000 == 0 && node.log().contains("limit alarm cleared") {
+            n_after = Some(n_got + 10);
+        }
+    }
+    assert_eq!(capable.next().show(), "connection.unblocked");
+    node.stop();
+}

@@ -1,0 +1,332 @@
+//! A client that is as polite as its test wants: blocking, and free to send any bytes.
+
+use super::DEADLINE;
+use amqp091::method::{
+    BasicConsume, BasicGet, BasicPublish, ChannelOpen, ConfirmSelect, ConnectionClose,
+    ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, QueueDeclare,
+};
+use amqp091::{
+    ContentHeader, FrameKind, Method, Properties, PropertiesRef, ShortString, Table, TableRef,
+    Value, content, decode_frame,
+};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// The protocol header of AMQP 0-9-1.
+pub(crate) const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
+
+/// How to log in, and what to agree to.
+#[derive(Clone, Copy)]
+pub(crate) struct Login<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) password: &'a str,
+    pub(crate) vhost: &'a str,
+    /// Whether to claim what client libraries can do.
+    pub(crate) capable: bool,
+    pub(crate) channel_max: u16,
+    pub(crate) frame_max: u32,
+    pub(crate) heartbeat_s: u16,
+}
+
+impl Default for Login<'_> {
+    fn default() -> Self {
+        Self {
+            user: "guest",
+            password: "guest",
+            vhost: "/",
+            capable: true,
+            channel_max: 2047,
+            frame_max: 131_072,
+            heartbeat_s: 0,
+        }
+    }
+}
+
+/// A frame, owned.
+#[derive(Clone, Debug)]
+pub(crate) struct Received {
+    pub(crate) kind: FrameKind,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Received {
+    pub(crate) fn method(&self) -> Method<'_> {
+        assert_eq!(self.kind, FrameKind::Method);
+        Method::decode(&self.payload).unwrap()
+    }
+
+    /// The method in short: its name, and of a close its code and text.
+    pub(crate) fn show(&self) -> String {
+        let method = self.method();
+        let close = |code, text: &[u8]| {
+            format!("{} {code} {}", method.name(), String::from_utf8_lossy(text))
+        };
+        match &method {
+            Method::ConnectionClose(it) => close(it.reply_code, it.reply_text),
+            Method::ChannelClose(it) => close(it.reply_code, it.reply_text),
+            Method::ConnectionBlocked(it) => {
+                format!("{} {}", method.name(), String::from_utf8_lossy(it.reason))
+            }
+            other => other.name().to_owned(),
+        }
+    }
+}
+
+/// A message that came by deliver or get-ok.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) tag: u64,
+    pub(crate) redelivered: bool,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A connection.
+pub(crate) struct Client {
+    socket: TcpStream,
+    input: Vec<u8>,
+    at: usize,
+    pub(crate) out: Vec<u8>,
+    frame_max: u32,
+}
+
+impl Client {
+    /// A socket on which nothing was said.
+    pub(crate) fn raw(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        socket.set_write_timeout(Some(DEADLINE)).unwrap();
+        Self { socket, input: Vec::new(), at: 0, out: Vec::new(), frame_max: 131_072 }
+    }
+
+    /// Up to start-ok, which is sent.
+    pub(crate) fn introduced(address: SocketAddr, login: Login<'_>) -> Self {
+        let mut client = Self::raw(address);
+        client.write(HEADER);
+        assert_eq!(client.next().show(), "connection.start");
+        let mut properties = Table::new();
+        if login.capable {
+            let names = ["authentication_failure_close", "connection.blocked", "basic.nack"];
+            let capabilities: Table = names
+                .into_iter()
+                .map(|name| (ShortString::from_static(name), Value::Bool(true)))
+                .collect();
+            properties.push(ShortString::from_static("capabilities"), Value::Table(capabilities));
+        }
+        let properties = properties.to_bytes();
+        let response = format!("\0{}\0{}", login.user, login.password);
+        let start_ok = ConnectionStartOk {
+            client_properties: TableRef::trusted(&properties),
+            mechanism: b"PLAIN",
+            response: response.as_bytes(),
+            locale: b"en_US",
+        };
+        client.say(0, start_ok);
+        client
+    }
+
+    /// Up to tune-ok, which is sent.
+    pub(crate) fn tuned(address: SocketAddr, login: Login<'_>) -> Self {
+        let mut client = Self::introduced(address, login);
+        assert_eq!(client.next().show(), "connection.tune");
+        client.frame_max = login.frame_max;
+        let Login { channel_max, frame_max, heartbeat_s, .. } = login;
+        client.say(0, ConnectionTuneOk { channel_max, frame_max, heartbeat: heartbeat_s });
+        client
+    }
+
+    /// Up to `connection.open`, whatever the answer is.
+    pub(crate) fn asking(address: SocketAddr, login: Login<'_>) -> Self {
+        let mut client = Self::tuned(address, login);
+        let vhost = login.vhost.as_bytes();
+        client.say(0, ConnectionOpen { virtual_host: vhost, ..ConnectionOpen::default() });
+        client
+    }
+
+    /// An open connection.
+    pub(crate) fn login(address: SocketAddr, login: Login<'_>) -> Self {
+        let mut client = Self::asking(address, login);
+        assert_eq!(client.next().show(), "connection.open-ok");
+        client
+    }
+
+    /// An open connection of guest with channel 1.
+    pub(crate) fn guest(address: SocketAddr) -> Self {
+        let mut client = Self::login(address, Login::default());
+        client.open_channel(1);
+        client
+    }
+
+    pub(crate) fn open_channel(&mut self, channel: u16) {
+        assert_eq!(self.ask(channel, ChannelOpen::default()), "channel.open-ok");
+    }
+
+    /// Declares a durable queue.
+    pub(crate) fn declare(&mut self, queue: &str) {
+        let declare =
+            QueueDeclare { queue: queue.as_bytes(), durable: true, ..QueueDeclare::default() };
+        assert_eq!(self.ask(1, declare), "queue.declare-ok");
+    }
+
+    pub(crate) fn select_confirms(&mut self) {
+        assert_eq!(self.ask(1, ConfirmSelect::default()), "confirm.select-ok");
+    }
+
+    pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) {
+        let consume = BasicConsume { queue: queue.as_bytes(), no_ack, ..BasicConsume::default() };
+        assert_eq!(self.ask(1, consume), "basic.consume-ok");
+    }
+
+    /// Puts a publish through the default exchange into the output.
+    pub(crate) fn put_publish(&mut self, queue: &str, persistent: bool, body: &[u8]) {
+        self.put_content("", queue, if persistent { 2 } else { 1 }, body);
+    }
+
+    /// Puts a publish into the output.
+    pub(crate) fn put_content(&mut self, exchange: &str, key: &str, mode: u8, body: &[u8]) {
+        let (exchange, routing_key) = (exchange.as_bytes(), key.as_bytes());
+        let publish = BasicPublish { exchange, routing_key, ..BasicPublish::default() };
+        publish.encode_frame(1, &mut self.out);
+        let delivery_mode = Some(mode);
+        let properties = Properties { delivery_mode, ..Properties::default() }.to_bytes();
+        let properties = PropertiesRef::parse(&properties).unwrap();
+        content::encode_content(1, properties, body, self.frame_max, &mut self.out);
+    }
+
+    /// One message by `basic.get`, acknowledged with it; `None` when the queue is empty.
+    pub(crate) fn get(&mut self, queue: &str) -> Option<Message> {
+        self.say(1, BasicGet { queue: queue.as_bytes(), no_ack: true, ..BasicGet::default() });
+        self.message()
+    }
+
+    /// The next delivery or get-ok with its content; `None` for get-empty and goodbye.
+    pub(crate) fn message(&mut self) -> Option<Message> {
+        self.try_message().unwrap()
+    }
+
+    /// As `message`; an error when the connection ends.
+    pub(crate) fn try_message(&mut self) -> std::io::Result<Option<Message>> {
+        let frame = self.try_next()?;
+        let (tag, redelivered) = match frame.method() {
+            Method::BasicDeliver(it) => (it.delivery_tag, it.redelivered),
+            Method::BasicGetOk(it) => (it.delivery_tag, it.redelivered),
+            Method::BasicGetEmpty(_) | Method::ConnectionClose(_) => return Ok(None),
+            other => panic!("no message but {}", other.name()),
+        };
+        let header = self.try_next()?;
+        assert_eq!(header.kind, FrameKind::Header);
+        let size = ContentHeader::decode(&header.payload).unwrap().body_size;
+        let mut body = Vec::new();
+        while (body.len() as u64) < size {
+            let frame = self.try_next()?;
+            assert_eq!(frame.kind, FrameKind::Body);
+            body.extend_from_slice(&frame.payload);
+        }
+        Ok(Some(Message { tag, redelivered, body }))
+    }
+
+    /// Writes what was put into the output.
+    pub(crate) fn flush(&mut self) {
+        self.try_flush().unwrap();
+    }
+
+    pub(crate) fn try_flush(&mut self) -> std::io::Result<()> {
+        let out = std::mem::take(&mut self.out);
+        self.socket.write_all(&out)
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).unwrap();
+    }
+
+    /// Writes the bytes over and over until the peer takes no more for a second. How much it took.
+    pub(crate) fn flood(&mut self, bytes: &[u8], n_max: usize) -> usize {
+        self.socket.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut n_written = 0;
+        let mut rest = bytes;
+        while n_written < n_max {
+            match self.socket.write(rest) {
+                Ok(n) => {
+                    n_written += n;
+                    rest = if n == rest.len() { bytes } else { &rest[n..] };
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return n_written,
+                Err(error) => panic!("cannot write: {error}"),
+            }
+        }
+        panic!("{n_written} bytes were taken and more would be")
+    }
+
+    pub(crate) fn say<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) {
+        method.into().encode_frame(channel, &mut self.out);
+        self.flush();
+    }
+
+    /// Says something and shows the answer.
+    pub(crate) fn ask<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) -> String {
+        self.say(channel, method);
+        self.next().show()
+    }
+
+    /// The next frame that is no heartbeat.
+    pub(crate) fn next(&mut self) -> Received {
+        self.try_next().unwrap()
+    }
+
+    /// As `next`; an error when the connection ends.
+    pub(crate) fn try_next(&mut self) -> std::io::Result<Received> {
+        loop {
+            if let Some((frame, used)) = decode_frame(&self.input[self.at..], 0).unwrap() {
+                let (kind, payload) = (frame.kind, frame.payload.to_vec());
+                self.at += used;
+                if kind != FrameKind::Heartbeat {
+                    return Ok(Received { kind, payload });
+                }
+                continue;
+            }
+            self.input.drain(..self.at);
+            self.at = 0;
+            let mut buffer = [0; 16 * 1024];
+            let n = self.socket.read(&mut buffer)?;
+            if n == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            self.input.extend_from_slice(&buffer[..n]);
+        }
+    }
+
+    /// Everything that comes until the peer closes the socket.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = self.input.split_off(self.at);
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return rest,
+                Ok(n) => rest.extend_from_slice(&buffer[..n]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return rest,
+                Err(error) => panic!("the connection is not closed: {error}"),
+            }
+        }
+    }
+
+    /// Says nothing more, so that the peer finds the end of the stream.
+    pub(crate) fn shut_up(&self) {
+        // The peer may have closed the socket, which is as good.
+        drop(self.socket.shutdown(Shutdown::Write));
+    }
+
+    /// Closes in good order.
+    pub(crate) fn close(mut self) {
+        assert_eq!(self.ask(0, ConnectionClose::default()), "connection.close-ok");
+    }
+
+    /// A publish and a get of it on a queue of its own: what somebody else sees of the node.
+    pub(crate) fn round_trip(&mut self) {
+        let queue = "bystander";
+        self.declare(queue);
+        self.put_publish(queue, false, b"ping");
+        let message = self.get(queue).unwrap();
+        assert_eq!(message.body, b"ping");
+    }
+}

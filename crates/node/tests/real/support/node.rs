@@ -1,0 +1,161 @@
+//! The binary as a process on a data directory of its own.
+
+use super::{DEADLINE, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const LOG: &str = "node.log";
+const STDERR: &str = "stderr";
+
+/// A running node, killed when it is dropped.
+pub(crate) struct Node {
+    child: Child,
+    /// Holds the data directory and what the node says.
+    home: TempDir,
+    settings: Vec<String>,
+    address: SocketAddr,
+}
+
+impl Node {
+    /// On an empty data directory, with these `key=value` settings.
+    pub(crate) fn start(settings: &[&str]) -> Self {
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        Self::start_at(tempfile::tempdir().unwrap(), settings)
+    }
+
+    fn start_at(home: TempDir, settings: Vec<String>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
+        command.env_remove("LEVERET_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped());
+        let stderr = File::options().create(true).append(true).open(home.path().join(STDERR));
+        command.stderr(stderr.unwrap());
+        command.arg("server").arg("--data-dir").arg(home.path().join("data"));
+        for setting in ["listeners.tcp.1=127.0.0.1:0", "log.file=node.log", "log.console=false"] {
+            command.args(["--set", setting]);
+        }
+        for setting in &settings {
+            command.args(["--set", setting]);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        let Some((_, rest)) = ready.split_once(" ready on ") else {
+            let stderr = std::fs::read_to_string(home.path().join(STDERR)).unwrap();
+            panic!("the node does not start: {stderr}");
+        };
+        let address = rest.split_once(", ").unwrap().0.parse().unwrap();
+        Self { child, home, settings, address }
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// Everything logged so far, over all starts.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.data_dir().join(LOG)).unwrap()
+    }
+
+    /// Waits for exactly `n` lines of the log that contain the text.
+    pub(crate) fn expect_logged(&self, n: usize, text: &str) {
+        let count = || self.log().lines().filter(|line| line.contains(text)).count();
+        wait_until(&format!("{n} times in the log: {text}"), || count() >= n);
+        assert_eq!(count(), n, "times in the log: {text}");
+    }
+
+    /// Resident bytes.
+    pub(crate) fn rss(&self) -> u64 {
+        let path = format!("/proc/{}/statm", self.child.id());
+        let statm = std::fs::read_to_string(path).unwrap();
+        let pages: u64 = statm.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
+        pages * rustix::param::page_size() as u64
+    }
+
+    /// Open file descriptors.
+    pub(crate) fn n_descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// Open connections.
+    pub(crate) fn n_connections(&self) -> usize {
+        let listed = self.ctl(&["list_connections", "name", "-q"]);
+        listed.lines().filter(|line| line.contains(" -> ")).count()
+    }
+
+    /// Runs `leveret ctl`, which must succeed.
+    pub(crate) fn ctl(&self, args: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
+        command.arg("ctl").args(args).arg("--data-dir").arg(self.data_dir()).stdin(Stdio::null());
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        assert!(status.success(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
+        String::from_utf8(stdout).unwrap()
+    }
+
+    fn end(&mut self, signal: Signal) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(started.elapsed() < DEADLINE, "the node does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Kills it as a loss of power would, and starts it again on the same data.
+    pub(crate) fn kill_and_start(&mut self) {
+        assert_eq!(self.end(Signal::KILL), None);
+        self.again();
+    }
+
+    /// Stops it in good order, and starts it again on the same data.
+    pub(crate) fn stop_and_start(&mut self) {
+        assert_eq!(self.end(Signal::TERM), Some(0));
+        self.again();
+    }
+
+    fn again(&mut self) {
+        self.check_words();
+        let home = std::mem::replace(&mut self.home, tempfile::tempdir().unwrap());
+        let settings = std::mem::take(&mut self.settings);
+        *self = Self::start_at(home, settings);
+    }
+
+    /// Stops it, and checks that all went well: it must have had nothing to say about itself.
+    pub(crate) fn stop(mut self) -> String {
+        assert_eq!(self.end(Signal::TERM), Some(0));
+        self.check_words();
+        self.log()
+    }
+
+    fn check_words(&self) {
+        let log = self.log();
+        let errors: Vec<&str> = log.lines().filter(|line| line.contains(" [error] ")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        let stderr = std::fs::read_to_string(self.home.path().join(STDERR)).unwrap();
+        assert_eq!(stderr, "");
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            let log = std::fs::read(self.data_dir().join(LOG)).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let tail: Vec<&str> = log.lines().rev().take(20).collect();
+            eprintln!("the end of the log, backwards: {tail:#?}");
+        }
+    }
+}

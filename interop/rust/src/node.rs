@@ -33,11 +33,7 @@ struct Own {
     log: Arc<Log>,
 }
 
-#[derive(Default)]
-struct Log {
-    lines: Mutex<VecDeque<String>>,
-    ready: Notify,
-}
+type Log = Mutex<VecDeque<String>>;
 
 impl Node {
     /// Takes the broker named by `INTEROP_URI`, or starts `LEVERET_BIN` on a fresh directory.
@@ -111,11 +107,13 @@ impl Node {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        keep_log(child.stdout.take(), &own.log);
-        keep_log(child.stderr.take(), &own.log);
+        // Of this process alone: it may say so more than once, and must not speak for the next.
+        let ready = Arc::new(Notify::new());
+        keep_log(child.stdout.take(), &own.log, &ready);
+        keep_log(child.stderr.take(), &own.log, &ready);
         let started = Instant::now();
         loop {
-            if timeout(Duration::from_millis(20), own.log.ready.notified()).await.is_ok()
+            if timeout(Duration::from_millis(20), ready.notified()).await.is_ok()
                 || TcpStream::connect(self.address()).await.is_ok()
             {
                 *process = Some(child);
@@ -162,7 +160,7 @@ impl Node {
     /// The last lines the node printed.
     pub fn tail(&self) -> String {
         let Some(own) = &self.own else { return String::new() };
-        let lines = own.log.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = own.log.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(|line| format!("  {line}\n")).collect()
     }
 
@@ -174,17 +172,21 @@ impl Node {
     }
 }
 
-fn keep_log(source: Option<impl AsyncRead + Unpin + Send + 'static>, log: &Arc<Log>) {
+fn keep_log(
+    source: Option<impl AsyncRead + Unpin + Send + 'static>,
+    log: &Arc<Log>,
+    ready: &Arc<Notify>,
+) {
     let Some(source) = source else { return };
-    let log = Arc::clone(log);
+    let (log, ready) = (Arc::clone(log), Arc::clone(ready));
     tokio::spawn(async move {
         let mut lines = BufReader::new(source).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             // As a word of its own: a node that cannot start may say "already".
             if line.split(|c: char| !c.is_alphanumeric()).any(|word| word == "ready") {
-                log.ready.notify_one();
+                ready.notify_one();
             }
-            let mut kept = log.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = log.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() == LOG_LINES_KEPT {
                 kept.pop_front();
             }

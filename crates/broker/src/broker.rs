@@ -4,7 +4,7 @@
 //! change it publishes an immutable [`View`]. The data plane reads views only.
 
 use crate::alarms::Alarms;
-use crate::confirm;
+use crate::confirm::{self, LogFailed};
 use crate::connections::Connections;
 use crate::entries::{self, SegmentCounts};
 use crate::queue::{Queue, Storage};
@@ -52,6 +52,27 @@ impl View {
     /// All queues, in no particular order.
     pub fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         self.queues.values()
+    }
+}
+
+/// Why a change of definitions is not reported as done.
+#[derive(Debug)]
+pub(crate) enum NotChanged {
+    /// The definitions refuse it: nothing has changed.
+    Refused(MetaError),
+    /// It will never be durable.
+    LogFailed,
+}
+
+impl From<MetaError> for NotChanged {
+    fn from(error: MetaError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<LogFailed> for NotChanged {
+    fn from(LogFailed: LogFailed) -> Self {
+        Self::LogFailed
     }
 }
 
@@ -157,13 +178,23 @@ impl Broker {
         self.storage.wal.stats()
     }
 
-    /// Changes definitions, and returns when the change is durable as far as it has to be.
+    /// Changes definitions, and returns when the change is durable as far as it has to be. Never
+    /// returns when the log has failed meanwhile: the node is on its way down.
     ///
     /// # Errors
     /// The definitions refuse it; nothing has changed then.
     pub async fn administer(&self, command: Command) -> Result<Done, MetaError> {
-        let (done, upto) = self.change(&command)?;
-        confirm::durable(&self.storage.wal, upto).await;
+        match self.change_durably(&command).await {
+            Ok(done) => Ok(done),
+            Err(NotChanged::Refused(error)) => Err(error),
+            Err(NotChanged::LogFailed) => std::future::pending().await,
+        }
+    }
+
+    /// As [`Broker::administer`], for those who must go on when the log has failed.
+    pub(crate) async fn change_durably(&self, command: &Command) -> Result<Done, NotChanged> {
+        let (done, upto) = self.change(command)?;
+        confirm::durable(&self.storage.wal, upto).await?;
         Ok(done)
     }
 
@@ -261,8 +292,8 @@ impl Broker {
     }
 
     async fn drop_definition(&self, command: Command) {
-        if let Err(error) = self.administer(command).await {
-            tracing::debug!("not deleted: {error}");
+        if let Err(error) = self.change_durably(&command).await {
+            tracing::debug!("not deleted: {error:?}");
         }
     }
 

@@ -82,15 +82,19 @@ impl Durable for ConfirmQueue {
     }
 }
 
-/// Resolves when the log is durable up to a point.
-pub(crate) async fn durable(wal: &Wal, upto: Lsn) {
+/// The log has failed: what was waited for will never be durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogFailed;
+
+/// Resolves when the log is durable up to a point, or never will be.
+pub(crate) async fn durable(wal: &Wal, upto: Lsn) -> Result<(), LogFailed> {
     if wal.durable_upto() >= upto {
-        return;
+        return Ok(());
     }
     let (done, wait) = tokio::sync::oneshot::channel();
     wal.watch(Arc::new(Once { upto, done: Mutex::new(Some(done)) }));
-    // The sender goes only with a poisoned log, and then the node is on its way down.
-    let _ended = wait.await.is_err();
+    // A log that ends drops its watchers.
+    wait.await.map_err(|_| LogFailed)
 }
 
 struct Once {

@@ -7,6 +7,7 @@
 //! 3     purged     queue u64, (start u64, end u64) ...   these ranges are gone from the queue
 //! 16    meta       serial u64, an encoded definition command (see crate `meta`)
 //! 17    stopped    (queue u64, next undelivered position u64) ...   last entry of a clean stop
+//! 18    started    nothing        the life after a clean stop: its deliveries are in no log
 //! ```
 //! An unknown kind is an error: it was written by a newer version.
 
@@ -20,6 +21,7 @@ const KIND_SETTLED: u8 = 2;
 const KIND_PURGED: u8 = 3;
 const KIND_META: u8 = 16;
 const KIND_STOPPED: u8 = 17;
+const KIND_STARTED: u8 = 18;
 
 /// An entry as recovery reads it.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ pub(crate) enum Entry<'a> {
     Purged { queue: u64, ranges: Vec<PositionRange> },
     Meta { serial: u64, command: &'a [u8] },
     Stopped { cursors: Vec<(u64, u64)> },
+    Started,
 }
 
 /// Adds a message to an append.
@@ -103,6 +106,11 @@ pub(crate) fn append_stopped(wal: &Wal, cursors: &[(u64, u64)]) -> Appended {
     wal.append(|batch| batch.entry(KIND_STOPPED, &[&payload]))
 }
 
+/// Appends the note that ends the validity of the last stop's cursors.
+pub(crate) fn append_started(wal: &Wal) -> Appended {
+    wal.append(|batch| batch.entry(KIND_STARTED, &[]))
+}
+
 /// Reads an entry.
 pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> {
     let mut reader = Reader::new(payload);
@@ -129,6 +137,7 @@ pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> 
             let cursors = until_end(&mut reader, |reader| Ok((reader.u64()?, reader.u64()?)))?;
             Ok(Entry::Stopped { cursors })
         }
+        KIND_STARTED => Ok(Entry::Started),
         _ => Err(RecordError::Invalid),
     }
 }

@@ -4,7 +4,7 @@ use crate::broker::{Broker, Control, DEFINITIONS_FILE, restored_queue};
 use crate::entries::{self, Entry, SegmentCounts};
 use crate::queue::{PagePool, Queue, SHARED_BODY_MIN_BYTES, Storage};
 use bytes::Bytes;
-use log::{Disk, LogError, Refused, SegmentId, Wal, WalOptions};
+use log::{Disk, LogError, Lsn, Refused, SegmentId, Wal, WalOptions};
 use message::Body;
 use meta::{Command, QueueId, State};
 use std::collections::{BTreeMap, HashMap};
@@ -58,7 +58,11 @@ impl Broker {
     pub fn open(disk: Arc<dyn Disk>, options: WalOptions) -> Result<Arc<Self>, OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
         let wal = Wal::open(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
-        Ok(finish(replay, wal, disk))
+        let (broker, started) = finish(replay, wal, disk);
+        if let Some(started) = started {
+            broker.storage.wal.wait_durable(started)?;
+        }
+        Ok(broker)
     }
 
     /// As [`Broker::open`], with a log whose commits the caller makes. For simulation.
@@ -70,19 +74,28 @@ impl Broker {
         options: WalOptions,
     ) -> Result<(Arc<Self>, log::Stepper), OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
-        let (wal, stepper) =
+        let (wal, mut stepper) =
             Wal::open_stepped(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
-        Ok((finish(replay, wal, disk), stepper))
+        let (broker, started) = finish(replay, wal, disk);
+        if let Some(started) = started {
+            stepper.step();
+            broker.storage.wal.wait_durable(started)?;
+        }
+        Ok((broker, stepper))
     }
 }
 
-fn finish(replay: Replay, wal: Wal, disk: Arc<dyn Disk>) -> Arc<Broker> {
+/// Puts everything in its place. Also returns what must be durable before anybody is given a
+/// message: that the cursors of the last stop are no longer so.
+fn finish(replay: Replay, wal: Wal, disk: Arc<dyn Disk>) -> (Arc<Broker>, Option<Lsn>) {
     let was_new = replay.serial == 0;
+    let has_cursors = replay.cursors.is_some();
     let storage =
         Arc::new(Storage { wal, pool: PagePool::default(), held_bytes: AtomicU64::new(0) });
     let control = replay.into_control(&storage);
     storage.wal.start_freeing();
-    Broker::assemble(storage, disk, control, was_new)
+    let started = has_cursors.then(|| entries::append_started(&storage.wal).upto);
+    (Broker::assemble(storage, disk, control, was_new), started)
 }
 
 impl Replay {
@@ -132,6 +145,7 @@ impl Replay {
                 }
             }
             Entry::Meta { serial, command } => self.take_command(entry.segment, serial, command)?,
+            Entry::Started => {}
             Entry::Stopped { cursors } => self.cursors = Some(cursors.into_iter().collect()),
         }
         Ok(())
@@ -173,7 +187,7 @@ impl Replay {
             meta: self.meta,
             queues,
             serial: self.serial,
-            logged_upto: log::Lsn(0),
+            logged_upto: Lsn(0),
             logged,
             n_logged: self.commands.len() as u64,
         }

@@ -163,6 +163,22 @@ mod tests {
         }
     }
 
+    /// The process is killed, the next one reads, then power is lost.
+    #[test]
+    fn what_was_read_of_a_snapshot_stays() {
+        let base = MemoryDisk::new();
+        write_snapshot(&base, "meta", b"old").unwrap();
+        for operation in 0..6 {
+            let disk = base.survive(Survival::Everything);
+            disk.inject(operation, Fault::PowerLoss);
+            drop(write_snapshot(&disk, "meta", b"new"));
+            let disk = disk.survive(Survival::Everything);
+            let read = read_snapshot(&disk, "meta").unwrap();
+            let disk = disk.survive(Survival::OnlySynced);
+            assert_eq!(read_snapshot(&disk, "meta").unwrap(), read, "{operation}");
+        }
+    }
+
     #[test]
     fn a_flipped_bit_in_a_snapshot_is_noticed() {
         let disk = MemoryDisk::new();

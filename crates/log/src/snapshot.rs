@@ -36,9 +36,12 @@ pub fn write_snapshot(disk: &dyn Disk, name: &str, payload: &[u8]) -> Result<()>
     replace_file(disk, name, &bytes)
 }
 
-/// The payload of the file `name`, or `None` if there is no such file.
+/// The payload of the file `name`, or `None` if there is no such file. What is returned stays: a
+/// loss of power does not bring an older one back.
 pub fn read_snapshot(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
     let Some(mut bytes) = read_file(disk, name)? else { return Ok(None) };
+    // A process that was killed may have renamed it without having come to this.
+    sync_dir_of(disk, name)?;
     let corrupt = |what| LogError::Corrupt { file: name.to_owned(), offset: 0, what };
     if bytes.get(..MAGIC.len()) != Some(&MAGIC) || bytes.len() < HEADER_BYTES {
         return Err(corrupt("not a snapshot file"));
@@ -75,6 +78,10 @@ pub(crate) fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<
     file.write_at(0, bytes).context("write", &draft)?;
     file.sync_data().context("sync", &draft)?;
     disk.rename(&draft, name).context("rename", &draft)?;
+    sync_dir_of(disk, name)
+}
+
+fn sync_dir_of(disk: &dyn Disk, name: &str) -> Result<()> {
     let dir = name.rsplit_once('/').map_or("", |(dir, _)| dir);
     disk.sync_dir(dir).context("sync the directory of", name)
 }

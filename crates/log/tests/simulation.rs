@@ -322,6 +322,34 @@ proptest! {
     }
 }
 
+/// Starts that are cut short one after the other leave segments without entries, and without
+/// headers, in every mixture.
+#[test]
+fn starts_that_never_finish_lose_nothing() {
+    let disk = MemoryDisk::new();
+    let (mut node, _) = open(&disk, Durability::Sync).unwrap();
+    node.wal.append(|batch| batch.entry(1, &[&[5; 600]]));
+    while node.stepper.step() {}
+    let (mut node, _) = open(&disk.survive(Survival::Everything), Durability::Sync).unwrap();
+    node.wal.start_freeing();
+    while node.stepper.step() {}
+    assert_eq!(node.wal.stats().segments, 1, "all is freed but for the empty one");
+    let disk = node.disk;
+    let starts = [Survival::Torn(1), Survival::Torn(2), Survival::OnlySynced];
+    for (first, second, third) in (0..14 * 14 * 14).map(|n| (n % 14, n / 14 % 14, n / 196)) {
+        let mut disk = disk.survive(Survival::OnlySynced);
+        for (at, survival) in [first, second, third].into_iter().zip(starts) {
+            disk.inject(at, Fault::PowerLoss);
+            if let Ok((node, _)) = open(&disk, Durability::Sync) {
+                node.wal.start_freeing();
+            }
+            disk = disk.survive(survival);
+        }
+        let (node, _) = open(&disk, Durability::Sync).expect("a crash is no corruption");
+        assert_eq!(node.wal.durable_upto(), Lsn(1), "{first} {second} {third}");
+    }
+}
+
 /// After a flip either the log refuses to open, or all is there but for the newest block, which
 /// looks as if it had been torn. It never shows anything else.
 fn flip_everywhere(disk: &MemoryDisk, whole: &Seen, newest_block_from: u64, bit: u8) {

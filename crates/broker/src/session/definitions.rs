@@ -2,7 +2,8 @@
 
 use super::routes::Route;
 use super::{Acted, Session, publish};
-use crate::broker::{Broker, View};
+use crate::broker::{Broker, NotChanged, View};
+use crate::confirm::LogFailed;
 use crate::connections::Identity;
 use crate::queue::Queue;
 use amqp091::TableRef;
@@ -55,6 +56,21 @@ pub(crate) fn refused(error: &MetaError) -> Error {
         | MetaKind::Invalid => ErrorKind::PreconditionFailed,
     };
     Error::new(kind, error.to_string())
+}
+
+impl From<NotChanged> for Error {
+    fn from(not_changed: NotChanged) -> Self {
+        match not_changed {
+            NotChanged::Refused(error) => refused(&error),
+            NotChanged::LogFailed => LogFailed.into(),
+        }
+    }
+}
+
+impl From<LogFailed> for Error {
+    fn from(LogFailed: LogFailed) -> Self {
+        Self::new(ErrorKind::InternalError, "the log has failed")
+    }
 }
 
 /// A name as definitions keep it. Names that are no UTF-8 cannot exist.
@@ -243,7 +259,7 @@ impl Session {
     }
 
     async fn change(&self, command: Command) -> Result<Acted, Error> {
-        self.broker.administer(command).await.map_err(|error| refused(&error))?;
+        self.broker.change_durably(&command).await?;
         Ok(Acted::Done)
     }
 
@@ -408,7 +424,7 @@ impl Session {
             arguments: declare.arguments.clone(),
             id: None,
         });
-        let done = self.broker.administer(command).await.map_err(|error| refused(&error))?;
+        let done = self.broker.change_durably(&command).await?;
         self.look_again();
         match done {
             Done::QueueCreated(def) | Done::QueueExists(def) => {

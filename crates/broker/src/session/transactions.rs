@@ -69,7 +69,7 @@ impl Session {
         self.batch.clear();
         self.apply_settles(tx.settles);
         if let Some(upto) = upto {
-            crate::confirm::durable(&self.broker.storage.wal, upto).await;
+            crate::confirm::durable(&self.broker.storage.wal, upto).await?;
         }
         Ok(Acted::Done)
     }

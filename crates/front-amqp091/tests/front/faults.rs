@@ -19,8 +19,7 @@ fn frame(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table")]
-fn frames_where_they_do_not_belong() {
+fn content_where_it_does_not_belong() {
     let publish_then = |more: &dyn Fn(&mut Vec<u8>)| {
         frame(|out| {
             BasicPublish::default().encode_frame(1, out);
@@ -59,6 +58,15 @@ fn frames_where_they_do_not_belong() {
             "505 UNEXPECTED_FRAME - expected content header for class 60, got one for class 50 \
              instead (60,40)",
         ),
+    ];
+    for (bytes, close) in cases {
+        assert_eq!(closed_by(&bytes), [format!("0 connection.close {close}")]);
+    }
+}
+
+#[test]
+fn frames_where_they_do_not_belong() {
+    let cases: Vec<(Vec<u8>, &str)> = vec![
         (
             frame(|out| encode_body(3, b"x", 0, out)),
             "504 CHANNEL_ERROR - expected 'channel.open' (0,0)",

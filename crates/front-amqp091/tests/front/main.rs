@@ -8,6 +8,8 @@ mod deliveries;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod handshake;
 #[cfg(test)]
 mod harness;

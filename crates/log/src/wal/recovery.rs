@@ -72,7 +72,8 @@ pub(super) fn recover(
     let salt = scan.salt.unwrap_or(options.salt);
     let id = SegmentId(newest.0 + 1);
     let mut files = SegmentFiles::start(Found { disk, salt, spares, upto }, id, options)?;
-    for unused in scan.unused {
+    // Newest first: a crash in between must not leave one without a header at the front.
+    for unused in scan.unused.into_iter().rev() {
         files.recycle(unused)?;
     }
     scan.segments.push_back(Segment::new(id));

@@ -1,0 +1,186 @@
+//! What a message costs inside the broker, without protocol and sockets:
+//! `cargo run --release -p broker --example throughput`.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark reads the clock and prints"
+)]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use broker::{Broker, Identity, Session};
+use log::{MemoryDisk, WalOptions};
+use meta::{Command, PasswordHash};
+use session::{
+    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
+    Outbox, Outcome, Position, Publish, QueueDeclare, Request, Room, Settle, ShortString, Sink,
+    Span, Table,
+};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+const BATCH: usize = 1_000;
+const ROUNDS: usize = 2_000;
+
+#[derive(Default)]
+struct Counter(Mutex<Counted>);
+
+#[derive(Default)]
+struct Counted {
+    n_delivered: u64,
+    unsettled: Vec<(LinkId, Position)>,
+}
+
+impl Outbox for Counter {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        fill(&mut *self.0.lock().unwrap());
+        None
+    }
+}
+
+impl Sink for Counted {
+    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        self.n_delivered += 1;
+        self.unsettled.push((link, delivery.position));
+        Room::Bytes(1 << 20)
+    }
+
+    fn event(&mut self, _: Event<'_>) {}
+
+    fn confirm(&mut self, _: ChannelId, _: u64, _: u64, _: Confirmation) {}
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn start() -> Arc<Broker> {
+    let broker = Broker::open(Arc::new(MemoryDisk::new()), WalOptions::default()).unwrap();
+    let password = PasswordHash::new([0; 4], "guest");
+    let all = || ".*".to_owned();
+    for command in [
+        Command::CreateVhost { vhost: "/".into(), metadata: meta::VhostMetadata::default() },
+        Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
+        Command::SetPermissions {
+            user: "guest".into(),
+            vhost: "/".into(),
+            configure: all(),
+            write: all(),
+            read: all(),
+        },
+    ] {
+        block_on(broker.administer(command)).unwrap();
+    }
+    broker
+}
+
+struct Client {
+    session: Session,
+    counter: Arc<Counter>,
+}
+
+impl Client {
+    fn connect(broker: &Arc<Broker>) -> Self {
+        let counter = Arc::new(Counter::default());
+        let identity =
+            Identity { user: "guest".to_owned(), vhost: "/".to_owned(), ..Identity::default() };
+        let outbox: Arc<dyn Outbox> = counter.clone();
+        let session = Session::open(Arc::clone(broker), identity, outbox).unwrap();
+        let mut client = Self { session, counter };
+        client.ask(Op::ChannelOpen);
+        client
+    }
+
+    fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) {
+        block_on(self.session.submit(input, requests)).unwrap();
+    }
+
+    fn ask(&mut self, op: Op) {
+        let control = Control { channel: ChannelId(1), origin: Origin(0), nowait: false, op };
+        self.submit(&[], &mut vec![Request::Control(Box::new(control))]);
+    }
+}
+
+fn short(text: &str) -> ShortString {
+    ShortString::new(text.as_bytes()).unwrap()
+}
+
+fn publish(body: u32) -> Request {
+    Request::Publish(Publish {
+        channel: ChannelId(1),
+        exchange: Span::default(),
+        routing_key: Span { start: 0, len: 1 },
+        properties: Span { start: 1, len: 2 },
+        content: Content::Inline(Span { start: 3, len: body }),
+        mandatory: false,
+        persistent: false,
+        inspect: false,
+    })
+}
+
+fn run(name: &str, body: u32, no_ack: bool, consumers: usize) {
+    let broker = start();
+    let mut publisher = Client::connect(&broker);
+    publisher.ask(Op::QueueDeclare(QueueDeclare {
+        queue: short("q"),
+        passive: false,
+        durable: false,
+        exclusive: false,
+        auto_delete: false,
+        arguments: Table::default(),
+    }));
+    let mut consumers: Vec<Client> = (0..consumers).map(|_| Client::connect(&broker)).collect();
+    for consumer in &mut consumers {
+        consumer.ask(Op::Consume(Consume {
+            queue: short("q"),
+            consumer_tag: short(""),
+            no_ack,
+            exclusive: false,
+            arguments: Table::default(),
+        }));
+    }
+    let input = [b"q\0\0".as_slice(), &vec![b'x'; body as usize]].concat();
+    let mut requests = Vec::new();
+    let started = Instant::now();
+    for _ in 0..ROUNDS {
+        requests.extend((0..BATCH).map(|_| publish(body)));
+        publisher.submit(&input, &mut requests);
+        for consumer in &mut consumers {
+            let unsettled = std::mem::take(&mut consumer.counter.0.lock().unwrap().unsettled);
+            if !no_ack {
+                requests.extend(unsettled.iter().map(|(link, position)| {
+                    Request::Settle(Settle {
+                        channel: ChannelId(1),
+                        link: *link,
+                        position: *position,
+                        outcome: Outcome::Accepted,
+                    })
+                }));
+                consumer.submit(&[], &mut requests);
+            }
+            let mut counted = consumer.counter.0.lock().unwrap();
+            counted.unsettled = unsettled;
+            counted.unsettled.clear();
+        }
+    }
+    let nanos = started.elapsed().as_nanos() / (ROUNDS * BATCH) as u128;
+    println!("{name:40} {nanos:5} ns per message");
+}
+
+fn main() {
+    run("1 -> 1, 12 B, auto-ack", 12, true, 1);
+    run("1 -> 1, 12 B, acks", 12, false, 1);
+    run("1 -> 1, 1500 B, auto-ack", 1_500, true, 1);
+    run("1 -> 1, 1500 B, acks", 1_500, false, 1);
+    run("1 -> 5, 12 B, auto-ack", 12, true, 5);
+    run("publish only, 12 B", 12, true, 0);
+}

@@ -1,0 +1,270 @@
+//! A connection that asks and waits: log in, declare, open channels. What runs the load takes the
+//! socket over when all is set up.
+
+use std::fmt;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+
+use amqp091::method::{
+    ChannelOpen, ChannelOpenOk, ConnectionCloseOk, ConnectionOpen, ConnectionOpenOk,
+    ConnectionStart, ConnectionStartOk, ConnectionTune, ConnectionTuneOk, peek_id,
+};
+use amqp091::spec::{CHANNEL_MAX_DEFAULT, FRAME_MIN_BYTES};
+use amqp091::{FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, decode_frame};
+use anyhow::{Context as _, bail};
+
+use crate::config::Link;
+use crate::uri::Uri;
+
+/// The longest wait for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest wait for a connection to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause between attempts while the broker starts.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// How much is read at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// There is no broker, or it does not let us in.
+#[derive(Debug)]
+pub(crate) struct Unreachable(pub(crate) String);
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreachable {}
+
+/// The broker closed the channel or the connection instead of answering.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) code: u16,
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the broker says {} {}", self.code, self.text)
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// An open connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: TcpStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Bytes; 0 is no limit.
+    pub(crate) frame_max: u32,
+    /// Seconds; 0 is none.
+    pub(crate) heartbeat_s: u16,
+}
+
+impl Client {
+    /// Connects and logs in. `name` is what the broker's lists show.
+    ///
+    /// # Errors
+    /// [`Unreachable`], whatever the cause.
+    pub(crate) fn connect(uri: &Uri, link: &Link, name: &str) -> anyhow::Result<Self> {
+        let unreachable = |error: anyhow::Error| {
+            Unreachable(format!("no connection to {}:{}: {error:#}", uri.host, uri.port))
+        };
+        let socket = dial(uri, link).map_err(unreachable)?;
+        let (input, output) = (Vec::new(), Vec::new());
+        let mut client = Self { socket, input, output, frame_max: FRAME_MIN_BYTES, heartbeat_s: 0 };
+        client.log_in(uri, link, name).map_err(unreachable)?;
+        Ok(client)
+    }
+
+    fn log_in(&mut self, uri: &Uri, link: &Link, name: &str) -> anyhow::Result<()> {
+        self.socket.write_all(&ProtocolHeader::encode_amqp([0, 0, 9, 1]))?;
+        self.await_answer(0, ConnectionStart::ID)?;
+        let properties = client_properties(name).to_bytes();
+        let response = format!("\0{}\0{}", uri.user, uri.password);
+        let start_ok = ConnectionStartOk {
+            client_properties: amqp091::TableRef::parse(&properties)?,
+            mechanism: b"PLAIN",
+            response: response.as_bytes(),
+            locale: b"en_US",
+        };
+        let payload = self.call(0, start_ok.into(), ConnectionTune::ID)?;
+        let Method::ConnectionTune(tune) = Method::decode(&payload)? else {
+            bail!("it answers with something else");
+        };
+        self.frame_max = lesser(tune.frame_max, link.frame_max);
+        self.heartbeat_s = link.heartbeat_s;
+        let channel_max =
+            if tune.channel_max == 0 { CHANNEL_MAX_DEFAULT } else { tune.channel_max };
+        let tune_ok = ConnectionTuneOk {
+            channel_max,
+            frame_max: self.frame_max,
+            heartbeat: self.heartbeat_s,
+        };
+        self.send(0, tune_ok.into())?;
+        let open = ConnectionOpen { virtual_host: uri.vhost.as_bytes(), ..Default::default() };
+        self.call(0, open.into(), ConnectionOpenOk::ID)?;
+        Ok(())
+    }
+
+    /// Opens a channel.
+    pub(crate) fn open_channel(&mut self, channel: u16) -> anyhow::Result<()> {
+        self.call(channel, ChannelOpen::default().into(), ChannelOpenOk::ID).map(drop)
+    }
+
+    /// Sends a method and waits for the answer; gives back its payload.
+    ///
+    /// # Errors
+    /// [`Closed`] if the broker closes the channel or the connection, else what went wrong with the
+    /// socket.
+    pub(crate) fn call(
+        &mut self,
+        channel: u16,
+        request: Method<'_>,
+        answer: MethodId,
+    ) -> anyhow::Result<Vec<u8>> {
+        self.send(channel, request)?;
+        self.await_answer(channel, answer)
+    }
+
+    /// Sends a method that has no answer, or whose answer is awaited later.
+    pub(crate) fn send(&mut self, channel: u16, method: Method<'_>) -> anyhow::Result<()> {
+        self.output.clear();
+        method.encode_frame(channel, &mut self.output);
+        self.socket.write_all(&self.output).context("writing")
+    }
+
+    fn await_answer(&mut self, channel: u16, answer: MethodId) -> anyhow::Result<Vec<u8>> {
+        loop {
+            let Some((frame, used)) = decode_frame(&self.input, self.frame_max)? else {
+                self.read_more()?;
+                continue;
+            };
+            let is_answer = frame.kind == FrameKind::Method
+                && frame.channel == channel
+                && peek_id(frame.payload)? == answer;
+            let closed = if frame.kind == FrameKind::Method {
+                closed(&Method::decode(frame.payload)?)
+            } else {
+                None
+            };
+            let payload = if is_answer { frame.payload.to_vec() } else { Vec::new() };
+            self.input.drain(..used);
+            if let Some(closed) = closed {
+                return Err(closed.into());
+            }
+            if is_answer {
+                return Ok(payload);
+            }
+        }
+    }
+
+    fn read_more(&mut self) -> anyhow::Result<()> {
+        let at = self.input.len();
+        self.input.resize(at + READ_BYTES, 0);
+        let read = self.socket.read(self.input.get_mut(at..).unwrap_or_default());
+        self.input.truncate(at + *read.as_ref().unwrap_or(&0));
+        match read.context("reading")? {
+            0 => bail!("the broker closed the socket"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The socket and what was read from it but not used.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        (self.socket, self.input)
+    }
+
+    /// Says goodbye. Errors do not matter any more.
+    pub(crate) fn close(mut self) {
+        let close = amqp091::method::ConnectionClose { reply_code: 200, ..Default::default() };
+        drop(self.call(0, close.into(), ConnectionCloseOk::ID));
+    }
+}
+
+/// What a method says about the end of channel or connection.
+pub(crate) fn closed(method: &Method<'_>) -> Option<Closed> {
+    let (code, text) = if let Method::ChannelClose(close) = method {
+        (close.reply_code, close.reply_text)
+    } else if let Method::ConnectionClose(close) = method {
+        (close.reply_code, close.reply_text)
+    } else {
+        return None;
+    };
+    Some(Closed { code, text: String::from_utf8_lossy(text).into_owned() })
+}
+
+fn lesser(offered: u32, asked: u32) -> u32 {
+    match (offered, asked) {
+        (0, other) | (other, 0) => other,
+        (offered, asked) => offered.min(asked),
+    }
+}
+
+fn client_properties(name: &str) -> Table {
+    let mut capabilities = Table::new();
+    for capability in
+        ["basic.nack", "publisher_confirms", "consumer_cancel_notify", "connection.blocked"]
+    {
+        capabilities.push(ShortString::from_static(capability), true);
+    }
+    capabilities.push(ShortString::from_static("authentication_failure_close"), true);
+    let mut properties = Table::new();
+    properties.push(ShortString::from_static("product"), "leveret perf");
+    properties.push(ShortString::from_static("version"), env!("CARGO_PKG_VERSION"));
+    properties.push(ShortString::from_static("connection_name"), name);
+    properties.push(ShortString::from_static("capabilities"), capabilities);
+    properties
+}
+
+fn dial(uri: &Uri, link: &Link) -> anyhow::Result<TcpStream> {
+    let deadline = Instant::now() + Duration::from_nanos(link.startup_timeout_ns);
+    loop {
+        match dial_once(uri) {
+            Ok(socket) => return prepared(socket, link),
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => std::thread::sleep(RETRY_PAUSE),
+        }
+    }
+}
+
+fn dial_once(uri: &Uri) -> anyhow::Result<TcpStream> {
+    let mut last = anyhow::anyhow!("the name has no address");
+    for address in (uri.host.as_str(), uri.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error.into(),
+        }
+    }
+    Err(last)
+}
+
+fn prepared(socket: TcpStream, link: &Link) -> anyhow::Result<TcpStream> {
+    socket.set_nodelay(link.no_delay)?;
+    if let Some(bytes) = link.receive_buffer_bytes {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+    }
+    if let Some(bytes) = link.send_buffer_bytes {
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, bytes)?;
+    }
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lesser_limit_counts_and_0_is_none() {
+        assert_eq!(lesser(131_072, 0), 131_072);
+        assert_eq!(lesser(0, 8192), 8192);
+        assert_eq!(lesser(0, 0), 0);
+        assert_eq!(lesser(131_072, 8192), 8192);
+    }
+}

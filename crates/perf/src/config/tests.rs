@@ -1,0 +1,101 @@
+use super::*;
+
+fn config(line: &str) -> Result<Config, Usage> {
+    Config::new(&crate::options::parse(line.split_whitespace().map(str::to_owned))?)
+}
+
+#[test]
+fn without_options_it_is_what_perftest_does() {
+    let Config { brokers, link, topology, publishing, consuming, message, run } =
+        config("").unwrap();
+    assert_eq!((brokers[0].host.as_str(), brokers[0].port), ("localhost", 5672));
+    assert_eq!((link.heartbeat_s, link.frame_max, link.no_delay), (0, 0, true));
+    assert_eq!((topology.exchange.as_str(), topology.exchange_type.as_str()), ("direct", "direct"));
+    assert_eq!(topology.queues, Queues::Named(vec![String::new()]));
+    assert!(topology.auto_delete && !topology.durable && topology.bind);
+    assert_eq!((publishing.n_connections, publishing.n_channels), (1, 1));
+    assert!(publishing.rate.is_none() && publishing.confirm_window.is_none());
+    assert_eq!(consuming.settle, Settle::Ack { every: 1 });
+    assert_eq!((consuming.prefetch, consuming.prefetch_channel), (0, 0));
+    assert_eq!(message.body, Body::Stamped(Schedule::constant(12.0)));
+    assert_eq!((run.interval_ns, run.time_ns, run.format), (SECOND, None, Format::Default));
+}
+
+#[test]
+fn the_options_of_the_classic_queue_measurements() {
+    let all = config(
+        "-x5 -y5 -r10000 -c500 -qp fivers-%02d -qpf 1 -qpt 5 -qa x-max-length=1000000,x-y=true \
+         -ad false -f persistent -s 5000 -q 300 -z 300",
+    );
+    let all = all.unwrap();
+    let Queues::Sequence(queues) = &all.topology.queues else { panic!("named") };
+    assert_eq!((queues.len(), queues[4].as_str()), (5, "fivers-05"));
+    let arguments = &all.topology.queue_arguments;
+    assert_eq!(arguments.get(b"x-max-length").and_then(Value::as_i64), Some(1_000_000));
+    assert_eq!(arguments.get(b"x-y").and_then(Value::as_bool), Some(true));
+    assert!(!all.topology.auto_delete && all.topology.durable && all.message.persistent);
+    assert_eq!(all.publishing.rate, Some(Schedule::constant(10_000.0)));
+    assert_eq!(all.publishing.confirm_window.map(NonZeroU32::get), Some(500));
+    assert_eq!((all.consuming.prefetch, all.run.time_ns), (300, Some(300 * SECOND)));
+}
+
+#[test]
+fn settling_rates_and_steps() {
+    assert_eq!(config("-a -A 5").unwrap().consuming.settle, Settle::Automatic);
+    assert_eq!(config("-A 5").unwrap().consuming.settle, Settle::Ack { every: 5 });
+    let nack = Settle::Nack { every: 1, requeue: false };
+    assert_eq!(config("-na -re false").unwrap().consuming.settle, nack);
+    let held = |line| config(line).unwrap().consuming.hold;
+    assert_eq!(held("-R 1000"), Some(Schedule::constant(1e6)));
+    assert_eq!(held("-L 50"), Some(Schedule::constant(50_000.0)));
+    assert_eq!(held("-vl 50:1 -vl 0:2").unwrap().at(0), (50_000.0, SECOND));
+    let rate = |line| config(line).unwrap().publishing.rate;
+    assert_eq!(rate("-P 0.5"), Some(Schedule::constant(2.0)));
+    assert_eq!(rate("-vr 5:1 -r 9"), Schedule::of(&[(5, 1)]));
+    assert_eq!(
+        config("-s 3 --verify").unwrap().message.body,
+        Body::Stamped(Schedule::constant(32.0))
+    );
+}
+
+#[test]
+fn kinds_of_queues() {
+    let typed = config("-sq -ma P1DT2H3S -mlb 20").unwrap().topology;
+    assert!(typed.durable && !typed.auto_delete);
+    let text = |name: &[u8]| typed.queue_arguments.get(name).and_then(Value::as_bytes);
+    assert_eq!(text(b"x-queue-type"), Some(&b"stream"[..]));
+    assert_eq!(text(b"x-max-age"), Some(&b"93603s"[..]));
+    assert_eq!(numbered("q-%d-", 7).as_deref(), Some("q-7-"));
+    assert_eq!(numbered("q", 7), None);
+    assert_eq!(
+        config("-u a,b").unwrap().topology.queues,
+        Queues::Named(vec!["a".into(), "b".into()])
+    );
+}
+
+#[test]
+fn contradictions_and_nonsense_are_refused() {
+    for line in [
+        "-x x",
+        "-x 0 -y 0",
+        "-f fast",
+        "-qp q-%d",
+        "-qp q -qpf 1 -qpt 2",
+        "-qp q%d -qpf 3 -qpt 2",
+        "-ew never",
+        "-mf odd",
+        "-qa novalue",
+        "-vr 5",
+        "-vr 5:0",
+        "-P 0",
+        "-h http://x",
+        "--verify -B file",
+        "--verify -na -re false",
+        "-qf /nonexistent/file",
+        "-sq -ma 5m",
+        "-ad perhaps",
+        "-X 70000",
+    ] {
+        assert!(config(line).is_err(), "{line}");
+    }
+}

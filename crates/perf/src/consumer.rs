@@ -1,0 +1,378 @@
+//! One consuming channel: counts, times and acknowledges deliveries.
+
+use amqp091::method::{BasicAck, BasicConsume, BasicNack};
+use amqp091::{Method, TableRef};
+use anyhow::{Context as _, bail};
+
+use crate::assembly::{Assembly, header_stamp};
+use crate::clock::{self, MILLISECOND};
+use crate::config::Settle;
+use crate::pace::Gate;
+use crate::publisher::Moment;
+use crate::stats::{Run, Sample};
+use crate::template;
+use crate::verify::Ledger;
+
+/// What a consumer is made from.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) channel: u16,
+    /// The queues to consume: number (for the ledger) and name.
+    pub(crate) queues: Vec<(usize, String)>,
+    pub(crate) settle: Settle,
+    pub(crate) limit: u64,
+    pub(crate) gate: Option<Gate>,
+    /// Where deliveries have their time stamps.
+    pub(crate) stamps: Stamps,
+    pub(crate) is_verified: bool,
+    /// When to begin, nanoseconds after the start.
+    pub(crate) start_at: u64,
+    /// Encoded arguments of basic.consume.
+    pub(crate) arguments: Vec<u8>,
+    pub(crate) n_publishers: usize,
+}
+
+/// Where deliveries have their time stamps, and of which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamps {
+    pub(crate) are_in_headers: bool,
+    pub(crate) are_millis: bool,
+}
+
+/// The delivery that is coming in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivery {
+    tag: u64,
+    is_redelivered: bool,
+    /// Which of the consumer's queues it is from.
+    queue: usize,
+}
+
+/// A consuming channel.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    plan: Plan,
+    delivery: Delivery,
+    assembly: Assembly,
+    header_stamp: Option<u64>,
+    received: u64,
+    /// Deliveries since the last acknowledgement.
+    n_unsettled: u64,
+    latencies: Run,
+    /// The last number of each publisher, queue by queue.
+    last: Vec<Option<u64>>,
+    n_consuming: usize,
+    is_started: bool,
+}
+
+impl Consumer {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let n_last = if plan.is_verified { plan.n_publishers * plan.queues.len() } else { 0 };
+        let assembly = Assembly::new(plan.is_verified);
+        Self {
+            plan,
+            delivery: Delivery::default(),
+            assembly,
+            header_stamp: None,
+            received: 0,
+            n_unsettled: 0,
+            latencies: Run::default(),
+            last: vec![None; n_last],
+            n_consuming: 0,
+            is_started: false,
+        }
+    }
+
+    /// When it is to begin; `None` once it has.
+    pub(crate) fn starts_at(&self) -> Option<u64> {
+        (!self.is_started).then_some(self.plan.start_at)
+    }
+
+    /// Asks for deliveries.
+    pub(crate) fn begin(&mut self, out: &mut Vec<u8>) {
+        self.is_started = true;
+        for (at, (_, queue)) in self.plan.queues.iter().enumerate() {
+            let tag = at.to_string();
+            let consume = BasicConsume {
+                queue: queue.as_bytes(),
+                consumer_tag: tag.as_bytes(),
+                no_ack: self.plan.settle == Settle::Automatic,
+                arguments: TableRef::trusted(&self.plan.arguments),
+                ..BasicConsume::default()
+            };
+            consume.encode_frame(self.plan.channel, out);
+        }
+    }
+
+    /// The broker will deliver from all queues.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_started && self.n_consuming == self.plan.queues.len()
+    }
+
+    /// It has what it was to receive.
+    pub(crate) fn is_done(&self) -> bool {
+        self.received >= self.plan.limit
+    }
+
+    /// When the next delivery may be handled, if that is limited.
+    pub(crate) fn open_at(&self) -> u64 {
+        self.plan.gate.as_ref().map_or(0, Gate::open_at)
+    }
+
+    /// A method that is not basic.deliver.
+    pub(crate) fn on_method(&mut self, method: &Method<'_>) -> anyhow::Result<()> {
+        if matches!(method, Method::BasicConsumeOk(_)) {
+            self.n_consuming += 1;
+        } else if let Method::BasicCancel(cancel) = method {
+            let tag = String::from_utf8_lossy(cancel.consumer_tag);
+            let queue = tag.parse().ok().and_then(|at: usize| self.plan.queues.get(at));
+            let name = queue.map_or("?", |(_, name)| name.as_str());
+            bail!("the broker cancelled a consumer of queue '{name}'");
+        } else {
+            bail!("unexpected {} on a consuming channel", method.name());
+        }
+        Ok(())
+    }
+
+    /// The payload of a basic.deliver, behind class and method number.
+    #[inline]
+    pub(crate) fn on_deliver(&mut self, fields: &[u8]) -> anyhow::Result<()> {
+        let delivery = delivery(fields).context("a malformed basic.deliver")?;
+        self.delivery = delivery;
+        self.assembly.begin();
+        Ok(())
+    }
+
+    /// A content header.
+    #[inline]
+    pub(crate) fn on_header(
+        &mut self,
+        payload: &[u8],
+        moment: Moment,
+        out: &mut Vec<u8>,
+        seen: &mut Seen<'_>,
+    ) -> anyhow::Result<()> {
+        if self.plan.stamps.are_in_headers {
+            self.header_stamp = header_stamp(payload);
+        }
+        if self.assembly.header(payload)? {
+            self.complete(None, moment, out, seen);
+        }
+        Ok(())
+    }
+
+    /// A part of a body.
+    #[inline]
+    pub(crate) fn on_body(
+        &mut self,
+        payload: &[u8],
+        moment: Moment,
+        out: &mut Vec<u8>,
+        seen: &mut Seen<'_>,
+    ) -> anyhow::Result<()> {
+        let Some(body) = self.assembly.body(payload)? else { return Ok(()) };
+        let stamp = template::stamp_of(body);
+        if let Some(ledger) = seen.ledger {
+            check(body, self.delivery, &self.plan, &mut self.last, ledger);
+        }
+        self.complete(stamp, moment, out, seen);
+        Ok(())
+    }
+
+    #[inline]
+    fn complete(
+        &mut self,
+        stamp: Option<u64>,
+        moment: Moment,
+        out: &mut Vec<u8>,
+        seen: &mut Seen<'_>,
+    ) {
+        if self.is_done() {
+            return;
+        }
+        self.received += 1;
+        seen.sample.counts.received += 1;
+        seen.sample.counts.received_bytes += self.assembly.size();
+        let stamp = if self.plan.stamps.are_in_headers { self.header_stamp.take() } else { stamp };
+        if let Some(latency) = stamp.and_then(|stamp| self.latency(stamp, moment.now)) {
+            self.latencies.add(latency, 1, &mut seen.sample.latency);
+        }
+        if let Some(gate) = &mut self.plan.gate {
+            gate.pass(moment.elapsed());
+        }
+        self.settle(out);
+    }
+
+    fn latency(&self, stamp: u64, now: u64) -> Option<u64> {
+        if self.plan.stamps.are_millis {
+            return Some(clock::wall_ms().saturating_sub(stamp) * MILLISECOND);
+        }
+        // A stamp from the future or of another clock says nothing.
+        now.checked_sub(stamp).filter(|_| stamp != 0)
+    }
+
+    #[inline]
+    fn settle(&mut self, out: &mut Vec<u8>) {
+        let every = match self.plan.settle {
+            Settle::Automatic => return,
+            Settle::Ack { every } | Settle::Nack { every, .. } => every,
+        };
+        self.n_unsettled += 1;
+        if self.n_unsettled >= every || self.is_done() {
+            self.settle_now(out);
+        }
+    }
+
+    /// Acknowledges (or refuses) all up to the last delivery.
+    fn settle_now(&mut self, out: &mut Vec<u8>) {
+        let (delivery_tag, multiple) = (self.delivery.tag, self.n_unsettled > 1);
+        match self.plan.settle {
+            Settle::Automatic => {}
+            Settle::Ack { .. } => {
+                BasicAck { delivery_tag, multiple }.encode_frame(self.plan.channel, out);
+            }
+            Settle::Nack { requeue, .. } => {
+                let nack = BasicNack { delivery_tag, multiple, requeue };
+                nack.encode_frame(self.plan.channel, out);
+            }
+        }
+        self.n_unsettled = 0;
+    }
+
+    /// The end of what was read at once.
+    pub(crate) fn flush(&mut self, sample: &mut Sample) {
+        self.latencies.flush(&mut sample.latency);
+    }
+}
+
+/// Where a consumer puts what it sees.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) sample: &'a mut Sample,
+    pub(crate) ledger: Option<&'a Ledger>,
+}
+
+/// Tag, flag and consumer of a basic.deliver.
+#[inline]
+fn delivery(fields: &[u8]) -> Option<Delivery> {
+    let (&len, rest) = fields.split_first()?;
+    let (consumer_tag, rest) = rest.split_at_checked(usize::from(len))?;
+    let (tag, rest) = rest.split_first_chunk()?;
+    let (&redelivered, _) = rest.split_first()?;
+    let queue = match *consumer_tag {
+        [digit @ b'0'..=b'9'] => usize::from(digit - b'0'),
+        _ => std::str::from_utf8(consumer_tag).ok()?.parse().ok()?,
+    };
+    Some(Delivery { tag: u64::from_be_bytes(*tag), is_redelivered: redelivered & 1 != 0, queue })
+}
+
+fn check(body: &[u8], delivery: Delivery, plan: &Plan, last: &mut [Option<u64>], ledger: &Ledger) {
+    let Some(mark) = template::verified(body) else {
+        return ledger.damaged(&format!("{} bytes, the checksum is wrong", body.len()));
+    };
+    let queue = plan.queues.get(delivery.queue).map_or(usize::MAX, |&(number, _)| number);
+    let publisher = usize::try_from(mark.publisher).unwrap_or(usize::MAX);
+    let at = delivery.queue.saturating_mul(plan.n_publishers).saturating_add(publisher);
+    let last = last.get_mut(at).filter(|_| publisher < plan.n_publishers);
+    ledger.received(queue, mark, last.as_ref().and_then(|last| **last), delivery.is_redelivered);
+    if let Some(last) = last {
+        *last = Some(last.unwrap_or(0).max(mark.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::Ledger;
+    use amqp091::method::BasicDeliver;
+    use amqp091::{FrameKind, PropertiesRef, decode_frame};
+
+    fn plan(settle: Settle) -> Plan {
+        Plan {
+            channel: 2,
+            queues: vec![(0, "q".to_owned())],
+            settle,
+            limit: 5,
+            gate: None,
+            stamps: Stamps { are_in_headers: false, are_millis: false },
+            is_verified: false,
+            start_at: 0,
+            arguments: Vec::new(),
+            n_publishers: 1,
+        }
+    }
+
+    /// Hands over a delivery, as `--verify` makes it, the way a connection does.
+    fn deliver(consumer: &mut Consumer, tag: u64, ledger: Option<&Ledger>) -> (Sample, Vec<u8>) {
+        let mut wire = Vec::new();
+        let deliver = BasicDeliver { consumer_tag: b"0", delivery_tag: tag, ..Default::default() };
+        deliver.encode_frame(2, &mut wire);
+        let mut body = template::stamped_body(32, true);
+        body[11] = 40;
+        amqp091::content::encode_content(2, PropertiesRef::EMPTY, &body, 8192, &mut wire);
+        let (mut sample, mut out, mut rest) = (Sample::new(), Vec::new(), wire.as_slice());
+        let moment = Moment { now: 100, start: 0 };
+        while let Some((frame, used)) = decode_frame(rest, 8192).unwrap() {
+            let mut seen = Seen { sample: &mut sample, ledger };
+            match frame.kind {
+                FrameKind::Method => consumer.on_deliver(&frame.payload[4..]).unwrap(),
+                FrameKind::Header => {
+                    consumer.on_header(frame.payload, moment, &mut out, &mut seen).unwrap();
+                }
+                FrameKind::Body => {
+                    consumer.on_body(frame.payload, moment, &mut out, &mut seen).unwrap();
+                }
+                FrameKind::Heartbeat => panic!("no heartbeat was sent"),
+            }
+            rest = &rest[used..];
+        }
+        consumer.flush(&mut sample);
+        (sample, out)
+    }
+
+    fn acks(out: &[u8]) -> Vec<(u64, bool)> {
+        let (mut rest, mut acks) = (out, Vec::new());
+        while let Some((frame, used)) = decode_frame(rest, 8192).unwrap() {
+            let Ok(Method::BasicAck(ack)) = Method::decode(frame.payload) else { panic!() };
+            acks.push((ack.delivery_tag, ack.multiple));
+            rest = &rest[used..];
+        }
+        acks
+    }
+
+    #[test]
+    fn counts_times_and_acknowledges() {
+        let mut consumer = Consumer::new(plan(Settle::Ack { every: 1 }));
+        let (sample, out) = deliver(&mut consumer, 1, None);
+        assert_eq!((sample.counts.received, sample.counts.received_bytes), (1, 32));
+        assert_eq!((sample.latency.len(), sample.latency.max()), (1, 60));
+        assert_eq!(acks(&out), [(1, false)]);
+    }
+
+    #[test]
+    fn several_at_once_and_the_rest_at_the_limit() {
+        let mut consumer = Consumer::new(plan(Settle::Ack { every: 3 }));
+        let mut sent = Vec::new();
+        (1..=6).for_each(|tag| sent.extend(acks(&deliver(&mut consumer, tag, None).1)));
+        assert_eq!(sent, [(3, true), (5, true)]);
+        assert!(consumer.is_done());
+        let mut automatic = Consumer::new(plan(Settle::Automatic));
+        assert_eq!(acks(&deliver(&mut automatic, 1, None).1), []);
+    }
+
+    #[test]
+    fn a_damaged_body_is_noticed() {
+        let ledger = Ledger::new(1, 1);
+        let mut consumer = Consumer::new(Plan { is_verified: true, ..plan(Settle::Automatic) });
+        deliver(&mut consumer, 1, Some(&ledger));
+        assert_eq!(ledger.verdict(None).damaged, 1);
+    }
+
+    #[test]
+    fn malformed_deliveries_are_refused() {
+        let mut consumer = Consumer::new(plan(Settle::Automatic));
+        assert!(consumer.on_deliver(b"").is_err());
+        assert!(consumer.on_deliver(b"\x01x\0\0\0\0\0\0\0\0\0").is_err());
+        assert!(consumer.on_deliver(b"\x010\0\0\0\0\0\0\0\x01").is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! The load tool: AMQP 0-9-1 publishers and consumers with PerfTest's options and output, fast
+//! enough to measure any broker. Knows the wire protocol. Never any part of the broker.
+//! Start reading at [`run`], then `config` for what is asked for and `worker` for how it is done.
+
+mod assembly;
+mod client;
+mod clock;
+mod config;
+mod connection;
+mod consumer;
+mod message;
+mod options;
+mod pace;
+mod process;
+mod publisher;
+mod report;
+mod run;
+mod setup;
+mod stats;
+mod template;
+mod topology;
+mod uri;
+mod verify;
+mod window;
+mod worker;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use client::Unreachable;
+use config::Config;
+use options::Usage;
+
+/// The run failed, or `--verify` found something.
+const EXIT_FAILED: u8 = 1;
+/// What was asked for is not something the tool can be asked for.
+const EXIT_USAGE: u8 = 2;
+/// There is no broker to talk to.
+const EXIT_UNREACHABLE: u8 = 3;
+
+/// Runs the tool. `args` are the options, without a name in front.
+pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let words = args.map(|arg| arg.to_string_lossy().into_owned());
+    let given = match options::parse(words) {
+        Ok(given) => given,
+        Err(usage) => return refuse(&usage),
+    };
+    if given.has("help") {
+        return show(&options::help());
+    }
+    if given.has("version") {
+        return show(concat!("leveret perf ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+    match Config::new(&given) {
+        Ok(config) => measure(&config),
+        Err(usage) => refuse(&usage),
+    }
+}
+
+fn measure(config: &Config) -> ExitCode {
+    match run::run(config) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(EXIT_FAILED),
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            let is_unreachable = error.downcast_ref::<Unreachable>().is_some();
+            ExitCode::from(if is_unreachable { EXIT_UNREACHABLE } else { EXIT_FAILED })
+        }
+    }
+}
+
+fn show(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(EXIT_FAILED),
+    }
+}
+
+fn refuse(usage: &Usage) -> ExitCode {
+    complain(&format!("{usage} (see --help)"));
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// One line on standard error. That it cannot be written is not worth another failure.
+fn complain(what: &str) {
+    drop(writeln!(std::io::stderr(), "leveret perf: {what}"));
+}

@@ -1,0 +1,173 @@
+//! The command line as words: which options there are, and which of them were given with what.
+//! What the values mean is `config`'s part.
+
+mod table;
+
+use std::fmt;
+
+pub(crate) use table::{OPTIONS, Opt, Support};
+
+/// Why the command line is not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// The options that were given, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Given(Vec<(&'static str, String)>);
+
+impl Given {
+    /// Whether the option was given at all. Options go by their long names.
+    pub(crate) fn has(&self, long: &str) -> bool {
+        self.0.iter().any(|(name, _)| *name == long)
+    }
+
+    /// The value that was given last.
+    pub(crate) fn last(&self, long: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(name, _)| *name == long).map(|(_, value)| value.as_str())
+    }
+
+    /// Every value, in order.
+    pub(crate) fn all<'a>(&'a self, long: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(name, _)| *name == long).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Reads the words of a command line the way PerfTest does: `-x 1`, `-x1`, `-x=1`, `--producers 1`,
+/// `--producers=1`, and beginnings of long names that fit only one.
+///
+/// # Errors
+/// Anything that is no option, is not supported, lacks its value, or has one it does not take.
+pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Usage> {
+    let mut words = words.into_iter();
+    let mut given = Given::default();
+    while let Some(word) = words.next() {
+        let (opt, attached) = find(&word)?;
+        if let Support::Refused(why) = opt.support {
+            return Err(Usage(format!("option --{} is not supported: {why}", opt.long)));
+        }
+        let value = match (opt.value, attached) {
+            (None, None) => String::new(),
+            (None, Some(_)) => return Err(Usage(format!("option --{} takes no value", opt.long))),
+            (Some(_), Some(value)) => value,
+            (Some(name), None) => words
+                .next()
+                .ok_or_else(|| Usage(format!("option --{} needs a value ({name})", opt.long)))?,
+        };
+        given.0.push((opt.long, value));
+    }
+    Ok(given)
+}
+
+fn find(word: &str) -> Result<(&'static Opt, Option<String>), Usage> {
+    let unknown = || Usage(format!("unrecognized option: {word}"));
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = split_value(long);
+        return Ok((by_long(name).ok_or_else(unknown)?, value));
+    }
+    let short = word.strip_prefix('-').filter(|short| !short.is_empty()).ok_or_else(unknown)?;
+    let (name, value) = split_value(short);
+    if let Some(opt) = OPTIONS.iter().find(|opt| opt.short == Some(name)) {
+        return Ok((opt, value));
+    }
+    let attached = OPTIONS
+        .iter()
+        .filter(|opt| opt.value.is_some())
+        .filter_map(|opt| Some((opt, short.strip_prefix(opt.short?)?)))
+        .min_by_key(|(_, rest)| rest.len());
+    if let Some((opt, rest)) = attached {
+        return Ok((opt, Some(rest.to_owned())));
+    }
+    Ok((by_long(name).ok_or_else(unknown)?, value))
+}
+
+fn split_value(word: &str) -> (&str, Option<String>) {
+    match word.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (word, None),
+    }
+}
+
+fn by_long(name: &str) -> Option<&'static Opt> {
+    if let Some(opt) = OPTIONS.iter().find(|opt| opt.long == name) {
+        return Some(opt);
+    }
+    let mut fitting = OPTIONS.iter().filter(|opt| !name.is_empty() && opt.long.starts_with(name));
+    let first = fitting.next()?;
+    if fitting.next().is_some() { None } else { Some(first) }
+}
+
+/// What `--help` prints.
+pub(crate) fn help() -> String {
+    let mut text = String::from("usage: leveret perf [option ...]\n");
+    for opt in OPTIONS {
+        if opt.support == Support::Yes {
+            let short = opt.short.map_or_else(String::new, |short| format!("-{short},"));
+            let value = opt.value.map_or_else(String::new, |value| format!(" <{value}>"));
+            let names = format!(" {short}--{}{value}", opt.long);
+            text.push_str(&format!("{names:<44} {}\n", opt.help));
+        }
+    }
+    text.push_str(
+        "Exit codes: 0 good, 1 failed or --verify found something, 2 usage, 3 no broker.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(line: &str) -> Result<Given, Usage> {
+        parse(line.split(' ').map(str::to_owned))
+    }
+
+    #[test]
+    fn every_spelling_of_an_option() {
+        for line in ["-x 3", "-x3", "-x=3", "--producers 3", "--producers=3", "--producers=3 -a"] {
+            assert_eq!(given(line).unwrap().last("producers"), Some("3"), "{line}");
+        }
+        let all = given("-f persistent -f mandatory -qpf1 -qpt 5 -ad false -P0.1 --confirm=-1");
+        let all = all.unwrap();
+        assert_eq!(all.all("flag").collect::<Vec<_>>(), ["persistent", "mandatory"]);
+        assert_eq!(all.last("queue-pattern-from"), Some("1"));
+        assert_eq!(all.last("auto-delete"), Some("false"));
+        assert_eq!(all.last("publishing-interval"), Some("0.1"));
+        assert_eq!(all.last("confirm"), Some("-1"));
+        assert!(given("--auto-d false").unwrap().has("auto-delete"));
+        assert!(given("-autoack").unwrap().has("autoack"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for line in ["-Zz", "--nonsense", "x", "-", "-x", "--queue-p x", "-a=1", "--autoack=x"] {
+            assert!(given(line).is_err(), "{line}");
+        }
+        let refused = given("--nio-threads 3").unwrap_err().to_string();
+        assert!(refused.starts_with("option --nio-threads is not supported: "), "{refused}");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (at, opt) in OPTIONS.iter().enumerate() {
+            for other in OPTIONS.iter().skip(at + 1) {
+                assert_ne!(opt.long, other.long);
+                assert!(opt.short.is_none() || opt.short != other.short, "{:?}", opt.short);
+            }
+        }
+    }
+
+    #[test]
+    fn help_names_what_is_supported_and_nothing_else() {
+        let text = help();
+        assert!(text.contains(" -x,--producers <n>"));
+        assert!(!text.contains("nio-threads"));
+    }
+}

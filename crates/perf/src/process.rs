@@ -1,0 +1,125 @@
+//! What the operating system says about a process: CPU time and memory, and who listens on a port.
+
+use std::fs;
+use std::path::Path;
+
+/// The clock tick of `/proc/PID/stat`: Linux shows 100 to programs, whatever the kernel uses.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// The state of a socket that listens, in `/proc/net/tcp`.
+const LISTENING: &str = "0A";
+
+/// What a process and its children used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Usage {
+    /// User and system time of all threads and children, ended ones included.
+    pub(crate) cpu_s: f64,
+    /// Memory held now.
+    pub(crate) rss_bytes: u64,
+}
+
+/// What the process and those it started used so far; `None` if it is gone.
+pub(crate) fn usage(pid: u32) -> Option<Usage> {
+    let mut total = one(pid)?.1;
+    let others: Vec<(u32, u32, Usage)> = pids()
+        .filter_map(|other| one(other).map(|(parent, usage)| (other, parent, usage)))
+        .collect();
+    let mut family = vec![pid];
+    let mut at = 0;
+    while let Some(&parent) = family.get(at) {
+        at += 1;
+        for (child, _, usage) in others.iter().filter(|(_, of, _)| *of == parent) {
+            if !family.contains(child) {
+                family.push(*child);
+                total.cpu_s += usage.cpu_s;
+                total.rss_bytes += usage.rss_bytes;
+            }
+        }
+    }
+    Some(total)
+}
+
+/// What this process used so far.
+pub(crate) fn own_cpu_s() -> f64 {
+    one(std::process::id()).map_or(0.0, |(_, usage)| usage.cpu_s)
+}
+
+fn one(pid: u32) -> Option<(u32, Usage)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let (parent, cpu_s) = stat_fields(&stat)?;
+    Some((parent, Usage { cpu_s, rss_bytes: rss_bytes(&status).unwrap_or(0) }))
+}
+
+/// Parent and CPU seconds. The name, in parentheses, may itself hold spaces and parentheses.
+fn stat_fields(stat: &str) -> Option<(u32, f64)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    // utime, stime, and the same of children that ended.
+    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<f64>().unwrap_or(0.0));
+    Some((parent, ticks.sum::<f64>() / TICKS_PER_SECOND))
+}
+
+fn rss_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// The process that listens on a TCP port of this machine, if that can be seen.
+pub(crate) fn listening_on(port: u16) -> Option<u32> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let inodes: Vec<String> =
+        tables.iter().flatten().flat_map(|table| listening_inodes(table, port)).collect();
+    pids().find(|pid| {
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).any(|target| {
+            inodes.iter().any(|inode| target == Path::new(&format!("socket:[{inode}]")))
+        })
+    })
+}
+
+fn listening_inodes(table: &str, port: u16) -> Vec<String> {
+    let suffix = format!(":{port:04X}");
+    let inode = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_wanted = fields.get(1)?.ends_with(&suffix) && *fields.get(3)? == LISTENING;
+        fields.get(9).filter(|_| is_wanted).map(|inode| (*inode).to_owned())
+    };
+    table.lines().skip(1).filter_map(inode).collect()
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse() {
+        let stat = "7 (a) b) S 3 7 7 0 -1 4194560 100 0 0 0 150 50 25 25 20 0 1 0 5";
+        assert_eq!(stat_fields(stat), Some((3, 2.5)));
+        assert_eq!(stat_fields("7 (a"), None);
+        assert_eq!(rss_bytes("Name:\tx\nVmRSS:\t  2048 kB\n"), Some(2 * 1024 * 1024));
+    }
+
+    #[test]
+    fn listeners_are_told_from_connections() {
+        let table = "  sl  local_address rem_address   st tx rx tr tm retr uid timeout inode\n\
+             0: 0100007F:1628 00000000:0000 0A 0:0 0:0 0 0 0 4242 1 0\n\
+             1: 0100007F:1628 0100007F:9999 01 0:0 0:0 0 0 0 4243 1 0\n";
+        assert_eq!(listening_inodes(table, 5672), ["4242"]);
+        assert_eq!(listening_inodes(table, 5673), Vec::<String>::new());
+    }
+
+    #[test]
+    fn this_process_is_found_by_its_port_and_uses_something() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(listening_on(port), Some(std::process::id()));
+        assert!(usage(std::process::id()).unwrap().rss_bytes > 0);
+        assert_eq!(usage(u32::MAX), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! One publishing channel: when it may publish, what, and what became of it.
+
+use amqp091::Method;
+use anyhow::bail;
+
+use crate::assembly::Assembly;
+use crate::clock::{self, MILLISECOND};
+use crate::message::{Messages, Source};
+use crate::pace::Pace;
+use crate::stats::{Run, Sample};
+use crate::template::{self, Mark};
+use crate::verify::Ledger;
+use crate::window::Window;
+
+/// What stands in a publisher's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Staged {
+    /// Nothing: there are bytes to write.
+    Bytes,
+    /// The next message is due that many nanoseconds after the start.
+    NotBefore(u64),
+    /// Confirms have to come first.
+    Full,
+    /// Everything is published.
+    Done,
+}
+
+/// The time a turn happens at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// Nanoseconds of the clock that never goes back.
+    pub(crate) now: u64,
+    /// When the run started, on the same clock.
+    pub(crate) start: u64,
+}
+
+impl Moment {
+    /// Nanoseconds since the start.
+    pub(crate) fn elapsed(self) -> u64 {
+        self.now.saturating_sub(self.start)
+    }
+}
+
+/// When a publisher is to publish, and what is to be made up for.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    /// No pace: as fast as it goes.
+    pub(crate) pace: Option<Pace>,
+    /// Nanoseconds after the start.
+    pub(crate) start_at: u64,
+    /// Whether the broker keeps it from publishing: the window is full or the socket is.
+    pub(crate) is_held: bool,
+    /// Until when it was kept last. Messages due before then are late because of the broker, so
+    /// their latency counts from when they were due; lateness of timers is not the broker's.
+    pub(crate) held_until: u64,
+}
+
+impl Timing {
+    /// The time the latency of the next message counts from, after the start; `None` if it is not
+    /// due yet.
+    fn next_stamp(&mut self, elapsed: u64) -> Option<u64> {
+        let Some(pace) = &mut self.pace else { return Some(elapsed) };
+        if pace.next() > elapsed {
+            return None;
+        }
+        let due = pace.take();
+        Some(if due < self.held_until { due } else { elapsed })
+    }
+}
+
+/// A publishing channel.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    /// Its number among all publishers.
+    pub(crate) id: u32,
+    messages: Messages,
+    timing: Timing,
+    window: Option<Window>,
+    limit: u64,
+    sent: u64,
+    use_millis: bool,
+    returned: Assembly,
+    confirm_run: Run,
+    /// When the last confirm came or the window became used, nanoseconds of the clock.
+    progress_at: u64,
+}
+
+/// What a publisher is made from.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) id: u32,
+    pub(crate) source: Source,
+    pub(crate) timing: Timing,
+    pub(crate) window: Option<Window>,
+    pub(crate) limit: u64,
+    pub(crate) use_millis: bool,
+    /// How many bytes are written at once.
+    pub(crate) batch_bytes: usize,
+    pub(crate) is_verified: bool,
+}
+
+impl Publisher {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            id: plan.id,
+            messages: Messages::new(plan.source, plan.batch_bytes),
+            timing: plan.timing,
+            window: plan.window,
+            limit: plan.limit,
+            sent: 0,
+            use_millis: plan.use_millis,
+            returned: Assembly::new(plan.is_verified),
+            confirm_run: Run::default(),
+            progress_at: 0,
+        }
+    }
+
+    /// Bytes of messages that are not written yet.
+    pub(crate) fn pending(&self) -> &[u8] {
+        self.messages.pending()
+    }
+
+    /// That many of them are written.
+    pub(crate) fn written(&mut self, n: usize) {
+        self.messages.written(n);
+    }
+
+    /// The socket takes nothing more.
+    pub(crate) fn hold(&mut self) {
+        self.timing.is_held = true;
+    }
+
+    /// Everything is published, and confirmed if it is to be.
+    pub(crate) fn is_done(&self) -> bool {
+        self.sent >= self.limit && self.n_outstanding() == 0
+    }
+
+    /// How many publishes wait for their confirms.
+    pub(crate) fn n_outstanding(&self) -> usize {
+        self.window.as_ref().map_or(0, Window::n_outstanding)
+    }
+
+    /// Whether confirms are overdue.
+    pub(crate) fn is_stuck(&self, now: u64, timeout: u64) -> bool {
+        self.n_outstanding() > 0 && now.saturating_sub(self.progress_at) > timeout
+    }
+
+    /// Makes as many messages ready as may be published now.
+    pub(crate) fn stage(&mut self, moment: Moment, sample: &mut Sample) -> Staged {
+        let elapsed = moment.elapsed();
+        if self.sent >= self.limit {
+            return Staged::Done;
+        }
+        if elapsed < self.timing.start_at {
+            return Staged::NotBefore(self.timing.start_at);
+        }
+        let room = self.window.as_ref().map_or(usize::MAX, Window::room);
+        if room == 0 {
+            self.timing.is_held = true;
+            return Staged::Full;
+        }
+        if self.timing.is_held {
+            self.timing.is_held = false;
+            self.timing.held_until = elapsed;
+        }
+        if self.n_outstanding() == 0 {
+            self.progress_at = moment.now;
+        }
+        let left = usize::try_from(self.limit - self.sent).unwrap_or(usize::MAX);
+        let n = self.put_messages(room.min(left), moment);
+        if n == 0 {
+            return Staged::NotBefore(self.timing.pace.as_ref().map_or(elapsed, Pace::next));
+        }
+        sample.counts.sent += n;
+        sample.counts.sent_bytes += n * self.messages.body_len();
+        Staged::Bytes
+    }
+
+    fn put_messages(&mut self, n_max: usize, moment: Moment) -> u64 {
+        let elapsed = moment.elapsed();
+        let wall_ms = if self.use_millis { clock::wall_ms() } else { 0 };
+        self.messages.begin(elapsed);
+        let before = self.sent;
+        for _ in 0..n_max.min(self.messages.capacity()) {
+            let Some(counts_from) = self.timing.next_stamp(elapsed) else { break };
+            let stamp = moment.start + counts_from;
+            if let Some(window) = &mut self.window {
+                window.publish(stamp);
+            }
+            let stamp = if self.use_millis {
+                wall_ms.saturating_sub((moment.now - stamp) / MILLISECOND)
+            } else {
+                stamp
+            };
+            self.messages.put(Mark { number: self.sent, stamp, publisher: self.id });
+            self.sent += 1;
+        }
+        self.messages.end();
+        self.sent - before
+    }
+
+    /// A confirm or a return came.
+    pub(crate) fn on_method(
+        &mut self,
+        method: &Method<'_>,
+        now: u64,
+        sample: &mut Sample,
+        ledger: Option<&Ledger>,
+    ) -> anyhow::Result<()> {
+        if let Method::BasicAck(ack) = method {
+            sample.counts.confirmed +=
+                self.settle(ack.delivery_tag, ack.multiple, now, sample, ledger);
+        } else if let Method::BasicNack(nack) = method {
+            // Without the ledger: what was refused may be lost.
+            sample.counts.nacked +=
+                self.settle(nack.delivery_tag, nack.multiple, now, sample, None);
+        } else if let Method::BasicReturn(_) = method {
+            sample.counts.returned += 1;
+            self.returned.begin();
+        } else {
+            bail!("unexpected {} on a publishing channel", method.name());
+        }
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        tag: u64,
+        is_multiple: bool,
+        now: u64,
+        sample: &mut Sample,
+        ledger: Option<&Ledger>,
+    ) -> u64 {
+        let Some(window) = &mut self.window else { return 0 };
+        self.progress_at = now;
+        let (run, latencies, id) = (&mut self.confirm_run, &mut sample.confirm_latency, self.id);
+        let n = window.settle(tag, is_multiple, |tag, stamp| {
+            run.add(now.saturating_sub(stamp), 1, latencies);
+            if let Some(ledger) = ledger {
+                // Delivery tags count from 1, numbers of messages from 0.
+                ledger.confirmed(id, tag - 1);
+            }
+        });
+        run.flush(latencies);
+        n
+    }
+
+    /// The header of a returned message.
+    pub(crate) fn on_header(&mut self, payload: &[u8]) -> anyhow::Result<()> {
+        self.returned.header(payload).map(drop)
+    }
+
+    /// A part of the body of a returned message.
+    pub(crate) fn on_body(
+        &mut self,
+        payload: &[u8],
+        ledger: Option<&Ledger>,
+    ) -> anyhow::Result<()> {
+        let Some(body) = self.returned.body(payload)? else { return Ok(()) };
+        if let (Some(ledger), Some(mark)) = (ledger, template::verified(body)) {
+            ledger.returned(mark.publisher, mark.number);
+        }
+        Ok(())
+    }
+
+    /// How many messages were handed to the socket.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+}

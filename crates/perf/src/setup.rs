@@ -1,0 +1,312 @@
+//! Turns a configuration into connections with publishers and consumers on them.
+
+use amqp091::method::{BasicQos, BasicQosOk, ConfirmSelect, ConfirmSelectOk};
+use amqp091::{Properties, ShortString, Table, Value};
+use anyhow::Context as _;
+
+use crate::client::Client;
+use crate::clock::{SECOND, from_seconds};
+use crate::config::{Body, Config, Message};
+use crate::connection::{Connection, Role};
+use crate::consumer::{self, Consumer, Stamps};
+use crate::message::{Bodies, Keys, Random, Source, json};
+use crate::pace::{Gate, Pace};
+use crate::publisher::{self, Publisher, Timing};
+use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
+use crate::topology::Routes;
+use crate::window::Window;
+
+/// How much a publisher writes at once: with more, memory traffic costs more than system calls.
+const BATCH_BYTES: usize = 64 * 1024;
+/// What the batches of all publishers may take together.
+const BATCHES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// One connection to make: the n-th of those that publish, or of those that consume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Publish(usize),
+    Consume(usize),
+}
+
+/// All parts, dealt out to threads in turn.
+pub(crate) fn parts(config: &Config) -> Vec<Vec<Part>> {
+    let publish = (0..config.publishing.n_connections).map(Part::Publish);
+    let consume = (0..config.consuming.n_connections).map(Part::Consume);
+    let all: Vec<Part> = consume.chain(publish).collect();
+    let n_threads = config.run.n_threads.clamp(1, all.len().max(1));
+    (0..n_threads).map(|at| all.iter().copied().skip(at).step_by(n_threads).collect()).collect()
+}
+
+/// What is made once for all connections.
+#[derive(Debug)]
+pub(crate) struct Recipe<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) routes: &'a Routes,
+    pub(crate) id: &'a str,
+    properties: Properties,
+    /// Bodies that are the same for all publishers.
+    given: Vec<Vec<u8>>,
+    seed: u64,
+}
+
+impl<'a> Recipe<'a> {
+    /// Reads what has to be read.
+    ///
+    /// # Errors
+    /// Files of bodies that cannot be read, properties that do not fit the wire.
+    pub(crate) fn new(
+        config: &'a Config,
+        routes: &'a Routes,
+        id: &'a str,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let given = match &config.message.body {
+            Body::Stamped(_) => Vec::new(),
+            Body::Files(files) => {
+                let read = |file: &String| std::fs::read(file).with_context(|| file.clone());
+                files.iter().map(read).collect::<Result<_, _>>()?
+            }
+            Body::Json { size, n_bodies, n_fields } => {
+                let mut random = Random(seed);
+                (0..*n_bodies).map(|_| json(*size, *n_fields, &mut random)).collect()
+            }
+        };
+        let properties = properties(&config.message)?;
+        Ok(Self { config, routes, id, properties, given, seed })
+    }
+
+    /// Connects and sets everything up.
+    pub(crate) fn connect(&self, part: Part) -> anyhow::Result<Connection> {
+        let (at, name, n_channels) = match part {
+            Part::Publish(at) => (at, "producer", self.config.publishing.n_channels),
+            Part::Consume(at) => (at, "consumer", self.config.consuming.n_channels),
+        };
+        let brokers = &self.config.brokers;
+        let uri = brokers.get(at.checked_rem(brokers.len()).unwrap_or(0)).context("no broker")?;
+        let name = format!("{} {name} {at}", self.id);
+        let mut client = Client::connect(uri, &self.config.link, &name)?;
+        for channel in 1..=n_channels {
+            client.open_channel(channel)?;
+        }
+        let role = match part {
+            Part::Publish(at) => Role::Publishing(self.publishers(at, &mut client)?),
+            Part::Consume(at) => Role::Consuming(self.consumers(at, &mut client)?),
+        };
+        Connection::new(client, role)
+    }
+
+    fn publishers(&self, at: usize, client: &mut Client) -> anyhow::Result<Vec<Publisher>> {
+        let publishing = &self.config.publishing;
+        let mut publishers = Vec::new();
+        for channel in 1..=publishing.n_channels {
+            if publishing.confirm_window.is_some() {
+                client.call(channel, ConfirmSelect::default().into(), ConfirmSelectOk::ID)?;
+            }
+            let number = at * usize::from(publishing.n_channels) + usize::from(channel) - 1;
+            publishers.push(Publisher::new(self.publisher(
+                at,
+                number,
+                channel,
+                client.frame_max,
+            )?));
+        }
+        Ok(publishers)
+    }
+
+    fn publisher(
+        &self,
+        connection: usize,
+        number: usize,
+        channel: u16,
+        frame_max: u32,
+    ) -> anyhow::Result<publisher::Plan> {
+        let Config { publishing, message, topology, run, .. } = self.config;
+        let id = u32::try_from(number)?;
+        let n_publishers = publishing.n_connections * usize::from(publishing.n_channels);
+        let mut random = Random(self.seed ^ u64::from(id) << 32);
+        let routing_key = if message.random_key {
+            "0".repeat(RANDOM_KEY_BYTES)
+        } else {
+            self.routes.keys.get(connection).cloned().unwrap_or_default()
+        };
+        let exchange = match topology.exchange.as_str() {
+            "amq.default" => String::new(),
+            name => name.to_owned(),
+        };
+        let mandatory = publishing.mandatory;
+        let address = Address { channel, exchange, routing_key, mandatory, frame_max };
+        let timing = self.timing(number, n_publishers, &mut random);
+        let properties = self.properties.clone();
+        let source =
+            Source { address, properties, bodies: self.bodies(), keys: keys(message, random) };
+        let window = publishing.confirm_window.map(|n| usize::try_from(n.get())).transpose()?;
+        Ok(publisher::Plan {
+            id,
+            source,
+            timing,
+            window: window.map(Window::new),
+            limit: publishing.limit.unwrap_or(u64::MAX),
+            use_millis: message.use_millis,
+            batch_bytes: BATCH_BYTES.min(BATCHES_BYTES_MAX / n_publishers.max(1)),
+            is_verified: run.verify,
+        })
+    }
+
+    fn bodies(&self) -> Bodies {
+        match &self.config.message.body {
+            Body::Stamped(size) => {
+                let marking =
+                    if self.config.run.verify { Marking::Verified } else { Marking::Body };
+                Bodies::Stamped { size: size.clone(), marking }
+            }
+            Body::Files(_) | Body::Json { .. } => Bodies::Given(self.given.clone()),
+        }
+    }
+
+    /// Publishers of the same rate take turns instead of publishing all at the same moment.
+    fn timing(&self, number: usize, n_publishers: usize, random: &mut Random) -> Timing {
+        let publishing = &self.config.publishing;
+        let start_at = random.next().checked_rem(publishing.random_start_ns).unwrap_or(0);
+        let pace = publishing.rate.clone().map(|rate| {
+            let share = number as f64 / n_publishers.max(1) as f64;
+            let period = if rate.max() > 0.0 { 1.0 / rate.max() } else { 0.0 };
+            Pace::new(rate, start_at + from_seconds(share * period))
+        });
+        Timing { pace, start_at, is_held: false, held_until: 0 }
+    }
+
+    fn consumers(&self, at: usize, client: &mut Client) -> anyhow::Result<Vec<Consumer>> {
+        let consuming = &self.config.consuming;
+        let mut consumers = Vec::new();
+        for channel in 1..=consuming.n_channels {
+            for (prefetch_count, global) in
+                [(consuming.prefetch, false), (consuming.prefetch_channel, true)]
+            {
+                if prefetch_count > 0 {
+                    let qos = BasicQos { prefetch_size: 0, prefetch_count, global };
+                    client.call(channel, qos.into(), BasicQosOk::ID)?;
+                }
+            }
+            consumers.push(Consumer::new(self.consumer(at, channel)));
+        }
+        Ok(consumers)
+    }
+
+    fn consumer(&self, connection: usize, channel: u16) -> consumer::Plan {
+        let Config { publishing, consuming, message, run, .. } = self.config;
+        let consumed = self.routes.consumed.get(connection);
+        let queues = consumed.into_iter().flatten().filter_map(|&number| {
+            self.routes.queues.get(number).map(|name| (number, name.clone()))
+        });
+        let slow = u64::try_from(connection).unwrap_or(0) * SECOND;
+        let slow = if consuming.slow_start { slow } else { 0 };
+        consumer::Plan {
+            channel,
+            queues: queues.collect(),
+            settle: consuming.settle,
+            limit: consuming.limit.unwrap_or(u64::MAX),
+            gate: consuming.hold.clone().map(Gate::new),
+            stamps: Stamps {
+                are_in_headers: !matches!(message.body, Body::Stamped(_)),
+                are_millis: message.use_millis,
+            },
+            is_verified: run.verify,
+            start_at: consuming.start_delay_ns + slow,
+            arguments: consuming.arguments.to_bytes(),
+            n_publishers: publishing.n_connections * usize::from(publishing.n_channels),
+        }
+    }
+}
+
+fn keys(message: &Message, mut random: Random) -> Keys {
+    match (message.random_key, message.random_keys_max) {
+        (false, _) => Keys::Fixed,
+        (true, 0) => Keys::Random(random),
+        (true, n) => Keys::Cached { keys: (0..n).map(|_| random.key()).collect(), random },
+    }
+}
+
+/// The properties of messages. Names are PerfTest's; those it does not know become headers.
+fn properties(message: &Message) -> anyhow::Result<Properties> {
+    let mut properties = Properties::default();
+    if message.persistent {
+        properties.delivery_mode = Some(amqp091::spec::DELIVERY_MODE_PERSISTENT);
+    }
+    properties.content_type = message.content_type.as_deref().map(ShortString::new).transpose()?;
+    for (name, value) in &message.properties {
+        let text = text(value);
+        let short = || ShortString::new(&text).context(format!("property {name}"));
+        let octet = || text.parse::<u8>().context(format!("property {name}"));
+        match name.as_str() {
+            "contentType" => properties.content_type = Some(short()?),
+            "contentEncoding" => properties.content_encoding = Some(short()?),
+            "deliveryMode" => properties.delivery_mode = Some(octet()?),
+            "priority" => properties.priority = Some(octet()?),
+            "correlationId" => properties.correlation_id = Some(short()?),
+            "replyTo" => properties.reply_to = Some(short()?),
+            "expiration" => properties.expiration = Some(short()?),
+            "messageId" => properties.message_id = Some(short()?),
+            "timestamp" => {
+                let seconds = text.parse().context("property timestamp: seconds since 1970");
+                properties.timestamp = Some(seconds?);
+            }
+            "type" => properties.kind = Some(short()?),
+            "userId" => properties.user_id = Some(short()?),
+            "appId" => properties.app_id = Some(short()?),
+            "clusterId" => properties.cluster_id = Some(short()?),
+            _ => {
+                let headers: &mut Table = properties.headers.get_or_insert_default();
+                headers.insert(ShortString::new(name)?, value.clone());
+            }
+        }
+    }
+    Ok(properties)
+}
+
+/// A value as the text it was read from.
+fn text(value: &Value) -> String {
+    match (value.as_bytes(), value.as_i64(), value.as_bool()) {
+        (Some(bytes), _, _) => String::from_utf8_lossy(bytes).into_owned(),
+        (None, Some(number), _) => number.to_string(),
+        (None, None, is_true) => is_true.unwrap_or_default().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(line: &str) -> Config {
+        let words = line.split_whitespace().map(str::to_owned);
+        Config::new(&crate::options::parse(words).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn connections_are_dealt_out_evenly() {
+        let parts = parts(&config("-x 3 -y 2 --threads 2"));
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(parts[0], [Part::Consume(0), Part::Publish(0), Part::Publish(2)]);
+        assert_eq!(super::parts(&config("-x 1 -y 0 --threads 8")).len(), 1);
+    }
+
+    #[test]
+    fn properties_have_perftests_names() {
+        let config = config("-f persistent -T text/x -mp priority=5,messageId=12,tier=gold,n=7");
+        let properties = properties(&config.message).unwrap();
+        assert_eq!((properties.delivery_mode, properties.priority), (Some(2), Some(5)));
+        assert_eq!(properties.message_id.unwrap(), "12");
+        assert_eq!(properties.content_type.unwrap(), "text/x");
+        let headers = properties.headers.unwrap();
+        assert_eq!(headers.get(b"tier").and_then(Value::as_bytes), Some(&b"gold"[..]));
+        assert_eq!(headers.get(b"n").and_then(Value::as_i64), Some(7));
+    }
+
+    #[test]
+    fn paced_publishers_take_turns() {
+        let config = config("-x 4 -r 10");
+        let routes = Routes::new(&config, &mut Random(1));
+        let recipe = Recipe::new(&config, &routes, "id", 1).unwrap();
+        let first = |number| recipe.timing(number, 4, &mut Random(1)).pace.unwrap().next();
+        assert_eq!([0, 1, 2, 3].map(first), [0, 25_000_000, 50_000_000, 75_000_000]);
+    }
+}

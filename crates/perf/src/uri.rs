@@ -1,0 +1,105 @@
+//! Where a broker is: `amqp://user:password@host:port/vhost`.
+
+/// A broker and how to log in to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Uri {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) password: String,
+    pub(crate) vhost: String,
+}
+
+impl Uri {
+    /// Reads a URI.
+    ///
+    /// # Errors
+    /// Anything that is not an AMQP URI, and `amqps`, since there is no TLS here.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("invalid URI '{text}': {why}");
+        let rest = text.strip_prefix("amqp://").ok_or_else(|| match text.split_once("://") {
+            Some(("amqps", _)) => wrong("TLS is not supported"),
+            Some(_) | None => wrong("it has to begin with amqp://"),
+        })?;
+        let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+        let (authority, vhost) = match rest.split_once('/') {
+            Some((authority, vhost)) => (authority, Some(vhost)),
+            None => (rest, None),
+        };
+        let (login, address) = match authority.rsplit_once('@') {
+            Some((login, address)) => (login, address),
+            None => ("guest:guest", authority),
+        };
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        let (host, port) = split_port(address).ok_or_else(|| wrong("the port is not a number"))?;
+        let decode = |text: &str| decode(text).ok_or_else(|| wrong("a % is not followed by hex"));
+        Ok(Self {
+            host: if host.is_empty() { "localhost".to_owned() } else { host.to_owned() },
+            port,
+            user: decode(user)?,
+            password: decode(password)?,
+            // A URI that ends in "/" names the vhost with the empty name.
+            vhost: decode(vhost.unwrap_or("/"))?,
+        })
+    }
+}
+
+fn split_port(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => match address.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    Some((host, port.map_or(Some(amqp091::spec::PORT), |port| port.parse().ok())?))
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'%' {
+            let (hex, after) = rest.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
+            rest = after;
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(host: &str, port: u16, user: &str, password: &str, vhost: &str) -> Uri {
+        let [host, user, password, vhost] = [host, user, password, vhost].map(str::to_owned);
+        Uri { host, port, user, password, vhost }
+    }
+
+    #[test]
+    fn parts_have_defaults_and_are_decoded() {
+        let cases = [
+            ("amqp://localhost", uri("localhost", 5672, "guest", "guest", "/")),
+            ("amqp://", uri("localhost", 5672, "guest", "guest", "/")),
+            ("amqp://a:b%2f@h:1/%2f", uri("h", 1, "a", "b/", "/")),
+            ("amqp://h:1/v?heartbeat=3", uri("h", 1, "guest", "guest", "v")),
+            ("amqp://h/", uri("h", 5672, "guest", "guest", "")),
+            ("amqp://[::1]:7", uri("::1", 7, "guest", "guest", "/")),
+            ("amqp://[::1]", uri("::1", 5672, "guest", "guest", "/")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Uri::parse(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_and_tls_are_refused() {
+        for text in ["localhost", "http://h", "amqps://h", "amqp://h:x", "amqp://a%zz@h"] {
+            assert!(Uri::parse(text).is_err(), "{text}");
+        }
+    }
+}

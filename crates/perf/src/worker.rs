@@ -1,0 +1,392 @@
+//! A thread that drives many connections: waits for any of them, gives each that is ready a turn.
+//!
+//! Few threads with many connections each, since a thousand threads would measure the scheduler;
+//! and one thread suffices to outrun a broker, since a turn moves a whole batch.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+use anyhow::bail;
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+
+use crate::clock::{self, SECOND};
+use crate::connection::{Connection, Phase, Role, Scene, Turn};
+use crate::publisher::{Moment, Publisher};
+use crate::stats::{Counts, Sample};
+use crate::verify::Ledger;
+
+/// Room for the largest frame the tool agrees to and more deliveries behind it.
+const INPUT_BYTES: usize = 512 * 1024;
+/// The token of the event that wakes the thread.
+const WAKE: u64 = u64::MAX;
+/// How many events are taken at once.
+const EVENTS_MAX: usize = 256;
+/// The longest sleep, after which clocks are looked at again.
+const SLEEP_NS_MAX: u64 = SECOND;
+/// Sleeps that short are not worth their system call.
+const SLEEP_NS_MIN: u64 = 2_000;
+
+/// What all threads of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    phase: AtomicU8,
+    /// Time of the clock the run started at; set before the phase is.
+    start: AtomicU64,
+    /// Messages received by all, for those who wait until no more come.
+    n_received: AtomicU64,
+    /// Publishes that wait for their confirms, kept by each thread for itself.
+    n_outstanding: Vec<AtomicU64>,
+    wakes: Vec<OwnedFd>,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) interval_ns: u64,
+    pub(crate) confirm_timeout_ns: u64,
+    pub(crate) shutdown_timeout_ns: u64,
+    pub(crate) owes_unconfirmed: bool,
+}
+
+impl Shared {
+    /// For `n_threads` threads.
+    pub(crate) fn new(
+        n_threads: usize,
+        ledger: Option<Ledger>,
+        config: &crate::config::Config,
+    ) -> anyhow::Result<Self> {
+        let wake = |_| eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+        Ok(Self {
+            phase: AtomicU8::new(0),
+            start: AtomicU64::new(0),
+            n_received: AtomicU64::new(0),
+            n_outstanding: (0..n_threads).map(|_| AtomicU64::new(0)).collect(),
+            wakes: (0..n_threads).map(wake).collect::<Result<_, _>>()?,
+            owes_unconfirmed: ledger.is_some() && config.publishing.confirm_window.is_none(),
+            ledger,
+            interval_ns: config.run.interval_ns,
+            confirm_timeout_ns: config.publishing.confirm_timeout_ns,
+            shutdown_timeout_ns: config.run.shutdown_timeout_ns,
+        })
+    }
+
+    /// Starts the clock and everything else.
+    pub(crate) fn start(&self) -> u64 {
+        let now = clock::now();
+        self.start.store(now, Ordering::Release);
+        self.enter(Phase::Run);
+        now
+    }
+
+    /// Goes on to a phase and tells all threads.
+    pub(crate) fn enter(&self, phase: Phase) {
+        let number = match phase {
+            Phase::Consume => 0,
+            Phase::Run => 1,
+            Phase::Drain => 2,
+            Phase::Stop => 3,
+        };
+        self.phase.store(number, Ordering::Release);
+        for wake in &self.wakes {
+            // It only fails when the thread is about to be woken anyway.
+            rustix::io::write(wake, &1_u64.to_ne_bytes()).unwrap_or_default();
+        }
+    }
+
+    /// Messages received by all threads so far.
+    pub(crate) fn n_received(&self) -> u64 {
+        self.n_received.load(Ordering::Relaxed)
+    }
+
+    /// Publishes that wait for their confirms, as of each thread's last pause.
+    pub(crate) fn n_outstanding(&self) -> u64 {
+        self.n_outstanding.iter().map(|one| one.load(Ordering::Relaxed)).sum()
+    }
+
+    fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Consume,
+            1 => Phase::Run,
+            2 => Phase::Drain,
+            3..=u8::MAX => Phase::Stop,
+        }
+    }
+}
+
+/// What a thread tells.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Its consumers are consuming.
+    Ready,
+    /// An interval is over.
+    Sampled(Box<Sample>),
+    /// The run is over; what it measured since the last interval.
+    Stopped(Box<Sample>),
+    /// A publisher has sent all it was to send.
+    PublisherDone,
+    /// A consumer has received all it was to receive.
+    ConsumerDone,
+    /// It cannot go on.
+    Failed(anyhow::Error),
+}
+
+/// A thread's state.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    number: usize,
+    shared: Arc<Shared>,
+    news: Sender<News>,
+    poll: OwnedFd,
+    connections: Vec<Connection>,
+    /// Agents per connection that are done and told.
+    n_done: Vec<usize>,
+    /// Connections that want a turn at once.
+    ready: Vec<usize>,
+    is_ready: Vec<bool>,
+    /// Connections that want a turn at a time.
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+    due_at: Vec<u64>,
+    sample: Sample,
+    next_sample: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        news: Sender<News>,
+        connections: Vec<Connection>,
+    ) -> anyhow::Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
+        for (token, connection) in (0..).zip(&connections) {
+            let data = epoll::EventData::new_u64(token);
+            epoll::add(&poll, connection.socket(), data, flags | epoll::EventFlags::ET)?;
+        }
+        if let Some(wake) = shared.wakes.get(number) {
+            epoll::add(&poll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        }
+        let n = connections.len();
+        Ok(Self {
+            number,
+            shared,
+            news,
+            poll,
+            connections,
+            n_done: vec![0; n],
+            ready: (0..n).collect(),
+            is_ready: vec![true; n],
+            due: BinaryHeap::new(),
+            due_at: vec![u64::MAX; n],
+            sample: Sample::new(),
+            next_sample: u64::MAX,
+        })
+    }
+
+    /// Works until the run is over. Failures are told, not given back.
+    pub(crate) fn run(mut self) {
+        // Timers of this thread are to be exact. Without the right to ask for it they are not.
+        rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap_or_default();
+        if let Err(error) = self.work() {
+            self.tell(News::Failed(error));
+        }
+    }
+
+    fn tell(&self, news: News) {
+        // Nobody listens any more when the run has failed elsewhere.
+        drop(self.news.send(news));
+    }
+
+    fn work(&mut self) -> anyhow::Result<()> {
+        let mut input = vec![0; INPUT_BYTES];
+        let mut is_told_ready = false;
+        let mut phase = Phase::Consume;
+        let mut stops_at = u64::MAX;
+        loop {
+            let now = clock::now();
+            let entered = self.shared.phase();
+            if entered != phase {
+                self.on_phase(phase, entered, now);
+                phase = entered;
+                if phase == Phase::Stop {
+                    stops_at = now.saturating_add(self.shared.shutdown_timeout_ns);
+                }
+            }
+            self.turns(phase, now, &mut input)?;
+            if !is_told_ready && self.is_consuming() {
+                is_told_ready = true;
+                self.tell(News::Ready);
+            }
+            if phase == Phase::Run && now >= self.next_sample {
+                self.interval(now)?;
+            }
+            if now >= stops_at || self.connections.iter().all(Connection::is_closed) {
+                return Ok(());
+            }
+            self.wait(now)?;
+        }
+    }
+
+    fn on_phase(&mut self, from: Phase, to: Phase, now: u64) {
+        if to == Phase::Run {
+            self.next_sample = now + self.shared.interval_ns;
+        }
+        if from == Phase::Run {
+            let sample = std::mem::replace(&mut self.sample, Sample::new());
+            self.tell(News::Stopped(Box::new(sample)));
+        }
+        for at in 0..self.connections.len() {
+            self.make_ready(at);
+        }
+    }
+
+    fn make_ready(&mut self, at: usize) {
+        if let Some(is_ready) = self.is_ready.get_mut(at)
+            && !std::mem::replace(is_ready, true)
+        {
+            self.ready.push(at);
+        }
+    }
+
+    /// Gives every connection that is ready a turn.
+    fn turns(&mut self, phase: Phase, now: u64, input: &mut [u8]) -> anyhow::Result<()> {
+        while let Some(&Reverse((at_time, at))) = self.due.peek().filter(|due| due.0.0 <= now) {
+            self.due.pop();
+            if let Some(due_at) = self.due_at.get_mut(at).filter(|due_at| **due_at == at_time) {
+                *due_at = u64::MAX;
+                self.make_ready(at);
+            }
+        }
+        let before = self.sample.counts;
+        for at in std::mem::take(&mut self.ready) {
+            if let Some(is_ready) = self.is_ready.get_mut(at) {
+                *is_ready = false;
+            }
+            match self.turn(at, phase, input)? {
+                Turn::Again => self.make_ready(at),
+                Turn::At(time) => self.make_due(at, time),
+                Turn::Idle => {}
+            }
+        }
+        self.tell_progress(before);
+        Ok(())
+    }
+
+    fn turn(&mut self, at: usize, phase: Phase, input: &mut [u8]) -> anyhow::Result<Turn> {
+        let Some(connection) = self.connections.get_mut(at) else { return Ok(Turn::Idle) };
+        let moment = Moment { now: clock::now(), start: self.shared.start.load(Ordering::Acquire) };
+        let mut scene = Scene {
+            moment,
+            phase,
+            sample: &mut self.sample,
+            ledger: self.shared.ledger.as_ref(),
+            input,
+            owes_unconfirmed: self.shared.owes_unconfirmed,
+        };
+        let turn = connection.turn(&mut scene)?;
+        let (n_done, is_publishing) = match connection.role() {
+            Role::Publishing(all) => (all.iter().filter(|one| one.is_done()).count(), true),
+            Role::Consuming(all) => (all.iter().filter(|one| one.is_done()).count(), false),
+        };
+        if let Some(told) = self.n_done.get_mut(at) {
+            let n_new = n_done.saturating_sub(std::mem::replace(told, n_done));
+            for _ in 0..n_new {
+                let news = if is_publishing { News::PublisherDone } else { News::ConsumerDone };
+                self.tell(news);
+            }
+        }
+        Ok(turn)
+    }
+
+    fn make_due(&mut self, at: usize, time: u64) {
+        if let Some(due_at) = self.due_at.get_mut(at)
+            && *due_at != time
+        {
+            *due_at = time;
+            self.due.push(Reverse((time, at)));
+        }
+    }
+
+    fn tell_progress(&self, before: Counts) {
+        let n = self.sample.counts.received - before.received;
+        if n > 0 {
+            self.shared.n_received.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    fn is_consuming(&self) -> bool {
+        let consumers = |connection: &Connection| match connection.role() {
+            Role::Consuming(all) => {
+                all.iter().all(|one| one.is_ready() || one.starts_at().is_some_and(|at| at > 0))
+            }
+            Role::Publishing(_) => true,
+        };
+        self.connections.iter().all(consumers)
+    }
+
+    fn interval(&mut self, now: u64) -> anyhow::Result<()> {
+        self.next_sample += self.shared.interval_ns;
+        let sample = std::mem::replace(&mut self.sample, Sample::new());
+        self.tell(News::Sampled(Box::new(sample)));
+        let timeout = self.shared.confirm_timeout_ns;
+        if self.publishers().any(|one| one.is_stuck(now, timeout)) {
+            bail!("no confirm came for {} s", timeout / SECOND);
+        }
+        Ok(())
+    }
+
+    fn publishers(&self) -> impl Iterator<Item = &Publisher> {
+        self.connections.iter().flat_map(|connection| match connection.role() {
+            Role::Publishing(all) => all.as_slice(),
+            Role::Consuming(_) => &[],
+        })
+    }
+
+    fn wait(&mut self, now: u64) -> anyhow::Result<()> {
+        let due = self.due.peek().map_or(u64::MAX, |&Reverse((time, _))| time);
+        let until = due.min(self.next_sample).saturating_sub(now).min(SLEEP_NS_MAX);
+        let sleep = if self.ready.is_empty() && until > SLEEP_NS_MIN { until } else { 0 };
+        if sleep > 0 {
+            let n: usize = self.publishers().map(Publisher::n_outstanding).sum();
+            if let Some(outstanding) = self.shared.n_outstanding.get(self.number) {
+                outstanding.store(u64::try_from(n).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
+        }
+        let time = Timespec {
+            tv_sec: i64::try_from(sleep / SECOND)?,
+            tv_nsec: i64::try_from(sleep % SECOND)?,
+        };
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        match epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), Some(&time)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in events {
+            self.on_event(event);
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: epoll::Event) {
+        let flags = event.flags;
+        let token = event.data.u64();
+        if token == WAKE {
+            let mut count = [0; 8];
+            if let Some(wake) = self.shared.wakes.get(self.number) {
+                rustix::io::read(wake, &mut count).unwrap_or_default();
+            }
+            return;
+        }
+        let lost = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::RDHUP;
+        let at = usize::try_from(token).unwrap_or(usize::MAX);
+        if let Some(connection) = self.connections.get_mut(at) {
+            if flags.intersects(epoll::EventFlags::IN | lost) {
+                connection.on_readable();
+            }
+            if flags.intersects(epoll::EventFlags::OUT | lost) {
+                connection.on_writable();
+            }
+            self.make_ready(at);
+        }
+    }
+}

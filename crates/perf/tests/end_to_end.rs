@@ -1,0 +1,137 @@
+//! The tool against a broker made for the test: it logs clients in, answers declarations, confirms,
+//! and hands every message to the consumers, or throws it away.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "all of it is test code")]
+#![allow(clippy::print_stdout, reason = "a figure is printed for people")]
+
+#[path = "end_to_end/broker.rs"]
+mod broker;
+
+use std::ffi::OsString;
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use broker::{Behaviour, Broker};
+use serde_json::Value;
+
+fn tool() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_leveret-perf"))
+}
+
+fn run(broker: &Broker, line: &str) -> (i32, Vec<Value>, String) {
+    let mut command = tool();
+    command.args(["-h", &broker.uri(), "--json"]).args(line.split_whitespace());
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let lines = String::from_utf8(stdout).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (status.code().unwrap(), lines, String::from_utf8(stderr).unwrap())
+}
+
+fn summary(broker: &Broker, line: &str) -> Value {
+    let (code, mut lines, complaints) = run(broker, line);
+    assert_eq!((code, complaints.as_str()), (0, ""), "{line}");
+    let summary = lines.pop().unwrap();
+    assert_eq!(summary["type"], "summary");
+    summary
+}
+
+#[test]
+fn messages_are_counted_confirmed_acknowledged_and_timed() {
+    let broker = Broker::start(Behaviour::Echo);
+    let summary = summary(&broker, "-C 5000 -D 5000 -c 100 -q 50 -A 7 -s 100");
+    assert_eq!(summary["sent"], 5000);
+    assert_eq!(summary["confirmed"], 5000);
+    assert_eq!(summary["received"], 5000);
+    assert_eq!(summary["received_bytes"], 500_000);
+    assert!(summary["consumer_latency_us"]["median"].as_f64().unwrap() > 0.0);
+    assert!(summary["confirm_latency_us"]["max"].as_f64().unwrap() > 0.0);
+    assert_eq!(broker.n_acknowledged(), 5000);
+}
+
+#[test]
+fn many_connections_with_many_channels_each() {
+    let broker = Broker::start(Behaviour::Echo);
+    let summary = summary(&broker, "-x 20 -X 3 -y 20 -Y 2 -C 100 -D 150 -qp q%d -qpf 1 -qpt 20");
+    assert_eq!(summary["sent"], 20 * 3 * 100);
+    assert_eq!(summary["received"], 20 * 2 * 150);
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let broker = Broker::start(Behaviour::Echo);
+    let summary = summary(&broker, "-r 1000 -C 500 -D 500");
+    let seconds = summary["seconds"].as_f64().unwrap();
+    // The first message is due at once, the last 499 ms later; a busy machine may take longer.
+    assert!(seconds >= 0.499, "{summary}");
+}
+
+#[test]
+fn bodies_of_many_frames_arrive_whole() {
+    let broker = Broker::start(Behaviour::Echo);
+    let summary = summary(&broker, "-s 300000 -C 20 -z 30 --verify -c 3");
+    assert_eq!(summary["verify"]["good"], true);
+    assert_eq!(summary["verify"]["lost"], 0);
+}
+
+#[test]
+fn what_a_bad_broker_does_is_found() {
+    let cases = [
+        (Behaviour::Lose, "lost"),
+        (Behaviour::Repeat, "duplicates"),
+        (Behaviour::Damage, "damaged"),
+        (Behaviour::Swap, "out_of_order"),
+    ];
+    for (behaviour, finding) in cases {
+        let broker = Broker::start(behaviour);
+        let (code, mut lines, _) = run(&broker, "-C 1000 --verify -c 100");
+        let summary = lines.pop().unwrap();
+        assert_eq!(code, 1, "{behaviour:?}: {summary}");
+        assert!(summary["verify"][finding].as_u64().unwrap() > 0, "{behaviour:?}: {summary}");
+    }
+}
+
+#[test]
+fn json_and_files_carry_the_time_in_a_header() {
+    let broker = Broker::start(Behaviour::Echo);
+    let summary = summary(&broker, "-jb -s 2000 -C 100 -D 100");
+    assert_eq!(summary["received"], 100);
+    assert!(summary["consumer_latency_us"]["min"].as_f64().unwrap() > 0.0, "{summary}");
+}
+
+#[test]
+fn exit_codes_tell_usage_from_absence_and_failure() {
+    let broker = Broker::start(Behaviour::Echo);
+    assert_eq!(run(&broker, "--nio-threads 3").0, 2);
+    assert_eq!(run(&broker, "-x many").0, 2);
+    assert_eq!(run(&broker, "-h amqp://127.0.0.1:1").0, 3);
+    let refusing = Broker::start(Behaviour::RefuseQueues);
+    let (code, _, complaints) = run(&refusing, "-u q");
+    assert_eq!(code, 1);
+    assert!(
+        complaints.contains("declaring queue 'q': the broker says 406 refused"),
+        "{complaints}"
+    );
+    let help = tool().arg("--help").output().unwrap();
+    assert!(help.status.success() && !help.stdout.is_empty());
+}
+
+/// Not a bound on time, which would depend on the machine: the figure is printed for people
+/// (`cargo test --release -p perf --test end_to_end sink -- --nocapture`).
+#[test]
+fn a_sink_takes_what_one_thread_makes() {
+    let broker = Broker::start(Behaviour::Discard);
+    let n = if cfg!(debug_assertions) { 200_000 } else { 20_000_000 };
+    let began = Instant::now();
+    let summary = summary(&broker, &format!("-y 0 -u q --threads 1 -C {n}"));
+    let took = began.elapsed().as_secs_f64();
+    assert_eq!(summary["sent"], n);
+    let cpu = summary["generator_cpu_seconds"].as_f64().unwrap();
+    println!("{n} messages of 12 B in {took:.2} s, generator CPU {cpu:.2} s");
+}
+
+#[test]
+fn arguments_come_as_the_system_gives_them() {
+    let args = ["--nonsense"].map(OsString::from);
+    let code = perf::run(args.into_iter());
+    assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::from(2)));
+}

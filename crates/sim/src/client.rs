@@ -1,0 +1,136 @@
+//! One simulated connection: its session, what it is in the middle of, and what it is owed.
+
+use crate::model::Link;
+use crate::outbox::Recorder;
+use broker::Session;
+use session::{ErrorKind, LinkId, Outcome, Position, Request, Span};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A request on its way through the session; gives the session back unless the connection is over.
+pub(crate) type Task = Pin<Box<dyn Future<Output = Option<Session>>>>;
+
+pub(crate) struct Client {
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) session: Option<Session>,
+    pub(crate) task: Option<Task>,
+    pub(crate) doing: Doing,
+    pub(crate) channels: BTreeMap<u16, Channel>,
+    /// Published during an alarm.
+    pub(crate) blocked: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Channel {
+    /// With confirms: the number of the last publish.
+    pub(crate) sequence: Option<u64>,
+    /// Publishes that are to be confirmed, and their messages.
+    pub(crate) unconfirmed: BTreeMap<u64, u64>,
+    pub(crate) tx: Option<Tx>,
+    pub(crate) prefetch: u16,
+    pub(crate) tags: BTreeSet<String>,
+}
+
+/// What a transaction has gathered.
+#[derive(Default)]
+pub(crate) struct Tx {
+    /// Messages and their queues are worked out at the commit.
+    pub(crate) publishes: Vec<Publishing>,
+    pub(crate) settles: Vec<(LinkId, Position, Outcome)>,
+}
+
+/// A publish as the model needs it.
+#[derive(Clone, Debug)]
+pub(crate) struct Publishing {
+    pub(crate) id: u64,
+    pub(crate) exchange: String,
+    pub(crate) key: String,
+    pub(crate) header: Option<String>,
+    pub(crate) mandatory: bool,
+}
+
+/// The answer a request must get.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Expect {
+    #[default]
+    Nothing,
+    Done,
+    ChannelOpened,
+    ChannelClosed,
+    ConnectionClosed,
+    Declared {
+        queue: String,
+        n_ready: u64,
+        n_consumers: u64,
+    },
+    Purged(u64),
+    Deleted(u64),
+    Consuming,
+    Cancelled,
+    /// From this queue.
+    Got(String),
+    GetEmpty,
+    ChannelFails(ErrorKind),
+    ConnectionFails(ErrorKind),
+}
+
+/// What a connection is in the middle of.
+#[derive(Default)]
+pub(crate) struct Doing {
+    pub(crate) channel: u16,
+    pub(crate) expect: Expect,
+    pub(crate) answered: bool,
+    /// Messages to be returned, in order.
+    pub(crate) returned: Vec<u64>,
+    /// The consumer or get link in the making.
+    pub(crate) link: Option<Link>,
+    /// What must be in the log before the answer.
+    pub(crate) committed: Vec<u64>,
+    /// Changes durable definitions: no answer once the log has failed.
+    pub(crate) durable: bool,
+    /// The connection is over when it ends.
+    pub(crate) last: bool,
+}
+
+/// Requests of one read, and the bytes they refer to.
+#[derive(Default)]
+pub(crate) struct Read {
+    pub(crate) input: Vec<u8>,
+    pub(crate) requests: Vec<Request>,
+}
+
+impl Read {
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Span {
+        let start = u32::try_from(self.input.len()).expect("a simulated read is small");
+        self.input.extend_from_slice(bytes);
+        Span { start, len: u32::try_from(bytes.len()).expect("a simulated read is small") }
+    }
+}
+
+impl Client {
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.task.is_none() && self.session.is_some()
+    }
+}
+
+/// Works off a read and gives the session back.
+pub(crate) fn submit(mut session: Session, mut read: Read) -> Task {
+    Box::pin(async move {
+        let stopped = session.submit(&read.input, &mut read.requests).await.is_err();
+        if stopped {
+            session.close().await;
+            return None;
+        }
+        Some(session)
+    })
+}
+
+/// The connection ends without a word.
+pub(crate) fn lose(session: Session) -> Task {
+    Box::pin(async move {
+        session.close().await;
+        None
+    })
+}

@@ -1,0 +1,46 @@
+//! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from
+//! one seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol.
+//! Start reading at [`run`], then `world.rs`; the rules that are checked stand in `model.rs`.
+
+mod client;
+mod model;
+mod outbox;
+mod random;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use world::World;
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// What happened, line by line; empty when it was printed meanwhile.
+    pub trace: Vec<String>,
+    /// A number that is the same for the same trace.
+    pub hash: u64,
+    /// What is wrong, if anything is.
+    pub failure: Option<String>,
+}
+
+/// What becomes of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// It is kept in the report.
+    Kept,
+    /// It is printed as it comes.
+    Printed,
+}
+
+/// Runs one simulation. The same seed always does the same.
+#[must_use]
+pub fn run(seed: u64, show: Show) -> Report {
+    let mut world = World::new(seed, show == Show::Printed);
+    let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let failure = ran.err().map(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        text.unwrap_or_else(|| "a panic without a text".to_owned())
+    });
+    let world::Trace { lines, hash, .. } = std::mem::take(&mut world.trace);
+    Report { trace: lines, hash, failure }
+}

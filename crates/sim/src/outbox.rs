@@ -1,0 +1,282 @@
+//! The outbox of a simulated connection: writes down what it is given, and is full now and then.
+
+use message::MessageRef;
+use session::{
+    ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, Room, Sink,
+};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+/// A message as somebody saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) exchange: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) properties: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) persistent: bool,
+}
+
+impl Content {
+    fn of(message: &MessageRef<'_>) -> Self {
+        Self {
+            exchange: message.exchange.to_vec(),
+            key: message.routing_key.to_vec(),
+            properties: message.properties.to_vec(),
+            body: message.body.bytes().to_vec(),
+            persistent: message.persistent,
+        }
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        let sizes = [&self.exchange, &self.key, &self.properties, &self.body];
+        sizes.iter().map(|part| part.len() as u64).sum()
+    }
+
+    /// The number in front of the body.
+    pub(crate) fn id(&self) -> Option<u64> {
+        let text = self.body.split(|byte| *byte == b'|').next()?;
+        std::str::from_utf8(text).ok()?.parse().ok()
+    }
+}
+
+/// One delivery.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) link: u64,
+    pub(crate) position: Position,
+    pub(crate) redelivered: bool,
+    pub(crate) content: Content,
+}
+
+impl Given {
+    fn of(link: LinkId, delivery: &Delivery<'_>) -> Self {
+        Self {
+            link: link.0,
+            position: delivery.position,
+            redelivered: delivery.redelivered,
+            content: Content::of(&delivery.message),
+        }
+    }
+}
+
+/// What a connection was told.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// `late`: the outbox had said in an earlier batch that this link is full.
+    Deliver {
+        given: Given,
+        late: bool,
+    },
+    Got {
+        given: Given,
+        n_ready: u64,
+        no_ack: bool,
+    },
+    GetEmpty,
+    Consuming {
+        link: u64,
+        tag: String,
+        no_ack: bool,
+    },
+    Cancelled {
+        channel: u16,
+        tag: String,
+    },
+    ConsumerLost {
+        channel: u16,
+        tag: String,
+    },
+    Done,
+    Declared {
+        queue: String,
+        n_ready: u64,
+        n_consumers: u64,
+    },
+    Purged(u64),
+    Deleted(u64),
+    Returned(Content),
+    ChannelOpened,
+    ChannelClosed(u16),
+    ChannelFailed {
+        channel: u16,
+        kind: ErrorKind,
+        text: String,
+    },
+    ConnectionClosed,
+    ConnectionFailed {
+        kind: ErrorKind,
+        text: String,
+    },
+    Blocked,
+    Unblocked,
+    Confirm {
+        channel: u16,
+        first: u64,
+        last: u64,
+        ack: bool,
+    },
+}
+
+/// What all connections were told, in order: connection, then what.
+pub(crate) type Transcript = Arc<Mutex<Vec<(usize, What)>>>;
+
+pub(crate) struct Recorder {
+    client: usize,
+    transcript: Transcript,
+    flow: Mutex<Flow>,
+}
+
+/// How much a client lets pile up.
+#[derive(Default)]
+struct Flow {
+    n_unread: usize,
+    limit: usize,
+    full: Vec<LinkId>,
+}
+
+struct Locked<'a> {
+    recorder: &'a Recorder,
+    flow: &'a mut Flow,
+    full_before: usize,
+}
+
+/// What the broker is told one delivery takes, so that its beliefs are tested too.
+const ROOM_BYTES_PER_DELIVERY: usize = 64;
+
+impl Recorder {
+    pub(crate) fn new(client: usize, transcript: &Transcript, limit: usize) -> Arc<Self> {
+        let flow = Mutex::new(Flow { limit, ..Flow::default() });
+        Arc::new(Self { client, transcript: Arc::clone(transcript), flow })
+    }
+
+    /// The client has read everything: these links may go on.
+    pub(crate) fn read_all(&self) -> Vec<LinkId> {
+        let mut flow = stdx::lock(&self.flow);
+        flow.n_unread = 0;
+        std::mem::take(&mut flow.full)
+    }
+
+    /// Whether this link waits for the client to read.
+    pub(crate) fn is_full(&self, link: u64) -> bool {
+        stdx::lock(&self.flow).full.contains(&LinkId(link))
+    }
+
+    fn note(&self, what: What) {
+        stdx::lock(&self.transcript).push((self.client, what));
+    }
+}
+
+impl Outbox for Recorder {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        let mut flow = stdx::lock(&self.flow);
+        let full_before = flow.full.len();
+        fill(&mut Locked { recorder: self, flow: &mut flow, full_before });
+        None
+    }
+}
+
+impl Sink for Locked<'_> {
+    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        let late = self.flow.full.iter().take(self.full_before).any(|full| *full == link);
+        self.recorder.note(What::Deliver { given: Given::of(link, &delivery), late });
+        self.flow.n_unread += 1;
+        if self.flow.n_unread < self.flow.limit {
+            let left = self.flow.limit - self.flow.n_unread;
+            return Room::Bytes(left * ROOM_BYTES_PER_DELIVERY);
+        }
+        if !self.flow.full.contains(&link) {
+            self.flow.full.push(link);
+        }
+        Room::Full
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        self.recorder.note(what_of(event));
+    }
+
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
+        let ack = answer == Confirmation::Ack;
+        self.recorder.note(What::Confirm { channel: channel.0, first, last, ack });
+    }
+}
+
+fn what_of(event: Event<'_>) -> What {
+    let tag = |tag: &session::ShortString| tag.to_text().into_owned();
+    match event {
+        Event::ChannelOpened(_) => What::ChannelOpened,
+        Event::ChannelClosed(channel) => What::ChannelClosed(channel.0),
+        Event::ChannelFailed { channel, error, .. } => What::ChannelFailed {
+            channel: channel.0,
+            kind: error.kind,
+            text: error.text.into_owned(),
+        },
+        Event::ConnectionClosed => What::ConnectionClosed,
+        Event::ConnectionFailed { error, .. } => {
+            What::ConnectionFailed { kind: error.kind, text: error.text.into_owned() }
+        }
+        Event::Blocked { .. } => What::Blocked,
+        Event::Unblocked => What::Unblocked,
+        Event::Done { .. } => What::Done,
+        Event::QueueDeclared { queue, n_ready, n_consumers, .. } => What::Declared {
+            queue: String::from_utf8_lossy(queue).into_owned(),
+            n_ready,
+            n_consumers,
+        },
+        Event::QueuePurged { n_messages, .. } => What::Purged(n_messages),
+        Event::QueueDeleted { n_messages, .. } => What::Deleted(n_messages),
+        Event::Consuming { link, consumer_tag, no_ack, .. } => {
+            What::Consuming { link: link.0, tag: tag(consumer_tag), no_ack }
+        }
+        Event::Cancelled { channel, consumer_tag, .. } => {
+            What::Cancelled { channel: channel.0, tag: tag(consumer_tag) }
+        }
+        Event::ConsumerLost { channel, consumer_tag } => {
+            What::ConsumerLost { channel: channel.0, tag: tag(consumer_tag) }
+        }
+        Event::GetEmpty(_) => What::GetEmpty,
+        Event::Got { link, delivery, no_ack, n_ready, .. } => {
+            What::Got { given: Given::of(link, &delivery), n_ready, no_ack }
+        }
+        Event::Returned { message, .. } => What::Returned(Content::of(&message)),
+    }
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let given = |f: &mut std::fmt::Formatter<'_>, what: &str, given: &Given| {
+            let Given { link, position, redelivered, content } = given;
+            let again = if *redelivered { " again" } else { "" };
+            let id = content.id().unwrap_or(u64::MAX);
+            write!(f, "{what} m{id}{again} on link {link} at {}", position.0)
+        };
+        match self {
+            Self::Deliver { given: one, .. } => given(f, "deliver", one),
+            Self::Got { given: one, n_ready, .. } => {
+                given(f, "got", one)?;
+                write!(f, ", {n_ready} left")
+            }
+            Self::ChannelFailed { channel, kind, text } => {
+                write!(f, "channel {channel} fails, {kind:?}: {text}")
+            }
+            Self::ConnectionFailed { kind, text } => {
+                write!(f, "the connection fails, {kind:?}: {text}")
+            }
+            Self::Returned(content) => write!(f, "returned m{:?}", content.id()),
+            Self::GetEmpty
+            | Self::Consuming { .. }
+            | Self::Cancelled { .. }
+            | Self::ConsumerLost { .. }
+            | Self::Done
+            | Self::Declared { .. }
+            | Self::Purged(_)
+            | Self::Deleted(_)
+            | Self::ChannelOpened
+            | Self::ChannelClosed(_)
+            | Self::ConnectionClosed
+            | Self::Blocked
+            | Self::Unblocked
+            | Self::Confirm { .. } => write!(f, "{self:?}"),
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! The simulated world: disk, node, clients, and the model that watches them.
+
+mod hear;
+mod life;
+mod work;
+
+use crate::client::{self, Client, Doing, Expect, Read};
+use crate::model::{LinkKey, Model, Target};
+use crate::outbox::{Recorder, Transcript};
+use crate::random::Random;
+use broker::{Broker, Identity, Session};
+use log::{MemoryDisk, Stepper};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// A running broker whose log is committed by hand.
+struct Node {
+    broker: Arc<Broker>,
+    stepper: Stepper,
+    /// The log has failed.
+    failed: Arc<AtomicBool>,
+}
+
+/// What happened, as text and as a number that tells two runs apart.
+#[derive(Default)]
+pub(crate) struct Trace {
+    pub(crate) lines: Vec<String>,
+    pub(crate) hash: u64,
+    echo: bool,
+}
+
+impl Trace {
+    #[expect(clippy::print_stdout, reason = "asked for by the person who replays a seed")]
+    fn note(&mut self, line: String) {
+        for byte in line.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.echo {
+            println!("{line}");
+        } else {
+            self.lines.push(line);
+        }
+    }
+}
+
+pub(crate) struct World {
+    random: Random,
+    pub(crate) trace: Trace,
+    disk: MemoryDisk,
+    node: Option<Node>,
+    clients: BTreeMap<usize, Client>,
+    model: Model,
+    transcript: Transcript,
+    n_clients: usize,
+    n_messages: u64,
+    n_tags: u64,
+    segment_bytes: u64,
+    alarm: bool,
+    clock_ms: u64,
+    /// The commit that is being told about made everything durable.
+    just_synced: bool,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, echo: bool) -> Self {
+        let mut random = Random::new(seed);
+        let segment_bytes = random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536);
+        Self {
+            random,
+            trace: Trace { lines: Vec::new(), hash: 0xcbf2_9ce4_8422_2325, echo },
+            disk: MemoryDisk::new(),
+            node: None,
+            clients: BTreeMap::new(),
+            model: Model::new(),
+            transcript: Transcript::default(),
+            n_clients: 0,
+            n_messages: 0,
+            n_tags: 0,
+            segment_bytes,
+            alarm: false,
+            clock_ms: 0,
+            just_synced: false,
+        }
+    }
+
+    fn note(&mut self, line: impl Into<String>) {
+        self.trace.note(line.into());
+    }
+
+    /// Something is wrong: the run ends here.
+    #[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
+    fn object(&self, objection: impl std::fmt::Display) -> ! {
+        panic!("{objection}")
+    }
+
+    fn hold<T>(&self, result: Result<T, String>) -> T {
+        result.unwrap_or_else(|objection| self.object(objection))
+    }
+
+    fn broker(&self) -> &Arc<Broker> {
+        &self.node.as_ref().expect("the node runs").broker
+    }
+
+    fn has_failed(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.failed.load(Ordering::SeqCst))
+    }
+
+    fn connect(&mut self) -> usize {
+        let client = self.n_clients;
+        self.n_clients += 1;
+        let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
+        let recorder = Recorder::new(client, &self.transcript, limit);
+        let session = open_session(self.broker(), &recorder);
+        let session = self.hold(session);
+        self.note(format!("client {client} connects, outbox {limit}"));
+        let client_state = Client {
+            recorder,
+            session: Some(session),
+            task: None,
+            doing: Doing::default(),
+            channels: BTreeMap::new(),
+            blocked: false,
+        };
+        self.clients.insert(client, client_state);
+        client
+    }
+
+    fn client(&mut self, client: usize) -> &mut Client {
+        self.clients.get_mut(&client).expect("the client is connected")
+    }
+
+    /// Hands a read to the session. It may stay in it until the log is committed.
+    fn submit(&mut self, client: usize, read: Read, doing: Doing) {
+        let state = self.client(client);
+        let session = state.session.take().expect("only idle clients ask");
+        state.task = Some(client::submit(session, read));
+        self.begin(client, doing);
+    }
+
+    fn lose(&mut self, client: usize) {
+        self.note(format!("client {client} is lost"));
+        let state = self.client(client);
+        let session = state.session.take().expect("only idle clients are lost");
+        state.task = Some(client::lose(session));
+        self.begin(client, Doing { last: true, ..Doing::default() });
+    }
+
+    fn begin(&mut self, client: usize, doing: Doing) {
+        let facts = self.model.facts(true);
+        let closes = self.closes(client, &doing);
+        self.model.closing.extend(closes.iter().map(|channel| (client, *channel)));
+        self.client(client).doing = doing;
+        self.poll(client);
+        self.touch(&facts);
+        // What is being closed is seen through, so that the model need not guess for long.
+        while !closes.is_empty() && !self.has_failed() {
+            let busy = self.clients.get(&client).is_some_and(|client| client.task.is_some());
+            if !busy {
+                break;
+            }
+            self.step();
+        }
+    }
+
+    fn touch(&mut self, before: &BTreeSet<String>) {
+        let after = self.model.facts(true);
+        self.model.touched.extend(before.symmetric_difference(&after).cloned());
+    }
+
+    /// The channels that are closed by what a client does.
+    fn closes(&self, client: usize, doing: &Doing) -> BTreeSet<u16> {
+        let all = || {
+            let state = self.clients.get(&client);
+            state.map(|state| state.channels.keys().copied().chain([0]).collect())
+        };
+        match doing.expect {
+            Expect::ChannelClosed | Expect::ChannelFails(_) => BTreeSet::from([doing.channel]),
+            Expect::ConnectionClosed | Expect::ConnectionFails(_) => all().unwrap_or_default(),
+            Expect::Nothing if doing.last => all().unwrap_or_default(),
+            Expect::Nothing
+            | Expect::Done
+            | Expect::ChannelOpened
+            | Expect::Declared { .. }
+            | Expect::Purged(_)
+            | Expect::Deleted(_)
+            | Expect::Consuming
+            | Expect::Cancelled
+            | Expect::Got(_)
+            | Expect::GetEmpty => BTreeSet::new(),
+        }
+    }
+
+    /// Lets a session go on as far as it can.
+    fn poll(&mut self, client: usize) {
+        let Some(task) = self.clients.get_mut(&client).and_then(|one| one.task.as_mut()) else {
+            return;
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = task.as_mut().poll(&mut context);
+        self.hear();
+        if let Poll::Ready(session) = polled {
+            self.end(client, session);
+        }
+    }
+
+    /// A request is through.
+    fn end(&mut self, client: usize, session: Option<Session>) {
+        let failed = self.has_failed();
+        let facts = self.model.facts(true);
+        let state = self.client(client);
+        state.task = None;
+        let over = session.is_none();
+        state.session = session;
+        let doing = std::mem::take(&mut state.doing);
+        if !failed {
+            if !doing.answered && doing.expect != Expect::Nothing {
+                self.object(format!("client {client} is not told {:?}", doing.expect));
+            }
+            if !doing.returned.is_empty() {
+                self.object(format!("not returned: {:?}", doing.returned));
+            }
+            for id in &doing.committed {
+                if !self.model.is_synced(*id) {
+                    self.object(format!("the commit of m{id} was answered before it was durable"));
+                }
+            }
+            let expects_end = doing.last
+                || matches!(doing.expect, Expect::ConnectionClosed | Expect::ConnectionFails(_));
+            if over != expects_end {
+                self.object(format!("client {client} is over: {over}"));
+            }
+        }
+        self.model.closing.retain(|(of, channel)| *of != client || *channel != doing.channel);
+        if over {
+            self.model.end_client(client);
+            self.model.closing.retain(|(of, _)| *of != client);
+            self.clients.remove(&client);
+        }
+        self.touch(&facts);
+    }
+
+    /// The commit thread runs once.
+    fn step(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        let appended_upto = node.broker.log_stats().appended_upto;
+        let stepped = node.stepper.step();
+        // The log may fail after it has synced everything, while it frees segments.
+        self.just_synced = node.broker.log_stats().durable_upto >= appended_upto;
+        self.note(if stepped { "commit" } else { "nothing to commit" });
+        if self.just_synced {
+            self.model.synced();
+        }
+        self.hear();
+        if !self.has_failed() {
+            self.check_confirmed();
+        }
+        let busy: Vec<usize> = self.clients.keys().copied().collect();
+        for client in busy {
+            self.poll(client);
+        }
+        self.just_synced = false;
+    }
+
+    /// After a commit nobody waits for a confirm any more.
+    fn check_confirmed(&self) {
+        for (id, client) in &self.clients {
+            for (number, channel) in &client.channels {
+                if self.model.closing.contains(&(*id, *number)) {
+                    continue;
+                }
+                if let Some((sequence, message)) = channel.unconfirmed.first_key_value() {
+                    self.object(format!(
+                        "m{message}, {sequence} on channel {number} of client {id}, is not confirmed"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// What must hold between two operations.
+    fn check(&self) {
+        if self.has_failed() || !self.model.closing.is_empty() {
+            return;
+        }
+        if let Some(untold) = self.model.to_be_told.first() {
+            self.object(format!("a consumer of a deleted queue is not told: {untold:?}"));
+        }
+        let expected = self.model.facts(false);
+        let actual = facts(self.broker());
+        if let Some(fact) = expected.symmetric_difference(&actual).next() {
+            self.object(format!("definitions differ: {fact}"));
+        }
+        let view = self.broker().view();
+        let mut bytes = 0;
+        for (name, queue) in &self.model.queues {
+            let Some(found) = view.queue("/", name) else { continue };
+            let counters = &found.counters;
+            let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+            let actual = (
+                load(&counters.n_ready),
+                load(&counters.n_unacked),
+                load(&counters.message_bytes),
+                load(&counters.n_consumers),
+            );
+            let (ready, unacked, of_messages) = self.model.counts(name);
+            bytes += of_messages;
+            let expected = (ready, unacked, of_messages, self.model.n_consumers(name));
+            if actual != expected {
+                self.object(format!("{name} counts {actual:?} instead of {expected:?}"));
+            }
+            if found.def().durable != queue.durable {
+                self.object(format!("{name} is not as durable as declared"));
+            }
+            self.hold(self.model.check_queue(name, |key| self.is_full(key)));
+        }
+        if bytes != self.broker().message_bytes() {
+            let actual = self.broker().message_bytes();
+            self.object(format!("{actual} bytes in memory instead of {bytes}"));
+        }
+    }
+
+    fn is_full(&self, key: LinkKey) -> bool {
+        self.clients.get(&key.client).is_some_and(|client| client.recorder.is_full(key.link))
+    }
+}
+
+fn open_session(broker: &Arc<Broker>, recorder: &Arc<Recorder>) -> Result<Session, String> {
+    let identity = Identity {
+        user: "guest".to_owned(),
+        vhost: "/".to_owned(),
+        name: "simulated".to_owned(),
+        ..Identity::default()
+    };
+    let outbox = Arc::<Recorder>::clone(recorder);
+    Session::open(Arc::clone(broker), identity, outbox).map_err(|error| error.to_string())
+}
+
+/// Everything that is defined, in the model's words.
+fn facts(broker: &Broker) -> BTreeSet<String> {
+    let view = broker.view();
+    let mut facts = BTreeSet::new();
+    let Some(vhost) = view.meta.vhost("/") else { return facts };
+    for exchange in vhost.exchanges().filter(|exchange| !exchange.is_predeclared()) {
+        let (name, kind) = (exchange.name.as_str(), exchange.kind.as_str());
+        let (durable, auto_delete) = (exchange.durable, exchange.auto_delete);
+        facts.insert(format!("x {name} {kind} {durable} {auto_delete} {}", exchange.internal));
+    }
+    for queue in vhost.queues() {
+        let (name, durable, auto_delete) = (queue.name.as_str(), queue.durable, queue.auto_delete);
+        let exclusive = queue.exclusive_owner.is_some();
+        facts.insert(format!("q {name} {durable} {auto_delete} {exclusive}"));
+    }
+    for binding in vhost.routes().bindings() {
+        let target = match binding.destination() {
+            routing::Destination::Queue(id) => match view.queue_by_id(*id) {
+                Some(queue) => Target::Queue(queue.def().name.to_string()),
+                None => continue,
+            },
+            routing::Destination::Exchange(name) => Target::Exchange(name.to_string()),
+        };
+        let header = binding.arguments().get(b"h").and_then(|value| value.as_str());
+        let binding = crate::model::Binding {
+            source: binding.source().to_string(),
+            target,
+            key: String::from_utf8_lossy(binding.key()).into_owned(),
+            header: header.map(str::to_owned),
+        };
+        facts.insert(binding.fact());
+    }
+    facts
+}
+
+/// A list for the trace.
+fn join<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+    let mut text = String::new();
+    for item in items {
+        let gap = if text.is_empty() { "" } else { " " };
+        write!(text, "{gap}{item}").expect("a string takes everything");
+    }
+    text
+}

@@ -1,0 +1,214 @@
+//! Checks what clients are told against the model.
+
+use super::World;
+use crate::client::Expect;
+use crate::model::LinkKey;
+use crate::outbox::{Given, What};
+use session::ErrorKind;
+
+impl World {
+    /// Takes in what clients were told since the last time.
+    pub(super) fn hear(&mut self) {
+        let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
+        for (client, what) in heard {
+            self.note(format!("  {client}: {what}"));
+            if !self.clients.contains_key(&client) {
+                self.object("somebody who is gone is told something");
+            }
+            self.take_in(client, what);
+        }
+    }
+
+    fn take_in(&mut self, client: usize, what: What) {
+        match what {
+            What::Deliver { given, late } => self.take_delivery(client, &given, late),
+            What::Got { given, n_ready, no_ack } => self.take_got(client, &given, n_ready, no_ack),
+            What::Consuming { link, tag, no_ack } => self.take_consumer(client, link, &tag, no_ack),
+            What::Cancelled { channel, tag } => self.take_cancelled(client, channel, &tag),
+            What::ConsumerLost { channel, tag } => {
+                if !self.model.to_be_told.remove(&(client, channel, tag.clone())) {
+                    self.object(format!("{tag} of client {client} was not lost"));
+                }
+                if let Some(channel) = self.client(client).channels.get_mut(&channel) {
+                    channel.tags.remove(&tag);
+                }
+            }
+            What::Confirm { channel, first, last, ack } => {
+                self.take_confirm(client, channel, first..=last, ack);
+            }
+            What::Returned(content) => {
+                let failed = self.has_failed();
+                let doing = &mut self.client(client).doing;
+                let next =
+                    if doing.returned.is_empty() { None } else { Some(doing.returned.remove(0)) };
+                if content.id() != next && !failed {
+                    self.object(format!("{:?} is returned instead of {next:?}", content.id()));
+                }
+            }
+            What::ChannelFailed { channel, kind, .. } => {
+                self.answer(client, &Expect::ChannelFails(kind));
+                self.end_channel(client, channel);
+            }
+            What::ChannelClosed(channel) => {
+                self.answer(client, &Expect::ChannelClosed);
+                self.end_channel(client, channel);
+            }
+            What::ConnectionFailed { kind, .. } => {
+                self.answer(client, &Expect::ConnectionFails(kind))
+            }
+            What::ConnectionClosed => self.answer(client, &Expect::ConnectionClosed),
+            What::ChannelOpened => self.answer(client, &Expect::ChannelOpened),
+            What::Done => self.answer(client, &Expect::Done),
+            What::GetEmpty => self.answer(client, &Expect::GetEmpty),
+            What::Purged(n) => self.answer(client, &Expect::Purged(n)),
+            What::Deleted(n) => self.answer(client, &Expect::Deleted(n)),
+            What::Declared { queue, n_ready, n_consumers } => {
+                // Work goes on while a declaration waits for the log: numbers are checked by `check`.
+                let expect = self.client(client).doing.expect.clone();
+                let expected =
+                    matches!(&expect, Expect::Declared { queue: wanted, .. } if *wanted == queue);
+                let now = self.model.counts(&queue).0;
+                if !expected || n_ready != now || n_consumers != self.model.n_consumers(&queue) {
+                    self.object(format!("{queue} is declared with {n_ready} {n_consumers}"));
+                }
+                self.answer(client, &expect);
+            }
+            What::Blocked => {
+                if !self.alarm || std::mem::replace(&mut self.client(client).blocked, true) {
+                    self.object("blocked without a reason");
+                }
+            }
+            What::Unblocked => {
+                if self.alarm || !std::mem::replace(&mut self.client(client).blocked, false) {
+                    self.object("unblocked without a reason");
+                }
+            }
+        }
+    }
+
+    /// What the client is waiting for has come.
+    fn answer(&mut self, client: usize, told: &Expect) {
+        let failed = self.has_failed();
+        let doing = &mut self.client(client).doing;
+        let durable = doing.durable || !doing.committed.is_empty();
+        let refused = *told == Expect::ConnectionFails(ErrorKind::InternalError)
+            || matches!(told, Expect::ChannelFails(_));
+        if failed {
+            if durable && !refused && !self.just_synced {
+                self.object(format!("after the log has failed: {told:?}"));
+            }
+            return;
+        }
+        // The queue may have gone while its declaration was being made durable.
+        if matches!(doing.expect, Expect::Declared { .. })
+            && *told == Expect::ChannelFails(ErrorKind::NotFound)
+        {
+            doing.expect = told.clone();
+        }
+        if doing.expect != *told || std::mem::replace(&mut doing.answered, true) {
+            let expect = format!("{:?}", doing.expect);
+            self.object(format!("client {client} expects {expect}"));
+        }
+    }
+
+    fn end_channel(&mut self, client: usize, channel: u16) {
+        self.model.end_channel(client, channel);
+        self.model.closing.remove(&(client, channel));
+        self.client(client).channels.remove(&channel);
+    }
+
+    fn take_delivery(&mut self, client: usize, given: &Given, late: bool) {
+        if late {
+            self.object(format!("link {} gets more though it is full", given.link));
+        }
+        let key = LinkKey { client, link: given.link };
+        if !self.model.links.get(&key).is_some_and(|link| link.active) {
+            self.object("a delivery to a consumer that is gone");
+        }
+        let delivered = self.model.deliver(client, given);
+        self.hold(delivered);
+    }
+
+    fn take_got(&mut self, client: usize, given: &Given, n_ready: u64, no_ack: bool) {
+        let key = LinkKey { client, link: given.link };
+        let doing = &mut self.client(client).doing;
+        let link = doing.link.take();
+        let Some(mut link) = link else { self.object("got without asking") };
+        link.no_ack = no_ack;
+        let queue = link.queue.0.clone();
+        let known = self.model.links.contains_key(&key);
+        if !known {
+            let attached = self.model.attach(key, link);
+            self.hold(attached);
+        } else if let Some(known) = self.model.links.get_mut(&key) {
+            if known.queue != link.queue || known.channel != link.channel || known.active {
+                self.object("a get's link is somebody else's");
+            }
+            known.no_ack = no_ack;
+        }
+        let first = self.model.first_ready(&queue);
+        if first != given.content.id() {
+            self.object(format!("got {:?} of {queue} instead of {first:?}", given.content.id()));
+        }
+        let delivered = self.model.deliver(client, given);
+        self.hold(delivered);
+        if n_ready != self.model.counts(&queue).0 {
+            self.object(format!("{n_ready} are not left in {queue}"));
+        }
+        self.answer(client, &Expect::Got(queue));
+    }
+
+    fn take_consumer(&mut self, client: usize, number: u64, tag: &str, no_ack: bool) {
+        let doing = &mut self.client(client).doing;
+        let channel = doing.channel;
+        let Some(link) = doing.link.take() else { self.object("consuming without asking") };
+        if link.tag != tag || link.no_ack != no_ack {
+            self.object("consuming as somebody else");
+        }
+        let attached = self.model.attach(LinkKey { client, link: number }, link);
+        self.hold(attached);
+        if let Some(channel) = self.client(client).channels.get_mut(&channel) {
+            channel.tags.insert(tag.to_owned());
+        }
+        self.answer(client, &Expect::Consuming);
+    }
+
+    fn take_cancelled(&mut self, client: usize, channel: u16, tag: &str) {
+        let of_tag = |key: &LinkKey| {
+            self.model.links.get(key).is_some_and(|link| link.tag == tag && link.active)
+        };
+        let link = self.model.links_of(client, channel).into_iter().find(of_tag);
+        if let Some(key) = link {
+            self.model.end_consumer(key);
+        }
+        if let Some(channel) = self.client(client).channels.get_mut(&channel) {
+            channel.tags.remove(tag);
+        }
+        self.answer(client, &Expect::Cancelled);
+    }
+
+    fn take_confirm(
+        &mut self,
+        client: usize,
+        channel: u16,
+        numbers: std::ops::RangeInclusive<u64>,
+        ack: bool,
+    ) {
+        let failed = self.has_failed();
+        for number in numbers {
+            let state = self.client(client).channels.get_mut(&channel);
+            let Some(id) = state.and_then(|state| state.unconfirmed.remove(&number)) else {
+                self.object(format!("{number} is confirmed twice, or was never published"));
+            };
+            if !ack {
+                self.object(format!("m{id} is refused"));
+            }
+            // A failure in the middle of a close leaves the model without knowledge of some queues.
+            let known = !failed || self.model.closing.is_empty();
+            if known && !self.model.is_synced(id) {
+                let when = if failed { "after the log has failed" } else { "before it is durable" };
+                self.object(format!("m{id} is confirmed {when}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Random work: what clients ask for, and what the model says must come of it.
+
+mod definitions;
+mod messages;
+
+use super::World;
+use crate::client::{Client, Doing, Expect, Read};
+use session::{ChannelId, Control, ErrorKind, Op, Origin, Request, ShortString};
+
+/// Names of queues that come and go.
+const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "q4"];
+/// Names of exchanges that come and go.
+const EXCHANGES: &[&str] = &["x0", "x1", "x2"];
+/// Exchanges to publish to and to bind.
+const SOURCES: &[&str] =
+    &["x0", "x1", "x2", "amq.direct", "amq.fanout", "amq.topic", "amq.headers"];
+const CHANNELS_MAX: usize = 3;
+const CLIENTS_MAX: usize = 4;
+
+impl World {
+    /// One random thing happens.
+    pub(super) fn act(&mut self) {
+        match self.random.below(100) {
+            0..16 => self.step(),
+            16..20 => self.connect_or_open(),
+            20..22 => self.leave(),
+            22..24 => self.tick(),
+            24..26 => self.alarm(),
+            26..31 => self.read(),
+            _ => self.ask(),
+        }
+        self.check();
+    }
+
+    /// Something a client asks for on an open channel.
+    fn ask(&mut self) {
+        let Some((client, channel)) = self.some_channel() else { return self.connect_or_open() };
+        match self.random.below(100) {
+            0..30 => self.publish(client),
+            30..48 => self.settle(client),
+            48..58 => self.consume(client, channel),
+            58..62 => self.cancel(client, channel),
+            62..68 => self.get(client, channel),
+            68..77 => self.declare_queue(client, channel),
+            77..81 => self.declare_exchange(client, channel),
+            81..87 => self.bind(client, channel),
+            87..89 => self.unbind(client, channel),
+            89..90 => self.purge(client, channel),
+            90..92 => self.delete_queue(client, channel),
+            92..93 => self.delete_exchange(client, channel),
+            93..95 => self.recover(client, channel),
+            95..98 => self.transact(client, channel),
+            _ => self.close(client, channel),
+        }
+    }
+
+    /// Clients that could ask for something now.
+    fn idle(&self) -> Vec<usize> {
+        let idle = |(_, client): &(&usize, &Client)| {
+            client.is_idle() && client.session.as_ref().is_some_and(|session| !session.is_held())
+        };
+        self.clients.iter().filter(idle).map(|(id, _)| *id).collect()
+    }
+
+    fn some_channel(&mut self) -> Option<(usize, u16)> {
+        let client = self.random.choose(&self.idle())?;
+        let channels: Vec<u16> = self.clients.get(&client)?.channels.keys().copied().collect();
+        Some((client, self.random.choose(&channels)?))
+    }
+
+    fn connect_or_open(&mut self) {
+        if self.clients.len() < CLIENTS_MAX && (self.clients.is_empty() || self.random.percent(40))
+        {
+            self.connect();
+        }
+        let Some(client) = self.random.choose(&self.idle()) else { return };
+        if self.client(client).channels.len() < CHANNELS_MAX {
+            let open = &self.client(client).channels;
+            let channel = (1..).find(|number| !open.contains_key(number)).unwrap_or(1);
+            self.control(client, channel, Op::ChannelOpen, Expect::ChannelOpened);
+            self.client(client).channels.insert(channel, crate::client::Channel::default());
+            match self.random.below(4) {
+                0 => self.select_tx(client, channel),
+                1 => {}
+                _ => self.select_confirms(client, channel),
+            }
+        }
+    }
+
+    fn select_confirms(&mut self, client: usize, channel: u16) {
+        self.control(client, channel, Op::ConfirmSelect, Expect::Done);
+        if let Some(channel) = self.client(client).channels.get_mut(&channel) {
+            channel.sequence = Some(0);
+        }
+    }
+
+    fn select_tx(&mut self, client: usize, channel: u16) {
+        self.control(client, channel, Op::TxSelect, Expect::Done);
+        if let Some(channel) = self.client(client).channels.get_mut(&channel) {
+            channel.tx = Some(crate::client::Tx::default());
+        }
+    }
+
+    /// A connection ends, politely or not.
+    fn leave(&mut self) {
+        let Some(client) = self.random.choose(&self.idle()) else { return };
+        self.finish_declarations();
+        if self.clients.get(&client).is_some_and(Client::is_idle) {
+            self.end_connection(client);
+        }
+    }
+
+    pub(super) fn end_connection(&mut self, client: usize) {
+        if self.random.percent(50) {
+            self.control(client, 0, Op::ConnectionClose, Expect::ConnectionClosed);
+        } else {
+            self.lose(client);
+        }
+    }
+
+    fn close(&mut self, client: usize, channel: u16) {
+        self.finish_declarations();
+        if self.is_open(client, channel) {
+            self.control(client, channel, Op::ChannelClose, Expect::ChannelClosed);
+        }
+    }
+
+    /// A queue must not go while somebody waits to hear that it is there.
+    fn finish_declarations(&mut self) {
+        let waits = |client: &Client| matches!(client.doing.expect, Expect::Declared { .. });
+        if self.clients.values().any(waits) {
+            self.step();
+        }
+    }
+
+    fn is_open(&self, client: usize, channel: u16) -> bool {
+        let client = self.clients.get(&client);
+        client.is_some_and(|client| client.is_idle() && client.channels.contains_key(&channel))
+    }
+
+    fn tick(&mut self) {
+        self.note("tick");
+        self.clock_ms += 1000;
+        let now = stdx::Now { monotonic_ms: self.clock_ms, unix_ms: self.clock_ms };
+        self.broker().tick(now);
+        if self.random.percent(30) && self.broker().snapshot_definitions().is_err() {
+            self.note("no snapshot");
+        }
+    }
+
+    fn alarm(&mut self) {
+        self.set_alarm(!self.alarm);
+    }
+
+    pub(super) fn set_alarm(&mut self, on: bool) {
+        self.note(format!("alarm {on}"));
+        self.alarm = on;
+        self.broker().alarms.set(broker::Alarm::Memory, on);
+        if !on {
+            for client in self.clients.values_mut() {
+                if let Some(session) = &mut client.session {
+                    session.release_hold();
+                }
+            }
+            self.hear();
+        }
+    }
+
+    /// A client reads what has piled up.
+    fn read(&mut self) {
+        let ids: Vec<usize> = self.clients.keys().copied().collect();
+        let Some(client) = self.random.choose(&ids) else { return };
+        self.read_all(client);
+    }
+
+    pub(super) fn read_all(&mut self, client: usize) {
+        let state = self.client(client);
+        let Some(session) = &state.session else { return };
+        let links = state.recorder.read_all();
+        session.resume(&links);
+        self.note(format!("client {client} reads, {} links go on", links.len()));
+        self.hear();
+    }
+
+    /// Hands over one control request, alone.
+    pub(super) fn control(&mut self, client: usize, channel: u16, op: Op, expect: Expect) {
+        self.control_doing(client, op, Doing { channel, expect, ..Doing::default() });
+    }
+
+    pub(super) fn control_doing(&mut self, client: usize, op: Op, doing: Doing) {
+        let expect = &doing.expect;
+        let line = format!("client {client} channel {}: {op:?}, expects {expect:?}", doing.channel);
+        self.note(line);
+        let channel = ChannelId(doing.channel);
+        let control = Control { channel, origin: Origin(7), nowait: false, op };
+        let requests = vec![Request::Control(Box::new(control))];
+        self.submit(client, Read { requests, ..Read::default() }, doing);
+    }
+
+    /// The queue an operation of a client is about, or how it is refused.
+    fn access(&self, client: usize, queue: &str) -> Result<(), ErrorKind> {
+        let found = self.model.queues.get(queue).ok_or(ErrorKind::NotFound)?;
+        match found.owner {
+            Some(owner) if owner != client => Err(ErrorKind::ResourceLocked),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn short(text: &str) -> ShortString {
+    ShortString::truncated(text)
+}

@@ -1,0 +1,231 @@
+//! Declaring, binding, deleting.
+
+use super::{EXCHANGES, QUEUES, SOURCES, World, short};
+use crate::client::{Doing, Expect};
+use crate::model::{Binding, Exchange, Kind, Lasting, Target};
+use session::{
+    ErrorKind, ExchangeBinding, ExchangeDeclare, Flag, Op, QueueBinding, QueueDeclare, Table,
+};
+
+/// Keys of bindings, for every kind of exchange.
+const BINDING_KEYS: &[&str] = &["a", "a.b", "a.*", "#", "*.b", "a.#"];
+
+impl World {
+    pub(in crate::world) fn declare_queue(&mut self, client: usize, channel: u16) {
+        let queue = self.random.pick(QUEUES).to_owned();
+        let (durable, auto_delete) = (self.random.percent(65), self.random.percent(20));
+        let (exclusive, passive) = (self.random.percent(10), self.random.percent(10));
+        let owner = exclusive.then_some(client);
+        let refused = match self.model.queues.get(&queue) {
+            None => passive.then_some(ErrorKind::NotFound),
+            Some(_) if passive => self.access(client, &queue).err(),
+            Some(known) if known.owner != owner => Some(ErrorKind::ResourceLocked),
+            Some(known) => {
+                let same = known.durable == (durable && !exclusive);
+                let same = same && known.auto_delete == auto_delete;
+                (!same).then_some(ErrorKind::PreconditionFailed)
+            }
+        };
+        let before = self.model.facts(true);
+        let is_new = refused.is_none() && !self.model.queues.contains_key(&queue);
+        if is_new {
+            self.model.add_queue(&queue, Lasting { durable, auto_delete }, owner);
+        }
+        let expect = match refused {
+            Some(kind) => Expect::ChannelFails(kind),
+            None => Expect::Declared { queue: queue.clone(), n_ready: 0, n_consumers: 0 },
+        };
+        let op = Op::QueueDeclare(QueueDeclare {
+            queue: short(&queue),
+            passive,
+            durable,
+            exclusive,
+            auto_delete,
+            arguments: Table::default(),
+        });
+        self.touch(&before);
+        let durable = is_new && durable && !exclusive;
+        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+    }
+
+    pub(super) fn declare_exchange(&mut self, client: usize, channel: u16) {
+        let name = self.random.pick(EXCHANGES);
+        let kinds = [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers];
+        let exchange = Exchange {
+            kind: self.random.choose(&kinds).unwrap_or(Kind::Fanout),
+            durable: self.random.percent(65),
+            auto_delete: self.random.percent(30),
+            internal: self.random.percent(10),
+            predeclared: false,
+        };
+        let before = self.model.facts(true);
+        let (expect, durable) = match self.model.exchanges.get(name) {
+            None => {
+                self.model.exchanges.insert(name.to_owned(), exchange.clone());
+                (Expect::Done, exchange.durable)
+            }
+            Some(known) if *known == exchange => (Expect::Done, false),
+            Some(_) => (Expect::ChannelFails(ErrorKind::PreconditionFailed), false),
+        };
+        let op = Op::ExchangeDeclare(ExchangeDeclare {
+            exchange: short(name),
+            kind: short(exchange.kind.name()),
+            passive: false,
+            durable: exchange.durable,
+            auto_delete: exchange.auto_delete,
+            internal: exchange.internal,
+            arguments: Table::default(),
+        });
+        self.touch(&before);
+        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+    }
+
+    pub(super) fn bind(&mut self, client: usize, channel: u16) {
+        let source = self.random.pick(SOURCES).to_owned();
+        let to_queue = self.random.percent(75);
+        let target = if to_queue {
+            Target::Queue(self.random.pick(QUEUES).to_owned())
+        } else {
+            Target::Exchange(self.random.pick(EXCHANGES).to_owned())
+        };
+        let headers =
+            self.model.exchanges.get(&source).is_some_and(|one| one.kind == Kind::Headers);
+        let header =
+            (headers && self.random.percent(80)).then(|| self.random.pick(&["1", "2"]).to_owned());
+        let key = self.random.pick(BINDING_KEYS).to_owned();
+        let binding = Binding { source, target, key, header };
+        let refused = match &binding.target {
+            _ if !self.model.exchanges.contains_key(&binding.source) => Some(ErrorKind::NotFound),
+            Target::Queue(queue) => self.access(client, queue).err(),
+            Target::Exchange(name) if self.model.exchanges.contains_key(name) => None,
+            Target::Exchange(_) => Some(ErrorKind::NotFound),
+        };
+        let before = self.model.facts(true);
+        let op = bind_op(&binding, Change::Bind);
+        let expect = match refused {
+            Some(kind) => Expect::ChannelFails(kind),
+            None => {
+                self.model.bindings.insert(binding);
+                Expect::Done
+            }
+        };
+        let durable = before != self.model.facts(true);
+        self.touch(&before);
+        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+    }
+
+    pub(super) fn unbind(&mut self, client: usize, channel: u16) {
+        let bindings: Vec<Binding> = self.model.bindings.iter().cloned().collect();
+        let Some(binding) = self.random.choose(&bindings) else { return };
+        let refused = match &binding.target {
+            Target::Queue(queue) => self.access(client, queue).err(),
+            Target::Exchange(_) => None,
+        };
+        let before = self.model.facts(true);
+        let expect = match refused {
+            Some(kind) => Expect::ChannelFails(kind),
+            None => {
+                self.model.drop_bindings(|one| *one == binding);
+                Expect::Done
+            }
+        };
+        let durable = before != self.model.facts(true);
+        self.touch(&before);
+        let op = bind_op(&binding, Change::Unbind);
+        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+    }
+
+    pub(super) fn purge(&mut self, client: usize, channel: u16) {
+        let queue = self.random.pick(QUEUES);
+        let expect = match self.access(client, queue) {
+            Err(kind) => Expect::ChannelFails(kind),
+            Ok(()) => {
+                let n_ready = self.model.counts(queue).0;
+                self.model.purge(queue);
+                Expect::Purged(n_ready)
+            }
+        };
+        self.control(client, channel, Op::QueuePurge { queue: short(queue) }, expect);
+    }
+
+    pub(super) fn delete_queue(&mut self, client: usize, channel: u16) {
+        self.finish_declarations();
+        if !self.is_open(client, channel) {
+            return;
+        }
+        let queue = self.random.pick(QUEUES);
+        let (if_unused, if_empty) = (self.random.percent(30), self.random.percent(30));
+        let before = self.model.facts(true);
+        let n_ready = self.model.counts(queue).0;
+        let in_use = if_unused && self.model.n_consumers(queue) > 0;
+        let expect = match self.access(client, queue) {
+            Err(ErrorKind::ResourceLocked) => Expect::ChannelFails(ErrorKind::ResourceLocked),
+            Err(_) => Expect::Deleted(0),
+            Ok(()) if in_use || (if_empty && n_ready > 0) => {
+                Expect::ChannelFails(ErrorKind::PreconditionFailed)
+            }
+            Ok(()) => {
+                self.model.delete_queue(queue);
+                Expect::Deleted(n_ready)
+            }
+        };
+        let durable = before != self.model.facts(true);
+        self.touch(&before);
+        let op = Op::QueueDelete {
+            queue: short(queue),
+            if_unused: Flag::from_bool(if_unused),
+            if_empty: Flag::from_bool(if_empty),
+        };
+        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+    }
+
+    pub(super) fn delete_exchange(&mut self, client: usize, channel: u16) {
+        let exchange = self.random.pick(EXCHANGES);
+        let if_unused = self.random.percent(50);
+        let before = self.model.facts(true);
+        let used = self.model.bindings.iter().any(|binding| binding.source == exchange);
+        let exists = self.model.exchanges.contains_key(exchange);
+        let expect = if exists && if_unused && used {
+            Expect::ChannelFails(ErrorKind::PreconditionFailed)
+        } else {
+            self.model.delete_exchange(exchange);
+            Expect::Done
+        };
+        let durable = before != self.model.facts(true);
+        self.touch(&before);
+        let op = Op::ExchangeDelete { exchange: short(exchange), if_unused };
+        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Change {
+    Bind,
+    Unbind,
+}
+
+fn bind_op(binding: &Binding, change: Change) -> Op {
+    let mut arguments = Table::default();
+    if let Some(header) = &binding.header {
+        arguments.push(short("h"), header.as_str());
+    }
+    let (routing_key, source) = (short(&binding.key), short(&binding.source));
+    match &binding.target {
+        Target::Queue(queue) => {
+            let binding =
+                QueueBinding { queue: short(queue), exchange: source, routing_key, arguments };
+            match change {
+                Change::Bind => Op::QueueBind(binding),
+                Change::Unbind => Op::QueueUnbind(binding),
+            }
+        }
+        Target::Exchange(exchange) => {
+            let destination = short(exchange);
+            let binding = ExchangeBinding { destination, source, routing_key, arguments };
+            match change {
+                Change::Bind => Op::ExchangeBind(binding),
+                Change::Unbind => Op::ExchangeUnbind(binding),
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A moderate number of simulations; `SIM_SEEDS` asks for more.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+
+use sim::{Show, run};
+
+/// Simulations without being asked for more: about twenty seconds in a debug build.
+const SEEDS: u64 = 1_200;
+
+fn n_seeds() -> u64 {
+    std::env::var("SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())
+}
+
+#[test]
+fn no_seed_finds_anything_wrong() {
+    for seed in 0..n_seeds() {
+        let report = run(seed, Show::Kept);
+        if let Some(failure) = report.failure {
+            let last = report.trace.len().saturating_sub(40);
+            let tail = report.trace[last..].join("\n");
+            panic!("seed {seed}: {failure}\n{tail}\nreplay: cargo run -p sim -- --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_always_does_the_same() {
+    for seed in 1_000..1_010 {
+        let (first, second) = (run(seed, Show::Kept), run(seed, Show::Kept));
+        let differs = first.trace.iter().zip(&second.trace).find(|(a, b)| a != b);
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(first.hash, second.hash, "seed {seed}");
+    }
+}

@@ -2,14 +2,13 @@
 
 use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
-use super::support::random::Random;
-use super::support::{DEADLINE, wait_until};
+use super::support::wait_until;
 use amqp091::frame::frame_header;
 use amqp091::method::{
     BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionTuneOk, ExchangeDeclare,
     QueueDeclare,
 };
-use amqp091::{FrameKind, Method, MethodId};
+use amqp091::{FrameKind, Method};
 use std::time::{Duration, Instant};
 
 /// What RabbitMQ lets a peer wait that it does not trust.
@@ -316,80 +315,5 @@ fn more_channels_than_agreed_and_more_connections_than_allowed() {
     wait_until("there is room again", || {
         Client::asking(node.address(), login).next().show() == "connection.open-ok"
     });
-    node.stop();
-}
-
-/// Valid frames with one random thing wrong, or no frames at all.
-fn nonsense(random: &mut Random) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for _ in 0..=random.below(8) {
-        let id = MethodId::ALL[random.below(MethodId::ALL.len())];
-        let mut payload = [id.class.to_be_bytes(), id.method.to_be_bytes()].concat();
-        let n = random.below(40);
-        payload.extend(random.bytes(n));
-        let kind = match random.below(8) {
-            0 => FrameKind::Header,
-            1 => FrameKind::Body,
-            _ => FrameKind::Method,
-        };
-        let channel = u16::try_from(random.below(3)).unwrap();
-        let size = u32::try_from(payload.len()).unwrap();
-        bytes.extend(frame_header(kind, channel, size));
-        bytes.extend(payload);
-        bytes.push(0xCE);
-    }
-    match random.below(4) {
-        0 => {
-            let n = random.below(600);
-            bytes = random.bytes(n);
-        }
-        1 => {
-            let at = random.below(bytes.len());
-            bytes[at] ^= 1 << random.below(8);
-        }
-        _ => {}
-    }
-    bytes
-}
-
-#[test]
-fn nonsense_after_the_handshake_harms_nobody_else() {
-    const FOR: Duration = Duration::from_secs(3);
-    const N_THREADS: usize = 8;
-    let node = Node::start(&[]);
-    let mut bystander = Client::guest(node.address());
-    let started = Instant::now();
-    let mut random = Random::new();
-    let n_connections: usize = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..N_THREADS)
-            .map(|_| {
-                let mut random = random.fork();
-                let address = node.address();
-                scope.spawn(move || {
-                    let mut n = 0;
-                    while started.elapsed() < FOR {
-                        n += 1;
-                        let mut client = Client::guest(address);
-                        for _ in 0..random.below(20) {
-                            client.out.extend(nonsense(&mut random));
-                        }
-                        // The node may have closed the connection by now.
-                        drop(client.try_flush());
-                        client.shut_up();
-                        while client.try_next().is_ok() {}
-                    }
-                    n
-                })
-            })
-            .collect();
-        while started.elapsed() < FOR {
-            bystander.round_trip();
-        }
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
-    assert!(n_connections > N_THREADS, "{n_connections} connections are no test");
-    wait_until("all of them are gone", || node.n_connections() == 1);
-    assert!(started.elapsed() < DEADLINE);
-    bystander.round_trip();
     node.stop();
 }

@@ -10,6 +10,8 @@
 mod access;
 mod durability;
 mod hostile;
+mod manners;
 mod many;
+mod nonsense;
 mod slow;
 mod support;

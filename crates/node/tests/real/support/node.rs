@@ -100,6 +100,11 @@ impl Node {
         String::from_utf8(stdout).unwrap()
     }
 
+    /// Tells it to stop, and does not wait.
+    pub(crate) fn tell_to_stop(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
     fn end(&mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let started = Instant::now();

@@ -1,0 +1,94 @@
+//! How the node ends conversations, and what it says in between.
+
+use super::support::client::{Client, Login};
+use super::support::node::Node;
+use amqp091::frame::HEARTBEAT;
+use amqp091::method::{
+    BasicGet, ChannelClose, ConfirmSelect, ConnectionClose, ConnectionCloseOk,
+    ConnectionUpdateSecret, QueueDeclare, TxSelect,
+};
+use std::time::Instant;
+
+#[test]
+fn an_exclusive_queue_is_gone_before_close_ok() {
+    let node = Node::start(&[]);
+    let declare = QueueDeclare { queue: b"mine", exclusive: true, ..QueueDeclare::default() };
+    for _ in 0..50 {
+        let mut client = Client::guest(node.address());
+        assert_eq!(client.ask(1, declare), "queue.declare-ok");
+        client.close();
+    }
+    node.stop();
+}
+
+#[test]
+fn a_channel_number_begins_anew() {
+    let node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    client.declare("q");
+    client.select_confirms();
+    let get = BasicGet { queue: b"q", ..BasicGet::default() };
+    for _ in 0..3 {
+        client.put_publish("q", false, b"x");
+        client.flush();
+        assert_eq!(client.next().show(), "basic.ack");
+        client.say(1, get);
+        assert_eq!(client.message().unwrap().tag, 1);
+        assert_eq!(client.ask(1, ChannelClose::default()), "channel.close-ok");
+        client.open_channel(1);
+        // Confirms are off again, or this would be refused.
+        assert_eq!(client.ask(1, TxSelect {}), "tx.select-ok");
+        assert_eq!(client.ask(1, ChannelClose::default()), "channel.close-ok");
+        client.open_channel(1);
+        assert_eq!(client.ask(1, ConfirmSelect::default()), "confirm.select-ok");
+        assert!(client.get("q").unwrap().redelivered);
+        assert_eq!(client.ask(1, ChannelClose::default()), "channel.close-ok");
+        client.open_channel(1);
+        client.select_confirms();
+    }
+    client.close();
+    node.stop();
+}
+
+#[test]
+fn an_idle_connection_is_told_that_the_node_lives() {
+    let node = Node::start(&[]);
+    let login = Login { heartbeat_s: 1, ..Login::default() };
+    let mut client = Client::login(node.address(), login);
+    let started = Instant::now();
+    // Two of them, and then the end, since this side says nothing.
+    let heard = client.rest();
+    assert!(heard.len() >= 2 * HEARTBEAT.len(), "{heard:?}");
+    assert!(heard.chunks(HEARTBEAT.len()).all(|frame| frame == HEARTBEAT), "{heard:?}");
+    assert!(started.elapsed().as_secs() >= 2);
+    node.expect_logged(1, "missed heartbeats from client");
+    node.stop();
+}
+
+#[test]
+fn a_client_is_told_why_it_is_thrown_out() {
+    let node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    node.ctl(&["close_all_connections", "maintenance"]);
+    let forced = "connection.close 320 CONNECTION_FORCED";
+    assert_eq!(client.next().show(), format!("{forced} - maintenance"));
+    client.say(0, ConnectionCloseOk {});
+    assert_eq!(client.rest(), b"");
+
+    let mut client = Client::guest(node.address());
+    let update = ConnectionUpdateSecret { new_secret: b"wrong", ..Default::default() };
+    let refused = "New secret was refused by one of the backends";
+    assert_eq!(client.ask(0, update), format!("connection.close 530 NOT_ALLOWED - {refused}"));
+
+    let mut client = Client::guest(node.address());
+    let mut crossing = Client::guest(node.address());
+    node.tell_to_stop();
+    let shutdown = "broker forced connection closure with reason 'shutdown'";
+    assert_eq!(client.next().show(), format!("{forced} - {shutdown}"));
+    client.say(0, ConnectionCloseOk {});
+    assert_eq!(client.rest(), b"");
+    // Both sides close at the same time: each answers the other.
+    assert_eq!(crossing.next().show(), format!("{forced} - {shutdown}"));
+    assert_eq!(crossing.ask(0, ConnectionClose::default()), "connection.close-ok");
+    node.stop();
+}

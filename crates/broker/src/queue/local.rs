@@ -3,7 +3,7 @@
 use super::pages::{PagePool, Pages, Released};
 use super::{AfterDetach, AttachRefused, ConsumerView, Get, Queue, Wakes, position};
 use crate::entries::{self, SegmentCounts};
-use log::{Lsn, SegmentId};
+use log::{Appended, Lsn, SegmentId};
 use message::MessageRef;
 use meta::{ConnectionId, QueueDef};
 use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionSet, Settling};
@@ -122,17 +122,19 @@ impl Local {
             return None;
         }
         let logged = self.log_incoming(queue, items, resolve);
+        let mut upto = logged.map(|logged| logged.upto);
         for item in items {
             let incoming = resolve(*item);
             let segment = logged.filter(|logged| logged.takes(queue, &incoming));
-            self.put_in(queue, *item, &incoming.message, segment.map(|logged| logged.segment));
+            let segment = segment.map(|logged| logged.segment);
+            upto = upto.max(self.put_in(queue, *item, &incoming.message, segment));
             if self.handed.len() >= HAND_OVER_MESSAGES_MAX {
                 self.hand_over(queue, Some(resolve), wakes);
             }
         }
         self.hand_over(queue, Some(resolve), wakes);
         self.dispatch(queue, wakes);
-        logged.map(|logged| logged.upto)
+        upto
     }
 
     /// Appends the persistent ones of `items` to the log. Their positions are known beforehand: the
@@ -169,22 +171,25 @@ impl Local {
         Some(Logged { upto: appended.upto, segment: appended.segment, only_confirmed })
     }
 
-    /// Gives one message a position, and to a consumer when one waits for it.
+    /// Gives one message a position, and to a consumer when one waits for it. Returns how far the
+    /// log must be durable if it had to be logged now.
     fn put_in(
         &mut self,
         queue: &Queue,
         item: u32,
         message: &MessageRef<'_>,
         segment: Option<SegmentId>,
-    ) {
+    ) -> Option<Lsn> {
         let at = self.fifo.enqueue(1);
         let given = if self.fifo.is_waiting() { None } else { self.fifo.next_delivery() };
         let direct = given
             .is_some_and(|given| given.position == at && given.settling == Settling::OnDelivery);
+        let mut late = None;
         if direct {
             self.note_gone(at, segment);
         } else {
-            let segment = segment.or_else(|| self.log_late(queue, at, message));
+            late = if segment.is_none() { self.log_late(queue, at, message) } else { None };
+            let segment = segment.or_else(|| late.map(|late| late.segment));
             self.stored_bytes += message.size_bytes() as u64;
             self.pages.push(&queue.storage.pool, at, message, segment);
         }
@@ -193,14 +198,15 @@ impl Local {
             self.charge(assigned, message.size_bytes());
             self.handed.push(Handed { assigned, incoming });
         }
+        late.map(|late| late.upto)
     }
 
     /// Logs a persistent message that was expected to pass through and did not.
-    fn log_late(&self, queue: &Queue, at: u64, message: &MessageRef<'_>) -> Option<SegmentId> {
+    fn log_late(&self, queue: &Queue, at: u64, message: &MessageRef<'_>) -> Option<Appended> {
         if !(queue.def.durable && message.persistent) {
             return None;
         }
-        Some(entries::append_message(queue.wal(), queue.id().0, at, message).segment)
+        Some(entries::append_message(queue.wal(), queue.id().0, at, message))
     }
 
     /// Takes the message's size from what the consumer's outbox is believed to hold.

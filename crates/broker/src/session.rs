@@ -317,15 +317,20 @@ impl Session {
         }
         stdx::lock(&self.connection.channels).remove(&id);
         self.confirms.forget(id);
-        let mut links: Vec<LinkId> = Vec::new();
-        links.extend(self.links.iter().filter(|(_, link)| link.channel == id).map(|(id, _)| *id));
-        links.sort_unstable();
-        for link in links {
+        for link in self.links_of(id) {
             let Some(link) = self.links.remove(&link) else { continue };
             if link.queue.detach(link.consumer) == AfterDetach::DeleteQueue {
                 self.broker.drop_queue(&link.queue).await;
             }
         }
+    }
+
+    /// The links of a channel, oldest first.
+    fn links_of(&self, id: ChannelId) -> Vec<LinkId> {
+        let mut links: Vec<LinkId> = Vec::new();
+        links.extend(self.links.iter().filter(|(_, link)| link.channel == id).map(|(id, _)| *id));
+        links.sort_unstable();
+        links
     }
 
     async fn control(&mut self, control: &Control) -> Result<(), Stop> {

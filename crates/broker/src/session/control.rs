@@ -114,8 +114,10 @@ impl Session {
 
     /// Everything unsettled on the channel goes back to its queues.
     fn recover(&mut self, channel: ChannelId, answer: bool) -> Acted {
-        for link in self.links.values().filter(|link| link.channel == channel) {
-            link.queue.requeue_all(link.consumer);
+        for id in self.links_of(channel) {
+            if let Some(link) = self.links.get(&id) {
+                link.queue.requeue_all(link.consumer);
+            }
         }
         if answer { Acted::Done } else { Acted::Answered }
     }

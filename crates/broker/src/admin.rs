@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::queue::Queue;
-use meta::ConnectionId;
+use meta::{Command, ConnectionId};
 use std::sync::Arc;
 
 /// Why an operator's request on a queue was refused.
@@ -47,7 +47,8 @@ impl Broker {
         if conditions.if_empty && n_ready > 0 {
             return Err(QueueRefused::NotEmpty);
         }
-        self.drop_queue(&queue).await;
+        let deleted = self.administer(Command::DeleteQueueById { id: queue.id() }).await;
+        deleted.map_err(|_| QueueRefused::NotFound)?;
         Ok(n_ready)
     }
 

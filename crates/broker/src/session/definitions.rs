@@ -489,7 +489,7 @@ impl Session {
                 return Err(Error::new(ErrorKind::PreconditionFailed, text));
             }
             n_messages = n_ready;
-            self.broker.drop_queue(&queue).await;
+            self.broker.change_durably(&Command::DeleteQueueById { id: queue.id() }).await?;
         }
         if control.nowait {
             return Ok(Acted::Answered);

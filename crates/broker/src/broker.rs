@@ -25,6 +25,9 @@ pub const DEFINITIONS_FILE: &str = "definitions.snapshot";
 const SNAPSHOT_EVERY_COMMANDS: u64 = 20_000;
 /// Segments the log may have before survivors of the oldest are moved to its end.
 const RELOCATE_FROM_SEGMENTS: u64 = 4;
+/// Bytes of the log per byte that is needed at which the oldest segment is moved, however much of it
+/// is needed.
+const RELOCATE_ABOVE_FACTOR: u64 = 3;
 
 /// What sessions read: everything as of one moment.
 #[derive(Debug)]
@@ -331,21 +334,29 @@ impl Broker {
     /// Moves what is left in the oldest segment to the log's end when that is worth it.
     fn keep_log_short(&self) {
         let stats = self.storage.wal.stats();
-        let many_commands = stdx::lock(&self.control).n_logged >= SNAPSHOT_EVERY_COMMANDS;
         let oldest = stats.oldest.filter(|_| stats.segments > RELOCATE_FROM_SEGMENTS);
-        if (many_commands || oldest.is_some())
-            && let Err(error) = self.snapshot_definitions()
-        {
+        let is_snapshot_due = {
+            let control = stdx::lock(&self.control);
+            let holds_commands = |oldest: log::SegmentState| control.logged.has(oldest.id);
+            control.n_logged >= SNAPSHOT_EVERY_COMMANDS || oldest.is_some_and(holds_commands)
+        };
+        if is_snapshot_due && let Err(error) = self.snapshot_definitions() {
             tracing::error!("cannot write the definitions: {error}");
         }
-        // Only survivors are moved: a segment that is still needed as a whole stays.
-        let Some(oldest) = oldest.filter(|oldest| oldest.live_bytes < oldest.bytes / 2) else {
+        // A segment that is needed as a whole is moved only when most of what lies behind it is
+        // superfluous: segments are freed oldest first.
+        let is_worth_it = |oldest: &log::SegmentState| {
+            oldest.live_bytes < oldest.bytes / 2
+                || stats.live_bytes < stats.bytes / RELOCATE_ABOVE_FACTOR
+        };
+        let Some(oldest) = oldest.filter(is_worth_it) else {
             return;
         };
-        for queue in self.view().queues() {
-            if queue.def().durable {
-                queue.relocate(oldest.id);
-            }
+        let view = self.view();
+        let mut durable: Vec<_> = view.queues().filter(|queue| queue.def().durable).collect();
+        durable.sort_unstable_by_key(|queue| queue.id());
+        for queue in durable {
+            queue.relocate(oldest.id);
         }
     }
 
@@ -355,17 +366,24 @@ impl Broker {
     /// The disk's.
     pub fn snapshot_definitions(&self) -> Result<(), log::LogError> {
         let _one_at_a_time = stdx::lock(&self.snapshotting);
-        let (state, serial, mut covered) = {
+        let (state, serial, mut covered, n_covered) = {
             let mut control = stdx::lock(&self.control);
-            control.n_logged = 0;
+            let n_covered = std::mem::take(&mut control.n_logged);
             let covered = std::mem::take(&mut control.logged);
-            (control.meta.clone(), control.serial, covered)
+            (control.meta.clone(), control.serial, covered, n_covered)
         };
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
-        log::write_snapshot(self.disk.as_ref(), DEFINITIONS_FILE, &bytes)?;
-        covered.release(&self.storage.wal);
-        Ok(())
+        let written = log::write_snapshot(self.disk.as_ref(), DEFINITIONS_FILE, &bytes);
+        if written.is_ok() {
+            covered.release(&self.storage.wal);
+        } else {
+            // They are still needed; the next snapshot may cover them.
+            let mut control = stdx::lock(&self.control);
+            control.n_logged += n_covered;
+            control.logged.add_all(covered);
+        }
+        written
     }
 
     /// Ends the node's life in good order: what was confirmed is durable, and the next start knows

@@ -168,6 +168,21 @@ impl SegmentCounts {
         }
     }
 
+    /// Whether an entry of that segment is counted.
+    pub(crate) fn has(&self, segment: SegmentId) -> bool {
+        self.counts.iter().any(|(known, _)| *known == segment)
+    }
+
+    /// Counts what another has counted.
+    pub(crate) fn add_all(&mut self, other: Self) {
+        for (segment, n) in other.counts {
+            match self.counts.iter_mut().find(|(known, _)| *known == segment) {
+                Some((_, counted)) => *counted += n,
+                None => self.counts.push((segment, n)),
+            }
+        }
+    }
+
     /// Tells the log that what was counted is needed, and starts over.
     pub(crate) fn retain(&mut self, wal: &Wal) {
         for (segment, n) in self.counts.drain(..) {

@@ -53,3 +53,60 @@ fn nothing_is_reported_as_done_that_the_log_has_lost() {
         assert_eq!(Client::connect(&broker).declare("r", true), failed);
     }
 }
+
+/// A consumer that takes what it gets at once lets messages pass without the log, until it is full.
+#[test]
+fn a_commit_waits_for_messages_that_did_not_pass_through() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    publisher.declare("q", true);
+    consumer.consume("q", true);
+    publisher.ask(Op::TxSelect);
+    let large = "x".repeat(200 * 1024);
+    publisher.publish("q", &[&large, &large, "late"], Kind::Persistent);
+    consumer.fill_up(true);
+    assert_eq!(publisher.ask(Op::TxCommit), ["done"]);
+    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let broker = start(&disk);
+    assert_eq!(Client::connect(&broker).get("q"), ["got late again left 0"]);
+}
+
+/// What a snapshot that fails would have covered is covered by the next one.
+#[test]
+fn a_snapshot_that_fails_leaves_nothing_in_the_log_for_ever() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    assert!(broker.log_stats().live_bytes > 0);
+    disk.inject(disk.operations(), Fault::NoSpace);
+    broker.snapshot_definitions().unwrap_err();
+    broker.snapshot_definitions().unwrap();
+    assert_eq!(broker.log_stats().live_bytes, 0);
+}
+
+/// Segments are freed oldest first: one that nobody consumes must not keep all behind it.
+#[test]
+fn the_log_does_not_grow_behind_a_queue_that_is_never_consumed() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    for queue in ["kept", "busy"] {
+        client.declare(queue, true);
+    }
+    client.ask(Op::ConfirmSelect);
+    let large = "x".repeat(200 * 1024);
+    let heard = client.publish("kept", &[large.as_str(); 6], Kind::Persistent);
+    client.wait_for(heard, 1);
+    for round in 0..40 {
+        let heard = client.publish("busy", &[&large, &large], Kind::Persistent);
+        client.wait_for(heard, 1);
+        client.ask(Op::QueuePurge { queue: client::short("busy") });
+        broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
+    }
+    let stats = broker.log_stats();
+    assert!(stats.segments < 12, "{stats:?}");
+    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    assert_eq!(Client::connect(&start(&disk)).declare("kept", true), ["declared 6 0"]);
+}

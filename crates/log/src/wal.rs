@@ -167,6 +167,8 @@ pub struct WalStats {
     pub segments: u64,
     /// Bytes of entries in them.
     pub bytes: u64,
+    /// Estimate of the bytes of entries in them that are still needed.
+    pub live_bytes: u64,
     /// The oldest of them.
     pub oldest: Option<SegmentState>,
     /// Freed files kept for reuse.

@@ -231,6 +231,7 @@ impl State {
         WalStats {
             segments: self.table.len() as u64,
             bytes: self.table.bytes(),
+            live_bytes: self.table.live_bytes(),
             oldest: self.table.oldest().map(Segment::state),
             appended_upto: Lsn(self.next.0 - 1),
             ..WalStats::default()

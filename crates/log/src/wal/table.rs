@@ -120,4 +120,8 @@ impl SegmentTable {
     pub(super) fn bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
+
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.state().live_bytes).sum()
+    }
 }

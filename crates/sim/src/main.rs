@@ -17,6 +17,9 @@ struct Args {
     /// The first of them.
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// Run each twice and compare the traces.
+    #[arg(long)]
+    twice: bool,
 }
 
 fn main() -> ExitCode {
@@ -29,7 +32,8 @@ fn main() -> ExitCode {
         Some(seed) => u64::from(is_wrong(seed, Show::Printed)),
         None => {
             let seeds = args.from..args.from.saturating_add(args.seeds);
-            seeds.map(|seed| u64::from(is_wrong(seed, Show::Kept))).sum()
+            let wrong = |seed| is_wrong(seed, Show::Kept) || (args.twice && differs(seed));
+            seeds.map(|seed| u64::from(wrong(seed))).sum()
         }
     };
     println!("{failures} failed");
@@ -42,4 +46,13 @@ fn is_wrong(seed: u64, show: Show) -> bool {
         println!("seed {seed}: {failure}");
     }
     report.failure.is_some()
+}
+
+fn differs(seed: u64) -> bool {
+    let (first, second) = (run(seed, Show::Kept), run(seed, Show::Kept));
+    let mut lines = first.trace.iter().zip(&second.trace);
+    if first.hash != second.hash {
+        println!("seed {seed} is not the same again: {:?}", lines.find(|(a, b)| a != b));
+    }
+    first.hash != second.hash
 }

@@ -245,10 +245,12 @@ impl World {
     /// The commit thread runs once.
     fn step(&mut self) {
         let Some(node) = &mut self.node else { return };
+        let was_well = !node.failed.load(Ordering::SeqCst);
         let appended_upto = node.broker.log_stats().appended_upto;
         let stepped = node.stepper.step();
         // The log may fail after it has synced everything, while it frees segments.
-        self.just_synced = node.broker.log_stats().durable_upto >= appended_upto;
+        let durable_upto = node.broker.log_stats().durable_upto;
+        self.just_synced = was_well && durable_upto >= appended_upto;
         self.note(if stepped { "commit" } else { "nothing to commit" });
         if self.just_synced {
             self.model.synced();

@@ -20,6 +20,29 @@ impl World {
     }
 
     fn take_in(&mut self, client: usize, what: What) {
+        // What a failed log leaves undone the model does not know: only answers are looked at.
+        if self.has_failed() {
+            match what {
+                What::Deliver { .. } | What::Got { .. } => return,
+                What::Declared { .. } => return self.answer(client, &Expect::Nothing),
+                What::GetEmpty
+                | What::Consuming { .. }
+                | What::Cancelled { .. }
+                | What::ConsumerLost { .. }
+                | What::Done
+                | What::Purged(_)
+                | What::Deleted(_)
+                | What::Returned(_)
+                | What::ChannelOpened
+                | What::ChannelClosed(_)
+                | What::ChannelFailed { .. }
+                | What::ConnectionClosed
+                | What::ConnectionFailed { .. }
+                | What::Blocked
+                | What::Unblocked
+                | What::Confirm { .. } => {}
+            }
+        }
         match what {
             What::Deliver { given, late } => self.take_delivery(client, &given, late),
             What::Got { given, n_ready, no_ack } => self.take_got(client, &given, n_ready, no_ack),

@@ -29,7 +29,9 @@ impl World {
     pub(crate) fn run(&mut self) {
         self.node = Some(self.hold(self.open(&self.disk.clone())));
         self.bootstrap();
-        for _ in 0..=self.random.below(LIVES_MAX) {
+        let mut lives = 1 + self.random.below(LIVES_MAX);
+        while lives > 0 {
+            lives -= 1;
             self.plan_fault();
             for _ in 0..self.random.below(WORK_MAX) {
                 self.act();
@@ -37,6 +39,10 @@ impl World {
                     self.after_failure();
                     break;
                 }
+            }
+            if lives == 0 && self.random.percent(50) && self.leave_all() {
+                // The last life goes on to the end.
+                break;
             }
             let clean = self.random.percent(40) && self.stop();
             self.restart(clean);
@@ -126,9 +132,8 @@ impl World {
         }
     }
 
-    /// Stops the node in good order; false when the disk is against it.
-    fn stop(&mut self) -> bool {
-        self.note("stop");
+    /// Ends all connections; false when the disk is against it.
+    fn leave_all(&mut self) -> bool {
         if self.alarm {
             self.set_alarm(false);
         }
@@ -145,7 +150,13 @@ impl World {
                 self.end_connection(id);
             }
         }
-        if self.has_failed() || !self.clients.is_empty() {
+        !self.has_failed() && self.clients.is_empty()
+    }
+
+    /// Stops the node in good order; false when the disk is against it.
+    fn stop(&mut self) -> bool {
+        self.note("stop");
+        if !self.leave_all() {
             return false;
         }
         self.check();

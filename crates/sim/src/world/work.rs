@@ -35,6 +35,11 @@ impl World {
     /// Something a client asks for on an open channel.
     fn ask(&mut self) {
         let Some((client, channel)) = self.some_channel() else { return self.connect_or_open() };
+        let state = self.client(client).channels.get(&channel);
+        let has_tx = state.and_then(|state| state.tx.as_ref());
+        if has_tx.is_some_and(|tx| !tx.publishes.is_empty()) && self.random.percent(30) {
+            return self.transact(client, channel);
+        }
         match self.random.below(100) {
             0..30 => self.publish(client),
             30..48 => self.settle(client),

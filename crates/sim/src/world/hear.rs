@@ -3,7 +3,7 @@
 use super::World;
 use crate::client::Expect;
 use crate::model::LinkKey;
-use crate::outbox::{Given, What};
+use crate::outbox::{Content, Given, What};
 use session::ErrorKind;
 
 impl World {
@@ -21,27 +21,13 @@ impl World {
 
     fn take_in(&mut self, client: usize, what: What) {
         // What a failed log leaves undone the model does not know: only answers are looked at.
-        if self.has_failed() {
-            match what {
-                What::Deliver { .. } | What::Got { .. } => return,
-                What::Declared { .. } => return self.answer(client, &Expect::Nothing),
-                What::GetEmpty
-                | What::Consuming { .. }
-                | What::Cancelled { .. }
-                | What::ConsumerLost { .. }
-                | What::Done
-                | What::Purged(_)
-                | What::Deleted(_)
-                | What::Returned(_)
-                | What::ChannelOpened
-                | What::ChannelClosed(_)
-                | What::ChannelFailed { .. }
-                | What::ConnectionClosed
-                | What::ConnectionFailed { .. }
-                | What::Blocked
-                | What::Unblocked
-                | What::Confirm { .. } => {}
-            }
+        let failed = self.has_failed();
+        let is_content = matches!(what, What::Deliver { .. } | What::Got { .. });
+        if failed && is_content {
+            return;
+        }
+        if failed && matches!(what, What::Declared { .. }) {
+            return self.answer(client, &Expect::Nothing);
         }
         match what {
             What::Deliver { given, late } => self.take_delivery(client, &given, late),
@@ -59,15 +45,7 @@ impl World {
             What::Confirm { channel, first, last, ack } => {
                 self.take_confirm(client, channel, first..=last, ack);
             }
-            What::Returned(content) => {
-                let failed = self.has_failed();
-                let doing = &mut self.client(client).doing;
-                let next =
-                    if doing.returned.is_empty() { None } else { Some(doing.returned.remove(0)) };
-                if content.id() != next && !failed {
-                    self.object(format!("{:?} is returned instead of {next:?}", content.id()));
-                }
-            }
+            What::Returned(content) => self.take_returned(client, &content),
             What::ChannelFailed { channel, kind, .. } => {
                 self.answer(client, &Expect::ChannelFails(kind));
                 self.end_channel(client, channel);
@@ -86,15 +64,7 @@ impl World {
             What::Purged(n) => self.answer(client, &Expect::Purged(n)),
             What::Deleted(n) => self.answer(client, &Expect::Deleted(n)),
             What::Declared { queue, n_ready, n_consumers } => {
-                // Work goes on while a declaration waits for the log: numbers are checked by `check`.
-                let expect = self.client(client).doing.expect.clone();
-                let expected =
-                    matches!(&expect, Expect::Declared { queue: wanted, .. } if *wanted == queue);
-                let now = self.model.counts(&queue).0;
-                if !expected || n_ready != now || n_consumers != self.model.n_consumers(&queue) {
-                    self.object(format!("{queue} is declared with {n_ready} {n_consumers}"));
-                }
-                self.answer(client, &expect);
+                self.take_declared(client, &queue, (n_ready, n_consumers));
             }
             What::Blocked => {
                 if !self.alarm || std::mem::replace(&mut self.client(client).blocked, true) {
@@ -107,6 +77,27 @@ impl World {
                 }
             }
         }
+    }
+
+    fn take_returned(&mut self, client: usize, content: &Content) {
+        let failed = self.has_failed();
+        let doing = &mut self.client(client).doing;
+        let next = if doing.returned.is_empty() { None } else { Some(doing.returned.remove(0)) };
+        if content.id() != next && !failed {
+            self.object(format!("{:?} is returned instead of {next:?}", content.id()));
+        }
+    }
+
+    fn take_declared(&mut self, client: usize, queue: &str, told: (u64, u64)) {
+        let expect = self.client(client).doing.expect.clone();
+        let expected =
+            matches!(&expect, Expect::Declared { queue: wanted, .. } if wanted.as_str() == queue);
+        // As of now: work went on while the declaration waited for the log.
+        let now = (self.model.counts(queue).0, self.model.n_consumers(queue));
+        if !expected || told != now {
+            self.object(format!("{queue} is declared with {told:?} instead of {now:?}"));
+        }
+        self.answer(client, &expect);
     }
 
     /// What the client is waiting for has come.

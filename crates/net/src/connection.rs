@@ -33,6 +33,9 @@ use tokio::time::Sleep;
 const N_SLICES: usize = 32;
 /// Batches written in one turn, however fast the peer reads: after that it is listened to again.
 const N_BATCHES_MAX: usize = 16;
+/// After a read of so many bytes other tasks have their turn: those that were just given messages
+/// wait on this very thread, and would see nothing of them until the client that floods pauses.
+const BULK_BYTES: usize = 16 * 1024;
 /// When nothing is due, time is looked at again after this many milliseconds.
 const FAR_MS: u64 = 24 * 3600 * 1000;
 /// A client that takes none of its many answers for this many milliseconds is dropped.
@@ -190,10 +193,15 @@ impl Task {
                 Ok(woken) => woken,
                 Err(error) => return Over::Io(error),
             };
+            let is_bulk = woken.n_read.is_some_and(|n| n >= BULK_BYTES);
             if let Err(over) = self.turn(woken).await {
                 return over;
             }
-            tokio::task::coop::consume_budget().await;
+            if is_bulk {
+                tokio::task::yield_now().await;
+            } else {
+                tokio::task::coop::consume_budget().await;
+            }
         }
     }
 

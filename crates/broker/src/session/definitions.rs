@@ -29,8 +29,10 @@ pub(super) fn check_vhost(broker: &Broker, view: &View, identity: &Identity) -> 
         let text = format!("access to vhost '{vhost}' refused for user '{user}'");
         return Err(Error::new(ErrorKind::NotAllowed, text));
     }
-    let connections = broker.connections.list();
-    let of_vhost = || connections.iter().filter(|one| one.identity.vhost == *vhost).count();
+    let of_vhost = || {
+        let connections = broker.connections.list();
+        connections.iter().filter(|one| one.identity.vhost == *vhost).count()
+    };
     if let Some(limit) = known.limits().max_connections
         && limit >= 0
         && i64::try_from(of_vhost()).is_ok_and(|n| n >= limit)

@@ -94,7 +94,8 @@ impl World {
             matches!(&expect, Expect::Declared { queue: wanted, .. } if wanted.as_str() == queue);
         // As of now: work went on while the declaration waited for the log.
         let now = (self.model.counts(queue).0, self.model.n_consumers(queue));
-        if !expected || told != now {
+        // What is being closed may already have given back what the model still counts as held.
+        if !expected || (told != now && self.model.closing.is_empty()) {
             self.object(format!("{queue} is declared with {told:?} instead of {now:?}"));
         }
         self.answer(client, &expect);

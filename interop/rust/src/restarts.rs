@@ -1,4 +1,8 @@
-//! What survives the end of the node's process, and how lapin gets over it.
+//! What survives the end of the node's process, and how an application with lapin gets over it.
+//!
+//! With a reconnect loop and deadlines: lapin 4.12's own recovery may read the end of a killed
+//! node's connection for ever instead of connecting again, and without it a delivery or an ack that
+//! is waited for when the connection ends may never be answered.
 
 use crate::check::{self, Failure, Outcome, WAIT};
 use crate::exchanges::{bind, bind_exchange, passive_exchange};
@@ -7,7 +11,7 @@ use crate::suite::Suite;
 use futures_lite::StreamExt;
 use lapin::options::*;
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, ConnectionProperties, Consumer, ExchangeKind};
+use lapin::{BasicProperties, Channel, ExchangeKind};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,9 +23,9 @@ const TRANSIENT: usize = 200;
 const BATCH: usize = 20;
 const CONFIRMS_BEFORE_KILL: usize = 300;
 const CONFIRMS_WANTED: usize = 1000;
-const RECONNECT_MIN: Duration = Duration::from_millis(50);
-const RECONNECT_MAX: Duration = Duration::from_millis(200);
-const RECONNECT_TIMES: usize = 200;
+const RECONNECT: Duration = Duration::from_secs(30);
+/// After so long without news a connection is given up.
+const STALLED: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(5);
 
 pub fn register(suite: &mut Suite) {
@@ -150,25 +154,15 @@ async fn client_recovery(lab: Arc<Lab>) -> Outcome {
     needs_own_node(&lab)?;
     let declaring = lab.peer().await?;
     let queue = lab.queue(&declaring.channel().await?, "q").await?;
-    let consuming = recovering(&lab).await?;
-    let channel = consuming.channel().await?;
-    channel.basic_qos(50, BasicQosOptions::default()).await?;
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let consumer = consume(&channel, &queue).await?;
-    let consumed = tokio::spawn(keep_consuming(channel, consumer, Arc::clone(&seen)));
-    let publishing = recovering(&lab).await?;
-    let outcome = publish_and_compare(&lab, &publishing, &queue, &seen).await;
+    let consumed = tokio::spawn(keep_consuming(Arc::clone(&lab), queue.clone(), Arc::clone(&seen)));
+    let outcome = publish_and_compare(&lab, &queue, &seen).await;
     consumed.abort();
     outcome
 }
 
-async fn publish_and_compare(
-    lab: &Arc<Lab>,
-    publishing: &Peer,
-    queue: &str,
-    seen: &Mutex<Seen>,
-) -> Outcome {
-    let confirmed = publish_across_restart(lab, publishing, queue).await?;
+async fn publish_and_compare(lab: &Arc<Lab>, queue: &str, seen: &Mutex<Seen>) -> Outcome {
+    let confirmed = publish_across_restart(lab, queue).await?;
     let started = Instant::now();
     loop {
         let missing = {
@@ -188,47 +182,51 @@ async fn publish_and_compare(
     )
 }
 
-/// A connection with lapin's own recovery.
-async fn recovering(lab: &Lab) -> Outcome<Peer> {
-    let properties = ConnectionProperties::default().enable_auto_recover().configure_backoff(|b| {
-        b.with_min_delay(RECONNECT_MIN)
-            .with_max_delay(RECONNECT_MAX)
-            .with_max_times(RECONNECT_TIMES)
-    });
-    Peer::connect_with(&lab.uri("%2f"), properties).await
-}
-
-/// Acks everything and remembers it, across the loss of the connection.
-async fn keep_consuming(channel: Channel, mut consumer: Consumer, seen: Arc<Mutex<Seen>>) {
-    while let Some(delivery) = consumer.next().await {
-        match delivery {
-            Ok(delivery) => {
-                {
-                    let text = body(&delivery);
-                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                    if !seen.bodies.insert(text.clone()) && !delivery.redelivered {
-                        seen.unmarked.push(text);
-                    }
-                }
-                // An ack that is lost with the connection means that the message comes again.
-                let _lost_or_sent = delivery.ack(BasicAckOptions::default()).await;
-            }
-            Err(error) => {
-                if channel.wait_for_recovery(error).await.is_err() {
-                    return;
-                }
-            }
+/// A connection to the node, as soon as it accepts one again.
+async fn reconnected(lab: &Lab) -> Outcome<Peer> {
+    let started = Instant::now();
+    loop {
+        match lab.peer().await {
+            Ok(peer) => return Ok(peer),
+            Err(failure) if started.elapsed() > RECONNECT => return Err(failure),
+            Err(_) => sleep(POLL).await,
         }
     }
 }
 
+/// Acks everything and remembers it, with a new connection after each loss of one.
+async fn keep_consuming(lab: Arc<Lab>, queue: String, seen: Arc<Mutex<Seen>>) -> Outcome {
+    loop {
+        let peer = reconnected(&lab).await?;
+        // The node may be killed at any point of this; then the next connection goes on.
+        let _lost = consume_until_lost(&peer, &queue, &seen).await;
+        let _lost_too = timeout(STALLED, peer.close()).await;
+    }
+}
+
+async fn consume_until_lost(peer: &Peer, queue: &str, seen: &Mutex<Seen>) -> Outcome {
+    let channel = peer.channel().await?;
+    channel.basic_qos(50, BasicQosOptions::default()).await?;
+    let mut consumer = consume(&channel, queue).await?;
+    while let Some(delivery) = timeout(STALLED, consumer.next()).await? {
+        let delivery = delivery?;
+        {
+            let text = body(&delivery);
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if !seen.bodies.insert(text.clone()) && !delivery.redelivered {
+                seen.unmarked.push(text);
+            }
+        }
+        // An ack that is lost with the connection means that the message comes again.
+        timeout(STALLED, delivery.ack(BasicAckOptions::default())).await??;
+    }
+    Ok(())
+}
+
 /// Publishes until enough is confirmed; the restart begins in between.
-async fn publish_across_restart(
-    lab: &Arc<Lab>,
-    publishing: &Peer,
-    queue: &str,
-) -> Outcome<Vec<String>> {
-    let channel = publishing.channel().await?;
+async fn publish_across_restart(lab: &Arc<Lab>, queue: &str) -> Outcome<Vec<String>> {
+    let mut peer = lab.peer().await?;
+    let mut channel = peer.channel().await?;
     confirm_mode(&channel).await?;
     let mut confirmed: Vec<String> = Vec::new();
     let mut lost = 0;
@@ -244,11 +242,13 @@ async fn publish_across_restart(
         // A batch sent again carries other texts, so that a text seen twice was delivered twice.
         let batch: Vec<String> =
             (0..BATCH).map(|i| format!("{} after {lost}", confirmed.len() + i)).collect();
-        match publish_batch(&channel, queue, &batch).await {
-            Ok(()) => confirmed.extend(batch),
-            Err(error) => {
+        match timeout(STALLED, publish_batch(&channel, queue, &batch)).await {
+            Ok(Ok(())) => confirmed.extend(batch),
+            Ok(Err(_)) | Err(_) => {
                 lost += 1;
-                timeout(3 * WAIT, channel.wait_for_recovery(error)).await??;
+                peer = reconnected(lab).await?;
+                channel = peer.channel().await?;
+                confirm_mode(&channel).await?;
             }
         }
     }

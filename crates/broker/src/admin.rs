@@ -40,13 +40,7 @@ impl Broker {
         conditions: DeleteConditions,
     ) -> Result<u64, QueueRefused> {
         let queue = self.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
-        let (n_ready, n_consumers) = queue.ready_and_consumers();
-        if conditions.if_unused && n_consumers > 0 {
-            return Err(QueueRefused::InUse);
-        }
-        if conditions.if_empty && n_ready > 0 {
-            return Err(QueueRefused::NotEmpty);
-        }
+        let n_ready = queue.give_up(conditions)?;
         let deleted = self.administer(Command::DeleteQueueById { id: queue.id() }).await;
         deleted.map_err(|_| QueueRefused::NotFound)?;
         Ok(n_ready)

@@ -194,6 +194,35 @@ impl Broker {
         }
     }
 
+    /// Makes the first definitions of a new data directory: all of them or, after a crash, none.
+    ///
+    /// # Errors
+    /// One of the commands is refused; those before it are in effect then.
+    pub async fn administer_first(&self, commands: &[Command]) -> Result<(), MetaError> {
+        let upto = {
+            let mut control = stdx::lock(&self.control);
+            let mut to_log = Vec::new();
+            let mut result = Ok(());
+            for command in commands {
+                match control.meta.apply(self.now(), command) {
+                    Ok(outcome) => to_log.extend(outcome.log),
+                    Err(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                }
+            }
+            self.log_commands(&mut control, &to_log);
+            self.publish_view(&control, &Done::Changed);
+            result?;
+            control.logged_upto
+        };
+        if confirm::durable(&self.storage.wal, upto).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
     /// As [`Broker::administer`], for those who must go on when the log has failed.
     pub(crate) async fn change_durably(&self, command: &Command) -> Result<Done, NotChanged> {
         let (done, upto) = self.change(command)?;
@@ -218,17 +247,24 @@ impl Broker {
         Ok((outcome.done, upto))
     }
 
+    /// Logs what a change consists of, as one unit.
     fn log_commands(&self, control: &mut Control, commands: &[Command]) {
-        let mut bytes = Vec::new();
-        for command in commands {
-            bytes.clear();
-            command.encode(&mut bytes);
-            control.serial += 1;
-            let appended = entries::append_meta(&self.storage.wal, control.serial, &bytes);
-            control.logged.add(appended.segment);
-            control.n_logged += 1;
-            control.logged_upto = appended.upto;
+        if commands.is_empty() {
+            return;
         }
+        let encode = |command: &Command| {
+            let mut bytes = Vec::new();
+            command.encode(&mut bytes);
+            bytes
+        };
+        let encoded: Vec<Vec<u8>> = commands.iter().map(encode).collect();
+        let appended = entries::append_meta(&self.storage.wal, control.serial + 1, &encoded);
+        for _ in &encoded {
+            control.logged.add(appended.segment);
+        }
+        control.serial += encoded.len() as u64;
+        control.n_logged += encoded.len() as u64;
+        control.logged_upto = appended.upto;
     }
 
     /// Makes the queues at run time follow the definitions. Returns those that went.

@@ -87,12 +87,14 @@ pub(crate) fn append_purged(wal: &Wal, queue: u64, ranges: &[PositionRange]) {
     wal.append(|batch| batch.entry(KIND_PURGED, &[&queue.to_le_bytes(), &payload]));
 }
 
-/// Appends a definition command, needed until a snapshot of the definitions covers it. Serials rise
-/// by one from command to command.
-pub(crate) fn append_meta(wal: &Wal, serial: u64, command: &[u8]) -> Appended {
+/// Appends definition commands as one unit, each needed until a snapshot of the definitions covers
+/// it. The first has the number `serial`, the next one more, and so on.
+pub(crate) fn append_meta(wal: &Wal, serial: u64, commands: &[Vec<u8>]) -> Appended {
     wal.append(|batch| {
-        batch.entry(KIND_META, &[&serial.to_le_bytes(), command]);
-        batch.retain(1);
+        for (command, serial) in commands.iter().zip(serial..) {
+            batch.entry(KIND_META, &[&serial.to_le_bytes(), command]);
+            batch.retain(1);
+        }
     })
 }
 

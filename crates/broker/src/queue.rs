@@ -9,6 +9,7 @@ mod pages;
 pub(crate) use local::{Attach, Incoming};
 pub(crate) use pages::{PagePool, SHARED_BODY_MIN_BYTES};
 
+use crate::admin::{DeleteConditions, QueueRefused};
 use crate::entries;
 use local::Local;
 use log::{Lsn, SegmentId, Wal};
@@ -236,6 +237,12 @@ impl Queue {
     /// number of ready messages that went.
     pub(crate) fn delete(&self) -> u64 {
         self.with(|local, wakes| local.delete(self, wakes))
+    }
+
+    /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on.
+    /// Returns the number of ready messages that will go with it.
+    pub(crate) fn give_up(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        stdx::lock(&self.local).give_up(conditions)
     }
 
     /// Whether it is deleted, or about to be.

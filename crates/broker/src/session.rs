@@ -113,13 +113,21 @@ impl Session {
             match request {
                 Request::Publish(publish) => {
                     if self.is_transactional(publish.channel) {
-                        self.keep_publish(publish, input)?;
+                        if let Err(stop) = self.keep_publish(publish, input) {
+                            self.flush(input, requests);
+                            return Err(stop);
+                        }
                     } else if let Err(error) = self.prepare(index, publish, input) {
                         self.flush(input, requests);
                         Box::pin(self.fail(publish.channel, None, error)).await?;
                     }
                 }
-                Request::Settle(settle) => self.keep_settle(*settle)?,
+                Request::Settle(settle) => {
+                    if let Err(stop) = self.keep_settle(*settle) {
+                        self.flush(input, requests);
+                        return Err(stop);
+                    }
+                }
                 Request::Control(control) => {
                     self.flush(input, requests);
                     Box::pin(self.control(control)).await?;
@@ -186,7 +194,9 @@ impl Session {
             let queue = link.queue.id();
             let channel = link.channel;
             self.links.remove(&id);
-            if let Some(channel) = self.channels.get_mut(channel) {
+            if let Some(channel) = self.channels.get_mut(channel)
+                && channel.gets.get(&queue) == Some(&id)
+            {
                 channel.gets.remove(&queue);
             }
         }

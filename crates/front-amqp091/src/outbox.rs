@@ -156,6 +156,8 @@ pub(crate) struct Locked {
     /// Links that were told that there is no room.
     paused: Vec<LinkId>,
     failed: Vec<u16>,
+    /// Channels that became transactional before they were opened; no more than there are channels.
+    early_tx: Vec<u16>,
     capabilities: Capabilities,
     frame_max: u32,
     closing: Closing,
@@ -180,6 +182,7 @@ impl ClientOutbox {
             links: Vec::new(),
             paused: Vec::new(),
             failed: Vec::new(),
+            early_tx: Vec::new(),
             capabilities,
             frame_max,
             closing: Closing::No,
@@ -375,7 +378,13 @@ impl Locked {
 
     /// Follows what a request means for the tags of a transactional channel.
     pub(crate) fn follow_tx(&mut self, channel: u16, step: TxStep) {
-        let Some(out) = self.channel_mut(channel) else { return };
+        let Some(out) = self.channel_mut(channel) else {
+            // It was opened in the same read, and the broker has not answered yet.
+            if step == TxStep::Select && !self.early_tx.contains(&channel) {
+                self.early_tx.push(channel);
+            }
+            return;
+        };
         match step {
             TxStep::Select => out.tags.select_tx(),
             TxStep::Commit => out.tags.commit_tx(),

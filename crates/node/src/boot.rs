@@ -56,10 +56,7 @@ pub(crate) async fn create_defaults(broker: &Broker, first: &FirstStart) -> anyh
             read: first.read.clone(),
         },
     ];
-    for command in commands {
-        broker.administer(command).await.context("cannot create the default user")?;
-    }
-    Ok(())
+    broker.administer_first(&commands).await.context("cannot create the default user")
 }
 
 /// A password salt. The standard hasher's keys come from the operating system's random source.

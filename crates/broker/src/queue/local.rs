@@ -2,6 +2,7 @@
 
 use super::pages::{PagePool, Pages, Released};
 use super::{AfterDetach, AttachRefused, ConsumerView, Get, Queue, Wakes, position};
+use crate::admin::{DeleteConditions, QueueRefused};
 use crate::entries::{self, SegmentCounts};
 use log::{Appended, Lsn, SegmentId};
 use message::MessageRef;
@@ -107,6 +108,17 @@ impl Local {
 
     pub(super) const fn is_deleted(&self) -> bool {
         self.deleted
+    }
+
+    pub(super) fn give_up(&mut self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        if conditions.if_unused && self.fifo.n_consumers() > 0 {
+            return Err(QueueRefused::InUse);
+        }
+        if conditions.if_empty && self.fifo.n_ready() > 0 {
+            return Err(QueueRefused::NotEmpty);
+        }
+        self.deleted = true;
+        Ok(self.fifo.n_ready())
     }
 
     /// Puts messages in: one log append for the persistent ones, then each goes to a waiting

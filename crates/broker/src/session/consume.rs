@@ -95,14 +95,18 @@ impl Session {
         if self.is_reply_tag(channel, consumer_tag) {
             self.end_replies(channel);
         }
-        let Some(link) = link.and_then(|link| self.links.get_mut(&link)) else {
+        let Some((id, link)) = link.and_then(|id| Some((id, self.links.get_mut(&id)?))) else {
             return self.answer(cancelled());
         };
         link.active = false;
         let queue = Arc::clone(&link.queue);
         let consumer = link.consumer;
         let tell = || self.tell(|sink| sink.event(cancelled()));
-        if queue.cancel(consumer, tell) == AfterDetach::DeleteQueue {
+        let after = queue.cancel(consumer, tell);
+        if queue.detach_idle(consumer) {
+            self.links.remove(&id);
+        }
+        if after == AfterDetach::DeleteQueue {
             self.broker.drop_queue(&queue).await;
         }
         Ok(Acted::Answered)

@@ -2,6 +2,7 @@
 
 use super::routes::Route;
 use super::{Acted, Session, publish};
+use crate::admin::{DeleteConditions, QueueRefused};
 use crate::broker::{Broker, NotChanged, View};
 use crate::confirm::LogFailed;
 use crate::connections::Identity;
@@ -18,6 +19,9 @@ use session::{
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// A queue that somebody deletes while it is declared is declared anew so many times.
+const DECLARE_TRIES_MAX: usize = 8;
 
 /// Whether the user may open a connection to the virtual host (features C11, C14).
 pub(super) fn check_vhost(broker: &Broker, view: &View, identity: &Identity) -> Result<(), Error> {
@@ -426,21 +430,27 @@ impl Session {
             arguments: declare.arguments.clone(),
             id: None,
         });
-        let done = self.broker.change_durably(&command).await?;
-        self.look_again();
-        match done {
-            Done::QueueCreated(def) | Done::QueueExists(def) => {
-                let queue = self.view.queue_by_id(def.id);
-                queue.ok_or_else(|| {
-                    // Somebody deleted it between the two steps.
-                    let text = format!("no {}", Resource::queue(&self.vhost(), &name));
-                    Error::new(ErrorKind::NotFound, text)
-                })
+        for _ in 0..DECLARE_TRIES_MAX {
+            let done = self.broker.change_durably(&command).await?;
+            self.look_again();
+            let found = match &done {
+                Done::QueueCreated(def) | Done::QueueExists(def) => self.view.queue_by_id(def.id),
+                Done::Nothing
+                | Done::Changed
+                | Done::ExchangeCreated(_)
+                | Done::ExchangeExists(_) => None,
+            };
+            let Some(queue) = found else { break };
+            if matches!(done, Done::QueueCreated(_)) || !queue.is_deleted() {
+                return Ok(queue);
             }
-            Done::Nothing | Done::Changed | Done::ExchangeCreated(_) | Done::ExchangeExists(_) => {
-                Err(Error::new(ErrorKind::InternalError, "a declare gave no queue"))
-            }
+            // It was there already, but its last consumer has just gone and it goes too: the
+            // client gets a new one.
+            self.broker.drop_queue(&queue).await;
         }
+        // Somebody deleted it between the two steps, or does so as fast as it is declared.
+        let text = format!("no {}", Resource::queue(&self.vhost(), &name));
+        Err(Error::new(ErrorKind::NotFound, text))
     }
 
     /// Dead-lettering reads from the queue and writes to the exchange (features Q6).
@@ -480,16 +490,17 @@ impl Session {
         // COMPAT: deleting a queue that does not exist succeeds (semantics 41).
         if let Ok(queue) = self.find_queue(&name) {
             self.check_exclusive_access(&queue)?;
-            let (n_ready, n_consumers) = queue.ready_and_consumers();
-            let resource = queue.def().resource();
-            if if_unused.is_set() && n_consumers > 0 {
-                let text = format!("{resource} in use");
-                return Err(Error::new(ErrorKind::PreconditionFailed, text));
-            }
-            if if_empty.is_set() && n_ready > 0 {
-                let text = format!("{resource} not empty");
-                return Err(Error::new(ErrorKind::PreconditionFailed, text));
-            }
+            let conditions =
+                DeleteConditions { if_unused: if_unused.is_set(), if_empty: if_empty.is_set() };
+            let n_ready = queue.give_up(conditions).map_err(|refused| {
+                let why = match refused {
+                    QueueRefused::InUse => "in use",
+                    QueueRefused::NotEmpty => "not empty",
+                    QueueRefused::NotFound => "not found",
+                };
+                let text = format!("{} {why}", queue.def().resource());
+                Error::new(ErrorKind::PreconditionFailed, text)
+            })?;
             n_messages = n_ready;
             self.broker.change_durably(&Command::DeleteQueueById { id: queue.id() }).await?;
         }

@@ -105,7 +105,12 @@ impl Locked {
     fn channel_opened(&mut self, channel: ChannelId) {
         self.remove_channel(channel);
         let index = self.channels.partition_point(|other| other.id < channel.0);
-        self.channels.insert(index, ChannelOut::new(channel.0));
+        let mut opened = ChannelOut::new(channel.0);
+        if let Some(early) = self.early_tx.iter().position(|early| *early == channel.0) {
+            self.early_tx.swap_remove(early);
+            opened.tags.select_tx();
+        }
+        self.channels.insert(index, opened);
         self.answer(channel, ChannelOpenOk { channel_id: b"" });
     }
 

@@ -14,8 +14,10 @@ import java.util.UUID;
  * judges what it printed.
  */
 public final class Main {
-  private static final int DEFAULT_SECONDS = 5;
+  private static final int DEFAULT_SECONDS = 2;
   private static final int RATE = 500;
+  /** A rate shows only after the burst at the start. */
+  private static final int RATE_SECONDS = 5;
   /** Bodies from this size on are published with confirms, so that no backlog of GBs builds up. */
   private static final int LARGE_BODY = 100_000;
 
@@ -52,12 +54,12 @@ public final class Main {
     add("queue-pattern", "--queue-pattern", "perf-%d", "--queue-pattern-from", "1",
         "--queue-pattern-to", "10", "-x", "10", "-y", "10");
     suite.add("rate", limit(), (node, id) -> {
-      Report report = run(node, "--rate", Integer.toString(RATE));
+      Report report = runFor(rateSeconds(), node, "--rate", Integer.toString(RATE));
       report.near("sent", report.sentPerSecond(), RATE);
       report.near("received", report.receivedPerSecond(), RATE);
     });
     suite.add("consumer-rate", limit(), (node, id) -> {
-      Report report = run(node, "--consumer-rate", Integer.toString(RATE), "-q", "10");
+      Report report = runFor(rateSeconds(), node, "--consumer-rate", Integer.toString(RATE), "-q", "10");
       report.near("received", report.receivedPerSecond(), RATE);
     });
     suite.add("predeclared-durable", limit(), this::predeclaredDurable);
@@ -96,8 +98,16 @@ public final class Main {
     }
   }
 
+  private int rateSeconds() {
+    return Math.max(seconds, RATE_SECONDS);
+  }
+
   private Report run(Node node, String... options) throws Exception {
-    Report report = PerfTest.run(node, seconds, List.of(options));
+    return runFor(seconds, node, options);
+  }
+
+  private Report runFor(int length, Node node, String... options) throws Exception {
+    Report report = PerfTest.run(node, length, List.of(options));
     report.check();
     suite.note(report.toString());
     return report;

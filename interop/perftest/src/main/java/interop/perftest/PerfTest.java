@@ -16,6 +16,8 @@ final class PerfTest {
   static Report run(Node node, int seconds, List<String> options) throws Exception {
     List<String> command = new ArrayList<>(List.of(
         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+        // Most of a short run would go into compiling it well.
+        "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
         "-cp", System.getProperty("java.class.path"), "com.rabbitmq.perf.PerfTest",
         "--uri", node.uri(), "--time", Integer.toString(seconds)));
     command.addAll(options);

@@ -3,6 +3,8 @@
 use crate::broker::Broker;
 use crate::queue::Queue;
 use meta::{Command, ConnectionId};
+use session::ChannelId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Why an operator's request on a queue was refused.
@@ -53,6 +55,16 @@ impl Broker {
             connection.kick(reason);
         }
         found.is_some()
+    }
+
+    /// How many unsettled messages each channel holds.
+    #[must_use]
+    pub fn unacked_by_channel(&self) -> BTreeMap<(ConnectionId, ChannelId), u64> {
+        let mut held = BTreeMap::new();
+        for queue in self.view().queues() {
+            queue.count_held(&mut held);
+        }
+        held
     }
 
     /// The consumers of every queue, with their queue.

@@ -54,6 +54,13 @@ impl ConfirmQueue {
         }
     }
 
+    /// Publishes of a channel that wait.
+    pub(crate) fn n_waiting(&self, channel: ChannelId) -> u64 {
+        let state = stdx::lock(&self.state);
+        let of_channel = state.waiting.iter().filter(|waiting| waiting.channel == channel);
+        of_channel.map(|waiting| waiting.last - waiting.first + 1).sum()
+    }
+
     /// Drops what a channel waits for: it is closing.
     pub(crate) fn forget(&self, channel: ChannelId) {
         stdx::lock(&self.state).waiting.retain(|waiting| waiting.channel != channel);

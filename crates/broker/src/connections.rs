@@ -1,10 +1,11 @@
 //! The node's connections as listings and operators see them.
 
+use crate::confirm::ConfirmQueue;
 use meta::ConnectionId;
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Notify;
 
 /// Who a connection belongs to and where it comes from.
@@ -55,6 +56,7 @@ pub struct Connection {
     pub sent_bytes: AtomicU64,
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
+    pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
     kicked: Mutex<Option<String>>,
     kick: Notify,
 }
@@ -72,8 +74,10 @@ pub struct ChannelCounters {
     pub transactional: AtomicBool,
     /// Publishes received.
     pub n_published: AtomicU64,
-    /// Publishes and acknowledgements waiting for `tx.commit`.
+    /// Publishes waiting for `tx.commit`.
     pub n_uncommitted: AtomicU64,
+    /// Acknowledgements waiting for `tx.commit`.
+    pub n_uncommitted_acks: AtomicU64,
 }
 
 impl Connection {
@@ -92,6 +96,12 @@ impl Connection {
             }
             kick.await;
         }
+    }
+
+    /// Publishes of a channel whose confirms wait for the disk.
+    #[must_use]
+    pub fn n_unconfirmed(&self, channel: ChannelId) -> u64 {
+        self.confirms.get().map_or(0, |confirms| confirms.n_waiting(channel))
     }
 
     /// The number of its channels.
@@ -120,6 +130,7 @@ impl Connections {
             received_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
+            confirms: OnceLock::new(),
             kicked: Mutex::default(),
             kick: Notify::new(),
         });

@@ -6,7 +6,7 @@
 mod local;
 mod pages;
 
-pub(crate) use local::{Attach, Incoming};
+pub(crate) use local::{Attach, Incoming, Owner};
 pub(crate) use pages::{PagePool, SHARED_BODY_MIN_BYTES};
 
 use crate::admin::{DeleteConditions, QueueRefused};
@@ -17,6 +17,7 @@ use meta::{QueueDef, QueueId};
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Outbox, Position, Settle};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -158,8 +159,8 @@ impl Queue {
     }
 
     /// Attaches something that only takes what it asks for (`basic.get`).
-    pub(crate) fn attach_passive(&self) -> Result<ConsumerKey, AttachRefused> {
-        self.with(|local, _| local.attach_passive())
+    pub(crate) fn attach_passive(&self, owner: Owner) -> Result<ConsumerKey, AttachRefused> {
+        self.with(|local, _| local.attach_passive(owner))
     }
 
     /// Gives the next message to `outbox`; false when there is none.
@@ -212,12 +213,12 @@ impl Queue {
     /// Takes a consumer away for good if it gets nothing any more and holds nothing; true when it
     /// did.
     pub(crate) fn detach_idle(&self, consumer: ConsumerKey) -> bool {
-        let mut local = stdx::lock(&self.local);
-        let idle = local.fifo.n_held_by(consumer) == 0;
-        if idle {
-            local.fifo.detach(consumer);
-        }
-        idle
+        stdx::lock(&self.local).detach_idle(consumer)
+    }
+
+    /// Adds up how many messages each channel holds.
+    pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
+        stdx::lock(&self.local).count_held(held);
     }
 
     /// The consumer's connection can take deliveries again.

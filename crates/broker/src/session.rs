@@ -70,6 +70,7 @@ impl Session {
         definitions::check_vhost(&broker, &view, &identity)?;
         let connection = broker.connections.open(identity);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
+        connection.confirms.get_or_init(|| Arc::clone(&confirms));
         Ok(Self {
             broker,
             connection,
@@ -153,19 +154,20 @@ impl Session {
     }
 
     fn keep_settle(&mut self, settle: Settle) -> Result<(), Stop> {
-        match self.channels.get_mut(settle.channel).map(|channel| channel.tx.as_deref_mut()) {
-            Some(None) => self.settles.push(settle),
-            Some(Some(tx)) if tx.settles.len() < channels::TX_SETTLES_MAX => {
+        let Some(channel) = self.channels.get_mut(settle.channel) else { return Ok(()) };
+        match channel.tx.as_deref_mut() {
+            None => self.settles.push(settle),
+            Some(tx) if tx.settles.len() < channels::TX_SETTLES_MAX => {
                 tx.settles.push(settle);
+                channel.counters.n_uncommitted_acks.fetch_add(1, Ordering::Relaxed);
             }
-            Some(Some(_)) => {
+            Some(_) => {
                 return self.end_connection(
                     Some(settle.channel),
                     Origin::default(),
                     transactions::too_large(),
                 );
             }
-            None => {}
         }
         Ok(())
     }

@@ -279,3 +279,20 @@ fn direct_replies_need_a_consumer_that_does_not_settle() {
     let refused = "channel failed PreconditionFailed: fast reply consumer does not exist";
     assert_eq!(client.request("rpc", "question"), [refused]);
 }
+
+#[test]
+fn unsettled_messages_are_counted_by_channel() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    client.get("q");
+    client.ask(Op::Qos { prefetch_count: 1, global: false });
+    client.consume("q", false);
+    let held = || broker.unacked_by_channel().into_values().collect::<Vec<_>>();
+    assert_eq!(held(), [2]);
+    client.settle(2, Outcome::Accepted);
+    assert_eq!(held(), [1]);
+    client.disconnect();
+    assert_eq!(held(), Vec::<u64>::new());
+}

@@ -11,6 +11,7 @@ use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionSet, Settling};
 use session::{
     ChannelId, Delivery, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString, Sink, Table,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,6 +40,9 @@ pub(crate) struct Attach<'a> {
     /// Whether the client waits for an answer.
     pub(crate) answer: bool,
 }
+
+/// The channel a consumer belongs to.
+pub(crate) type Owner = (ConnectionId, ChannelId);
 
 /// A consumer's place outside the core.
 struct Host {
@@ -70,6 +74,8 @@ pub(crate) struct Local {
     pub(super) pages: Pages,
     /// Indexed by consumer key.
     hosts: Vec<Option<Host>>,
+    /// Whose each consumer is, also those that only hold messages; indexed by consumer key.
+    owners: Vec<Option<Owner>>,
     handed: Vec<Handed>,
     /// Logged positions that are gone and not yet noted in the log.
     settled: Vec<u64>,
@@ -95,6 +101,7 @@ impl Local {
             fifo: Fifo::new(),
             pages: Pages::default(),
             hosts: Vec::new(),
+            owners: Vec::new(),
             handed: Vec::new(),
             settled: Vec::new(),
             freed: SegmentCounts::default(),
@@ -432,20 +439,44 @@ impl Local {
             room_bytes: FIRST_ROOM_BYTES,
             held_back: false,
         };
-        let slot = key.0 as usize;
-        if self.hosts.len() <= slot {
-            self.hosts.resize_with(slot + 1, || None);
-        }
-        if let Some(place) = self.hosts.get_mut(slot) {
-            *place = Some(host);
-        }
+        put_at(&mut self.owners, key, (attach.connection, attach.channel));
+        put_at(&mut self.hosts, key, host);
         self.had_consumer = true;
         self.dispatch(queue, wakes);
         Ok(key)
     }
 
-    pub(super) fn attach_passive(&mut self) -> Result<ConsumerKey, AttachRefused> {
-        if self.deleted { Err(AttachRefused::Gone) } else { Ok(self.fifo.attach_passive()) }
+    pub(super) fn attach_passive(&mut self, owner: Owner) -> Result<ConsumerKey, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        let key = self.fifo.attach_passive();
+        put_at(&mut self.owners, key, owner);
+        Ok(key)
+    }
+
+    /// Takes a consumer away if it gets nothing any more and holds nothing.
+    pub(super) fn detach_idle(&mut self, consumer: ConsumerKey) -> bool {
+        let is_idle = self.fifo.n_held_by(consumer) == 0;
+        if is_idle {
+            self.fifo.detach(consumer);
+            self.forget_owner(consumer);
+        }
+        is_idle
+    }
+
+    fn forget_owner(&mut self, consumer: ConsumerKey) {
+        if let Some(place) = self.owners.get_mut(consumer.0 as usize) {
+            *place = None;
+        }
+    }
+
+    /// Adds up how many messages each channel holds.
+    pub(super) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
+        for (slot, owner) in self.owners.iter().enumerate() {
+            let (Some(owner), Ok(slot)) = (owner, u32::try_from(slot)) else { continue };
+            *held.entry(*owner).or_default() += self.fifo.n_held_by(ConsumerKey(slot)) as u64;
+        }
     }
 
     pub(super) fn get(
@@ -494,6 +525,7 @@ impl Local {
     pub(super) fn detach(&mut self, def: &QueueDef, consumer: ConsumerKey) -> AfterDetach {
         let left = self.fifo.detach(consumer);
         self.drop_host(consumer);
+        self.forget_owner(consumer);
         if left.was_active { self.after_detach(def) } else { AfterDetach::Stays }
     }
 
@@ -537,6 +569,7 @@ impl Local {
     pub(super) fn delete(&mut self, queue: &Queue, wakes: &mut Wakes) -> u64 {
         self.deleted = true;
         let n_ready = self.fifo.n_ready();
+        self.owners.clear();
         for host in self.hosts.drain(..).flatten() {
             wakes.extend(host.outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::ConsumerLost {
@@ -608,6 +641,16 @@ impl Logged {
         queue.def.durable
             && incoming.message.persistent
             && (incoming.confirm || !self.only_confirmed)
+    }
+}
+
+fn put_at<T>(places: &mut Vec<Option<T>>, consumer: ConsumerKey, value: T) {
+    let slot = consumer.0 as usize;
+    if places.len() <= slot {
+        places.resize_with(slot + 1, || None);
+    }
+    if let Some(place) = places.get_mut(slot) {
+        *place = Some(value);
     }
 }
 

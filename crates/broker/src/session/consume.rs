@@ -137,7 +137,9 @@ impl Session {
         if let Some(link) = known.filter(|link| self.links.contains_key(link)) {
             return Ok(link);
         }
-        let consumer = queue.attach_passive().map_err(|refused| refusal(refused, queue))?;
+        let consumer = queue
+            .attach_passive((self.connection.id, channel))
+            .map_err(|refused| refusal(refused, queue))?;
         let link = self.next_link();
         // Not active: it goes when the last message got has been settled.
         let queue_id = queue.id();

@@ -84,6 +84,7 @@ impl Session {
         let channel = self.channels.get_mut(channel).ok_or_else(not_transactional)?;
         let tx = channel.tx.as_mut().ok_or_else(not_transactional)?;
         channel.counters.n_uncommitted.store(0, Ordering::Relaxed);
+        channel.counters.n_uncommitted_acks.store(0, Ordering::Relaxed);
         Ok(std::mem::take(tx))
     }
 }

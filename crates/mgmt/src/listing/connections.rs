@@ -7,6 +7,7 @@ use crate::table::table;
 use broker::{ChannelCounters, Connection, ConsumerView, Queue};
 use serde_json::{Value, json};
 use session::ChannelId;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 pub(super) fn connections(management: &Management, request: &Request) -> Value {
@@ -48,11 +49,17 @@ fn connection_value(node: &str, connection: &Connection, column: &str) -> Option
 
 pub(super) fn channels(management: &Management, request: &Request) -> Value {
     let node = management.facts.name.as_str();
+    let wants_unacked = request.words("columns").any(|column| column == "messages_unacknowledged");
+    let unacked =
+        if wants_unacked { management.broker.unacked_by_channel() } else { BTreeMap::new() };
     let mut rows = Vec::new();
     for connection in management.broker.connections.list() {
         for (channel, counters) in stdx::lock(&connection.channels).iter() {
-            let value =
-                |column: &str| channel_value(node, &connection, (*channel, counters), column);
+            let n_unacked = unacked.get(&(connection.id, *channel)).copied().unwrap_or(0);
+            let value = |column: &str| match column {
+                "messages_unacknowledged" => Some(json!(n_unacked)),
+                _ => channel_value(node, &connection, (*channel, counters), column),
+            };
             rows.push(row(request, value));
         }
     }
@@ -77,6 +84,8 @@ fn channel_value(
         "confirm" => json!(counters.confirm.load(Ordering::Relaxed)),
         "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
         "messages_uncommitted" => json!(counters.n_uncommitted.load(Ordering::Relaxed)),
+        "acks_uncommitted" => json!(counters.n_uncommitted_acks.load(Ordering::Relaxed)),
+        "messages_unconfirmed" => json!(connection.n_unconfirmed(channel)),
         "prefetch_count" => json!(counters.prefetch_count.load(Ordering::Relaxed)),
         _ => return None,
     })

@@ -224,8 +224,9 @@ fn under_rabbitmqctls_name_it_is_the_command_line_tool() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_leveret"), &link).unwrap();
     let by_name = ended(Command::new(link).arg("version").stdin(Stdio::null()));
     let by_command = ended(leveret().args(["ctl", "version"]));
-    assert_eq!(by_name.0, Some(0), "{by_name:?}");
-    assert_eq!(by_name, by_command);
+    // Scripts choose RabbitMQ's commands by this version; under its own name the tool has its own.
+    assert_eq!(by_name, (Some(0), "4.3.6\n".into(), "".into()));
+    assert_eq!(by_command, (Some(0), "0.1.0\n".into(), "".into()));
 }
 
 #[cfg(feature = "jemalloc")]

@@ -13,7 +13,7 @@ use message::{Body, MessageRef};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// A page is closed when its bytes reach this.
+/// A page is closed when its bytes would exceed this; a larger message gets a page of its own.
 const PAGE_BYTES: usize = 64 * 1024;
 /// ... or its entries do.
 const PAGE_ENTRIES: usize = 4 * 1024;
@@ -24,16 +24,22 @@ pub(crate) const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
 /// Pages kept for reuse by all queues of a node.
 const SPARE_PAGES_MAX: usize = 128;
 
-#[derive(Clone, Copy, Debug, Default)]
+/// Twelve bytes, because a deep backlog has one for each message.
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     offset: u32,
+    /// `GONE` for a gap or a released message.
     len: u32,
     /// 1 + index into the page's shared bodies; 0 for none.
-    shared: u32,
-    live: bool,
-    /// The log segment that holds it; 0 when it is in none.
-    segment: u64,
+    shared: u16,
+    /// 1 + index into the page's log segments; 0 when it is in none.
+    segment: u16,
 }
+
+const GONE: u32 = u32::MAX;
+/// Marks a number of a page's segments as free. Segments are counted from 1.
+const NO_SEGMENT: SegmentId = SegmentId(0);
+const NOTHING: Entry = Entry { offset: 0, len: GONE, shared: 0, segment: 0 };
 
 #[derive(Debug, Default)]
 struct Page {
@@ -41,7 +47,15 @@ struct Page {
     entries: Vec<Entry>,
     bytes: Vec<u8>,
     shared: Vec<Option<Bytes>>,
+    /// The log segments its messages lie in: few, since they were logged one after the other.
+    segments: Vec<SegmentId>,
     n_live: usize,
+}
+
+impl Entry {
+    const fn is_live(&self) -> bool {
+        self.len != GONE
+    }
 }
 
 impl Page {
@@ -49,8 +63,41 @@ impl Page {
         self.first + self.entries.len() as u64
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes.len() >= PAGE_BYTES || self.entries.len() >= PAGE_ENTRIES
+    /// Whether a message of `bytes` at `position` is better put into the next page.
+    fn is_full_for(&self, position: u64, bytes: usize) -> bool {
+        let n_gaps = position.saturating_sub(self.end());
+        n_gaps > GAP_ENTRIES_MAX
+            || self.entries.len() >= PAGE_ENTRIES
+            || self.bytes.len() + bytes > PAGE_BYTES
+    }
+
+    /// The number under which entries of this page name a segment.
+    fn segment_number(&mut self, segment: SegmentId) -> u16 {
+        let find = |wanted| self.segments.iter().rposition(|known| *known == wanted);
+        if let Some(index) = find(segment) {
+            return to_u16(index + 1);
+        }
+        let index = find(NO_SEGMENT).unwrap_or(self.segments.len());
+        match self.segments.get_mut(index) {
+            Some(unused) => *unused = segment,
+            None => self.segments.push(segment),
+        }
+        to_u16(index + 1)
+    }
+
+    /// Nothing in this page lies in `segment` any more.
+    fn forget_segment(&mut self, segment: SegmentId) {
+        if let Some(place) = self.segments.iter_mut().find(|known| **known == segment) {
+            *place = NO_SEGMENT;
+        }
+    }
+
+    fn segment_of(&self, entry: Entry) -> Option<SegmentId> {
+        self.segments.get(usize::from(entry.segment.checked_sub(1)?)).copied()
+    }
+
+    fn body_of(&self, entry: Entry) -> Option<&Bytes> {
+        self.shared.get(usize::from(entry.shared.checked_sub(1)?))?.as_ref()
     }
 
     fn restart(&mut self, first: u64) {
@@ -58,12 +105,13 @@ impl Page {
         self.entries.clear();
         self.bytes.clear();
         self.shared.clear();
+        self.segments.clear();
         self.n_live = 0;
     }
 
     fn entry(&self, position: u64) -> Option<&Entry> {
         let index = usize::try_from(position.checked_sub(self.first)?).ok()?;
-        self.entries.get(index).filter(|entry| entry.live)
+        self.entries.get(index).filter(|entry| entry.is_live())
     }
 }
 
@@ -114,8 +162,12 @@ impl Pages {
         message: &MessageRef<'_>,
         segment: Option<SegmentId>,
     ) {
-        let page = self.page_for(pool, position);
-        let offset = page.bytes.len();
+        let inline_bytes = match message.body {
+            Body::Borrowed(bytes) => message::head_len(message) + bytes.len(),
+            Body::Shared(_) => message::head_len(message),
+        };
+        let page = self.page_for(pool, position, inline_bytes);
+        let offset = to_u32(page.bytes.len());
         message::put_head(&mut page.bytes, message);
         let shared = match message.body {
             Body::Borrowed(bytes) => {
@@ -124,36 +176,42 @@ impl Pages {
             }
             Body::Shared(bytes) => {
                 page.shared.push(Some(bytes.clone()));
-                to_u32(page.shared.len())
+                to_u16(page.shared.len())
             }
         };
-        let len = to_u32(page.bytes.len() - offset);
-        let segment = segment.map_or(0, |segment| segment.0);
-        page.entries.push(Entry { offset: to_u32(offset), len, shared, live: true, segment });
+        let segment = segment.map_or(0, |segment| page.segment_number(segment));
+        page.entries.push(Entry { offset, len: to_u32(inline_bytes), shared, segment });
         page.n_live += 1;
     }
 
     /// The page that takes `position` next, its gap filled.
-    fn page_for(&mut self, pool: &PagePool, position: u64) -> &mut Page {
-        let reuse = match self.pages.back_mut() {
+    fn page_for(&mut self, pool: &PagePool, position: u64, bytes: usize) -> &mut Page {
+        let last = self.pages.back_mut();
+        let is_busy = last.is_some();
+        let fits = match last {
             Some(page) if page.n_live == 0 => {
                 page.restart(position);
                 true
             }
             Some(page) => {
                 debug_assert!(page.end() <= position, "positions rise");
-                !page.is_full() && position - page.end() <= GAP_ENTRIES_MAX
+                !page.is_full_for(position, bytes)
             }
             None => false,
         };
-        if !reuse {
+        if !fits {
             let mut page = pool.take();
             page.restart(position);
+            // A queue's first page grows with its messages; a backlog's next ones have their size
+            // from the start.
+            if is_busy {
+                page.bytes.reserve_exact(PAGE_BYTES.max(bytes));
+            }
             self.pages.push_back(page);
         }
         let page = self.pages.back_mut().expect("a page was just made sure of");
         while page.end() < position {
-            page.entries.push(Entry::default());
+            page.entries.push(NOTHING);
         }
         page
     }
@@ -175,10 +233,10 @@ impl Pages {
         let entry = page.entry(position)?;
         let start = entry.offset as usize;
         let record = page.bytes.get(start..start + entry.len as usize)?;
-        let shared = match entry.shared.checked_sub(1) {
-            Some(index) => Some(page.shared.get(index as usize)?.as_ref()?),
-            None => None,
-        };
+        let shared = page.body_of(*entry);
+        if entry.shared != 0 && shared.is_none() {
+            return None;
+        }
         let message = message::parse_record(record, shared);
         Some(message.expect("a page holds only records this process wrote"))
     }
@@ -188,12 +246,12 @@ impl Pages {
         let at = self.index_of(position)?;
         let page = self.pages.get_mut(at)?;
         let index = usize::try_from(position.checked_sub(page.first)?).ok()?;
-        let entry = page.entries.get_mut(index).filter(|entry| entry.live)?;
-        entry.live = false;
-        let segment = (entry.segment != 0).then_some(SegmentId(entry.segment));
+        let place = page.entries.get_mut(index).filter(|entry| entry.is_live())?;
+        let entry = std::mem::replace(place, NOTHING);
+        let segment = page.segment_of(entry);
         let mut size_bytes = u64::from(entry.len) - message::RECORD_FIXED_BYTES as u64;
         if let Some(index) = entry.shared.checked_sub(1)
-            && let Some(body) = page.shared.get_mut(index as usize).and_then(Option::take)
+            && let Some(body) = page.shared.get_mut(usize::from(index)).and_then(Option::take)
         {
             size_bytes += body.len() as u64;
         }
@@ -220,10 +278,10 @@ impl Pages {
 
     /// The log segments of everything that is left, one per message that lies in one.
     pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentId> + '_ {
-        let entries = self.pages.iter().flat_map(|page| page.entries.iter());
-        entries
-            .filter(|entry| entry.live && entry.segment != 0)
-            .map(|entry| SegmentId(entry.segment))
+        self.pages.iter().flat_map(|page| {
+            let live = page.entries.iter().filter(|entry| entry.is_live());
+            live.filter_map(|entry| page.segment_of(*entry))
+        })
     }
 
     /// Calls `visit` for every message that lies in log segment `segment`; what it returns is the
@@ -235,22 +293,34 @@ impl Pages {
     ) -> u64 {
         let mut n_moved = 0;
         for page in &mut self.pages {
-            let Page { first, entries, bytes, shared, .. } = page;
-            for (index, entry) in entries.iter_mut().enumerate() {
-                if !entry.live || entry.segment != segment.0 {
+            if !page.segments.contains(&segment) {
+                continue;
+            }
+            for index in 0..page.entries.len() {
+                let Some(entry) = page.entries.get(index).copied() else { break };
+                if !entry.is_live() || page.segment_of(entry) != Some(segment) {
                     continue;
                 }
+                let position = page.first + index as u64;
                 let start = entry.offset as usize;
-                let body = entry.shared.checked_sub(1);
-                let body = body.and_then(|at| shared.get(at as usize)?.as_ref());
-                let Some(record) = bytes.get(start..start + entry.len as usize) else { continue };
-                let Ok(message) = message::parse_record(record, body) else { continue };
-                entry.segment = visit(*first + index as u64, message).0;
+                let record = page.bytes.get(start..start + entry.len as usize);
+                let message = record.map(|bytes| message::parse_record(bytes, page.body_of(entry)));
+                let Some(Ok(message)) = message else { continue };
+                let moved_to = visit(position, message);
+                let number = page.segment_number(moved_to);
+                if let Some(entry) = page.entries.get_mut(index) {
+                    entry.segment = number;
+                }
                 n_moved += 1;
             }
+            page.forget_segment(segment);
         }
         n_moved
     }
+}
+
+fn to_u16(value: usize) -> u16 {
+    u16::try_from(value).expect("a page has fewer entries than that")
 }
 
 fn to_u32(value: usize) -> u32 {
@@ -348,6 +418,10 @@ mod tests {
             SegmentId(9)
         });
         assert_eq!((n_moved, seen), (1, vec![0]));
-        assert_eq!(pages.release(&pool, 0).unwrap().segment, Some(SegmentId(9)));
+        for moved_to in 10..100 {
+            pages.relocate(SegmentId(moved_to - 1), |_, _| SegmentId(moved_to));
+        }
+        assert!(pages.pages[0].segments.len() <= 3, "places of segments are used again");
+        assert_eq!(pages.release(&pool, 0).unwrap().segment, Some(SegmentId(99)));
     }
 }

@@ -99,12 +99,8 @@ impl Session {
 
     fn require(&self, permission: Permission, resource: &Resource) -> Result<(), Error> {
         let user = self.connection.identity.user.as_str();
-        if self.view.meta.may(user, &resource.vhost, permission, &resource.name) {
-            return Ok(());
-        }
-        let verb = permission.as_str();
-        let text = format!("{verb} access to {resource} refused for user '{user}'");
-        Err(Error::new(ErrorKind::AccessRefused, text))
+        let allowed = self.view.meta.check_access(user, permission, resource);
+        allowed.map_err(|error| refused(&error))
     }
 
     pub(super) fn require_on_queue(
@@ -116,11 +112,6 @@ impl Session {
     }
 
     fn require_on_exchange(&self, permission: Permission, name: &Name) -> Result<(), Error> {
-        // COMPAT: in permission patterns and texts the default exchange is `amq.default`.
-        if name.is_empty() {
-            let shown = Name::from("amq.default");
-            return self.require(permission, &Resource::exchange(&self.vhost(), &shown));
-        }
         self.require(permission, &Resource::exchange(&self.vhost(), name))
     }
 
@@ -130,18 +121,10 @@ impl Session {
         exchange: &Name,
         key: &[u8],
     ) -> Result<(), Error> {
-        let identity = &self.connection.identity;
-        let (user, vhost) = (identity.user.as_str(), identity.vhost.as_str());
-        if self.view.meta.may_topic((user, vhost), exchange, permission, key, &[]) {
-            return Ok(());
-        }
-        let text = format!(
-            "{} access to topic '{}' in {} refused for user '{user}'",
-            permission.as_str(),
-            String::from_utf8_lossy(key),
-            Resource::exchange(&self.vhost(), exchange),
-        );
-        Err(Error::new(ErrorKind::AccessRefused, text))
+        let user = self.connection.identity.user.as_str();
+        let exchange = Resource::exchange(&self.vhost(), exchange);
+        let allowed = self.view.meta.check_topic_access(user, permission, &exchange, key, &[]);
+        allowed.map_err(|error| refused(&error))
     }
 
     /// The queue a name stands for on a channel: an empty one is the last declared.

@@ -42,7 +42,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("mgmt", &["broker", "auth"]),
     ("ctl", &["stdx"]),
     ("perf", CODECS),
-    ("node", &["net", "mgmt", "ctl", "perf"]),
+    ("bench", &["perf"]),
+    ("node", &["net", "mgmt", "ctl", "bench"]),
     (
         "sim",
         &["front-amqp091", "front-amqp10", "front-stream", "front-mqtt", "front-stomp", "mgmt"],
@@ -55,7 +56,7 @@ const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
 
 /// Crates that may use those, and read clocks.
 pub(crate) const IO_CRATES: &[&str] =
-    &["log", "cluster", "auth", "net", "mgmt", "node", "ctl", "perf", "sim"];
+    &["log", "cluster", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "sim"];
 
 /// Wakes tasks, and so may use tokio; opens nothing itself.
 const WAKES_TASKS: &str = "broker";

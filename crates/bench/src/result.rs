@@ -1,0 +1,286 @@
+//! What a run of measurements found: the shape of `result.json`, and all that a report is made from.
+//!
+//! A [`Run`] has scenarios, a [`Scenario`] has rows and says which charts show them, a [`Row`] has a
+//! [`Cell`] per [`Column`] (a target, or one of its variants), and a cell has a [`Sample`] per repeat
+//! and, over those, a [`Figure`] per [`Metric`]. Readers may rely on every name here as long as
+//! [`SCHEMA`] stays the same; fields may be added without a new number.
+
+mod metric;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use metric::{Metric, Unit};
+
+/// The version of the shape; another one is not to be read by this code.
+pub const SCHEMA: u32 = 1;
+
+/// Everything about one call of the tool.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Run {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The version of the tool.
+    pub tool_version: String,
+    /// When it began, UTC, as in `2026-01-31T12:00:00Z`.
+    pub started_at: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// The command line as it was given, passwords left out.
+    pub command: String,
+    /// What durations and message counts were multiplied with; 1 is the source's.
+    pub scale: f64,
+    /// How often each row was measured on each target.
+    pub repeats: u32,
+    /// The target that ratios refer to.
+    pub baseline: String,
+    /// The machine the load came from, which is also that of the local targets.
+    pub machine: Machine,
+    /// The brokers, in the order given. The place in this list decides a broker's colour.
+    pub targets: Vec<Target>,
+    /// In the order they ran.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Cores this machine shows.
+    pub n_cores: u32,
+    /// System and version, as `uname` tells.
+    pub kernel: String,
+    /// The distribution, if it says.
+    pub system: Option<String>,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The governor of the cores' frequency, if it can be seen.
+    pub governor: Option<String>,
+}
+
+/// A broker under test.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Target {
+    /// Its name on the command line.
+    pub name: String,
+    /// Where it is, without the password.
+    pub uri: String,
+    /// What it calls itself.
+    pub product: String,
+    /// The version it tells.
+    pub version: String,
+    /// What it runs on, as it tells: `Erlang/OTP 25`, `Rust`.
+    pub platform: String,
+    /// Its process, if that is on this machine: without it there are no CPU and memory figures.
+    pub pid: Option<u32>,
+}
+
+/// A named set of measurements.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: String,
+    /// For a heading.
+    pub title: String,
+    /// What is measured and how to read it; plain text.
+    pub about: String,
+    /// Where the parameters come from.
+    pub source: String,
+    /// What the rows are measured on: the table's columns, the first being the baseline.
+    pub columns: Vec<Column>,
+    /// The metrics worth showing in the table, the most important first.
+    pub metrics: Vec<Metric>,
+    /// The pictures, the most important first.
+    pub charts: Vec<Chart>,
+    /// In the order they ran.
+    pub rows: Vec<Row>,
+}
+
+/// What rows are measured on.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Column {
+    /// The name of a [`Target`]; of none if [`Self::is_floor`].
+    pub target: String,
+    /// A variant of it, such as a queue version: `v2`.
+    pub variant: Option<String>,
+    /// No broker, but what the machine itself needs for the same bytes.
+    pub is_floor: bool,
+}
+
+impl Column {
+    /// For headings and legends.
+    pub fn label(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{} {variant}", self.target),
+            None => self.target.clone(),
+        }
+    }
+}
+
+/// A picture of rows.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Chart {
+    /// For its heading.
+    pub title: String,
+    /// What is drawn. Bars and lines stand for a column (a colour); whiskers go from min to max.
+    pub kind: ChartKind,
+    /// The metric that is drawn; over time, the one whose [`Metric::of_point`] is.
+    pub metric: Metric,
+    /// Whether the metric's axis is logarithmic.
+    pub is_log: bool,
+    /// Names of the rows it is made of; all of the scenario's if empty.
+    pub rows: Vec<String>,
+}
+
+/// How a picture is drawn.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum ChartKind {
+    /// A group of bars per row, one for each column.
+    Bars,
+    /// A line per column, through the rows' values of a parameter.
+    Lines {
+        /// The parameter along the axis; numbers.
+        x: String,
+        /// Whether its axis is logarithmic.
+        is_x_log: bool,
+        /// A parameter that tells several lines of a column (or small pictures beside each other)
+        /// apart.
+        lines: Option<String>,
+    },
+    /// The metric of each row's first sample over time: a line per column, a picture per row.
+    OverTime,
+}
+
+/// One thing that is measured on every column.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Row {
+    /// Unique in its scenario; short enough for a table.
+    pub name: String,
+    /// What tells it from the other rows, and what it was done with.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// The commands that repeat it by hand, one a line, `URI` standing for the broker.
+    pub commands: Vec<String>,
+    /// The metric that matters most here.
+    pub metric: Metric,
+    /// The row of this scenario that [`Metric::Relative`] refers to, on the same column.
+    pub relative_to: Option<String>,
+    /// What Leveret is meant to reach.
+    pub aim: Option<Aim>,
+    /// Figures others have published for the same, on their machines.
+    pub published: Vec<Published>,
+    /// In the order of the scenario's columns.
+    pub cells: Vec<Cell>,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A number: fit for an axis.
+    Number(f64),
+    /// Anything else.
+    Text(String),
+}
+
+/// A figure to reach.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Aim {
+    /// Of what.
+    pub metric: Metric,
+    /// At least this, or at most, as [`Metric::is_higher_better`] says.
+    pub value: f64,
+}
+
+/// Somebody's figure.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Published {
+    /// Whose: broker, version and where it was published.
+    pub by: String,
+    /// Of what.
+    pub metric: Metric,
+    /// The value.
+    pub value: f64,
+}
+
+/// A row on a column.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Cell {
+    /// How it went.
+    pub outcome: Outcome,
+    /// What the repeats amount to; empty unless measured.
+    pub figures: BTreeMap<Metric, Figure>,
+    /// Each repeat.
+    pub samples: Vec<Sample>,
+}
+
+/// How measuring went.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Outcome {
+    /// There are figures.
+    Measured,
+    /// The broker says no: its words. No fault of the run.
+    Refused {
+        /// The broker's words.
+        reason: String,
+    },
+    /// This target, or the tool, has no such thing. No fault of the run.
+    NotOffered {
+        /// What is missing.
+        reason: String,
+    },
+    /// Something went wrong.
+    Failed {
+        /// What.
+        reason: String,
+    },
+}
+
+/// A metric over the repeats.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Figure {
+    /// The middle one; the mean of the two in the middle for an even number.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// The median divided by that of the first column (so above 1 is more, not always better);
+    /// none on the first column, or if that has no figure.
+    pub ratio: Option<f64>,
+}
+
+/// One repeat.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Sample {
+    /// From 1.
+    pub repeat: u32,
+    /// When it began, seconds after the run did.
+    pub at_seconds: f64,
+    /// How long the measured part took.
+    pub seconds: f64,
+    /// What was measured.
+    pub values: BTreeMap<Metric, f64>,
+    /// How it went over time.
+    pub series: Vec<Point>,
+}
+
+/// A stretch of a sample. What was not measured is `None`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Point {
+    /// The end of the stretch, seconds after the sample began.
+    pub seconds: f64,
+    /// Messages published per second.
+    pub sent_per_second: Option<f64>,
+    /// Messages delivered per second.
+    pub received_per_second: Option<f64>,
+    /// Median latency from publisher to consumer.
+    pub latency_us: Option<f64>,
+    /// Median latency from publish to confirm.
+    pub confirm_latency_us: Option<f64>,
+    /// The broker's memory at the end of the stretch.
+    pub rss_bytes: Option<f64>,
+}

@@ -1,0 +1,178 @@
+//! What can be measured: names, units, and which direction is good.
+
+use serde::{Deserialize, Serialize};
+
+use super::Point;
+
+/// Something measured. Its name in JSON is the variant's in snake case.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Messages per second; one that is published and delivered counts once, in a fan-out each
+    /// delivery.
+    Rate,
+    /// Messages published per second.
+    SendRate,
+    /// Messages delivered per second.
+    ReceiveRate,
+    /// Bytes of bodies per second, counted as in [`Self::Rate`].
+    ByteRate,
+    /// Messages per second of the broker's CPU time.
+    PerCpuSecond,
+    /// Microseconds of the broker's CPU time per message.
+    CpuPerMessage,
+    /// The broker's memory at the end, bytes.
+    Memory,
+    /// The most memory the broker held meanwhile, bytes.
+    MemoryPeak,
+    /// Bytes of the broker's memory per thing that was made.
+    MemoryEach,
+    /// Microseconds from publisher to consumer: the median.
+    LatencyMedian,
+    /// The same, 99th percentile.
+    LatencyP99,
+    /// Microseconds from publish to confirm: the median.
+    ConfirmMedian,
+    /// The same, 99th percentile.
+    ConfirmP99,
+    /// Things done per second: connections opened, queues declared.
+    OperationRate,
+    /// Microseconds such a thing takes: the median.
+    OperationMedian,
+    /// The same, 99th percentile.
+    OperationP99,
+    /// Microseconds of the broker's CPU time per such thing.
+    CpuPerOperation,
+    /// The longest time in which nothing moved, seconds.
+    LongestPause,
+    /// How long it took, seconds.
+    Duration,
+    /// The row's first metric divided by that of the row it is relative to, on the same column.
+    Relative,
+}
+
+impl Metric {
+    /// All of them, in the order a table shows them.
+    pub const ALL: [Self; 20] = [
+        Self::Rate,
+        Self::SendRate,
+        Self::ReceiveRate,
+        Self::ByteRate,
+        Self::PerCpuSecond,
+        Self::CpuPerMessage,
+        Self::Memory,
+        Self::MemoryPeak,
+        Self::MemoryEach,
+        Self::LatencyMedian,
+        Self::LatencyP99,
+        Self::ConfirmMedian,
+        Self::ConfirmP99,
+        Self::OperationRate,
+        Self::OperationMedian,
+        Self::OperationP99,
+        Self::CpuPerOperation,
+        Self::LongestPause,
+        Self::Duration,
+        Self::Relative,
+    ];
+
+    /// For headings and axes, without the unit.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Rate => "messages",
+            Self::SendRate => "published",
+            Self::ReceiveRate => "delivered",
+            Self::ByteRate => "bytes",
+            Self::PerCpuSecond => "messages per CPU-second",
+            Self::CpuPerMessage => "CPU per message",
+            Self::Memory => "memory",
+            Self::MemoryPeak => "most memory",
+            Self::MemoryEach => "memory each",
+            Self::LatencyMedian => "latency, median",
+            Self::LatencyP99 => "latency, 99 %",
+            Self::ConfirmMedian => "confirm latency, median",
+            Self::ConfirmP99 => "confirm latency, 99 %",
+            Self::OperationRate => "operations",
+            Self::OperationMedian => "operation, median",
+            Self::OperationP99 => "operation, 99 %",
+            Self::CpuPerOperation => "CPU per operation",
+            Self::LongestPause => "longest pause",
+            Self::Duration => "duration",
+            Self::Relative => "relative",
+        }
+    }
+
+    /// What its values count. A report may scale them: `12.3 M/s`, `1.5 ms`.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Rate | Self::SendRate | Self::ReceiveRate | Self::OperationRate => {
+                Unit::PerSecond
+            }
+            Self::ByteRate => Unit::BytesPerSecond,
+            Self::PerCpuSecond => Unit::PerCpuSecond,
+            Self::CpuPerMessage
+            | Self::LatencyMedian
+            | Self::LatencyP99
+            | Self::ConfirmMedian
+            | Self::ConfirmP99
+            | Self::OperationMedian
+            | Self::OperationP99
+            | Self::CpuPerOperation => Unit::Microseconds,
+            Self::Memory | Self::MemoryPeak | Self::MemoryEach => Unit::Bytes,
+            Self::LongestPause | Self::Duration => Unit::Seconds,
+            Self::Relative => Unit::Times,
+        }
+    }
+
+    /// Whether more is better, for colours and aims.
+    pub fn is_higher_better(self) -> bool {
+        match self.unit() {
+            Unit::PerSecond | Unit::BytesPerSecond | Unit::PerCpuSecond | Unit::Times => true,
+            Unit::Microseconds | Unit::Bytes | Unit::Seconds => false,
+        }
+    }
+
+    /// The part of a series that shows this metric over time, if there is one.
+    pub fn of_point(self, point: &Point) -> Option<f64> {
+        match self {
+            Self::Rate => point.received_per_second.or(point.sent_per_second),
+            Self::SendRate => point.sent_per_second,
+            Self::ReceiveRate => point.received_per_second,
+            Self::LatencyMedian => point.latency_us,
+            Self::ConfirmMedian => point.confirm_latency_us,
+            Self::Memory | Self::MemoryPeak => point.rss_bytes,
+            Self::ByteRate
+            | Self::PerCpuSecond
+            | Self::CpuPerMessage
+            | Self::MemoryEach
+            | Self::LatencyP99
+            | Self::ConfirmP99
+            | Self::OperationRate
+            | Self::OperationMedian
+            | Self::OperationP99
+            | Self::CpuPerOperation
+            | Self::LongestPause
+            | Self::Duration
+            | Self::Relative => None,
+        }
+    }
+}
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unit {
+    /// Per second.
+    PerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Per second of CPU time.
+    PerCpuSecond,
+    /// Microseconds.
+    Microseconds,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A factor.
+    Times,
+}

@@ -28,7 +28,7 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// There is no broker, or it does not let us in.
 #[derive(Debug)]
-pub(crate) struct Unreachable(pub(crate) String);
+pub struct Unreachable(pub String);
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,9 +40,11 @@ impl std::error::Error for Unreachable {}
 
 /// The broker closed the channel or the connection instead of answering.
 #[derive(Debug)]
-pub(crate) struct Closed {
-    pub(crate) code: u16,
-    pub(crate) text: String,
+pub struct Closed {
+    /// The reply code.
+    pub code: u16,
+    /// The broker's words.
+    pub text: String,
 }
 
 impl fmt::Display for Closed {
@@ -55,10 +57,12 @@ impl std::error::Error for Closed {}
 
 /// An open connection.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     socket: TcpStream,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// What the broker says about itself.
+    pub server_properties: Table,
     /// Bytes; 0 is no limit.
     pub(crate) frame_max: u32,
     /// Seconds; 0 is none.
@@ -70,20 +74,29 @@ impl Client {
     ///
     /// # Errors
     /// [`Unreachable`], whatever the cause.
-    pub(crate) fn connect(uri: &Uri, link: &Link, name: &str) -> anyhow::Result<Self> {
+    pub fn connect(uri: &Uri, link: &Link, name: &str) -> anyhow::Result<Self> {
         let unreachable = |error: anyhow::Error| {
             Unreachable(format!("no connection to {}:{}: {error:#}", uri.host, uri.port))
         };
         let socket = dial(uri, link).map_err(unreachable)?;
-        let (input, output) = (Vec::new(), Vec::new());
-        let mut client = Self { socket, input, output, frame_max: FRAME_MIN_BYTES, heartbeat_s: 0 };
+        let mut client = Self {
+            socket,
+            input: Vec::new(),
+            output: Vec::new(),
+            server_properties: Table::new(),
+            frame_max: FRAME_MIN_BYTES,
+            heartbeat_s: 0,
+        };
         client.log_in(uri, link, name).map_err(unreachable)?;
         Ok(client)
     }
 
     fn log_in(&mut self, uri: &Uri, link: &Link, name: &str) -> anyhow::Result<()> {
         self.socket.write_all(&ProtocolHeader::encode_amqp([0, 0, 9, 1]))?;
-        self.await_answer(0, ConnectionStart::ID)?;
+        let payload = self.await_answer(0, ConnectionStart::ID)?;
+        if let Method::ConnectionStart(start) = Method::decode(&payload)? {
+            self.server_properties = start.server_properties.to_owned()?;
+        }
         let properties = client_properties(name).to_bytes();
         let response = format!("\0{}\0{}", uri.user, uri.password);
         let start_ok = ConnectionStartOk {
@@ -112,7 +125,10 @@ impl Client {
     }
 
     /// Opens a channel.
-    pub(crate) fn open_channel(&mut self, channel: u16) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn open_channel(&mut self, channel: u16) -> anyhow::Result<()> {
         self.call(channel, ChannelOpen::default().into(), ChannelOpenOk::ID).map(drop)
     }
 
@@ -121,7 +137,7 @@ impl Client {
     /// # Errors
     /// [`Closed`] if the broker closes the channel or the connection, else what went wrong with the
     /// socket.
-    pub(crate) fn call(
+    pub fn call(
         &mut self,
         channel: u16,
         request: Method<'_>,
@@ -132,7 +148,10 @@ impl Client {
     }
 
     /// Sends a method that has no answer, or whose answer is awaited later.
-    pub(crate) fn send(&mut self, channel: u16, method: Method<'_>) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// What went wrong with the socket.
+    pub fn send(&mut self, channel: u16, method: Method<'_>) -> anyhow::Result<()> {
         self.output.clear();
         method.encode_frame(channel, &mut self.output);
         self.socket.write_all(&self.output).context("writing")
@@ -180,7 +199,7 @@ impl Client {
     }
 
     /// Says goodbye. Errors do not matter any more.
-    pub(crate) fn close(mut self) {
+    pub fn close(mut self) {
         let close = amqp091::method::ConnectionClose { reply_code: 200, ..Default::default() };
         drop(self.call(0, close.into(), ConnectionCloseOk::ID));
     }

@@ -31,7 +31,7 @@ pub(crate) struct Config {
 
 /// Each connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub struct Link {
     pub(crate) heartbeat_s: u16,
     /// 0: what the broker offers.
     pub(crate) frame_max: u32,
@@ -40,6 +40,20 @@ pub(crate) struct Link {
     pub(crate) send_buffer_bytes: Option<usize>,
     /// How long to wait for a broker that does not listen yet.
     pub(crate) startup_timeout_ns: u64,
+}
+
+impl Default for Link {
+    /// No heartbeats, the broker's frame size, no waiting for the broker.
+    fn default() -> Self {
+        Self {
+            heartbeat_s: 0,
+            frame_max: 0,
+            no_delay: true,
+            receive_buffer_bytes: None,
+            send_buffer_bytes: None,
+            startup_timeout_ns: 0,
+        }
+    }
 }
 
 /// Exchange and queues.

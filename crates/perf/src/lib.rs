@@ -11,7 +11,7 @@ mod consumer;
 mod message;
 mod options;
 mod pace;
-mod process;
+pub mod process;
 mod publisher;
 mod report;
 mod run;
@@ -28,9 +28,12 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use client::Unreachable;
 use config::Config;
 use options::Usage;
+
+pub use client::{Client, Closed, Unreachable};
+pub use config::Link;
+pub use uri::Uri;
 
 /// The run failed, or `--verify` found something.
 const EXIT_FAILED: u8 = 1;

@@ -10,15 +10,15 @@ const LISTENING: &str = "0A";
 
 /// What a process and its children used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// User and system time of all threads and children, ended ones included.
-    pub(crate) cpu_s: f64,
+    pub cpu_s: f64,
     /// Memory held now.
-    pub(crate) rss_bytes: u64,
+    pub rss_bytes: u64,
 }
 
 /// What the process and those it started used so far; `None` if it is gone.
-pub(crate) fn usage(pid: u32) -> Option<Usage> {
+pub fn usage(pid: u32) -> Option<Usage> {
     let mut total = one(pid)?.1;
     let others: Vec<(u32, u32, Usage)> = pids()
         .filter_map(|other| one(other).map(|(parent, usage)| (other, parent, usage)))
@@ -66,7 +66,7 @@ fn rss_bytes(status: &str) -> Option<u64> {
 }
 
 /// The process that listens on a TCP port of this machine, if that can be seen.
-pub(crate) fn listening_on(port: u16) -> Option<u32> {
+pub fn listening_on(port: u16) -> Option<u32> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
     let inodes: Vec<String> =
         tables.iter().flatten().flat_map(|table| listening_inodes(table, port)).collect();

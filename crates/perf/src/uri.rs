@@ -2,12 +2,17 @@
 
 /// A broker and how to log in to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Uri {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) user: String,
-    pub(crate) password: String,
-    pub(crate) vhost: String,
+pub struct Uri {
+    /// Name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Decoded.
+    pub user: String,
+    /// Decoded.
+    pub password: String,
+    /// Decoded.
+    pub vhost: String,
 }
 
 impl Uri {
@@ -15,7 +20,7 @@ impl Uri {
     ///
     /// # Errors
     /// Anything that is not an AMQP URI, and `amqps`, since there is no TLS here.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("invalid URI '{text}': {why}");
         let rest = text.strip_prefix("amqp://").ok_or_else(|| match text.split_once("://") {
             Some(("amqps", _)) => wrong("TLS is not supported"),

@@ -1,0 +1,5 @@
+//! What classic queues keep on disk besides the log: files of blobs, and what lies in them.
+//! Knows [`log::Disk`], message records and positions. Never consumers, protocols, definitions, clocks, threads.
+//! Start reading at [`blob`]; file formats are drawn at the top of the file that owns them.
+
+pub mod blob;

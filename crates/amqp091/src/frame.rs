@@ -83,7 +83,7 @@ pub fn decode_frame(input: &[u8], frame_max: u32) -> Result<Option<(Frame<'_>, u
     };
     let channel = u16::from_be_bytes([c0, c1]);
     let size = u32::from_be_bytes([s0, s1, s2, s3]);
-    let tolerated = if frame_max == 0 { UNLIMITED_PAYLOAD_BYTES_MAX } else { frame_max };
+    let tolerated = payload_bytes_tolerated(frame_max);
     if size > tolerated {
         let size_max = tolerated.saturating_sub(FRAME_OVERHEAD_BYTES);
         return Err(WireError::FrameTooLarge { kind, channel, size, size_max });
@@ -103,6 +103,12 @@ pub fn decode_frame(input: &[u8], frame_max: u32) -> Result<Option<(Frame<'_>, u
     }
     let len = FRAME_HEADER_BYTES + payload.len() + 1;
     Ok(Some((Frame { kind: frame_kind, channel, payload }, len)))
+}
+
+/// The largest payload that is accepted.
+#[inline]
+pub(crate) const fn payload_bytes_tolerated(frame_max: u32) -> u32 {
+    if frame_max == 0 { UNLIMITED_PAYLOAD_BYTES_MAX } else { frame_max }
 }
 
 /// How many bytes of a message body fit one frame; at least one.

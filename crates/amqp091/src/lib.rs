@@ -11,6 +11,7 @@ pub mod method;
 pub mod reply;
 pub mod spec;
 pub mod table;
+mod whole;
 mod wire;
 
 pub use content::{ContentHeader, Properties, PropertiesRef};
@@ -19,3 +20,4 @@ pub use frame::{Frame, FrameKind, ProtocolHeader, decode_frame};
 pub use method::{Method, MethodId};
 pub use reply::ReplyCode;
 pub use table::{ShortString, Table, TableRef, Value, ValueRef};
+pub use whole::{WholeAck, WholePublish, whole_ack, whole_publish};

@@ -61,6 +61,14 @@ pub struct Connection {
     kick: Notify,
 }
 
+impl ChannelCounters {
+    /// Counts a publish. Only the channel's own session does: a plain addition is enough.
+    pub(crate) fn note_published(&self) {
+        let n = self.n_published.load(Ordering::Relaxed);
+        self.n_published.store(n + 1, Ordering::Relaxed);
+    }
+}
+
 /// A channel's figures.
 #[derive(Debug, Default)]
 pub struct ChannelCounters {

@@ -6,7 +6,7 @@
 mod local;
 mod pages;
 
-pub(crate) use local::{Attach, Incoming, Owner};
+pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 pub(crate) use pages::{PagePool, SHARED_BODY_MIN_BYTES};
 
 use crate::admin::{DeleteConditions, QueueRefused};
@@ -144,13 +144,9 @@ impl Queue {
     /// Puts messages in, in order. Returns how far the log must be durable before those of them
     /// that are persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
     /// publishes to a queue that goes away).
-    pub(crate) fn publish<'a>(
-        &self,
-        items: &[u32],
-        resolve: &dyn Fn(u32) -> Incoming<'a>,
-    ) -> Option<Lsn> {
-        self.counters.n_published.fetch_add(items.len() as u64, Ordering::Relaxed);
-        self.with(|local, wakes| local.publish(self, items, resolve, wakes))
+    pub(crate) fn publish(&self, batch: &Publishes<'_, '_>) -> Option<Lsn> {
+        self.counters.n_published.fetch_add(batch.items.len() as u64, Ordering::Relaxed);
+        self.with(|local, wakes| local.publish(self, batch, wakes))
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.

@@ -68,7 +68,8 @@ impl Replies {
             }
             let (link, mut room) = (target.link, Room::Full);
             let waker = target.outbox.batch(&mut |sink: &mut dyn Sink| {
-                let delivery = Delivery { position: Position(0), redelivered: false, message };
+                let position = Position(0);
+                let delivery = Delivery { position, redelivered: false, message: &message };
                 room = sink.deliver(link, delivery);
             });
             target.full = room == Room::Full;

@@ -46,7 +46,8 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
-const BATCH: u64 = 500;
+/// Fewer than are made into requests in one go.
+const BATCH: u64 = 200;
 
 fn running() -> Connection {
     let mut front = Connection::new(Arc::new(Settings::default()), NOW);
@@ -85,7 +86,10 @@ fn relay(outbox: &ClientOutbox, input: &[u8], requests: &[Request], position: &m
                         persistent: publish.persistent,
                     };
                     let position = Position(*position);
-                    sink.deliver(LinkId(1), Delivery { position, redelivered: false, message });
+                    sink.deliver(
+                        LinkId(1),
+                        Delivery { position, redelivered: false, message: &message },
+                    );
                 }
                 sink.confirm(ChannelId(1), *position + 1 - BATCH, *position, Confirmation::Ack);
             })

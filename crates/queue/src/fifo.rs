@@ -100,6 +100,22 @@ impl Fifo {
         self.ready.is_empty() && self.consumers.next().is_some() && !self.consumers.any_settles()
     }
 
+    /// The consumer that would get all of the next messages, each gone at once: nothing is ready
+    /// before them, and it is the only one and settles nothing.
+    #[must_use]
+    pub fn sole_taker(&self) -> Option<ConsumerKey> {
+        let is_sole = self.ready.is_empty()
+            && self.consumers.n_active() == 1
+            && !self.consumers.any_settles();
+        if is_sole { self.consumers.next() } else { None }
+    }
+
+    /// Gives `n` messages positions and the [sole taker](Fifo::sole_taker) the messages: the same as
+    /// `n` times [`Fifo::enqueue`] and [`Fifo::next_delivery`].
+    pub const fn pass_on(&mut self, n: u64) {
+        self.next_position += n;
+    }
+
     /// Puts `n` messages at the tail and returns the position of the first.
     pub fn enqueue(&mut self, n: u64) -> u64 {
         let first = self.next_position;

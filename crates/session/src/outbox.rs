@@ -55,5 +55,5 @@ pub struct Delivery<'a> {
     /// It was given to a consumer before.
     pub redelivered: bool,
     /// The message.
-    pub message: MessageRef<'a>,
+    pub message: &'a MessageRef<'a>,
 }

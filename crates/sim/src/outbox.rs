@@ -55,7 +55,7 @@ impl Given {
             link: link.0,
             position: delivery.position,
             redelivered: delivery.redelivered,
-            content: Content::of(&delivery.message),
+            content: Content::of(delivery.message),
         }
     }
 }

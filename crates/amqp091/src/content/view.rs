@@ -80,6 +80,16 @@ impl<'a> PropertiesRef<'a> {
     /// Values that are cut short, bytes left over, malformed headers.
     #[inline]
     pub fn parse(raw: &'a [u8]) -> Result<Self, FieldError> {
+        // What nearly all messages have: nothing, or a delivery mode.
+        match *raw {
+            [0, 0] => return Ok(Self { raw, flags: 0 }),
+            [0x10, 0, _] => return Ok(Self { raw, flags: DELIVERY_MODE }),
+            _ => {}
+        }
+        Self::parse_all(raw)
+    }
+
+    fn parse_all(raw: &'a [u8]) -> Result<Self, FieldError> {
         let mut reader = Reader::new(raw);
         let flags = reader.u16()?;
         if flags & CONTINUED_FLAG != 0 {

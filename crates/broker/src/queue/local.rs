@@ -27,6 +27,17 @@ pub(crate) struct Incoming<'a> {
     pub(crate) confirm: bool,
 }
 
+/// Messages on their way in: what one socket read holds for one queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Publishes<'b, 'a> {
+    /// Names of the messages, in order; never none.
+    pub(crate) items: &'b [u32],
+    /// The message of a name.
+    pub(crate) resolve: &'b dyn Fn(u32) -> Incoming<'a>,
+    /// Whether any of them is persistent.
+    pub(crate) any_logged: bool,
+}
+
 /// A consumer on its way in.
 pub(crate) struct Attach<'a> {
     pub(crate) checkout: Checkout,
@@ -130,19 +141,20 @@ impl Local {
 
     /// Puts messages in: one log append for the persistent ones, then each goes to a waiting
     /// consumer or into the pages.
-    pub(super) fn publish<'a>(
+    pub(super) fn publish(
         &mut self,
         queue: &Queue,
-        items: &[u32],
-        resolve: &dyn Fn(u32) -> Incoming<'a>,
+        batch: &Publishes<'_, '_>,
         wakes: &mut Wakes,
     ) -> Option<Lsn> {
         if self.deleted {
             return None;
         }
-        let logged = self.log_incoming(queue, items, resolve);
+        let logged = self.log_incoming(queue, batch);
         let mut upto = logged.map(|logged| logged.upto);
-        for item in items {
+        let n_passed = if logged.is_none() { self.pass_on(queue, batch, wakes) } else { 0 };
+        let Publishes { items, resolve, .. } = *batch;
+        for item in items.get(n_passed..).unwrap_or_default() {
             let incoming = resolve(*item);
             let segment = logged.filter(|logged| logged.takes(queue, &incoming));
             let segment = segment.map(|logged| logged.segment);
@@ -156,20 +168,43 @@ impl Local {
         upto
     }
 
+    /// Hands messages to a consumer that is the only one and settles nothing, straight from where
+    /// they lie, until its outbox is full. Returns how many: for those that is all there is to do.
+    fn pass_on(&mut self, queue: &Queue, batch: &Publishes<'_, '_>, wakes: &mut Wakes) -> usize {
+        let Some(consumer) = self.fifo.sole_taker() else { return 0 };
+        let Some(host) = host_mut(&mut self.hosts, consumer) else { return 0 };
+        let link = host.link;
+        let first = self.fifo.next_position();
+        let (mut n_passed, mut room) = (0, Room::Bytes(0));
+        let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
+            for (item, at) in batch.items.iter().zip(first..) {
+                let incoming = (batch.resolve)(*item);
+                let message = &incoming.message;
+                let delivery = Delivery { position: position(at), redelivered: false, message };
+                room = sink.deliver(link, delivery);
+                n_passed += 1;
+                if room == Room::Full {
+                    break;
+                }
+            }
+        });
+        wakes.extend(waker);
+        self.fifo.pass_on(n_passed as u64);
+        self.note_room(consumer, room);
+        queue.counters.n_delivered.fetch_add(n_passed as u64, Ordering::Relaxed);
+        n_passed
+    }
+
     /// Appends the persistent ones of `items` to the log. Their positions are known beforehand: the
     /// first item gets the next position, and so on.
-    fn log_incoming<'a>(
-        &self,
-        queue: &Queue,
-        items: &[u32],
-        resolve: &dyn Fn(u32) -> Incoming<'a>,
-    ) -> Option<Logged> {
-        if !queue.def.durable {
+    fn log_incoming(&self, queue: &Queue, batch: &Publishes<'_, '_>) -> Option<Logged> {
+        if !queue.def.durable || !batch.any_logged {
             return None;
         }
+        let Publishes { items, resolve, .. } = *batch;
         // What nobody waits for and a consumer has at once needs no place in the log.
         let only_confirmed = self.fifo.passes_through();
-        let wanted = |incoming: &Incoming<'a>| {
+        let wanted = |incoming: &Incoming<'_>| {
             incoming.message.persistent && (incoming.confirm || !only_confirmed)
         };
         if !items.iter().any(|item| wanted(&resolve(*item))) {
@@ -296,12 +331,17 @@ impl Local {
         let mut room = Room::Full;
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
             for one in run {
+                let (incoming, stored);
                 let message = match (one.incoming, resolve) {
-                    (Some(item), Some(resolve)) => resolve(item).message,
-                    (_, _) => match pages.get(one.assigned.position) {
-                        Some(message) => message,
-                        None => continue,
-                    },
+                    (Some(item), Some(resolve)) => {
+                        incoming = resolve(item);
+                        &incoming.message
+                    }
+                    (_, _) => {
+                        stored = pages.get(one.assigned.position);
+                        let Some(message) = &stored else { continue };
+                        message
+                    }
                 };
                 let delivery = Delivery {
                     position: position(one.assigned.position),
@@ -312,6 +352,12 @@ impl Local {
             }
         });
         wakes.extend(waker);
+        self.note_room(consumer, room);
+    }
+
+    /// What a consumer's outbox said last.
+    fn note_room(&mut self, consumer: ConsumerKey, room: Room) {
+        let Some(host) = host_mut(&mut self.hosts, consumer) else { return };
         match room {
             Room::Bytes(bytes) => {
                 host.room_bytes = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
@@ -495,7 +541,7 @@ impl Local {
             let delivery = Delivery {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
-                message,
+                message: &message,
             };
             wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::Got {

@@ -1,7 +1,7 @@
 //! The publishes of one socket read, gathered by queue so that each queue is locked once.
 
-use super::routes::{Remembered, RouteMemory};
-use crate::queue::{Incoming, Queue};
+use super::routes::Remembered;
+use crate::queue::{Incoming, Publishes, Queue};
 use bytes::Bytes;
 use log::Lsn;
 use message::{Body, MessageRef};
@@ -43,6 +43,7 @@ pub(crate) struct Batch {
     /// Rises from batch to batch, from 1: tells remembered group numbers of older batches apart.
     number: u64,
     pub(crate) prepared: Vec<Prepared>,
+    any_logged: bool,
     groups: Vec<Group>,
     n_groups: usize,
     group_of: HashMap<QueueId, u32>,
@@ -58,10 +59,11 @@ impl Batch {
     }
 
     /// Adds a publish for the queues of a remembered route.
-    pub(crate) fn add(&mut self, prepared: Prepared, memory: &mut RouteMemory, route: usize) {
+    #[inline]
+    pub(crate) fn add(&mut self, prepared: Prepared, remembered: &mut Remembered) {
         let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
+        self.any_logged |= prepared.logged;
         self.prepared.push(prepared);
-        let Some(remembered) = memory.get_mut(route) else { return };
         if remembered.batch != self.number {
             self.find_groups(remembered);
         }
@@ -75,6 +77,7 @@ impl Batch {
     /// Adds a publish for `queues`.
     pub(crate) fn add_to(&mut self, prepared: Prepared, queues: &[Arc<Queue>]) {
         let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
+        self.any_logged |= prepared.logged;
         self.prepared.push(prepared);
         for queue in queues {
             let group = self.group_for(queue);
@@ -116,7 +119,8 @@ impl Batch {
         let mut upto = None;
         for group in self.groups.iter().take(self.n_groups) {
             if let Some(queue) = &group.queue {
-                upto = upto.max(queue.publish(&group.items, &resolve));
+                let (items, any_logged) = (group.items.as_slice(), self.any_logged);
+                upto = upto.max(queue.publish(&Publishes { items, resolve: &resolve, any_logged }));
             }
         }
         upto
@@ -145,6 +149,7 @@ impl Batch {
     /// Empties the batch; what it allocated stays for the next.
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
+        self.any_logged = false;
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;
             group.items.clear();
@@ -155,7 +160,18 @@ impl Batch {
     }
 }
 
+/// The exchange and routing key of a publish request.
+#[inline]
+pub(crate) fn address_of<'a>(publish: &'a Publish, input: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    let base = match &publish.content {
+        Content::Inline(_) => input,
+        Content::Owned(owned) => owned.head.as_ref(),
+    };
+    (publish.exchange.of(base), publish.routing_key.of(base))
+}
+
 /// The message a publish request stands for.
+#[inline]
 pub(crate) fn message_of<'a>(publish: &'a Publish, input: &'a [u8]) -> MessageRef<'a> {
     let (base, body) = match &publish.content {
         Content::Inline(span) => (input, Body::Borrowed(span.of(input))),

@@ -1,6 +1,6 @@
 //! Publishing: checks, routing, gathering; and the confirms of what was gathered.
 
-use super::batch::{Changed, Prepared, message_of};
+use super::batch::{Changed, Prepared, address_of, message_of};
 use super::properties::{self, Inspected};
 use super::routes::Route;
 use super::{Channel, Session, replies};
@@ -10,7 +10,7 @@ use amqp091::PropertiesRef;
 use bytes::Bytes;
 use log::Lsn;
 use message::{Body, MessageRef};
-use session::{ChannelId, Confirmation, Error, Event, Publish, Request, Sink};
+use session::{ChannelId, Confirmation, Content, Error, Event, Publish, Request, Sink};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,26 +28,31 @@ impl Session {
     ) -> Result<(), Error> {
         self.hold_while_alarmed();
         let Some(channel) = self.channels.get_mut(publish.channel) else { return Ok(()) };
-        channel.counters.n_published.fetch_add(1, Ordering::Relaxed);
-        let message = message_of(publish, input);
+        channel.counters.note_published();
         let sequence = channel.next_sequence();
-        if replies::is_reply(message.exchange, message.routing_key) {
-            return self.reply(index, publish, message, sequence);
+        let (exchange, routing_key) = address_of(publish, input);
+        if replies::is_reply(exchange, routing_key) {
+            return self.reply(index, publish, message_of(publish, input), sequence);
         }
         if publish.inspect {
-            return self.prepare_inspected(index, publish, message, sequence);
+            return self.prepare_inspected(index, publish, message_of(publish, input), sequence);
         }
-        let route = self.find_route(message.exchange, message.routing_key)?;
+        let route = self.find_route(exchange, routing_key)?;
         let Some(remembered) = self.routes.get_mut(route) else { return Ok(()) };
         let n_queues = remembered.route.queues.len();
-        let logged = message.persistent && remembered.route.any_durable;
-        if n_queues == 0 && publish.mandatory {
-            self.return_unroutable(publish.channel, message);
-        }
-        let changed = shared_body(message.body, n_queues)
-            .map(|body| Box::new(Changed { body: Some(body), properties: None }));
+        let logged = publish.persistent && remembered.route.any_durable;
+        let changed = match &publish.content {
+            Content::Inline(body) if is_shared(body.len as usize, n_queues) => {
+                let body = Some(Bytes::copy_from_slice(body.of(input)));
+                Some(Box::new(Changed { body, properties: None }))
+            }
+            Content::Inline(_) | Content::Owned(_) => None,
+        };
         let prepared = prepared(index, publish, sequence, logged, changed);
-        self.batch.add(prepared, &mut self.routes, route);
+        self.batch.add(prepared, remembered);
+        if n_queues == 0 && publish.mandatory {
+            self.return_unroutable(publish.channel, message_of(publish, input));
+        }
         Ok(())
     }
 
@@ -88,8 +93,10 @@ impl Session {
             let route = self.work_out_route(exchange, &[key], None);
             self.routes.remember(exchange, key, route)
         };
-        let refused = self.routes.get_mut(index).and_then(|found| found.route.refused.clone());
-        refused.map_or(Ok(index), Err)
+        match self.routes.get_mut(index).and_then(|found| found.route.refused.as_ref()) {
+            None => Ok(index),
+            Some(refused) => Err(refused.clone()),
+        }
     }
 
     /// The route of one message that is not remembered.
@@ -185,15 +192,20 @@ pub(super) fn prepared(
     }
 }
 
-/// A body that is worth a shared home: large, or wanted by several queues.
+/// Whether a body is worth a shared home: large, or wanted by several queues.
+const fn is_shared(body_bytes: usize, n_queues: usize) -> bool {
+    match n_queues {
+        0 => false,
+        1 => body_bytes >= SHARED_BODY_MIN_BYTES,
+        _ => body_bytes >= FANOUT_SHARED_BODY_MIN_BYTES,
+    }
+}
+
 fn shared_body(body: Body<'_>, n_queues: usize) -> Option<Bytes> {
-    let min_bytes = match n_queues {
-        0 => return None,
-        1 => SHARED_BODY_MIN_BYTES,
-        _ => FANOUT_SHARED_BODY_MIN_BYTES,
-    };
     match body {
-        Body::Borrowed(bytes) if bytes.len() >= min_bytes => Some(Bytes::copy_from_slice(bytes)),
+        Body::Borrowed(bytes) if is_shared(bytes.len(), n_queues) => {
+            Some(Bytes::copy_from_slice(bytes))
+        }
         Body::Borrowed(_) | Body::Shared(_) => None,
     }
 }

@@ -12,13 +12,13 @@ use crate::reply;
 use amqp091::content::HEADER_FIXED_BYTES;
 use amqp091::method::BasicPublish;
 use amqp091::spec::{CLASS_BASIC, FRAME_HEADER_BYTES, UNLIMITED_PAYLOAD_BYTES_MAX};
-use amqp091::{ContentHeader, Frame, FrameKind, PropertiesRef, decode_frame};
+use amqp091::{ContentHeader, Frame, FrameKind, PropertiesRef, WholePublish, decode_frame};
 use bytes::Bytes;
 use session::{ChannelId, Content as Body, Error, ErrorKind, OwnedContent, Publish, Span};
 
 /// Bodies up to this many bytes are taken where they lie; larger ones are gathered, so that they
 /// are copied no more.
-const INLINE_BODY_BYTES_MAX: u64 = 16 * 1024;
+pub(super) const INLINE_BODY_BYTES_MAX: usize = 16 * 1024;
 /// A content header up to this size is waited for instead of gathered.
 const INLINE_HEADER_BYTES_MAX: usize = 16 * 1024;
 /// What is reserved for an announced body at first; more only as it arrives.
@@ -181,6 +181,23 @@ fn reserve(body: &mut Vec<u8>, n: usize, announced: u64) {
     }
 }
 
+/// The request of a publish that begins at `at` in the input.
+pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
+    Publish {
+        channel: ChannelId(publish.channel),
+        exchange: span(at + WholePublish::EXCHANGE_AT, publish.exchange),
+        routing_key: span(at + publish.key_at(), publish.routing_key),
+        properties: span(at + publish.properties_at(), publish.properties.as_bytes()),
+        content: Body::Inline(match publish.body {
+            [] => Span::default(),
+            body => span(at + publish.body_at(), body),
+        }),
+        mandatory: publish.mandatory,
+        persistent: publish.properties.is_persistent(),
+        inspect: is_inspected(publish.properties),
+    }
+}
+
 /// What lies behind a `basic.publish`.
 pub(super) enum Ahead {
     /// The whole message: the request, and the bytes it takes behind the method's frame.
@@ -212,7 +229,7 @@ pub(super) fn look_ahead(
         return Ahead::Gather;
     }
     let Ok(header) = ContentHeader::decode(header_frame.payload) else { return Ahead::Gather };
-    if header.body_size > INLINE_BODY_BYTES_MAX {
+    if header.body_size > INLINE_BODY_BYTES_MAX as u64 {
         return Ahead::Gather;
     }
     let body_at = header_at + header_len;

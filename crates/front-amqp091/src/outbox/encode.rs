@@ -7,10 +7,11 @@
 //! ```
 
 use super::chain::Chain;
+use super::channel::Link;
 use super::{Locked, OUTBOX_HIGH_WATER_BYTES, SPLICE_BYTES_MIN};
-use amqp091::content::{PropertiesRef, encode_body, encode_content_header};
+use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_content_header};
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
-use amqp091::spec::{FRAME_END, FRAME_HEADER_BYTES};
+use amqp091::spec::{CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
 use message::{Body, MessageRef};
 use session::{Confirmation, Delivery, Event, LinkId, Room, Sink};
 
@@ -31,8 +32,7 @@ impl Sink for Locked {
         } else {
             channel.tags.next(link.id, delivery.position)
         };
-        put_deliver(&link.prefix, tag, &delivery, &mut chain.bytes);
-        put_content(channel.id, &delivery.message, self.frame_max, chain);
+        put_delivery(link, tag, &delivery, self.frame_max, chain);
         let n_pending = chain.len() + self.n_in_flight;
         if n_pending < OUTBOX_HIGH_WATER_BYTES {
             return Room::Bytes(OUTBOX_HIGH_WATER_BYTES - n_pending);
@@ -63,16 +63,36 @@ impl Sink for Locked {
     }
 }
 
+/// Appends a delivery: everything in one piece when the body fits one frame and is copied.
+fn put_delivery(link: &Link, tag: u64, delivery: &Delivery<'_>, frame_max: u32, chain: &mut Chain) {
+    let message = delivery.message;
+    let out = &mut chain.bytes;
+    out.reserve(link.prefix.len() + message.size_bytes() + FIXED_BYTES);
+    put_deliver(&link.prefix, tag, delivery, out);
+    let body = match message.body {
+        Body::Shared(shared) if shared.len() >= SPLICE_BYTES_MIN => None,
+        Body::Shared(shared) => Some(shared.as_ref()),
+        Body::Borrowed(bytes) => Some(bytes),
+    };
+    match body {
+        Some(body) if body.len() <= body_payload_bytes_max(frame_max) as usize => {
+            put_small_content(link.channel, message.properties, body, out);
+        }
+        Some(_) | None => put_content(link.channel, message, frame_max, chain),
+    }
+}
+
 fn put_deliver(prefix: &[u8], tag: u64, delivery: &Delivery<'_>, out: &mut Vec<u8>) {
-    let message = &delivery.message;
+    let message = delivery.message;
     let start = out.len();
-    out.reserve(prefix.len() + message.size_bytes() + FIXED_BYTES);
     out.extend_from_slice(prefix);
     let [t0, t1, t2, t3, t4, t5, t6, t7] = tag.to_be_bytes();
     let redelivered = u8::from(delivery.redelivered);
     let exchange_len = short_len(message.exchange);
     out.extend_from_slice(&[t0, t1, t2, t3, t4, t5, t6, t7, redelivered, exchange_len]);
-    out.extend_from_slice(message.exchange);
+    if !message.exchange.is_empty() {
+        out.extend_from_slice(message.exchange);
+    }
     out.push(short_len(message.routing_key));
     out.extend_from_slice(message.routing_key);
     let size = u32::try_from(out.len() - start - FRAME_HEADER_BYTES)
@@ -81,6 +101,31 @@ fn put_deliver(prefix: &[u8], tag: u64, delivery: &Delivery<'_>, out: &mut Vec<u
     if let Some(slot) = out.get_mut(start + 3..start + FRAME_HEADER_BYTES) {
         slot.copy_from_slice(&size.to_be_bytes());
     }
+}
+
+/// Appends the content header's frame and the body in one frame; none for an empty body.
+fn put_small_content(channel: u16, properties: &[u8], body: &[u8], out: &mut Vec<u8>) {
+    let header_size = u32::try_from(HEADER_FIXED_BYTES + properties.len()).unwrap_or(u32::MAX);
+    let body_size = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let [k, c0, c1, h0, h1, h2, h3] = frame_header(FrameKind::Header, channel, header_size);
+    let [b0, b1, b2, b3] = body_size.to_be_bytes();
+    let [class0, class1] = CLASS_BASIC.to_be_bytes();
+    out.extend_from_slice(&[
+        k, c0, c1, h0, h1, h2, h3, class0, class1, 0, 0, 0, 0, 0, 0, b0, b1, b2, b3,
+    ]);
+    match *properties {
+        [f0, f1] => out.extend_from_slice(&[f0, f1]),
+        [f0, f1, value] => out.extend_from_slice(&[f0, f1, value]),
+        _ => out.extend_from_slice(properties),
+    }
+    if body.is_empty() {
+        out.push(FRAME_END);
+        return;
+    }
+    let [k, ..] = frame_header(FrameKind::Body, channel, body_size);
+    out.extend_from_slice(&[FRAME_END, k, c0, c1, b0, b1, b2, b3]);
+    out.extend_from_slice(body);
+    out.push(FRAME_END);
 }
 
 /// Octets of a delivery that depend on neither link nor message, at most, for a body in one frame.

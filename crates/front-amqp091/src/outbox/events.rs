@@ -172,7 +172,7 @@ impl Locked {
                 message_count: count(n_ready),
             },
         );
-        put_content(channel.0, &delivery.message, self.frame_max, &mut self.chain);
+        put_content(channel.0, delivery.message, self.frame_max, &mut self.chain);
     }
 
     fn done(&mut self, channel: ChannelId, origin: Origin) {

@@ -165,7 +165,7 @@ impl Talk {
                     persistent: false,
                 };
                 let (link, position) = (session::LinkId(1), Position(self.asked.len() as u64));
-                let delivery = Delivery { position, redelivered: false, message };
+                let delivery = Delivery { position, redelivered: false, message: &message };
                 self.event(Event::Got { channel, link, delivery, no_ack, n_ready: 0 });
             }
             Op::QueueDelete { .. } if !nowait => {
@@ -195,7 +195,8 @@ impl Talk {
             body,
             persistent: false,
         };
-        let delivery = Delivery { position: Position(position), redelivered: false, message };
+        let position = Position(position);
+        let delivery = Delivery { position, redelivered: false, message: &message };
         self.batch(|sink| {
             sink.deliver(session::LinkId(link), delivery);
         });

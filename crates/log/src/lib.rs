@@ -15,6 +15,6 @@ pub use disk::{Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RealDisk, 
 pub use error::{LogError, Refused};
 pub use snapshot::{read_snapshot, write_snapshot};
 pub use wal::{
-    Appended, Batch, Durability, Durable, Entry, Lsn, MAX_APPEND_BYTES, OnFailure, SegmentId,
-    SegmentState, Stepper, Wal, WalOptions, WalStats,
+    Appended, Batch, BeforeCommit, Durability, Durable, Entry, Lsn, MAX_APPEND_BYTES, OnFailure,
+    SegmentId, SegmentState, Stepper, Wal, WalOptions, WalStats,
 };

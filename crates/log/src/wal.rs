@@ -92,6 +92,11 @@ pub enum Durability {
 /// Called once with the first failure, from the thread that met it. The node logs it and exits.
 pub type OnFailure = Box<dyn Fn(&LogError) + Send + Sync>;
 
+/// Called by the commit thread at the start of every commit, to make durable what entries refer to.
+/// Whatever was there before an entry of this commit was appended is there when this is called. An
+/// error ends the log as a failed write does.
+pub type BeforeCommit = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
 /// How the log is kept.
 pub struct WalOptions {
     /// Directory of the segment files, relative to the disk's root.
@@ -112,6 +117,8 @@ pub struct WalOptions {
     pub salt: u64,
     /// Told about the first failure.
     pub on_failure: Option<OnFailure>,
+    /// Makes durable what entries refer to, before they are written.
+    pub before_commit: Option<BeforeCommit>,
 }
 
 impl Default for WalOptions {
@@ -119,8 +126,8 @@ impl Default for WalOptions {
         use std::hash::{BuildHasher, RandomState};
         Self {
             dir: "wal".to_owned(),
-            segment_bytes: 64 << 20,
-            spare_segments: 2,
+            segment_bytes: 16 << 20,
+            spare_segments: 4,
             durability: Durability::Sync,
             lazy_sync: Duration::from_millis(200),
             eager_sync_bytes: 4 << 20,
@@ -128,6 +135,7 @@ impl Default for WalOptions {
             // The standard hasher's keys come from the operating system's random source.
             salt: RandomState::new().hash_one("leveret wal salt"),
             on_failure: None,
+            before_commit: None,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use log::{
-    Appended, Disk, Durability, Durable, Fault, LogError, Lsn, MemoryDisk, SegmentId, Stepper,
-    Survival, Wal, WalOptions,
+    Appended, Disk, Durability, Durable, Fault, LogError, Lsn, MemoryDisk, OpenMode, SegmentId,
+    Stepper, Survival, Wal, WalOptions,
 };
 
 /// A surviving entry: segment, position, kind, payload.
@@ -337,4 +337,39 @@ fn a_refused_entry_stops_the_start() {
     let disk = disk.survive(Survival::Everything);
     let opened = Wal::open(Arc::new(disk), options(), &mut |_| Err(log::Refused("odd".into())));
     assert!(matches!(opened, Err(LogError::Refused { lsn: Lsn(1), .. })), "{opened:?}");
+}
+
+#[test]
+fn what_entries_refer_to_is_made_durable_before_them() {
+    let disk = MemoryDisk::new();
+    let beside = Arc::new(disk.open("beside", OpenMode::New).unwrap());
+    let file = Arc::clone(&beside);
+    let before_commit = Box::new(move || {
+        let error = |source| LogError::Io { what: "sync", file: "beside".to_owned(), source };
+        file.sync_data().map_err(error)
+    });
+    let options = WalOptions { before_commit: Some(before_commit), ..options() };
+    let (wal, mut stepper, _) = open(&disk, options).unwrap();
+    disk.sync_dir("").unwrap();
+    beside.write_at(0, b"body").unwrap();
+    append(&wal, b"names the body", 1);
+    let (written, synced) = (disk.operations(), disk.operations() + 1);
+    // The block is written right after the sync.
+    disk.inject(synced, Fault::PowerLoss);
+    steps(&mut stepper);
+    assert!(disk.operations() > written && wal.poisoned().is_some());
+    let after = disk.survive(Survival::OnlySynced);
+    let mut found = [0; 4];
+    after.open("beside", OpenMode::Existing).unwrap().read_at(0, &mut found).unwrap();
+    assert_eq!(&found, b"body");
+
+    let (wal, mut stepper, _) = {
+        let refuse = Box::new(|| Err(LogError::Poisoned { reason: "pages".to_owned() }));
+        let options = WalOptions { before_commit: Some(refuse), ..self::options() };
+        open(&MemoryDisk::new(), options).unwrap()
+    };
+    let appended = append(&wal, b"never durable", 1);
+    steps(&mut stepper);
+    assert!(wal.poisoned().is_some_and(|reason| reason.contains("pages")));
+    assert!(wal.durable_upto() < appended.upto);
 }

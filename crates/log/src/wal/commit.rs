@@ -114,6 +114,9 @@ impl Committer {
     fn write_and_sync(&mut self, must_sync: bool) -> Result<usize> {
         let counters = &self.shared.counters;
         let mut synced = 0;
+        if let Some(before_commit) = &self.shared.options.before_commit {
+            before_commit()?;
+        }
         for block in &mut self.work.blocks {
             synced += self.files.write(block)?;
             counters.blocks.fetch_add(1, Ordering::Relaxed);

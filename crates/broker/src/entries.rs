@@ -4,7 +4,8 @@
 //! kind  entry      payload (integers little-endian)
 //! 1     message    queue u64, position u64, message record (see crate `message`)
 //! 2     settled    queue u64, position u64 ...           these are gone from the queue
-//! 3     purged     queue u64, (start u64, end u64) ...   these ranges are gone from the queue
+//! 3     purged     queue u64, (start u64, end u64) ...   these ranges are gone from the queue, by a
+//!                                                        purge or settled one after the other
 //! 16    meta       serial u64, an encoded definition command (see crate `meta`)
 //! 17    stopped    (queue u64, next undelivered position u64) ...   last entry of a clean stop
 //! 18    started    nothing        the life after a clean stop: its deliveries are in no log
@@ -27,11 +28,41 @@ const KIND_STARTED: u8 = 18;
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
     Message { queue: u64, position: u64, record: &'a [u8] },
-    Settled { queue: u64, positions: Vec<u64> },
-    Purged { queue: u64, ranges: Vec<PositionRange> },
+    Settled { queue: u64, positions: Records<'a, u64> },
+    Purged { queue: u64, ranges: Records<'a, PositionRange> },
     Meta { serial: u64, command: &'a [u8] },
-    Stopped { cursors: Vec<(u64, u64)> },
+    Stopped { cursors: Records<'a, (u64, u64)> },
     Started,
+}
+
+/// A list of records of fixed size, read where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Records<'a, T> {
+    bytes: &'a [u8],
+    read: fn(&mut Reader<'a>) -> Result<T, RecordError>,
+}
+
+impl<'a, T> Records<'a, T> {
+    /// All that is left in `reader`, a whole number of records of `bytes_each`.
+    fn rest(
+        reader: &mut Reader<'a>,
+        bytes_each: usize,
+        read: fn(&mut Reader<'a>) -> Result<T, RecordError>,
+    ) -> Result<Self, RecordError> {
+        let bytes = reader.rest();
+        if !bytes.len().is_multiple_of(bytes_each) {
+            return Err(RecordError::Invalid);
+        }
+        Ok(Self { bytes, read })
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = T> + 'a
+    where
+        T: 'a,
+    {
+        let mut reader = Reader::new(self.bytes);
+        std::iter::from_fn(move || (self.read)(&mut reader).ok())
+    }
 }
 
 /// Adds a message to an append.
@@ -68,13 +99,24 @@ pub(crate) fn append_message(
     })
 }
 
-/// Appends the positions that are gone from a queue.
+/// Appends the positions that are gone from a queue, as ranges where that is shorter.
 pub(crate) fn append_settled(wal: &Wal, queue: u64, positions: &[u64], scratch: &mut Vec<u8>) {
+    let runs = || positions.chunk_by(|a, b| a + 1 == *b);
     scratch.clear();
-    for position in positions {
-        scratch.extend_from_slice(&position.to_le_bytes());
-    }
-    wal.append(|batch| batch.entry(KIND_SETTLED, &[&queue.to_le_bytes(), scratch]));
+    let kind = if runs().nth(positions.len() / 2).is_none() {
+        for run in runs() {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            scratch.extend_from_slice(&first.to_le_bytes());
+            scratch.extend_from_slice(&(last + 1).to_le_bytes());
+        }
+        KIND_PURGED
+    } else {
+        for position in positions {
+            scratch.extend_from_slice(&position.to_le_bytes());
+        }
+        KIND_SETTLED
+    };
+    wal.append(|batch| batch.entry(kind, &[&queue.to_le_bytes(), scratch]));
 }
 
 /// Appends the ranges that were purged from a queue.
@@ -124,35 +166,24 @@ pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> 
         }),
         KIND_SETTLED => {
             let queue = reader.u64()?;
-            let positions = until_end(&mut reader, Reader::u64)?;
-            Ok(Entry::Settled { queue, positions })
+            Ok(Entry::Settled { queue, positions: Records::rest(&mut reader, 8, Reader::u64)? })
         }
         KIND_PURGED => {
             let queue = reader.u64()?;
-            let ranges = until_end(&mut reader, |reader| {
-                Ok(PositionRange { start: reader.u64()?, end: reader.u64()? })
-            })?;
-            Ok(Entry::Purged { queue, ranges })
+            Ok(Entry::Purged { queue, ranges: Records::rest(&mut reader, 16, read_range)? })
         }
         KIND_META => Ok(Entry::Meta { serial: reader.u64()?, command: reader.rest() }),
         KIND_STOPPED => {
-            let cursors = until_end(&mut reader, |reader| Ok((reader.u64()?, reader.u64()?)))?;
-            Ok(Entry::Stopped { cursors })
+            let pair = |reader: &mut Reader<'_>| Ok((reader.u64()?, reader.u64()?));
+            Ok(Entry::Stopped { cursors: Records::rest(&mut reader, 16, pair)? })
         }
         KIND_STARTED => Ok(Entry::Started),
         _ => Err(RecordError::Invalid),
     }
 }
 
-fn until_end<'a, T>(
-    reader: &mut Reader<'a>,
-    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, RecordError>,
-) -> Result<Vec<T>, RecordError> {
-    let mut values = Vec::new();
-    while !reader.is_empty() {
-        values.push(read(reader)?);
-    }
-    Ok(values)
+fn read_range(reader: &mut Reader<'_>) -> Result<PositionRange, RecordError> {
+    Ok(PositionRange { start: reader.u64()?, end: reader.u64()? })
 }
 
 /// Counts of log entries per segment, gathered to be retained or released in few calls.
@@ -197,5 +228,76 @@ impl SegmentCounts {
         for (segment, n) in self.counts.drain(..) {
             wal.release(segment, n);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use log::{MemoryDisk, WalOptions};
+    use std::sync::Arc;
+
+    /// What the log shows of entries after a restart, as text.
+    fn reopened(fill: impl FnOnce(&Wal)) -> Vec<String> {
+        let disk = MemoryDisk::new();
+        let open = |seen: &mut Vec<String>| {
+            Wal::open_stepped(Arc::new(disk.clone()), WalOptions::default(), &mut |entry| {
+                seen.push(show(parse(entry.kind, entry.payload).unwrap()));
+                for cut in 0..entry.payload.len() {
+                    // A shorter list is a list all the same; nothing may panic.
+                    let _whole = parse(entry.kind, &entry.payload[..cut]).map(show).is_ok();
+                }
+                Ok(())
+            })
+            .unwrap()
+        };
+        let (wal, mut stepper) = open(&mut Vec::new());
+        fill(&wal);
+        while stepper.step() {}
+        let mut seen = Vec::new();
+        drop(open(&mut seen));
+        seen
+    }
+
+    fn show(entry: Entry<'_>) -> String {
+        match entry {
+            Entry::Settled { queue, positions } => {
+                format!("settled {queue} {:?}", positions.iter().collect::<Vec<_>>())
+            }
+            Entry::Purged { queue, ranges } => {
+                let ranges: Vec<_> = ranges.iter().map(|range| range.start..range.end).collect();
+                format!("purged {queue} {ranges:?}")
+            }
+            Entry::Stopped { cursors } => {
+                format!("stopped {:?}", cursors.iter().collect::<Vec<_>>())
+            }
+            other @ (Entry::Message { .. } | Entry::Meta { .. } | Entry::Started) => {
+                format!("{other:?}")
+            }
+        }
+    }
+
+    #[test]
+    fn settled_positions_are_logged_as_ranges_where_that_is_shorter() {
+        let seen = reopened(|wal| {
+            let mut scratch = Vec::new();
+            append_settled(wal, 7, &[3], &mut scratch);
+            append_settled(wal, 7, &[3, 4], &mut scratch);
+            append_settled(wal, 7, &[3, 5, 6], &mut scratch);
+            append_settled(wal, 7, &[9, 3, 4, 5], &mut scratch);
+            append_settled(wal, 7, &[4, 3], &mut scratch);
+            append_stopped(wal, &[(7, 10), (8, 0)]);
+        });
+        assert_eq!(
+            seen,
+            [
+                "settled 7 [3]",
+                "purged 7 [3..5]",
+                "settled 7 [3, 5, 6]",
+                "purged 7 [9..10, 3..6]",
+                "settled 7 [4, 3]",
+                "stopped [(7, 10), (8, 0)]",
+            ]
+        );
     }
 }

@@ -19,7 +19,7 @@ use session::{ChannelId, LinkId, Outbox, Position, Settle};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 /// Wakers to be called when no lock is held.
@@ -264,21 +264,9 @@ impl Queue {
         })
     }
 
-    /// Puts a message of an earlier life back in. Positions rise from call to call.
-    pub(crate) fn restore(
-        &self,
-        position: u64,
-        message: &message::MessageRef<'_>,
-        segment: SegmentId,
-    ) {
-        let mut local = stdx::lock(&self.local);
-        local.restore(&self.storage.pool, position, message, segment);
-    }
-
-    /// Ends the restoring: positions from `next_position` on are free, and those below
-    /// `seen_below` may have been delivered before.
-    pub(crate) fn restored(&self, next_position: u64, seen_below: u64) {
-        self.with(|local, _| local.restored(next_position, seen_below));
+    /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.
+    pub(crate) fn restoring(&self) -> Restoring<'_> {
+        Restoring { queue: self, local: stdx::lock(&self.local) }
     }
 
     /// The first position that no consumer was given.
@@ -318,6 +306,31 @@ pub struct ConsumerView {
     pub exclusive: bool,
     /// Its arguments.
     pub arguments: session::Table,
+}
+
+/// A queue that is being filled after a start.
+pub(crate) struct Restoring<'a> {
+    queue: &'a Queue,
+    local: MutexGuard<'a, Local>,
+}
+
+impl Restoring<'_> {
+    /// Puts a message back in. Positions rise from call to call.
+    pub(crate) fn message(
+        &mut self,
+        position: u64,
+        message: &message::MessageRef<'_>,
+        segment: SegmentId,
+    ) {
+        self.local.restore(&self.queue.storage.pool, position, message, segment);
+    }
+
+    /// Ends the restoring: positions from `next_position` on are free, and those below
+    /// `seen_below` may have been delivered before.
+    pub(crate) fn end(mut self, next_position: u64, seen_below: u64) {
+        self.local.restored(next_position, seen_below);
+        self.queue.publish_counters(&self.local);
+    }
 }
 
 /// A position as sessions name it.

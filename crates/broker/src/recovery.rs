@@ -1,22 +1,19 @@
 //! From files to a running broker: the definitions' snapshot, then the log on top of it.
 
+mod content;
+
 use crate::broker::{Broker, Control, DEFINITIONS_FILE, restored_queue};
 use crate::entries::{self, Entry, SegmentCounts};
 use crate::queue::{PagePool, Queue, SHARED_BODY_MIN_BYTES, Storage};
 use bytes::Bytes;
+use content::{Contents, Left};
 use log::{Disk, LogError, Lsn, Refused, SegmentId, Wal, WalOptions};
 use message::Body;
 use meta::{Command, QueueId, State};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use stdx::record::Reader;
-
-/// A message the log still holds.
-struct Stored {
-    segment: SegmentId,
-    record: Box<[u8]>,
-}
 
 /// What the log told, entry by entry.
 struct Replay {
@@ -24,9 +21,7 @@ struct Replay {
     /// Commands up to this one are in the snapshot.
     covered: u64,
     serial: u64,
-    messages: HashMap<u64, BTreeMap<u64, Stored>>,
-    /// One past the highest position seen, by queue.
-    next_positions: HashMap<u64, u64>,
+    contents: Contents,
     /// Where commands lie that no snapshot covers.
     commands: Vec<SegmentId>,
     /// The cursors of a clean stop, while nothing came after it.
@@ -109,8 +104,7 @@ impl Replay {
             meta,
             covered,
             serial: covered,
-            messages: HashMap::new(),
-            next_positions: HashMap::new(),
+            contents: Contents::default(),
             commands: Vec::new(),
             cursors: None,
             n_entries: 0,
@@ -124,29 +118,13 @@ impl Replay {
             .map_err(|error| Refused(error.to_string().into()))?;
         match parsed {
             Entry::Message { queue, position, record } => {
-                let stored = Stored { segment: entry.segment, record: record.into() };
-                self.messages.entry(queue).or_default().insert(position, stored);
-                let next = self.next_positions.entry(queue).or_default();
-                *next = (*next).max(position + 1);
+                self.contents.message(entry.segment, queue, position, record);
             }
-            Entry::Settled { queue, positions } => {
-                if let Some(messages) = self.messages.get_mut(&queue) {
-                    for position in positions {
-                        messages.remove(&position);
-                    }
-                }
-            }
-            Entry::Purged { queue, ranges } => {
-                if let Some(messages) = self.messages.get_mut(&queue) {
-                    for range in ranges {
-                        let mut tail = messages.split_off(&range.start);
-                        messages.append(&mut tail.split_off(&range.end));
-                    }
-                }
-            }
+            Entry::Settled { queue, positions } => self.contents.settled(queue, positions.iter()),
+            Entry::Purged { queue, ranges } => self.contents.ranges_gone(queue, ranges.iter()),
             Entry::Meta { serial, command } => self.take_command(entry.segment, serial, command)?,
             Entry::Started => {}
-            Entry::Stopped { cursors } => self.cursors = Some(cursors.into_iter().collect()),
+            Entry::Stopped { cursors } => self.cursors = Some(cursors.iter().collect()),
         }
         Ok(())
     }
@@ -195,24 +173,23 @@ impl Replay {
 
     fn restore(&mut self, queue: &Queue, retained: &mut SegmentCounts) {
         let QueueId(id) = queue.id();
-        let messages = self.messages.remove(&id).unwrap_or_default();
-        let next = self.next_positions.get(&id).copied().unwrap_or(0);
-        for (position, stored) in messages {
-            let Ok(mut message) = message::parse_record(&stored.record, None) else {
+        let mut restoring = queue.restoring();
+        let next = self.contents.drain(id, |Left { position, segment, record }| {
+            let Ok(mut message) = message::parse_record(record, None) else {
                 tracing::error!(queue = id, position, "a message in the log cannot be read");
-                continue;
+                return;
             };
             let shared;
             if message.body.len() >= SHARED_BODY_MIN_BYTES {
                 shared = Bytes::copy_from_slice(message.body.bytes());
                 message.body = Body::Shared(&shared);
             }
-            retained.add(stored.segment);
-            queue.restore(position, &message, stored.segment);
-        }
+            retained.add(segment);
+            restoring.message(position, &message, segment);
+        });
         // Without the note of a clean stop anything may have been delivered.
         let cursor = self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied());
-        queue.restored(next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
+        restoring.end(next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
     }
 }
 

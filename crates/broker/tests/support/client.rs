@@ -125,7 +125,11 @@ pub(crate) fn short(text: &str) -> ShortString {
 
 /// Starts a node on `disk`; a new one gets vhost `/` and user `guest`.
 pub(crate) fn start(disk: &Arc<MemoryDisk>) -> Arc<Broker> {
-    let disk: Arc<dyn Disk> = disk.clone();
+    start_on(disk.clone())
+}
+
+/// As [`start`], on any disk.
+pub(crate) fn start_on(disk: Arc<dyn Disk>) -> Arc<Broker> {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
     let broker = Broker::open(disk, options).unwrap();
     if broker.is_new() {

@@ -1,0 +1,339 @@
+//! What the log says about the content of queues, gathered entry by entry.
+//!
+//! Records are copied into chunks that are given back when nothing in them is left: what a start
+//! needs follows what is alive, not what the log holds, and costs no allocation per message.
+
+use log::SegmentId;
+use queue::PositionRange;
+use std::collections::{BTreeMap, HashMap};
+
+const CHUNK_BYTES: usize = 1 << 20;
+/// Items of a queue from which on dead ones are cleared away.
+const COMPACT_FROM_ITEMS: usize = 4_096;
+/// Length of an item that is gone.
+const GONE: u32 = u32::MAX;
+
+/// Where a record lies in memory.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    chunk: u32,
+    offset: u32,
+    len: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    position: u64,
+    segment: SegmentId,
+    place: Place,
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    n_live: u32,
+}
+
+/// Records, in chunks.
+#[derive(Debug, Default)]
+struct Records {
+    chunks: Vec<Chunk>,
+}
+
+impl Records {
+    fn put(&mut self, record: &[u8]) -> Place {
+        let is_full = |chunk: &Chunk| chunk.bytes.capacity() - chunk.bytes.len() < record.len();
+        if self.chunks.last().is_none_or(is_full) {
+            // The chunk before is not written to any more.
+            if let Some(last) = self.chunks.last_mut().filter(|chunk| chunk.n_live == 0) {
+                last.bytes = Vec::new();
+            }
+            let bytes = Vec::with_capacity(CHUNK_BYTES.max(record.len()));
+            self.chunks.push(Chunk { bytes, n_live: 0 });
+        }
+        let index = self.chunks.len() - 1;
+        let chunk = self.chunks.last_mut().expect("a chunk was just made sure of");
+        let offset = to_u32(chunk.bytes.len());
+        chunk.bytes.extend_from_slice(record);
+        chunk.n_live += 1;
+        Place { chunk: to_u32(index), offset, len: to_u32(record.len()) }
+    }
+
+    fn get(&self, place: Place) -> &[u8] {
+        let start = place.offset as usize;
+        let chunk = self.chunks.get(place.chunk as usize);
+        let bytes = chunk.and_then(|chunk| chunk.bytes.get(start..start + place.len as usize));
+        bytes.unwrap_or_default()
+    }
+
+    fn forget(&mut self, place: Place) {
+        let is_last = place.chunk as usize + 1 == self.chunks.len();
+        let Some(chunk) = self.chunks.get_mut(place.chunk as usize) else { return };
+        chunk.n_live -= 1;
+        if chunk.n_live == 0 {
+            if is_last {
+                chunk.bytes.clear();
+            } else {
+                chunk.bytes = Vec::new();
+            }
+        }
+    }
+}
+
+fn to_u32(value: usize) -> u32 {
+    u32::try_from(value).expect("chunks and records are far below 4 GiB")
+}
+
+/// One queue's messages.
+#[derive(Debug, Default)]
+struct OfQueue {
+    /// In rising order of position.
+    items: Vec<Item>,
+    n_gone: usize,
+    /// Messages that were moved to the log's end and came after ones with higher positions.
+    moved: BTreeMap<u64, Item>,
+    /// One past the highest position seen.
+    next_position: u64,
+}
+
+impl OfQueue {
+    fn index_of(&self, position: u64) -> Option<usize> {
+        let first = self.items.first()?.position;
+        // Mostly there are no gaps.
+        let guess = usize::try_from(position.checked_sub(first)?).ok()?;
+        if self.items.get(guess).is_some_and(|item| item.position == position) {
+            return Some(guess);
+        }
+        self.items.binary_search_by_key(&position, |item| item.position).ok()
+    }
+
+    fn take(&mut self, records: &mut Records, segment: SegmentId, position: u64, record: &[u8]) {
+        self.next_position = self.next_position.max(position + 1);
+        if self.items.last().is_none_or(|last| last.position < position) {
+            self.items.push(Item { position, segment, place: records.put(record) });
+            return;
+        }
+        // A copy made to free its segment.
+        let known = match self.index_of(position) {
+            Some(index) => self.items.get_mut(index).filter(|item| item.place.len != GONE),
+            None => self.moved.get_mut(&position),
+        };
+        if let Some(known) = known {
+            known.segment = segment;
+        } else {
+            let item = Item { position, segment, place: records.put(record) };
+            self.moved.insert(position, item);
+        }
+    }
+
+    fn forget(&mut self, records: &mut Records, position: u64) {
+        let item = self.index_of(position).and_then(|index| self.items.get_mut(index));
+        if let Some(item) = item.filter(|item| item.place.len != GONE) {
+            records.forget(item.place);
+            item.place.len = GONE;
+            self.n_gone += 1;
+        } else if let Some(item) = self.moved.remove(&position) {
+            records.forget(item.place);
+        }
+    }
+
+    fn forget_range(&mut self, records: &mut Records, range: PositionRange) {
+        let from = self.items.partition_point(|item| item.position < range.start);
+        for item in self.items.iter_mut().skip(from) {
+            if item.position >= range.end {
+                break;
+            }
+            if item.place.len != GONE {
+                records.forget(item.place);
+                item.place.len = GONE;
+                self.n_gone += 1;
+            }
+        }
+        while let Some((position, item)) = self.moved.range(range.start..range.end).next() {
+            let position = *position;
+            records.forget(item.place);
+            self.moved.remove(&position);
+        }
+        self.compact();
+    }
+
+    fn compact(&mut self) {
+        if self.items.len() >= COMPACT_FROM_ITEMS && self.n_gone > self.items.len() / 2 {
+            self.items.retain(|item| item.place.len != GONE);
+            self.n_gone = 0;
+        }
+    }
+}
+
+/// A message that is left.
+pub(super) struct Left<'a> {
+    pub(super) position: u64,
+    pub(super) segment: SegmentId,
+    pub(super) record: &'a [u8],
+}
+
+/// What is left in all queues.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    records: Records,
+    queues: Vec<OfQueue>,
+    index: HashMap<u64, usize>,
+    /// The queue of the last entry: mostly the next one is about the same.
+    last: Option<(u64, usize)>,
+}
+
+impl Contents {
+    fn queue(&mut self, id: u64, make: bool) -> Option<(&mut OfQueue, &mut Records)> {
+        let index = match self.last {
+            Some((last, index)) if last == id => index,
+            Some(_) | None => match self.index.get(&id) {
+                Some(index) => *index,
+                None if make => {
+                    self.queues.push(OfQueue::default());
+                    self.index.insert(id, self.queues.len() - 1);
+                    self.queues.len() - 1
+                }
+                None => return None,
+            },
+        };
+        self.last = Some((id, index));
+        Some((self.queues.get_mut(index)?, &mut self.records))
+    }
+
+    /// A message is in the queue.
+    pub(super) fn message(&mut self, segment: SegmentId, queue: u64, position: u64, record: &[u8]) {
+        if let Some((queue, records)) = self.queue(queue, true) {
+            queue.take(records, segment, position, record);
+        }
+    }
+
+    /// These messages are gone from the queue.
+    pub(super) fn settled(&mut self, queue: u64, positions: impl Iterator<Item = u64>) {
+        if let Some((queue, records)) = self.queue(queue, false) {
+            for position in positions {
+                queue.forget(records, position);
+            }
+            queue.compact();
+        }
+    }
+
+    /// These ranges are gone from the queue.
+    pub(super) fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
+        if let Some((queue, records)) = self.queue(queue, false) {
+            for range in ranges {
+                queue.forget_range(records, range);
+            }
+        }
+    }
+
+    /// Shows what is left in a queue, in rising order of position, and forgets it. Returns one past
+    /// the highest position that was ever seen.
+    pub(super) fn drain(&mut self, queue: u64, mut visit: impl FnMut(Left<'_>)) -> u64 {
+        let Some(index) = self.index.get(&queue) else { return 0 };
+        let Some(queue) = self.queues.get_mut(*index) else { return 0 };
+        let OfQueue { items, moved, next_position, .. } = std::mem::take(queue);
+        let mut moved = moved.into_values().peekable();
+        let items = items.into_iter().filter(|item| item.place.len != GONE);
+        let mut items = items.peekable();
+        loop {
+            let is_moved = match (items.peek(), moved.peek()) {
+                (Some(item), Some(moved)) => moved.position < item.position,
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            let Some(item) = (if is_moved { moved.next() } else { items.next() }) else { break };
+            let Item { position, segment, place } = item;
+            visit(Left { position, segment, record: self.records.get(place) });
+            self.records.forget(place);
+        }
+        next_position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Message(u64, u64),
+        Move(usize),
+        Settle(u64, u64),
+        Range(u64, u64, u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..2_u64, 1..4_u64).prop_map(|(queue, skip)| Step::Message(queue, skip)),
+            1 => any::<usize>().prop_map(Step::Move),
+            3 => (0..3_u64, 0..60_u64).prop_map(|(queue, at)| Step::Settle(queue, at)),
+            1 => (0..3_u64, 0..60_u64, 0..9_u64)
+                .prop_map(|(queue, start, n)| Step::Range(queue, start, start + n)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_is_what_came_and_did_not_go(
+            steps in prop::collection::vec(step(), 0..120),
+        ) {
+            let mut contents = Contents::default();
+            let mut model: BTreeMap<(u64, u64), (u64, Vec<u8>)> = BTreeMap::new();
+            let mut next = [0_u64; 3];
+            for (segment, step) in (1..).zip(steps) {
+                match step {
+                    Step::Message(queue, skip) => {
+                        let next = &mut next[usize::try_from(queue).unwrap()];
+                        let position = *next + skip - 1;
+                        *next = position + 1;
+                        let record = vec![u8::try_from(position % 251).unwrap(); 300_000];
+                        contents.message(SegmentId(segment), queue, position, &record);
+                        model.insert((queue, position), (segment, record));
+                    }
+                    Step::Move(n) => {
+                        let Some(n) = n.checked_rem(model.len()) else { continue };
+                        let (at, (old, record)) = model.iter_mut().nth(n).unwrap();
+                        *old = segment;
+                        contents.message(SegmentId(segment), at.0, at.1, record);
+                    }
+                    Step::Settle(queue, at) => {
+                        contents.settled(queue, [at].into_iter());
+                        model.remove(&(queue, at));
+                    }
+                    Step::Range(queue, start, end) => {
+                        let range = PositionRange { start, end };
+                        contents.ranges_gone(queue, [range].into_iter());
+                        model.retain(|at, _| at.0 != queue || at.1 < start || at.1 >= end);
+                    }
+                }
+            }
+            for queue in 0..3 {
+                let mut left = Vec::new();
+                let seen = contents.drain(queue, |one| {
+                    left.push((one.position, one.segment.0, one.record.to_vec()));
+                });
+                let of_queue = model.range((queue, 0)..(queue + 1, 0));
+                let expected: Vec<_> = of_queue
+                    .map(|(at, (segment, record))| (at.1, *segment, record.clone()))
+                    .collect();
+                prop_assert_eq!(left, expected);
+                prop_assert_eq!(seen, next[usize::try_from(queue).unwrap()]);
+            }
+            let held: usize = contents.records.chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+            prop_assert_eq!(held, 0);
+        }
+    }
+
+    /// A segment whose first life is over in the log does not hide a later copy.
+    #[test]
+    fn a_message_whose_first_copy_is_no_longer_in_the_log_takes_its_old_place() {
+        let mut contents = Contents::default();
+        contents.message(SegmentId(2), 7, 10, b"ten");
+        contents.message(SegmentId(3), 7, 4, b"four");
+        contents.message(SegmentId(4), 7, 4, b"four");
+        let mut left = Vec::new();
+        contents.drain(7, |one| left.push((one.position, one.segment.0)));
+        assert_eq!(left, [(4, 4), (10, 2)]);
+    }
+}

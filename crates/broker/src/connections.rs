@@ -112,6 +112,12 @@ impl Connection {
         self.confirms.get().map_or(0, |confirms| confirms.n_waiting(channel))
     }
 
+    /// Whether anything was published on the channels it has now.
+    pub(crate) fn has_published(&self) -> bool {
+        let channels = stdx::lock(&self.channels);
+        channels.values().any(|channel| channel.n_published.load(Ordering::Relaxed) > 0)
+    }
+
     /// The number of its channels.
     #[must_use]
     pub fn n_channels(&self) -> usize {

@@ -275,6 +275,19 @@ fn health_checks() {
     let alarm = json!({"ok": [{"resource": "memory", "node": "rabbit@box"}]});
     let ran = told(&["-q", "check_alarms"], &alarm);
     assert_eq!((ran.code, ran.error.as_str()), (69, "Memory alarm on node rabbit@box"));
+    let alarm = json!({"ok": [{
+        "resource": "memory", "node": "rabbit@box",
+        "heaviest": {"sentences": [
+            "queue 'q' in vhost '/' holds 2 messages of 20 bytes",
+            "connection 'c' of user 'u' has sent 9 bytes",
+        ]},
+    }]});
+    assert_eq!(
+        told(&["-q", "alarms"], &alarm).output,
+        "Memory alarm on node rabbit@box\n\
+         Heaviest: queue 'q' in vhost '/' holds 2 messages of 20 bytes\n\
+         Heaviest: connection 'c' of user 'u' has sent 9 bytes\n"
+    );
     assert_eq!(told(&["-s", "check_local_alarms"], &json!({"ok": []})).output, "");
     let line = ["check_virtual_hosts", "--formatter", "json"];
     assert_eq!(told(&line, &json!({"ok": []})).output, "{\"result\":\"ok\"}\n");

@@ -1,7 +1,7 @@
 //! Watches memory and disk, and sets the alarms that make publishers wait.
 
 use crate::config::{Resources, Threshold};
-use broker::{Alarm, Broker};
+use broker::{Alarm, Broker, HEAVIEST_NAMED};
 use std::path::{Path, PathBuf};
 
 /// A machine whose memory cannot be read is taken to have this much.
@@ -45,6 +45,7 @@ impl Watch {
                 tracing::warn!(
                     "memory resource limit alarm {what}: {used} bytes used, {is} the limit of {limit}"
                 );
+                name_the_heaviest(broker, on);
             }
         }
     }
@@ -60,7 +61,17 @@ impl Watch {
                 tracing::warn!(
                     "disk resource limit alarm {what}: {free} bytes free, {is} the limit of {limit}"
                 );
+                name_the_heaviest(broker, on);
             }
+        }
+    }
+}
+
+/// Says where an operator has to look when an alarm goes on.
+fn name_the_heaviest(broker: &Broker, on: bool) {
+    if on {
+        for sentence in broker.heaviest(HEAVIEST_NAMED).sentences() {
+            tracing::warn!("heaviest at the alarm: {sentence}");
         }
     }
 }

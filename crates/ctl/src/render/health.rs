@@ -88,20 +88,28 @@ pub(super) fn alarm_lines(alarms: &Value) -> Vec<String> {
     alarms.as_array().into_iter().flatten().map(line).collect()
 }
 
+/// What weighs most on the node, once however many alarms are on.
+fn heaviest_lines(alarms: &Value) -> Vec<String> {
+    let sentences = alarms.pointer("/0/heaviest/sentences").and_then(Value::as_array);
+    let sentences = sentences.into_iter().flatten().filter_map(Value::as_str);
+    sentences.map(|sentence| format!("Heaviest: {sentence}")).collect()
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn alarms(invocation: &Invocation, alarms: Value) -> Result<Answer, Failure> {
     let node = invocation.node();
     let lines = alarm_lines(&alarms);
+    let heaviest = heaviest_lines(&alarms);
     Ok(match (lines.is_empty(), is_json(invocation)) {
         (true, true) => Answer::Object(json!({"result": "ok", "node": node, "alarms": []})),
         (true, false) => {
             Answer::Text(format!("Node {node} reported no alarms, local or clusterwide"))
         }
         (false, true) => Answer::Object(json!({
-            "result": "ok", "local": lines, "global": [],
+            "result": "ok", "local": lines, "global": [], "heaviest": heaviest,
             "message": format!("Node {node} reported alarms"),
         })),
-        (false, false) => Answer::Text(lines.join("\n")),
+        (false, false) => Answer::Text([lines, heaviest].concat().join("\n")),
     })
 }
 

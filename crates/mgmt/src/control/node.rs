@@ -2,7 +2,7 @@
 
 use crate::Management;
 use crate::facts::memory_used_bytes;
-use broker::Alarm;
+use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
@@ -28,8 +28,34 @@ fn alarms(management: &Management) -> Value {
     [(Alarm::Memory, "memory"), (Alarm::Disk, "disk")]
         .into_iter()
         .filter(|&(alarm, _)| management.broker.alarms.is_on(alarm))
-        .map(|(_, resource)| json!({"resource": resource, "node": node, "type": "resource_limit"}))
+        .map(|(_, resource)| {
+            let heaviest = heaviest(management);
+            json!({"resource": resource, "node": node, "type": "resource_limit", "heaviest": heaviest})
+        })
         .collect()
+}
+
+/// Where an operator has to look.
+fn heaviest(management: &Management) -> Value {
+    let heaviest = management.broker.heaviest(HEAVIEST_NAMED);
+    let queue = |heavy: &HeavyQueue| {
+        let def = heavy.queue.def();
+        json!({
+            "name": def.name.as_str(), "vhost": def.vhost.as_str(),
+            "messages": heavy.n_messages, "message_bytes": heavy.message_bytes,
+        })
+    };
+    let connection = |heavy: &HeavyConnection| {
+        let identity = &heavy.connection.identity;
+        json!({
+            "name": identity.name, "user": identity.user, "recv_oct": heavy.received_bytes,
+        })
+    };
+    json!({
+        "queues": heaviest.queues.iter().map(queue).collect::<Value>(),
+        "connections": heaviest.connections.iter().map(connection).collect::<Value>(),
+        "sentences": heaviest.sentences(),
+    })
 }
 
 fn status(management: &Management) -> Value {

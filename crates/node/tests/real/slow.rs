@@ -141,6 +141,7 @@ fn publishers_without_consumers_wait_and_go_on() {
     assert_eq!(capable.next().show(), "connection.blocked low on memory");
     plain.flood(&flood, FLOOD_BYTES_MAX);
     node.expect_logged(1, "memory resource limit alarm set");
+    node.expect_logged(1, "heaviest at the alarm: queue 'flooded' in vhost '/' holds ");
     let rss = node.rss();
     // Between two looks at the memory anything may come; after that nothing.
     assert!(rss < 4 * LIMIT, "{rss} bytes");

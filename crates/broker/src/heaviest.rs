@@ -1,0 +1,102 @@
+//! Who weighs most on a node that runs short of something: for logs and operators, never for decisions.
+
+use crate::broker::Broker;
+use crate::connections::Connection;
+use crate::queue::Queue;
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Queues and connections an alarm names.
+pub const HEAVIEST_NAMED: usize = 3;
+
+/// The queues with most bytes of messages and the connections that have sent most, heaviest first.
+#[derive(Debug, Default)]
+pub struct Heaviest {
+    /// Queues that hold messages.
+    pub queues: Vec<HeavyQueue>,
+    /// Connections that have published.
+    pub connections: Vec<HeavyConnection>,
+}
+
+/// A queue and what it holds.
+#[derive(Debug)]
+pub struct HeavyQueue {
+    /// The queue.
+    pub queue: Arc<Queue>,
+    /// Ready and unacked messages.
+    pub n_messages: u64,
+    /// Their bytes, in memory or on disk.
+    pub message_bytes: u64,
+}
+
+/// A connection and what came from it.
+#[derive(Debug)]
+pub struct HeavyConnection {
+    /// The connection.
+    pub connection: Arc<Connection>,
+    /// Bytes read from its socket since it was opened.
+    pub received_bytes: u64,
+}
+
+impl Broker {
+    /// The `n` heaviest queues and connections at this moment.
+    #[must_use]
+    pub fn heaviest(&self, n: usize) -> Heaviest {
+        let view = self.view();
+        let heavy = |queue: &Arc<Queue>| {
+            let counters = &queue.counters;
+            let n_ready = counters.n_ready.load(Ordering::Relaxed);
+            let n_messages = n_ready + counters.n_unacked.load(Ordering::Relaxed);
+            let message_bytes = counters.message_bytes.load(Ordering::Relaxed);
+            (n_messages > 0).then(|| HeavyQueue {
+                queue: Arc::clone(queue),
+                n_messages,
+                message_bytes,
+            })
+        };
+        let mut queues: Vec<HeavyQueue> = view.queues().filter_map(heavy).collect();
+        queues.sort_unstable_by_key(|heavy| Reverse(heavy.message_bytes));
+        queues.truncate(n);
+        let publishers = self.connections.list().into_iter().filter(|one| one.has_published());
+        let mut connections: Vec<HeavyConnection> = publishers
+            .map(|connection| HeavyConnection {
+                received_bytes: connection.received_bytes.load(Ordering::Relaxed),
+                connection,
+            })
+            .collect();
+        connections.sort_unstable_by_key(|heavy| Reverse(heavy.received_bytes));
+        connections.truncate(n);
+        Heaviest { queues, connections }
+    }
+}
+
+impl Heaviest {
+    /// A sentence for each queue and connection.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        let queues = self.queues.iter().map(ToString::to_string);
+        queues.chain(self.connections.iter().map(ToString::to_string)).collect()
+    }
+}
+
+impl fmt::Display for HeavyQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let def = self.queue.def();
+        let (name, vhost) = (def.name.as_str(), def.vhost.as_str());
+        let Self { n_messages, message_bytes, .. } = self;
+        write!(
+            f,
+            "queue '{name}' in vhost '{vhost}' holds {n_messages} messages of {message_bytes} bytes"
+        )
+    }
+}
+
+impl fmt::Display for HeavyConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let identity = &self.connection.identity;
+        let (name, user) = (identity.name.as_str(), identity.user.as_str());
+        write!(f, "connection '{name}' of user '{user}' has sent {} bytes", self.received_bytes)
+    }
+}

@@ -146,7 +146,8 @@ fn block_crc(block: &[u8]) -> u32 {
 }
 
 /// CRC32C of `bytes`.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
     // The algorithm is 32 bits wide; the crate returns every width in a u64.
     u32::try_from(checksum(CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or(u32::MAX)
 }

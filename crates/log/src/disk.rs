@@ -51,6 +51,8 @@ pub trait DiskFile: Send + Sync + Debug {
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
     /// Writes all of `bytes` at `at`, growing the file as needed.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the file off behind its first `bytes`, or fills it up to there with zeros.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
     /// Makes what was written durable, and the length as far as reading it back needs it.
     fn sync_data(&self) -> io::Result<()>;
 }

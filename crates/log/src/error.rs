@@ -77,8 +77,9 @@ pub struct Refused(pub Cow<'static, str>);
 pub(crate) type Result<T> = std::result::Result<T, LogError>;
 
 /// Adds the operation and the file to an operating system error.
-pub(crate) trait IoContext<T> {
-    fn context(self, what: &'static str, file: &str) -> Result<T>;
+pub trait IoContext<T> {
+    /// `what` is a verb ("write"), `file` relative to the disk's root.
+    fn context(self, what: &'static str, file: &str) -> std::result::Result<T, LogError>;
 }
 
 impl<T> IoContext<T> for io::Result<T> {

@@ -9,10 +9,10 @@ mod error;
 mod snapshot;
 mod wal;
 
-pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
+pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, crc32c};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE};
 pub use disk::{Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RealDisk, Survival};
-pub use error::{LogError, Refused};
+pub use error::{IoContext, LogError, Refused};
 pub use snapshot::{read_snapshot, write_snapshot};
 pub use wal::{
     Appended, Batch, BeforeCommit, Durability, Durable, Entry, Lsn, MAX_APPEND_BYTES, OnFailure,

@@ -3,3 +3,6 @@
 //! Start reading at [`blob`]; file formats are drawn at the top of the file that owns them.
 
 pub mod blob;
+mod error;
+
+pub use error::StoreError;

@@ -67,7 +67,13 @@ enum NameChange {
 struct Inode {
     now: Vec<u8>,
     synced: Vec<u8>,
-    unsynced: Vec<(usize, Vec<u8>)>,
+    unsynced: Vec<DataChange>,
+}
+
+#[derive(Clone, Debug)]
+enum DataChange {
+    Write(usize, Vec<u8>),
+    Resize(usize),
 }
 
 impl MemoryDisk {
@@ -77,7 +83,7 @@ impl MemoryDisk {
         Self::default()
     }
 
-    /// Number of changing operations (create, rename, remove, write, sync) so far.
+    /// Number of changing operations (create, rename, remove, write, resize, sync) so far.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state().operations
@@ -162,12 +168,20 @@ impl NameChange {
 impl Inode {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         write_into(&mut self.now, at, bytes);
-        self.unsynced.push((at, bytes.to_vec()));
+        self.unsynced.push(DataChange::Write(at, bytes.to_vec()));
+    }
+
+    fn resize(&mut self, bytes: usize) {
+        self.now.resize(bytes, 0);
+        self.unsynced.push(DataChange::Resize(bytes));
     }
 
     fn sync(&mut self) {
-        for (at, bytes) in std::mem::take(&mut self.unsynced) {
-            write_into(&mut self.synced, at, &bytes);
+        for change in std::mem::take(&mut self.unsynced) {
+            match change {
+                DataChange::Write(at, bytes) => write_into(&mut self.synced, at, &bytes),
+                DataChange::Resize(bytes) => self.synced.resize(bytes, 0),
+            }
         }
         self.synced.resize(self.now.len(), 0);
     }
@@ -184,9 +198,16 @@ impl Inode {
     fn torn(&self, random: &mut Random) -> Vec<u8> {
         let mut left = self.synced.clone();
         let luck = [0, 30, 70, 97, 100].get(random.below(5)).copied().unwrap_or(50);
-        for (at, bytes) in &self.unsynced {
-            let mut at = *at;
-            let mut rest = bytes.as_slice();
+        for change in &self.unsynced {
+            let (mut at, mut rest) = match change {
+                DataChange::Write(at, bytes) => (*at, bytes.as_slice()),
+                DataChange::Resize(bytes) => {
+                    if random.below(100) < luck {
+                        left.resize(*bytes, 0);
+                    }
+                    continue;
+                }
+            };
             while !rest.is_empty() {
                 let sector = rest.len().min(SECTOR_BYTES - at % SECTOR_BYTES);
                 let (now, later) = rest.split_at(sector);
@@ -413,6 +434,14 @@ impl DiskFile for MemoryFile {
             Some(Fault::Io) => {}
         }
         fault.map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let bytes = position(bytes)?;
+        state.change_whole()?;
+        state.inode(self.idx)?.resize(bytes);
+        Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {

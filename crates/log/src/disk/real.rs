@@ -107,6 +107,10 @@ impl DiskFile for RealFile {
         self.0.write_all_at(bytes, at)
     }
 
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         Ok(fs::fdatasync(&self.0)?)
     }

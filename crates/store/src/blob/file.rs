@@ -1,0 +1,201 @@
+//! What the store knows of one file while it runs: its blobs, what of it is not written yet, its handle.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use log::DiskFile;
+
+use super::format::{self, FILE_HEADER_BYTES, Found, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
+use super::slots::{Slot, Slots};
+
+/// How much is handed to one write.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// How far a file has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Takes blobs.
+    Filling,
+    /// Takes no more; its end and its table are still to be written.
+    Full,
+    /// Takes no more and is written: it may be rewritten and removed.
+    Closed,
+}
+
+/// Bytes to be written at one place.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) at: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(super) struct BlobFile {
+    pub(super) number: u32,
+    pub(super) stage: Stage,
+    pub(super) slots: Slots,
+    /// Where the next record goes.
+    pub(super) end: u32,
+    /// Bytes the file has on disk.
+    pub(super) disk_bytes: u64,
+    /// Bytes the referenced blobs would take in a sealed file, without its header.
+    pub(super) live_bytes: u64,
+    pub(super) n_live: u32,
+    /// Written when full or by a sync; the last one still takes records.
+    chunks: VecDeque<Arc<Chunk>>,
+    tail: Chunk,
+    pub(super) handle: Option<Arc<dyn DiskFile>>,
+    /// The handle must stay: another file is about to take the name.
+    pub(super) is_pinned: bool,
+    /// Rises with each rewriting; offsets are good for one generation.
+    pub(super) generation: u32,
+    /// When it was last read, in reads of the store.
+    pub(super) last_read: u64,
+}
+
+impl BlobFile {
+    /// A file that is not on disk yet.
+    pub(super) fn new(number: u32) -> Self {
+        let found = Found {
+            slots: Slots::default(),
+            end: FILE_HEADER_BYTES,
+            file_bytes: 0,
+            is_sealed: false,
+        };
+        Self::found(number, found, Stage::Filling)
+    }
+
+    /// A file that was on disk at the start.
+    pub(super) fn found(number: u32, found: Found, stage: Stage) -> Self {
+        Self {
+            number,
+            stage,
+            end: found.end,
+            disk_bytes: found.file_bytes,
+            slots: found.slots,
+            live_bytes: 0,
+            n_live: 0,
+            chunks: VecDeque::new(),
+            tail: Chunk { at: found.end, bytes: Vec::new() },
+            handle: None,
+            is_pinned: false,
+            generation: 0,
+            last_read: 0,
+        }
+    }
+
+    /// Takes a blob with one reference; returns its index.
+    pub(super) fn append(&mut self, parts: &[&[u8]], bytes: u32) -> u32 {
+        let index = self.slots.next_index();
+        let tail = &mut self.tail.bytes;
+        let start = tail.len();
+        let blob_at = start + RECORD_HEADER_BYTES as usize;
+        tail.reserve(RECORD_HEADER_BYTES as usize + bytes as usize);
+        tail.resize(blob_at, 0);
+        parts.iter().for_each(|part| tail.extend_from_slice(part));
+        if let Some((header, blob)) = tail
+            .get_mut(start..)
+            .and_then(|record| record.split_at_mut_checked(RECORD_HEADER_BYTES as usize))
+        {
+            header.copy_from_slice(&format::record_header(self.number, index, blob));
+        }
+        self.slots.push(Slot { index, offset: self.end, bytes, refs: 1 });
+        self.count_live(bytes);
+        self.end += RECORD_HEADER_BYTES + bytes;
+        if self.tail.bytes.len() >= CHUNK_BYTES {
+            self.close_chunk();
+        }
+        index
+    }
+
+    fn close_chunk(&mut self) {
+        let next = Chunk { at: self.end, bytes: Vec::new() };
+        let full = std::mem::replace(&mut self.tail, next);
+        if !full.bytes.is_empty() {
+            self.chunks.push_back(Arc::new(full));
+        }
+    }
+
+    /// Everything not written yet. It stays readable here until [`Self::forget_chunks`].
+    pub(super) fn unwritten(&mut self) -> Vec<Arc<Chunk>> {
+        self.close_chunk();
+        self.chunks.iter().cloned().collect()
+    }
+
+    /// The first `n` chunks are on disk.
+    pub(super) fn forget_chunks(&mut self, n: usize) {
+        self.chunks.drain(..n.min(self.chunks.len()));
+    }
+
+    /// The record of `slot` if it is not on disk yet.
+    pub(super) fn buffered(&self, slot: &Slot) -> Option<&[u8]> {
+        let of_slot = |chunk: &'_ Chunk| slot.offset.checked_sub(chunk.at);
+        let chunk = match of_slot(&self.tail) {
+            Some(_) => &self.tail,
+            None => {
+                let after = self.chunks.partition_point(|chunk| chunk.at <= slot.offset);
+                self.chunks.get(after.checked_sub(1)?)?.as_ref()
+            }
+        };
+        let start = of_slot(chunk)? as usize;
+        let record_bytes = RECORD_HEADER_BYTES as usize + slot.bytes as usize;
+        chunk.bytes.get(start..).and_then(|rest| rest.get(..record_bytes))
+    }
+
+    /// Adds to a blob's references; false if there is no such blob.
+    pub(super) fn add_refs(&mut self, index: u32, n: i32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let was_live = slot.refs > 0;
+        slot.refs = slot.refs.saturating_add(n);
+        let (is_live, bytes) = (slot.refs > 0, slot.bytes);
+        match (was_live, is_live) {
+            (false, true) => self.count_live(bytes),
+            (true, false) => {
+                self.live_bytes -= u64::from(bytes) + u64::from(OVERHEAD_BYTES);
+                self.n_live -= 1;
+            }
+            (true, true) | (false, false) => {}
+        }
+        true
+    }
+
+    fn count_live(&mut self, bytes: u32) {
+        self.live_bytes += u64::from(bytes) + u64::from(OVERHEAD_BYTES);
+        self.n_live += 1;
+    }
+
+    /// Whether rewriting it would give back more than half of it.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.stage == Stage::Closed
+            && 2 * (self.live_bytes + u64::from(FILE_HEADER_BYTES)) < self.disk_bytes
+    }
+
+    /// After a rewriting: where the blobs lie now. References are those of now, not of its start.
+    pub(super) fn rewritten(&mut self, by: Rewritten) {
+        let Rewritten { mut slots, end, disk_bytes, handle } = by;
+        self.live_bytes = 0;
+        self.n_live = 0;
+        let old = std::mem::take(&mut self.slots);
+        for slot in slots.iter_mut() {
+            slot.refs = old.get(slot.index).map_or(0, |old| old.refs);
+        }
+        for slot in slots.iter().filter(|slot| slot.refs > 0) {
+            self.count_live(slot.bytes);
+        }
+        self.slots = slots;
+        self.end = end;
+        self.disk_bytes = disk_bytes;
+        self.handle = Some(handle);
+        self.is_pinned = false;
+        self.generation += 1;
+    }
+}
+
+/// A file that has taken the place of a sparse one.
+#[derive(Debug)]
+pub(super) struct Rewritten {
+    pub(super) slots: Slots,
+    pub(super) end: u32,
+    pub(super) disk_bytes: u64,
+    pub(super) handle: Arc<dyn DiskFile>,
+}

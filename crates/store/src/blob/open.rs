@@ -1,0 +1,105 @@
+//! The start: which files there are, what is in them, where to go on.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use log::{Disk, IoContext, OpenMode};
+
+use super::BlobOptions;
+use super::file::{BlobFile, Stage};
+use super::format;
+use super::state::State;
+use crate::error::Result;
+
+const SUFFIX: &str = ".blob";
+/// Of a file that is to take another's place; a crash leaves it behind.
+pub(super) const DRAFT_SUFFIX: &str = ".blob.tmp";
+/// Length of the number in a file's name, in hexadecimal digits.
+const NUMBER_DIGITS: usize = 8;
+
+pub(super) fn file_name(dir: &str, number: u32) -> String {
+    format!("{dir}/{number:08x}{SUFFIX}")
+}
+
+pub(super) fn draft_name(dir: &str, number: u32) -> String {
+    format!("{dir}/{number:08x}{DRAFT_SUFFIX}")
+}
+
+fn number_of(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(SUFFIX).filter(|digits| digits.len() == NUMBER_DIGITS)?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
+    let dir = &options.dir;
+    disk.create_dir(dir).context("create", dir)?;
+    let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+    disk.sync_dir(parent).context("sync the directory of", dir)?;
+    if options.is_volatile {
+        remove_all(disk, dir)?;
+        return Ok(State::new(BTreeMap::new(), 1, None));
+    }
+    let names = disk.list(dir).context("list", dir)?;
+    for draft in names.iter().filter(|name| name.ends_with(DRAFT_SUFFIX)) {
+        let draft = format!("{dir}/{draft}");
+        disk.remove(&draft).context("remove", &draft)?;
+    }
+    let numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
+    let highest = numbers.last().copied();
+    let mut files = BTreeMap::new();
+    let mut cut_bytes = 0;
+    for number in numbers {
+        let is_highest = highest == Some(number);
+        let file = open_file(disk, options, number, is_highest, &mut cut_bytes)?;
+        files.insert(number, file);
+    }
+    // A killed process may have created or renamed without having come to this.
+    disk.sync_dir(dir).context("sync", dir)?;
+    let resumed = files.values().find(|file| file.stage == Stage::Filling);
+    let next = highest.map_or(1, |number| number + 1);
+    let filling = resumed.map_or(next, |file| file.number);
+    let mut state = State::new(files, filling, highest);
+    state.counted.cut_bytes = cut_bytes;
+    Ok(state)
+}
+
+/// Makes what is found durable, since the process before this one may have been killed before it
+/// did. A file that has room goes on being filled: it must be the last, since numbers rise.
+fn open_file(
+    disk: &dyn Disk,
+    options: &BlobOptions,
+    number: u32,
+    is_highest: bool,
+    cut_bytes: &mut u64,
+) -> Result<BlobFile> {
+    let name = file_name(&options.dir, number);
+    let handle = disk.open(&name, OpenMode::Existing).context("open", &name)?;
+    let mut found = format::read_file(handle.as_ref(), &name, number)?;
+    let resumes = is_highest && !found.is_sealed && found.end < options.file_bytes;
+    if resumes {
+        // Its header may be as torn as its end: then it has no record and is written anew.
+        handle.write_at(0, &format::file_header(number)).context("write", &name)?;
+        let end = u64::from(found.end);
+        *cut_bytes += found.file_bytes.saturating_sub(end);
+        handle.set_len(end).context("cut", &name)?;
+        found.file_bytes = end;
+    }
+    handle.sync_data().context("sync", &name)?;
+    let stage = if resumes { Stage::Filling } else { Stage::Closed };
+    Ok(BlobFile::found(number, found, stage))
+}
+
+pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).context("list", dir)?,
+    };
+    let ours = names.iter().filter(|name| name.ends_with(SUFFIX) || name.ends_with(DRAFT_SUFFIX));
+    for name in ours {
+        let name = format!("{dir}/{name}");
+        disk.remove(&name).context("remove", &name)?;
+    }
+    disk.sync_dir(dir).context("sync", dir)?;
+    Ok(())
+}

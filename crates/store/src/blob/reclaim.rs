@@ -1,0 +1,290 @@
+//! Giving space back: files without a live blob are removed, sparse ones are written anew with
+//! their live blobs, under the same name and with the same indexes.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use log::{DiskFile, IoContext, OpenMode};
+use stdx::lock;
+
+use super::BlobStore;
+use super::file::{Rewritten, Stage};
+use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
+use super::open::draft_name;
+use super::slots::{Slot, Slots};
+use super::state::State;
+use super::write::write_seal;
+use crate::error::Result;
+
+/// How much is copied with one read and write.
+const COPY_BYTES_MAX: u32 = 256 << 10;
+
+/// What one step has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Bytes of live blobs copied.
+    pub moved_bytes: u64,
+    /// Bytes given back to the file system.
+    pub freed_bytes: u64,
+    /// The plan is not done yet.
+    pub has_more: bool,
+}
+
+/// What is to be reclaimed, as it was when it was planned.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Files without a live blob.
+    dead: Vec<u32>,
+    /// A sparse file.
+    rewrite: Option<Rewrite>,
+}
+
+#[derive(Debug)]
+struct Rewrite {
+    number: u32,
+    /// Its live blobs where they lie now, and how many of them are copied.
+    live: Vec<Slot>,
+    n_copied: usize,
+    old: Option<Arc<dyn DiskFile>>,
+    draft: Option<Arc<dyn DiskFile>>,
+    /// The copied ones where they will lie.
+    slots: Slots,
+    end: u32,
+    /// It has taken the file's place.
+    is_done: bool,
+}
+
+impl BlobStore {
+    /// Looks for files to remove and one to rewrite; false if there is nothing to reclaim. What
+    /// [`Self::reclaim_step`] then drops are blobs without a reference at *this* moment, so between
+    /// the two the caller makes durable whatever gave those references back: otherwise a crash may
+    /// bring a name of a blob back that is gone.
+    pub fn plan_reclaiming(&self) -> bool {
+        let mut job = lock(&self.job);
+        if job.is_some() {
+            return true;
+        }
+        if !self.has_garbage.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        *job = lock(&self.state).plan();
+        if job.as_ref().is_some_and(|job| job.rewrite.is_some()) {
+            // There may be more sparse files.
+            self.has_garbage.store(true, Ordering::Relaxed);
+        }
+        job.is_some()
+    }
+
+    /// Does a part of what was planned: copies about `bytes_max` at most, or removes files. A crash
+    /// leaves a file as it was or rewritten. A disk without space for the copy is an error that
+    /// changes nothing; a failed sync is for good, as with [`Self::sync`].
+    pub fn reclaim_step(&self, bytes_max: u64) -> Result<Reclaimed> {
+        self.alive()?;
+        let mut planned = lock(&self.job);
+        let Some(mut job) = planned.take() else { return Ok(Reclaimed::default()) };
+        let outcome = match &mut job {
+            Job { dead, .. } if !dead.is_empty() => self.remove_dead(&std::mem::take(dead)),
+            Job { rewrite: Some(rewrite), .. } => self.step_rewrite(rewrite, bytes_max),
+            Job { rewrite: None, .. } => Ok(Reclaimed::default()),
+        };
+        let Ok(mut reclaimed) = outcome else {
+            // What was planned is left to the next plan.
+            self.has_garbage.store(true, Ordering::Relaxed);
+            return outcome;
+        };
+        job.rewrite.take_if(|rewrite| rewrite.is_done);
+        if job.rewrite.is_some() {
+            reclaimed.has_more = true;
+            *planned = Some(job);
+        }
+        let mut state = lock(&self.state);
+        state.counted.moved_bytes += reclaimed.moved_bytes;
+        state.counted.reclaimed_bytes += reclaimed.freed_bytes;
+        Ok(reclaimed)
+    }
+
+    fn remove_dead(&self, dead: &[u32]) -> Result<Reclaimed> {
+        let mut freed_bytes = 0;
+        for number in dead {
+            // Nobody finds it any more when it goes.
+            let file = lock(&self.state).files.remove(number);
+            let name = self.file_name(*number);
+            match self.disk.remove(&name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).context("remove", &name)?;
+                }
+                Ok(()) | Err(_) => freed_bytes += file.map_or(0, |file| file.disk_bytes),
+            }
+        }
+        Ok(Reclaimed { freed_bytes, ..Reclaimed::default() })
+    }
+
+    fn step_rewrite(&self, rewrite: &mut Rewrite, bytes_max: u64) -> Result<Reclaimed> {
+        let name = self.file_name(rewrite.number);
+        let draft_name = draft_name(&self.options.dir, rewrite.number);
+        let moved_bytes = match self.copy(rewrite, bytes_max, &name, &draft_name) {
+            Ok(moved_bytes) => moved_bytes,
+            Err(error) => {
+                // The draft is useless, and the next start removes it if this cannot.
+                rewrite.draft = None;
+                self.disk.remove(&draft_name).ok();
+                return Err(error);
+            }
+        };
+        let mut reclaimed = Reclaimed { moved_bytes, ..Reclaimed::default() };
+        if rewrite.n_copied == rewrite.live.len() {
+            reclaimed.freed_bytes = self.replace(rewrite, &name, &draft_name)?;
+            rewrite.is_done = true;
+        }
+        Ok(reclaimed)
+    }
+
+    /// Copies live records as they are, up to the limit: one that is damaged stays so.
+    fn copy(
+        &self,
+        rewrite: &mut Rewrite,
+        bytes_max: u64,
+        name: &str,
+        draft_name: &str,
+    ) -> Result<u64> {
+        let old = match &rewrite.old {
+            Some(old) => Arc::clone(old),
+            None => Arc::from(self.disk.open(name, OpenMode::Existing).context("open", name)?),
+        };
+        let draft = match &rewrite.draft {
+            Some(draft) => Arc::clone(draft),
+            None => Arc::from(create_anew(self.disk.as_ref(), draft_name)?),
+        };
+        let mut moved_bytes = 0;
+        let mut bytes = Vec::new();
+        while rewrite.n_copied < rewrite.live.len() && moved_bytes < bytes_max {
+            let run = rewrite.next_run();
+            let run_bytes = run.bytes as usize;
+            bytes.resize(run_bytes, 0);
+            let n = old.read_at(u64::from(run.offset), &mut bytes).context("read", name)?;
+            // What the file no longer has is damaged like a flipped bit.
+            bytes.get_mut(n..).unwrap_or_default().fill(0);
+            draft.write_at(u64::from(rewrite.end), &bytes).context("write", draft_name)?;
+            rewrite.copied(&run);
+            moved_bytes += run_bytes as u64;
+        }
+        rewrite.old = Some(old);
+        rewrite.draft = Some(draft);
+        Ok(moved_bytes)
+    }
+
+    /// Seals the draft and gives it the file's name. From the sync on a failure is for good.
+    fn replace(&self, rewrite: &mut Rewrite, name: &str, draft_name: &str) -> Result<u64> {
+        let (Some(draft), Some(old)) = (rewrite.draft.take(), rewrite.old.take()) else {
+            return Ok(0);
+        };
+        let table = format::table(rewrite.slots.iter());
+        let seal = (rewrite.end, table.as_slice());
+        let disk_bytes = match write_seal(draft.as_ref(), draft_name, rewrite.number, seal) {
+            Ok(disk_bytes) => disk_bytes,
+            Err(error) => {
+                self.disk.remove(draft_name).ok();
+                return Err(error);
+            }
+        };
+        if let Some(file) = lock(&self.state).files.get_mut(&rewrite.number) {
+            file.is_pinned = true;
+            file.handle = Some(old);
+        }
+        self.take_name(draft.as_ref(), name, draft_name)
+            .map_err(|error| self.poisoned_by(error))?;
+        let slots = std::mem::take(&mut rewrite.slots);
+        let mut state = lock(&self.state);
+        let Some(file) = state.files.get_mut(&rewrite.number) else { return Ok(0) };
+        let freed_bytes = file.disk_bytes.saturating_sub(disk_bytes);
+        let by = Rewritten { slots, end: rewrite.end, disk_bytes, handle: Arc::clone(&draft) };
+        file.rewritten(by);
+        state.keep_open(rewrite.number, &draft, self.options.open_files_max);
+        Ok(freed_bytes)
+    }
+
+    fn take_name(&self, draft: &dyn DiskFile, name: &str, draft_name: &str) -> Result<()> {
+        if !self.options.is_volatile {
+            draft.sync_data().context("sync", draft_name)?;
+        }
+        self.disk.rename(draft_name, name).context("rename", draft_name)?;
+        if !self.options.is_volatile {
+            self.disk.sync_dir(&self.options.dir).context("sync", &self.options.dir)?;
+        }
+        Ok(())
+    }
+}
+
+fn create_anew(disk: &dyn log::Disk, name: &str) -> Result<Box<dyn DiskFile>> {
+    match disk.open(name, OpenMode::New) {
+        Ok(file) => Ok(file),
+        // Left behind by an attempt that failed.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            disk.remove(name).context("remove", name)?;
+            Ok(disk.open(name, OpenMode::New).context("create", name)?)
+        }
+        Err(error) => Err(error).context("create", name)?,
+    }
+}
+
+/// Records that lie side by side.
+struct CopyRun {
+    n: usize,
+    offset: u32,
+    bytes: u32,
+}
+
+impl Rewrite {
+    fn next_run(&self) -> CopyRun {
+        let left = self.live.iter().skip(self.n_copied);
+        let mut run = CopyRun { n: 0, offset: 0, bytes: 0 };
+        for slot in left {
+            if run.n == 0 {
+                run.offset = slot.offset;
+            } else if slot.offset != run.offset + run.bytes || run.bytes >= COPY_BYTES_MAX {
+                break;
+            }
+            run.bytes += RECORD_HEADER_BYTES + slot.bytes;
+            run.n += 1;
+        }
+        run
+    }
+
+    fn copied(&mut self, run: &CopyRun) {
+        for slot in self.live.iter().skip(self.n_copied).take(run.n) {
+            self.slots.push(Slot { offset: self.end, refs: 0, ..*slot });
+            self.end += RECORD_HEADER_BYTES + slot.bytes;
+        }
+        self.n_copied += run.n;
+    }
+}
+
+impl State {
+    /// All files without a live blob, and the sparse one that gives most back for what is copied.
+    fn plan(&self) -> Option<Job> {
+        if !self.is_reclaiming {
+            return None;
+        }
+        let is_highest = |number: u32| self.highest_on_disk == Some(number);
+        let closed = || self.files.values().filter(|file| file.stage == Stage::Closed);
+        let is_dead = |number: u32, n_live: u32| n_live == 0 && !is_highest(number);
+        let dead: Vec<u32> = closed()
+            .filter(|file| is_dead(file.number, file.n_live))
+            .map(|file| file.number)
+            .collect();
+        let sparse = closed().filter(|file| !is_dead(file.number, file.n_live) && file.is_sparse());
+        let sparsest = sparse.min_by_key(|file| file.live_bytes * 1000 / file.disk_bytes.max(1));
+        let rewrite = sparsest.map(|file| Rewrite {
+            number: file.number,
+            live: file.slots.iter().filter(|slot| slot.refs > 0).copied().collect(),
+            n_copied: 0,
+            old: file.handle.clone(),
+            draft: None,
+            slots: Slots::default(),
+            end: FILE_HEADER_BYTES,
+            is_done: false,
+        });
+        (!dead.is_empty() || rewrite.is_some()).then_some(Job { dead, rewrite })
+    }
+}

@@ -1,0 +1,109 @@
+//! What the store's lock guards: its files, and numbers about them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use log::DiskFile;
+
+use super::file::{BlobFile, Stage};
+use super::{BlobId, BlobStats};
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) files: BTreeMap<u32, BlobFile>,
+    /// The file that takes blobs. Always in `files`.
+    pub(super) filling: u32,
+    /// Every file before this one is closed.
+    pub(super) first_open: u32,
+    /// The highest file whose name is durable.
+    pub(super) highest_on_disk: Option<u32>,
+    pub(super) is_reclaiming: bool,
+    /// Reads so far: the clock of the open files.
+    reads: u64,
+    pub(super) counted: BlobStats,
+}
+
+impl State {
+    pub(super) fn new(
+        files: BTreeMap<u32, BlobFile>,
+        filling: u32,
+        highest_on_disk: Option<u32>,
+    ) -> Self {
+        let counted = BlobStats::default();
+        let first_open = filling;
+        Self {
+            files,
+            filling,
+            first_open,
+            highest_on_disk,
+            is_reclaiming: false,
+            reads: 0,
+            counted,
+        }
+    }
+
+    pub(super) fn append(&mut self, parts: &[&[u8]], bytes: u32, file_bytes: u32) -> BlobId {
+        if self.filling_file().end >= file_bytes {
+            self.filling_file().stage = Stage::Full;
+            self.filling += 1;
+        }
+        let file = self.filling_file();
+        let id = BlobId { file: file.number, index: file.append(parts, bytes) };
+        self.counted.appended_bytes += u64::from(bytes);
+        id
+    }
+
+    fn filling_file(&mut self) -> &mut BlobFile {
+        let number = self.filling;
+        self.files.entry(number).or_insert_with(|| BlobFile::new(number))
+    }
+
+    pub(super) fn add_refs(&mut self, id: BlobId, n: i32) -> bool {
+        self.files.get_mut(&id.file).is_some_and(|file| file.add_refs(id.index, n))
+    }
+
+    /// Whether the file can be removed, or gives much back when rewritten.
+    pub(super) fn is_garbage(&self, number: u32) -> bool {
+        let is_highest = self.highest_on_disk == Some(number);
+        self.files.get(&number).is_some_and(|file| {
+            let is_empty = file.n_live == 0 && file.stage == Stage::Closed;
+            file.is_sparse() || (is_empty && !is_highest)
+        })
+    }
+
+    /// Keeps `handle` for the next reads of `file`, and lets go of the one not read for longest.
+    pub(super) fn keep_open(&mut self, number: u32, handle: &Arc<dyn DiskFile>, max: usize) {
+        if let Some(file) = self.files.get_mut(&number) {
+            file.handle = Some(Arc::clone(handle));
+        }
+        let idle = |file: &&BlobFile| {
+            file.handle.is_some() && !file.is_pinned && file.stage == Stage::Closed
+        };
+        if self.files.values().filter(idle).count() <= max {
+            return;
+        }
+        let oldest = self.files.values().filter(idle).min_by_key(|file| file.last_read);
+        let oldest = oldest.map(|file| file.number).filter(|oldest| *oldest != number);
+        if let Some(file) = oldest.and_then(|oldest| self.files.get_mut(&oldest)) {
+            file.handle = None;
+        }
+    }
+
+    pub(super) fn count_read(&mut self, number: u32) {
+        self.reads += 1;
+        if let Some(file) = self.files.get_mut(&number) {
+            file.last_read = self.reads;
+        }
+    }
+
+    pub(super) fn stats(&self) -> BlobStats {
+        let mut stats = self.counted;
+        for file in self.files.values() {
+            stats.files += u64::from(file.disk_bytes > 0);
+            stats.file_bytes += file.disk_bytes;
+            stats.live_blobs += u64::from(file.n_live);
+            stats.live_bytes += file.live_bytes;
+        }
+        stats
+    }
+}

@@ -1,0 +1,150 @@
+//! Writing what is buffered, and making it durable.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use log::{DiskFile, IoContext, OpenMode};
+use stdx::lock;
+
+use super::BlobStore;
+use super::file::{Chunk, Stage};
+use super::format::{self, RECORD_HEADER_BYTES};
+use super::state::State;
+use crate::error::Result;
+
+/// What a blob of `bytes` adds to the unsynced bytes.
+pub(super) fn unsynced_cost(bytes: u32) -> u64 {
+    u64::from(RECORD_HEADER_BYTES) + u64::from(bytes)
+}
+
+/// What one file needs.
+struct Work {
+    number: u32,
+    handle: Option<Arc<dyn DiskFile>>,
+    is_new: bool,
+    chunks: Vec<Arc<Chunk>>,
+    /// Where its table goes, and the table: it takes no more blobs.
+    seal: Option<(u32, Vec<u8>)>,
+}
+
+impl Work {
+    fn chunk_bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
+    }
+}
+
+/// What has become of a file.
+struct Done {
+    number: u32,
+    handle: Arc<dyn DiskFile>,
+    n_chunks: usize,
+    disk_bytes: u64,
+    is_sealed: bool,
+}
+
+impl BlobStore {
+    /// Makes everything appended before the call durable; no more than writes it if the store is
+    /// volatile. A failure is for good: every later call fails too, since what a failed sync left
+    /// on the medium is not known.
+    pub fn sync(&self) -> Result<()> {
+        self.alive()?;
+        if !self.is_dirty() {
+            return Ok(());
+        }
+        let _writing = lock(&self.writing);
+        self.alive()?;
+        let works = lock(&self.state).take_work();
+        let bytes: u64 = works.iter().map(Work::chunk_bytes).sum();
+        let done = self.write_all(works).map_err(|error| self.poisoned_by(error))?;
+        if lock(&self.state).finish(done, !self.options.is_volatile) {
+            self.has_garbage.store(true, Ordering::Relaxed);
+        }
+        self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
+        Ok(())
+    }
+
+    fn write_all(&self, works: Vec<Work>) -> Result<Vec<Done>> {
+        let has_new = works.iter().any(|work| work.is_new);
+        let done = works.into_iter().map(|work| self.write_one(work)).collect::<Result<_>>()?;
+        if has_new && !self.options.is_volatile {
+            let dir = &self.options.dir;
+            self.disk.sync_dir(dir).context("sync", dir)?;
+        }
+        Ok(done)
+    }
+
+    fn write_one(&self, work: Work) -> Result<Done> {
+        let Work { number, handle, is_new, chunks, seal } = work;
+        let name = self.file_name(number);
+        let handle = match handle {
+            Some(handle) => handle,
+            None => {
+                let mode = if is_new { OpenMode::New } else { OpenMode::Existing };
+                Arc::from(self.disk.open(&name, mode).context("open", &name)?)
+            }
+        };
+        if is_new {
+            handle.write_at(0, &format::file_header(number)).context("write", &name)?;
+        }
+        let mut disk_bytes = 0;
+        for chunk in &chunks {
+            handle.write_at(u64::from(chunk.at), &chunk.bytes).context("write", &name)?;
+            disk_bytes = u64::from(chunk.at) + chunk.bytes.len() as u64;
+        }
+        if let Some((table_at, table)) = &seal {
+            disk_bytes = write_seal(handle.as_ref(), &name, number, (*table_at, table))?;
+        }
+        if !self.options.is_volatile {
+            handle.sync_data().context("sync", &name)?;
+        }
+        Ok(Done { number, handle, n_chunks: chunks.len(), disk_bytes, is_sealed: seal.is_some() })
+    }
+}
+
+/// Writes the table and the header that names it; returns the length of the file.
+pub(super) fn write_seal(
+    handle: &dyn DiskFile,
+    name: &str,
+    number: u32,
+    (table_at, table): (u32, &[u8]),
+) -> Result<u64> {
+    handle.write_at(u64::from(table_at), table).context("write", name)?;
+    let header = format::sealed_header(number, table_at, table);
+    handle.write_at(0, &header).context("write", name)?;
+    Ok(u64::from(table_at) + table.len() as u64)
+}
+
+impl State {
+    fn take_work(&mut self) -> Vec<Work> {
+        let open = self.files.range_mut(self.first_open..).map(|(_, file)| file);
+        let works = open.filter(|file| file.stage != Stage::Closed).map(|file| Work {
+            number: file.number,
+            handle: file.handle.clone(),
+            is_new: file.disk_bytes == 0,
+            chunks: file.unwritten(),
+            seal: (file.stage == Stage::Full).then(|| (file.end, format::table(file.slots.iter()))),
+        });
+        works.filter(|work| !work.chunks.is_empty() || work.seal.is_some()).collect()
+    }
+
+    /// True if files were closed or created: one may be garbage that could not go before.
+    fn finish(&mut self, done: Vec<Done>, is_synced: bool) -> bool {
+        let highest_before = self.highest_on_disk;
+        let mut has_closed = false;
+        for Done { number, handle, n_chunks, disk_bytes, is_sealed } in done {
+            self.counted.syncs += u64::from(is_synced);
+            self.highest_on_disk = self.highest_on_disk.max(Some(number));
+            let Some(file) = self.files.get_mut(&number) else { continue };
+            file.forget_chunks(n_chunks);
+            file.disk_bytes = disk_bytes.max(file.disk_bytes);
+            file.handle = Some(handle);
+            if is_sealed {
+                file.stage = Stage::Closed;
+                file.slots.shrink();
+                self.first_open = self.first_open.max(number + 1);
+                has_closed = true;
+            }
+        }
+        has_closed || self.highest_on_disk != highest_before
+    }
+}

@@ -1,0 +1,35 @@
+//! What can go wrong with what a queue keeps on disk, and who has to act.
+
+use log::LogError;
+
+/// Every error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk refused, a file is corrupt or newer than this program.
+    #[error(transparent)]
+    Disk(#[from] LogError),
+    /// Nothing of that number is in the file: it was never durable, or was given back.
+    #[error("{file} has no entry {index}")]
+    Missing {
+        /// The file, relative to the disk's root.
+        file: String,
+        /// Which of its entries was asked for.
+        index: u64,
+    },
+    /// A write or sync failed earlier: nothing given to the store since its last sync is durable.
+    #[error("{dir} failed earlier and accepts nothing more: {reason}")]
+    Poisoned {
+        /// The store's directory, relative to the disk's root.
+        dir: String,
+        /// The first failure, as text.
+        reason: String,
+    },
+}
+
+pub(crate) type Result<T> = std::result::Result<T, StoreError>;
+
+impl StoreError {
+    pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
+        Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
+    }
+}

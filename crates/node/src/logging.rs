@@ -102,26 +102,9 @@ fn write_on_one_line(out: &mut impl fmt::Write, text: &str) -> fmt::Result {
 
 /// Writes the UTC time `seconds` after 1970 as `2026-11-21 08:00:00.123456+00:00`.
 fn write_time(out: &mut impl fmt::Write, seconds: u64, micros: u32) -> fmt::Result {
-    let (year, month, day) = civil_date(seconds / 86_400);
+    let (year, month, day) = stdx::civil_date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}+00:00")
-}
-
-/// The date `days` after 1970-01-01. Counts years from March, so that a leap day is a year's last.
-const fn civil_date(days: u64) -> (u64, u64, u64) {
-    const DAYS_PER_400_YEARS: u64 = 146_097;
-    const DAYS_FROM_0000_03_01_TO_1970: u64 = 719_468;
-    let days = days + DAYS_FROM_0000_03_01_TO_1970;
-    let era = days / DAYS_PER_400_YEARS;
-    let day_of_era = days % DAYS_PER_400_YEARS;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
 }
 
 #[cfg(test)]

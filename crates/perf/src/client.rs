@@ -11,7 +11,9 @@ use amqp091::method::{
     ConnectionStart, ConnectionStartOk, ConnectionTune, ConnectionTuneOk, peek_id,
 };
 use amqp091::spec::{CHANNEL_MAX_DEFAULT, FRAME_MIN_BYTES};
-use amqp091::{FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, decode_frame};
+use amqp091::{
+    FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, Value, decode_frame,
+};
 use anyhow::{Context as _, bail};
 
 use crate::config::Link;
@@ -198,6 +200,25 @@ impl Client {
         (self.socket, self.input)
     }
 
+    /// A text the broker says about itself, such as its product; empty if it does not.
+    #[must_use]
+    pub fn server_text(&self, name: &str) -> String {
+        let value = self.server_properties.get(name.as_bytes());
+        let bytes = value.and_then(Value::as_bytes).unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    /// Whether the broker refuses queues that are not durable.
+    pub(crate) fn needs_durable_queues(&self) -> bool {
+        has_only_durable_queues(&self.server_text("product"), &self.server_text("version"))
+    }
+
+    /// Whether the broker, or what stands in front of it, is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        let (here, there) = (self.socket.local_addr(), self.socket.peer_addr());
+        here.ok().zip(there.ok()).is_some_and(|(here, there)| here.ip() == there.ip())
+    }
+
     /// Says goodbye. Errors do not matter any more.
     pub fn close(mut self) {
         let close = amqp091::method::ConnectionClose { reply_code: 200, ..Default::default() };
@@ -215,6 +236,13 @@ pub(crate) fn closed(method: &Method<'_>) -> Option<Closed> {
         return None;
     };
     Some(Closed { code, text: String::from_utf8_lossy(text).into_owned() })
+}
+
+/// COMPAT: RabbitMQ refuses transient queues from 4.3 on, so PerfTest makes durable ones there.
+fn has_only_durable_queues(product: &str, version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let version: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    product == "RabbitMQ" && version >= (4, 3)
 }
 
 fn lesser(offered: u32, asked: u32) -> u32 {
@@ -278,6 +306,14 @@ fn prepared(socket: TcpStream, link: &Link) -> anyhow::Result<TcpStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_new_brokers_of_that_make_lack_transient_queues() {
+        let of = has_only_durable_queues;
+        assert!(of("RabbitMQ", "4.3.6") && of("RabbitMQ", "5.0"));
+        assert!(!of("RabbitMQ", "4.2.9") && !of("RabbitMQ", "3.13.0") && !of("Leveret", "4.3.0"));
+        assert!(!of("", ""));
+    }
 
     #[test]
     fn the_lesser_limit_counts_and_0_is_none() {

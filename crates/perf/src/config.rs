@@ -1,16 +1,19 @@
 //! What a run is asked to do: the options with their meanings, checked against each other.
 
+mod load;
+mod topology;
 mod values;
 
 use std::num::NonZeroU32;
 
-use amqp091::{ShortString, Table, Value};
+use amqp091::{Table, Value};
 
-use crate::clock::{SECOND, from_seconds};
+use crate::clock::SECOND;
 use crate::options::{Given, Usage};
 use crate::pace::Schedule;
 use crate::uri::Uri;
-use values::{invalid, list, number, optional, schedule, table, value_of};
+pub(crate) use values::moment_s;
+use values::{invalid, number, optional, seconds};
 
 /// PerfTest's smallest body: a number and a time stamp.
 pub(crate) const STAMPED_BYTES: usize = 12;
@@ -74,7 +77,9 @@ pub(crate) struct Topology {
 /// Which queues there are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Queues {
-    /// These, with every consumer at all of them; an empty name stands for one the broker makes up.
+    /// One per consuming channel, named by the broker.
+    Unnamed,
+    /// These, with every consumer at all of them.
     Named(Vec<String>),
     /// Producers and consumers are dealt out to these in turn.
     Sequence(Vec<String>),
@@ -93,7 +98,16 @@ pub(crate) struct Publishing {
     pub(crate) confirm_window: Option<NonZeroU32>,
     pub(crate) confirm_timeout_ns: u64,
     pub(crate) mandatory: bool,
+    /// COMPAT: RabbitMQ refuses it since 3.0; measurements of older brokers have it.
+    pub(crate) immediate: bool,
     pub(crate) random_start_ns: u64,
+}
+
+impl Publishing {
+    /// Channels that publish, of all connections.
+    pub(crate) fn n_publishers(&self) -> usize {
+        self.n_connections * usize::from(self.n_channels)
+    }
 }
 
 /// Consuming channels.
@@ -110,6 +124,13 @@ pub(crate) struct Consuming {
     pub(crate) arguments: Table,
     pub(crate) start_delay_ns: u64,
     pub(crate) slow_start: bool,
+}
+
+impl Consuming {
+    /// Channels that consume, of all connections.
+    pub(crate) fn n_consumers(&self) -> usize {
+        self.n_connections * usize::from(self.n_channels)
+    }
 }
 
 /// What a consumer does about a message.
@@ -161,6 +182,10 @@ pub(crate) struct Run {
     pub(crate) n_threads: usize,
     pub(crate) broker_pid: Option<u32>,
     pub(crate) shutdown_timeout_ns: u64,
+    /// Whether to draw a bar; `None`: on a terminal.
+    pub(crate) progress: Option<bool>,
+    /// Connections go to brokers at random instead of in turn.
+    pub(crate) random_allocation: bool,
 }
 
 /// A reason to stop.
@@ -188,10 +213,10 @@ impl Config {
         let config = Self {
             brokers: brokers(given)?,
             link: link(given)?,
-            topology: topology(given)?,
-            publishing: publishing(given)?,
-            consuming: consuming(given)?,
-            message: message(given, verify)?,
+            topology: topology::topology(given)?,
+            publishing: load::publishing(given)?,
+            consuming: load::consuming(given)?,
+            message: load::message(given, verify)?,
             run: run(given, verify)?,
         };
         config.check()?;
@@ -216,16 +241,8 @@ impl Config {
 }
 
 fn brokers(given: &Given) -> Result<Vec<Uri>, Usage> {
-    let mut brokers = Vec::new();
-    for text in ["uri", "uris"].iter().filter_map(|long| given.last(long)) {
-        for uri in text.split(',') {
-            brokers.push(Uri::parse(uri.trim()).map_err(Usage)?);
-        }
-    }
-    if brokers.is_empty() {
-        brokers.push(Uri::parse("amqp://localhost").map_err(Usage)?);
-    }
-    Ok(brokers)
+    let text = given.last("uris").or_else(|| given.last("uri")).unwrap_or("amqp://localhost");
+    text.split(',').map(|uri| Uri::parse(uri.trim()).map_err(Usage)).collect()
 }
 
 fn link(given: &Given) -> Result<Link, Usage> {
@@ -237,200 +254,6 @@ fn link(given: &Given) -> Result<Link, Usage> {
         send_buffer_bytes: optional(given, "tcp-send-buffer-size")?,
         startup_timeout_ns: seconds(given, "servers-startup-timeout", 0.0)?,
     })
-}
-
-fn topology(given: &Given) -> Result<Topology, Usage> {
-    let queue_type = match (given.has("stream-queue"), given.has("quorum-queue")) {
-        (true, _) => Some("stream"),
-        (false, true) => Some("quorum"),
-        (false, false) => None,
-    };
-    let typed = queue_type.is_some();
-    let durable = typed || given.all("flag").any(|flag| flag == "persistent");
-    Ok(Topology {
-        predeclared: given.has("predeclared"),
-        exchange: given.last("exchange").unwrap_or("direct").to_owned(),
-        exchange_type: given.last("type").unwrap_or("direct").to_owned(),
-        queues: queues(given)?,
-        queue_arguments: queue_arguments(given, queue_type)?,
-        auto_delete: !typed && number(given, "auto-delete", true)?,
-        durable,
-        bind: !given.has("skip-binding-queues"),
-        routing_key: given.last("routing-key").map(str::to_owned),
-    })
-}
-
-fn queues(given: &Given) -> Result<Queues, Usage> {
-    if let Some(file) = given.last("queue-file") {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Usage(format!("--queue-file {file}: {error}")))?;
-        let names = text.lines().map(str::trim).filter(|name| !name.is_empty());
-        return Ok(Queues::Sequence(names.map(str::to_owned).collect()));
-    }
-    let Some(pattern) = given.last("queue-pattern") else {
-        let mut names = list(given, "queue");
-        if names.is_empty() {
-            names.push(String::new());
-        }
-        return Ok(Queues::Named(names));
-    };
-    let (Some(from), Some(to)) = (
-        optional::<u32>(given, "queue-pattern-from")?,
-        optional::<u32>(given, "queue-pattern-to")?,
-    ) else {
-        return Err(Usage("--queue-pattern needs its --queue-pattern-from and -to".to_owned()));
-    };
-    if from > to {
-        return Err(Usage("--queue-pattern-from is above --queue-pattern-to".to_owned()));
-    }
-    let name = |n| numbered(pattern, n).ok_or_else(|| invalid("queue-pattern", pattern));
-    Ok(Queues::Sequence((from..=to).map(name).collect::<Result<_, _>>()?))
-}
-
-/// Puts a number where the pattern has `%d`, or `%04d` for one with zeros in front.
-fn numbered(pattern: &str, n: u32) -> Option<String> {
-    let (before, rest) = pattern.split_once('%')?;
-    let (width, after) = rest.split_once('d')?;
-    if width.is_empty() {
-        return Some(format!("{before}{n}{after}"));
-    }
-    let zeros = width.strip_prefix('0')?;
-    let width: usize = zeros.parse().ok().filter(|&width| width <= 20)?;
-    Some(format!("{before}{n:0width$}{after}"))
-}
-
-fn queue_arguments(given: &Given, queue_type: Option<&str>) -> Result<Table, Usage> {
-    let mut arguments = table(given, "queue-args")?;
-    let mut set = |name: &'static str, value: Value| {
-        arguments.insert(ShortString::from_static(name), value);
-    };
-    if let Some(queue_type) = queue_type {
-        set("x-queue-type", Value::from(queue_type));
-    }
-    for (long, name) in [
-        ("leader-locator", "x-queue-leader-locator"),
-        ("max-length-bytes", "x-max-length-bytes"),
-        ("stream-max-segment-size-bytes", "x-stream-max-segment-size-bytes"),
-        ("max-age", "x-max-age"),
-    ] {
-        if let Some(text) = given.last(long) {
-            let value = if long == "max-age" { max_age(text) } else { Some(value_of(text)) };
-            set(name, value.ok_or_else(|| invalid(long, text))?);
-        }
-    }
-    Ok(arguments)
-}
-
-/// An ISO 8601 duration of days, hours, minutes and seconds, in seconds with RabbitMQ's unit.
-fn max_age(text: &str) -> Option<Value> {
-    let (mut total, mut digits, mut is_time) = (0_u64, String::new(), false);
-    for letter in text.strip_prefix('P')?.chars() {
-        let unit = match (letter, is_time) {
-            ('0'..='9', _) => {
-                digits.push(letter);
-                continue;
-            }
-            ('T', false) => {
-                is_time = true;
-                continue;
-            }
-            ('D', false) => 86_400,
-            ('H', true) => 3_600,
-            ('M', true) => 60,
-            ('S', true) => 1,
-            (_, _) => return None,
-        };
-        total = total.checked_add(digits.parse::<u64>().ok()?.checked_mul(unit)?)?;
-        digits.clear();
-    }
-    digits.is_empty().then(|| Value::from(format!("{total}s")))
-}
-
-fn publishing(given: &Given) -> Result<Publishing, Usage> {
-    let flags = given.all("flag").map(|flag| match flag {
-        "persistent" | "mandatory" => Ok(flag),
-        other => Err(invalid("flag", other)),
-    });
-    let mandatory = flags.collect::<Result<Vec<_>, _>>()?.contains(&"mandatory");
-    let interval: Option<f64> = optional(given, "publishing-interval")?;
-    if interval.is_some_and(|interval| interval.is_nan() || interval <= 0.0) {
-        return Err(Usage("--publishing-interval has to be positive".to_owned()));
-    }
-    let window: i64 = number(given, "confirm", -1)?;
-    let window = u32::try_from(window.max(0)).map_err(|_| invalid("confirm", "it"))?;
-    let rate: Option<f64> = optional::<f64>(given, "rate")?.filter(|rate| *rate >= 0.0);
-    let rate = rate.or_else(|| interval.map(f64::recip)).map(Schedule::constant);
-    Ok(Publishing {
-        n_connections: number(given, "producers", 1)?,
-        n_channels: number(given, "producer-channel-count", 1)?,
-        rate: schedule(given, "variable-rate")?.or(rate),
-        limit: Some(number(given, "pmessages", 0)?).filter(|limit| *limit > 0),
-        confirm_window: NonZeroU32::new(window),
-        confirm_timeout_ns: seconds(given, "confirm-timeout", 30.0)?,
-        mandatory,
-        random_start_ns: seconds(given, "producer-random-start-delay", 0.0)?,
-    })
-}
-
-fn consuming(given: &Given) -> Result<Consuming, Usage> {
-    let every: u64 = number(given, "multi-ack-every", 0)?;
-    let every = every.max(1);
-    let settle = match (given.has("autoack"), given.has("nack")) {
-        (true, _) => Settle::Automatic,
-        (false, false) => Settle::Ack { every },
-        (false, true) => Settle::Nack { every, requeue: number(given, "requeue", true)? },
-    };
-    let us_to_ns = |us: f64| us * 1e3;
-    let rate = optional::<f64>(given, "consumer-rate")?.filter(|rate| *rate > 0.0);
-    let latency = optional::<f64>(given, "consumer-latency")?.filter(|us| *us > 0.0);
-    let fixed = rate.map(|rate| 1e9 / rate).or_else(|| latency.map(us_to_ns));
-    let variable = schedule(given, "variable-latency")?.map(|steps| steps.map(us_to_ns));
-    let mut arguments = table(given, "consumer-args")?;
-    if let Some(offset) = given.last("stream-consumer-offset") {
-        arguments.insert(ShortString::from_static("x-stream-offset"), value_of(offset));
-    }
-    Ok(Consuming {
-        n_connections: number(given, "consumers", 1)?,
-        n_channels: number(given, "consumer-channel-count", 1)?,
-        settle,
-        prefetch: number(given, "qos", 0)?,
-        prefetch_channel: number(given, "global-qos", 0)?,
-        limit: Some(number(given, "cmessages", 0)?).filter(|limit| *limit > 0),
-        hold: variable.or_else(|| fixed.map(Schedule::constant)),
-        arguments,
-        start_delay_ns: seconds(given, "consumer-start-delay", 0.0)?,
-        slow_start: given.has("slow-start"),
-    })
-}
-
-fn message(given: &Given, verify: bool) -> Result<Message, Usage> {
-    let properties = table(given, "message-properties")?.into_iter();
-    Ok(Message {
-        body: body(given, verify)?,
-        persistent: given.all("flag").any(|flag| flag == "persistent"),
-        content_type: given.last("body-content-type").map(str::to_owned),
-        properties: properties.map(|(name, value)| (name.to_text().into_owned(), value)).collect(),
-        random_key: given.has("random-routing-key"),
-        random_keys_max: number(given, "routing-key-cache-size", 0)?,
-        use_millis: given.has("use-millis"),
-    })
-}
-
-fn body(given: &Given, verify: bool) -> Result<Body, Usage> {
-    let least = if verify { VERIFIED_BYTES } else { STAMPED_BYTES };
-    let size = number(given, "size", least)?.max(least);
-    if given.has("body") {
-        return Ok(Body::Files(list(given, "body")));
-    }
-    if given.has("json-body") {
-        let n_bodies = number(given, "body-count", 100)?.max(1);
-        let n_fields = number(given, "body-field-count", 1000)?.max(1);
-        return Ok(Body::Json { size, n_bodies, n_fields });
-    }
-    let (size, least) = (size as f64, least as f64);
-    let steps = schedule(given, "variable-size")?;
-    let steps = steps.map(|steps| steps.map(|size| size.max(least)));
-    Ok(Body::Stamped(steps.unwrap_or_else(|| Schedule::constant(size))))
 }
 
 fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
@@ -446,6 +269,11 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         Some("idle") => Some(ExitWhen::Idle),
         Some(other) => return Err(invalid("exit-when", other)),
     };
+    let random_allocation = match given.last("connection-allocation") {
+        None | Some("random") => true,
+        Some("round-robin") => false,
+        Some(other) => return Err(invalid("connection-allocation", other)),
+    };
     let time = seconds(given, "time", 0.0)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Run {
@@ -458,11 +286,15 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         n_threads: number(given, "threads", cores)?.max(1),
         broker_pid: optional(given, "broker-pid")?,
         shutdown_timeout_ns: seconds(given, "shutdown-timeout", 5.0)?,
+        progress: optional(given, "progress")?,
+        random_allocation,
     })
 }
 
-fn seconds(given: &Given, long: &str, default: f64) -> Result<u64, Usage> {
-    Ok(from_seconds(number(given, long, default)?))
+/// Quorum queues and streams keep messages whatever they say, so PerfTest has them say it.
+fn is_persistent(given: &Given) -> bool {
+    let typed = given.has("stream-queue") || given.has("quorum-queue");
+    typed || given.all("flag").any(|flag| flag == "persistent")
 }
 
 #[cfg(test)]

@@ -28,8 +28,9 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use config::Config;
+use config::{Config, Format};
 use options::Usage;
+use report::Mishap;
 
 pub use client::{Client, Closed, Unreachable};
 pub use config::Link;
@@ -68,7 +69,11 @@ fn measure(config: &Config) -> ExitCode {
         Err(error) => {
             complain(&format!("{error:#}"));
             let is_unreachable = error.downcast_ref::<Unreachable>().is_some();
-            ExitCode::from(if is_unreachable { EXIT_UNREACHABLE } else { EXIT_FAILED })
+            let code = if is_unreachable { EXIT_UNREACHABLE } else { EXIT_FAILED };
+            if config.run.format == Format::Json {
+                show(&format!("{}\n", report::failure_json(&Mishap::from(&error), code)));
+            }
+            ExitCode::from(code)
         }
     }
 }

@@ -212,6 +212,7 @@ mod tests {
             exchange: String::new(),
             routing_key: "0".repeat(RANDOM_KEY_BYTES),
             mandatory: false,
+            immediate: false,
             frame_max: 8192,
         };
         Source { address, properties: Properties::default(), bodies, keys }

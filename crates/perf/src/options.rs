@@ -46,7 +46,7 @@ impl Given {
 /// # Errors
 /// Anything that is no option, is not supported, lacks its value, or has one it does not take.
 pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Usage> {
-    let mut words = words.into_iter();
+    let mut words = words.into_iter().peekable();
     let mut given = Given::default();
     while let Some(word) = words.next() {
         let (opt, attached) = find(&word)?;
@@ -62,6 +62,11 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Us
                 .ok_or_else(|| Usage(format!("option --{} needs a value ({name})", opt.long)))?,
         };
         given.0.push((opt.long, value));
+        while opt.takes_many
+            && let Some(more) = words.next_if(|word| !word.starts_with('-'))
+        {
+            given.0.push((opt.long, more));
+        }
     }
     Ok(given)
 }
@@ -134,6 +139,8 @@ mod tests {
         for line in ["-x 3", "-x3", "-x=3", "--producers 3", "--producers=3", "--producers=3 -a"] {
             assert_eq!(given(line).unwrap().last("producers"), Some("3"), "{line}");
         }
+        let two = given("-f persistent mandatory -a").unwrap();
+        assert_eq!(two.all("flag").collect::<Vec<_>>(), ["persistent", "mandatory"]);
         let all = given("-f persistent -f mandatory -qpf1 -qpt 5 -ad false -P0.1 --confirm=-1");
         let all = all.unwrap();
         assert_eq!(all.all("flag").collect::<Vec<_>>(), ["persistent", "mandatory"]);

@@ -1,5 +1,9 @@
 //! A run from the first connection to the last line.
 
+mod ending;
+mod meter;
+mod progress;
+
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,26 +17,30 @@ use crate::config::{Config, ExitWhen, Format};
 use crate::connection::Phase;
 use crate::message::Random;
 use crate::process;
-use crate::report::{Broker, Printer, Shown, Summary};
+use crate::report::{self, Mishap, Printer, Shown, Summary};
 use crate::setup::{Part, Recipe, parts};
 use crate::stats::Sample;
 use crate::topology::{self, Routes};
 use crate::verify::Ledger;
 use crate::worker::{News, Shared, Worker};
+use ending::{Ending, IDLE_NS, Idle};
+use meter::Meter;
+use progress::Bar;
 
 /// How long consumers may take to begin.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long nothing may arrive before the rest counts as lost, or consumers as idle.
-const IDLE_NS: u64 = SECOND;
 /// The longest wait for what is on its way at the end of a verified run.
 const DRAIN_NS_MAX: u64 = 60 * SECOND;
 /// How often conditions are looked at that nobody tells of.
 const POLL: Duration = Duration::from_millis(20);
+/// How many different mishaps are kept; further ones count as the last.
+const MISHAPS_MAX: usize = 20;
 
-/// Does the run. Gives back whether it was good: `false` if verification found something.
+/// Does the run. Gives back whether it was good: `false` if it did not come to its end, or
+/// verification found something.
 ///
 /// # Errors
-/// `Unreachable` without a broker, otherwise whatever ended the run early.
+/// `Unreachable` without a broker, otherwise whatever kept the run from beginning.
 pub(crate) fn run(config: &Config) -> anyhow::Result<bool> {
     let id = config.run.id.clone().unwrap_or_else(generated_id);
     let uri = config.brokers.first().context("no broker")?;
@@ -41,16 +49,45 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<bool> {
     let seed = clock::now() ^ u64::from(std::process::id()) << 40;
     let mut routes = Routes::new(config, &mut Random(seed));
     topology::declare(&mut client, &config.topology, &mut routes)?;
-    let broker_pid = config.run.broker_pid.or_else(|| {
-        let is_local = matches!(uri.host.as_str(), "localhost" | "127.0.0.1" | "::1");
-        is_local.then(|| process::listening_on(uri.port)).flatten()
-    });
+    let broker_pid = config
+        .run
+        .broker_pid
+        .or_else(|| client.is_local().then(|| process::listening_on(uri.port)).flatten());
     let recipe = Recipe::new(config, &routes, &id, seed)?;
-    let printer = Printer { id: id.clone(), format: config.run.format, shown: shown(config) };
-    let summary = load(&recipe, &mut client, &printer, broker_pid)?;
+    let in_millis = config.message.use_millis;
+    let printer =
+        Printer { id: id.clone(), format: config.run.format, shown: shown(config), in_millis };
+    announce(&printer, config, &client, broker_pid)?;
+    let (summary, is_complete) = load(&recipe, &mut client, &printer, broker_pid)?;
     client.close();
     say(&printer.summary(&summary))?;
-    Ok(summary.verdict.is_none_or(|verdict| verdict.is_good()))
+    if !is_complete {
+        crate::complain(&summary.reason);
+    }
+    Ok(is_complete && summary.verdict.is_none_or(|verdict| verdict.is_good()))
+}
+
+/// Says what begins.
+fn announce(
+    printer: &Printer,
+    config: &Config,
+    client: &Client,
+    broker_pid: Option<u32>,
+) -> anyhow::Result<()> {
+    if printer.format == Format::Json {
+        let [product, version] = ["product", "version"].map(|name| client.server_text(name));
+        return say(&printer.start_json(&product, &version, broker_pid).to_string());
+    }
+    let Config { publishing, consuming, .. } = config;
+    for (kind, n, n_channels) in [
+        ("consumer", consuming.n_connections, consuming.n_channels),
+        ("producer", publishing.n_connections, publishing.n_channels),
+    ] {
+        for at in 0..n {
+            say(&printer.announcement(kind, at, n_channels))?;
+        }
+    }
+    Ok(())
 }
 
 fn shown(config: &Config) -> Shown {
@@ -76,16 +113,17 @@ fn say(line: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the threads, follows the run, and waits for the threads to end.
+/// Starts the threads, follows the run, and waits for the threads to end. Gives back whether it
+/// came to its end.
 fn load(
     recipe: &Recipe<'_>,
     client: &mut Client,
     printer: &Printer,
     broker_pid: Option<u32>,
-) -> anyhow::Result<Summary> {
+) -> anyhow::Result<(Summary, bool)> {
     let config = recipe.config;
     let parts = parts(config);
-    let n_publishers = config.publishing.n_connections * usize::from(config.publishing.n_channels);
+    let n_publishers = config.publishing.n_publishers();
     let ledger = config.run.verify.then(|| Ledger::new(n_publishers, recipe.routes.queues.len()));
     let shared = Arc::new(Shared::new(parts.len(), ledger, config)?);
     let (tell, news) = channel();
@@ -102,7 +140,11 @@ fn load(
             news,
             n_threads: parts.len(),
             total: Sample::new(),
-            interval: Interval::new(0),
+            pending: Pending::new(0),
+            meter: None,
+            bar: Bar::new(config),
+            ending: Ending::new(config),
+            mishaps: Vec::new(),
         };
         let summary = run.follow(client, broker_pid);
         shared.enter(Phase::Stop);
@@ -137,67 +179,75 @@ struct Run<'a> {
     news: Receiver<News>,
     n_threads: usize,
     total: Sample,
-    interval: Interval,
+    pending: Pending,
+    meter: Option<Meter>,
+    bar: Option<Bar>,
+    ending: Ending,
+    mishaps: Vec<Mishap>,
 }
 
 /// What the intervals of all threads amount to so far.
-struct Interval {
+struct Pending {
     sample: Sample,
     n_threads: usize,
     began_at: u64,
 }
 
-impl Interval {
+impl Pending {
     fn new(began_at: u64) -> Self {
         Self { sample: Sample::new(), n_threads: 0, began_at }
     }
 }
 
-/// Producers and consumers with a limit that have not reached it.
-#[derive(Clone, Copy, Debug)]
-struct Unfinished {
-    publishers: usize,
-    consumers: usize,
-    has_limit: bool,
-}
-
 impl Run<'_> {
-    fn follow(&mut self, client: &mut Client, broker_pid: Option<u32>) -> anyhow::Result<Summary> {
-        let config = self.recipe.config;
+    fn follow(
+        &mut self,
+        client: &mut Client,
+        broker_pid: Option<u32>,
+    ) -> anyhow::Result<(Summary, bool)> {
         self.await_ready()?;
         if let Some(heading) = self.printer.heading() {
             say(&heading)?;
         }
-        let before = broker_pid.and_then(process::usage);
+        self.meter = broker_pid.and_then(Meter::start);
         let own_before = process::own_cpu_s();
         let start = self.shared.start();
-        let reason = self.intervals(start, client)?;
+        self.pending.began_at = start;
+        self.intervals(start, client)?;
         self.shared.enter(Phase::Drain);
         let stopped = clock::now();
-        let elapsed_ns = stopped.saturating_sub(start);
-        let after = broker_pid.and_then(process::usage);
         let own_cpu_s = process::own_cpu_s() - own_before;
         self.last_samples(start, stopped)?;
-        if config.run.format != Format::Json {
+        self.clear_bar();
+        let reason = self.ending.reason();
+        if self.printer.format != Format::Json {
             say(&format!("test stopped ({reason})"))?;
         }
-        let expected = self.expected();
-        if let Some(ledger) = &self.shared.ledger {
-            self.drain(ledger, expected.as_deref())?;
+        let expected = self.recipe.routes.expected(self.recipe.config);
+        let shared = self.shared;
+        if let Some(ledger) = &shared.ledger {
+            self.drain(ledger, expected.as_deref());
         }
-        let verdict = self.shared.ledger.as_ref().map(|one| one.verdict(expected.as_deref()));
-        let broker = broker_pid.zip(before).zip(after).map(|((pid, before), after)| Broker {
-            pid,
-            usage: process::Usage { cpu_s: after.cpu_s - before.cpu_s, ..after },
-        });
-        let total = std::mem::replace(&mut self.total, Sample::new());
-        Ok(Summary { total, elapsed_ns, broker, own_cpu_s, verdict })
+        let verdict = shared.ledger.as_ref().map(|one| one.verdict(expected.as_deref()));
+        let summary = Summary {
+            total: std::mem::replace(&mut self.total, Sample::new()),
+            elapsed_ns: stopped.saturating_sub(start),
+            broker: self.meter.as_ref().map(Meter::total),
+            own_cpu_s,
+            verdict,
+            reason,
+            mishaps: std::mem::take(&mut self.mishaps),
+            n_connections_lost: 0,
+            n_connections_recovered: 0,
+        };
+        Ok((summary, !self.ending.is_failure()))
     }
 
     fn await_ready(&self) -> anyhow::Result<()> {
-        for _ in 0..self.n_threads {
+        let mut n_ready = 0;
+        while n_ready < self.n_threads {
             match self.news.recv_timeout(READY_TIMEOUT) {
-                Ok(News::Ready) => {}
+                Ok(News::Ready) => n_ready += 1,
                 Ok(News::Failed(error)) => return Err(error),
                 Ok(
                     News::Sampled(_) | News::Stopped(_) | News::PublisherDone | News::ConsumerDone,
@@ -208,62 +258,95 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Prints interval by interval until there is a reason to stop, which is given back.
-    fn intervals(&mut self, start: u64, client: &mut Client) -> anyhow::Result<String> {
-        let config = self.recipe.config;
-        let ends_at = config.run.time_ns.map_or(u64::MAX, |time| start.saturating_add(time));
-        let mut unfinished = unfinished(config);
-        let mut idle = Idle { n_received: 0, since: start };
-        self.interval.began_at = start;
+    /// Prints interval by interval until there is a reason to stop.
+    fn intervals(&mut self, start: u64, client: &mut Client) -> anyhow::Result<()> {
+        let run = &self.recipe.config.run;
+        let ends_at = run.time_ns.map_or(u64::MAX, |time| start.saturating_add(time));
+        let mut idle = Idle::new(start);
         let mut looked_at = start;
-        loop {
+        while !self.ending.is_over() {
             let now = clock::now();
             if now >= ends_at {
-                return Ok("Reached time limit".to_owned());
+                self.ending.time_is_up();
+                break;
             }
-            if let Some(exit_when) = config.run.exit_when
+            if let Some(exit_when) = run.exit_when
                 && now - looked_at > IDLE_NS / 10
             {
                 looked_at = now;
                 if self.is_over(exit_when, &mut idle, client, now)? {
-                    return Ok(match exit_when {
-                        ExitWhen::Empty => "Queue(s) empty".to_owned(),
-                        ExitWhen::Idle => "Consumer(s) idle for more than 1 second".to_owned(),
-                    });
+                    self.ending.consumers_stopped(exit_when);
                 }
             }
+            self.draw_bar(now - start);
             let wait = Duration::from_nanos(ends_at - now).min(POLL);
             match self.news.recv_timeout(wait) {
                 Ok(News::Sampled(sample)) => self.on_sample(&sample, start)?,
-                Ok(News::PublisherDone) => {
-                    unfinished.publishers = unfinished.publishers.saturating_sub(1)
-                }
-                Ok(News::ConsumerDone) => {
-                    unfinished.consumers = unfinished.consumers.saturating_sub(1)
-                }
-                Ok(News::Failed(error)) => return Err(error),
-                Ok(News::Ready | News::Stopped(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(news) => self.on_news(news),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => bail!("all threads ended"),
             }
-            if unfinished.has_limit && unfinished.publishers + unfinished.consumers == 0 {
-                return Ok(reached(config));
+        }
+        Ok(())
+    }
+
+    fn on_news(&mut self, news: News) {
+        match news {
+            News::PublisherDone => self.ending.publisher_done(),
+            News::ConsumerDone => self.ending.consumer_done(),
+            News::Failed(error) => {
+                let mishap = Mishap::from(&error);
+                self.ending.failed(&mishap.to_string());
+                self.note(mishap);
             }
+            News::Ready | News::Sampled(_) | News::Stopped(_) => {}
+        }
+    }
+
+    /// Counts what went wrong.
+    fn note(&mut self, mishap: Mishap) {
+        let is_full = self.mishaps.len() >= MISHAPS_MAX;
+        let same = |one: &&mut Mishap| is_full || one.is_like(&mishap);
+        match self.mishaps.iter_mut().rev().find(same) {
+            Some(known) => known.n += mishap.n,
+            None => self.mishaps.push(mishap),
+        }
+    }
+
+    fn draw_bar(&mut self, elapsed_ns: u64) {
+        if let Some(bar) = &mut self.bar {
+            bar.draw(elapsed_ns, self.shared.n_sent(), self.shared.n_received());
+        }
+    }
+
+    fn clear_bar(&mut self) {
+        if let Some(bar) = &mut self.bar {
+            bar.clear();
         }
     }
 
     fn on_sample(&mut self, sample: &Sample, start: u64) -> anyhow::Result<()> {
-        self.interval.sample.add(sample);
-        self.interval.n_threads += 1;
-        if self.interval.n_threads == self.n_threads {
+        self.pending.sample.add(sample);
+        self.pending.n_threads += 1;
+        if self.pending.n_threads == self.n_threads {
             self.end_interval(start, clock::now())?;
         }
         Ok(())
     }
 
     fn end_interval(&mut self, start: u64, now: u64) -> anyhow::Result<()> {
-        let ended = std::mem::replace(&mut self.interval, Interval::new(now));
+        let ended = std::mem::replace(&mut self.pending, Pending::new(now));
         self.total.add(&ended.sample);
-        say(&self.printer.interval(&ended.sample, now - start, now - ended.began_at))
+        let interval = report::Interval {
+            sample: &ended.sample,
+            elapsed_ns: now - start,
+            length_ns: now - ended.began_at,
+            broker: self.meter.as_mut().map(Meter::interval),
+            wall_ms: clock::wall_ms(),
+        };
+        let Some(line) = self.printer.interval(&interval) else { return Ok(()) };
+        self.clear_bar();
+        say(&line)
     }
 
     fn is_over(
@@ -274,12 +357,10 @@ impl Run<'_> {
         now: u64,
     ) -> anyhow::Result<bool> {
         let is_idle = idle.look(self.shared, now) > IDLE_NS;
+        let routes = self.recipe.routes;
         Ok(match exit_when {
             ExitWhen::Idle => is_idle,
-            ExitWhen::Empty => {
-                now > idle.since + IDLE_NS / 5
-                    && topology::n_ready(client, self.recipe.routes)? == 0
-            }
+            ExitWhen::Empty => is_idle && topology::n_ready(client, routes)? == 0,
         })
     }
 
@@ -290,89 +371,42 @@ impl Run<'_> {
         while n_stopped < self.n_threads {
             match self.news.recv_timeout(READY_TIMEOUT)? {
                 News::Stopped(sample) => {
-                    self.interval.sample.add(&sample);
+                    self.pending.sample.add(&sample);
                     n_stopped += 1;
                 }
-                News::Sampled(sample) => self.interval.sample.add(&sample),
-                News::Failed(error) => return Err(error),
-                News::Ready | News::PublisherDone | News::ConsumerDone => {}
+                News::Sampled(sample) => self.pending.sample.add(&sample),
+                News::Ready => {}
+                news @ (News::PublisherDone | News::ConsumerDone | News::Failed(_)) => {
+                    self.on_news(news);
+                }
             }
         }
-        if stopped - self.interval.began_at >= self.recipe.config.run.interval_ns / 2 {
+        if stopped - self.pending.began_at >= self.recipe.config.run.interval_ns / 2 {
             return self.end_interval(start, stopped);
         }
-        self.total.add(&self.interval.sample);
+        self.total.add(&self.pending.sample);
+        self.meter.as_mut().map(Meter::interval);
         Ok(())
     }
 
-    /// Which publisher's messages have to come out of which queue: pairs of queue and publisher.
-    fn expected(&self) -> Option<Vec<(usize, usize)>> {
-        let config = self.recipe.config;
-        let n_channels = usize::from(config.publishing.n_channels);
-        let pairs = self.recipe.routes.expected(config)?;
-        let all = pairs.into_iter().flat_map(|(queue, connection)| {
-            (0..n_channels).map(move |channel| (queue, connection * n_channels + channel))
-        });
-        Some(all.collect())
-    }
-
     /// Waits until everything that was promised has come, or nothing comes any more.
-    fn drain(&self, ledger: &Ledger, expected: Option<&[(usize, usize)]>) -> anyhow::Result<()> {
+    fn drain(&mut self, ledger: &Ledger, expected: Option<&[(usize, usize)]>) {
         let began_at = clock::now();
-        let mut idle = Idle { n_received: 0, since: began_at };
+        let mut idle = Idle::new(began_at);
         loop {
             let now = clock::now();
             let is_idle = idle.look(self.shared, now) > 2 * IDLE_NS;
             let outstanding = self.shared.n_outstanding();
             let is_complete = expected.is_some_and(|expected| ledger.n_missing(expected) == 0);
             let is_settled = outstanding == 0 && is_complete && now - began_at > 200 * MILLISECOND;
-            if is_settled || is_idle || now - began_at > DRAIN_NS_MAX {
-                return Ok(());
+            if is_settled || is_idle || now - began_at > DRAIN_NS_MAX || self.ending.is_failure() {
+                return;
             }
             match self.news.recv_timeout(POLL) {
-                Ok(News::Failed(error)) => return Err(error),
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => bail!("all threads ended"),
+                Ok(news) => self.on_news(news),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
-}
-
-/// Since when nothing was received.
-struct Idle {
-    n_received: u64,
-    since: u64,
-}
-
-impl Idle {
-    /// How long, in nanoseconds.
-    fn look(&mut self, shared: &Shared, now: u64) -> u64 {
-        let n_received = shared.n_received();
-        if n_received != self.n_received {
-            *self = Self { n_received, since: now };
-        }
-        now.saturating_sub(self.since)
-    }
-}
-
-fn unfinished(config: &Config) -> Unfinished {
-    let count = |has_limit: bool, n_connections: usize, n_channels: u16| {
-        if has_limit { n_connections * usize::from(n_channels) } else { 0 }
-    };
-    let (publishing, consuming) = (&config.publishing, &config.consuming);
-    let publishers =
-        count(publishing.limit.is_some(), publishing.n_connections, publishing.n_channels);
-    let consumers = count(consuming.limit.is_some(), consuming.n_connections, consuming.n_channels);
-    Unfinished { publishers, consumers, has_limit: publishers + consumers > 0 }
-}
-
-fn reached(config: &Config) -> String {
-    let mut reasons = Vec::new();
-    if config.publishing.limit.is_some() && config.publishing.n_connections > 0 {
-        reasons.push("Producer reached message limit");
-    }
-    if config.consuming.limit.is_some() && config.consuming.n_connections > 0 {
-        reasons.push("Consumer reached message limit");
-    }
-    reasons.join(", ")
 }

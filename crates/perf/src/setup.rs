@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::client::Client;
 use crate::clock::{SECOND, from_seconds};
-use crate::config::{Body, Config, Message};
+use crate::config::{Body, Config, Message, moment_s};
 use crate::connection::{Connection, Role};
 use crate::consumer::{self, Consumer, Stamps};
 use crate::message::{Bodies, Keys, Random, Source, json};
@@ -14,6 +14,7 @@ use crate::pace::{Gate, Pace};
 use crate::publisher::{self, Publisher, Timing};
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
 use crate::topology::Routes;
+use crate::uri::Uri;
 use crate::window::Window;
 
 /// How much a publisher writes at once: with more, memory traffic costs more than system calls.
@@ -81,10 +82,8 @@ impl<'a> Recipe<'a> {
             Part::Publish(at) => (at, "producer", self.config.publishing.n_channels),
             Part::Consume(at) => (at, "consumer", self.config.consuming.n_channels),
         };
-        let brokers = &self.config.brokers;
-        let uri = brokers.get(at.checked_rem(brokers.len()).unwrap_or(0)).context("no broker")?;
         let name = format!("{} {name} {at}", self.id);
-        let mut client = Client::connect(uri, &self.config.link, &name)?;
+        let mut client = Client::connect(self.broker(part)?, &self.config.link, &name)?;
         for channel in 1..=n_channels {
             client.open_channel(channel)?;
         }
@@ -95,6 +94,19 @@ impl<'a> Recipe<'a> {
         Connection::new(client, role)
     }
 
+    /// The broker a connection goes to.
+    fn broker(&self, part: Part) -> anyhow::Result<&Uri> {
+        let brokers = &self.config.brokers;
+        let (Part::Publish(at) | Part::Consume(at)) = part;
+        let turn = if self.config.run.random_allocation && brokers.len() > 1 {
+            let salt = u64::try_from(at)? << 1 | u64::from(matches!(part, Part::Publish(_)));
+            usize::try_from(Random(self.seed ^ salt << 20).next() >> 1)?
+        } else {
+            at
+        };
+        brokers.get(turn.checked_rem(brokers.len()).unwrap_or(0)).context("no broker")
+    }
+
     fn publishers(&self, at: usize, client: &mut Client) -> anyhow::Result<Vec<Publisher>> {
         let publishing = &self.config.publishing;
         let mut publishers = Vec::new();
@@ -103,38 +115,29 @@ impl<'a> Recipe<'a> {
                 client.call(channel, ConfirmSelect::default().into(), ConfirmSelectOk::ID)?;
             }
             let number = at * usize::from(publishing.n_channels) + usize::from(channel) - 1;
-            publishers.push(Publisher::new(self.publisher(
-                at,
-                number,
-                channel,
-                client.frame_max,
-            )?));
+            publishers.push(Publisher::new(self.publisher(number, channel, client.frame_max)?));
         }
         Ok(publishers)
     }
 
     fn publisher(
         &self,
-        connection: usize,
         number: usize,
         channel: u16,
         frame_max: u32,
     ) -> anyhow::Result<publisher::Plan> {
         let Config { publishing, message, topology, run, .. } = self.config;
         let id = u32::try_from(number)?;
-        let n_publishers = publishing.n_connections * usize::from(publishing.n_channels);
+        let n_publishers = publishing.n_publishers();
         let mut random = Random(self.seed ^ u64::from(id) << 32);
         let routing_key = if message.random_key {
             "0".repeat(RANDOM_KEY_BYTES)
         } else {
-            self.routes.keys.get(connection).cloned().unwrap_or_default()
+            self.routes.keys.get(number).cloned().unwrap_or_default()
         };
-        let exchange = match topology.exchange.as_str() {
-            "amq.default" => String::new(),
-            name => name.to_owned(),
-        };
-        let mandatory = publishing.mandatory;
-        let address = Address { channel, exchange, routing_key, mandatory, frame_max };
+        let exchange = topology.exchange.clone();
+        let (mandatory, immediate) = (publishing.mandatory, publishing.immediate);
+        let address = Address { channel, exchange, routing_key, mandatory, immediate, frame_max };
         let timing = self.timing(number, n_publishers, &mut random);
         let properties = self.properties.clone();
         let source =
@@ -167,12 +170,23 @@ impl<'a> Recipe<'a> {
     fn timing(&self, number: usize, n_publishers: usize, random: &mut Random) -> Timing {
         let publishing = &self.config.publishing;
         let start_at = random.next().checked_rem(publishing.random_start_ns).unwrap_or(0);
+        let start_at = start_at + self.slow_start_ns();
         let pace = publishing.rate.clone().map(|rate| {
             let share = number as f64 / n_publishers.max(1) as f64;
             let period = if rate.max() > 0.0 { 1.0 / rate.max() } else { 0.0 };
             Pace::new(rate, start_at + from_seconds(share * period))
         });
         Timing { pace, start_at, is_held: false, held_until: 0 }
+    }
+
+    /// How long publishers wait for consumers that start one after the other. As in PerfTest they
+    /// do not wait for those that start late anyway.
+    fn slow_start_ns(&self) -> u64 {
+        let consuming = &self.config.consuming;
+        if !consuming.slow_start || consuming.start_delay_ns > 0 {
+            return 0;
+        }
+        u64::try_from(consuming.n_consumers()).unwrap_or(0) * SECOND
     }
 
     fn consumers(&self, at: usize, client: &mut Client) -> anyhow::Result<Vec<Consumer>> {
@@ -187,18 +201,19 @@ impl<'a> Recipe<'a> {
                     client.call(channel, qos.into(), BasicQosOk::ID)?;
                 }
             }
-            consumers.push(Consumer::new(self.consumer(at, channel)));
+            let number = at * usize::from(consuming.n_channels) + usize::from(channel) - 1;
+            consumers.push(Consumer::new(self.consumer(number, channel)));
         }
         Ok(consumers)
     }
 
-    fn consumer(&self, connection: usize, channel: u16) -> consumer::Plan {
+    fn consumer(&self, number: usize, channel: u16) -> consumer::Plan {
         let Config { publishing, consuming, message, run, .. } = self.config;
-        let consumed = self.routes.consumed.get(connection);
+        let consumed = self.routes.consumed.get(number);
         let queues = consumed.into_iter().flatten().filter_map(|&number| {
-            self.routes.queues.get(number).map(|name| (number, name.clone()))
+            self.routes.queues.get(number).map(|queue| (number, queue.name.clone()))
         });
-        let slow = u64::try_from(connection).unwrap_or(0) * SECOND;
+        let slow = u64::try_from(number).unwrap_or(0) * SECOND;
         let slow = if consuming.slow_start { slow } else { 0 };
         consumer::Plan {
             channel,
@@ -213,7 +228,7 @@ impl<'a> Recipe<'a> {
             is_verified: run.verify,
             start_at: consuming.start_delay_ns + slow,
             arguments: consuming.arguments.to_bytes(),
-            n_publishers: publishing.n_connections * usize::from(publishing.n_channels),
+            n_publishers: publishing.n_publishers(),
         }
     }
 }
@@ -247,8 +262,9 @@ fn properties(message: &Message) -> anyhow::Result<Properties> {
             "expiration" => properties.expiration = Some(short()?),
             "messageId" => properties.message_id = Some(short()?),
             "timestamp" => {
-                let seconds = text.parse().context("property timestamp: seconds since 1970");
-                properties.timestamp = Some(seconds?);
+                let seconds = text.parse().ok().or_else(|| moment_s(&text));
+                let what = "property timestamp: a moment such as 2022-06-03T07:45:54Z";
+                properties.timestamp = Some(seconds.context(what)?);
             }
             "type" => properties.kind = Some(short()?),
             "userId" => properties.user_id = Some(short()?),

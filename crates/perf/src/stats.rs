@@ -20,6 +20,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Nothing happened.
+    pub(crate) fn is_idle(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Adds another interval's or thread's.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sent += other.sent;

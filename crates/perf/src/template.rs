@@ -37,6 +37,7 @@ pub(crate) struct Address {
     pub(crate) exchange: String,
     pub(crate) routing_key: String,
     pub(crate) mandatory: bool,
+    pub(crate) immediate: bool,
     pub(crate) frame_max: u32,
 }
 
@@ -87,6 +88,7 @@ impl Template {
             exchange: address.exchange.as_bytes(),
             routing_key: address.routing_key.as_bytes(),
             mandatory: address.mandatory,
+            immediate: address.immediate,
             ..BasicPublish::default()
         };
         publish.encode_frame(address.channel, &mut bytes);
@@ -234,6 +236,7 @@ mod tests {
             exchange: "ex".to_owned(),
             routing_key: "k".repeat(RANDOM_KEY_BYTES),
             mandatory: true,
+            immediate: false,
             frame_max,
         }
     }

@@ -16,53 +16,67 @@ const CHANNEL: u16 = 1;
 /// The channel for questions whose answer may be that the channel is closed.
 const PROBE_CHANNEL: u16 = 2;
 
-/// Who uses what.
+/// A queue of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// Empty until the broker has named it.
+    pub(crate) name: String,
+    /// Its binding key.
+    pub(crate) key: String,
+    /// The broker names it, anew each time it is declared.
+    pub(crate) is_unnamed: bool,
+}
+
+/// Who uses what. Publishers and consumers go by their numbers: channels count, connection by
+/// connection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Routes {
     /// All queues, by number.
-    pub(crate) queues: Vec<String>,
-    /// The routing key of each publishing connection.
+    pub(crate) queues: Vec<Queue>,
+    /// The routing key of each publisher.
     pub(crate) keys: Vec<String>,
-    /// The queues of each consuming connection.
+    /// The queues of each consumer.
     pub(crate) consumed: Vec<Vec<usize>>,
-    /// Each queue's binding key.
-    bound: Vec<String>,
 }
 
 impl Routes {
     /// Deals out queues.
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         let Config { topology, publishing, consuming, .. } = config;
-        let (queues, is_sequence) = match &topology.queues {
-            // COMPAT: without consumers PerfTest makes no queue that was not asked for: messages
-            // go nowhere. Test: `without_consumers_there_is_no_unnamed_queue`.
-            Queues::Named(names) if consuming.n_connections == 0 && names == &[""] => {
-                (Vec::new(), false)
-            }
-            Queues::Named(names) => (names.clone(), false),
-            Queues::Sequence(names) => (names.clone(), true),
-        };
         let random_key = String::from_utf8_lossy(&random.key()).into_owned();
-        let bound: Vec<String> = match (&topology.routing_key, is_sequence) {
-            (Some(key), _) => queues.iter().map(|_| key.clone()).collect(),
-            (None, true) => queues.clone(),
-            (None, false) => queues.iter().map(|_| random_key.clone()).collect(),
-        };
         let key = topology.routing_key.clone().unwrap_or(random_key);
-        let keys = (0..publishing.n_connections).map(|at| {
-            let dealt = bound.get(at.checked_rem(bound.len()).unwrap_or(0));
-            dealt.unwrap_or(&key).clone()
+        let n_consumers = consuming.n_consumers();
+        let queue = |name: &String, key: &String| Queue {
+            name: name.clone(),
+            key: key.clone(),
+            is_unnamed: name.is_empty(),
+        };
+        let (queues, consumed): (Vec<Queue>, Vec<Vec<usize>>) = match &topology.queues {
+            Queues::Unnamed if topology.predeclared => (Vec::new(), vec![Vec::new(); n_consumers]),
+            Queues::Unnamed => {
+                let queues = (0..n_consumers).map(|_| queue(&String::new(), &key)).collect();
+                (queues, (0..n_consumers).map(|at| vec![at]).collect())
+            }
+            Queues::Named(names) => {
+                let all = (0..names.len()).collect();
+                (names.iter().map(|name| queue(name, &key)).collect(), vec![all; n_consumers])
+            }
+            Queues::Sequence(names) => {
+                let key_of = |name| topology.routing_key.as_ref().unwrap_or(name);
+                let queues = names.iter().map(|name| queue(name, key_of(name))).collect();
+                let dealt = |at: usize| vec![at.checked_rem(names.len()).unwrap_or(0)];
+                (queues, (0..n_consumers).map(dealt).collect())
+            }
+        };
+        let keys = (0..publishing.n_publishers()).map(|at| {
+            let dealt = queues.get(at.checked_rem(queues.len()).unwrap_or(0));
+            dealt.map_or(&key, |queue| &queue.key).clone()
         });
-        let keys = keys.collect();
-        let consumed = (0..consuming.n_connections).map(|at| match is_sequence {
-            true => vec![at.checked_rem(queues.len()).unwrap_or(0)],
-            false => (0..queues.len()).collect(),
-        });
-        Self { keys, consumed: consumed.collect(), queues, bound }
+        Self { keys: keys.collect(), queues, consumed }
     }
 
-    /// Which publishing connection's messages are to come out of which queue, as far as that is
-    /// known: pairs of queue and connection, for queues that are consumed.
+    /// Which publisher's messages are to come out of which queue, as far as that is known: pairs of
+    /// queue and publisher, for queues that are consumed.
     pub(crate) fn expected(&self, config: &Config) -> Option<Vec<(usize, usize)>> {
         let topology = &config.topology;
         let is_known = topology.bind
@@ -76,21 +90,21 @@ impl Routes {
         };
         let is_default = is_default(&topology.exchange);
         let mut pairs = Vec::new();
-        for (queue, name) in self.queues.iter().enumerate() {
-            if !self.consumed.iter().any(|consumed| consumed.contains(&queue)) {
+        for (number, queue) in self.queues.iter().enumerate() {
+            if !self.consumed.iter().any(|consumed| consumed.contains(&number)) {
                 continue;
             }
-            let bound = if is_default { Some(name) } else { self.bound.get(queue) };
-            let reached = |key: &String| is_fanout || bound == Some(key);
+            let bound = if is_default { &queue.name } else { &queue.key };
+            let reached = |key: &String| is_fanout || bound == key;
             let publishers = self.keys.iter().enumerate().filter(|(_, key)| reached(key));
-            pairs.extend(publishers.map(|(publisher, _)| (queue, publisher)));
+            pairs.extend(publishers.map(|(publisher, _)| (number, publisher)));
         }
         Some(pairs)
     }
 }
 
 fn is_default(exchange: &str) -> bool {
-    exchange.is_empty() || exchange == "amq.default"
+    exchange.is_empty()
 }
 
 /// Makes sure that everything exists; queues the broker names get their names.
@@ -101,33 +115,34 @@ pub(crate) fn declare(
 ) -> anyhow::Result<()> {
     client.open_channel(CHANNEL)?;
     declare_exchange(client, topology)?;
-    let is_default = is_default(&topology.exchange);
-    let arguments = topology.queue_arguments.to_bytes();
-    for at in 0..routes.queues.len() {
-        let (Some(name), Some(key)) = (routes.queues.get_mut(at), routes.bound.get(at)) else {
-            break;
-        };
-        if topology.predeclared && probe(client, &passive_queue(name))? {
-            continue;
-        }
-        *name = declare_queue(client, topology, name, &arguments)
-            .with_context(|| format!("declaring queue '{name}'"))?;
-        if topology.bind && !is_default {
-            let bind = QueueBind {
-                queue: name.as_bytes(),
-                exchange: topology.exchange.as_bytes(),
-                routing_key: key.as_bytes(),
-                ..QueueBind::default()
-            };
-            client.call(CHANNEL, bind.into(), QueueBindOk::ID).context("binding a queue")?;
-        }
+    for queue in &mut routes.queues {
+        queue.name = ensure_queue(client, topology, queue)?;
     }
-    if is_default && topology.routing_key.is_none() {
+    if is_default(&topology.exchange) && topology.routing_key.is_none() {
         // Nothing can be bound to this exchange: the queue's name is the key.
-        let names = routes.queues.iter().cycle();
+        let names = routes.queues.iter().map(|queue| &queue.name).cycle();
         routes.keys.iter_mut().zip(names).for_each(|(key, name)| key.clone_from(name));
     }
     Ok(())
+}
+
+/// Makes sure that a queue exists and is bound; gives back its name.
+fn ensure_queue(client: &mut Client, topology: &Topology, queue: &Queue) -> anyhow::Result<String> {
+    if topology.predeclared && probe(client, &passive_queue(&queue.name))? {
+        return Ok(queue.name.clone());
+    }
+    let name = declare_queue(client, topology, &queue.name)
+        .with_context(|| format!("declaring queue '{}'", queue.name))?;
+    if topology.bind && !is_default(&topology.exchange) {
+        let bind = QueueBind {
+            queue: name.as_bytes(),
+            exchange: topology.exchange.as_bytes(),
+            routing_key: queue.key.as_bytes(),
+            ..QueueBind::default()
+        };
+        client.call(CHANNEL, bind.into(), QueueBindOk::ID).context("binding a queue")?;
+    }
+    Ok(name)
 }
 
 fn declare_exchange(client: &mut Client, topology: &Topology) -> anyhow::Result<()> {
@@ -151,17 +166,13 @@ fn declare_exchange(client: &mut Client, topology: &Topology) -> anyhow::Result<
         .map(drop)
 }
 
-fn declare_queue(
-    client: &mut Client,
-    topology: &Topology,
-    name: &str,
-    arguments: &[u8],
-) -> anyhow::Result<String> {
+fn declare_queue(client: &mut Client, topology: &Topology, name: &str) -> anyhow::Result<String> {
+    let arguments = topology.queue_arguments.to_bytes();
     let declare = QueueDeclare {
         queue: name.as_bytes(),
-        durable: topology.durable,
+        durable: topology.durable || client.needs_durable_queues(),
         auto_delete: topology.auto_delete,
-        arguments: TableRef::parse(arguments)?,
+        arguments: TableRef::parse(&arguments)?,
         ..QueueDeclare::default()
     };
     let payload = client.call(CHANNEL, declare.into(), QueueDeclareOk::ID)?;
@@ -207,9 +218,9 @@ fn probe(client: &mut Client, what: &Probe<'_>) -> anyhow::Result<bool> {
 /// How many messages are ready in the queues.
 pub(crate) fn n_ready(client: &mut Client, routes: &Routes) -> anyhow::Result<u64> {
     let mut n = 0;
-    for name in &routes.queues {
-        let passive =
-            QueueDeclare { queue: name.as_bytes(), passive: true, ..QueueDeclare::default() };
+    for queue in &routes.queues {
+        let queue = queue.name.as_bytes();
+        let passive = QueueDeclare { queue, passive: true, ..QueueDeclare::default() };
         let payload = client.call(CHANNEL, passive.into(), QueueDeclareOk::ID)?;
         if let Method::QueueDeclareOk(declared) = Method::decode(&payload)? {
             n += u64::from(declared.message_count);
@@ -230,13 +241,20 @@ mod tests {
         (routes, expected)
     }
 
+    fn names(routes: &Routes) -> Vec<&str> {
+        routes.queues.iter().map(|queue| queue.name.as_str()).collect()
+    }
+
     #[test]
     fn a_sequence_is_dealt_out_in_turn() {
-        let (routes, expected) = routes("-x 3 -y 4 -qp q-%d -qpf 1 -qpt 2");
-        assert_eq!(routes.queues, ["q-1", "q-2"]);
-        assert_eq!(routes.keys, ["q-1", "q-2", "q-1"]);
-        assert_eq!(routes.consumed, [[0], [1], [0], [1]]);
+        let (dealt, expected) = routes("-x 3 -y 4 -qp q-%d -qpf 1 -qpt 2");
+        assert_eq!(names(&dealt), ["q-1", "q-2"]);
+        assert_eq!(dealt.keys, ["q-1", "q-2", "q-1"]);
+        assert_eq!(dealt.consumed, [[0], [1], [0], [1]]);
         assert_eq!(expected, Some(vec![(0, 0), (0, 2), (1, 1)]));
+        let (channels, _) = routes("-x 1 -X 3 -y 2 -Y 2 -qp q-%d -qpf 1 -qpt 3");
+        assert_eq!(channels.keys, ["q-1", "q-2", "q-3"]);
+        assert_eq!(channels.consumed, [[0], [1], [2], [0]]);
     }
 
     #[test]
@@ -245,17 +263,19 @@ mod tests {
         assert_eq!(named.keys, ["key", "key"]);
         assert_eq!(named.consumed, [[0, 1]]);
         assert_eq!(expected, Some(vec![(0, 0), (0, 1), (1, 0), (1, 1)]));
-        let (unnamed, _) = routes("-x 2 -y 2");
-        assert_eq!(unnamed.keys[0], unnamed.keys[1]);
-        assert_eq!((unnamed.keys[0].len(), unnamed.consumed.len()), (32, 2));
     }
 
     #[test]
-    fn without_consumers_there_is_no_unnamed_queue() {
+    fn without_a_name_each_consumer_has_a_queue_of_its_own() {
+        let (unnamed, expected) = routes("-x 2 -y 1 -Y 2");
+        assert_eq!((names(&unnamed), &unnamed.consumed), (vec!["", ""], &vec![vec![0], vec![1]]));
+        assert_eq!((unnamed.keys[0].len(), &unnamed.keys[0]), (32, &unnamed.keys[1]));
+        assert_eq!(expected, Some(vec![(0, 0), (0, 1), (1, 0), (1, 1)]));
         let (nowhere, expected) = routes("-y 0 -k key");
         assert_eq!((nowhere.queues.len(), nowhere.keys[0].as_str()), (0, "key"));
         assert_eq!(expected, Some(vec![]));
-        assert_eq!(routes("-y 0 -u q").0.queues, ["q"]);
+        assert_eq!(routes("-p -y 1").0.consumed, [[0; 0]]);
+        assert_eq!(names(&routes("-y 0 -u q").0), ["q"]);
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     phase: AtomicU8,
     /// Time of the clock the run started at; set before the phase is.
     start: AtomicU64,
+    /// Messages published by all, for the progress bar.
+    n_sent: AtomicU64,
     /// Messages received by all, for those who wait until no more come.
     n_received: AtomicU64,
     /// Publishes that wait for their confirms, kept by each thread for itself.
@@ -59,6 +61,7 @@ impl Shared {
         Ok(Self {
             phase: AtomicU8::new(0),
             start: AtomicU64::new(0),
+            n_sent: AtomicU64::new(0),
             n_received: AtomicU64::new(0),
             n_outstanding: (0..n_threads).map(|_| AtomicU64::new(0)).collect(),
             wakes: (0..n_threads).map(wake).collect::<Result<_, _>>()?,
@@ -91,6 +94,11 @@ impl Shared {
             // It only fails when the thread is about to be woken anyway.
             rustix::io::write(wake, &1_u64.to_ne_bytes()).unwrap_or_default();
         }
+    }
+
+    /// Messages published by all threads so far.
+    pub(crate) fn n_sent(&self) -> u64 {
+        self.n_sent.load(Ordering::Relaxed)
     }
 
     /// Messages received by all threads so far.
@@ -136,6 +144,7 @@ pub(crate) struct Worker {
     number: usize,
     shared: Arc<Shared>,
     news: Sender<News>,
+    phase: Phase,
     poll: OwnedFd,
     connections: Vec<Connection>,
     /// Agents per connection that are done and told.
@@ -171,6 +180,7 @@ impl Worker {
             number,
             shared,
             news,
+            phase: Phase::Consume,
             poll,
             connections,
             n_done: vec![0; n],
@@ -189,6 +199,9 @@ impl Worker {
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap_or_default();
         if let Err(error) = self.work() {
             self.tell(News::Failed(error));
+            if self.phase == Phase::Run {
+                self.tell_stopped();
+            }
         }
     }
 
@@ -200,24 +213,22 @@ impl Worker {
     fn work(&mut self) -> anyhow::Result<()> {
         let mut input = vec![0; INPUT_BYTES];
         let mut is_told_ready = false;
-        let mut phase = Phase::Consume;
         let mut stops_at = u64::MAX;
         loop {
             let now = clock::now();
             let entered = self.shared.phase();
-            if entered != phase {
-                self.on_phase(phase, entered, now);
-                phase = entered;
-                if phase == Phase::Stop {
+            if entered != self.phase {
+                self.on_phase(entered, now);
+                if entered == Phase::Stop {
                     stops_at = now.saturating_add(self.shared.shutdown_timeout_ns);
                 }
             }
-            self.turns(phase, now, &mut input)?;
+            self.turns(now, &mut input)?;
             if !is_told_ready && self.is_consuming() {
                 is_told_ready = true;
                 self.tell(News::Ready);
             }
-            if phase == Phase::Run && now >= self.next_sample {
+            if self.phase == Phase::Run && now >= self.next_sample {
                 self.interval(now)?;
             }
             if now >= stops_at || self.connections.iter().all(Connection::is_closed) {
@@ -227,17 +238,22 @@ impl Worker {
         }
     }
 
-    fn on_phase(&mut self, from: Phase, to: Phase, now: u64) {
+    fn on_phase(&mut self, to: Phase, now: u64) {
         if to == Phase::Run {
             self.next_sample = now + self.shared.interval_ns;
         }
-        if from == Phase::Run {
-            let sample = std::mem::replace(&mut self.sample, Sample::new());
-            self.tell(News::Stopped(Box::new(sample)));
+        if self.phase == Phase::Run {
+            self.tell_stopped();
         }
+        self.phase = to;
         for at in 0..self.connections.len() {
             self.make_ready(at);
         }
+    }
+
+    fn tell_stopped(&mut self) {
+        let sample = std::mem::replace(&mut self.sample, Sample::new());
+        self.tell(News::Stopped(Box::new(sample)));
     }
 
     fn make_ready(&mut self, at: usize) {
@@ -249,7 +265,7 @@ impl Worker {
     }
 
     /// Gives every connection that is ready a turn.
-    fn turns(&mut self, phase: Phase, now: u64, input: &mut [u8]) -> anyhow::Result<()> {
+    fn turns(&mut self, now: u64, input: &mut [u8]) -> anyhow::Result<()> {
         while let Some(&Reverse((at_time, at))) = self.due.peek().filter(|due| due.0.0 <= now) {
             self.due.pop();
             if let Some(due_at) = self.due_at.get_mut(at).filter(|due_at| **due_at == at_time) {
@@ -262,7 +278,7 @@ impl Worker {
             if let Some(is_ready) = self.is_ready.get_mut(at) {
                 *is_ready = false;
             }
-            match self.turn(at, phase, input)? {
+            match self.turn(at, input)? {
                 Turn::Again => self.make_ready(at),
                 Turn::At(time) => self.make_due(at, time),
                 Turn::Idle => {}
@@ -272,12 +288,12 @@ impl Worker {
         Ok(())
     }
 
-    fn turn(&mut self, at: usize, phase: Phase, input: &mut [u8]) -> anyhow::Result<Turn> {
+    fn turn(&mut self, at: usize, input: &mut [u8]) -> anyhow::Result<Turn> {
         let Some(connection) = self.connections.get_mut(at) else { return Ok(Turn::Idle) };
         let moment = Moment { now: clock::now(), start: self.shared.start.load(Ordering::Acquire) };
         let mut scene = Scene {
             moment,
-            phase,
+            phase: self.phase,
             sample: &mut self.sample,
             ledger: self.shared.ledger.as_ref(),
             input,
@@ -308,9 +324,14 @@ impl Worker {
     }
 
     fn tell_progress(&self, before: Counts) {
-        let n = self.sample.counts.received - before.received;
-        if n > 0 {
-            self.shared.n_received.fetch_add(n, Ordering::Relaxed);
+        let Counts { sent, received, .. } = self.sample.counts;
+        for (n, told) in [
+            (sent - before.sent, &self.shared.n_sent),
+            (received - before.received, &self.shared.n_received),
+        ] {
+            if n > 0 {
+                told.fetch_add(n, Ordering::Relaxed);
+            }
         }
     }
 

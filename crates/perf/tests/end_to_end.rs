@@ -91,6 +91,37 @@ fn what_a_bad_broker_does_is_found() {
 }
 
 #[test]
+fn a_refusal_while_it_runs_is_part_of_the_summary() {
+    let broker = Broker::start(Behaviour::RefuseImmediate);
+    let (code, lines, complaints) = run(&broker, "-f immediate -z 30");
+    assert_eq!((lines[0]["type"].as_str(), lines[0]["schema"].as_u64()), (Some("start"), Some(1)));
+    let summary = lines.last().unwrap();
+    assert_eq!((code, summary["type"].as_str()), (1, Some("summary")), "{summary}");
+    assert_eq!(summary["errors"][0]["code"], 540);
+    assert_eq!(summary["errors"][0]["reason"], "NOT_IMPLEMENTED - immediate=true");
+    assert!(summary["sent"].as_u64().unwrap() > 0);
+    assert!(complaints.contains("540 NOT_IMPLEMENTED"), "{complaints}");
+}
+
+#[test]
+fn text_is_what_perftest_prints() {
+    let broker = Broker::start(Behaviour::Echo);
+    let mut command = tool();
+    command.args(["-h", &broker.uri(), "-d", "it", "-C", "100", "-D", "100", "--progress", "true"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "id: it, starting consumer #0");
+    assert_eq!(lines[1], "id: it, starting consumer #0, channel #0");
+    assert_eq!(lines[3], "id: it, starting producer #0, channel #0");
+    let stop = "test stopped (Producer reached message limit, Consumer reached message limit)";
+    let at = lines.iter().position(|line| *line == stop).unwrap();
+    assert!(lines[at + 1].starts_with("id: it, sending rate avg: "), "{text}");
+    let bar = String::from_utf8(output.stderr).unwrap();
+    assert!(bar.contains(" % ") || bar.contains(" %"), "{bar}");
+}
+
+#[test]
 fn json_and_files_carry_the_time_in_a_header() {
     let broker = Broker::start(Behaviour::Echo);
     let summary = summary(&broker, "-jb -s 2000 -C 100 -D 100");
@@ -105,8 +136,9 @@ fn exit_codes_tell_usage_from_absence_and_failure() {
     assert_eq!(run(&broker, "-x many").0, 2);
     assert_eq!(run(&broker, "-h amqp://127.0.0.1:1").0, 3);
     let refusing = Broker::start(Behaviour::RefuseQueues);
-    let (code, _, complaints) = run(&refusing, "-u q");
-    assert_eq!(code, 1);
+    let (code, lines, complaints) = run(&refusing, "-u q");
+    assert_eq!((code, lines[0]["type"].as_str()), (1, Some("error")));
+    assert_eq!((&lines[0]["error"]["code"], &lines[0]["exit_code"]), (&406.into(), &1.into()));
     assert!(
         complaints.contains("declaring queue 'q': the broker says 406 refused"),
         "{complaints}"

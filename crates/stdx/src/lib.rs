@@ -5,7 +5,7 @@
 pub mod record;
 mod time;
 
-pub use time::Now;
+pub use time::{Now, civil_date};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

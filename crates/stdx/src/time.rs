@@ -18,6 +18,24 @@ impl Now {
     }
 }
 
+/// Year, month and day `days` days after 1970-01-01. Counts years from March, so that a leap day is a year's last.
+#[must_use]
+pub const fn civil_date(days: u64) -> (u64, u64, u64) {
+    const DAYS_PER_400_YEARS: u64 = 146_097;
+    const DAYS_FROM_0000_03_01_TO_1970: u64 = 719_468;
+    let days = days + DAYS_FROM_0000_03_01_TO_1970;
+    let era = days / DAYS_PER_400_YEARS;
+    let day_of_era = days % DAYS_PER_400_YEARS;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +44,12 @@ mod tests {
     fn plus_moves_both_scales() {
         let start = Now { monotonic_ms: 5, unix_ms: 1_000 };
         assert_eq!(start.plus_ms(10), Now { monotonic_ms: 15, unix_ms: 1_010 });
+    }
+
+    #[test]
+    fn days_are_dates() {
+        assert_eq!(civil_date(0), (1970, 1, 1));
+        assert_eq!(civil_date(11_016), (2000, 2, 29));
+        assert_eq!(civil_date(20_778), (2026, 11, 21));
     }
 }

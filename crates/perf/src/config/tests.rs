@@ -11,7 +11,7 @@ fn without_options_it_is_what_perftest_does() {
     assert_eq!((brokers[0].host.as_str(), brokers[0].port), ("localhost", 5672));
     assert_eq!((link.heartbeat_s, link.frame_max, link.no_delay), (0, 0, true));
     assert_eq!((topology.exchange.as_str(), topology.exchange_type.as_str()), ("direct", "direct"));
-    assert_eq!(topology.queues, Queues::Named(vec![String::new()]));
+    assert_eq!(topology.queues, Queues::Unnamed);
     assert!(topology.auto_delete && !topology.durable && topology.bind);
     assert_eq!((publishing.n_connections, publishing.n_channels), (1, 1));
     assert!(publishing.rate.is_none() && publishing.confirm_window.is_none());
@@ -60,13 +60,24 @@ fn settling_rates_and_steps() {
 
 #[test]
 fn kinds_of_queues() {
-    let typed = config("-sq -ma P1DT2H3S -mlb 20").unwrap().topology;
+    let typed = config("-sq -ma P1DT2H3S -mlb 2gb").unwrap().topology;
     assert!(typed.durable && !typed.auto_delete);
     let text = |name: &[u8]| typed.queue_arguments.get(name).and_then(Value::as_bytes);
     assert_eq!(text(b"x-queue-type"), Some(&b"stream"[..]));
     assert_eq!(text(b"x-max-age"), Some(&b"93603s"[..]));
-    assert_eq!(numbered("q-%d-", 7).as_deref(), Some("q-7-"));
-    assert_eq!(numbered("q", 7), None);
+    let numbers = |name: &[u8]| typed.queue_arguments.get(name).and_then(Value::as_i64);
+    assert_eq!(numbers(b"x-max-length-bytes"), Some(2_000_000_000));
+    assert_eq!(numbers(b"x-stream-max-segment-size-bytes"), Some(500_000_000));
+    assert_eq!(config("-sq").unwrap().consuming.prefetch, 200);
+    assert_eq!(config("-sq -mlb 0").unwrap().topology.queue_arguments.len(), 2);
+    let fanout = config("-t fanout").unwrap().topology;
+    assert_eq!((fanout.exchange.as_str(), fanout.exchange_type.as_str()), ("fanout", "fanout"));
+    assert_eq!(config("-e amq.default").unwrap().topology.exchange, "");
+    let words = config("-qa x-dead-letter-exchange=amq.default,x-single-active-consumer=true,k");
+    let words = words.unwrap().topology.queue_arguments;
+    assert_eq!(words.get(b"x-dead-letter-exchange").and_then(Value::as_bytes), Some(&b""[..]));
+    assert_eq!(words.get(b"x-single-active-consumer").and_then(Value::as_bool), Some(true));
+    assert_eq!(words.get(b"k").and_then(Value::as_bytes), Some(&b""[..]));
     assert_eq!(
         config("-u a,b").unwrap().topology.queues,
         Queues::Named(vec!["a".into(), "b".into()])
@@ -84,7 +95,15 @@ fn contradictions_and_nonsense_are_refused() {
         "-qp q%d -qpf 3 -qpt 2",
         "-ew never",
         "-mf odd",
-        "-qa novalue",
+        "-c 0",
+        "-q 5 -A 6",
+        "-P 0.01",
+        "-sq -qq",
+        "-sq -mlb 100mb",
+        "-mlb much",
+        "-ll somewhere",
+        "-sco soon",
+        "-cal anyhow",
         "-vr 5",
         "-vr 5:0",
         "-P 0",

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use amqp091::{ShortString, Table, Value};
 
+use crate::clock::from_seconds;
 use crate::options::{Given, Usage};
 use crate::pace::Schedule;
 
@@ -29,27 +30,126 @@ pub(super) fn list(given: &Given, long: &str) -> Vec<String> {
         .collect()
 }
 
-/// `key=value,...`; numbers and truth values become such.
+/// `key=value,...` as PerfTest reads it: numbers and truth values become such, a key alone has the
+/// empty text.
 pub(super) fn table(given: &Given, long: &str) -> Result<Table, Usage> {
     let mut table = Table::new();
     for text in given.all(long) {
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').ok_or_else(|| invalid(long, text))?;
-            let key = ShortString::new(key).map_err(|_| invalid(long, text))?;
-            table.insert(key, value_of(value));
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = ShortString::new(key).map_err(|_| invalid(long, text))?;
+            let value = match (key, value) {
+                ("x-dead-letter-exchange", "amq.default") => Value::from(""),
+                ("x-single-active-consumer", text) => Value::Bool(text == "true"),
+                (_, text) => value_of(text),
+            };
+            table.insert(name, value);
         }
     }
     Ok(table)
 }
 
 /// What a word stands for.
-pub(super) fn value_of(word: &str) -> Value {
+fn value_of(word: &str) -> Value {
     match (word.parse::<i64>(), word) {
         (Ok(number), _) => Value::I64(number),
         (Err(_), "true") => Value::Bool(true),
         (Err(_), "false") => Value::Bool(false),
         (Err(_), text) => Value::LongString(text.as_bytes().to_vec()),
     }
+}
+
+/// Seconds, in nanoseconds.
+pub(super) fn seconds(given: &Given, long: &str, default: f64) -> Result<u64, Usage> {
+    Ok(from_seconds(number(given, long, default)?))
+}
+
+/// Bytes, also as `5gb`: decimal units, as PerfTest has them.
+pub(super) fn byte_capacity(text: &str) -> Option<i64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text.get(digits.len()..)? {
+        "" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return None,
+    };
+    digits.parse::<i64>().ok()?.checked_mul(factor).filter(|bytes| *bytes >= 0)
+}
+
+/// Where a consumer of a stream begins.
+pub(super) fn stream_offset(text: &str) -> Option<Value> {
+    let lower = text.to_ascii_lowercase();
+    match lower.as_str() {
+        "first" | "last" | "next" => Some(Value::from(lower.as_str())),
+        _ => text.parse().map(Value::I64).ok().or_else(|| moment_s(text).map(Value::Timestamp)),
+    }
+}
+
+/// An ISO 8601 duration of days, hours, minutes and seconds, in seconds; more than 0.
+pub(super) fn duration_s(text: &str) -> Option<u64> {
+    let (mut total, mut digits, mut is_time) = (0_u64, String::new(), false);
+    for letter in text.strip_prefix('P')?.chars() {
+        let unit = match (letter, is_time) {
+            ('0'..='9', _) => {
+                digits.push(letter);
+                continue;
+            }
+            ('T', false) => {
+                is_time = true;
+                continue;
+            }
+            ('D', false) => 86_400,
+            ('H', true) => 3_600,
+            ('M', true) => 60,
+            ('S', true) => 1,
+            (_, _) => return None,
+        };
+        total = total.checked_add(digits.parse::<u64>().ok()?.checked_mul(unit)?)?;
+        digits.clear();
+    }
+    (digits.is_empty() && total > 0).then_some(total)
+}
+
+/// A moment such as `2022-06-03T07:45:54Z` or with `+02:00`, in seconds since 1970; fractions of a
+/// second are left out.
+pub(crate) fn moment_s(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once('T')?;
+    let zone_at = time.find(['Z', '+', '-'])?;
+    let (time, zone) = time.split_at_checked(zone_at)?;
+    let offset_s = match zone.split_at_checked(1)? {
+        ("Z", "") => 0,
+        ("+", zone) => hours_minutes_s(zone)?,
+        ("-", zone) => -hours_minutes_s(zone)?,
+        (_, _) => return None,
+    };
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(time.split_once('.').map_or(time, |(time, _)| time), ':')?;
+    let is_sound =
+        (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
+    u64::try_from(seconds - offset_s).ok().filter(|_| is_sound)
+}
+
+fn hours_minutes_s(zone: &str) -> Option<i64> {
+    let [hours, minutes] = numbers(zone, ':')?;
+    Some(hours * 3_600 + minutes * 60)
+}
+
+/// `N` numbers of at most four digits.
+fn numbers<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
+    let number = |part: &str| part.parse::<u16>().ok().filter(|n| *n <= 9999).map(i64::from);
+    let numbers: Option<Vec<i64>> = text.split(separator).map(number).collect();
+    numbers?.try_into().ok()
+}
+
+/// Years are counted from March, so that a leap day is a year's last.
+const fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    const DAYS_TO_1970: i64 = 719_469;
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - DAYS_TO_1970
 }
 
 /// `value:seconds`, once per step.
@@ -70,4 +170,40 @@ pub(super) fn schedule(given: &Given, long: &str) -> Result<Option<Schedule>, Us
 /// A value that is not accepted.
 pub(super) fn invalid(long: &str, value: &str) -> Usage {
     Usage(format!("invalid value '{value}' for --{long}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_have_decimal_units() {
+        let cases = [("7", 7), ("5kb", 5_000), ("2Gb", 2_000_000_000), ("1tb", 1_000_000_000_000)];
+        for (text, bytes) in cases {
+            assert_eq!(byte_capacity(text), Some(bytes), "{text}");
+        }
+        for text in ["", "gb", "5 gb", "5kib", "-1", "9999999999tb"] {
+            assert_eq!(byte_capacity(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_and_durations_in_iso_8601() {
+        assert_eq!(moment_s("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(moment_s("2000-02-29T12:34:56.789Z"), Some(951_827_696));
+        assert_eq!(moment_s("2022-06-03T09:45:54+02:00"), Some(1_654_242_354));
+        for text in ["2022-06-03", "2022-06-03T07:45Z", "2022-13-03T07:45:54Z", "nonsense"] {
+            assert_eq!(moment_s(text), None, "{text}");
+        }
+        assert_eq!(duration_s("P1DT2H3S"), Some(93_603));
+        assert_eq!((duration_s("PT0S"), duration_s("5m"), duration_s("PT5")), (None, None, None));
+    }
+
+    #[test]
+    fn offsets_are_words_numbers_or_moments() {
+        assert_eq!(stream_offset("First"), Some(Value::from("first")));
+        assert_eq!(stream_offset("7"), Some(Value::I64(7)));
+        assert_eq!(stream_offset("1970-01-01T00:00:09Z"), Some(Value::Timestamp(9)));
+        assert_eq!(stream_offset("soon"), None);
+    }
 }

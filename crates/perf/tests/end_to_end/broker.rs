@@ -33,6 +33,8 @@ pub(super) enum Behaviour {
     Swap,
     /// Queues cannot be declared.
     RefuseQueues,
+    /// Messages with the flag immediate end the connection, as RabbitMQ does it.
+    RefuseImmediate,
 }
 
 /// A consumer: its connection, its channel, its tag, the last delivery tag.
@@ -231,7 +233,8 @@ impl Session {
             | Behaviour::Repeat
             | Behaviour::Damage
             | Behaviour::Swap
-            | Behaviour::RefuseQueues => {
+            | Behaviour::RefuseQueues
+            | Behaviour::RefuseImmediate => {
                 hub.deliver(&message);
                 if let Some(kept_back) = hub.kept_back.take() {
                     hub.deliver(&kept_back);
@@ -288,6 +291,17 @@ impl Session {
                 incoming.last_settled = ack.delivery_tag;
                 self.n_acknowledged.fetch_add(n, Ordering::SeqCst);
             }
+            Method::BasicPublish(publish)
+                if publish.immediate && self.behaviour == Behaviour::RefuseImmediate =>
+            {
+                let close = ConnectionClose {
+                    reply_code: 540,
+                    reply_text: b"NOT_IMPLEMENTED - immediate=true",
+                    ..ConnectionClose::default()
+                };
+                close.encode_frame(0, out);
+            }
+            Method::ConnectionCloseOk(_) => {}
             Method::BasicPublish(_) | Method::ConnectionTuneOk(_) => {}
             other => panic!("unexpected {}", other.name()),
         }

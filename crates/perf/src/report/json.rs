@@ -1,0 +1,145 @@
+//! Lines of JSON. The schema is in `docs/load-tool.md`: fields may be added, none changes its
+//! meaning.
+
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Broker, Interval, Mishap, Printer, Summary, float, min_ns, n_messages, per_second, ratio,
+};
+use crate::stats::{Counts, Sample};
+use crate::verify::Verdict;
+
+/// Goes up when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+impl Printer {
+    /// The first line: what is measured with what.
+    pub(crate) fn start_json(&self, product: &str, version: &str, pid: Option<u32>) -> Value {
+        json!({
+            "type": "start",
+            "schema": SCHEMA,
+            "id": self.id,
+            "tool_version": env!("CARGO_PKG_VERSION"),
+            "server": { "product": product, "version": version },
+            "broker_pid": pid,
+        })
+    }
+
+    pub(super) fn interval_json(&self, interval: &Interval<'_>) -> Value {
+        let Interval { sample, elapsed_ns, length_ns, broker, .. } = interval;
+        let mut object = self.object("interval", *elapsed_ns);
+        object.insert("interval_seconds".to_owned(), json!(seconds(*length_ns)));
+        self.insert_counts(&sample.counts, *length_ns, &mut object);
+        self.insert_latencies(sample, &mut object);
+        if let Some(broker) = broker {
+            let cpu_share = ratio(broker.usage.cpu_s, seconds(*length_ns));
+            let mut values = self.broker(broker, &sample.counts);
+            values.insert("cpu_percent".to_owned(), json!(cpu_share * 100.0));
+            object.insert("broker".to_owned(), Value::Object(values));
+        }
+        Value::Object(object)
+    }
+
+    pub(super) fn summary_json(&self, summary: &Summary) -> Value {
+        let counts = &summary.total.counts;
+        let mut object = self.object("summary", summary.elapsed_ns);
+        object.insert("reason".to_owned(), json!(summary.reason));
+        self.insert_counts(counts, summary.elapsed_ns, &mut object);
+        object.insert("messages".to_owned(), json!(n_messages(counts, self.shown)));
+        self.insert_latencies(&summary.total, &mut object);
+        if let Some(broker) = &summary.broker {
+            object.insert("broker".to_owned(), Value::Object(self.broker(broker, counts)));
+        }
+        object.insert("generator_cpu_seconds".to_owned(), json!(summary.own_cpu_s));
+        let mishaps: Vec<Value> = summary.mishaps.iter().map(mishap).collect();
+        object.insert("errors".to_owned(), Value::Array(mishaps));
+        object.insert("connections_lost".to_owned(), json!(summary.n_connections_lost));
+        let recovered = json!(summary.n_connections_recovered);
+        object.insert("connections_recovered".to_owned(), recovered);
+        if let Some(verdict) = &summary.verdict {
+            object.insert("verify".to_owned(), verify(verdict));
+        }
+        Value::Object(object)
+    }
+
+    fn object(&self, kind: &str, elapsed_ns: u64) -> Map<String, Value> {
+        let mut object = Map::new();
+        object.insert("type".to_owned(), json!(kind));
+        object.insert("id".to_owned(), json!(self.id));
+        object.insert("seconds".to_owned(), json!(seconds(elapsed_ns)));
+        object
+    }
+
+    fn insert_counts(&self, counts: &Counts, ns: u64, object: &mut Map<String, Value>) {
+        for (name, n) in self.figures(counts) {
+            object.insert(name.to_owned(), json!(n));
+            object.insert(format!("{name}_per_second"), json!(per_second(n, ns)));
+        }
+        object.insert("sent_bytes".to_owned(), json!(counts.sent_bytes));
+        object.insert("received_bytes".to_owned(), json!(counts.received_bytes));
+    }
+
+    fn insert_latencies(&self, sample: &Sample, object: &mut Map<String, Value>) {
+        for (name, latency) in self.latencies(sample) {
+            object.insert(format!("{name}_latency_us"), latency_us(latency));
+        }
+    }
+
+    fn broker(&self, broker: &Broker, counts: &Counts) -> Map<String, Value> {
+        let n = float(n_messages(counts, self.shown));
+        let Broker { pid, usage, rss_bytes_max } = *broker;
+        let values = [
+            ("pid", json!(pid)),
+            ("cpu_seconds", json!(usage.cpu_s)),
+            ("cpu_us_per_message", json!(ratio(usage.cpu_s * 1e6, n))),
+            ("messages_per_cpu_second", json!(ratio(n, usage.cpu_s))),
+            ("rss_bytes", json!(usage.rss_bytes)),
+            ("rss_max_bytes", json!(rss_bytes_max)),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// The last line of a run that could not begin.
+pub(crate) fn failure_json(mishap: &Mishap, exit_code: u8) -> Value {
+    json!({
+        "type": "error",
+        "exit_code": exit_code,
+        "error": { "code": mishap.code, "reason": mishap.reason },
+    })
+}
+
+fn mishap(mishap: &Mishap) -> Value {
+    json!({ "code": mishap.code, "reason": mishap.reason, "count": mishap.n })
+}
+
+fn latency_us(latency: &Histogram<u64>) -> Value {
+    let us = |ns: u64| float(ns) / 1e3;
+    let of = |quantile| us(latency.value_at_quantile(quantile));
+    json!({
+        "count": latency.len(),
+        "min": us(min_ns(latency)),
+        "median": of(0.5),
+        "p75": of(0.75),
+        "p95": of(0.95),
+        "p99": of(0.99),
+        "p99_9": of(0.999),
+        "max": us(latency.max()),
+    })
+}
+
+fn verify(verdict: &Verdict) -> Value {
+    json!({
+        "good": verdict.is_good(),
+        "lost": verdict.is_loss_known.then_some(verdict.lost),
+        "duplicates": verdict.duplicates,
+        "out_of_order": verdict.out_of_order,
+        "damaged": verdict.damaged,
+        "examples": verdict.examples,
+    })
+}
+
+fn seconds(ns: u64) -> f64 {
+    float(ns / 1_000_000) / 1e3
+}

@@ -1,0 +1,187 @@
+//! Lines as PerfTest has them, and what is added to them at the end of a run.
+
+use hdrhistogram::Histogram;
+
+use super::{
+    Broker, Interval, Mishap, Printer, Shown, Summary, float, min_ns, n_messages, per_second, ratio,
+};
+use crate::config::Format;
+use crate::verify::Verdict;
+
+/// What PerfTest calls its six latencies.
+const LATENCY_NAMES: &str = "min/median/75th/95th/99th/max";
+/// The width of a latency in the compact format, a space in front included.
+const LATENCY_WIDTH: usize = 27;
+
+impl Printer {
+    pub(super) fn compact_heading(&self) -> String {
+        let Shown { publishes, consumes, confirms, returns } = self.shown;
+        let mut text = format!("{:<19}", "time");
+        for (is_shown, name) in [
+            (publishes, "sent"),
+            (returns, "returned"),
+            (confirms, "confirmed"),
+            (confirms, "nacked"),
+            (consumes, "received"),
+        ] {
+            if is_shown {
+                text.push_str(&format!("{name:>13}"));
+            }
+        }
+        for (is_shown, name) in [(consumes, "consumer latency"), (confirms, "confirm latency")] {
+            if is_shown {
+                text.push_str(&format!("{name:>LATENCY_WIDTH$}"));
+            }
+        }
+        text
+    }
+
+    pub(super) fn compact_line(&self, interval: &Interval<'_>) -> String {
+        let mut text = date_time(interval.wall_ms);
+        for (_, n) in self.figures(&interval.sample.counts) {
+            let rate = rate(per_second(n, interval.length_ns));
+            text.push_str(&format!("{:>13}", format!("{rate} msg/s")));
+        }
+        let mut is_aligned = true;
+        for (_, latency) in self.latencies(interval.sample) {
+            let latency = self.six(latency);
+            is_aligned &= latency.chars().count() < LATENCY_WIDTH;
+            let width = if is_aligned { LATENCY_WIDTH } else { 0 };
+            let space = if is_aligned { "" } else { " " };
+            text.push_str(&format!("{space}{latency:>width$}"));
+        }
+        text
+    }
+
+    pub(super) fn default_line(&self, interval: &Interval<'_>) -> String {
+        let mut text = format!("id: {}, time {:.3} s", self.id, float(interval.elapsed_ns) / 1e9);
+        for (name, n) in self.figures(&interval.sample.counts) {
+            let rate = rate(per_second(n, interval.length_ns));
+            text.push_str(&format!(", {name}: {rate} msg/s"));
+        }
+        let mut names = format!(", {LATENCY_NAMES} ");
+        for (name, latency) in self.latencies(interval.sample) {
+            text.push_str(&format!("{names}{name} latency: {}", self.six(latency)));
+            names = ", ".to_owned();
+        }
+        text
+    }
+
+    pub(super) fn summary_text(&self, summary: &Summary) -> String {
+        let prefix = match self.format {
+            Format::Default => format!("id: {}, ", self.id),
+            Format::Compact | Format::Json => String::new(),
+        };
+        let average = |n: u64| rate(per_second(n, summary.elapsed_ns));
+        let counts = &summary.total.counts;
+        let mut lines = vec![
+            format!("sending rate avg: {} msg/s", average(counts.sent)),
+            format!("receiving rate avg: {} msg/s", average(counts.received)),
+        ];
+        let latencies = self.latencies(&summary.total);
+        for (name, latency) in &latencies {
+            lines.push(format!("{name} latency {LATENCY_NAMES} {}", self.six(latency)));
+        }
+        // From here on PerfTest has nothing.
+        for (name, latency) in &latencies {
+            let (high, unit) = (self.unit(latency.value_at_quantile(0.999)), self.unit_name());
+            lines.push(format!("{name} latency 99.9th {high} {unit}"));
+        }
+        lines.extend(self.cpu_lines(summary));
+        lines.extend(mishap_lines(summary));
+        if let Some(verdict) = &summary.verdict {
+            lines.extend(verdict_lines(verdict));
+        }
+        lines.iter_mut().for_each(|line| line.insert_str(0, &prefix));
+        lines.join("\n")
+    }
+
+    fn cpu_lines(&self, summary: &Summary) -> Vec<String> {
+        let n = float(n_messages(&summary.total.counts, self.shown));
+        let own = summary.own_cpu_s;
+        let mut lines = Vec::new();
+        if let Some(Broker { pid, usage, rss_bytes_max }) = summary.broker {
+            let [rss, rss_max] =
+                [usage.rss_bytes, rss_bytes_max].map(|bytes| float(bytes) / 1_048_576.0);
+            lines.push(format!(
+                "broker (pid {pid}) CPU {:.2} s, {:.3} µs per message, {:.0} msg per CPU second, \
+                 memory {rss:.1} MiB, at most {rss_max:.1} MiB",
+                usage.cpu_s,
+                ratio(usage.cpu_s * 1e6, n),
+                ratio(n, usage.cpu_s),
+            ));
+        }
+        lines.push(format!("generator CPU {own:.2} s, {:.3} µs per message", ratio(own * 1e6, n)));
+        lines
+    }
+
+    /// min/median/75th/95th/99th/max and their unit.
+    fn six(&self, latency: &Histogram<u64>) -> String {
+        let [median, p75, p95, p99] = [0.5, 0.75, 0.95, 0.99].map(|q| latency.value_at_quantile(q));
+        let six = [min_ns(latency), median, p75, p95, p99, latency.max()];
+        let six = six.map(|ns| self.unit(ns).to_string());
+        format!("{} {}", six.join("/"), self.unit_name())
+    }
+
+    fn unit(&self, ns: u64) -> u64 {
+        if self.in_millis { ns / 1_000_000 } else { ns / 1_000 }
+    }
+
+    fn unit_name(&self) -> &'static str {
+        if self.in_millis { "ms" } else { "µs" }
+    }
+}
+
+/// A rate with as many digits as PerfTest gives it.
+fn rate(rate: f64) -> String {
+    match rate {
+        0.0 => "0".to_owned(),
+        rate if rate < 1.0 => format!("{rate:.2}"),
+        rate if rate < 10.0 => format!("{rate:.1}"),
+        rate => format!("{}", rate.floor()),
+    }
+}
+
+/// `2025/04/08 16:54:19`, in UTC.
+fn date_time(wall_ms: u64) -> String {
+    let seconds = wall_ms / 1000;
+    let (year, month, day) = stdx::civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+fn mishap_lines(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (lost, recovered) = (summary.n_connections_lost, summary.n_connections_recovered);
+    if lost > 0 {
+        lines.push(format!("connections lost: {lost}, made again: {recovered}"));
+    }
+    let line = |mishap: &Mishap| format!("error: {mishap} ({} times)", mishap.n);
+    lines.extend(summary.mishaps.iter().map(line));
+    lines
+}
+
+fn verdict_lines(verdict: &Verdict) -> Vec<String> {
+    let lost = if verdict.is_loss_known { verdict.lost.to_string() } else { "unknown".to_owned() };
+    let mut lines = vec![format!(
+        "verify: {}, lost: {lost}, duplicates: {}, out of order: {}, damaged: {}",
+        if verdict.is_good() { "good" } else { "WRONG" },
+        verdict.duplicates,
+        verdict.out_of_order,
+        verdict.damaged
+    )];
+    lines.extend(verdict.examples.iter().map(|example| format!("verify: {example}")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_rates_have_more_digits() {
+        let rates = [0.0, 0.128, 9.06, 10.0, 123.9, 4_000_000.5].map(rate);
+        assert_eq!(rates, ["0", "0.13", "9.1", "10", "123", "4000000"]);
+        assert_eq!(date_time(1_744_131_259_999), "2025/04/08 16:54:19");
+    }
+}

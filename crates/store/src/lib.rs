@@ -2,6 +2,7 @@
 //! Knows [`log::Disk`], message records and positions. Never consumers, protocols, definitions, clocks, threads.
 //! Start reading at [`blob`]; file formats are drawn at the top of the file that owns them.
 
+pub mod backlog;
 pub mod blob;
 mod error;
 

@@ -1,0 +1,445 @@
+//! The content of one queue's messages, by position, in pages of which only some are in memory.
+//!
+//! ```text
+//! slots:   [cold, some held][here][here][cold] .... [cold][here]      oldest first, positions rise
+//!                            ^ head: the first ready position   ^ tail: takes what comes
+//!
+//! a page:  filling (the tail) -> full, here -> writing -> here, with an image -> cold <-> loading
+//! ```
+//! Messages are appended at the tail and released in any order; a page goes when its last message
+//! does, and one that is emptied before it is written is never written. When the queue takes more
+//! memory than it is allowed, [`Backlog::next_job`] says which pages to write or to load, and lets
+//! go of those that have an image: the pages at the head and the tail stay, those in between go.
+//!
+//! A pure state machine: it does no IO and knows no clock. A host runs the jobs, outside of any lock
+//! it guards the backlog with, and reports what came of them under the key of the page. A page may
+//! be emptied, purged or refilled meanwhile; the report then finds no page of that key.
+
+mod image;
+mod jobs;
+mod live;
+mod page;
+mod pool;
+mod slot;
+mod survivors;
+#[cfg(test)]
+mod tests;
+
+pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
+pub use jobs::{Job, Loaded, Written};
+pub use live::PositionsInPage;
+pub use pool::PagePool;
+pub use survivors::{Dropped, PageNote, RestoreError, Survivor};
+
+use crate::blob::BlobId;
+use jobs::{PAGE_BYTES_MAX, Writing};
+use log::SegmentId;
+use message::{Body, MessageRef};
+use page::{Added, Page, SegmentNumber, to_u16};
+use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
+use std::collections::VecDeque;
+
+/// Names a page to whoever does its jobs. It goes stale when the page is emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PageKey {
+    first: u64,
+    serial: u32,
+}
+
+/// Where a message is.
+#[derive(Debug)]
+pub enum Lookup<'a> {
+    /// In memory.
+    Here(MessageRef<'a>),
+    /// On disk: [`Backlog::next_job`] has its page loaded when it is the head.
+    Cold,
+    /// It was released, never there, or lost by damage.
+    Gone,
+}
+
+/// What a released message leaves to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Released {
+    /// A restart would bring the message back: the log is to be told that it is gone.
+    pub is_logged: bool,
+    /// The log segment that held it, to be released once; none for a message that is in the log by
+    /// its page's note.
+    pub segment: Option<SegmentId>,
+    /// Envelope, properties and body, as [`MessageRef::size_bytes`] counts them. An estimate for a
+    /// message nobody was given that goes while its page is on disk only.
+    pub size_bytes: u64,
+    /// Its body's reference in the body store, to be released.
+    pub body: Option<BlobId>,
+    /// Its page's image, when it was the last message in it.
+    pub page: Option<FreedPage>,
+}
+
+/// An image nobody needs any more. What names it in the log must be gone durably before the blob is
+/// let go: release it once everything appended to the log until now is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreedPage {
+    /// The image.
+    pub blob: BlobId,
+    /// Among the durable ones.
+    pub is_durable: bool,
+    /// The log segment with the note about it, to be released once.
+    pub segment: Option<SegmentId>,
+    /// The image names bodies in the body store that nobody else will let go of: before the blob is
+    /// released it is to be read, and the references of [`stored_bodies`] at these positions
+    /// released.
+    pub owed: Option<PositionsInPage>,
+}
+
+/// The content of a queue by position. See the module's description.
+#[derive(Debug)]
+pub struct Backlog {
+    slots: VecDeque<Slot>,
+    /// First positions of the pages that are in memory, rising.
+    here: VecDeque<u64>,
+    /// Pages with sparse images, oldest finding first.
+    sparse: VecDeque<PageKey>,
+    /// What a page is filled to.
+    page_bytes: usize,
+    resident_bytes: usize,
+    /// Images under way to disk: few.
+    writing: Vec<Writing>,
+    /// Resident bytes of their pages.
+    writing_bytes: usize,
+    /// Not yet resident, but being loaded.
+    loading_bytes: usize,
+    stored_bytes: u64,
+    /// Consumers were given no position from here on, as far as is known.
+    reach: u64,
+    next_serial: u32,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self {
+            slots: VecDeque::new(),
+            here: VecDeque::new(),
+            sparse: VecDeque::new(),
+            page_bytes: PAGE_BYTES_MAX,
+            resident_bytes: 0,
+            writing: Vec::new(),
+            writing_bytes: 0,
+            loading_bytes: 0,
+            stored_bytes: 0,
+            reach: 0,
+            next_serial: 0,
+        }
+    }
+}
+
+impl Backlog {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Memory its pages take: content and 16 bytes for each message.
+    #[must_use]
+    pub const fn resident_bytes(&self) -> usize {
+        self.resident_bytes
+    }
+
+    /// Bytes of all messages, wherever they are, as [`MessageRef::size_bytes`] counts them.
+    #[must_use]
+    pub const fn stored_bytes(&self) -> u64 {
+        self.stored_bytes
+    }
+
+    /// Whether there is no message.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.iter().all(|slot| slot.n_live == 0)
+    }
+
+    /// Number of pages, in memory or not.
+    #[must_use]
+    pub fn n_pages(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Number of pages in memory.
+    #[must_use]
+    pub fn n_pages_here(&self) -> usize {
+        self.here.len()
+    }
+
+    /// Stores a message. Positions rise from call to call. `segment` is the log segment it lies in,
+    /// `body` its body's name in the body store (one reference of it is the backlog's from now on).
+    pub fn push(
+        &mut self,
+        pool: &PagePool,
+        position: u64,
+        message: &MessageRef<'_>,
+        segment: Option<SegmentId>,
+        body: Option<BlobId>,
+    ) {
+        let size_bytes = message.size_bytes() as u64;
+        self.stored_bytes += size_bytes;
+        let is_kept = body.is_some() || matches!(message.body, Body::Shared(_));
+        let slot = self.slot_for(pool, position, message, is_kept);
+        slot.live_bytes += size_bytes;
+        slot.n_live += 1;
+        let Content::Here(page) = &mut slot.content else { unreachable!("the tail is here") };
+        let before = page.cost_bytes();
+        while page.end() < position {
+            page.entries.push(page::GAP);
+        }
+        let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segment_number(segment));
+        page.push(&Added { message, segment, blob: body });
+        slot.span = to_u16(page.entries.len());
+        self.resident_bytes += page.cost_bytes() - before;
+    }
+
+    /// The slot that takes `position` next: the last one, or a new one behind it.
+    fn slot_for(
+        &mut self,
+        pool: &PagePool,
+        position: u64,
+        message: &MessageRef<'_>,
+        is_kept: bool,
+    ) -> &mut Slot {
+        let page_bytes = self.page_bytes;
+        let fits = match self.slots.back_mut() {
+            Some(slot) if slot.is_closed => false,
+            Some(slot) if slot.n_live == 0 => {
+                slot.restart(position);
+                if let Some(first) = self.here.back_mut() {
+                    *first = position;
+                }
+                true
+            }
+            Some(slot) => {
+                debug_assert!(slot.end() <= position, "positions rise");
+                let is_full =
+                    |page: &Page| page.is_full_for(position, message, is_kept, page_bytes);
+                !slot.page().is_none_or(is_full)
+            }
+            None => false,
+        };
+        if !fits {
+            self.start_page(pool, position);
+        }
+        self.slots.back_mut().expect("a page was just made sure of")
+    }
+
+    #[cold]
+    fn start_page(&mut self, pool: &PagePool, first: u64) {
+        let like = self.slots.back().and_then(Slot::page);
+        let mut page = pool.take(like.map_or(0, Page::cost_bytes));
+        page.restart(first);
+        // A queue's first page grows with its messages; a backlog's next ones have their size from
+        // the start.
+        if let Some(like) = like {
+            page.bytes.reserve_exact(like.bytes.len());
+            page.entries.reserve_exact(like.entries.len());
+        }
+        let slot = Slot::of(page, self.next_serial);
+        self.next_serial = self.next_serial.wrapping_add(1);
+        self.slots.push_back(slot);
+        self.here.push_back(first);
+    }
+
+    #[inline]
+    fn index_of(&self, position: u64) -> Option<usize> {
+        let last = self.slots.len().checked_sub(1)?;
+        if self.slots.front()?.end() > position {
+            return Some(0);
+        }
+        if self.slots.back()?.first <= position {
+            return Some(last);
+        }
+        if self.slots.get(1)?.end() > position {
+            return Some(1);
+        }
+        self.slots.partition_point(|slot| slot.first <= position).checked_sub(1)
+    }
+
+    fn index_of_key(&self, key: PageKey) -> Option<usize> {
+        let at = self.slots.binary_search_by_key(&key.first, |slot| slot.first).ok()?;
+        self.slots.get(at).is_some_and(|slot| slot.serial == key.serial).then_some(at)
+    }
+
+    /// The message at `position`.
+    #[must_use]
+    pub fn get(&self, position: u64) -> Lookup<'_> {
+        let slot = self.index_of(position).and_then(|at| self.slots.get(at));
+        match slot.map(|slot| (slot, &slot.content)) {
+            Some((_, Content::Here(page))) => page.get(position).map_or(Lookup::Gone, Lookup::Here),
+            Some((slot, Content::Cold(cold))) => {
+                let is_live = slot.relative(position).is_some_and(|at| cold.live.contains(at));
+                if is_live { Lookup::Cold } else { Lookup::Gone }
+            }
+            None => Lookup::Gone,
+        }
+    }
+
+    /// Forgets the message at `position`; none when it is not there.
+    pub fn release(&mut self, pool: &PagePool, position: u64) -> Option<Released> {
+        let at = self.index_of(position)?;
+        let slot = self.slots.get_mut(at)?;
+        let mut released = match &mut slot.content {
+            Content::Here(page) => {
+                let gone = page.release(position)?;
+                self.resident_bytes -= gone.kept_bytes;
+                if slot.busy == Busy::Writing {
+                    self.writing_bytes -= gone.kept_bytes;
+                }
+                Released {
+                    is_logged: gone.segment.is_logged(),
+                    segment: page.segment_of(gone.segment),
+                    size_bytes: gone.size_bytes,
+                    body: gone.blob,
+                    page: None,
+                }
+            }
+            Content::Cold(_) => {
+                let gone = slot.release_cold(position)?;
+                Released {
+                    is_logged: gone.is_logged,
+                    segment: None,
+                    size_bytes: gone.size_bytes,
+                    body: gone.blob,
+                    page: None,
+                }
+            }
+        };
+        slot.n_live -= 1;
+        slot.live_bytes -= released.size_bytes;
+        self.stored_bytes -= released.size_bytes;
+        self.reach = self.reach.max(position + 1);
+        if slot.n_live == 0 {
+            released.page = self.retire(pool, at);
+        } else if slot.image.is_some() {
+            self.note_sparse(at);
+        }
+        Some(released)
+    }
+
+    /// Takes away a page without messages. The tail stays: it is restarted by the next message, or
+    /// given back by `trim`.
+    #[cold]
+    fn retire(&mut self, pool: &PagePool, at: usize) -> Option<FreedPage> {
+        let is_last = at + 1 == self.slots.len();
+        let slot = self.slots.get_mut(at)?;
+        let freed = slot.free_image();
+        if is_last
+            && slot.busy == Busy::Idle
+            && let Content::Here(page) = &mut slot.content
+        {
+            self.resident_bytes -= page.cost_bytes();
+            page.restart(slot.first);
+            let key = slot.key();
+            let was_sparse = std::mem::take(&mut slot.is_sparse);
+            (slot.span, slot.is_closed, slot.image) = (0, false, None);
+            slot.serial = self.next_serial;
+            self.next_serial = self.next_serial.wrapping_add(1);
+            if was_sparse {
+                self.forget_sparse(key);
+            }
+            return freed;
+        }
+        self.remove(pool, at);
+        freed
+    }
+
+    /// Takes a page out, whatever is in it.
+    fn remove(&mut self, pool: &PagePool, at: usize) {
+        let Some(slot) = self.slots.remove(at) else { return };
+        self.stored_bytes -= slot.live_bytes;
+        self.end_job(slot.key(), slot.busy, slot.cost_bytes());
+        if slot.is_sparse {
+            self.forget_sparse(slot.key());
+        }
+        if let Content::Here(page) = slot.content {
+            self.resident_bytes -= page.cost_bytes();
+            self.forget_here(slot.first);
+            pool.give(page);
+        }
+    }
+
+    fn forget_here(&mut self, first: u64) {
+        if self.here.front() == Some(&first) {
+            self.here.pop_front();
+        } else if let Ok(at) = self.here.binary_search(&first) {
+            self.here.remove(at);
+        }
+    }
+
+    fn forget_sparse(&mut self, key: PageKey) {
+        if self.sparse.front() == Some(&key) {
+            self.sparse.pop_front();
+        } else {
+            self.sparse.retain(|other| *other != key);
+        }
+    }
+
+    fn note_sparse(&mut self, at: usize) {
+        let Some(slot) = self.slots.get_mut(at) else { return };
+        if !slot.is_sparse && slot.has_sparse_image() {
+            slot.is_sparse = true;
+            self.sparse.push_back(slot.key());
+        }
+    }
+
+    /// Gives the last page back when nothing is left in it.
+    pub fn trim(&mut self, pool: &PagePool) {
+        if self.slots.len() == 1 && self.slots.front().is_some_and(|slot| slot.n_live == 0) {
+            self.remove(pool, 0);
+            self.sparse.clear();
+            if self.slots.capacity() > 16 {
+                (self.slots, self.here) = (VecDeque::new(), VecDeque::new());
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn of(page: Box<Page>, serial: u32) -> Self {
+        Self {
+            first: page.first,
+            live_bytes: 0,
+            content: Content::Here(page),
+            image: None,
+            serial,
+            span: 0,
+            n_live: 0,
+            busy: Busy::Idle,
+            is_closed: false,
+            is_sparse: false,
+        }
+    }
+
+    fn restart(&mut self, first: u64) {
+        self.first = first;
+        self.span = 0;
+        if let Content::Here(page) = &mut self.content {
+            page.restart(first);
+        }
+    }
+
+    const fn key(&self) -> PageKey {
+        PageKey { first: self.first, serial: self.serial }
+    }
+
+    /// Its image as one that is not needed any more.
+    fn free_image(&self) -> Option<FreedPage> {
+        let image = self.image?;
+        let owed = match &self.content {
+            Content::Cold(cold) if image.has_bodies => cold.owed().cloned(),
+            Content::Here(_) | Content::Cold(_) => None,
+        };
+        Some(image.freed(owed))
+    }
+}
+
+impl StoredImage {
+    fn freed(self, owed: Option<PositionsInPage>) -> FreedPage {
+        let segment = (self.segment != NO_SEGMENT).then_some(self.segment);
+        FreedPage { blob: self.blob, is_durable: self.is_durable, segment, owed }
+    }
+}

@@ -1,0 +1,413 @@
+//! A page's image on disk: its live messages, complete but for bodies in the body store.
+//!
+//! ```text
+//! header   version u8 (1) | zero u8 | stored n u16 | entries n u32 | first position u64
+//!          | inline bytes n u32 | body bytes n u32                                    24 bytes
+//! entries  position - first u16 | kind u16 | offset u32 | length u32 | envelope u32   16 bytes each
+//! stored   file u32 | index u32                                                        8 bytes each
+//! inline   names, envelopes and bodies as in a page in memory (see `page.rs`)
+//! bodies   the larger ones, one after the other
+//! ```
+//! Integers are little-endian; entries rise by position. `kind` says what `offset` means: 0 where in
+//! `inline` the body is, 1 where in `bodies`, 2 which of `stored` names it in the body store;
+//! `length` is the body's in all cases. Envelopes are always inline. Checksums are the blob
+//! store's: what is read here may be damaged in no way it notices, yet nothing is trusted.
+
+use super::live::PositionsInPage;
+use super::page::{
+    Added, ENTRY_BYTES, ENVELOPE_FIXED_BYTES, Entry, GAP, KeptBody, NAMES_FIXED_BYTES, PERSISTENT,
+    Page, SPAN_MAX, SegmentNumber, to_u16, to_u32,
+};
+use super::pool::PagePool;
+use crate::blob::BlobId;
+use bytes::Bytes;
+use stdx::record::{Reader, RecordError};
+
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 24;
+const STORED_BYTES: usize = 8;
+const KIND_INLINE: u16 = 0;
+const KIND_BODY: u16 = 1;
+const KIND_STORED: u16 = 2;
+
+/// Why a page's image cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageError {
+    /// It was written by a newer version of Leveret.
+    Version(u8),
+    /// It ends too early or points outside itself.
+    Damaged,
+    /// It is of another page than the one asked for.
+    OtherPage,
+}
+
+impl std::fmt::Display for ImageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Version(version) => write!(f, "the page's image has unknown version {version}"),
+            Self::Damaged => f.write_str("the page's image is damaged"),
+            Self::OtherPage => f.write_str("the image is of another page"),
+        }
+    }
+}
+
+impl std::error::Error for ImageError {}
+
+impl From<RecordError> for ImageError {
+    fn from(_: RecordError) -> Self {
+        Self::Damaged
+    }
+}
+
+/// An image on its way to disk. Reused from page to page.
+#[derive(Debug, Default)]
+pub struct Image {
+    head: Vec<u8>,
+    bodies: Vec<Bytes>,
+}
+
+impl Image {
+    /// Its bytes, in order.
+    pub fn parts(&self) -> Vec<&[u8]> {
+        let bodies = self.bodies.iter().map(|body| &body[..]);
+        std::iter::once(&self.head[..]).chain(bodies).collect()
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.head.is_empty()
+    }
+
+    /// Becomes the image of what is live in `page`, by position relative to `first`.
+    pub(super) fn write(&mut self, pool: &PagePool, first: u64, page: &Page) {
+        let relative = |position: u64| u16::try_from(position - first).ok();
+        let live = page.live().filter_map(|(position, _)| relative(position));
+        let n_live = page.live().count();
+        if n_live == page.entries.len() {
+            self.write_dense(first, live, page);
+            return;
+        }
+        // What is gone leaves no bytes behind.
+        let mut dense = pool.take(0);
+        dense.restart(first);
+        let mut positions = Vec::with_capacity(n_live);
+        for (position, entry) in page.live() {
+            if let (Some(message), Some(at)) = (page.message(entry), relative(position)) {
+                let blob = page.kept(entry).and_then(|kept| kept.blob);
+                let segment = SegmentNumber::NONE;
+                dense.push(&Added { message: &message, segment, blob });
+                positions.push(at);
+            }
+        }
+        self.write_dense(first, positions.into_iter(), &dense);
+        pool.give(dense);
+    }
+
+    fn write_dense(&mut self, first: u64, positions: impl Iterator<Item = u16>, page: &Page) {
+        self.bodies.clear();
+        let head = &mut self.head;
+        head.clear();
+        head.reserve(HEADER_BYTES + page.entries.len() * ENTRY_BYTES + page.bytes.len());
+        head.extend_from_slice(&[0; HEADER_BYTES]);
+        let mut stored = Vec::new();
+        let mut body_bytes = 0;
+        for (at, entry) in positions.zip(&page.entries) {
+            let (kind, offset) = match page.kept(*entry) {
+                None => (KIND_INLINE, entry.offset),
+                Some(KeptBody { blob: Some(blob), .. }) => {
+                    stored.push(*blob);
+                    (KIND_STORED, to_u32(stored.len() - 1))
+                }
+                Some(KeptBody { bytes, blob: None }) => {
+                    let offset = to_u32(body_bytes);
+                    body_bytes += bytes.len();
+                    self.bodies.push(bytes.clone());
+                    (KIND_BODY, offset)
+                }
+            };
+            head.extend_from_slice(&at.to_le_bytes());
+            head.extend_from_slice(&kind.to_le_bytes());
+            head.extend_from_slice(&offset.to_le_bytes());
+            head.extend_from_slice(&entry.len.to_le_bytes());
+            head.extend_from_slice(&entry.envelope.to_le_bytes());
+        }
+        for blob in &stored {
+            head.extend_from_slice(&blob.file.to_le_bytes());
+            head.extend_from_slice(&blob.index.to_le_bytes());
+        }
+        head.extend_from_slice(&page.bytes);
+        let header = Header {
+            n_stored: to_u16(stored.len()),
+            n_entries: to_u32(page.entries.len()),
+            first,
+            inline_bytes: to_u32(page.bytes.len()),
+            body_bytes: to_u32(body_bytes),
+        };
+        if let Some(place) = head.first_chunk_mut() {
+            *place = header.encode();
+        }
+    }
+}
+
+struct Header {
+    n_stored: u16,
+    n_entries: u32,
+    first: u64,
+    inline_bytes: u32,
+    body_bytes: u32,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0] = VERSION;
+        bytes[2..4].copy_from_slice(&self.n_stored.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.n_entries.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.first.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.inline_bytes.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.body_bytes.to_le_bytes());
+        bytes
+    }
+}
+
+/// An image's parts, their lengths checked.
+struct Parts<'a> {
+    first: u64,
+    entries: &'a [u8],
+    stored: &'a [u8],
+    inline: &'a [u8],
+    bodies: &'a [u8],
+}
+
+/// An entry as it stands in an image.
+#[derive(Clone, Copy)]
+struct ImageEntry {
+    at: u16,
+    kind: u16,
+    offset: u32,
+    len: u32,
+    envelope: u32,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(image: &'a [u8]) -> Result<Self, ImageError> {
+        let mut reader = Reader::new(image);
+        let version = reader.u8()?;
+        if version != VERSION {
+            return Err(ImageError::Version(version));
+        }
+        if reader.u8()? != 0 {
+            return Err(ImageError::Damaged);
+        }
+        let n_stored = usize::from(reader.u16()?);
+        let n_entries = reader.u32()? as usize;
+        let first = reader.u64()?;
+        let inline_bytes = reader.u32()? as usize;
+        let body_bytes = reader.u32()? as usize;
+        if n_entries > SPAN_MAX || n_stored > n_entries || first > u64::MAX - SPAN_MAX as u64 {
+            return Err(ImageError::Damaged);
+        }
+        let entries = reader.take(n_entries * ENTRY_BYTES)?;
+        let stored = reader.take(n_stored * STORED_BYTES)?;
+        let inline = reader.take(inline_bytes)?;
+        let bodies = reader.take(body_bytes)?;
+        if !reader.is_empty() {
+            return Err(ImageError::Damaged);
+        }
+        Ok(Self { first, entries, stored, inline, bodies })
+    }
+
+    /// The entries, lowest position first.
+    /// Bodies lie one after the other, in the order of their entries, and so do stored ones' names.
+    fn entries(&self) -> impl Iterator<Item = Result<ImageEntry, ImageError>> + '_ {
+        let mut next = 0;
+        let mut next_of_kind = [0_u32; 2];
+        self.entries.as_chunks::<ENTRY_BYTES>().0.iter().map(move |bytes| {
+            let mut reader = Reader::new(bytes);
+            let entry = ImageEntry {
+                at: reader.u16()?,
+                kind: reader.u16()?,
+                offset: reader.u32()?,
+                len: reader.u32()?,
+                envelope: reader.u32()?,
+            };
+            if entry.at < next || usize::from(entry.at) >= SPAN_MAX {
+                return Err(ImageError::Damaged);
+            }
+            next = entry.at + 1;
+            let [next_body, next_stored] = &mut next_of_kind;
+            let (expected, taken) = match entry.kind {
+                KIND_INLINE => return Ok(entry),
+                KIND_BODY => (next_body, entry.len),
+                KIND_STORED => (next_stored, 1),
+                _ => return Err(ImageError::Damaged),
+            };
+            if entry.offset != *expected {
+                return Err(ImageError::Damaged);
+            }
+            *expected = expected.checked_add(taken).ok_or(ImageError::Damaged)?;
+            Ok(entry)
+        })
+    }
+
+    fn stored(&self, index: u32) -> Result<BlobId, ImageError> {
+        let chunks = self.stored.as_chunks::<STORED_BYTES>().0;
+        let mut reader = Reader::new(chunks.get(index as usize).ok_or(ImageError::Damaged)?);
+        Ok(BlobId { file: reader.u32()?, index: reader.u32()? })
+    }
+
+    fn body(&self, entry: ImageEntry) -> Result<&'a [u8], ImageError> {
+        let from = if entry.kind == KIND_INLINE { self.inline } else { self.bodies };
+        slice(from, entry.offset, entry.len as usize)
+    }
+
+    /// Whether the envelope and the names it points to lie inside.
+    fn check_envelope(&self, at: u32) -> Result<(), ImageError> {
+        let mut fixed = Reader::new(slice(self.inline, at, ENVELOPE_FIXED_BYTES)?);
+        let names = fixed.u32()?;
+        let properties_len = (fixed.u32()? & !PERSISTENT) as usize;
+        slice(self.inline, at, ENVELOPE_FIXED_BYTES + properties_len)?;
+        let mut fixed = Reader::new(slice(self.inline, names, NAMES_FIXED_BYTES)?);
+        let names_len = usize::from(fixed.u8()?) + usize::from(fixed.u8()?);
+        slice(self.inline, names, NAMES_FIXED_BYTES + names_len).map(|_| ())
+    }
+}
+
+fn slice(from: &[u8], offset: u32, len: usize) -> Result<&[u8], ImageError> {
+    let rest = from.get(offset as usize..).ok_or(ImageError::Damaged)?;
+    rest.get(..len).ok_or(ImageError::Damaged)
+}
+
+/// The names of stored bodies of the messages at `wanted`, for their references to be counted or
+/// let go. Needs no more of the image than the tables, but checks the lengths of all of it.
+///
+/// # Errors
+/// The image is damaged or of a newer version.
+pub fn stored_bodies(image: &[u8], wanted: &PositionsInPage) -> Result<Vec<BlobId>, ImageError> {
+    let parts = Parts::parse(image)?;
+    let mut found = Vec::new();
+    for entry in parts.entries() {
+        let entry = entry?;
+        if entry.kind == KIND_STORED && wanted.contains(entry.at) {
+            found.push(parts.stored(entry.offset)?);
+        }
+    }
+    Ok(found)
+}
+
+/// A page read from its image, on its way back into its backlog.
+#[derive(Debug)]
+pub struct LoadedPage {
+    /// The page's first position, the one `page`'s entries need not start with.
+    pub(super) first: u64,
+    pub(super) page: Box<Page>,
+}
+
+/// A body to be fetched from the body store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedBody {
+    /// Its name there.
+    pub blob: BlobId,
+    /// Its length in bytes.
+    pub len: u32,
+    /// Where in the page it goes: for [`LoadedPage::put_body`].
+    pub slot: u16,
+}
+
+impl LoadedPage {
+    /// Reads the messages at the positions `wanted` from an image. Needs no lock.
+    ///
+    /// # Errors
+    /// The image is damaged or of a newer version.
+    pub fn read(
+        pool: &PagePool,
+        image: &[u8],
+        wanted: &PositionsInPage,
+    ) -> Result<Self, ImageError> {
+        let parts = Parts::parse(image)?;
+        let mut page = pool.take(image.len());
+        page.restart(parts.first);
+        page.bytes.extend_from_slice(parts.inline);
+        // Neighbours mostly share it.
+        let mut checked = None;
+        for entry in parts.entries() {
+            let entry = entry?;
+            if checked != Some(entry.envelope) {
+                parts.check_envelope(entry.envelope)?;
+                checked = Some(entry.envelope);
+            }
+            if wanted.contains(entry.at) {
+                put_entry(&mut page, &parts, entry)?;
+            }
+        }
+        Ok(Self { first: parts.first, page })
+    }
+
+    /// The bodies it still needs.
+    #[must_use]
+    pub fn wanted_bodies(&self) -> Vec<WantedBody> {
+        let page = &self.page;
+        let wanted = page.live().filter_map(|(_, entry)| {
+            let kept = page.kept(entry)?;
+            let is_wanted = kept.bytes.len() != entry.len as usize;
+            is_wanted.then_some(WantedBody { blob: kept.blob?, len: entry.len, slot: entry.body })
+        });
+        wanted.collect()
+    }
+
+    /// Puts a wanted body in its place. One of another length, or never put, makes its message
+    /// count as lost.
+    pub fn put_body(&mut self, wanted: WantedBody, bytes: Bytes) {
+        let place = usize::from(wanted.slot).checked_sub(1);
+        let place = place.and_then(|at| self.page.bodies.get_mut(at)).and_then(Option::as_mut);
+        if let Some(kept) = place {
+            self.page.body_bytes = self.page.body_bytes + bytes.len() - kept.bytes.len();
+            kept.bytes = bytes;
+        }
+    }
+}
+
+fn put_entry(page: &mut Page, parts: &Parts<'_>, entry: ImageEntry) -> Result<(), ImageError> {
+    let position = parts.first + u64::from(entry.at);
+    if page.entries.is_empty() {
+        page.first = position;
+    }
+    while page.end() < position {
+        page.entries.push(GAP);
+    }
+    let (offset, kept) = match entry.kind {
+        KIND_INLINE => {
+            parts.body(entry)?;
+            (entry.offset, None)
+        }
+        KIND_BODY => {
+            let bytes = Bytes::copy_from_slice(parts.body(entry)?);
+            (0, Some(KeptBody { bytes, blob: None }))
+        }
+        KIND_STORED => {
+            let blob = Some(parts.stored(entry.offset)?);
+            (0, Some(KeptBody { bytes: Bytes::new(), blob }))
+        }
+        _ => return Err(ImageError::Damaged),
+    };
+    let body = kept.map_or(0, |kept| {
+        page.body_bytes += kept.bytes.len();
+        page.bodies.push(Some(kept));
+        to_u16(page.bodies.len())
+    });
+    page.entries.push(Entry {
+        offset,
+        len: entry.len,
+        envelope: entry.envelope,
+        segment: SegmentNumber::NONE,
+        body,
+    });
+    Ok(())
+}

@@ -1,0 +1,326 @@
+//! What outlives what: messages and pages that outlive their log segment, or the process; and what
+//! is left to be done when many messages go at once.
+
+use super::jobs::count_segment;
+use super::live::PositionsInPage;
+use super::page::{Page, SPAN_MAX, to_u16};
+use super::pool::PagePool;
+use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage};
+use super::{Backlog, FreedPage, PageKey};
+use crate::blob::BlobId;
+use log::SegmentId;
+use message::MessageRef;
+use std::ops::Range;
+
+/// What the log knows about a page that is in an image: it stands for a log entry of each message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageNote {
+    /// The page's first position.
+    pub first: u64,
+    /// The image, among the durable ones.
+    pub blob: BlobId,
+    /// Positions of messages in it that are to survive a restart, lowest first.
+    pub live: Vec<Range<u64>>,
+    /// How many those were when the note was made.
+    pub n_live: u16,
+    /// Their size then, as `MessageRef::size_bytes` counts it.
+    pub live_bytes: u64,
+    /// Memory the page takes when it is loaded.
+    pub load_bytes: u32,
+    /// Messages in the image.
+    pub n_entries: u16,
+    /// Some of its messages have their body in the body store.
+    pub has_bodies: bool,
+}
+
+/// A message that is to be logged again.
+#[derive(Clone, Copy, Debug)]
+pub struct Survivor<'a> {
+    /// Its position.
+    pub position: u64,
+    /// The message.
+    pub message: MessageRef<'a>,
+    /// Its body's name in the body store.
+    pub body: Option<BlobId>,
+}
+
+/// A page note that cannot be: nothing is live, it overlaps what is there, or spans more than a page
+/// can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoreError;
+
+impl std::fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a page of the backlog does not follow the one before it")
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+/// What many messages that went at once leave to be done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// How many messages.
+    pub n_messages: u64,
+    /// A restart would bring some of them back: the log is to be told that they are gone.
+    pub any_logged: bool,
+    /// Log segments that held them, with how many: to be released.
+    pub segments: Vec<(SegmentId, u64)>,
+    /// References in the body store to be released.
+    pub bodies: Vec<BlobId>,
+    /// Images nobody needs any more.
+    pub pages: Vec<FreedPage>,
+}
+
+impl Dropped {
+    /// Adds a page with everything in it.
+    fn add_slot(&mut self, slot: &Slot) {
+        self.n_messages += u64::from(slot.n_live);
+        match &slot.content {
+            Content::Here(page) => self.add_page(page),
+            Content::Cold(cold) => self.any_logged |= cold.any_logged(),
+        }
+        if let Some(freed) = slot.free_with_bodies() {
+            self.pages.push(freed);
+        }
+    }
+
+    fn add_page(&mut self, page: &Page) {
+        for (_, entry) in page.live() {
+            self.any_logged |= entry.segment.is_logged();
+            if let Some(segment) = page.segment_of(entry.segment) {
+                count_segment(&mut self.segments, segment);
+            }
+            self.bodies.extend(page.kept(entry).and_then(|kept| kept.blob));
+        }
+    }
+}
+
+impl Backlog {
+    /// Forgets all messages at `positions`, without loading anything.
+    pub fn purge(
+        &mut self,
+        pool: &PagePool,
+        positions: impl IntoIterator<Item = Range<u64>>,
+    ) -> Dropped {
+        let mut dropped = Dropped::default();
+        for range in positions {
+            self.purge_range(pool, &range, &mut dropped);
+        }
+        dropped
+    }
+
+    fn purge_range(&mut self, pool: &PagePool, range: &Range<u64>, dropped: &mut Dropped) {
+        let mut at = self.slots.partition_point(|slot| slot.end() <= range.start);
+        while let Some(slot) = self.slots.get(at).filter(|slot| slot.first < range.end) {
+            let (first, end) = (slot.first, slot.end());
+            if slot.lies_in(range) {
+                dropped.add_slot(slot);
+                self.remove(pool, at);
+                continue;
+            }
+            for position in range.start.max(first)..range.end.min(end) {
+                if let Some(released) = self.release(pool, position) {
+                    dropped.n_messages += 1;
+                    dropped.any_logged |= released.is_logged;
+                    if let Some(segment) = released.segment {
+                        count_segment(&mut dropped.segments, segment);
+                    }
+                    dropped.bodies.extend(released.body);
+                    dropped.pages.extend(released.page);
+                }
+            }
+            let is_same = self.slots.get(at).is_some_and(|slot| slot.first == first);
+            at += usize::from(is_same);
+        }
+    }
+
+    /// Forgets everything. Jobs under way find their pages gone.
+    pub fn clear(&mut self, pool: &PagePool) -> Dropped {
+        let mut dropped = Dropped::default();
+        while let Some(slot) = self.slots.back() {
+            dropped.add_slot(slot);
+            let last = self.slots.len() - 1;
+            self.remove(pool, last);
+        }
+        self.sparse.clear();
+        dropped
+    }
+
+    /// A page's image cannot be read: its messages are lost. None when the page is gone meanwhile.
+    /// The positions lost are given beside what is left to be done.
+    pub fn failed(&mut self, pool: &PagePool, page: PageKey) -> Option<(Vec<Range<u64>>, Dropped)> {
+        let at = self.index_of_key(page)?;
+        let slot = self.slots.get(at).filter(|slot| slot.busy == Busy::Loading)?;
+        let lost = slot.absolute(&slot.live());
+        let mut dropped = Dropped::default();
+        dropped.add_slot(slot);
+        // Nobody can read the names of its bodies.
+        dropped.pages.iter_mut().for_each(|page| page.owed = None);
+        self.remove(pool, at);
+        Some((lost, dropped))
+    }
+
+    /// Moves what lies in log segment `segment` to the log's end: calls `message` for every message
+    /// there and `page` for every page whose note is there. What they return is the segment it lies
+    /// in from now on; they let go of its place in the old one. A note without positions is of a page
+    /// that a restart needs not, and `page` may leave it at none. Returns how many were visited.
+    pub fn relocate(
+        &mut self,
+        segment: SegmentId,
+        mut message: impl FnMut(Survivor<'_>) -> SegmentId,
+        mut page: impl FnMut(&PageNote) -> Option<SegmentId>,
+    ) -> u64 {
+        let mut n_moved = 0;
+        for slot in &mut self.slots {
+            if slot.image.is_some_and(|image| image.segment == segment) {
+                let moved_to = slot.note().and_then(|note| page(&note));
+                if let Some(image) = &mut slot.image {
+                    image.segment = moved_to.unwrap_or(NO_SEGMENT);
+                }
+                n_moved += 1;
+            }
+            if let Content::Here(page) = &mut slot.content
+                && page.lies_in(segment)
+            {
+                n_moved += page.relocate(segment, &mut message);
+            }
+        }
+        n_moved
+    }
+
+    /// Puts a page of an earlier life back: `note` as it stands in log segment `segment`, but that
+    /// messages gone since are not in `live`; some must be left. Pages and messages are put back in
+    /// rising order of positions.
+    ///
+    /// # Errors
+    /// Nothing is live, it does not follow the page before it, or it spans more than a page can.
+    pub fn restore_page(
+        &mut self,
+        note: &PageNote,
+        segment: SegmentId,
+    ) -> Result<(), RestoreError> {
+        let after_last = self.slots.back().is_none_or(|slot| slot.end() <= note.first);
+        let live = positions_in_page(note).filter(|_| after_last).ok_or(RestoreError)?;
+        let Some(last) = live.iter().last() else { return Err(RestoreError) };
+        let n_live = to_u16(live.len());
+        let slot = Slot {
+            first: note.first,
+            live_bytes: part_of(note.live_bytes, n_live, note.n_live),
+            n_live,
+            span: last + 1,
+            content: Content::Cold(Cold::restored(live)),
+            image: Some(StoredImage {
+                blob: note.blob,
+                segment,
+                written_bytes: part_of(note.live_bytes, note.n_entries, note.n_live),
+                load_bytes: note.load_bytes,
+                n_entries: note.n_entries,
+                is_durable: true,
+                has_bodies: note.has_bodies,
+            }),
+            serial: self.next_serial,
+            busy: Busy::Idle,
+            is_closed: true,
+            is_sparse: false,
+        };
+        self.next_serial = self.next_serial.wrapping_add(1);
+        self.stored_bytes += slot.live_bytes;
+        self.slots.push_back(slot);
+        self.note_sparse(self.slots.len() - 1);
+        Ok(())
+    }
+
+    /// The images that name bodies in the body store, with the positions whose bodies are counted
+    /// for this backlog: what a restart reads to count references.
+    pub fn images_with_bodies(&self) -> impl Iterator<Item = (BlobId, PositionsInPage)> + '_ {
+        self.slots.iter().filter_map(|slot| {
+            let image = slot.image.filter(|image| image.has_bodies)?;
+            slot.cold().map(|cold| (image.blob, cold.live.clone()))
+        })
+    }
+}
+
+/// What `n` of `n_all` messages take that take `bytes` together.
+fn part_of(bytes: u64, n: u16, n_all: u16) -> u64 {
+    if n == n_all { bytes } else { bytes.saturating_mul(u64::from(n)) / u64::from(n_all.max(1)) }
+}
+
+fn positions_in_page(note: &PageNote) -> Option<PositionsInPage> {
+    let mut live = PositionsInPage::none();
+    let mut next = note.first;
+    for range in &note.live {
+        let end = range.end.checked_sub(note.first)?;
+        if range.start < next || range.end < range.start || end > SPAN_MAX as u64 {
+            return None;
+        }
+        next = range.end;
+        let start = u16::try_from(range.start - note.first).ok()?;
+        (start..u16::try_from(end).ok()?).for_each(|at| live.insert(at));
+    }
+    Some(live)
+}
+
+impl Slot {
+    fn absolute(&self, positions: &PositionsInPage) -> Vec<Range<u64>> {
+        let at = |relative: u16| self.first + u64::from(relative);
+        positions.runs().map(|run| at(run.start)..at(run.end)).collect()
+    }
+
+    /// What the log is to know about its image, if it is among the durable ones.
+    pub(super) fn note(&self) -> Option<PageNote> {
+        let image = self.image.filter(|image| image.is_durable)?;
+        let live = self.live_in_image();
+        let n_live = to_u16(live.len());
+        Some(PageNote {
+            first: self.first,
+            blob: image.blob,
+            live: self.absolute(&live),
+            live_bytes: part_of(self.live_bytes, n_live, self.n_live),
+            n_live,
+            load_bytes: image.load_bytes,
+            n_entries: image.n_entries,
+            has_bodies: image.has_bodies,
+        })
+    }
+
+    /// Its image with all bodies in it that are the backlog's, for a page that goes as a whole.
+    fn free_with_bodies(&self) -> Option<FreedPage> {
+        let image = self.image?;
+        let owed = self.cold().filter(|_| image.has_bodies).map(|cold| {
+            let mut owed = cold.live.clone();
+            if let Some(others) = cold.owed() {
+                owed.add_all(others);
+            }
+            owed
+        });
+        Some(image.freed(owed))
+    }
+}
+
+impl Page {
+    /// Calls `visit` for every message in `segment`; it lies in the segment `visit` returns then.
+    fn relocate(
+        &mut self,
+        segment: SegmentId,
+        mut visit: impl FnMut(Survivor<'_>) -> SegmentId,
+    ) -> u64 {
+        let mut n_moved = 0;
+        for index in 0..self.entries.len() {
+            let Some(entry) = self.entries.get(index).copied() else { break };
+            if !entry.is_live() || self.segment_of(entry.segment) != Some(segment) {
+                continue;
+            }
+            let body = self.kept(entry).and_then(|kept| kept.blob);
+            let Some(message) = self.message(entry) else { continue };
+            let moved_to = visit(Survivor { position: self.first + index as u64, message, body });
+            let number = self.segment_number(moved_to);
+            if let Some(entry) = self.entries.get_mut(index) {
+                entry.segment = number;
+            }
+            n_moved += 1;
+        }
+        self.forget_segment(segment);
+        n_moved
+    }
+}

@@ -1,6 +1,95 @@
 //! The measurements by name: drives the load tool against one or several brokers in turn, and puts
 //! the results side by side. Knows the load tool and its output. Never any part of the broker.
-//! Start reading at [`result`] for what comes out.
+//! Start reading at [`run`], then `plan` for what a measurement is and [`result`] for what comes out.
 
+mod broker;
+mod churn;
+mod execute;
+mod floor;
+mod list;
+mod load;
+mod machine;
+mod measured;
+mod options;
+mod plan;
 pub mod report;
 pub mod result;
+mod run;
+mod scenarios;
+mod schedule;
+mod sums;
+mod time;
+mod view;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use perf::Unreachable;
+
+use load::Tools;
+use options::{Request, Usage};
+
+/// A measurement failed.
+const EXIT_FAILED: u8 = 1;
+/// What was asked for is not something the tool can be asked for.
+const EXIT_USAGE: u8 = 2;
+/// There is no broker to talk to.
+const EXIT_UNREACHABLE: u8 = 3;
+
+/// Runs the tool. `args` are the options, without a name in front. The load generator and this tool are
+/// started again by the words the program knows them by: `perf`, and `bench`.
+pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
+    match options::parse(words.clone()) {
+        Ok(Request::Help) => show(options::HELP),
+        Ok(Request::Version) => show(concat!("leveret bench ", env!("CARGO_PKG_VERSION"), "\n")),
+        Ok(Request::List(names)) => show(&list::list(&names)),
+        Ok(Request::Relay { drops }) => {
+            exit(floor::serve(drops).map(|()| true).map_err(Into::into))
+        }
+        Ok(Request::Run(options)) => {
+            let tools = match tools() {
+                Ok(tools) => tools,
+                Err(error) => return exit(Err(error.into())),
+            };
+            let words = words.iter().map(|word| broker::hide_password(word));
+            let command =
+                ["leveret bench".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ");
+            exit(run::run(&options, &tools, command))
+        }
+        Err(Usage(what)) => {
+            complain(&format!("{what} (see --help)"));
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+fn tools() -> std::io::Result<Tools> {
+    let program = std::env::current_exe()?;
+    Ok(Tools { program, perf: vec!["perf".into()], bench: vec!["bench".into()] })
+}
+
+fn exit(end: anyhow::Result<bool>) -> ExitCode {
+    match end {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(EXIT_FAILED),
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            let is_unreachable = error.downcast_ref::<Unreachable>().is_some();
+            ExitCode::from(if is_unreachable { EXIT_UNREACHABLE } else { EXIT_FAILED })
+        }
+    }
+}
+
+fn show(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(EXIT_FAILED),
+    }
+}
+
+/// One line on standard error. That it cannot be written is not worth another failure.
+fn complain(what: &str) {
+    drop(writeln!(std::io::stderr(), "leveret bench: {what}"));
+}

@@ -268,19 +268,25 @@ pub struct Sample {
     pub series: Vec<Point>,
 }
 
-/// A stretch of a sample. What was not measured is `None`.
+/// A stretch of a sample. What was not measured is left out.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
 pub struct Point {
     /// The end of the stretch, seconds after the sample began.
     pub seconds: f64,
     /// Messages published per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_per_second: Option<f64>,
     /// Messages delivered per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub received_per_second: Option<f64>,
     /// Median latency from publisher to consumer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<f64>,
     /// Median latency from publish to confirm.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_latency_us: Option<f64>,
     /// The broker's memory at the end of the stretch.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_bytes: Option<f64>,
 }

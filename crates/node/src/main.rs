@@ -33,10 +33,7 @@ fn run_tool(Tool { kind, name, args }: Tool) -> ExitCode {
     match kind {
         ToolKind::Ctl => ctl::run(std::iter::once(name.into()).chain(args)),
         ToolKind::Perf => perf::run(args.into_iter()),
-        ToolKind::Bench => {
-            complain(&format!("`{name}` is not built yet"));
-            ExitCode::FAILURE
-        }
+        ToolKind::Bench => bench::run(args.into_iter()),
     }
 }
 

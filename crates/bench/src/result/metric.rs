@@ -8,8 +8,7 @@ use super::Point;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Messages per second; one that is published and delivered counts once, in a fan-out each
-    /// delivery.
+    /// Messages per second; one that is published and delivered counts once.
     Rate,
     /// Messages published per second.
     SendRate,

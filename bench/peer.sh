@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# RabbitMQ from Debian's package as a peer for `leveret bench`.
+#
+#   bench/peer.sh start [PORT]   install the package if it is missing (as root), start a node of its own on
+#                                127.0.0.1:PORT (5673), print the --target option for `leveret bench`
+#   bench/peer.sh stop [PORT]    stop it and delete its data
+#
+# The node has its own name (PEER_NODENAME, rabbit@localhost) and keeps everything in
+# PEER_DIR/PORT (~/.cache/leveret-peer/PORT); a node the system runs is not touched.
+set -euo pipefail
+
+server=/usr/lib/rabbitmq/bin/rabbitmq-server
+command=${1:-}
+port=${2:-5673}
+dir=${PEER_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/leveret-peer}/$port
+pid_file=$dir/pid
+
+fail() {
+    echo "peer.sh: $*" >&2
+    exit 1
+}
+
+# Keeps the package from starting a node of its own while it is installed.
+install_package() {
+    [ "$(id -u)" = 0 ] || fail "rabbitmq-server is not installed; as root: apt-get install rabbitmq-server"
+    local policy=/usr/sbin/policy-rc.d made=
+    if [ ! -e $policy ]; then
+        made=1
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod +x $policy
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    local status=0
+    { apt-get update && apt-get install -y --no-install-recommends rabbitmq-server; } >&2 || status=$?
+    [ -z "$made" ] || rm -f $policy
+    [ "$status" = 0 ] || fail "rabbitmq-server cannot be installed"
+}
+
+is_running() {
+    [ -s "$pid_file" ] && kill -0 "$(cat "$pid_file")" 2>/dev/null
+}
+
+answers() {
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null
+}
+
+start() {
+    [ -x $server ] || install_package
+    ! is_running || fail "it runs already (process $(cat "$pid_file"))"
+    ! answers || fail "something else listens on port $port"
+    mkdir -p "$dir/log"
+    : >"$dir/env.conf"
+    echo '[].' >"$dir/enabled_plugins"
+    printf 'listeners.tcp.default = 127.0.0.1:%s\nlog.console = false\n' "$port" >"$dir/rabbitmq.conf"
+    env -u RABBITMQ_NODE_PORT HOME="$dir" \
+        RABBITMQ_NODENAME="${PEER_NODENAME:-rabbit@localhost}" \
+        RABBITMQ_CONF_ENV_FILE="$dir/env.conf" \
+        RABBITMQ_CONFIG_FILE="$dir/rabbitmq.conf" \
+        RABBITMQ_ENABLED_PLUGINS_FILE="$dir/enabled_plugins" \
+        RABBITMQ_MNESIA_BASE="$dir/mnesia" \
+        RABBITMQ_LOG_BASE="$dir/log" \
+        RABBITMQ_PID_FILE="$pid_file" \
+        RABBITMQ_DIST_PORT=$((port + 20000)) \
+        RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" \
+        ERL_EPMD_ADDRESS=127.0.0.1 \
+        setsid nohup "$server" >"$dir/log/start.log" 2>&1 </dev/null &
+    local started=$!
+    for _ in $(seq 600); do
+        if is_running && answers; then
+            echo "--target rabbitmq=amqp://127.0.0.1:$port,pid=$(cat "$pid_file")"
+            return
+        fi
+        kill -0 $started 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$dir/log/start.log" >&2
+    fail "it does not start; see $dir/log"
+}
+
+stop() {
+    is_running || fail "it does not run"
+    local pid
+    pid=$(cat "$pid_file")
+    kill "$pid"
+    for _ in $(seq 600); do
+        if ! kill -0 "$pid" 2>/dev/null; then
+            rm -rf "$dir"
+            return
+        fi
+        sleep 0.1
+    done
+    fail "process $pid does not end"
+}
+
+case $command in
+start) start ;;
+stop) stop ;;
+*)
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit 2
+    ;;
+esac

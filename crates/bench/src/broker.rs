@@ -1,0 +1,152 @@
+//! A broker under test: what it says about itself, its process, and what has to be asked of it beside
+//! load.
+
+use amqp091::method::{QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk};
+use amqp091::{Method, Table};
+use anyhow::Context as _;
+use perf::process::{self, Usage};
+use perf::{Client, Closed, Link};
+
+use crate::options::TargetOption;
+use crate::result::Target;
+
+/// The channel things are asked on.
+pub(crate) const CHANNEL: u16 = 1;
+
+/// A broker that answers.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    pub(crate) option: TargetOption,
+    pub(crate) target: Target,
+}
+
+/// Why there is no figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The broker's words.
+    Refused(String),
+    /// The tool has no such thing.
+    NotOffered(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast_ref::<Closed>() {
+            Some(closed) => Self::Refused(format!("{} {}", closed.code, closed.text)),
+            None => Self::Failed(format!("{error:#}")),
+        }
+    }
+}
+
+impl Broker {
+    /// Connects once and asks who is there.
+    ///
+    /// # Errors
+    /// [`perf::Unreachable`].
+    pub(crate) fn probe(option: TargetOption) -> anyhow::Result<Self> {
+        let client = Client::connect(&option.uri, &Link::default(), "leveret bench")?;
+        let said = |name: &str| text(&client.server_properties, name);
+        // Leveret calls itself RabbitMQ, for clients that look there, and tells its own version beside.
+        let (product, version) = match said("leveret_version") {
+            own if own.is_empty() => (said("product"), said("version")),
+            own => ("Leveret".to_owned(), own),
+        };
+        let target = Target {
+            name: option.name.clone(),
+            uri: without_password(&option),
+            product,
+            version,
+            platform: said("platform"),
+            pid: option.pid.or_else(|| local_pid(&option)),
+        };
+        client.close();
+        Ok(Self { option, target })
+    }
+
+    /// A connection with [`CHANNEL`] open.
+    pub(crate) fn connect(&self, name: &str) -> anyhow::Result<Client> {
+        let mut client = Client::connect(&self.option.uri, &Link::default(), name)?;
+        client.open_channel(CHANNEL)?;
+        Ok(client)
+    }
+
+    /// What its process used so far, if that can be seen.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.target.pid.and_then(process::usage)
+    }
+
+    /// Deletes queues, whether they are there or not.
+    pub(crate) fn delete_queues(&self, names: &[String]) -> anyhow::Result<()> {
+        let Some((last, others)) = names.split_last() else { return Ok(()) };
+        let mut client = self.connect("leveret bench cleaning")?;
+        for name in others {
+            // One answer, to the last, is enough.
+            let delete = QueueDelete { no_wait: true, ..deletion(name) };
+            client.send(CHANNEL, delete.into())?;
+        }
+        client.call(CHANNEL, deletion(last).into(), QueueDeleteOk::ID)?;
+        client.close();
+        Ok(())
+    }
+}
+
+fn deletion(queue: &str) -> QueueDelete<'_> {
+    QueueDelete { queue: queue.as_bytes(), ..QueueDelete::default() }
+}
+
+/// Deletes a queue, whether it is there or not.
+pub(crate) fn delete_queue(client: &mut Client, name: &str) -> anyhow::Result<()> {
+    client.call(CHANNEL, deletion(name).into(), QueueDeleteOk::ID)?;
+    Ok(())
+}
+
+/// Declares a durable queue.
+pub(crate) fn declare_queue(client: &mut Client, name: &str) -> anyhow::Result<()> {
+    let declare = QueueDeclare { queue: name.as_bytes(), durable: true, ..QueueDeclare::default() };
+    client.call(CHANNEL, Method::from(declare), QueueDeclareOk::ID).context("declaring a queue")?;
+    Ok(())
+}
+
+fn text(properties: &Table, name: &str) -> String {
+    properties.get(name.as_bytes()).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
+}
+
+fn local_pid(option: &TargetOption) -> Option<u32> {
+    let is_local = matches!(option.uri.host.as_str(), "localhost" | "127.0.0.1" | "::1");
+    is_local.then(|| process::listening_on(option.uri.port)).flatten()
+}
+
+fn without_password(option: &TargetOption) -> String {
+    hide_password(&option.address)
+}
+
+/// The same text with every `:password@` of a URI taken out.
+pub(crate) fn hide_password(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("://") else { return text.to_owned() };
+    let Some((login, after)) = rest.split_once('@') else { return text.to_owned() };
+    let user = login.split_once(':').map_or(login, |(user, _)| user);
+    format!("{before}://{user}@{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(hide_password("a=amqp://u:secret@h:1/v,pid=3"), "a=amqp://u@h:1/v,pid=3");
+        assert_eq!(hide_password("amqp://h:1"), "amqp://h:1");
+        assert_eq!(hide_password("--scale"), "--scale");
+    }
+
+    #[test]
+    fn a_closed_channel_is_a_refusal_and_all_else_is_not() {
+        let closed = Closed { code: 540, text: "NOT_IMPLEMENTED".to_owned() };
+        let error = anyhow::Error::from(closed).context("declaring a queue");
+        assert_eq!(Failure::from(error), Failure::Refused("540 NOT_IMPLEMENTED".to_owned()));
+        let error = anyhow::anyhow!("no such file").context("reading");
+        assert_eq!(Failure::from(error), Failure::Failed("reading: no such file".to_owned()));
+    }
+}

@@ -1,0 +1,214 @@
+//! Things made one after the other, and things made and unmade over and over, with every answer waited
+//! for and timed.
+
+use std::time::{Duration, Instant};
+
+use amqp091::method::{
+    ChannelClose, ChannelCloseOk, QueueBind, QueueBindOk, QueueUnbind, QueueUnbindOk,
+};
+use anyhow::Context as _;
+use hdrhistogram::Histogram;
+use perf::Client;
+
+use crate::broker::{Broker, CHANNEL, declare_queue, delete_queue};
+use crate::measured::Measured;
+use crate::result::Metric;
+
+/// The longest operation that is told apart, microseconds: ten minutes.
+const LATENCY_US_MAX: u64 = 600_000_000;
+/// The exchange things are bound to.
+const EXCHANGE: &[u8] = b"amq.direct";
+/// The channel that comes and goes.
+const PASSING_CHANNEL: u16 = 2;
+
+/// What is made and unmade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Connections.
+    Connections,
+    /// Channels of one connection.
+    Channels,
+    /// Transient queues.
+    Queues,
+    /// Bindings of one queue.
+    Bindings,
+}
+
+impl Kind {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Connections, Self::Channels, Self::Queues, Self::Bindings];
+
+    /// For the name of a row.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Channels => "channels",
+            Self::Queues => "queues",
+            Self::Bindings => "bindings",
+        }
+    }
+
+    /// What one operation is.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Connections => "open a connection, log in, close it",
+            Self::Channels => "open a channel, close it",
+            Self::Queues => "declare a durable queue, delete it",
+            Self::Bindings => "bind a queue to amq.direct, unbind it",
+        }
+    }
+}
+
+/// Times operations, however many, on one broker.
+#[derive(Debug)]
+struct Timed(Histogram<u64>);
+
+impl Timed {
+    fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3);
+        Self(histogram.expect("the bounds are constants in the right order"))
+    }
+
+    fn time<T>(&mut self, operation: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let began = Instant::now();
+        let made = operation()?;
+        let us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.0.saturating_record(us);
+        Ok(made)
+    }
+}
+
+/// Makes and unmakes for some time.
+pub(crate) fn churn(
+    broker: &Broker,
+    kind: Kind,
+    n_clients: u32,
+    seconds: f64,
+) -> anyhow::Result<Measured> {
+    let before = broker.usage();
+    let began = Instant::now();
+    let until = began + Duration::from_secs_f64(seconds);
+    let timed = std::thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..n_clients).map(|at| scope.spawn(move || client(broker, kind, at, until))).collect();
+        let mut all = Timed::new();
+        for client in clients {
+            let timed = client.join().map_err(|_| anyhow::anyhow!("a client panicked"))??;
+            all.0.add(&timed.0).context("all histograms have the same bounds")?;
+        }
+        anyhow::Ok(all)
+    })?;
+    Ok(measured(broker, &timed, began, before))
+}
+
+/// One client's part.
+fn client(broker: &Broker, kind: Kind, at: u32, until: Instant) -> anyhow::Result<Timed> {
+    let mut timed = Timed::new();
+    if kind == Kind::Connections {
+        while Instant::now() < until {
+            timed.time(|| broker.connect("leveret bench churn").map(Client::close))?;
+        }
+        return Ok(timed);
+    }
+    let mut client = broker.connect("leveret bench churn")?;
+    let queue = format!("bench-churn-{at}");
+    if kind == Kind::Bindings {
+        declare_queue(&mut client, &queue)?;
+    }
+    while Instant::now() < until {
+        timed.time(|| once(&mut client, kind, &queue))?;
+    }
+    if kind == Kind::Bindings {
+        delete_queue(&mut client, &queue)?;
+    }
+    client.close();
+    Ok(timed)
+}
+
+fn once(client: &mut Client, kind: Kind, queue: &str) -> anyhow::Result<()> {
+    match kind {
+        Kind::Connections => {}
+        Kind::Channels => {
+            client.open_channel(PASSING_CHANNEL)?;
+            let close = ChannelClose { reply_code: 200, ..ChannelClose::default() };
+            client.call(PASSING_CHANNEL, close.into(), ChannelCloseOk::ID)?;
+        }
+        Kind::Queues => {
+            declare_queue(client, queue)?;
+            delete_queue(client, queue)?;
+        }
+        Kind::Bindings => {
+            let (queue, routing_key) = (queue.as_bytes(), b"passing");
+            let bind = QueueBind { queue, exchange: EXCHANGE, routing_key, ..QueueBind::default() };
+            client.call(CHANNEL, bind.into(), QueueBindOk::ID)?;
+            let unbind =
+                QueueUnbind { queue, exchange: EXCHANGE, routing_key, ..QueueUnbind::default() };
+            client.call(CHANNEL, unbind.into(), QueueUnbindOk::ID)?;
+        }
+    }
+    Ok(())
+}
+
+/// Declares `n` durable queues with numbers from 1 behind their prefix.
+pub(crate) fn declare_queues(broker: &Broker, prefix: &str, n: u32) -> anyhow::Result<Measured> {
+    let mut client = broker.connect("leveret bench queues")?;
+    let before = broker.usage();
+    let began = Instant::now();
+    let mut timed = Timed::new();
+    for at in 1..=n {
+        timed.time(|| declare_queue(&mut client, &format!("{prefix}{at}")))?;
+    }
+    let measured = with_memory_each(measured(broker, &timed, began, before), before, n);
+    client.close();
+    Ok(measured)
+}
+
+/// Opens `n` connections, which stay open as long as they are kept.
+pub(crate) fn open_connections(broker: &Broker, n: u32) -> anyhow::Result<(Measured, Vec<Client>)> {
+    let before = broker.usage();
+    let began = Instant::now();
+    let mut timed = Timed::new();
+    let mut clients = Vec::new();
+    for _ in 0..n {
+        clients.push(timed.time(|| broker.connect("leveret bench crowd"))?);
+    }
+    Ok((with_memory_each(measured(broker, &timed, began, before), before, n), clients))
+}
+
+fn measured(
+    broker: &Broker,
+    timed: &Timed,
+    began: Instant,
+    before: Option<perf::process::Usage>,
+) -> Measured {
+    let seconds = began.elapsed().as_secs_f64();
+    let after = broker.usage();
+    let mut measured = Measured { seconds, ..Measured::default() };
+    let n = timed.0.len() as f64;
+    let quantile = |quantile| timed.0.value_at_quantile(quantile) as f64;
+    measured.set(Metric::Duration, seconds);
+    measured.set(Metric::OperationRate, n / seconds.max(f64::EPSILON));
+    measured.set(Metric::OperationMedian, quantile(0.5));
+    measured.set(Metric::OperationP99, quantile(0.99));
+    if let Some((before, after)) = before.zip(after) {
+        measured.set(Metric::Memory, after.rss_bytes as f64);
+        measured.set_cpu(Metric::CpuPerOperation, after.cpu_s - before.cpu_s, n);
+    }
+    measured
+}
+
+/// Of crowds that would not show in the memory of a process, nothing is told.
+fn with_memory_each(
+    mut measured: Measured,
+    before: Option<perf::process::Usage>,
+    n: u32,
+) -> Measured {
+    const CROWD_MIN: u32 = 100;
+    let after = measured.values.get(&Metric::Memory).copied();
+    if let Some((before, after)) = before.zip(after).filter(|_| n >= CROWD_MIN) {
+        let grown = (after - before.rss_bytes as f64).max(0.0);
+        measured.set(Metric::MemoryEach, grown / f64::from(n));
+    }
+    measured
+}

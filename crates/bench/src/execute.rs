@@ -1,0 +1,112 @@
+//! A case on a target: its steps, one after the other.
+
+use perf::Client;
+
+use crate::broker::{Broker, Failure};
+use crate::churn;
+use crate::load::{self, Generator, Tools};
+use crate::measured::Measured;
+use crate::plan::{Case, Load, Step};
+use crate::result::Point;
+
+/// Where and how a case is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) tools: &'a Tools,
+    pub(crate) broker: &'a Broker,
+    /// The queue version to ask for.
+    pub(crate) version: Option<u8>,
+}
+
+/// What goes on beside the steps, until the case ends.
+#[derive(Default)]
+struct Beside {
+    generators: Vec<Generator>,
+    clients: Vec<Client>,
+}
+
+impl Place<'_> {
+    /// Does all steps. What each row found, in their order; a failure holds for all rows after it.
+    pub(crate) fn run(
+        self,
+        case: &Case,
+        progress: &mut dyn FnMut(&Point),
+    ) -> Vec<Result<Measured, Failure>> {
+        let mut found = Vec::new();
+        let end = self.broker.delete_queues(&case.queues).map_err(Failure::from);
+        let end = end.and_then(|()| self.steps(case, &mut found, progress));
+        let cleaned = self.broker.delete_queues(&case.queues).map_err(Failure::from);
+        let end = end.and(cleaned);
+        let failure = end.err().unwrap_or_else(|| Failure::Failed("not measured".to_owned()));
+        found.resize(case.rows.len(), Err(failure));
+        found
+    }
+
+    fn steps(
+        self,
+        case: &Case,
+        found: &mut Vec<Result<Measured, Failure>>,
+        progress: &mut dyn FnMut(&Point),
+    ) -> Result<(), Failure> {
+        let mut beside = Beside::default();
+        for step in &case.steps {
+            let measured = self.step(step, &mut beside, progress)?;
+            beside.check()?;
+            // Rows are measured in their order.
+            found.extend(measured.map(Ok));
+        }
+        Ok(())
+    }
+
+    /// What was found, if it was for a row.
+    fn step(
+        self,
+        step: &Step,
+        beside: &mut Beside,
+        progress: &mut dyn FnMut(&Point),
+    ) -> Result<Option<Measured>, Failure> {
+        let (row, measured) = match step {
+            Step::Load { row, loads } => {
+                let loads: Vec<Load> = loads.iter().map(|load| self.versioned(load)).collect();
+                (*row, load::run(self.tools, self.broker, &loads, progress)?)
+            }
+            Step::Background(load) => {
+                let load = self.versioned(load);
+                beside.generators.push(load::start(self.tools, self.broker, &load)?);
+                return Ok(None);
+            }
+            Step::Queues { row, prefix, n } => {
+                (*row, churn::declare_queues(self.broker, prefix, *n)?)
+            }
+            Step::Connections { row, n } => {
+                let (measured, clients) = churn::open_connections(self.broker, *n)?;
+                beside.clients.extend(clients);
+                (*row, measured)
+            }
+            Step::Churn { row, kind, n_clients, seconds } => {
+                (Some(*row), churn::churn(self.broker, *kind, *n_clients, *seconds)?)
+            }
+        };
+        Ok(row.map(|_| measured))
+    }
+
+    fn versioned(self, load: &Load) -> Load {
+        match self.version {
+            Some(version) => load.clone().with("-qa", &format!("x-queue-version={version}")),
+            None => load.clone(),
+        }
+    }
+}
+
+impl Beside {
+    /// Whether all that should go on does.
+    fn check(&mut self) -> Result<(), Failure> {
+        self.generators.iter_mut().try_for_each(Generator::check)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.clients.drain(..).for_each(Client::close);
+    }
+}

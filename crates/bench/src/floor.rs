@@ -1,0 +1,288 @@
+//! What the machine itself needs: bytes through a process that does nothing with them, and the disk's
+//! fdatasync.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use amqp091::content::encode_content;
+use amqp091::method::BasicPublish;
+use amqp091::{Method, PropertiesRef};
+use anyhow::Context as _;
+use perf::process;
+
+use crate::load::Tools;
+use crate::measured::Measured;
+use crate::plan::{Floor, FloorKind};
+use crate::result::Metric;
+use crate::sums::{median, ratio};
+
+/// What the relay reads at once.
+const RELAY_BYTES: usize = 64 * 1024;
+/// What source and sink write and read at once.
+const END_BYTES: usize = 256 * 1024;
+/// Frames of a body are at most that long.
+const FRAME_MAX: u32 = 131_072;
+/// What is written before each fdatasync: a block of a file that has its blocks already.
+const SYNC_BYTES: usize = 4096;
+const SYNC_BLOCKS: u64 = 256;
+/// As long as the load generator's.
+const ROUTING_KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+/// Measures it.
+pub(crate) fn measure(tools: &Tools, floor: Floor, disk: &Path) -> anyhow::Result<Measured> {
+    let time = Duration::from_secs_f64(floor.seconds);
+    match floor.kind {
+        FloorKind::Relay { n_pairs, size } => relay(tools, n_pairs, size, false, time),
+        FloorKind::Sink { size } => relay(tools, 1, size, true, time),
+        FloorKind::Sync => sync(disk, time),
+    }
+}
+
+/// Runs the process that only passes bytes on (or drops them), until its standard input ends.
+///
+/// # Errors
+/// No port to listen on.
+pub(crate) fn serve(drops: bool) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let mut out = io::stdout();
+    writeln!(out, "{port}")?;
+    out.flush()?;
+    std::thread::spawn(move || accept(&listener, drops));
+    io::stdin().read_to_end(&mut Vec::new()).map(drop)
+}
+
+/// Every connection is a source; unless bytes are dropped, every second is the sink of the one before.
+fn accept(listener: &TcpListener, drops: bool) {
+    let mut sockets = listener.incoming().map_while(Result::ok);
+    while let Some(source) = sockets.next() {
+        let sink = if drops { None } else { sockets.next() };
+        std::thread::spawn(move || pass(source, sink));
+    }
+}
+
+/// Until the source ends. An error is an end as well: the other side sees it.
+fn pass(mut source: TcpStream, mut sink: Option<TcpStream>) {
+    let mut buffer = vec![0; RELAY_BYTES];
+    while let Ok(n @ 1..) = source.read(&mut buffer) {
+        let read = buffer.get(..n).unwrap_or_default();
+        if sink.as_mut().is_some_and(|sink| sink.write_all(read).is_err()) {
+            return;
+        }
+    }
+}
+
+/// The relay as a child process. It ends when this is dropped.
+struct Relay {
+    child: Child,
+    port: u16,
+}
+
+impl Relay {
+    fn start(tools: &Tools, what: &str) -> anyhow::Result<Self> {
+        let mut command = Command::new(&tools.program);
+        command.args(&tools.bench).args(["--relay", what]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("the relay does not start")?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().context("no output")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        let port = line.trim().parse().context("the relay does not tell its port")?;
+        Ok(Self { child, port })
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let socket = TcpStream::connect(("127.0.0.1", self.port))?;
+        socket.set_nodelay(true)?;
+        Ok(socket)
+    }
+
+    fn cpu_s(&self) -> f64 {
+        process::usage(self.child.id()).map_or(0.0, |usage| usage.cpu_s)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // Errors mean that it has ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Publishes of bodies of `size` bytes from `n_pairs` sources through the relay to as many sinks.
+fn relay(
+    tools: &Tools,
+    n_pairs: u32,
+    size: u32,
+    drops: bool,
+    time: Duration,
+) -> anyhow::Result<Measured> {
+    let relay = Relay::start(tools, if drops { "drop" } else { "pass" })?;
+    let mut sources = Vec::new();
+    let mut sinks = Vec::new();
+    for _ in 0..n_pairs {
+        sources.push(relay.connect()?);
+        if !drops {
+            sinks.push(relay.connect()?);
+        }
+    }
+    let publish = publish(size);
+    let batch = publish.repeat((END_BYTES / publish.len()).max(1));
+    let before = relay.cpu_s();
+    let began = Instant::now();
+    let n_bytes: u64 = std::thread::scope(|scope| {
+        let batch = batch.as_slice();
+        let until = began + time;
+        let sources = sources.into_iter();
+        let sources: Vec<_> =
+            sources.map(|socket| scope.spawn(move || send(socket, batch, until))).collect();
+        let sinks: Vec<_> =
+            sinks.into_iter().map(|socket| scope.spawn(move || receive(socket))).collect();
+        let sent: u64 = sources.into_iter().filter_map(|thread| thread.join().ok()).sum();
+        let received: u64 = sinks.into_iter().filter_map(|thread| thread.join().ok()).sum();
+        if drops { sent } else { received }
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let n = n_bytes as f64 / publish.len() as f64;
+    let mut measured = Measured { seconds, ..Measured::default() };
+    measured.set(Metric::Duration, seconds);
+    measured.set(Metric::Rate, n / seconds.max(f64::EPSILON));
+    measured.set_cpu(Metric::CpuPerMessage, relay.cpu_s() - before, n);
+    if let Some(rate) = measured.values.get(&Metric::CpuPerMessage).and_then(|us| ratio(1e6, *us)) {
+        measured.set(Metric::PerCpuSecond, rate);
+    }
+    Ok(measured)
+}
+
+/// The bytes of one publish, with names as long as the load generator's.
+fn publish(size: u32) -> Vec<u8> {
+    let publish =
+        BasicPublish { exchange: b"direct", routing_key: ROUTING_KEY, ..BasicPublish::default() };
+    let mut bytes = Vec::new();
+    Method::from(publish).encode_frame(1, &mut bytes);
+    let body = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+    encode_content(1, PropertiesRef::default(), &body, FRAME_MAX, &mut bytes);
+    bytes
+}
+
+/// Writes until the time is over; how many bytes.
+fn send(mut socket: TcpStream, batch: &[u8], until: Instant) -> u64 {
+    let mut n = 0;
+    while Instant::now() < until && socket.write_all(batch).is_ok() {
+        n += u64::try_from(batch.len()).unwrap_or(0);
+    }
+    // The other side has gone if this fails.
+    drop(socket.shutdown(Shutdown::Write));
+    n
+}
+
+/// Reads until the end; how many bytes.
+fn receive(mut socket: TcpStream) -> u64 {
+    let mut buffer = vec![0; END_BYTES];
+    let mut all = 0;
+    while let Ok(n @ 1..) = socket.read(&mut buffer) {
+        all += u64::try_from(n).unwrap_or(0);
+    }
+    all
+}
+
+/// Writes a block and waits for the disk, over and over, in a file that has its blocks.
+fn sync(disk: &Path, time: Duration) -> anyhow::Result<Measured> {
+    let file = Scratch::new(disk)?;
+    let block = vec![0x5a; SYNC_BYTES];
+    let offset = |at: u64| at % SYNC_BLOCKS * u64::try_from(SYNC_BYTES).unwrap_or(0);
+    for at in 0..SYNC_BLOCKS {
+        file.0.write_all_at(&block, offset(at))?;
+    }
+    file.0.sync_all()?;
+    let began = Instant::now();
+    let mut times_us = Vec::new();
+    for at in 0.. {
+        let before = Instant::now();
+        file.0.write_all_at(&block, offset(at))?;
+        file.0.sync_data()?;
+        times_us.push(before.elapsed().as_secs_f64() * 1e6);
+        if began.elapsed() >= time {
+            break;
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let mut measured = Measured { seconds, ..Measured::default() };
+    measured.set(Metric::Duration, seconds);
+    measured.set(Metric::Rate, times_us.len() as f64 / seconds.max(f64::EPSILON));
+    measured.set(Metric::ConfirmMedian, median(&times_us).unwrap_or(0.0));
+    Ok(measured)
+}
+
+/// The median time of one fdatasync, microseconds.
+///
+/// # Errors
+/// The folder cannot be written to.
+pub(crate) fn sync_us(disk: &Path, time: Duration) -> anyhow::Result<f64> {
+    let measured = sync(disk, time)?;
+    measured.values.get(&Metric::ConfirmMedian).copied().context("nothing was timed")
+}
+
+/// A file that is gone as soon as nobody has it open.
+struct Scratch(File);
+
+impl Scratch {
+    fn new(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(format!(".leveret-bench-{}", std::process::id()));
+        let open = || {
+            let file = File::create(&path)?;
+            std::fs::remove_file(&path)?;
+            io::Result::Ok(file)
+        };
+        open().map(Self).with_context(|| format!("no file for fdatasync in {}", folder.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_publish_is_as_long_as_the_load_generators() {
+        let bytes = publish(12);
+        assert_eq!(&bytes[bytes.len() - 20..bytes.len() - 16], [3, 0, 1, 0]);
+        assert_eq!(publish(0).len(), bytes.len() - 20);
+        // Larger bodies than a frame come in several.
+        assert_eq!(publish(200_000).len(), publish(0).len() + 200_000 + 2 * 8);
+    }
+
+    #[test]
+    fn the_relay_passes_all_of_it_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let relay = std::thread::spawn(move || {
+            let (source, _) = listener.accept().unwrap();
+            let (sink, _) = listener.accept().unwrap();
+            pass(source, Some(sink));
+        });
+        let source = TcpStream::connect(address).unwrap();
+        let sink = TcpStream::connect(address).unwrap();
+        let batch = publish(1500).repeat(100);
+        let length = u64::try_from(batch.len()).unwrap();
+        let received = std::thread::spawn(move || receive(sink));
+        let until = Instant::now() + Duration::from_millis(50);
+        let sent = send(source, &batch, until);
+        relay.join().unwrap();
+        assert_eq!(received.join().unwrap(), sent);
+        assert!(sent.is_multiple_of(length));
+    }
+
+    #[test]
+    fn fdatasync_takes_some_time_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(sync_us(folder.path(), Duration::from_millis(1)).unwrap() > 0.0);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(sync_us(&folder.path().join("none"), Duration::from_millis(1)).is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! What `--list` shows.
+
+use crate::plan::{Plan, Scale, number};
+use crate::result::Parameter;
+use crate::scenarios::{self, Settings};
+
+/// A line per scenario, or all about those named.
+pub(crate) fn list(names: &[String]) -> String {
+    let settings = Settings { scale: Scale(1.0), sync_us: None };
+    if names.is_empty() {
+        let plans = scenarios::ALL.iter().map(|known| (known.plan)(settings));
+        return plans
+            .map(|plan| format!("{:<22}{} ({} rows)\n", plan.name, plan.title, n_rows(&plan)))
+            .collect();
+    }
+    let known = names.iter().filter_map(|name| scenarios::by_name(name));
+    known.map(|known| describe(&(known.plan)(settings))).collect()
+}
+
+fn n_rows(plan: &Plan) -> usize {
+    plan.cases.iter().map(|case| case.rows.len()).sum()
+}
+
+fn describe(plan: &Plan) -> String {
+    let mut text =
+        format!("{}: {}\n{}\nSource: {}\n", plan.name, plan.title, plan.about, plan.source);
+    for case in &plan.cases {
+        for (at, row) in case.rows.iter().enumerate() {
+            let parameters = row.parameters.iter().map(|(name, value)| match value {
+                Parameter::Number(value) => format!("{name} {}", number(*value)),
+                Parameter::Text(value) => format!("{name} {value}"),
+            });
+            let parameters = parameters.collect::<Vec<_>>().join(", ");
+            text.push_str(&format!("  {}  [{parameters}]\n", row.name));
+            for command in case.commands(at) {
+                text.push_str(&format!("      {command}\n"));
+            }
+            for published in &row.published {
+                let value = crate::view::value(published.metric, published.value);
+                text.push_str(&format!("      {value}: {}\n", published.by));
+            }
+        }
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,290 @@
+//! Load generators as child processes: started, followed line by line, ended.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::broker::{Broker, Failure};
+use crate::measured::{Measured, Summary, join, point};
+use crate::plan::{Load, number};
+use crate::result::Point;
+
+/// The longest wait for a line of a generator, which sets up thousands of connections before its first.
+const SILENCE: Duration = Duration::from_secs(180);
+/// The longest time in which no message may move, seconds. Pauses of five minutes have been published.
+const STANDSTILL_SECONDS: f64 = 600.0;
+/// Points a measured course has at most, unless the generator is told otherwise.
+const POINTS: f64 = 30.0;
+/// The time between points, seconds: the least, and that of runs with no fixed length.
+const INTERVAL: [f64; 2] = [0.1, 1.0];
+/// The option of generators that end when nothing moves any more, a while later.
+const UNTIL_STILL: &str = "-ew";
+/// How the generator says that the broker has refused something.
+const BROKER_SAYS: &str = "the broker says ";
+/// The generator's exit code for what it cannot be asked for.
+const EXIT_USAGE: i32 = 2;
+
+/// How the tools of this program are started again.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    pub(crate) program: PathBuf,
+    /// Words before the options of the load generator.
+    pub(crate) perf: Vec<OsString>,
+    /// Words before the options of this tool.
+    pub(crate) bench: Vec<OsString>,
+}
+
+/// A running generator. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Generator {
+    child: Child,
+    complaints: Option<JoinHandle<String>>,
+}
+
+/// A line of the generator with this number, or its end.
+type Line = (usize, Option<Value>);
+
+impl Generator {
+    fn start(
+        tools: &Tools,
+        broker: &Broker,
+        load: &Load,
+        (number, lines): (usize, Sender<Line>),
+    ) -> anyhow::Result<Self> {
+        let mut command = Command::new(&tools.program);
+        command.args(&tools.perf).args(["--json", "-h", &broker.option.address]);
+        command.args(&load.0);
+        if let Some(pid) = broker.target.pid {
+            command.args(["--broker-pid", &pid.to_string()]);
+        }
+        if !load.0.iter().any(|word| word == "-i") {
+            command.args(["-i", &crate::plan::number(interval(load))]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("the load generator does not start")?;
+        let stdout = child.stdout.take().context("no output")?;
+        let mut stderr = child.stderr.take().context("no complaints")?;
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let Ok(value) = serde_json::from_str(&line) else { continue };
+                if lines.send((number, Some(value))).is_err() {
+                    return;
+                }
+            }
+            // Nobody may be listening any more.
+            drop(lines.send((number, None)));
+        });
+        let complaints = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // What was read before an error is as good as nothing.
+            drop(stderr.read_to_end(&mut text));
+            String::from_utf8_lossy(&text).trim().to_owned()
+        });
+        Ok(Self { child, complaints: Some(complaints) })
+    }
+
+    /// Waits for the end of one whose output has ended.
+    fn finish(mut self) -> Result<(), Failure> {
+        let status = self.child.wait().map_err(|error| Failure::Failed(error.to_string()))?;
+        self.verdict(status)
+    }
+
+    /// Whether it has ended on its own before its time.
+    pub(crate) fn check(&mut self) -> Result<(), Failure> {
+        match self.child.try_wait() {
+            Ok(Some(status)) => self.verdict(status),
+            Ok(None) => Ok(()),
+            Err(error) => Err(Failure::Failed(error.to_string())),
+        }
+    }
+
+    fn verdict(&mut self, status: ExitStatus) -> Result<(), Failure> {
+        if status.success() {
+            return Ok(());
+        }
+        let complaints = self.complaints.take().and_then(|thread| thread.join().ok());
+        Err(judge(status.code(), &complaints.unwrap_or_default()))
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        // Errors mean that it has ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Why a generator failed, by its exit code and what it said.
+fn judge(code: Option<i32>, complaints: &str) -> Failure {
+    if let Some((_, reason)) = complaints.split_once(BROKER_SAYS) {
+        return Failure::Refused(reason.lines().next().unwrap_or_default().to_owned());
+    }
+    let last = complaints.lines().last().unwrap_or_default();
+    let last = last.strip_prefix("leveret perf: ").unwrap_or(last);
+    match code {
+        Some(EXIT_USAGE) => Failure::NotOffered(last.to_owned()),
+        Some(_) if !last.is_empty() => Failure::Failed(last.to_owned()),
+        Some(code) => Failure::Failed(format!("the load generator ends with code {code}")),
+        None => Failure::Failed("the load generator was killed".to_owned()),
+    }
+}
+
+/// Seconds between the points of a course.
+fn interval(load: &Load) -> f64 {
+    let [least, default] = INTERVAL;
+    let mut words = load.0.iter().skip_while(|word| *word != "-z").skip(1);
+    let seconds = words.next().and_then(|seconds| seconds.parse::<f64>().ok());
+    seconds.map_or(default, |seconds| (seconds / POINTS).clamp(least, seconds.max(least)))
+}
+
+/// Runs generators until all have ended, and adds up what they found.
+pub(crate) fn run(
+    tools: &Tools,
+    broker: &Broker,
+    loads: &[Load],
+    progress: &mut dyn FnMut(&Point),
+) -> Result<Measured, Failure> {
+    let (lines, news) = channel();
+    let started: anyhow::Result<Vec<Generator>> = loads
+        .iter()
+        .enumerate()
+        .map(|(number, load)| Generator::start(tools, broker, load, (number, lines.clone())))
+        .collect();
+    drop(lines);
+    let generators = started?;
+    let mut course = Course::new(loads.len());
+    course.follow(&news, broker, progress)?;
+    for generator in generators {
+        generator.finish()?;
+    }
+    let nothing = || Failure::Failed("the load generator says nothing at its end".to_owned());
+    let mut sum = Summary::sum(&course.summaries).ok_or_else(nothing)?;
+    let mut series = join(&course.points);
+    if loads.iter().all(|load| load.0.iter().any(|word| word == UNTIL_STILL)) {
+        sum.end_with(&mut series);
+    }
+    Ok(sum.measured(series))
+}
+
+/// Starts a generator that goes on, once it is under way.
+pub(crate) fn start(tools: &Tools, broker: &Broker, load: &Load) -> Result<Generator, Failure> {
+    let (lines, news) = channel();
+    let generator = Generator::start(tools, broker, load, (0, lines))?;
+    match news.recv_timeout(SILENCE) {
+        Ok((_, Some(_))) => Ok(generator),
+        Ok((_, None)) => {
+            generator.finish()?;
+            Err(Failure::Failed("the load beside ended before it began".to_owned()))
+        }
+        Err(_) => Err(Failure::Failed("the load beside does not begin".to_owned())),
+    }
+}
+
+/// What generators say while they run.
+struct Course {
+    points: Vec<Vec<Point>>,
+    summaries: Vec<Summary>,
+    n_running: usize,
+    /// When something moved last, seconds after the start.
+    moved_at: f64,
+}
+
+impl Course {
+    fn new(n: usize) -> Self {
+        let points = vec![Vec::new(); n];
+        Self { points, summaries: Vec::new(), n_running: n, moved_at: 0.0 }
+    }
+
+    fn follow(
+        &mut self,
+        news: &Receiver<Line>,
+        broker: &Broker,
+        progress: &mut dyn FnMut(&Point),
+    ) -> Result<(), Failure> {
+        while self.n_running > 0 {
+            match news.recv_timeout(SILENCE) {
+                Ok((_, None)) => self.n_running -= 1,
+                Ok((number, Some(line))) => {
+                    if let Some(point) = self.take(number, &line, broker) {
+                        progress(&point);
+                        self.check_movement(&point)?;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Failure::Failed("the load generator is silent".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, number: usize, line: &Value, broker: &Broker) -> Option<Point> {
+        if line.get("type").and_then(Value::as_str) == Some("summary") {
+            self.summaries.extend(Summary::read(line));
+            return None;
+        }
+        let mut point = point(line)?;
+        if number == 0 {
+            point.rss_bytes = broker.usage().map(|usage| usage.rss_bytes as f64);
+        }
+        self.points.get_mut(number)?.push(point);
+        Some(point)
+    }
+
+    fn check_movement(&mut self, point: &Point) -> Result<(), Failure> {
+        let rates = [point.sent_per_second, point.received_per_second];
+        if rates.iter().flatten().any(|rate| *rate > 0.0) {
+            self.moved_at = point.seconds;
+        }
+        if point.seconds - self.moved_at > STANDSTILL_SECONDS {
+            let seconds = number(STANDSTILL_SECONDS);
+            return Err(Failure::Failed(format!("nothing has moved for {seconds} s")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_from_failures() {
+        let says = "leveret perf: publishing: the broker says 540 NOT_IMPLEMENTED - immediate=true";
+        let expected = Failure::Refused("540 NOT_IMPLEMENTED - immediate=true".to_owned());
+        assert_eq!(judge(Some(1), says), expected);
+        let usage = "leveret perf: invalid value 'x' for --flag (see --help)";
+        let expected = "invalid value 'x' for --flag (see --help)".to_owned();
+        assert_eq!(judge(Some(2), usage), Failure::NotOffered(expected));
+        assert_eq!(judge(Some(1), "a\nb"), Failure::Failed("b".to_owned()));
+        assert!(matches!(judge(Some(1), ""), Failure::Failed(_)));
+        assert!(matches!(judge(None, ""), Failure::Failed(_)));
+    }
+
+    #[test]
+    fn points_are_dense_enough_but_not_denser() {
+        assert_eq!(interval(&Load::new("-x 1")), 1.0);
+        assert_eq!(interval(&Load::new("-x 1").seconds(30.0)), 1.0);
+        assert_eq!(interval(&Load::new("-x 1").seconds(300.0)), 10.0);
+        assert_eq!(interval(&Load::new("-x 1").seconds(0.5)), 0.1);
+    }
+
+    #[test]
+    fn a_standstill_ends_the_measurement() {
+        let mut course = Course::new(1);
+        let still = |seconds| Point { seconds, sent_per_second: Some(0.0), ..Point::default() };
+        let moving = Point { seconds: 5.0, sent_per_second: Some(1.0), ..Point::default() };
+        assert!(course.check_movement(&moving).is_ok());
+        assert!(course.check_movement(&still(600.0)).is_ok());
+        assert!(course.check_movement(&still(606.0)).is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! What one measurement found, before it is known which repeat of what it is.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::result::{Metric, Point};
+use crate::sums::{longest_pause, ratio};
+
+/// CPU time below which figures per message would be noise: the system counts in hundredths.
+const CPU_S_MIN: f64 = 0.05;
+
+/// Figures and their course.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Measured {
+    pub(crate) seconds: f64,
+    pub(crate) values: BTreeMap<Metric, f64>,
+    pub(crate) series: Vec<Point>,
+}
+
+impl Measured {
+    /// One more figure.
+    pub(crate) fn set(&mut self, metric: Metric, value: f64) {
+        self.values.insert(metric, value);
+    }
+
+    /// Microseconds of CPU time for each of `n`, if both are enough to tell.
+    pub(crate) fn set_cpu(&mut self, metric: Metric, cpu_s: f64, n: f64) {
+        if let Some(each) = ratio(cpu_s * 1e6, n).filter(|_| cpu_s >= CPU_S_MIN) {
+            self.set(metric, each);
+        }
+    }
+}
+
+/// What a load generator says at its end; several that ran at once add up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) seconds: f64,
+    /// One that was published and delivered counts once.
+    pub(crate) messages: f64,
+    pub(crate) sent: Option<f64>,
+    pub(crate) received: Option<f64>,
+    pub(crate) bytes: f64,
+    pub(crate) latency_us: Option<[f64; 2]>,
+    pub(crate) confirm_us: Option<[f64; 2]>,
+    pub(crate) cpu_s: Option<f64>,
+    pub(crate) rss_bytes: Option<f64>,
+}
+
+impl Summary {
+    /// Reads the line of JSON.
+    pub(crate) fn read(line: &Value) -> Option<Self> {
+        let number = |name: &str| line.get(name).and_then(Value::as_f64);
+        let broker = |name: &str| line.get("broker")?.get(name)?.as_f64();
+        let latency = |name: &str| {
+            let latency = line.get(name)?;
+            let of = |name: &str| latency.get(name).and_then(Value::as_f64);
+            // Nothing was timed if even the slowest took no time.
+            of("max").filter(|max| *max > 0.0)?;
+            Some([of("median")?, of("p99")?])
+        };
+        let (sent, received) = (number("sent"), number("received"));
+        let bytes = [(sent, "sent_bytes"), (received, "received_bytes")];
+        let bytes = bytes.iter().filter(|(n, _)| n.is_some()).filter_map(|(_, name)| number(name));
+        Some(Self {
+            seconds: number("seconds")?,
+            messages: number("messages")?,
+            sent,
+            received,
+            bytes: bytes.reduce(f64::min).unwrap_or(0.0),
+            latency_us: latency("consumer_latency_us"),
+            confirm_us: latency("confirm_latency_us"),
+            cpu_s: broker("cpu_seconds"),
+            rss_bytes: broker("rss_bytes"),
+        })
+    }
+
+    /// Takes in another that ran at the same time. Both saw the CPU time of the one broker.
+    fn add(&mut self, other: &Self) {
+        let weight = other.messages / (self.messages + other.messages).max(1.0);
+        let sum = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a + b.unwrap_or(0.0)));
+        let most = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a.max(b.unwrap_or(a))));
+        let mean = |a: Option<[f64; 2]>, b: Option<[f64; 2]>| match (a, b) {
+            (Some([a, p]), Some([b, q])) => Some([a + (b - a) * weight, p + (q - p) * weight]),
+            (a, b) => a.or(b),
+        };
+        self.seconds = self.seconds.max(other.seconds);
+        self.sent = sum(self.sent, other.sent);
+        self.received = sum(self.received, other.received);
+        self.latency_us = mean(self.latency_us, other.latency_us);
+        self.confirm_us = mean(self.confirm_us, other.confirm_us);
+        self.cpu_s = most(self.cpu_s, other.cpu_s);
+        self.rss_bytes = most(self.rss_bytes, other.rss_bytes);
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+    }
+
+    /// Several that ran at once.
+    pub(crate) fn sum(all: &[Self]) -> Option<Self> {
+        let (first, others) = all.split_first()?;
+        let mut sum = first.clone();
+        others.iter().for_each(|other| sum.add(other));
+        Some(sum)
+    }
+
+    /// Leaves out the time after the last movement, in which the generator made sure that it was over.
+    pub(crate) fn end_with(&mut self, series: &mut Vec<Point>) {
+        let moves = |point: &Point| Metric::Rate.of_point(point).is_some_and(|rate| rate > 0.0);
+        if let Some(last) = series.iter().rposition(moves) {
+            series.truncate(last + 1);
+            self.seconds = series.last().map_or(self.seconds, |point| point.seconds);
+        }
+    }
+
+    /// As figures, with what the course of the run adds.
+    pub(crate) fn measured(&self, series: Vec<Point>) -> Measured {
+        let seconds = self.seconds;
+        let mut measured = Measured { seconds, ..Measured::default() };
+        let rate = |n: f64| ratio(n, seconds).unwrap_or(0.0);
+        measured.set(Metric::Duration, seconds);
+        measured.set(Metric::Rate, rate(self.messages));
+        measured.set(Metric::ByteRate, rate(self.bytes));
+        let optional = [
+            (Metric::SendRate, self.sent.map(rate)),
+            (Metric::ReceiveRate, self.received.map(rate)),
+            (Metric::LatencyMedian, self.latency_us.map(|[median, _]| median)),
+            (Metric::LatencyP99, self.latency_us.map(|[_, p99]| p99)),
+            (Metric::ConfirmMedian, self.confirm_us.map(|[median, _]| median)),
+            (Metric::ConfirmP99, self.confirm_us.map(|[_, p99]| p99)),
+            (Metric::Memory, self.rss_bytes),
+        ];
+        for (metric, value) in optional {
+            if let Some(value) = value {
+                measured.set(metric, value);
+            }
+        }
+        let peak = series.iter().filter_map(|point| point.rss_bytes).chain(self.rss_bytes);
+        if let Some(peak) = peak.reduce(f64::max) {
+            measured.set(Metric::MemoryPeak, peak);
+        }
+        if let Some(cpu_s) = self.cpu_s {
+            measured.set_cpu(Metric::CpuPerMessage, cpu_s, self.messages);
+            if let Some(each) = measured.values.get(&Metric::CpuPerMessage).copied() {
+                measured.set(Metric::PerCpuSecond, 1e6 / each);
+            }
+        }
+        let rates =
+            series.iter().filter_map(|point| Some((point.seconds, Metric::Rate.of_point(point)?)));
+        if series.len() > 1 {
+            measured.set(Metric::LongestPause, longest_pause(rates));
+        }
+        measured.series = series;
+        measured
+    }
+}
+
+/// Reads the line of an interval.
+pub(crate) fn point(line: &Value) -> Option<Point> {
+    let number = |name: &str| line.get(name).and_then(Value::as_f64);
+    let median = |name: &str| line.get(name)?.get("median")?.as_f64().filter(|us| *us > 0.0);
+    Some(Point {
+        seconds: number("seconds")?,
+        sent_per_second: number("sent_per_second"),
+        received_per_second: number("received_per_second"),
+        latency_us: median("consumer_latency_us"),
+        confirm_latency_us: median("confirm_latency_us"),
+        rss_bytes: None,
+    })
+}
+
+/// The courses of load generators that ran at once, as one.
+pub(crate) fn join(courses: &[Vec<Point>]) -> Vec<Point> {
+    let Some((first, others)) = courses.split_first() else { return Vec::new() };
+    let mut joint = first.clone();
+    for (at, point) in joint.iter_mut().enumerate() {
+        for other in others.iter().filter_map(|course| course.get(at)) {
+            let sum = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a + b.unwrap_or(0.0)));
+            let most =
+                |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a.max(b.unwrap_or(a))));
+            point.sent_per_second = sum(point.sent_per_second, other.sent_per_second);
+            point.received_per_second = sum(point.received_per_second, other.received_per_second);
+            point.latency_us = most(point.latency_us, other.latency_us);
+            point.confirm_latency_us = most(point.confirm_latency_us, other.confirm_latency_us);
+        }
+    }
+    joint
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line() -> Value {
+        json!({
+            "type": "summary", "seconds": 2.0, "sent": 1000, "received": 900, "messages": 900,
+            "sent_bytes": 12_000, "received_bytes": 10_800,
+            "consumer_latency_us": {"median": 5.0, "p99": 9.0, "max": 10.0},
+            "confirm_latency_us": {"median": 0.0, "p99": 0.0, "max": 0.0},
+            "broker": {"cpu_seconds": 0.09, "rss_bytes": 4096},
+        })
+    }
+
+    #[test]
+    fn a_summary_becomes_figures() {
+        let summary = Summary::read(&line()).unwrap();
+        let measured = summary.measured(Vec::new());
+        let value = |metric| measured.values.get(&metric).copied();
+        assert_eq!(value(Metric::Rate), Some(450.0));
+        assert_eq!(value(Metric::SendRate), Some(500.0));
+        assert_eq!(value(Metric::ReceiveRate), Some(450.0));
+        assert_eq!(value(Metric::ByteRate), Some(5400.0));
+        assert_eq!(value(Metric::LatencyP99), Some(9.0));
+        assert_eq!(value(Metric::ConfirmMedian), None);
+        assert_eq!(value(Metric::CpuPerMessage), Some(100.0));
+        assert_eq!(value(Metric::PerCpuSecond), Some(10_000.0));
+        assert_eq!(value(Metric::MemoryPeak), Some(4096.0));
+        assert_eq!(value(Metric::LongestPause), None);
+    }
+
+    #[test]
+    fn too_little_cpu_time_tells_nothing() {
+        let mut line = line();
+        line["broker"]["cpu_seconds"] = json!(0.04);
+        let measured = Summary::read(&line).unwrap().measured(Vec::new());
+        assert!(!measured.values.contains_key(&Metric::CpuPerMessage));
+        assert!(!measured.values.contains_key(&Metric::PerCpuSecond));
+    }
+
+    #[test]
+    fn loads_at_once_add_up_and_share_the_broker() {
+        let one = Summary::read(&line()).unwrap();
+        let sum = Summary::sum(&[one.clone(), one]).unwrap();
+        assert_eq!((sum.messages, sum.sent, sum.cpu_s), (1800.0, Some(2000.0), Some(0.09)));
+        assert_eq!((sum.seconds, sum.latency_us), (2.0, Some([5.0, 9.0])));
+    }
+
+    #[test]
+    fn the_wait_for_the_end_is_left_out() {
+        let at =
+            |seconds, rate| Point { seconds, received_per_second: Some(rate), ..Point::default() };
+        let mut series = vec![at(0.5, 9.0), at(1.0, 0.0), at(1.5, 9.0), at(2.0, 0.0)];
+        let mut summary = Summary::read(&line()).unwrap();
+        summary.end_with(&mut series);
+        assert_eq!((summary.seconds, series.len()), (1.5, 3));
+        let mut nothing = vec![at(0.5, 0.0)];
+        summary.end_with(&mut nothing);
+        assert_eq!((summary.seconds, nothing.len()), (1.5, 1));
+    }
+
+    #[test]
+    fn courses_are_joined_interval_by_interval() {
+        let line = json!({"seconds": 1.0, "sent_per_second": 5, "received_per_second": 0});
+        let course = vec![point(&line).unwrap()];
+        let joint = join(&[course.clone(), course]);
+        assert_eq!(joint[0].sent_per_second, Some(10.0));
+        assert_eq!(joint[0].latency_us, None);
+    }
+}

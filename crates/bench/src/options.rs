@@ -1,0 +1,278 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use perf::Uri;
+
+use crate::scenarios;
+
+/// What was asked for makes no sense.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Usage(pub(crate) String);
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Show the options.
+    Help,
+    /// Show the version.
+    Version,
+    /// Show the scenarios, or all about those named.
+    List(Vec<String>),
+    /// Pass bytes on, or drop them: what `limit` compares with.
+    Relay {
+        /// Whether bytes are dropped.
+        drops: bool,
+    },
+    /// Measure.
+    Run(Options),
+}
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Names, in the order they are to run.
+    pub(crate) scenarios: Vec<String>,
+    /// Parts of names of the rows to measure; all if empty.
+    pub(crate) rows: Vec<String>,
+    /// The baseline first.
+    pub(crate) targets: Vec<TargetOption>,
+    pub(crate) repeats: u32,
+    pub(crate) scale: f64,
+    /// Where the results go.
+    pub(crate) out: Option<PathBuf>,
+    /// Where the disk is that fdatasync is timed on.
+    pub(crate) disk: PathBuf,
+}
+
+/// A broker to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TargetOption {
+    pub(crate) name: String,
+    /// As it was given.
+    pub(crate) address: String,
+    pub(crate) uri: Uri,
+    pub(crate) pid: Option<u32>,
+    /// Queue versions to tell apart.
+    pub(crate) versions: Vec<u8>,
+}
+
+const REPEATS: u32 = 3;
+const REPEATS_MAX: u32 = 1_000;
+
+/// What `--help` shows.
+pub(crate) const HELP: &str = "\
+usage: leveret bench [option ...] SCENARIO ...
+ --list                  the scenarios; with names: their rows, parameters and source
+ --target NAME=URI[,pid=N][,version=1|2|both]
+                         a broker to measure; may be repeated (broker=amqp://localhost)
+                         pid: its process, found for a port of this machine
+                         version: x-queue-version of classic-queues
+ --baseline NAME         the target that ratios refer to (the first)
+ --repeats N             how often each row is measured on each target, in turns (3)
+ --scale F               multiplies durations and message counts (1)
+ --rows TEXT,...         only rows with one of these in their names
+ --out DIR               write result.json and report.html there
+ --disk DIR              where to time fdatasync, for hot-path and limit (.)
+ --help, --version
+Exit codes: 0 good, 1 a measurement failed, 2 usage, 3 a target cannot be reached.
+";
+
+/// Reads the words of a command line.
+///
+/// # Errors
+/// Options and scenarios that do not exist, and values outside their domain.
+pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, Usage> {
+    let mut words = words.into_iter();
+    let mut options = Options {
+        scenarios: Vec::new(),
+        rows: Vec::new(),
+        targets: Vec::new(),
+        repeats: REPEATS,
+        scale: 1.0,
+        out: None,
+        disk: PathBuf::from("."),
+    };
+    let (mut is_list, mut baseline) = (false, None);
+    while let Some(word) = words.next() {
+        let Some(long) = word.strip_prefix("--") else {
+            options.scenarios.push(scenario(word)?);
+            continue;
+        };
+        let (name, attached) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        let mut value = || {
+            attached.clone().or_else(|| words.next()).ok_or_else(|| refuse(name, "needs a value"))
+        };
+        match name {
+            "help" => return Ok(Request::Help),
+            "version" => return Ok(Request::Version),
+            "relay" => return relay(&value()?),
+            "list" => is_list = true,
+            "target" => options.targets.push(target(&value()?)?),
+            "baseline" => baseline = Some(value()?),
+            "repeats" => options.repeats = repeats(&value()?)?,
+            "scale" => options.scale = scale(&value()?)?,
+            "rows" => options.rows.extend(value()?.split(',').map(|row| row.trim().to_owned())),
+            "out" => options.out = Some(value()?.into()),
+            "disk" => options.disk = value()?.into(),
+            _ => return Err(Usage(format!("unrecognized option: --{name}"))),
+        }
+    }
+    if is_list {
+        return Ok(Request::List(options.scenarios));
+    }
+    if options.scenarios.is_empty() {
+        return Err(Usage("name a scenario (see --list)".to_owned()));
+    }
+    order_targets(&mut options.targets, baseline)?;
+    Ok(Request::Run(options))
+}
+
+fn refuse(name: &str, why: &str) -> Usage {
+    Usage(format!("option --{name} {why}"))
+}
+
+fn scenario(word: String) -> Result<String, Usage> {
+    match scenarios::by_name(&word) {
+        Some(_) => Ok(word),
+        None => Err(Usage(format!("no scenario '{word}' (see --list)"))),
+    }
+}
+
+fn relay(what: &str) -> Result<Request, Usage> {
+    match what {
+        "pass" => Ok(Request::Relay { drops: false }),
+        "drop" => Ok(Request::Relay { drops: true }),
+        _ => Err(refuse("relay", "takes pass or drop")),
+    }
+}
+
+fn repeats(text: &str) -> Result<u32, Usage> {
+    let repeats = text.parse().ok().filter(|n| (1..=REPEATS_MAX).contains(n));
+    repeats.ok_or_else(|| refuse("repeats", &format!("takes a number from 1 to {REPEATS_MAX}")))
+}
+
+fn scale(text: &str) -> Result<f64, Usage> {
+    let scale = text.parse().ok().filter(|scale: &f64| scale.is_finite() && *scale > 0.0);
+    scale.ok_or_else(|| refuse("scale", "takes a positive number"))
+}
+
+/// `NAME=URI[,key=value...]`.
+fn target(text: &str) -> Result<TargetOption, Usage> {
+    let wrong = |why: &str| Usage(format!("--target {text}: {why}"));
+    let (name, rest) = text.split_once('=').ok_or_else(|| wrong("it has to be NAME=URI"))?;
+    let mut parts = rest.split(',');
+    let address = parts.next().unwrap_or_default().to_owned();
+    let uri = Uri::parse(&address).map_err(|why| wrong(&why))?;
+    let name = name.trim().to_owned();
+    if name.is_empty() {
+        return Err(wrong("the name is empty"));
+    }
+    let mut target = TargetOption { name, address, uri, pid: None, versions: Vec::new() };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("pid", pid)) => {
+                target.pid = Some(pid.parse().map_err(|_| wrong("pid takes a number"))?);
+            }
+            Some(("version", "1")) => target.versions = vec![1],
+            Some(("version", "2")) => target.versions = vec![2],
+            Some(("version", "both")) => target.versions = vec![1, 2],
+            Some(_) | None => return Err(wrong(&format!("'{part}' is not understood"))),
+        }
+    }
+    Ok(target)
+}
+
+/// Puts the baseline first; without targets there is the one on this machine.
+fn order_targets(targets: &mut Vec<TargetOption>, baseline: Option<String>) -> Result<(), Usage> {
+    if targets.is_empty() {
+        targets.push(target("broker=amqp://localhost")?);
+    }
+    for (at, one) in targets.iter().enumerate() {
+        if targets.iter().skip(at + 1).any(|other| other.name == one.name) {
+            return Err(Usage(format!("two targets are called {}", one.name)));
+        }
+    }
+    if let Some(name) = baseline {
+        let at = targets.iter().position(|target| target.name == name);
+        let at = at.ok_or_else(|| refuse("baseline", "names no target"))?;
+        let first = targets.remove(at);
+        targets.insert(0, first);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Request, Usage> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    fn options(line: &str) -> Options {
+        let Request::Run(options) = parsed(line).unwrap() else { panic!("{line}") };
+        options
+    }
+
+    #[test]
+    fn everything_has_a_default() {
+        let options = options("features");
+        assert_eq!(options.scenarios, ["features"]);
+        assert_eq!((options.repeats, options.scale), (3, 1.0));
+        assert_eq!(options.targets.len(), 1);
+        assert_eq!(options.targets[0].uri.host, "localhost");
+        assert!(options.rows.is_empty() && options.out.is_none());
+    }
+
+    #[test]
+    fn everything_can_be_said_in_both_spellings() {
+        let options = options(
+            "sizes --target a=amqp://h:1 --target=b=amqp://u:p@127.0.0.1:2,pid=7,version=both \
+             --baseline b --repeats 5 --scale=0.1 --rows x,y --out d churn",
+        );
+        assert_eq!(options.scenarios, ["sizes", "churn"]);
+        assert_eq!((options.repeats, options.scale), (5, 0.1));
+        assert_eq!(options.rows, ["x", "y"]);
+        assert_eq!(options.out, Some("d".into()));
+        let [first, second] = &options.targets[..] else { panic!("{options:?}") };
+        assert_eq!((first.name.as_str(), first.pid), ("b", Some(7)));
+        assert_eq!(first.versions, [1, 2]);
+        assert_eq!(first.address, "amqp://u:p@127.0.0.1:2");
+        assert_eq!((second.name.as_str(), second.pid), ("a", None));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "",
+            "nonsense",
+            "sizes --nonsense",
+            "sizes --repeats 0",
+            "sizes --scale -1",
+            "sizes --scale nan",
+            "sizes --target amqp://localhost",
+            "sizes --target =amqp://localhost",
+            "sizes --target a=http://localhost",
+            "sizes --target a=amqp://localhost,pid=x",
+            "sizes --target a=amqp://localhost,version=3",
+            "sizes --target a=amqp://h --target a=amqp://i",
+            "sizes --target a=amqp://h --baseline b",
+            "sizes --out",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn lists_and_the_relay() {
+        assert!(
+            matches!(parsed("--list sizes").unwrap(), Request::List(names) if names == ["sizes"])
+        );
+        assert!(matches!(parsed("--relay drop").unwrap(), Request::Relay { drops: true }));
+        assert!(matches!(parsed("--help").unwrap(), Request::Help));
+    }
+}

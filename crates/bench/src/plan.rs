@@ -1,0 +1,281 @@
+//! What is to be measured, before anything is: scenarios as cases of steps. Plain data; the same on
+//! every target.
+
+use std::collections::BTreeMap;
+
+use crate::churn::Kind;
+use crate::result::{Aim, Chart, ChartKind, Metric, Parameter, Published};
+
+/// A scenario, ready to be run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) charts: Vec<Chart>,
+    pub(crate) cases: Vec<Case>,
+    /// Whether it is about the queue versions of targets that have several.
+    pub(crate) has_versions: bool,
+    /// Whether what the machine itself needs is measured beside the brokers.
+    pub(crate) has_floor: bool,
+}
+
+/// Rows that are measured in one go, since a later one needs what an earlier one leaves.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) rows: Vec<RowPlan>,
+    pub(crate) steps: Vec<Step>,
+    /// Queues that are deleted before and after.
+    pub(crate) queues: Vec<String>,
+    /// What the machine itself needs for the same, for the first row.
+    pub(crate) floor: Option<Floor>,
+}
+
+/// A row before it is measured.
+#[derive(Debug)]
+pub(crate) struct RowPlan {
+    pub(crate) name: String,
+    pub(crate) parameters: BTreeMap<String, Parameter>,
+    pub(crate) metric: Metric,
+    pub(crate) relative_to: Option<String>,
+    pub(crate) aim: Option<Aim>,
+    pub(crate) published: Vec<Published>,
+    /// Why no target can be asked for it, if so.
+    pub(crate) not_offered: Option<&'static str>,
+}
+
+/// Something done on a target. A number is that of the row it is measured for.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Load generators, all at once, until the last has ended; unmeasured ones prepare.
+    Load { row: Option<usize>, loads: Vec<Load> },
+    /// A load generator that goes on until the case ends.
+    Background(Load),
+    /// Durable queues, declared one after the other.
+    Queues { row: Option<usize>, prefix: &'static str, n: u32 },
+    /// Connections with a channel, opened one after the other and kept until the case ends.
+    Connections { row: Option<usize>, n: u32 },
+    /// Making and unmaking, over and over.
+    Churn { row: usize, kind: Kind, n_clients: u32, seconds: f64 },
+}
+
+/// Options of a load generator, those for the place of the broker aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Load(pub(crate) Vec<String>);
+
+impl Load {
+    /// From a line of options.
+    pub(crate) fn new(line: &str) -> Self {
+        Self(line.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Ends after that many seconds.
+    pub(crate) fn seconds(self, seconds: f64) -> Self {
+        self.with("-z", &number(seconds))
+    }
+
+    /// One more option.
+    pub(crate) fn with(mut self, option: &str, value: &str) -> Self {
+        self.0.extend([option.to_owned(), value.to_owned()]);
+        self
+    }
+}
+
+/// What the machine itself needs, and for how long that is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Floor {
+    pub(crate) kind: FloorKind,
+    pub(crate) seconds: f64,
+}
+
+/// What is measured without a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloorKind {
+    /// Publishes of bodies of that many bytes through a process that only passes them on.
+    Relay { n_pairs: u32, size: u32 },
+    /// The same into a process that drops them.
+    Sink { size: u32 },
+    /// One fdatasync after the other.
+    Sync,
+}
+
+/// What durations and message counts are multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale(pub(crate) f64);
+
+impl Scale {
+    /// The shortest measurement, seconds.
+    const SECONDS_MIN: f64 = 0.2;
+    /// The fewest messages.
+    const COUNT_MIN: f64 = 100.0;
+
+    /// A duration of the source.
+    pub(crate) fn seconds(self, seconds: f64) -> f64 {
+        (seconds * self.0).max(Self::SECONDS_MIN)
+    }
+
+    /// A message count of the source.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "counts are positive and far below 2^64"
+    )]
+    pub(crate) fn count(self, n: u32) -> u64 {
+        (f64::from(n) * self.0).max(Self::COUNT_MIN).round() as u64
+    }
+}
+
+impl RowPlan {
+    /// A row without anything special.
+    pub(crate) fn new(name: impl Into<String>, metric: Metric) -> Self {
+        Self {
+            name: name.into(),
+            parameters: BTreeMap::new(),
+            metric,
+            relative_to: None,
+            aim: None,
+            published: Vec::new(),
+            not_offered: None,
+        }
+    }
+
+    /// One more parameter, fit for an axis.
+    pub(crate) fn number(mut self, name: &str, value: impl Into<f64>) -> Self {
+        self.parameters.insert(name.to_owned(), Parameter::Number(value.into()));
+        self
+    }
+
+    /// One more parameter.
+    pub(crate) fn text(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.parameters.insert(name.to_owned(), Parameter::Text(value.into()));
+        self
+    }
+
+    /// Figures of this row are also told as parts of that row's.
+    pub(crate) fn relative_to(mut self, row: &str) -> Self {
+        self.relative_to = Some(row.to_owned());
+        self
+    }
+
+    /// What Leveret is to reach, of the row's metric.
+    pub(crate) fn aim(mut self, value: f64) -> Self {
+        self.aim = Some(Aim { metric: self.metric, value });
+        self
+    }
+
+    /// What somebody has published, of the row's metric.
+    pub(crate) fn published(mut self, by: &str, value: f64) -> Self {
+        self.published.push(Published { by: by.to_owned(), metric: self.metric, value });
+        self
+    }
+
+    /// A case of this row alone, measured by one load generator.
+    pub(crate) fn load(self, load: Load) -> Case {
+        Case::of(self, vec![Step::Load { row: Some(0), loads: vec![load] }])
+    }
+}
+
+impl Case {
+    /// One row and its steps.
+    pub(crate) fn of(row: RowPlan, steps: Vec<Step>) -> Self {
+        Self { rows: vec![row], steps, queues: Vec::new(), floor: None }
+    }
+
+    /// Deletes the queue before and after.
+    pub(crate) fn queue(mut self, name: &str) -> Self {
+        self.queues.push(name.to_owned());
+        self
+    }
+
+    /// Deletes the queues with these numbers after their prefix before and after.
+    pub(crate) fn queues(mut self, prefix: &str, n: u32) -> Self {
+        self.queues.extend((1..=n).map(|at| format!("{prefix}{at}")));
+        self
+    }
+
+    /// With what the machine itself needs.
+    pub(crate) fn floor(mut self, floor: Floor) -> Self {
+        self.floor = Some(floor);
+        self
+    }
+
+    /// The commands that repeat a row by hand.
+    pub(crate) fn commands(&self, row: usize) -> Vec<String> {
+        self.steps.iter().filter_map(|step| step.command(row)).flatten().collect()
+    }
+}
+
+impl Step {
+    /// What to type for this step; `None` if it is measured for another row than this one.
+    fn command(&self, of: usize) -> Option<Vec<String>> {
+        let is_ours = |row: Option<usize>| row.is_none_or(|row| row <= of);
+        let perf = |load: &Load| format!("leveret perf -h URI {}", load.0.join(" "));
+        match self {
+            Self::Load { row, loads } if is_ours(*row) => Some(loads.iter().map(perf).collect()),
+            Self::Background(load) => Some(vec![format!("{} &", perf(load))]),
+            Self::Queues { row, prefix, n } if is_ours(*row) => {
+                Some(vec![format!("# declare the durable queues {prefix}1 to {prefix}{n}")])
+            }
+            Self::Connections { row, n } if is_ours(*row) => {
+                Some(vec![format!("# open {n} connections with a channel each, keep them")])
+            }
+            Self::Churn { row, kind, n_clients, seconds } if is_ours(Some(*row)) => {
+                let seconds = number(*seconds);
+                Some(vec![format!("# {n_clients} clients: {} for {seconds} s", kind.what())])
+            }
+            Self::Load { .. }
+            | Self::Queues { .. }
+            | Self::Connections { .. }
+            | Self::Churn { .. } => None,
+        }
+    }
+}
+
+/// Bars of all rows.
+pub(crate) fn bars(title: &str, metric: Metric) -> Chart {
+    let kind = ChartKind::Bars;
+    Chart { title: title.to_owned(), kind, metric, is_log: true, rows: Vec::new() }
+}
+
+/// Lines along a parameter, told apart by another.
+pub(crate) fn lines(title: &str, metric: Metric, x: &str, lines: Option<&str>) -> Chart {
+    let kind =
+        ChartKind::Lines { x: x.to_owned(), is_x_log: false, lines: lines.map(str::to_owned) };
+    Chart { title: title.to_owned(), kind, metric, is_log: true, rows: Vec::new() }
+}
+
+/// A metric over time.
+pub(crate) fn over_time(title: &str, metric: Metric) -> Chart {
+    let kind = ChartKind::OverTime;
+    Chart { title: title.to_owned(), kind, metric, is_log: false, rows: Vec::new() }
+}
+
+impl Chart {
+    /// With a logarithmic axis along the parameter.
+    pub(crate) fn x_log(mut self) -> Self {
+        if let ChartKind::Lines { is_x_log, .. } = &mut self.kind {
+            *is_x_log = true;
+        }
+        self
+    }
+
+    /// Of these rows only.
+    pub(crate) fn rows(mut self, rows: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.rows = rows.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// With an axis that is not logarithmic.
+    pub(crate) fn linear(mut self) -> Self {
+        self.is_log = false;
+        self
+    }
+}
+
+/// A number as one types it: no more than three digits behind the point.
+pub(crate) fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,335 @@
+//! A run: every scenario, every case of it, every target in turn.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use perf::Unreachable;
+
+use crate::broker::{Broker, Failure};
+use crate::execute::Place;
+use crate::floor;
+use crate::load::Tools;
+use crate::machine::machine;
+use crate::measured::Measured;
+use crate::options::Options;
+use crate::plan::{Case, Floor, Plan, Scale};
+use crate::report;
+use crate::result::{Cell, Column, Outcome, Row, Run, SCHEMA, Sample, Scenario};
+use crate::scenarios::{self, Settings};
+use crate::schedule::{Turn, turns};
+use crate::sums;
+use crate::view::{Now, View};
+
+/// How long fdatasync is timed before the scenarios that compare with it.
+const SYNC_TIME: Duration = Duration::from_secs(1);
+/// The column of what the machine itself needs.
+const FLOOR: &str = "floor";
+
+/// Measures everything that was asked for. `command` is what was typed. Gives back whether nothing
+/// failed; refusals are no failures.
+///
+/// # Errors
+/// [`Unreachable`] if a target is; files that cannot be written.
+pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::Result<bool> {
+    raise_file_limit();
+    let brokers = probe(options)?;
+    let plans = plans(options)?;
+    if let Some(folder) = &options.out {
+        let problem = || format!("no folder {}", folder.display());
+        std::fs::create_dir_all(folder).with_context(problem)?;
+    }
+    let began = Instant::now();
+    let run = Run {
+        schema: SCHEMA,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: crate::time::utc(std::time::SystemTime::now()),
+        seconds: 0.0,
+        command,
+        scale: options.scale,
+        repeats: options.repeats,
+        baseline: brokers.first().map(|broker| broker.target.name.clone()).unwrap_or_default(),
+        machine: machine(),
+        targets: brokers.iter().map(|broker| broker.target.clone()).collect(),
+        scenarios: Vec::new(),
+    };
+    let sites = plans.iter().map(|plan| sites(plan, &brokers)).collect::<Vec<_>>();
+    let n_turns = plans.iter().zip(&sites).map(|(plan, sites)| plan.cases.len() * sites.len());
+    let n_turns = n_turns.sum::<usize>() * usize::try_from(options.repeats)?;
+    let view = View::new(n_turns, began);
+    let mut bench = Bench { options, tools, began, view, run };
+    bench.introduce();
+    for (plan, sites) in plans.iter().zip(&sites) {
+        bench.scenario(plan, sites)?;
+    }
+    bench.conclude()
+}
+
+/// Every connection is a file; there may be thousands.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With the limit there is, most scenarios do well.
+    if setrlimit(Resource::Nofile, limit).is_err() {}
+}
+
+fn probe(options: &Options) -> anyhow::Result<Vec<Broker>> {
+    let probed = options.targets.iter().cloned().map(|target| {
+        let name = target.name.clone();
+        Broker::probe(target)
+            .map_err(|error| Unreachable(format!("target {name}: {error:#}")).into())
+    });
+    probed.collect()
+}
+
+fn plans(options: &Options) -> anyhow::Result<Vec<Plan>> {
+    let known: Vec<_> =
+        options.scenarios.iter().filter_map(|name| scenarios::by_name(name)).collect();
+    let needs_sync = known.iter().any(|known| known.needs_sync);
+    let sync_us = needs_sync.then(|| floor::sync_us(&options.disk, SYNC_TIME)).transpose()?;
+    let settings = Settings { scale: Scale(options.scale), sync_us };
+    let mut plans: Vec<Plan> = known.iter().map(|known| (known.plan)(settings)).collect();
+    for plan in &mut plans {
+        keep_rows(plan, &options.rows);
+    }
+    Ok(plans)
+}
+
+/// Keeps the cases with a wanted row, and those that others are relative to.
+pub(crate) fn keep_rows(plan: &mut Plan, wanted: &[String]) {
+    if wanted.is_empty() {
+        return;
+    }
+    let is_wanted = |name: &str| wanted.iter().any(|part| name.contains(part.as_str()));
+    let rows = plan.cases.iter().flat_map(|case| &case.rows);
+    let references: Vec<String> =
+        rows.filter(|row| is_wanted(&row.name)).filter_map(|row| row.relative_to.clone()).collect();
+    plan.cases.retain(|case| {
+        case.rows.iter().any(|row| is_wanted(&row.name) || references.contains(&row.name))
+    });
+    let kept: Vec<String> =
+        plan.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect();
+    for chart in &mut plan.charts {
+        let had_rows = !chart.rows.is_empty();
+        chart.rows.retain(|row| kept.contains(row));
+        // An empty list would mean all.
+        if had_rows && chart.rows.is_empty() {
+            chart.title.clear();
+        }
+    }
+    plan.charts.retain(|chart| !chart.title.is_empty());
+}
+
+/// Where a column is measured; without a broker it is the machine itself.
+#[derive(Debug)]
+struct Site<'a> {
+    column: Column,
+    broker: Option<&'a Broker>,
+    version: Option<u8>,
+}
+
+fn sites<'a>(plan: &Plan, brokers: &'a [Broker]) -> Vec<Site<'a>> {
+    let mut sites = Vec::new();
+    for broker in brokers {
+        let target = broker.target.name.clone();
+        let versions: Vec<Option<u8>> = if plan.has_versions && !broker.option.versions.is_empty() {
+            broker.option.versions.iter().copied().map(Some).collect()
+        } else {
+            vec![None]
+        };
+        sites.extend(versions.into_iter().map(|version| {
+            let variant = version.map(|version| format!("v{version}"));
+            let column = Column { target: target.clone(), variant, is_floor: false };
+            Site { column, broker: Some(broker), version }
+        }));
+    }
+    if plan.has_floor {
+        let column = Column { target: FLOOR.to_owned(), variant: None, is_floor: true };
+        sites.push(Site { column, broker: None, version: None });
+    }
+    sites
+}
+
+/// A run in progress.
+struct Bench<'a> {
+    options: &'a Options,
+    tools: &'a Tools,
+    began: Instant,
+    view: View,
+    run: Run,
+}
+
+impl Bench<'_> {
+    fn introduce(&mut self) {
+        for target in self.run.targets.clone() {
+            let process = match target.pid {
+                Some(pid) => format!("pid {pid}"),
+                None => "no process here: no CPU and memory figures".to_owned(),
+            };
+            let crate::result::Target { name, uri, product, version, .. } = target;
+            self.view.say(&format!("{name}: {product} {version} at {uri} ({process})"));
+        }
+    }
+
+    fn scenario(&mut self, plan: &Plan, sites: &[Site<'_>]) -> anyhow::Result<()> {
+        self.view.say(&format!("\n{}: {}", plan.name, plan.title));
+        self.run.scenarios.push(Scenario {
+            name: plan.name.to_owned(),
+            title: plan.title.to_owned(),
+            about: plan.about.to_owned(),
+            source: plan.source.to_owned(),
+            columns: sites.iter().map(|site| site.column.clone()).collect(),
+            metrics: plan.metrics.clone(),
+            charts: plan.charts.clone(),
+            rows: Vec::new(),
+        });
+        for case in &plan.cases {
+            let rows = self.case(plan.name, case, sites);
+            if let Some(scenario) = self.run.scenarios.last_mut() {
+                scenario.rows.extend(rows);
+                relate(&mut scenario.rows);
+            }
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// All repeats of a case on all columns.
+    fn case(&mut self, scenario: &str, case: &Case, sites: &[Site<'_>]) -> Vec<Row> {
+        let columns: Vec<Column> = sites.iter().map(|site| site.column.clone()).collect();
+        let mut rows = empty_rows(case, columns.len());
+        let repeats = self.options.repeats;
+        for turn in turns(sites.len(), repeats) {
+            let Some(site) = sites.get(turn.column) else { continue };
+            if is_open(&rows, turn) {
+                let at_seconds = self.began.elapsed().as_secs_f64();
+                let before = now(scenario, &rows, &columns, turn, repeats);
+                let found = self.turn(case, site, before);
+                for (row, found) in rows.iter_mut().zip(found) {
+                    take(row, turn, found, at_seconds);
+                }
+                self.view.show_turn(now(scenario, &rows, &columns, turn, repeats));
+            }
+            self.view.count_turn();
+        }
+        let last = Turn { repeat: repeats, column: 0 };
+        self.view.case_done(now(scenario, &rows, &columns, last, repeats));
+        rows
+    }
+
+    fn turn(
+        &mut self,
+        case: &Case,
+        site: &Site<'_>,
+        now: Now<'_>,
+    ) -> Vec<Result<Measured, Failure>> {
+        self.view.progress(now, None);
+        let Some(broker) = site.broker else {
+            let found = self.floor(case.floor);
+            return case.rows.iter().map(|_| found.clone()).collect();
+        };
+        let view = &mut self.view;
+        let place = Place { tools: self.tools, broker, version: site.version };
+        place.run(case, &mut |point| view.progress(now, Some(point)))
+    }
+
+    fn floor(&self, floor: Option<Floor>) -> Result<Measured, Failure> {
+        match floor {
+            Some(floor) => {
+                floor::measure(self.tools, floor, &self.options.disk).map_err(Into::into)
+            }
+            None => Err(Failure::NotOffered("nothing to compare with".to_owned())),
+        }
+    }
+
+    /// Writes what is known so far: a run that is broken off leaves its results.
+    fn write(&mut self) -> anyhow::Result<()> {
+        self.run.seconds = self.began.elapsed().as_secs_f64();
+        let Some(folder) = &self.options.out else { return Ok(()) };
+        write(folder, "result.json", &serde_json::to_string_pretty(&self.run)?)?;
+        write(folder, "report.html", &report::html(&self.run))
+    }
+
+    fn conclude(mut self) -> anyhow::Result<bool> {
+        self.write()?;
+        if let Some(folder) = &self.options.out {
+            let folder = folder.display();
+            self.view.say(&format!("\nwritten: {folder}/result.json, {folder}/report.html"));
+        }
+        let rows = self.run.scenarios.iter().flat_map(|scenario| &scenario.rows);
+        let mut cells = rows.flat_map(|row| &row.cells);
+        Ok(!cells.any(|cell| matches!(cell.outcome, Outcome::Failed { .. })))
+    }
+}
+
+fn now<'a>(
+    scenario: &'a str,
+    rows: &'a [Row],
+    columns: &'a [Column],
+    turn: Turn,
+    repeats: u32,
+) -> Now<'a> {
+    Now { scenario, rows, columns, column: turn.column, repeat: turn.repeat, repeats }
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn empty_rows(case: &Case, n_columns: usize) -> Vec<Row> {
+    let row = |(at, plan): (usize, &crate::plan::RowPlan)| {
+        let outcome = match plan.not_offered {
+            Some(reason) => Outcome::NotOffered { reason: reason.to_owned() },
+            None => Outcome::Measured,
+        };
+        let cell = Cell { outcome, figures: Default::default(), samples: Vec::new() };
+        Row {
+            name: plan.name.clone(),
+            parameters: plan.parameters.clone(),
+            commands: case.commands(at),
+            metric: plan.metric,
+            relative_to: plan.relative_to.clone(),
+            aim: plan.aim.clone(),
+            published: plan.published.clone(),
+            cells: vec![cell; n_columns],
+        }
+    };
+    case.rows.iter().enumerate().map(row).collect()
+}
+
+/// Whether there is something left to find out: what was refused once is not asked for again.
+fn is_open(rows: &[Row], turn: Turn) -> bool {
+    let mut cells = rows.iter().filter_map(|row| row.cells.get(turn.column));
+    cells.any(|cell| cell.outcome == Outcome::Measured)
+}
+
+/// Puts what was found into its cell.
+fn take(row: &mut Row, turn: Turn, found: Result<Measured, Failure>, at_seconds: f64) {
+    if let Some(cell) = row.cells.get_mut(turn.column) {
+        match found {
+            Ok(Measured { seconds, values, series }) => {
+                let repeat = turn.repeat;
+                cell.samples.push(Sample { repeat, at_seconds, seconds, values, series });
+            }
+            Err(Failure::Refused(reason)) => cell.outcome = Outcome::Refused { reason },
+            Err(Failure::NotOffered(reason)) => cell.outcome = Outcome::NotOffered { reason },
+            Err(Failure::Failed(reason)) => cell.outcome = Outcome::Failed { reason },
+        }
+    }
+    sums::sum_up(&mut row.cells);
+}
+
+/// Rows as parts of those they are relative to.
+fn relate(rows: &mut [Row]) {
+    for at in 0..rows.len() {
+        let name = rows.get(at).and_then(|row| row.relative_to.clone());
+        let reference = rows.iter().find(|row| Some(&row.name) == name.as_ref());
+        let Some(cells) = reference.map(|row| row.cells.clone()) else { continue };
+        if let Some(row) = rows.get_mut(at) {
+            sums::relate(row, &cells);
+            sums::sum_up(&mut row.cells);
+        }
+    }
+}

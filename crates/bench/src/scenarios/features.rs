@@ -1,0 +1,74 @@
+//! What each feature costs: the simple scenarios of RabbitMQ's measurements of 2012.
+
+use crate::plan::{Case, Load, Plan, RowPlan, Step, bars};
+use crate::result::Metric;
+use crate::scenarios::Settings;
+
+const SOURCE: &str = "RabbitMQ Performance Measurements, part 2 (rabbitmq.com, 2012-04-25): 30 s each, \
+    messages of the least size. How many producers and consumers \"several\" are and the confirm \
+    window are not told there: 4 and 1000 here.";
+const PUBLISHED_BY: &str = "RabbitMQ 2.8.1, 2 x E5530, 2012";
+const SECONDS: f64 = 30.0;
+/// Messages that wait for the consumers of `0->n`, which the source does not have.
+const BACKLOG: u32 = 5_000_000;
+
+/// Name, options, messages per second at the source.
+const ROWS: &[(&str, &str, f64)] = &[
+    ("baseline", "-x 1 -y 1 -a", 44_824.0),
+    ("no consumer", "-x 1 -y 0", 53_710.0),
+    ("n->0", "-x 4 -y 0", 149_910.0),
+    ("1->n", "-x 1 -y 4 -a", 64_315.0),
+    ("mandatory", "-x 1 -y 1 -a -f mandatory", 22_402.0),
+    ("immediate", "-x 1 -y 1 -a -f immediate", 22_035.0),
+    ("ack", "-x 1 -y 1", 32_005.0),
+    ("ack, confirm", "-x 1 -y 1 -c 1000", 26_103.0),
+    ("ack, confirm, persistent", "-x 1 -y 1 -c 1000 -f persistent", 4_725.0),
+];
+
+/// The plan.
+pub(crate) fn features(Settings { scale, .. }: Settings) -> Plan {
+    let mut cases: Vec<Case> = ROWS
+        .iter()
+        .map(|(name, options, published)| {
+            RowPlan::new(*name, Metric::Rate)
+                .text("options", *options)
+                .relative_to("baseline")
+                .published(PUBLISHED_BY, *published)
+                .load(Load::new(options).seconds(scale.seconds(SECONDS)))
+        })
+        .collect();
+    cases.insert(4, backlog(scale.count(BACKLOG)));
+    Plan {
+        name: "features",
+        title: "What features cost",
+        about: "One producer and one consumer without acknowledgements are the baseline; each other row \
+            adds or takes away one thing. Without a consumer messages go nowhere. 0->n is a backlog \
+            that four consumers empty. `relative` is the part of the baseline's rate on the same \
+            broker.",
+        source: SOURCE,
+        metrics: vec![Metric::Rate, Metric::Relative, Metric::PerCpuSecond, Metric::LatencyMedian],
+        charts: vec![
+            bars("Messages per second", Metric::Rate),
+            bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond),
+            bars("Rate as a part of the baseline's", Metric::Relative).linear(),
+        ],
+        cases,
+        has_versions: false,
+        has_floor: false,
+    }
+}
+
+fn backlog(n: u64) -> Case {
+    let queue = "bench-backlog";
+    let options = format!("-x 0 -y 4 -a -u {queue} -ad false -ew empty -i 0.1");
+    let fill = Load::new(&format!("-x 1 -y 0 -u {queue} -ad false -C {n} -c 1000"));
+    let row = RowPlan::new("0->n", Metric::Rate)
+        .text("options", &*options)
+        .text("backlog", n.to_string())
+        .relative_to("baseline");
+    let steps = vec![
+        Step::Load { row: None, loads: vec![fill] },
+        Step::Load { row: Some(0), loads: vec![Load::new(&options)] },
+    ];
+    Case::of(row, steps).queue(queue)
+}

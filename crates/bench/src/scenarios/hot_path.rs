@@ -1,0 +1,240 @@
+//! What Leveret is to reach per second of CPU time, and what the machine itself needs for it.
+
+use crate::plan::{Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, Step, bars};
+use crate::result::Metric;
+use crate::scenarios::Settings;
+
+const SECONDS: f64 = 10.0;
+/// Messages of the row that only publishes.
+const PUBLISH_ONLY: u32 = 10_000_000;
+/// Messages in the huge queue.
+const HUGE: u32 = 5_000_000;
+/// A confirm may take that much of one fdatasync.
+const SYNC_SHARE: f64 = 1.15;
+/// A bystander may be that much slower beside others.
+const BYSTANDER_SHARE: f64 = 1.5;
+
+/// A row of the table.
+struct Row {
+    name: &'static str,
+    options: &'static str,
+    /// Millions of messages per CPU-second: aim, LavinMQ, RabbitMQ.
+    aim: f64,
+    lavinmq: f64,
+    rabbitmq: f64,
+    floor: FloorKind,
+}
+
+const fn row(
+    name: &'static str,
+    options: &'static str,
+    [aim, lavinmq, rabbitmq]: [f64; 3],
+    floor: FloorKind,
+) -> Row {
+    Row { name, options, aim, lavinmq, rabbitmq, floor }
+}
+
+const fn relay(n_pairs: u32, size: u32) -> FloorKind {
+    FloorKind::Relay { n_pairs, size }
+}
+
+const QUEUE: &str = "bench-hot";
+const QUEUES: &str = "bench-hot-";
+
+const ROWS: &[Row] = &[
+    row("1->1, 12 B", "-x 1 -y 1 -a", [6.0, 0.94, 0.05], relay(1, 12)),
+    row("1->1, 12 B, acks, confirms", "-x 1 -y 1 -q 200 -c 200", [2.5, 0.28, 0.037], relay(1, 12)),
+    row("1->1, 1500 B", "-x 1 -y 1 -a -s 1500", [0.7, 0.20, 0.026], relay(1, 1500)),
+    row(
+        "8->8 queues->8, 12 B",
+        "-x 8 -y 8 -a -qp bench-hot-%d -qpf 1 -qpt 8",
+        [6.0, 1.0, 0.04],
+        relay(8, 12),
+    ),
+    row(
+        "publish only, 12 B",
+        "-x 1 -y 0 -u bench-hot -ad false",
+        [5.0, 1.8, 0.067],
+        FloorKind::Sink { size: 12 },
+    ),
+    row(
+        "persistent, confirms, 1 queue, 12 B",
+        "-x 1 -y 1 -f persistent -q 200 -c 200 -ad false -u bench-hot",
+        [0.5, 0.23, 0.025],
+        relay(1, 12),
+    ),
+    row(
+        "persistent, confirms, 30 queues, 12 B",
+        "-x 30 -y 30 -f persistent -q 200 -c 200 -ad false -qp bench-hot-%d -qpf 1 -qpt 30",
+        [1.5, 0.56, 0.025],
+        relay(30, 12),
+    ),
+    row(
+        "persistent, confirms, 30 queues, 1500 B",
+        "-x 30 -y 30 -f persistent -q 200 -c 200 -ad false -qp bench-hot-%d -qpf 1 -qpt 30 -s 1500",
+        [0.35, 0.15, 0.008],
+        relay(30, 1500),
+    ),
+];
+
+/// The table with its aims, then what must not disturb others.
+pub(crate) fn hot_path(settings: Settings) -> Plan {
+    let mut cases = table(settings);
+    let names: Vec<String> = names(&cases);
+    cases.extend(bystanders(settings.scale));
+    Plan {
+        name: "hot-path",
+        title: "The hot path",
+        about: "Messages per second of the broker's CPU time (published and delivered counts once), with \
+            the aims for Leveret, and the median confirm latency of one persistent message at a time, \
+            which is to be at most 1.15 of one fdatasync. Below, what must not disturb others: a busy \
+            pair beside 1,000 mostly idle queues and 1,000 connections, to keep 80 % of its messages \
+            per CPU-second; the median latency of a pair at 1,000 messages per second beside a slow \
+            consumer and a huge queue, to stay within 1.5 of what it is alone; a fan-out to 100 queues.",
+        source: "Leveret's own. Published figures: LavinMQ 2.9 and RabbitMQ 4.3.6 on two cores shared with \
+            the load generator.",
+        metrics: vec![
+            Metric::PerCpuSecond,
+            Metric::Rate,
+            Metric::CpuPerMessage,
+            Metric::ConfirmMedian,
+            Metric::LatencyMedian,
+            Metric::LatencyP99,
+            Metric::Relative,
+            Metric::Memory,
+        ],
+        charts: vec![
+            bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond)
+                .rows(names.iter().take(ROWS.len()).map(String::as_str)),
+            bars("One persistent message at a time: median confirm latency", Metric::ConfirmMedian)
+                .rows(names.iter().skip(ROWS.len()).map(String::as_str))
+                .linear(),
+            bars("A bystander pair: median latency", Metric::LatencyMedian).rows([
+                "bystander, alone",
+                "bystander, beside a slow consumer",
+                "bystander, beside a huge queue",
+            ]),
+        ],
+        cases,
+        has_versions: false,
+        has_floor: false,
+    }
+}
+
+/// The table beside what the machine itself needs.
+pub(crate) fn limit(settings: Settings) -> Plan {
+    Plan {
+        name: "limit",
+        title: "The limit",
+        about: "The rows of hot-path beside the floor: what a process costs that only passes the bytes of \
+            the same publishes on over loopback, as much at once as comes, and knows nothing of \
+            messages. What consumers and brokers answer (acknowledgements, confirms) and what goes to \
+            the disk is not in it, so rows with those cannot come close; publish only is compared with \
+            a process that drops what it reads; one at a time with one fdatasync after the other.",
+        source: "Leveret's own.",
+        metrics: vec![
+            Metric::CpuPerMessage,
+            Metric::PerCpuSecond,
+            Metric::Rate,
+            Metric::ConfirmMedian,
+        ],
+        charts: vec![bars("CPU time per message", Metric::CpuPerMessage)],
+        cases: table(settings),
+        has_versions: false,
+        has_floor: true,
+    }
+}
+
+fn names(cases: &[Case]) -> Vec<String> {
+    cases.iter().flat_map(|case| case.rows.iter().map(|row| row.name.clone())).collect()
+}
+
+/// The nine rows.
+fn table(Settings { scale, sync_us }: Settings) -> Vec<Case> {
+    let seconds = scale.seconds(SECONDS);
+    let mut cases: Vec<Case> = ROWS.iter().map(|row| case(row, scale)).collect();
+    let mut last = RowPlan::new("persistent, one at a time", Metric::ConfirmMedian)
+        .published("LavinMQ 2.9", 298.0)
+        .published("RabbitMQ 4.3.6", 672.0);
+    if let Some(sync_us) = sync_us {
+        last = last.number("fdatasync_us", sync_us).aim(SYNC_SHARE * sync_us);
+    }
+    let options = format!("-x 1 -y 1 -f persistent -q 1 -c 1 -ad false -u {QUEUE}");
+    let last = last.load(Load::new(&options).seconds(seconds));
+    cases.push(last.queue(QUEUE).floor(Floor { kind: FloorKind::Sync, seconds }));
+    cases
+}
+
+fn case(row: &Row, scale: Scale) -> Case {
+    let seconds = scale.seconds(SECONDS);
+    let plan = RowPlan::new(row.name, Metric::PerCpuSecond)
+        .text("options", row.options)
+        .aim(row.aim * 1e6)
+        .published("LavinMQ 2.9", row.lavinmq * 1e6)
+        .published("RabbitMQ 4.3.6", row.rabbitmq * 1e6);
+    let load = Load::new(row.options);
+    let load = if row.options.contains("-y 0") {
+        // A backlog: a number of messages, whatever the rate.
+        load.with("-C", &scale.count(PUBLISH_ONLY).to_string())
+    } else {
+        load.seconds(seconds)
+    };
+    plan.load(load).queue(QUEUE).queues(QUEUES, 30).floor(Floor { kind: row.floor, seconds })
+}
+
+/// Rows about others.
+fn bystanders(scale: Scale) -> Vec<Case> {
+    let seconds = scale.seconds(SECONDS);
+    let measured = |options: &str| Step::Load {
+        row: Some(0),
+        loads: vec![Load::new(options).seconds(seconds)],
+    };
+    let pair = "-x 1 -y 1 -a -u bench-pair";
+    let watch = || measured("-x 1 -y 1 -a -r 1000 -u bench-pair");
+    let bystander = |name: &str| {
+        let row = RowPlan::new(format!("bystander, {name}"), Metric::LatencyMedian);
+        row.number("limit", BYSTANDER_SHARE).relative_to("bystander, alone")
+    };
+    let busy = |name: &str| {
+        RowPlan::new(format!("busy pair, {name}"), Metric::PerCpuSecond)
+            .relative_to("busy pair, alone")
+    };
+    // 500 connections publish every 10 s, 500 consume; as many queues again are not used at all.
+    let mostly_idle = "-x 500 -y 500 -P 10 -prsd 10 -qp bench-slow-%d -qpf 1 -qpt 500";
+    let slow = "-x 1 -y 1 -r 2000 -R 100 -q 10 -s 1000 -u bench-slow -qa x-max-length=200000";
+    let huge = format!("-x 1 -y 0 -c 1000 -C {} -u bench-huge -ad false", scale.count(HUGE));
+    let at_huge = "-x 1 -y 1 -r 1000 -q 100 -u bench-huge -ad false";
+    let fan_out =
+        "-x 1 -y 100 -a -s 1500 -c 20 -e amq.fanout -t fanout -qp bench-fan-%d -qpf 1 -qpt 100";
+    vec![
+        Case::of(busy("alone"), vec![measured(pair)]),
+        Case::of(
+            busy("beside 1,000 queues and connections"),
+            vec![
+                Step::Queues { row: None, prefix: "bench-idle-", n: 500 },
+                Step::Background(Load::new(mostly_idle)),
+                measured(pair),
+            ],
+        )
+        .queues("bench-idle-", 500)
+        .queues("bench-slow-", 500),
+        Case::of(bystander("alone"), vec![watch()]),
+        Case::of(
+            bystander("beside a slow consumer"),
+            vec![Step::Background(Load::new(slow)), watch()],
+        )
+        .queue("bench-slow"),
+        Case::of(
+            bystander("beside a huge queue"),
+            vec![
+                Step::Load { row: None, loads: vec![Load::new(&huge)] },
+                Step::Background(Load::new(at_huge)),
+                watch(),
+            ],
+        )
+        .queue("bench-huge"),
+        RowPlan::new("fan-out to 100 queues, 1500 B", Metric::ReceiveRate)
+            .load(Load::new(fan_out).seconds(seconds))
+            .queues("bench-fan-", 100),
+    ]
+}

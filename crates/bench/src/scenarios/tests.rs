@@ -1,0 +1,1 @@
+//! Parameters are exactly those of the sources.

@@ -1,0 +1,170 @@
+//! A scenario's part of the page: its pictures, each with buttons for the metrics it can show.
+
+use crate::report::details::{self, folded};
+use crate::report::figure::{Figure, tail};
+use crate::report::markup::Markup;
+use crate::report::names::{self, Name};
+use crate::report::sweep::Sweep;
+use crate::report::{bars, heat, lines, table, timeline, words};
+use crate::result::{Chart, ChartKind, Metric, Run, Scenario};
+
+/// Metrics one picture can be switched between; the style has rules for as many.
+const TABS_MAX: usize = 8;
+
+/// Charts beside each other that are still seen at a glance; of more, a table of colours is.
+const PANELS_MAX: usize = 6;
+
+/// Draws scenario number `at`.
+pub(crate) fn draw(out: &mut Markup, run: &Run, at: usize, scenario: &Scenario) {
+    let columns = names::columns(run, &scenario.columns);
+    let section = out.element("section").class("scenario");
+    section.attr("id", format_args!("scenario-{at}")).with(|out| {
+        out.element("h2").with(|out| {
+            out.text(&scenario.title);
+            out.element("code").text(&scenario.name);
+        });
+        out.element("p").class("about").text(&scenario.about);
+        if !scenario.source.is_empty() {
+            out.element("p").class("source").text(format_args!("Source: {}", scenario.source));
+        }
+        draw_legend(out, &columns);
+        for (number, picture) in pictures(scenario).iter().enumerate() {
+            draw_picture(out, scenario, &columns, picture, &format!("s{at}p{number}"));
+        }
+        details::draw_scenario(out, scenario, &columns);
+    });
+}
+
+fn draw_legend(out: &mut Markup, columns: &[Name]) {
+    out.element("ul").class("legend").with(|out| {
+        for column in columns {
+            out.element("li").class(&column.class).text(&column.text);
+        }
+    });
+}
+
+/// The same rows drawn the same way, for several metrics.
+struct Picture<'a> {
+    charts: Vec<&'a Chart>,
+    kind: &'a ChartKind,
+    rows: &'a [String],
+}
+
+/// Charts that differ in nothing but the metric are one picture. What has no chart but those over
+/// time has bars as well, for its figures.
+fn pictures(scenario: &Scenario) -> Vec<Picture<'_>> {
+    let mut pictures: Vec<Picture<'_>> = Vec::new();
+    for chart in &scenario.charts {
+        let same = |it: &&mut Picture<'_>| *it.kind == chart.kind && it.rows == chart.rows;
+        match pictures.iter_mut().find(same) {
+            Some(picture) => picture.charts.push(chart),
+            None => {
+                let (kind, rows) = (&chart.kind, chart.rows.as_slice());
+                pictures.push(Picture { charts: vec![chart], kind, rows });
+            }
+        }
+    }
+    if pictures.iter().all(|picture| *picture.kind == ChartKind::OverTime) {
+        pictures.push(Picture { charts: Vec::new(), kind: &ChartKind::Bars, rows: &[] });
+    }
+    pictures
+}
+
+impl Picture<'_> {
+    /// Those of its charts, then the scenario's others, as far as there is something to show.
+    fn metrics(&self, scenario: &Scenario, columns: &[Name]) -> Vec<Metric> {
+        let mut metrics: Vec<Metric> = Vec::new();
+        let of_charts = self.charts.iter().map(|chart| chart.metric);
+        for metric in of_charts.chain(scenario.metrics.iter().copied()) {
+            let figure = Figure::of(scenario, columns, metric, self.rows);
+            let has_values = match self.kind {
+                ChartKind::OverTime => timeline::has_values(&figure),
+                ChartKind::Bars | ChartKind::Lines { .. } => figure.has_values(),
+            };
+            let is_shown = metrics.iter().any(|it| *it == metric || tail(*it) == Some(metric));
+            if has_values && !is_shown && metrics.len() < TABS_MAX {
+                metrics.push(metric);
+            }
+        }
+        let keep = |metric: &Metric| !metrics.iter().any(|it| tail(*it) == Some(*metric));
+        metrics.iter().copied().filter(keep).collect()
+    }
+
+    fn chart(&self, metric: Metric) -> Option<&Chart> {
+        self.charts.iter().copied().find(|chart| chart.metric == metric)
+    }
+}
+
+fn draw_picture(
+    out: &mut Markup,
+    scenario: &Scenario,
+    columns: &[Name],
+    picture: &Picture<'_>,
+    id: &str,
+) {
+    let metrics = picture.metrics(scenario, columns);
+    if metrics.is_empty() {
+        return;
+    }
+    out.element("div").class("picture").with(|out| {
+        for (at, metric) in metrics.iter().enumerate() {
+            let radio = out.element("input").attr("type", "radio").attr("name", id);
+            let radio = radio.attr("id", format_args!("{id}-{at}")).class("pick");
+            let radio = radio.attr("data-metric", words::button(*metric));
+            let radio = if at == 0 { radio.attr("checked", "checked") } else { radio };
+            radio.void();
+        }
+        out.element("div").class("tabs").with(|out| {
+            for (at, metric) in metrics.iter().enumerate() {
+                let label = out.element("label").attr("for", format_args!("{id}-{at}"));
+                label.text(words::button(*metric));
+            }
+        });
+        out.element("div").class("sheets").with(|out| {
+            for metric in &metrics {
+                let figure = Figure::of(scenario, columns, *metric, picture.rows);
+                out.element("div").class("sheet").with(|out| draw_sheet(out, &figure, picture));
+            }
+        });
+    });
+}
+
+fn draw_sheet(out: &mut Markup, figure: &Figure<'_>, picture: &Picture<'_>) {
+    let chart = picture.chart(figure.metric);
+    let title = chart.map_or_else(|| words::noun(figure.metric), |chart| chart.title.as_str());
+    match words::finding(figure) {
+        Some(finding) => {
+            out.element("h3").text(finding);
+            out.element("p").class("what").text(title);
+        }
+        None => out.element("h3").text(title),
+    }
+    let is_log = chart.is_some_and(|chart| chart.is_log);
+    match picture.kind {
+        ChartKind::OverTime => timeline::draw(out, figure, is_log),
+        ChartKind::Bars => bars::draw(out, figure, is_log),
+        ChartKind::Lines { x, is_x_log, lines: second } => {
+            match Sweep::of(figure, x, second.as_deref(), *is_x_log) {
+                None => bars::draw(out, figure, is_log),
+                Some(sweep) => draw_sweep(out, figure, &sweep, is_log),
+            }
+        }
+    }
+    if figure.has_values() {
+        folded(out, "Table", *picture.kind == ChartKind::Bars, |out| table::draw(out, figure));
+    }
+}
+
+fn draw_sweep(out: &mut Markup, figure: &Figure<'_>, sweep: &Sweep<'_>, is_log: bool) {
+    match sweep.panels.len() {
+        0 | 1 => lines::draw(out, figure, sweep, is_log),
+        2..=PANELS_MAX => {
+            lines::draw(out, figure, sweep, is_log);
+            heat::draw(out, figure, sweep);
+        }
+        _ => {
+            heat::draw(out, figure, sweep);
+            folded(out, "As lines", false, |out| lines::draw(out, figure, sweep, is_log));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The numbers under a chart.
+
+use crate::report::figure::{Figure, Row, Value};
+use crate::report::markup::Markup;
+use crate::report::number;
+use crate::report::words::noun;
+
+/// Draws medians with their spread, and ratios.
+pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
+    let ratios = figure.ratios();
+    let has_aims = figure.rows.iter().any(|row| row.aim(figure.metric).is_some());
+    out.element("div").class("scroll").with(|out| {
+        out.element("table").class("numbers").with(|out| {
+            out.element("caption").text(caption(figure));
+            out.element("thead").with(|out| {
+                out.element("tr").with(|out| {
+                    out.element("th").attr("scope", "col").text("");
+                    for column in figure.columns {
+                        let head = out.element("th").attr("scope", "col");
+                        head.class(&column.class).text(&column.text);
+                    }
+                    for ratio in &ratios {
+                        out.element("th").attr("scope", "col").text(&ratio.title);
+                    }
+                    if has_aims {
+                        out.element("th").attr("scope", "col").text("aim");
+                    }
+                });
+            });
+            out.element("tbody").with(|out| {
+                for row in &figure.rows {
+                    out.element("tr").with(|out| {
+                        out.element("th").attr("scope", "row").text(&row.source.name);
+                        for value in &row.values {
+                            draw_value(out, figure, value, is_best(figure, row, value));
+                        }
+                        for ratio in &ratios {
+                            let text = ratio.of(row).map_or_else(|| "–".to_owned(), number::ratio);
+                            out.element("td").class("ratio").text(text);
+                        }
+                        if has_aims {
+                            let aim = row.aim(figure.metric);
+                            out.element("td").text(aim.map_or(String::new(), |it| figure.text(it)));
+                        }
+                    });
+                }
+            });
+        });
+    });
+}
+
+fn caption(figure: &Figure<'_>) -> String {
+    let p99 = figure.rows.iter().flat_map(|row| &row.values).any(|value| value.p99.is_some());
+    let p99 = if p99 { "; p99: 99th percentile" } else { "" };
+    let noun = noun(figure.metric);
+    format!("{noun}: median of the repeats, below it the least and the greatest{p99}")
+}
+
+fn is_best(figure: &Figure<'_>, row: &Row<'_>, value: &Value<'_>) -> bool {
+    let medians = || row.values.iter().filter_map(|value| value.spread).map(|it| it.median);
+    let best = match figure.metric.is_higher_better() {
+        true => medians().reduce(f64::max),
+        false => medians().reduce(f64::min),
+    };
+    medians().count() > 1 && value.spread.map(|spread| spread.median) == best
+}
+
+fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, is_best: bool) {
+    let Some(spread) = &value.spread else {
+        let (word, reason) = value.missing.unwrap_or(("–", ""));
+        return out.element("td").class("none").attr("title", reason).text(word);
+    };
+    out.element("td").with(|out| {
+        let median = out.element(if is_best { "b" } else { "span" });
+        median.text(figure.text(spread.median));
+        if let Some(range) = figure.range(spread) {
+            out.element("small").text(range);
+        }
+        if let Some(p99) = value.p99 {
+            out.element("small").text(format_args!("p99 {}", figure.text(p99)));
+        }
+    });
+}

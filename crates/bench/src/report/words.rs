@@ -1,0 +1,107 @@
+//! How metrics are spoken of, and what a figure says in one sentence.
+
+use crate::report::figure::{Figure, Quotient};
+use crate::report::number::ratio;
+use crate::result::Metric;
+
+/// Within a sentence and beside an axis.
+pub(crate) fn noun(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Rate => "messages per second",
+        Metric::SendRate => "published messages per second",
+        Metric::ReceiveRate => "delivered messages per second",
+        Metric::ByteRate => "bytes per second",
+        Metric::PerCpuSecond => "messages per CPU-second",
+        Metric::CpuPerMessage => "CPU time per message",
+        Metric::Memory => "memory",
+        Metric::MemoryPeak => "peak memory",
+        Metric::MemoryEach => "memory each",
+        Metric::LatencyMedian => "median latency",
+        Metric::LatencyP99 => "99th percentile latency",
+        Metric::ConfirmMedian => "median confirm latency",
+        Metric::ConfirmP99 => "99th percentile confirm latency",
+        Metric::OperationRate => "operations per second",
+        Metric::OperationMedian => "median time per operation",
+        Metric::OperationP99 => "99th percentile time per operation",
+        Metric::CpuPerOperation => "CPU time per operation",
+        Metric::LongestPause => "longest pause",
+        Metric::Duration => "duration",
+        Metric::Relative => "rate relative to the first row",
+    }
+}
+
+/// On a button.
+pub(crate) fn button(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Rate => "per second",
+        Metric::SendRate => "published/s",
+        Metric::ReceiveRate => "delivered/s",
+        Metric::ByteRate => "bytes/s",
+        Metric::PerCpuSecond => "per CPU-second",
+        Metric::CpuPerMessage => "CPU per message",
+        Metric::Memory => "memory",
+        Metric::MemoryPeak => "peak memory",
+        Metric::MemoryEach => "memory each",
+        Metric::LatencyMedian => "latency",
+        Metric::LatencyP99 => "latency 99 %",
+        Metric::ConfirmMedian => "confirm latency",
+        Metric::ConfirmP99 => "confirm latency 99 %",
+        Metric::OperationRate => "operations/s",
+        Metric::OperationMedian => "operation time",
+        Metric::OperationP99 => "operation time 99 %",
+        Metric::CpuPerOperation => "CPU per operation",
+        Metric::LongestPause => "longest pause",
+        Metric::Duration => "duration",
+        Metric::Relative => "relative",
+    }
+}
+
+/// What a figure shows, in one sentence: `Leveret: 48× RabbitMQ (12× to 84×) in messages per
+/// CPU-second`. `None` if nothing can be compared.
+pub(crate) fn finding(figure: &Figure<'_>) -> Option<String> {
+    let first = figure.columns.first().filter(|first| !first.is_floor)?;
+    if figure.metric == Metric::Relative {
+        return None;
+    }
+    let (mut ahead, mut behind) = (Vec::new(), Vec::new());
+    for (at, other) in figure.others().filter(|(_, other)| !other.is_floor) {
+        let Some(quotient) = figure.quotient(at) else { continue };
+        match (quotient.mean >= 1.0) == figure.metric.is_higher_better() {
+            true => ahead.push((other.text.as_str(), quotient)),
+            false => behind.push((other.text.as_str(), quotient)),
+        }
+    }
+    let mut parts = Vec::new();
+    if !ahead.is_empty() {
+        let others = ahead.iter().map(|(other, quotient)| compared(quotient, other, figure.metric));
+        parts.push(sentence(&first.text, &others.collect::<Vec<_>>(), figure.metric));
+    }
+    for (other, quotient) in &behind {
+        let compared = compared(&quotient.inverse(), &first.text, figure.metric);
+        parts.push(sentence(other, &[compared], figure.metric));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn sentence(subject: &str, compared: &[String], metric: Metric) -> String {
+    let compared = compared.join(", ");
+    match metric.is_higher_better() {
+        true => format!("{subject}: {compared} in {}", noun(metric)),
+        false => format!("{subject}: {} {compared}", noun(metric)),
+    }
+}
+
+/// The better one's value divided by `other`'s, said of the better one.
+fn compared(quotient: &Quotient, other: &str, metric: Metric) -> String {
+    match metric.is_higher_better() {
+        true => {
+            let range = quotient.range().map(|range| format!(" ({range})")).unwrap_or_default();
+            format!("{} {other}{range}", ratio(quotient.mean))
+        }
+        false => {
+            let quotient = quotient.inverse();
+            let range = quotient.range().map(|range| format!(" ({range})")).unwrap_or_default();
+            format!("{} lower than {other}{range}", ratio(quotient.mean))
+        }
+    }
+}

@@ -179,7 +179,8 @@ impl Session {
         let mut settles = std::mem::take(&mut self.settles);
         let first = settles.first().map(|settle| settle.link);
         if settles.iter().any(|settle| Some(settle.link) != first) {
-            settles.sort_by_key(|settle| settle.link);
+            // Unlike a stable sort this one needs no memory; to a queue the order makes no difference.
+            settles.sort_unstable_by_key(|settle| (settle.link, settle.position));
         }
         for run in settles.chunk_by(|a, b| a.link == b.link) {
             self.settle_link(run);

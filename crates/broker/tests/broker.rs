@@ -6,9 +6,10 @@
 #[path = "support/client.rs"]
 mod client;
 
+use amqp091::Properties;
 use client::{Client, Kind, block_on, short, start};
 use log::MemoryDisk;
-use session::{Flag, Op, Outcome};
+use session::{ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
 
 fn node() -> (Arc<MemoryDisk>, Arc<broker::Broker>) {
@@ -295,4 +296,59 @@ fn unsettled_messages_are_counted_by_channel() {
     assert_eq!(held(), [1]);
     client.disconnect();
     assert_eq!(held(), Vec::<u64>::new());
+}
+
+#[test]
+fn headers_decide_where_a_headers_exchange_is_on_the_way() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.ask(exchange("by-type", "headers"));
+    client.ask(exchange("any", "fanout"));
+    client.ask(Op::ExchangeBind(ExchangeBinding {
+        destination: short("by-type"),
+        source: short("any"),
+        routing_key: short(""),
+        arguments: Table::default(),
+    }));
+    for kind in ["a", "b"] {
+        client.declare(kind, false);
+        client.ask(Op::QueueBind(QueueBinding {
+            queue: short(kind),
+            exchange: short("by-type"),
+            routing_key: short(""),
+            arguments: headers(kind),
+        }));
+    }
+    let message = |kind| {
+        let headers = Some(headers(kind));
+        (Properties { headers, ..Properties::default() }, kind)
+    };
+    for from in ["by-type", "any"] {
+        client.publish_with(from, "", &["a", "b", "c", "a"].map(message));
+        assert_eq!(client.get("a"), ["got a left 1"]);
+        assert_eq!(client.get("a"), ["got a left 0"]);
+        assert_eq!(client.get("b"), ["got b left 0"]);
+        assert_eq!(client.get("b"), ["get empty"]);
+    }
+    // With headers or without, elsewhere only the key counts.
+    client.publish_with("", "b", &["a", "b"].map(message));
+    client.publish("b", &["c"], Kind::Transient);
+    assert_eq!(client.get("b"), ["got a left 2"]);
+    assert_eq!(client.declare("a", false), ["declared 0 0"]);
+}
+
+fn exchange(name: &str, kind: &str) -> Op {
+    Op::ExchangeDeclare(ExchangeDeclare {
+        exchange: short(name),
+        kind: short(kind),
+        passive: false,
+        durable: false,
+        auto_delete: false,
+        internal: false,
+        arguments: Table::default(),
+    })
+}
+
+fn headers(kind: &str) -> Table {
+    [(short("type"), Value::from(kind))].into_iter().collect()
 }

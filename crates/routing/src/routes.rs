@@ -18,8 +18,10 @@ pub enum RouteOutcome {
     NoSuchExchange,
     /// The exchange is internal: clients may not publish to it.
     Internal,
-    /// The output holds the queues, perhaps none.
+    /// The output holds the queues, perhaps none. Any message with these keys goes there.
     Routed,
+    /// As `Routed`, but a headers exchange was met: another message with these keys may go elsewhere.
+    RoutedByHeaders,
 }
 
 /// The routing table of one virtual host. A clone is an O(1) snapshot, a change is O(log n).
@@ -189,6 +191,7 @@ impl Routes {
             keys,
             out,
             n_groups: 0,
+            met_headers: false,
             pending: SmallVec::new(),
             seen: BTreeSet::new(),
         };
@@ -203,8 +206,10 @@ impl Routes {
                 walk.visit(exchange, headers);
             }
         }
+        let outcome =
+            if walk.met_headers { RouteOutcome::RoutedByHeaders } else { RouteOutcome::Routed };
         walk.finish();
-        RouteOutcome::Routed
+        outcome
     }
 }
 
@@ -215,6 +220,8 @@ struct Walk<'r, 'm> {
     out: &'m mut Vec<QueueId>,
     /// How many sorted groups were appended: with more than one, queues may repeat.
     n_groups: usize,
+    /// Whether a headers exchange was visited.
+    met_headers: bool,
     pending: SmallVec<[&'r Exchange; 4]>,
     /// Exchanges visited or pending; empty until a message leaves its first exchange.
     seen: BTreeSet<&'r Name>,
@@ -224,6 +231,7 @@ impl<'r> Walk<'r, '_> {
     fn visit(&mut self, exchange: &'r Exchange, headers: Option<TableRef<'_>>) {
         let mut is_unrouted = true;
         let keys = self.keys;
+        self.met_headers |= exchange.kind == ExchangeKind::Headers;
         exchange.find(keys, headers, |group| match group {
             Group::Targets(targets) => {
                 self.n_groups += 1;

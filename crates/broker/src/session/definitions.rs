@@ -17,7 +17,6 @@ use session::{
     ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclare, Flag,
     QueueBinding, QueueDeclare, ShortString, Table,
 };
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A queue that somebody deletes while it is declared is declared anew so many times.
@@ -157,7 +156,7 @@ impl Session {
         keys: &[&[u8]],
         headers: Option<TableRef<'_>>,
     ) -> Route {
-        let mut route = Route { queues: SmallVec::new(), any_durable: false, refused: None };
+        let mut route = Route::default();
         if let Err(error) = self.fill_route(&mut route, exchange, keys, headers) {
             route.refused = Some(error);
         }
@@ -182,6 +181,7 @@ impl Session {
         let outcome = known.routes().route(exchange, keys, headers, &mut ids);
         match outcome {
             RouteOutcome::Routed => {}
+            RouteOutcome::RoutedByHeaders => route.by_headers = true,
             RouteOutcome::NoSuchExchange => {
                 return Err(Error::new(ErrorKind::NotFound, format!("no {}", resource())));
             }

@@ -70,6 +70,22 @@ impl Session {
             || self.may_impersonate(),
         )?;
         let properties = self.name_reply_queue(publish.channel, message.properties, properties)?;
+        if extra_keys.is_empty() {
+            let route = self.find_route(message.exchange, message.routing_key)?;
+            if let Some(remembered) = self.routes.get_mut(route)
+                && !remembered.route.by_headers
+            {
+                let n_queues = remembered.route.queues.len();
+                let changed = changed(message.body, n_queues, properties);
+                let logged = message.persistent && remembered.route.any_durable;
+                let prepared = prepared(index, publish, sequence, logged, changed);
+                self.batch.add(prepared, remembered);
+                if n_queues == 0 && publish.mandatory {
+                    self.return_unroutable(publish.channel, message);
+                }
+                return Ok(());
+            }
+        }
         let mut keys: SmallVec<[&[u8]; 4]> = SmallVec::new();
         keys.push(message.routing_key);
         keys.extend(extra_keys.iter().map(Vec::as_slice));
@@ -77,9 +93,7 @@ impl Session {
         if route.queues.is_empty() && publish.mandatory {
             self.return_unroutable(publish.channel, message);
         }
-        let body = shared_body(message.body, route.queues.len());
-        let changed = (body.is_some() || properties.is_some())
-            .then(|| Box::new(Changed { body, properties }));
+        let changed = changed(message.body, route.queues.len(), properties);
         let logged = message.persistent && route.any_durable;
         self.batch.add_to(prepared(index, publish, sequence, logged, changed), &route.queues);
         Ok(())
@@ -190,6 +204,12 @@ pub(super) fn prepared(
         logged,
         changed,
     }
+}
+
+/// What is stored instead of what was received, if anything.
+fn changed(body: Body<'_>, n_queues: usize, properties: Option<Bytes>) -> Option<Box<Changed>> {
+    let body = shared_body(body, n_queues);
+    (body.is_some() || properties.is_some()).then(|| Box::new(Changed { properties, body }))
 }
 
 /// Whether a body is worth a shared home: large, or wanted by several queues.

@@ -10,12 +10,14 @@ use std::sync::Arc;
 const ROUTES_MAX: usize = 1_024;
 
 /// Where messages with one exchange and routing key go, as long as definitions do not change.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
     /// The queues; empty when there are none.
     pub(crate) queues: SmallVec<[Arc<Queue>; 1]>,
     /// Whether any of them is durable: a persistent message is logged.
     pub(crate) any_durable: bool,
+    /// It holds for the message it was worked out for: with other headers it may be another.
+    pub(crate) by_headers: bool,
     /// Publishing is refused altogether.
     pub(crate) refused: Option<Error>,
 }
@@ -113,16 +115,12 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn route() -> Route {
-        Route { queues: SmallVec::new(), any_durable: false, refused: None }
-    }
-
     #[test]
     fn routes_are_found_until_definitions_change() {
         let mut memory = RouteMemory::default();
         memory.enter_epoch(1);
-        let first = memory.remember(b"x", b"a", route());
-        let second = memory.remember(b"x", b"b", route());
+        let first = memory.remember(b"x", b"a", Route::default());
+        let second = memory.remember(b"x", b"b", Route::default());
         assert_eq!(memory.find(b"x", b"a"), Some(first));
         assert_eq!(memory.find(b"x", b"b"), Some(second));
         assert_eq!(memory.find(b"xb", b""), None);
@@ -134,7 +132,7 @@ mod tests {
     fn the_memory_is_bounded() {
         let mut memory = RouteMemory::default();
         for n in 0..10 * ROUTES_MAX {
-            memory.remember(b"x", n.to_string().as_bytes(), route());
+            memory.remember(b"x", n.to_string().as_bytes(), Route::default());
             assert!(memory.entries.len() <= ROUTES_MAX);
             assert_eq!(memory.entries.len(), memory.by_name.len());
         }

@@ -257,21 +257,35 @@ impl Client {
     pub(crate) fn request(&mut self, queue: &str, body: &str) -> Vec<String> {
         let properties =
             Properties { reply_to: Some(short("amq.rabbitmq.reply-to")), ..Properties::default() };
+        self.publish_with("", queue, &[(properties, body)])
+    }
+
+    /// Publishes bodies with properties that the broker looks at, in one read.
+    pub(crate) fn publish_with(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        messages: &[(Properties, &str)],
+    ) -> Vec<String> {
         let mut input = Vec::new();
-        let routing_key = put(&mut input, queue.as_bytes());
-        let properties = put(&mut input, &properties.to_bytes());
-        let content = Content::Inline(put(&mut input, body.as_bytes()));
-        let publish = Publish {
-            channel: ChannelId(1),
-            exchange: Span::default(),
-            routing_key,
-            properties,
-            content,
-            mandatory: false,
-            persistent: false,
-            inspect: true,
-        };
-        self.submit(&input, vec![Request::Publish(publish)])
+        let mut requests = Vec::new();
+        for (properties, body) in messages {
+            let exchange = put(&mut input, exchange.as_bytes());
+            let routing_key = put(&mut input, key.as_bytes());
+            let properties = put(&mut input, &properties.to_bytes());
+            let content = Content::Inline(put(&mut input, body.as_bytes()));
+            requests.push(Request::Publish(Publish {
+                channel: ChannelId(1),
+                exchange,
+                routing_key,
+                properties,
+                content,
+                mandatory: false,
+                persistent: false,
+                inspect: true,
+            }));
+        }
+        self.submit(&input, requests)
     }
 
     /// The reply-to of the last delivery.

@@ -59,7 +59,7 @@ fn route(routes: &Routes, exchange: &str, keys: &[&str]) -> Vec<u64> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
     let mut out = vec![QueueId(999)];
     let outcome = routes.route(exchange.as_bytes(), &keys, None, &mut out);
-    assert_eq!(outcome, RouteOutcome::Routed);
+    assert!(matches!(outcome, RouteOutcome::Routed | RouteOutcome::RoutedByHeaders));
     out.into_iter().map(|QueueId(id)| id).collect()
 }
 
@@ -105,10 +105,16 @@ fn headers_are_looked_at_by_headers_exchanges_only() {
     for from in ["headers", "fanout"] {
         let mut out = Vec::new();
         let headers = Some(TableRef::parse(&bytes).unwrap());
-        routes.route(from.as_bytes(), &[b"k"], headers, &mut out);
+        let outcome = routes.route(from.as_bytes(), &[b"k"], headers, &mut out);
+        assert_eq!(outcome, RouteOutcome::RoutedByHeaders);
         assert_eq!(out, [QueueId(2)]);
+        // It is told also where it makes no difference to this message.
+        let without = routes.route(from.as_bytes(), &[b"k"], None, &mut out);
+        assert_eq!((without, out), (RouteOutcome::RoutedByHeaders, Vec::new()));
     }
-    assert_eq!(route(&routes, "headers", &["k"]), []);
+    let mut out = Vec::new();
+    bind(&mut routes, "direct", queue(1), "k");
+    assert_eq!(routes.route(b"direct", &[b"k"], None, &mut out), RouteOutcome::Routed);
 }
 
 #[test]

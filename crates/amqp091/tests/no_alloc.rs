@@ -1,8 +1,5 @@
 //! Decoding and encoding what flows per message allocates nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use amqp091::content::encode_content;
 use amqp091::method::{BasicAck, BasicDeliver, BasicPublish};
 use amqp091::{
@@ -10,40 +7,13 @@ use amqp091::{
     decode_frame,
 };
 
-thread_local! {
-    static N_ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-#[expect(unsafe_code, reason = "counting allocations needs an allocator of our own")]
-// SAFETY: every call is passed on unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        N_ALLOCATIONS.set(N_ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        N_ALLOCATIONS.set(N_ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `realloc`.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Allocator = counting::Allocator;
 
-fn n_allocations(work: impl FnOnce()) -> usize {
-    let before = N_ALLOCATIONS.get();
+fn n_allocations(work: impl FnOnce()) -> u64 {
+    let before = counting::in_thread();
     work();
-    N_ALLOCATIONS.get() - before
+    counting::in_thread().since(before).n_allocations
 }
 
 fn next<'a>(input: &mut &'a [u8]) -> Frame<'a> {

@@ -1,8 +1,6 @@
 //! In steady state a message costs no allocation: not when it is published, not when it is
 //! delivered, not when it is settled and not when it is confirmed.
 
-#![expect(unsafe_code, reason = "counting allocations means being the allocator")]
-
 use amqp091::content::encode_content;
 use amqp091::method::{
     BasicAck, BasicPublish, ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk,
@@ -13,37 +11,11 @@ use message::{Body, MessageRef};
 use session::{
     ChannelId, Confirmation, Content, Delivery, Event, LinkId, Outbox, Position, Request,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use stdx::Now;
 
-struct Counting;
-
-static N_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is handed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        N_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of the method called.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are those of the method called.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        N_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of the method called.
-        unsafe { System.realloc(at, layout, new_size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Allocator = counting::Allocator;
 
 const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
 /// Fewer than are made into requests in one go.
@@ -125,10 +97,10 @@ fn a_message_costs_no_allocation() {
     }
     let (mut requests, mut batch, mut position) = (Vec::new(), WriteBatch::default(), 0_u64);
     let mut acks = Vec::new();
-    let mut n_before = 0;
+    let mut before = counting::in_thread();
     for round in 0..20 {
         if round == 10 {
-            n_before = N_ALLOCATIONS.load(Ordering::Relaxed);
+            before = counting::in_thread();
         }
         let progress = front.read(NOW, &input, &mut requests);
         assert_eq!(progress.consumed, input.len());
@@ -145,6 +117,6 @@ fn a_message_costs_no_allocation() {
         requests.clear();
         assert!(!outbox.try_take(&mut batch));
     }
-    let n_allocations = N_ALLOCATIONS.load(Ordering::Relaxed) - n_before;
+    let n_allocations = counting::in_thread().since(before).n_allocations;
     assert_eq!(n_allocations, 0, "{n_allocations} allocations for {} messages", 10 * BATCH);
 }

@@ -8,6 +8,7 @@ const CODECS: &[&str] = &["amqp091", "amqp10", "streamproto", "mqtt", "stomp"];
 /// Crate, and what it may use directly; what those may use is allowed too.
 const LAYERS: &[(&str, &[&str])] = &[
     ("stdx", &[]),
+    ("counting", &[]),
     ("amqp091", &["stdx"]),
     ("amqp10", &["stdx"]),
     ("streamproto", &["stdx"]),

@@ -95,3 +95,24 @@ fn permissions_given_on_the_command_line_hold() {
     node.expect_logged(1, refused);
     node.stop();
 }
+
+/// Semantics 7: before anything is agreed on frames may have 8192 bytes, so that logins longer than
+/// the protocol's own 4096 have their place.
+#[test]
+fn a_login_may_be_as_long_as_the_first_frames() {
+    let node = Node::start(&[]);
+    let password = "p".repeat(6000);
+    node.ctl(&["add_user", "long", &password]);
+    node.ctl(&["set_permissions", "long", ".*", ".*", ".*"]);
+    let login = Login { user: "long", password: &password, ..Login::default() };
+    Client::login(node.address(), login).close();
+    let longer = "p".repeat(8000);
+    let wrong = Login { password: &longer, ..login };
+    let answer = Client::introduced(node.address(), wrong).next().show();
+    assert!(answer.starts_with("connection.close 403 ACCESS_REFUSED - "), "{answer}");
+    let too_long = "p".repeat(8200);
+    let too_long = Login { password: &too_long, ..login };
+    let answer = Client::introduced(node.address(), too_long).next().show();
+    assert!(answer.starts_with("connection.close 501 FRAME_ERROR - "), "{answer}");
+    node.stop();
+}

@@ -65,6 +65,26 @@ fn an_idle_connection_is_told_that_the_node_lives() {
     node.stop();
 }
 
+/// Semantics 10: a publisher that an alarm holds is not listened to, so its silence says nothing.
+#[test]
+fn a_blocked_publisher_is_not_missed() {
+    let node = Node::start(&["vm_memory_high_watermark.absolute=1048576"]);
+    node.expect_logged(1, "memory resource limit alarm set");
+    let login = Login { heartbeat_s: 1, ..Login::default() };
+    let mut publisher = Client::login(node.address(), login);
+    publisher.open_channel(1);
+    publisher.put_publish("q", false, b"x");
+    publisher.flush();
+    assert_eq!(publisher.next().show(), "connection.blocked low on memory");
+    // Others who are as silent are given up, one after the other.
+    for n_missed in 1..=2 {
+        Client::login(node.address(), login).rest();
+        node.expect_logged(n_missed, "missed heartbeats from client");
+    }
+    assert_eq!(node.n_connections(), 1);
+    node.stop();
+}
+
 #[test]
 fn a_client_is_told_why_it_is_thrown_out() {
     let node = Node::start(&[]);

@@ -50,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "sim",
         &["front-amqp091", "front-amqp10", "front-stream", "front-mqtt", "front-stomp", "mgmt"],
     ),
+    ("instructions", &["front-amqp091", "queue", "routing"]),
     ("xtask", &[]),
 ];
 

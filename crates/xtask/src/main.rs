@@ -2,6 +2,7 @@
 //! Knows files, cargo and git. Never what the other crates do.
 //! Start reading at [`main`], then `steps`.
 
+mod instructions;
 mod layers;
 mod repository;
 mod sizes;
@@ -15,6 +16,8 @@ cargo xtask check    format, lints, tidiness, and the tests that need nothing bu
 cargo xtask test     all of check, then the interop suites against a node built for release
 cargo xtask tidy     only tidiness: layers, sizes, clippy.toml copies, file names
 cargo xtask layers   only the layers
+cargo xtask instructions [--accept]
+                     count the hot path's instructions and compare them with, or make them, the baseline
 cargo xtask docs     write docs/configuration.md again
 ";
 
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
         ["test"] => Ok(steps::test()),
         ["tidy"] => tidy::all().map(|problems| steps::print_problems(&problems)),
         ["layers"] => layers::problems().map(|problems| steps::print_problems(&problems)),
+        ["instructions"] => instructions::check(),
+        ["instructions", "--accept"] => instructions::accept().map(|()| true),
         ["docs"] => steps::docs().map(|()| true),
         ["help" | "--help" | "-h"] => {
             steps::say(HELP.trim_end());

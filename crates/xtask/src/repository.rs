@@ -11,6 +11,11 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The folder of what is built.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
+}
+
 /// A file's text; `path` is relative to the root.
 pub(crate) fn read(path: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"))

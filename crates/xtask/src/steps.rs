@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use crate::{repository, tidy};
+use crate::{instructions, repository, tidy};
 
 /// Format, lints, tidiness, tests. Whether all passed.
 pub(crate) fn check() -> bool {
@@ -29,6 +29,11 @@ pub(crate) fn test() -> bool {
         sum.counts.left_out.push(line.to_owned());
     }
     sum.step("build", || run(cargo(&["build", "--release", "--locked"])));
+    match instructions::obstacle() {
+        Some(obstacle) if !is_ci() => sum.counts.left_out.push(format!("left out: {obstacle}")),
+        Some(obstacle) => sum.step("instructions", || anyhow::bail!(obstacle)),
+        None => sum.step("instructions", instructions::check),
+    }
     interop(&mut sum);
     sum.close()
 }
@@ -61,11 +66,9 @@ fn cargo_steps(sum: &mut Sum) {
 
 fn interop(sum: &mut Sum) {
     let root = repository::root();
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let mut suites = Command::new(root.join("interop/run"));
-    suites.current_dir(&root).env("LEVERET_BIN", target.join("release/leveret"));
-    if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+    suites.current_dir(&root).env("LEVERET_BIN", repository::target().join("release/leveret"));
+    if is_ci() {
         suites.env("INTEROP_STRICT", "1");
     }
     sum.tests("interop", suites, interop_counts);
@@ -193,13 +196,18 @@ pub(crate) fn say(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 
-fn cargo(args: &[&str]) -> Command {
+pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(repository::root()).args(args);
     cargo
 }
 
-fn installed(program: &str) -> bool {
+/// Whether everything has to be there that checks need.
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|ci| ci == "true")
+}
+
+pub(crate) fn installed(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

@@ -1,0 +1,88 @@
+//! The classic queue's core.
+
+use crate::{N_OPERATIONS, Piece, Work};
+use queue::{Checkout, ConsumerKey, Fifo, Settling};
+use std::hint::black_box;
+
+pub(crate) const PIECES: &[Piece] = &[
+    ("queue/auto-ack", auto_ack),
+    ("queue/backlog", backlog),
+    ("queue/eight-consumers", eight_consumers),
+    ("queue/requeue", requeue),
+    ("queue/settle", || settle(1)),
+    ("queue/settle-backwards", || settle(-1)),
+];
+
+fn consumer(fifo: &mut Fifo, settling: Settling, prefetch: Option<u32>) -> ConsumerKey {
+    fifo.attach(Checkout { settling, prefetch, priority: 0 })
+}
+
+/// Everything that is ready goes to consumers.
+fn deliver(fifo: &mut Fifo) {
+    while let Some(assigned) = fifo.next_delivery() {
+        black_box(assigned);
+    }
+}
+
+fn auto_ack() -> Work {
+    let mut fifo = Fifo::new();
+    consumer(&mut fifo, Settling::OnDelivery, None);
+    Box::new(move || {
+        fifo.enqueue(N_OPERATIONS);
+        deliver(&mut fifo);
+    })
+}
+
+/// Nobody takes what comes; then somebody takes it message by message.
+fn backlog() -> Work {
+    let mut fifo = Fifo::new();
+    let consumer = fifo.attach_passive();
+    Box::new(move || {
+        for _ in 0..N_OPERATIONS {
+            fifo.enqueue(1);
+        }
+        while fifo.take(consumer, Settling::OnDelivery).is_some() {}
+    })
+}
+
+/// Every message is delivered and settled, in the order of delivery or against it.
+fn settle(direction: i8) -> Work {
+    let mut fifo = Fifo::new();
+    let consumer = consumer(&mut fifo, Settling::ByConsumer, None);
+    Box::new(move || {
+        let first = fifo.enqueue(N_OPERATIONS);
+        deliver(&mut fifo);
+        for n in 0..N_OPERATIONS {
+            let n = if direction > 0 { n } else { N_OPERATIONS - 1 - n };
+            fifo.settle(consumer, black_box(first + n)).expect("it is held");
+        }
+    })
+}
+
+/// Consumers with a prefetch limit take turns.
+fn eight_consumers() -> Work {
+    let mut fifo = Fifo::new();
+    for _ in 0..8 {
+        consumer(&mut fifo, Settling::ByConsumer, Some(10));
+    }
+    Box::new(move || {
+        fifo.enqueue(N_OPERATIONS);
+        while let Some(assigned) = fifo.next_delivery() {
+            fifo.settle(assigned.consumer, assigned.position).expect("it is held");
+        }
+    })
+}
+
+/// Every message is delivered, given back, delivered again and settled.
+fn requeue() -> Work {
+    let mut fifo = Fifo::new();
+    let consumer = consumer(&mut fifo, Settling::ByConsumer, Some(100));
+    Box::new(move || {
+        fifo.enqueue(N_OPERATIONS);
+        while let Some(first) = fifo.next_delivery() {
+            fifo.requeue(consumer, first.position).expect("it is held");
+            let again = fifo.next_delivery().expect("it is back");
+            fifo.settle(consumer, again.position).expect("it is held");
+        }
+    })
+}

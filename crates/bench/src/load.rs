@@ -26,8 +26,6 @@ const POINTS: f64 = 30.0;
 const INTERVAL: [f64; 2] = [0.1, 1.0];
 /// The option of generators that end when nothing moves any more, a while later.
 const UNTIL_STILL: &str = "-ew";
-/// How the generator says that the broker has refused something.
-const BROKER_SAYS: &str = "the broker says ";
 /// The generator's exit code for what it cannot be asked for.
 const EXIT_USAGE: i32 = 2;
 
@@ -90,24 +88,27 @@ impl Generator {
         Ok(Self { child, complaints: Some(complaints) })
     }
 
-    /// Waits for the end of one whose output has ended.
-    fn finish(mut self) -> Result<(), Failure> {
+    /// Waits for the end of one whose output has ended. `refusal` is what the broker has said.
+    fn finish(mut self, refusal: Option<String>) -> Result<(), Failure> {
         let status = self.child.wait().map_err(|error| Failure::Failed(error.to_string()))?;
-        self.verdict(status)
+        self.verdict(status, refusal)
     }
 
     /// Whether it has ended on its own before its time.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         match self.child.try_wait() {
-            Ok(Some(status)) => self.verdict(status),
+            Ok(Some(status)) => self.verdict(status, None),
             Ok(None) => Ok(()),
             Err(error) => Err(Failure::Failed(error.to_string())),
         }
     }
 
-    fn verdict(&mut self, status: ExitStatus) -> Result<(), Failure> {
+    fn verdict(&mut self, status: ExitStatus, refusal: Option<String>) -> Result<(), Failure> {
         if status.success() {
             return Ok(());
+        }
+        if let Some(refusal) = refusal {
+            return Err(Failure::Refused(refusal));
         }
         let complaints = self.complaints.take().and_then(|thread| thread.join().ok());
         Err(judge(status.code(), &complaints.unwrap_or_default()))
@@ -124,9 +125,6 @@ impl Drop for Generator {
 
 /// Why a generator failed, by its exit code and what it said.
 fn judge(code: Option<i32>, complaints: &str) -> Failure {
-    if let Some((_, reason)) = complaints.split_once(BROKER_SAYS) {
-        return Failure::Refused(reason.lines().next().unwrap_or_default().to_owned());
-    }
     let last = complaints.lines().last().unwrap_or_default();
     let last = last.strip_prefix("leveret perf: ").unwrap_or(last);
     match code {
@@ -135,6 +133,19 @@ fn judge(code: Option<i32>, complaints: &str) -> Failure {
         Some(code) => Failure::Failed(format!("the load generator ends with code {code}")),
         None => Failure::Failed("the load generator was killed".to_owned()),
     }
+}
+
+/// What the broker refused, by the generator's last line: code and words.
+fn refusal(line: &Value) -> Option<String> {
+    let listed = line.get("errors").and_then(Value::as_array).into_iter().flatten();
+    let refused = |error: &Value| {
+        let code = error.get("code")?.as_u64()?;
+        let reason = error.get("reason").and_then(Value::as_str).unwrap_or_default();
+        // The words may have the code in front.
+        let reason = reason.strip_prefix(&format!("{code} ")).unwrap_or(reason);
+        Some(format!("{code} {reason}"))
+    };
+    line.get("error").into_iter().chain(listed).find_map(refused)
 }
 
 /// Seconds between the points of a course.
@@ -161,9 +172,9 @@ pub(crate) fn run(
     drop(lines);
     let generators = started?;
     let mut course = Course::new(loads.len());
-    course.follow(&news, broker, progress)?;
-    for generator in generators {
-        generator.finish()?;
+    course.follow(&news, progress)?;
+    for (generator, refusal) in generators.into_iter().zip(course.refusals) {
+        generator.finish(refusal)?;
     }
     let nothing = || Failure::Failed("the load generator says nothing at its end".to_owned());
     let mut sum = Summary::sum(&course.summaries).ok_or_else(nothing)?;
@@ -178,13 +189,17 @@ pub(crate) fn run(
 pub(crate) fn start(tools: &Tools, broker: &Broker, load: &Load) -> Result<Generator, Failure> {
     let (lines, news) = channel();
     let generator = Generator::start(tools, broker, load, (0, lines))?;
-    match news.recv_timeout(SILENCE) {
-        Ok((_, Some(_))) => Ok(generator),
-        Ok((_, None)) => {
-            generator.finish()?;
-            Err(Failure::Failed("the load beside ended before it began".to_owned()))
+    let mut refused = None;
+    loop {
+        match news.recv_timeout(SILENCE) {
+            Ok((_, Some(line))) if point(&line).is_some() => return Ok(generator),
+            Ok((_, Some(line))) => refused = refusal(&line),
+            Ok((_, None)) => {
+                generator.finish(refused)?;
+                return Err(Failure::Failed("the load beside ended before it began".to_owned()));
+            }
+            Err(_) => return Err(Failure::Failed("the load beside does not begin".to_owned())),
         }
-        Err(_) => Err(Failure::Failed("the load beside does not begin".to_owned())),
     }
 }
 
@@ -192,6 +207,8 @@ pub(crate) fn start(tools: &Tools, broker: &Broker, load: &Load) -> Result<Gener
 struct Course {
     points: Vec<Vec<Point>>,
     summaries: Vec<Summary>,
+    /// What the broker has refused to each.
+    refusals: Vec<Option<String>>,
     n_running: usize,
     /// When something moved last, seconds after the start.
     moved_at: f64,
@@ -199,21 +216,25 @@ struct Course {
 
 impl Course {
     fn new(n: usize) -> Self {
-        let points = vec![Vec::new(); n];
-        Self { points, summaries: Vec::new(), n_running: n, moved_at: 0.0 }
+        Self {
+            points: vec![Vec::new(); n],
+            summaries: Vec::new(),
+            refusals: vec![None; n],
+            n_running: n,
+            moved_at: 0.0,
+        }
     }
 
     fn follow(
         &mut self,
         news: &Receiver<Line>,
-        broker: &Broker,
         progress: &mut dyn FnMut(&Point),
     ) -> Result<(), Failure> {
         while self.n_running > 0 {
             match news.recv_timeout(SILENCE) {
                 Ok((_, None)) => self.n_running -= 1,
                 Ok((number, Some(line))) => {
-                    if let Some(point) = self.take(number, &line, broker) {
+                    if let Some(point) = self.take(number, &line) {
                         progress(&point);
                         self.check_movement(&point)?;
                     }
@@ -227,17 +248,14 @@ impl Course {
         Ok(())
     }
 
-    fn take(&mut self, number: usize, line: &Value, broker: &Broker) -> Option<Point> {
-        if line.get("type").and_then(Value::as_str) == Some("summary") {
-            self.summaries.extend(Summary::read(line));
-            return None;
+    fn take(&mut self, number: usize, line: &Value) -> Option<Point> {
+        if let Some(point) = point(line) {
+            self.points.get_mut(number)?.push(point);
+            return Some(point);
         }
-        let mut point = point(line)?;
-        if number == 0 {
-            point.rss_bytes = broker.usage().map(|usage| usage.rss_bytes as f64);
-        }
-        self.points.get_mut(number)?.push(point);
-        Some(point)
+        self.summaries.extend(Summary::read(line));
+        *self.refusals.get_mut(number)? = refusal(line);
+        None
     }
 
     fn check_movement(&mut self, point: &Point) -> Result<(), Failure> {
@@ -255,13 +273,19 @@ impl Course {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn refusals_are_told_from_failures() {
-        let says = "leveret perf: publishing: the broker says 540 NOT_IMPLEMENTED - immediate=true";
-        let expected = Failure::Refused("540 NOT_IMPLEMENTED - immediate=true".to_owned());
-        assert_eq!(judge(Some(1), says), expected);
+        let line = json!({"type": "error", "error": {"code": 540, "reason": "NOT_IMPLEMENTED"}});
+        assert_eq!(refusal(&line), Some("540 NOT_IMPLEMENTED".to_owned()));
+        let errors =
+            json!([{"code": null, "reason": "x"}, {"code": 404, "reason": "404 NOT_FOUND"}]);
+        let line = json!({"type": "summary", "errors": errors});
+        assert_eq!(refusal(&line), Some("404 NOT_FOUND".to_owned()));
+        assert_eq!(refusal(&json!({"type": "start", "schema": 1})), None);
         let usage = "leveret perf: invalid value 'x' for --flag (see --help)";
         let expected = "invalid value 'x' for --flag (see --help)".to_owned();
         assert_eq!(judge(Some(2), usage), Failure::NotOffered(expected));

@@ -45,6 +45,8 @@ pub(crate) struct Summary {
     pub(crate) confirm_us: Option<[f64; 2]>,
     pub(crate) cpu_s: Option<f64>,
     pub(crate) rss_bytes: Option<f64>,
+    /// The most it was.
+    pub(crate) rss_bytes_max: Option<f64>,
 }
 
 impl Summary {
@@ -72,6 +74,7 @@ impl Summary {
             confirm_us: latency("confirm_latency_us"),
             cpu_s: broker("cpu_seconds"),
             rss_bytes: broker("rss_bytes"),
+            rss_bytes_max: broker("rss_max_bytes"),
         })
     }
 
@@ -91,6 +94,7 @@ impl Summary {
         self.confirm_us = mean(self.confirm_us, other.confirm_us);
         self.cpu_s = most(self.cpu_s, other.cpu_s);
         self.rss_bytes = most(self.rss_bytes, other.rss_bytes);
+        self.rss_bytes_max = most(self.rss_bytes_max, other.rss_bytes_max);
         self.messages += other.messages;
         self.bytes += other.bytes;
     }
@@ -128,15 +132,12 @@ impl Summary {
             (Metric::ConfirmMedian, self.confirm_us.map(|[median, _]| median)),
             (Metric::ConfirmP99, self.confirm_us.map(|[_, p99]| p99)),
             (Metric::Memory, self.rss_bytes),
+            (Metric::MemoryPeak, self.rss_bytes_max),
         ];
         for (metric, value) in optional {
             if let Some(value) = value {
                 measured.set(metric, value);
             }
-        }
-        let peak = series.iter().filter_map(|point| point.rss_bytes).chain(self.rss_bytes);
-        if let Some(peak) = peak.reduce(f64::max) {
-            measured.set(Metric::MemoryPeak, peak);
         }
         if let Some(cpu_s) = self.cpu_s {
             measured.set_cpu(Metric::CpuPerMessage, cpu_s, self.messages);
@@ -156,6 +157,9 @@ impl Summary {
 
 /// Reads the line of an interval.
 pub(crate) fn point(line: &Value) -> Option<Point> {
+    if line.get("type")? != "interval" {
+        return None;
+    }
     let number = |name: &str| line.get(name).and_then(Value::as_f64);
     let median = |name: &str| line.get(name)?.get("median")?.as_f64().filter(|us| *us > 0.0);
     Some(Point {
@@ -164,7 +168,7 @@ pub(crate) fn point(line: &Value) -> Option<Point> {
         received_per_second: number("received_per_second"),
         latency_us: median("consumer_latency_us"),
         confirm_latency_us: median("confirm_latency_us"),
-        rss_bytes: None,
+        rss_bytes: line.get("broker").and_then(|broker| broker.get("rss_bytes")?.as_f64()),
     })
 }
 
@@ -198,7 +202,7 @@ mod tests {
             "sent_bytes": 12_000, "received_bytes": 10_800,
             "consumer_latency_us": {"median": 5.0, "p99": 9.0, "max": 10.0},
             "confirm_latency_us": {"median": 0.0, "p99": 0.0, "max": 0.0},
-            "broker": {"cpu_seconds": 0.09, "rss_bytes": 4096},
+            "broker": {"cpu_seconds": 0.09, "rss_bytes": 4096, "rss_max_bytes": 8192},
         })
     }
 
@@ -215,7 +219,8 @@ mod tests {
         assert_eq!(value(Metric::ConfirmMedian), None);
         assert_eq!(value(Metric::CpuPerMessage), Some(100.0));
         assert_eq!(value(Metric::PerCpuSecond), Some(10_000.0));
-        assert_eq!(value(Metric::MemoryPeak), Some(4096.0));
+        assert_eq!(value(Metric::Memory), Some(4096.0));
+        assert_eq!(value(Metric::MemoryPeak), Some(8192.0));
         assert_eq!(value(Metric::LongestPause), None);
     }
 
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn courses_are_joined_interval_by_interval() {
-        let line = json!({"seconds": 1.0, "sent_per_second": 5, "received_per_second": 0});
+        let line = json!({"type": "interval", "seconds": 1.0, "sent_per_second": 5, "received_per_second": 0});
         let course = vec![point(&line).unwrap()];
         let joint = join(&[course.clone(), course]);
         assert_eq!(joint[0].sent_per_second, Some(10.0));

@@ -30,7 +30,8 @@ pub(crate) fn features(Settings { scale, .. }: Settings) -> Plan {
     let mut cases: Vec<Case> = ROWS
         .iter()
         .map(|(name, options, published)| {
-            RowPlan::new(*name, Metric::Rate)
+            let metric = if *name == "1->n" { Metric::ReceiveRate } else { Metric::Rate };
+            RowPlan::new(*name, metric)
                 .text("options", *options)
                 .relative_to("baseline")
                 .published(PUBLISHED_BY, *published)
@@ -42,11 +43,18 @@ pub(crate) fn features(Settings { scale, .. }: Settings) -> Plan {
         name: "features",
         title: "What features cost",
         about: "One producer and one consumer without acknowledgements are the baseline; each other row \
-            adds or takes away one thing. Without a consumer messages go nowhere. 0->n is a backlog \
-            that four consumers empty. `relative` is the part of the baseline's rate on the same \
+            adds or takes away one thing. Without a consumer messages go nowhere. In 1->n every \
+            consumer has a queue of its own and gets all messages, each delivery counts; 0->n is a \
+            backlog that four consumers empty. `relative` is the part of the baseline's rate on the same \
             broker.",
         source: SOURCE,
-        metrics: vec![Metric::Rate, Metric::Relative, Metric::PerCpuSecond, Metric::LatencyMedian],
+        metrics: vec![
+            Metric::Rate,
+            Metric::ReceiveRate,
+            Metric::Relative,
+            Metric::PerCpuSecond,
+            Metric::LatencyMedian,
+        ],
         charts: vec![
             bars("Messages per second", Metric::Rate),
             bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond),

@@ -65,10 +65,10 @@ pub(crate) fn producers_x_sizes(Settings { scale, .. }: Settings) -> Plan {
     }
 }
 
-/// Consumers of one queue with different prefetch counts.
+/// Consumers with different prefetch counts.
 pub(crate) fn prefetch_x_consumers(Settings { scale, .. }: Settings) -> Plan {
     let case = |prefetch: u32, n: u32| {
-        RowPlan::new(format!("prefetch {prefetch}, {n} consumers"), Metric::Rate)
+        RowPlan::new(format!("prefetch {prefetch}, {n} consumers"), Metric::ReceiveRate)
             .number("prefetch", prefetch)
             .number("consumers", n)
             .load(Load::new(&format!("-x 1 -y {n} -q {prefetch}")).seconds(scale.seconds(SECONDS)))
@@ -76,14 +76,27 @@ pub(crate) fn prefetch_x_consumers(Settings { scale, .. }: Settings) -> Plan {
     Plan {
         name: "prefetch-x-consumers",
         title: "Prefetch and consumers",
-        about: "One producer, one queue, consumers that acknowledge each message. At the source a \
+        about: "One producer; every consumer has a queue of its own, gets all messages and acknowledges each; \
+            each delivery counts. At the source a \
             prefetch of 1 to 2 gives 1.8 times the rate, from 50 on nothing changes, and consumers \
             beyond ten make it slower.",
         source: SOURCE,
-        metrics: vec![Metric::Rate, Metric::CpuPerMessage, Metric::LatencyMedian],
+        metrics: vec![Metric::ReceiveRate, Metric::CpuPerMessage, Metric::LatencyMedian],
         charts: vec![
-            lines("Messages per second", Metric::Rate, "consumers", Some("prefetch")).x_log(),
-            lines("Messages per second", Metric::Rate, "prefetch", Some("consumers")).x_log(),
+            lines(
+                "Messages delivered per second",
+                Metric::ReceiveRate,
+                "consumers",
+                Some("prefetch"),
+            )
+            .x_log(),
+            lines(
+                "Messages delivered per second",
+                Metric::ReceiveRate,
+                "prefetch",
+                Some("consumers"),
+            )
+            .x_log(),
         ],
         cases: PREFETCHES
             .iter()

@@ -1,1 +1,238 @@
-//! Parameters are exactly those of the sources.
+//! Parameters are exactly those of the sources, and plans hold together.
+
+use super::*;
+use crate::plan::{Case, Step};
+use crate::result::ChartKind;
+
+fn plan(name: &str, scale: f64) -> Plan {
+    let settings = Settings { scale: Scale(scale), sync_us: Some(100.0) };
+    (by_name(name).unwrap().plan)(settings)
+}
+
+/// What to type for a row, without the parts all have.
+fn commands(plan: &Plan, row: &str) -> Vec<String> {
+    let of = |case: &Case| {
+        let at = case.rows.iter().position(|plan| plan.name == row)?;
+        Some(case.commands(at))
+    };
+    let commands = plan.cases.iter().find_map(of).unwrap_or_else(|| panic!("no row {row}"));
+    let bare = |line: &String| line.trim_start_matches("leveret perf -h URI ").to_owned();
+    commands.iter().map(bare).collect()
+}
+
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.as_str()).collect()
+}
+
+#[test]
+fn plans_hold_together() {
+    for known in ALL {
+        let plan = plan(known.name, 1.0);
+        let names = names(&plan);
+        assert_eq!(plan.name, known.name);
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "{}: {name} twice", plan.name);
+        }
+        for row in plan.cases.iter().flat_map(|case| &case.rows) {
+            if let Some(other) = &row.relative_to {
+                assert!(names.contains(&other.as_str()), "{}: no {other}", plan.name);
+            }
+        }
+        for chart in &plan.charts {
+            for row in &chart.rows {
+                assert!(names.contains(&row.as_str()), "{}: no row {row}", plan.name);
+            }
+            let drawn = plan.cases.iter().flat_map(|case| &case.rows);
+            let drawn = drawn.filter(|row| chart.rows.is_empty() || chart.rows.contains(&row.name));
+            if let ChartKind::Lines { x, lines, .. } = &chart.kind {
+                for row in drawn {
+                    let has = |name: &String| row.parameters.contains_key(name);
+                    assert!(
+                        has(x) && lines.as_ref().is_none_or(has),
+                        "{}: {}",
+                        plan.name,
+                        row.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn measured_steps_come_in_the_order_of_their_rows() {
+    for case in ALL.iter().flat_map(|known| plan(known.name, 1.0).cases) {
+        let measured: Vec<usize> = case
+            .steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Load { row, .. }
+                | Step::Queues { row, .. }
+                | Step::Connections { row, .. } => *row,
+                Step::Churn { row, .. } => Some(*row),
+                Step::Background(_) => None,
+            })
+            .collect();
+        let is_offered = case.rows.iter().all(|row| row.not_offered.is_none());
+        let expected: Vec<usize> = if is_offered { (0..case.rows.len()).collect() } else { vec![] };
+        assert_eq!(measured, expected, "{:?}", case.rows);
+    }
+}
+
+#[test]
+fn features_are_those_of_2012_for_30_seconds() {
+    let plan = plan("features", 1.0);
+    for (row, options) in [
+        ("baseline", "-x 1 -y 1 -a -z 30"),
+        ("no consumer", "-x 1 -y 0 -z 30"),
+        ("n->0", "-x 4 -y 0 -z 30"),
+        ("1->n", "-x 1 -y 4 -a -z 30"),
+        ("mandatory", "-x 1 -y 1 -a -f mandatory -z 30"),
+        ("immediate", "-x 1 -y 1 -a -f immediate -z 30"),
+        ("ack", "-x 1 -y 1 -z 30"),
+        ("ack, confirm", "-x 1 -y 1 -c 1000 -z 30"),
+        ("ack, confirm, persistent", "-x 1 -y 1 -c 1000 -f persistent -z 30"),
+    ] {
+        assert_eq!(commands(&plan, row), [options]);
+    }
+    assert_eq!(names(&plan).len(), 10);
+    let published: Vec<f64> = plan
+        .cases
+        .iter()
+        .flat_map(|case| &case.rows)
+        .flat_map(|row| row.published.iter().map(|published| published.value))
+        .collect();
+    let expected =
+        [44_824., 53_710., 149_910., 64_315., 22_402., 22_035., 32_005., 26_103., 4_725.];
+    assert_eq!(published, expected);
+}
+
+#[test]
+fn sweeps_cover_the_grids_of_2012() {
+    let sizes = plan("sizes", 1.0);
+    let expected = ["5000", "10000", "50000", "100000", "500000", "1000000"];
+    assert_eq!(names(&sizes), expected.map(|size| format!("{size} B")));
+    assert_eq!(commands(&sizes, "5000 B"), ["-x 1 -y 1 -a -s 5000 -z 30"]);
+    let producers = plan("producers-x-sizes", 1.0);
+    assert_eq!(names(&producers).len(), 4 * 10);
+    assert_eq!(commands(&producers, "100000 B, 10 producers"), ["-x 10 -y 0 -s 100000 -z 30"]);
+    let prefetch = plan("prefetch-x-consumers", 1.0);
+    assert_eq!(names(&prefetch).len(), 7 * 8);
+    assert_eq!(
+        commands(&prefetch, "prefetch 10000, 1000 consumers"),
+        ["-x 1 -y 1000 -q 10000 -z 30"]
+    );
+}
+
+#[test]
+fn load_and_drain_are_500_k_and_10_m() {
+    let plan = plan("load-drain", 1.0);
+    assert_eq!(names(&plan), ["load 500 k", "drain 500 k", "load 10 M", "drain 10 M"]);
+    let queue = "-u bench-load-drain -ad false";
+    assert_eq!(commands(&plan, "load 500 k"), [format!("-x 1 -y 0 -C 500000 {queue} -i 0.1")]);
+    assert_eq!(
+        commands(&plan, "drain 10 M"),
+        [
+            format!("-x 1 -y 0 -C 10000000 {queue} -i 1"),
+            format!("-x 0 -y 1 -a -D 10000000 {queue} -i 1"),
+        ]
+    );
+}
+
+#[test]
+fn classic_queues_are_the_script_s_for_5_minutes() {
+    let plan = plan("classic-queues", 1.0);
+    assert_eq!(names(&plan).len(), 2 * (6 + 9));
+    assert!(plan.has_versions);
+    let always = "-ad false -f persistent -prsd 1 -z 300";
+    for (row, options) in [
+        ("publish and consume", "-x 1 -y 1 -c 3000 -qa x-max-length=5000000"),
+        ("confirm latency", "-x 1 -y 1 -c 1 -qa x-max-length=1000000"),
+        ("seven thousand slow, one queue", "-x 7000 -y 7 -P 1 -c 1 -qa x-max-length=1000000"),
+        (
+            "consumers join late",
+            "-x 1 -c 100 -y 10 -q 300 -r 10000 -qa x-max-length=1000000 -csd 150",
+        ),
+        (
+            "consumers join late, single active",
+            "-x 1 -c 100 -q 300 -y 50 -r 10000 \
+             -qa x-max-length=1000000,x-single-active-consumer=true -csd 150",
+        ),
+        ("multiack", "-x 1 -y 1 -c 3000 -A 1000 -qa x-max-length=1000000"),
+    ] {
+        let expected = format!("{options} -s 100 {always} -u bench-classic");
+        assert_eq!(commands(&plan, &format!("{row}, 100 B")), [expected]);
+    }
+    let flows =
+        "-x 5 -y 5 -r 10000 -c 500 -qp bench-fivers-%d -qpf 1 -qpt 5 -qa x-max-length=1000000";
+    assert_eq!(commands(&plan, "five flows, 5000 B"), [format!("{flows} -s 5000 {always}")]);
+    let queue = "-u bench-publish-then-consume -qa x-max-length=5000000";
+    assert_eq!(
+        commands(&plan, "consume only, 5000 B"),
+        [
+            format!("-x 2 -y 0 -c 700 {queue} -s 5000 {always}"),
+            format!("-x 0 -y 1 -q 300 -ew empty {queue} -s 5000 {always}"),
+        ]
+    );
+}
+
+#[test]
+fn confirm_on_has_1_to_30_queues_at_one_exchange_or_two() {
+    let plan = plan("confirm-on", 1.0);
+    assert_eq!(names(&plan).len(), 30);
+    let load = |connections: &str, exchange: &str, queues: &str| {
+        format!(
+            "{connections} -c 100 -f persistent -s 1500 -ad false -e bench-confirm-{exchange} \
+             -t direct -qp bench-confirm-%d {queues} -z 600"
+        )
+    };
+    assert_eq!(
+        commands(&plan, "base, 15 queues"),
+        [load("-x 30 -X 2 -y 45 -Y 3", "a", "-qpf 1 -qpt 15")]
+    );
+    assert_eq!(
+        commands(&plan, "base, 30 queues"),
+        [
+            load("-x 30 -X 2 -y 45 -Y 3", "a", "-qpf 1 -qpt 15"),
+            load("-x 30 -X 2 -y 45 -Y 3", "b", "-qpf 16 -qpt 30"),
+        ]
+    );
+}
+
+#[test]
+fn the_hot_path_has_its_nine_aims_and_the_limit_a_floor_for_each() {
+    let hot_path = plan("hot-path", 1.0);
+    let aims: Vec<f64> = hot_path
+        .cases
+        .iter()
+        .flat_map(|case| &case.rows)
+        .filter_map(|row| row.aim.as_ref().map(|aim| aim.value))
+        .collect();
+    let rates = [6e6, 2.5e6, 0.7e6, 6e6, 5e6, 0.5e6, 1.5e6, 0.35e6];
+    let last = 1.15 * 100.0;
+    assert_eq!(aims, rates.into_iter().chain([last]).collect::<Vec<_>>());
+    let limit = plan("limit", 1.0);
+    assert!(limit.has_floor && limit.cases.len() == 9);
+    assert!(limit.cases.iter().all(|case| case.floor.is_some()));
+}
+
+#[test]
+fn a_scale_shortens_durations_and_counts_down_to_a_least() {
+    assert_eq!(commands(&plan("features", 0.1), "baseline"), ["-x 1 -y 1 -a -z 3"]);
+    assert_eq!(commands(&plan("features", 1e-6), "baseline"), ["-x 1 -y 1 -a -z 0.2"]);
+    let drain = plan("load-drain", 0.01);
+    assert!(commands(&drain, "load 500 k")[0].starts_with("-x 1 -y 0 -C 5000 "));
+    let drain = plan("load-drain", 1e-9);
+    assert!(commands(&drain, "load 500 k")[0].starts_with("-x 1 -y 0 -C 100 "));
+}
+
+#[test]
+fn chosen_rows_bring_what_they_are_relative_to() {
+    let mut features = plan("features", 1.0);
+    crate::run::keep_rows(&mut features, &["mandatory".to_owned()]);
+    assert_eq!(names(&features), ["baseline", "mandatory"]);
+    let mut classic = plan("classic-queues", 1.0);
+    crate::run::keep_rows(&mut classic, &["consume only, 100 B".to_owned()]);
+    assert_eq!(names(&classic), ["publish only, 100 B", "consume only, 100 B"]);
+    assert!(classic.charts.iter().all(|chart| !chart.title.starts_with("Five")));
+}

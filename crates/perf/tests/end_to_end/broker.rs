@@ -10,7 +10,7 @@ use amqp091::content::encode_content;
 use amqp091::method::{
     BasicAck, BasicConsumeOk, BasicDeliver, BasicQosOk, ChannelClose, ChannelOpenOk,
     ConfirmSelectOk, ConnectionClose, ConnectionCloseOk, ConnectionOpenOk, ConnectionStart,
-    ConnectionTune, ExchangeDeclareOk, QueueBindOk, QueueDeclareOk,
+    ConnectionTune, ExchangeDeclareOk, QueueBindOk, QueueDeclareOk, QueueDeleteOk,
 };
 use amqp091::{ContentHeader, FrameKind, Method, PropertiesRef, decode_frame};
 
@@ -272,6 +272,8 @@ impl Session {
                 let queue = if declare.queue.is_empty() { b"made-up" } else { declare.queue };
                 QueueDeclareOk { queue, ..QueueDeclareOk::default() }.encode_frame(channel, out);
             }
+            Method::QueueDelete(delete) if delete.no_wait => {}
+            Method::QueueDelete(_) => QueueDeleteOk::default().encode_frame(channel, out),
             Method::QueueBind(_) => QueueBindOk {}.encode_frame(channel, out),
             Method::BasicQos(_) => BasicQosOk {}.encode_frame(channel, out),
             Method::ConfirmSelect(_) => {

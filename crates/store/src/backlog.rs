@@ -39,6 +39,9 @@ use page::{Added, Page, SegmentNumber, to_u16};
 use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
 use std::collections::VecDeque;
 
+/// Room for so many pages is kept when there are none.
+const SPARE_SLOTS_MAX: usize = 16;
+
 /// Names a page to whoever does its jobs. It goes stale when the page is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey {
@@ -71,7 +74,7 @@ pub struct Released {
     /// Its body's reference in the body store, to be released.
     pub body: Option<BlobId>,
     /// Its page's image, when it was the last message in it.
-    pub page: Option<FreedPage>,
+    pub page: Option<Box<FreedPage>>,
 }
 
 /// An image nobody needs any more. What names it in the log must be gone durably before the blob is
@@ -186,8 +189,8 @@ impl Backlog {
         slot.n_live += 1;
         let Content::Here(page) = &mut slot.content else { unreachable!("the tail is here") };
         let before = page.cost_bytes();
-        while page.end() < position {
-            page.entries.push(page::GAP);
+        if page.end() < position {
+            page.fill_gap(position);
         }
         let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segment_number(segment));
         page.push(&Added { message, segment, blob: body });
@@ -207,7 +210,7 @@ impl Backlog {
         let fits = match self.slots.back_mut() {
             Some(slot) if slot.is_closed => false,
             Some(slot) if slot.n_live == 0 => {
-                slot.restart(position);
+                slot.start_at(position);
                 if let Some(first) = self.here.back_mut() {
                     *first = position;
                 }
@@ -231,7 +234,7 @@ impl Backlog {
     fn start_page(&mut self, pool: &PagePool, first: u64) {
         let like = self.slots.back().and_then(Slot::page);
         let mut page = pool.take(like.map_or(0, Page::cost_bytes));
-        page.restart(first);
+        page.first = first;
         // A queue's first page grows with its messages; a backlog's next ones have their size from
         // the start.
         if let Some(like) = like {
@@ -244,14 +247,15 @@ impl Backlog {
         self.here.push_back(first);
     }
 
-    #[inline]
+    #[inline(always)]
     fn index_of(&self, position: u64) -> Option<usize> {
-        let last = self.slots.len().checked_sub(1)?;
-        if self.slots.front()?.end() > position {
-            return Some(0);
-        }
+        // Most look at the head.
+        if self.slots.front()?.end() > position { Some(0) } else { self.index_beyond(position) }
+    }
+
+    fn index_beyond(&self, position: u64) -> Option<usize> {
         if self.slots.back()?.first <= position {
-            return Some(last);
+            return self.slots.len().checked_sub(1);
         }
         if self.slots.get(1)?.end() > position {
             return Some(1);
@@ -285,9 +289,11 @@ impl Backlog {
         let mut released = match &mut slot.content {
             Content::Here(page) => {
                 let gone = page.release(position)?;
-                self.resident_bytes -= gone.kept_bytes;
-                if slot.busy == Busy::Writing {
-                    self.writing_bytes -= gone.kept_bytes;
+                if gone.kept_bytes > 0 {
+                    self.resident_bytes -= gone.kept_bytes;
+                    if slot.busy == Busy::Writing {
+                        self.writing_bytes -= gone.kept_bytes;
+                    }
                 }
                 Released {
                     is_logged: gone.segment.is_logged(),
@@ -297,52 +303,42 @@ impl Backlog {
                     page: None,
                 }
             }
-            Content::Cold(_) => {
-                let gone = slot.release_cold(position)?;
-                Released {
-                    is_logged: gone.is_logged,
-                    segment: None,
-                    size_bytes: gone.size_bytes,
-                    body: gone.blob,
-                    page: None,
-                }
-            }
+            Content::Cold(_) => slot.release_cold(position)?,
         };
         slot.n_live -= 1;
         slot.live_bytes -= released.size_bytes;
+        let (is_empty, has_image, is_closed) =
+            (slot.n_live == 0, slot.image.is_some(), slot.is_closed);
         self.stored_bytes -= released.size_bytes;
         self.reach = self.reach.max(position + 1);
-        if slot.n_live == 0 {
-            released.page = self.retire(pool, at);
-        } else if slot.image.is_some() {
+        if is_empty {
+            if is_closed || at + 1 < self.slots.len() {
+                released.page = self.retire(pool, at).map(Box::new);
+            } else {
+                self.empty_tail();
+            }
+        } else if has_image {
             self.note_sparse(at);
         }
         Some(released)
     }
 
-    /// Takes away a page without messages. The tail stays: it is restarted by the next message, or
-    /// given back by `trim`.
-    #[cold]
-    fn retire(&mut self, pool: &PagePool, at: usize) -> Option<FreedPage> {
-        let is_last = at + 1 == self.slots.len();
-        let slot = self.slots.get_mut(at)?;
-        let freed = slot.free_image();
-        if is_last
-            && slot.busy == Busy::Idle
+    /// The page that is being filled has no messages left: it waits for the next one, or is given
+    /// back by `trim`.
+    fn empty_tail(&mut self) {
+        if let Some(slot) = self.slots.back_mut()
             && let Content::Here(page) = &mut slot.content
         {
             self.resident_bytes -= page.cost_bytes();
-            page.restart(slot.first);
-            let key = slot.key();
-            let was_sparse = std::mem::take(&mut slot.is_sparse);
-            (slot.span, slot.is_closed, slot.image) = (0, false, None);
-            slot.serial = self.next_serial;
-            self.next_serial = self.next_serial.wrapping_add(1);
-            if was_sparse {
-                self.forget_sparse(key);
-            }
-            return freed;
+            page.clear();
+            slot.span = 0;
         }
+    }
+
+    /// Takes away a closed page without messages.
+    #[cold]
+    fn retire(&mut self, pool: &PagePool, at: usize) -> Option<FreedPage> {
+        let freed = self.slots.get(at)?.free_image();
         self.remove(pool, at);
         freed
     }
@@ -387,13 +383,25 @@ impl Backlog {
     }
 
     /// Gives the last page back when nothing is left in it.
+    #[inline]
     pub fn trim(&mut self, pool: &PagePool) {
-        if self.slots.len() == 1 && self.slots.front().is_some_and(|slot| slot.n_live == 0) {
-            self.remove(pool, 0);
-            self.sparse.clear();
-            if self.slots.capacity() > 16 {
-                (self.slots, self.here) = (VecDeque::new(), VecDeque::new());
-            }
+        if self.stored_bytes == 0 && self.slots.len() == 1 {
+            self.give_back(pool);
+        }
+    }
+
+    fn give_back(&mut self, pool: &PagePool) {
+        // Messages may be of no bytes at all.
+        if self.slots.front().is_none_or(|slot| slot.n_live > 0) {
+            return;
+        }
+        if let Some(Slot { content: Content::Here(page), .. }) = self.slots.pop_back() {
+            self.resident_bytes -= page.cost_bytes();
+            pool.give(page);
+        }
+        self.here.clear();
+        if self.slots.capacity() > SPARE_SLOTS_MAX {
+            (self.slots, self.here) = (VecDeque::new(), VecDeque::new());
         }
     }
 }
@@ -414,11 +422,11 @@ impl Slot {
         }
     }
 
-    fn restart(&mut self, first: u64) {
+    /// An empty page's next message will be at `first`.
+    fn start_at(&mut self, first: u64) {
         self.first = first;
-        self.span = 0;
         if let Content::Here(page) = &mut self.content {
-            page.restart(first);
+            page.first = first;
         }
     }
 

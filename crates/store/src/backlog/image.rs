@@ -15,8 +15,7 @@
 
 use super::live::PositionsInPage;
 use super::page::{
-    Added, ENTRY_BYTES, ENVELOPE_FIXED_BYTES, Entry, GAP, KeptBody, NAMES_FIXED_BYTES, PERSISTENT,
-    Page, SPAN_MAX, SegmentNumber, to_u16, to_u32,
+    Added, ENTRY_BYTES, Entry, Envelope, KeptBody, Page, SPAN_MAX, SegmentNumber, to_u16, to_u32,
 };
 use super::pool::PagePool;
 use crate::blob::BlobId;
@@ -96,7 +95,7 @@ impl Image {
         }
         // What is gone leaves no bytes behind.
         let mut dense = pool.take(0);
-        dense.restart(first);
+        dense.first = first;
         let mut positions = Vec::with_capacity(n_live);
         for (position, entry) in page.live() {
             if let (Some(message), Some(at)) = (page.message(entry), relative(position)) {
@@ -270,13 +269,11 @@ impl<'a> Parts<'a> {
 
     /// Whether the envelope and the names it points to lie inside.
     fn check_envelope(&self, at: u32) -> Result<(), ImageError> {
-        let mut fixed = Reader::new(slice(self.inline, at, ENVELOPE_FIXED_BYTES)?);
-        let names = fixed.u32()?;
-        let properties_len = (fixed.u32()? & !PERSISTENT) as usize;
-        slice(self.inline, at, ENVELOPE_FIXED_BYTES + properties_len)?;
-        let mut fixed = Reader::new(slice(self.inline, names, NAMES_FIXED_BYTES)?);
-        let names_len = usize::from(fixed.u8()?) + usize::from(fixed.u8()?);
-        slice(self.inline, names, NAMES_FIXED_BYTES + names_len).map(|_| ())
+        let rest = self.inline.get(at as usize..).ok_or(ImageError::Damaged)?;
+        let (fixed, rest) = rest.split_first_chunk().ok_or(ImageError::Damaged)?;
+        let envelope = Envelope::decode(*fixed);
+        rest.get(..envelope.properties_len()).ok_or(ImageError::Damaged)?;
+        slice(self.inline, envelope.names, envelope.names_len()).map(|_| ())
     }
 }
 
@@ -333,7 +330,7 @@ impl LoadedPage {
     ) -> Result<Self, ImageError> {
         let parts = Parts::parse(image)?;
         let mut page = pool.take(image.len());
-        page.restart(parts.first);
+        page.first = parts.first;
         page.bytes.extend_from_slice(parts.inline);
         // Neighbours mostly share it.
         let mut checked = None;
@@ -379,9 +376,7 @@ fn put_entry(page: &mut Page, parts: &Parts<'_>, entry: ImageEntry) -> Result<()
     if page.entries.is_empty() {
         page.first = position;
     }
-    while page.end() < position {
-        page.entries.push(GAP);
-    }
+    page.fill_gap(position);
     let (offset, kept) = match entry.kind {
         KIND_INLINE => {
             parts.body(entry)?;

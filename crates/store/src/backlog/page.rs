@@ -4,8 +4,9 @@
 //! entries[position - first] = { body offset, body length, envelope, segment, kept body }, or a gap
 //!
 //! bytes, in any order:
-//!   names      exchange n u8 | key n u8 | exchange | key
-//!   envelope   names u32 | properties n u31, persistent u1 (the top bit) | properties
+//!   names      exchange | key
+//!   envelope   names u32 | properties n u31, persistent u1 (the top bit) | exchange n u8 | key n u8
+//!              | properties
 //!   body
 //! ```
 //! Integers are little-endian. A message like the one before it shares that one's names, and its
@@ -25,9 +26,7 @@ const GAP_ENTRIES_MAX: usize = 64;
 /// What an entry takes in memory and in an image.
 pub(super) const ENTRY_BYTES: usize = 16;
 /// Bytes of an envelope before its properties.
-pub(super) const ENVELOPE_FIXED_BYTES: usize = 8;
-/// Bytes of names before the exchange.
-pub(super) const NAMES_FIXED_BYTES: usize = 2;
+pub(super) const ENVELOPE_FIXED_BYTES: usize = 10;
 pub(super) const PERSISTENT: u32 = 1 << 31;
 const NOWHERE: u32 = u32::MAX;
 
@@ -83,19 +82,7 @@ pub(super) struct KeptBody {
     pub(super) blob: Option<BlobId>,
 }
 
-/// The envelope the next message is compared with.
-#[derive(Clone, Copy, Debug)]
-struct LastEnvelope {
-    envelope: u32,
-    names: u32,
-    /// As in the envelope: length and persistence.
-    packed: u32,
-    exchange_len: u8,
-    key_len: u8,
-}
-
-const NO_ENVELOPE: LastEnvelope =
-    LastEnvelope { envelope: NOWHERE, names: NOWHERE, packed: 0, exchange_len: 0, key_len: 0 };
+const NO_ENVELOPE: Envelope = Envelope { names: 0, packed: 0, exchange_len: 0, key_len: 0 };
 
 #[derive(Debug)]
 pub(super) struct Page {
@@ -108,7 +95,9 @@ pub(super) struct Page {
     pub(super) body_bytes: usize,
     /// The log segments its messages lie in: few, since they were logged one after the other.
     segments: Vec<SegmentId>,
-    last: LastEnvelope,
+    /// Where the last envelope is, and what it says: the next message is compared with it.
+    last_at: u32,
+    last: Envelope,
 }
 
 impl Default for Page {
@@ -120,8 +109,50 @@ impl Default for Page {
             bodies: Vec::new(),
             body_bytes: 0,
             segments: Vec::new(),
+            last_at: NOWHERE,
             last: NO_ENVELOPE,
         }
+    }
+}
+
+/// An envelope's fixed part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Envelope {
+    /// Where the names are.
+    pub(super) names: u32,
+    /// Length of the properties; the top bit says whether the message is persistent.
+    packed: u32,
+    exchange_len: u8,
+    key_len: u8,
+}
+
+impl Envelope {
+    #[inline]
+    pub(super) const fn decode(fixed: [u8; ENVELOPE_FIXED_BYTES]) -> Self {
+        let [n0, n1, n2, n3, p0, p1, p2, p3, exchange_len, key_len] = fixed;
+        Self {
+            names: u32::from_le_bytes([n0, n1, n2, n3]),
+            packed: u32::from_le_bytes([p0, p1, p2, p3]),
+            exchange_len,
+            key_len,
+        }
+    }
+
+    fn encode(self) -> [u8; ENVELOPE_FIXED_BYTES] {
+        let mut fixed = [0; ENVELOPE_FIXED_BYTES];
+        fixed[..4].copy_from_slice(&self.names.to_le_bytes());
+        fixed[4..8].copy_from_slice(&self.packed.to_le_bytes());
+        fixed[8] = self.exchange_len;
+        fixed[9] = self.key_len;
+        fixed
+    }
+
+    pub(super) const fn names_len(self) -> usize {
+        self.exchange_len as usize + self.key_len as usize
+    }
+
+    pub(super) const fn properties_len(self) -> usize {
+        (self.packed & !PERSISTENT) as usize
     }
 }
 
@@ -153,6 +184,7 @@ impl Page {
 
     /// Whether a message at `position` is better put into the next page. An inline body counts for
     /// `page_bytes`, one kept apart for four times as much.
+    #[inline]
     pub(super) fn is_full_for(
         &self,
         position: u64,
@@ -173,17 +205,24 @@ impl Page {
             || (kept > 0 && self.body_bytes > 0 && self.body_bytes + kept > 4 * page_bytes)
     }
 
-    pub(super) fn restart(&mut self, first: u64) {
-        self.first = first;
+    pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
         self.bodies.clear();
         self.body_bytes = 0;
         self.segments.clear();
-        self.last = NO_ENVELOPE;
+        self.last_at = NOWHERE;
+    }
+
+    #[cold]
+    pub(super) fn fill_gap(&mut self, position: u64) {
+        while self.end() < position {
+            self.entries.push(GAP);
+        }
     }
 
     /// Appends a message at the page's end.
+    #[inline]
     pub(super) fn push(&mut self, added: &Added<'_>) {
         let envelope = self.envelope_for(added.message);
         let offset = to_u32(self.bytes.len());
@@ -206,85 +245,87 @@ impl Page {
     }
 
     /// Where the message's envelope is: the last one's place if they are equal.
+    #[inline]
     fn envelope_for(&mut self, message: &MessageRef<'_>) -> u32 {
-        let packed = packed_of(message);
-        let names = match self.last_names(message) {
-            Some(names) if packed == self.last.packed && self.has_last_properties(message) => {
-                debug_assert_eq!(names, self.last.names, "an envelope has its names");
-                return self.last.envelope;
-            }
-            Some(names) => names,
-            None => self.put_names(message),
+        let mut envelope = Envelope {
+            names: self.last.names,
+            packed: packed_of(message),
+            exchange_len: to_u8(message.exchange.len()),
+            key_len: to_u8(message.routing_key.len()),
         };
-        let envelope = to_u32(self.bytes.len());
-        self.bytes.extend_from_slice(&names.to_le_bytes());
-        self.bytes.extend_from_slice(&packed.to_le_bytes());
-        self.bytes.extend_from_slice(message.properties);
-        self.last.envelope = envelope;
-        self.last.packed = packed;
-        envelope
-    }
-
-    fn put_names(&mut self, message: &MessageRef<'_>) -> u32 {
-        let names = to_u32(self.bytes.len());
-        let exchange_len = to_u8(message.exchange.len());
-        let key_len = to_u8(message.routing_key.len());
-        self.bytes.extend_from_slice(&[exchange_len, key_len]);
-        self.bytes.extend_from_slice(message.exchange);
-        self.bytes.extend_from_slice(message.routing_key);
-        self.last.names = names;
-        self.last.exchange_len = exchange_len;
-        self.last.key_len = key_len;
-        names
-    }
-
-    /// The place of the last names, if the message has the same.
-    fn last_names(&self, message: &MessageRef<'_>) -> Option<u32> {
-        let last = self.last;
-        if usize::from(last.exchange_len) != message.exchange.len()
-            || usize::from(last.key_len) != message.routing_key.len()
+        let has_names = self.has_last_names(&envelope, message);
+        if has_names
+            && envelope.packed == self.last.packed
+            && is_same(self.last_properties(), message.properties)
         {
-            return None;
+            return self.last_at;
         }
-        let (exchange, key) = self.names_at(last.names)?;
-        (exchange == message.exchange && key == message.routing_key).then_some(last.names)
+        if !has_names {
+            envelope.names = to_u32(self.bytes.len());
+            self.bytes.extend_from_slice(message.exchange);
+            self.bytes.extend_from_slice(message.routing_key);
+        }
+        self.last_at = to_u32(self.bytes.len());
+        self.last = envelope;
+        self.bytes.extend_from_slice(&envelope.encode());
+        self.bytes.extend_from_slice(message.properties);
+        self.last_at
     }
 
-    fn has_last_properties(&self, message: &MessageRef<'_>) -> bool {
-        let start = self.last.envelope as usize + ENVELOPE_FIXED_BYTES;
-        self.bytes.get(start..start + message.properties.len()) == Some(message.properties)
+    #[inline]
+    fn has_last_names(&self, envelope: &Envelope, message: &MessageRef<'_>) -> bool {
+        if self.last_at == NOWHERE
+            || envelope.exchange_len != self.last.exchange_len
+            || envelope.key_len != self.last.key_len
+        {
+            return false;
+        }
+        let names = self.names_of(self.last);
+        names.is_some_and(|(exchange, key)| {
+            is_same(exchange, message.exchange) && is_same(key, message.routing_key)
+        })
     }
 
-    fn names_at(&self, names: u32) -> Option<(&[u8], &[u8])> {
-        let (fixed, rest) = self.bytes.get(names as usize..)?.split_first_chunk()?;
-        let [exchange_len, key_len]: [u8; NAMES_FIXED_BYTES] = *fixed;
-        let (exchange, rest) = rest.split_at_checked(usize::from(exchange_len))?;
-        Some((exchange, rest.get(..usize::from(key_len))?))
+    #[inline]
+    fn last_properties(&self) -> &[u8] {
+        let start = self.last_at as usize + ENVELOPE_FIXED_BYTES;
+        self.bytes.get(start..start + self.last.properties_len()).unwrap_or_default()
     }
 
-    fn envelope_at(&self, envelope: u32) -> Option<(u32, u32, &[u8])> {
-        let (fixed, rest) = self.bytes.get(envelope as usize..)?.split_first_chunk()?;
-        let [n0, n1, n2, n3, p0, p1, p2, p3]: [u8; ENVELOPE_FIXED_BYTES] = *fixed;
-        Some((u32::from_le_bytes([n0, n1, n2, n3]), u32::from_le_bytes([p0, p1, p2, p3]), rest))
+    #[inline]
+    fn names_of(&self, envelope: Envelope) -> Option<(&[u8], &[u8])> {
+        let start = envelope.names as usize;
+        let names = self.bytes.get(start..start + envelope.names_len())?;
+        names.split_at_checked(usize::from(envelope.exchange_len))
     }
 
+    /// The envelope at that place, and what follows its fixed part.
+    #[inline]
+    fn envelope_at(&self, at: u32) -> Option<(Envelope, &[u8])> {
+        let (fixed, rest) = self.bytes.get(at as usize..)?.split_first_chunk()?;
+        Some((Envelope::decode(*fixed), rest))
+    }
+
+    #[inline]
     fn index_of(&self, position: u64) -> Option<usize> {
         usize::try_from(position.checked_sub(self.first)?).ok()
     }
 
     /// The message at `position`, if it is live and whole.
+    #[inline]
     pub(super) fn get(&self, position: u64) -> Option<MessageRef<'_>> {
         let entry = self.entries.get(self.index_of(position)?)?;
         self.message(*entry)
     }
 
+    #[inline]
     pub(super) fn message(&self, entry: Entry) -> Option<MessageRef<'_>> {
         if !entry.is_live() {
             return None;
         }
-        let (names, packed, rest) = self.envelope_at(entry.envelope)?;
-        let properties = rest.get(..(packed & !PERSISTENT) as usize)?;
-        let (exchange, routing_key) = self.names_at(names)?;
+        let (envelope, rest) = self.envelope_at(entry.envelope)?;
+        let properties = rest.get(..envelope.properties_len())?;
+        let (exchange, routing_key) = self.names_of(envelope)?;
         let body = if entry.body == 0 {
             let start = entry.offset as usize;
             Body::Borrowed(self.bytes.get(start..start + entry.len as usize)?)
@@ -295,7 +336,7 @@ impl Page {
             }
             Body::Shared(&kept.bytes)
         };
-        let persistent = packed & PERSISTENT != 0;
+        let persistent = envelope.packed & PERSISTENT != 0;
         Some(MessageRef { exchange, routing_key, properties, body, persistent })
     }
 
@@ -304,29 +345,31 @@ impl Page {
     }
 
     /// Its size as [`MessageRef::size_bytes`] counts it.
+    #[inline]
     pub(super) fn size_bytes(&self, entry: Entry) -> u64 {
-        let Some((names, packed, _)) = self.envelope_at(entry.envelope) else { return 0 };
-        let names = self.names_at(names).map_or(0, |(exchange, key)| exchange.len() + key.len());
-        names as u64 + u64::from(packed & !PERSISTENT) + u64::from(entry.len)
+        let Some((envelope, _)) = self.envelope_at(entry.envelope) else { return 0 };
+        (envelope.names_len() + envelope.properties_len()) as u64 + u64::from(entry.len)
     }
 
     /// Forgets the message at `position`.
+    #[inline]
     pub(super) fn release(&mut self, position: u64) -> Option<ReleasedEntry> {
         let index = self.index_of(position)?;
         let place = self.entries.get_mut(index).filter(|entry| entry.is_live())?;
         let entry = std::mem::replace(place, GAP);
         let size_bytes = self.size_bytes(entry);
-        let mut released =
-            ReleasedEntry { segment: entry.segment, size_bytes, kept_bytes: 0, blob: None };
-        if entry.body != 0
-            && let Some(kept) = self.bodies.get_mut(usize::from(entry.body) - 1)
-            && let Some(kept) = kept.take()
-        {
-            self.body_bytes -= kept.bytes.len();
-            released.kept_bytes = kept.bytes.len();
-            released.blob = kept.blob;
-        }
-        Some(released)
+        let (kept_bytes, blob) = if entry.body == 0 { (0, None) } else { self.let_go(entry) };
+        Some(ReleasedEntry { segment: entry.segment, size_bytes, kept_bytes, blob })
+    }
+
+    /// Lets go of a body kept apart: its length and its name in the body store.
+    #[cold]
+    fn let_go(&mut self, entry: Entry) -> (usize, Option<BlobId>) {
+        let place = usize::from(entry.body).checked_sub(1);
+        let kept = place.and_then(|at| self.bodies.get_mut(at)).and_then(Option::take);
+        let Some(kept) = kept else { return (0, None) };
+        self.body_bytes -= kept.bytes.len();
+        (kept.bytes.len(), kept.blob)
     }
 
     /// Lets go of entries before the first live one and after the last: a page that was loaded for
@@ -346,6 +389,7 @@ impl Page {
     }
 
     /// The number under which entries of this page name a segment.
+    #[inline]
     pub(super) fn segment_number(&mut self, segment: SegmentId) -> SegmentNumber {
         let find = |wanted| self.segments.iter().rposition(|known| *known == wanted);
         if let Some(index) = find(segment) {
@@ -383,6 +427,25 @@ impl Page {
             }
         }
         self.segments.clear();
+    }
+}
+
+/// Whether two byte strings are equal: short ones, the usual case, without a call.
+#[inline]
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    fn ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
+        a.first_chunk::<N>() == b.first_chunk() && a.last_chunk::<N>() == b.last_chunk()
+    }
+    if a.len() != b.len() {
+        return false;
+    }
+    match a.len() {
+        0 => true,
+        1 => a.first() == b.first(),
+        2..=3 => ends::<2>(a, b),
+        4..=7 => ends::<4>(a, b),
+        8..=16 => ends::<8>(a, b),
+        _ => a == b,
     }
 }
 

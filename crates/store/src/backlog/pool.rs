@@ -49,7 +49,7 @@ impl PagePool {
         if capacity > LARGE_BYTES_MAX {
             return;
         }
-        page.restart(0);
+        page.clear();
         let mut spare = stdx::lock(&self.spare);
         if spare.bytes + capacity > SPARE_BYTES_MAX
             || spare.small.len() + spare.large.len() >= SPARE_PAGES_MAX

@@ -1,5 +1,6 @@
 //! What a backlog knows about one page, wherever its messages are. A deep backlog has thousands.
 
+use super::Released;
 use super::live::PositionsInPage;
 use super::page::{ENTRY_BYTES, Page, SegmentNumber};
 use crate::blob::BlobId;
@@ -107,13 +108,6 @@ impl More {
     }
 }
 
-/// What a message released from a cold page leaves.
-pub(super) struct ReleasedCold {
-    pub(super) is_logged: bool,
-    pub(super) size_bytes: u64,
-    pub(super) blob: Option<BlobId>,
-}
-
 impl Slot {
     pub(super) fn end(&self) -> u64 {
         self.first + u64::from(self.span)
@@ -189,7 +183,8 @@ impl Slot {
     }
 
     /// Releases a message of a cold page.
-    pub(super) fn release_cold(&mut self, position: u64) -> Option<ReleasedCold> {
+    #[cold]
+    pub(super) fn release_cold(&mut self, position: u64) -> Option<Released> {
         let at = self.relative(position)?;
         let has_bodies = self.image.is_some_and(|image| image.has_bodies);
         let Content::Cold(cold) = &mut self.content else { return None };
@@ -205,7 +200,7 @@ impl Slot {
         let average = self.live_bytes / u64::from(self.n_live.max(1));
         let (size_bytes, blob) = known.unwrap_or((average, None));
         let size_bytes = if self.n_live == 1 { self.live_bytes } else { size_bytes };
-        Some(ReleasedCold { is_logged, size_bytes, blob })
+        Some(Released { is_logged, segment: None, size_bytes, body: blob, page: None })
     }
 }
 

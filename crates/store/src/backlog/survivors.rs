@@ -127,7 +127,7 @@ impl Backlog {
                         count_segment(&mut dropped.segments, segment);
                     }
                     dropped.bodies.extend(released.body);
-                    dropped.pages.extend(released.page);
+                    dropped.pages.extend(released.page.map(|page| *page));
                 }
             }
             let is_same = self.slots.get(at).is_some_and(|slot| slot.first == first);

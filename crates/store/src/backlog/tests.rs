@@ -346,7 +346,7 @@ impl Host {
             assert_eq!(stored.blob, Some(blob));
             self.release_body(blob);
         }
-        self.free(released.page);
+        self.free(released.page.map(|page| *page));
     }
 
     fn free(&mut self, page: Option<FreedPage>) {

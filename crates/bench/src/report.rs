@@ -68,7 +68,7 @@ fn draw_head(out: &mut Markup, run: &Run) {
 }
 
 fn title(run: &Run) -> String {
-    let names: Vec<String> = run.targets.iter().map(|target| names::target(run, target)).collect();
+    let names: Vec<String> = run.targets.iter().map(names::target).collect();
     match names.is_empty() {
         true => "leveret bench".to_owned(),
         false => names.join(", "),
@@ -81,18 +81,23 @@ fn draw_title(out: &mut Markup, run: &Run) {
         out.element("h1").text(title(run));
         out.element("ul").class("legend").with(|out| {
             for (at, target) in run.targets.iter().enumerate() {
-                let name = names::target(run, target);
+                let name = names::target(target);
                 let item = out.element("li").class(format_args!("{} variant-0", names::colour(at)));
                 item.with(|out| {
                     out.text(name);
-                    out.element("small").text(format_args!(" {}", target.version));
+                    out.element("small").text(format_args!(" {}", names::told(target)));
                 });
             }
         });
         let machine = &run.machine;
         out.element("p").class("source").text(format_args!(
-            "{} · {} cores of {} · {}",
-            run.started_at, machine.n_cores, machine.cpu, machine.kernel
+            "{} · {} cores of {} · {} · {} repeats at scale {}",
+            run.started_at,
+            machine.n_cores,
+            machine.cpu,
+            machine.kernel,
+            run.repeats,
+            number::short(run.scale)
         ));
         out.element("div").class("all-tabs").attr("hidden", "hidden").text("");
     });

@@ -15,7 +15,8 @@ const ROW_PADDING_PX: usize = 5;
 pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>, is_log: bool) {
     let axis = Axis::of(figure.numbers(), figure.metric.unit(), is_log);
     let ratios = figure.ratios();
-    let chart = out.element("div").class("bars").attr("data-stops", "").attr("role", "group");
+    let class = if figure.has_p99() { "bars with-p99" } else { "bars" };
+    let chart = out.element("div").class(class).attr("data-stops", "").attr("role", "group");
     let chart = chart.attr("style", format_args!("--ratios:{}", ratios.len()));
     chart.attr("aria-label", words::noun(figure.metric)).with(|out| {
         if !ratios.is_empty() {
@@ -95,12 +96,14 @@ fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, axis: &A
         draw_range(out, axis.at(spread.min), axis.at(spread.max), y);
     }
     let mut end = spread.max;
+    let mut label = figure.text(rounded(spread.median));
     if let Some(p99) = value.p99 {
         draw_tail(out, axis.at(spread.median), axis.at(p99), y);
         end = end.max(p99);
+        label.push_str(&format!(" · {}", figure.text(rounded(p99))));
     }
     let text = out.element("text").class("value").attr("x", percent(axis.at(end)));
-    text.attr("dx", 9).attr("y", y + 4).text(figure.text(rounded(spread.median)));
+    text.attr("dx", 9).attr("y", y + 4).text(label);
 }
 
 /// A line from the least to the greatest repeat.
@@ -162,7 +165,6 @@ pub(crate) fn axis_name(figure: &Figure<'_>, axis: &Axis) -> String {
     let better = if figure.metric.is_higher_better() { "more" } else { "less" };
     let has_aim = figure.rows.iter().any(|row| row.aim(figure.metric).is_some());
     let aim = if has_aim { "; dashed: aim" } else { "" };
-    let has_p99 = figure.rows.iter().flat_map(|row| &row.values).any(|value| value.p99.is_some());
-    let p99 = if has_p99 { "; ring: 99th percentile" } else { "" };
+    let p99 = if figure.has_p99() { "; ring: 99th percentile" } else { "" };
     format!("{}{scale} ({better} is better{aim}{p99})", words::noun(figure.metric))
 }

@@ -52,6 +52,18 @@ impl<'a> Figure<'a> {
         self.values().any(|value| value.spread.is_some())
     }
 
+    /// Without the rows to which the metric does not apply, such as latency without a consumer.
+    pub(crate) fn applicable(mut self) -> Self {
+        let says_something = |value: &Value<'_>| value.spread.is_some() || value.missing.is_some();
+        self.rows.retain(|row| row.values.iter().any(says_something));
+        self
+    }
+
+    /// Whether a 99th percentile is shown beside the median.
+    pub(crate) fn has_p99(&self) -> bool {
+        self.values().any(|value| value.p99.is_some())
+    }
+
     fn values(&self) -> impl Iterator<Item = &Value<'a>> {
         self.rows.iter().flat_map(|row| &row.values)
     }

@@ -4,6 +4,8 @@ use crate::result::{Column, Run, Target};
 
 /// How many colours the page's style has; a further target starts again at the first.
 const COLOURS: usize = 6;
+/// Brokers whose names are written in their own way.
+const SPELLINGS: [&str; 3] = ["Leveret", "RabbitMQ", "LavinMQ"];
 /// Characters of a name that are shown.
 const NAME_CHARS_MAX: usize = 32;
 
@@ -24,7 +26,7 @@ pub(crate) fn columns(run: &Run, columns: &[Column]) -> Vec<Name> {
 
 fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
     let at = run.targets.iter().position(|target| target.name == column.target);
-    let base = at.and_then(|at| run.targets.get(at)).map(|it| target(run, it));
+    let base = at.and_then(|at| run.targets.get(at)).map(target);
     let base = base.unwrap_or_else(|| column.target.clone());
     let text = match &column.variant {
         Some(variant) => format!("{base} {variant}"),
@@ -38,12 +40,20 @@ fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
     Name { text: shortened(&text), class, is_floor: column.is_floor }
 }
 
-/// A target's name on the page: that of its product, if no other target has the same.
-pub(crate) fn target(run: &Run, target: &Target) -> String {
-    let n_same = run.targets.iter().filter(|other| other.product == target.product).count();
-    match n_same == 1 && !target.product.trim().is_empty() {
-        true => shortened(&target.product),
-        false => shortened(&target.name),
+/// A target's name on the page: the one it was given. Brokers that are compatible with another one
+/// may tell the other's name as their own.
+pub(crate) fn target(target: &Target) -> String {
+    let known = SPELLINGS.into_iter().find(|known| known.eq_ignore_ascii_case(&target.name));
+    shortened(known.unwrap_or(&target.name))
+}
+
+/// What a target says of itself: `4.3.6 (Erlang/OTP 27)`, or `calls itself RabbitMQ 4.3.6 (Leveret)`.
+pub(crate) fn told(target: &Target) -> String {
+    let Target { name, product, version, platform, .. } = target;
+    let platform = if platform.is_empty() { String::new() } else { format!(" ({platform})") };
+    match product.eq_ignore_ascii_case(name) || product.is_empty() {
+        true => format!("{version}{platform}"),
+        false => format!("calls itself {product} {version}{platform}"),
     }
 }
 

@@ -123,6 +123,8 @@ fn draw_picture(
         out.element("div").class("sheets").with(|out| {
             for metric in &metrics {
                 let figure = Figure::of(scenario, columns, *metric, picture.rows);
+                let is_over_time = *picture.kind == ChartKind::OverTime;
+                let figure = if is_over_time { figure } else { figure.applicable() };
                 out.element("div").class("sheet").with(|out| draw_sheet(out, &figure, picture));
             }
         });

@@ -38,7 +38,7 @@
     const at = stops.indexOf(here);
     const next = stops[Math.max(0, Math.min(stops.length - 1, at + by))];
     const box = next.getBoundingClientRect();
-    show(next, box.left + box.width / 2, box.top + Math.min(box.height / 2, 60));
+    show(next, box.left + box.width / 2, Math.min(box.bottom - 14, box.top + 80));
   }
 
   for (const stop of document.querySelectorAll(".stop")) {

@@ -40,7 +40,7 @@ pub(crate) fn draw(out: &mut Markup, run: &Run) {
     }
     let axis = Axis::ratios(&ends);
     out.element("section").class("summary").attr("id", "summary").with(|out| {
-        out.element("h2").text("At a glance");
+        out.element("h2").text(heading(&lines));
         out.element("p").class("about").text(
             "How many times better, per scenario: the dot is the geometric mean over its rows, the line \
              goes from the least to the greatest row. Left of 1× the other one is better.",
@@ -53,6 +53,15 @@ pub(crate) fn draw(out: &mut Markup, run: &Run) {
             draw_axis(out, &axis);
         });
     });
+}
+
+/// Who is spoken of, if it is the same one everywhere.
+fn heading(lines: &[(usize, &Scenario, Metric, Vec<Line>)]) -> String {
+    let mut subjects = lines.iter().flat_map(|(_, _, _, lines)| lines).map(|line| &line.subject);
+    match subjects.next() {
+        Some(first) if subjects.all(|other| other == first) => format!("{first} at a glance"),
+        _ => "At a glance".to_owned(),
+    }
 }
 
 /// The first metric that says what the broker costs rather than what the machine had left, else the

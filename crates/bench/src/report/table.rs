@@ -50,8 +50,7 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
 }
 
 fn caption(figure: &Figure<'_>) -> String {
-    let p99 = figure.rows.iter().flat_map(|row| &row.values).any(|value| value.p99.is_some());
-    let p99 = if p99 { "; p99: 99th percentile" } else { "" };
+    let p99 = if figure.has_p99() { "; p99: 99th percentile" } else { "" };
     let noun = noun(figure.metric);
     format!("{noun}: median of the repeats, below it the least and the greatest{p99}")
 }

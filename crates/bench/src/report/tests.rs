@@ -105,7 +105,7 @@ fn of_latencies_the_lower_one_is_spoken_of() {
 #[test]
 fn another_baseline_leaves_colours_as_they_are() {
     let mut run = features();
-    run.baseline = "theirs".to_owned();
+    run.baseline = "rabbitmq".to_owned();
     let scenario = &mut run.scenarios[0];
     scenario.columns.reverse();
     scenario.rows.iter_mut().for_each(|row| row.cells.reverse());
@@ -128,8 +128,8 @@ fn variants_share_a_colour_and_the_machines_limit_is_no_rival() {
         is_floor,
     };
     run.scenarios[0].columns = vec![
-        column("ours", Some("v1"), false),
-        column("ours", Some("v2"), false),
+        column("leveret", Some("v1"), false),
+        column("leveret", Some("v2"), false),
         column("relay", None, true),
     ];
     let cells = [2e6, 1e6, 9e6].map(|value| measured(&[(CPU, value)])).to_vec();
@@ -231,12 +231,13 @@ fn nothing_that_a_broker_or_a_machine_says_becomes_markup() {
     (machine.cpu, machine.kernel) = (evil(), evil());
     (machine.system, machine.governor) = (Some(evil()), Some(evil()));
     for target in &mut run.targets {
-        (target.product, target.version) = (evil(), evil());
+        (target.name, target.product, target.version) = (evil(), evil(), evil());
         (target.platform, target.uri) = (evil(), evil());
     }
     let scenario = &mut run.scenarios[0];
     (scenario.name, scenario.title) = (evil(), evil());
     (scenario.about, scenario.source) = (evil(), evil());
+    (scenario.columns[0].target, scenario.columns[1].target) = (evil(), evil());
     scenario.columns[1].variant = Some(evil());
     scenario.charts[0].title = evil();
     for row in &mut scenario.rows {
@@ -251,6 +252,20 @@ fn nothing_that_a_broker_or_a_machine_says_becomes_markup() {
     assert!(!page.contains("<img") && !page.contains("<script>alert"));
     assert_eq!(page.matches("</script>").count(), 1);
     assert_says(&page, &["&lt;script&gt;alert(1)&lt;/script&gt;"]);
+}
+
+#[test]
+fn a_broker_has_the_name_it_was_given_and_says_what_it_calls_itself() {
+    let mut run = features();
+    let ours = &mut run.targets[0];
+    (ours.product, ours.platform) = ("RabbitMQ".to_owned(), "Leveret".to_owned());
+    assert_says(
+        &page(&run),
+        &[
+            "Leveret<small> calls itself RabbitMQ 1.2.3 (Leveret)</small>",
+            "RabbitMQ<small> 1.2.3 (a platform)</small>",
+        ],
+    );
 }
 
 #[test]

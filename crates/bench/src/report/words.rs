@@ -26,7 +26,7 @@ pub(crate) fn noun(metric: Metric) -> &'static str {
         Metric::CpuPerOperation => "CPU time per operation",
         Metric::LongestPause => "longest pause",
         Metric::Duration => "duration",
-        Metric::Relative => "rate relative to the first row",
+        Metric::Relative => "share of the reference row's rate",
     }
 }
 

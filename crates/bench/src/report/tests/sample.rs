@@ -17,9 +17,9 @@ pub(crate) fn run(scenarios: Vec<Scenario>) -> Run {
         command: "leveret bench features".to_owned(),
         scale: 0.1,
         repeats: 3,
-        baseline: "ours".to_owned(),
+        baseline: "leveret".to_owned(),
         machine: Machine { cpu: "a processor".to_owned(), n_cores: 2, ..Machine::default() },
-        targets: vec![target("ours", "Leveret"), target("theirs", "RabbitMQ")],
+        targets: vec![target("leveret", "Leveret"), target("rabbitmq", "RabbitMQ")],
         scenarios,
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn scenario(kind: ChartKind, metrics: &[Metric], rows: Vec<Row>) -> S
         title: "Some scenario".to_owned(),
         about: "What it is about.".to_owned(),
         source: "a source".to_owned(),
-        columns: vec![column("ours"), column("theirs")],
+        columns: vec![column("leveret"), column("rabbitmq")],
         metrics: metrics.to_vec(),
         charts: metrics.iter().take(1).map(chart).collect(),
         rows,

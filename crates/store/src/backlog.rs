@@ -18,6 +18,7 @@
 mod image;
 mod jobs;
 mod live;
+mod noted;
 mod page;
 mod pool;
 mod slot;
@@ -28,6 +29,7 @@ mod tests;
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Loaded, Written};
 pub use live::PositionsInPage;
+pub use noted::NotedPages;
 pub use pool::PagePool;
 pub use survivors::{Dropped, PageNote, RestoreError, Survivor};
 

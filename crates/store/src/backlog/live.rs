@@ -82,6 +82,12 @@ impl PositionsInPage {
         }
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs().next().is_none()
+    }
+
     /// Number of positions.
     pub(super) fn len(&self) -> usize {
         match &self.0 {

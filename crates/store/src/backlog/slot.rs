@@ -267,7 +267,7 @@ impl Cold {
 
     /// Positions whose stored bodies are not let go of though their messages are gone.
     pub(super) fn owed(&self) -> Option<&PositionsInPage> {
-        self.more.as_ref().map(|more| &more.owed).filter(|owed| owed.len() > 0)
+        self.more.as_ref().map(|more| &more.owed).filter(|owed| !owed.is_empty())
     }
 }
 

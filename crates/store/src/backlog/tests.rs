@@ -116,6 +116,7 @@ impl Stored {
 enum Logged {
     Message(u64),
     Settled(u64),
+    Purged(Range<u64>),
     Note(PageNote),
 }
 
@@ -383,15 +384,20 @@ impl Host {
     fn settle_dropped(&mut self, dropped: Dropped, gone: impl Fn(u64) -> bool) {
         let gone: Vec<u64> = self.messages.keys().copied().filter(|at| gone(*at)).collect();
         assert_eq!(dropped.n_messages, gone.len() as u64);
+        let mut purged: Vec<Range<u64>> = Vec::new();
         let mut any_logged = false;
         for at in gone {
             self.held.remove(&at);
-            if self.messages.remove(&at).unwrap().logged {
-                any_logged = true;
-                self.append(Logged::Settled(at));
+            any_logged |= self.messages.remove(&at).unwrap().logged;
+            match purged.last_mut().filter(|last| last.end == at) {
+                Some(last) => last.end = at + 1,
+                None => purged.push(at..at + 1),
             }
         }
         assert_eq!(dropped.any_logged, any_logged);
+        for range in purged.into_iter().filter(|_| any_logged) {
+            self.append(Logged::Purged(range));
+        }
         for (segment, n) in dropped.segments {
             self.let_go(segment, n);
         }
@@ -540,6 +546,7 @@ impl Host {
             match entry {
                 Logged::Message(at) => drop(left.insert(*at)),
                 Logged::Settled(at) => drop(left.remove(at)),
+                Logged::Purged(range) => left.retain(|at| !range.contains(at)),
                 Logged::Note(_) => {}
             }
         }
@@ -658,7 +665,7 @@ impl Host {
 #[derive(Default)]
 struct Recovery {
     messages: BTreeMap<u64, u64>,
-    notes: BTreeMap<u64, (u64, PageNote)>,
+    notes: NotedPages,
 }
 
 impl Recovery {
@@ -667,38 +674,30 @@ impl Recovery {
             Logged::Message(at) => drop(self.messages.insert(*at, segment)),
             Logged::Settled(at) => {
                 self.messages.remove(at);
-                let note = self.notes.range_mut(..=at).next_back();
-                if let Some((_, (_, note))) = note {
-                    note.live = note
-                        .live
-                        .iter()
-                        .flat_map(|range| {
-                            [range.start..range.end.min(*at), range.start.max(at + 1)..range.end]
-                        })
-                        .filter(|range| !range.is_empty())
-                        .collect();
-                }
+                self.notes.settle(*at);
+            }
+            Logged::Purged(range) => {
+                self.messages.retain(|at, _| !range.contains(at));
+                self.notes.purge(range.clone());
             }
             Logged::Note(note) => {
-                self.notes.retain(|_, (_, note)| !note.live.is_empty());
                 for range in &note.live {
                     self.messages.retain(|at, _| !range.contains(at));
                 }
-                self.notes.insert(note.first, (segment, note.clone()));
+                self.notes.put(note.clone(), SegmentId(segment)).unwrap();
             }
         }
     }
 
     fn restore(self, host: &mut Host) -> Backlog {
         let mut backlog = Backlog::new();
-        let mut notes =
-            self.notes.into_values().filter(|(_, note)| !note.live.is_empty()).peekable();
+        let mut notes = self.notes.into_notes().peekable();
         for at in self.messages.keys().copied().map(Some).chain([None]) {
-            while let Some((segment, note)) =
-                notes.next_if(|(_, note)| at.is_none_or(|at| note.first < at))
+            while let Some((note, segment)) =
+                notes.next_if(|(note, _)| at.is_none_or(|at| note.first < at))
             {
-                backlog.restore_page(&note, SegmentId(segment)).unwrap();
-                *host.retained.entry(segment).or_default() += 1;
+                backlog.restore_page(&note, segment).unwrap();
+                *host.retained.entry(segment.0).or_default() += 1;
             }
             let Some(at) = at else { break };
             let stored = host.contents[&at].clone();

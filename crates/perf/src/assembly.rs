@@ -26,6 +26,11 @@ impl Assembly {
         Self { keeps_all, is_expected: false, size: 0, left: 0, kept: Vec::new() }
     }
 
+    /// Forgets what has come so far.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.keeps_all);
+    }
+
     /// A method announced content.
     pub(crate) fn begin(&mut self) {
         self.is_expected = true;

@@ -7,8 +7,9 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
 use amqp091::method::{
-    ChannelOpen, ChannelOpenOk, ConnectionCloseOk, ConnectionOpen, ConnectionOpenOk,
-    ConnectionStart, ConnectionStartOk, ConnectionTune, ConnectionTuneOk, peek_id,
+    ChannelClose, ChannelCloseOk, ChannelOpen, ChannelOpenOk, ConnectionCloseOk, ConnectionOpen,
+    ConnectionOpenOk, ConnectionStart, ConnectionStartOk, ConnectionTune, ConnectionTuneOk,
+    peek_id,
 };
 use amqp091::spec::{CHANNEL_MAX_DEFAULT, FRAME_MIN_BYTES};
 use amqp091::{
@@ -25,6 +26,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between attempts while the broker starts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// The reply code of a broker that goes away, or whose operator closes connections.
+const CONNECTION_FORCED: u16 = 320;
 /// How much is read at once.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -56,6 +59,24 @@ impl fmt::Display for Closed {
 }
 
 impl std::error::Error for Closed {}
+
+/// A connection ended without being asked to: it may be made again.
+#[derive(Debug)]
+pub(crate) struct Lost(pub(crate) String);
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Lost {}
+
+/// Whether what went wrong is that a connection ended, through nothing that was asked on it.
+pub(crate) fn is_loss(error: &anyhow::Error) -> bool {
+    let is_forced = |closed: &Closed| closed.code == CONNECTION_FORCED;
+    error.downcast_ref::<Lost>().is_some() || error.downcast_ref().is_some_and(is_forced)
+}
 
 /// An open connection.
 #[derive(Debug)]
@@ -132,6 +153,12 @@ impl Client {
     /// As [`Self::call`].
     pub fn open_channel(&mut self, channel: u16) -> anyhow::Result<()> {
         self.call(channel, ChannelOpen::default().into(), ChannelOpenOk::ID).map(drop)
+    }
+
+    /// Closes a channel.
+    pub(crate) fn close_channel(&mut self, channel: u16) -> anyhow::Result<()> {
+        let close = ChannelClose { reply_code: 200, ..ChannelClose::default() };
+        self.call(channel, close.into(), ChannelCloseOk::ID).map(drop)
     }
 
     /// Sends a method and waits for the answer; gives back its payload.

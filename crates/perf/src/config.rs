@@ -13,12 +13,15 @@ use crate::options::{Given, Usage};
 use crate::pace::Schedule;
 use crate::uri::Uri;
 pub(crate) use values::moment_s;
-use values::{invalid, number, optional, seconds};
+use values::{invalid, number, optional, seconds, seconds_range};
 
 /// PerfTest's smallest body: a number and a time stamp.
 pub(crate) const STAMPED_BYTES: usize = 12;
 /// The smallest body that `--verify` can check.
 pub(crate) const VERIFIED_BYTES: usize = 32;
+
+/// How long PerfTest's client waits before it connects again, in seconds.
+const RECOVERY_INTERVAL_S: f64 = 5.0;
 
 /// A run.
 #[derive(Debug)]
@@ -182,6 +185,9 @@ pub(crate) struct Run {
     pub(crate) n_threads: usize,
     pub(crate) broker_pid: Option<u32>,
     pub(crate) shutdown_timeout_ns: u64,
+    /// How long to wait before a lost connection is made again: between these. `None`: the run
+    /// ends.
+    pub(crate) recovery_ns: Option<(u64, u64)>,
     /// Whether to draw a bar; `None`: on a terminal.
     pub(crate) progress: Option<bool>,
     /// Connections go to brokers at random instead of in turn.
@@ -221,6 +227,16 @@ impl Config {
         };
         config.check()?;
         Ok(config)
+    }
+
+    /// Whether every message that counts outlives lost connections and even the broker's restart:
+    /// it is confirmed when it is safe, kept until it is acknowledged, and so is its queue.
+    pub(crate) fn outlives_connections(&self) -> bool {
+        self.publishing.confirm_window.is_some()
+            && self.consuming.settle != Settle::Automatic
+            && self.message.persistent
+            && self.topology.durable
+            && !self.topology.auto_delete
     }
 
     fn check(&self) -> Result<(), Usage> {
@@ -269,6 +285,7 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         Some("idle") => Some(ExitWhen::Idle),
         Some(other) => return Err(invalid("exit-when", other)),
     };
+    let recovery = seconds_range(given, "connection-recovery-interval", RECOVERY_INTERVAL_S)?;
     let random_allocation = match given.last("connection-allocation") {
         None | Some("random") => true,
         Some("round-robin") => false,
@@ -286,6 +303,7 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         n_threads: number(given, "threads", cores)?.max(1),
         broker_pid: optional(given, "broker-pid")?,
         shutdown_timeout_ns: seconds(given, "shutdown-timeout", 5.0)?,
+        recovery_ns: (!given.has("disable-connection-recovery")).then_some(recovery),
         progress: optional(given, "progress")?,
         random_allocation,
     })

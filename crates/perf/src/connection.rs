@@ -12,7 +12,7 @@ use amqp091::{Frame, FrameKind, Method, MethodId, decode_frame};
 use anyhow::{Context as _, bail};
 
 use crate::assembly::is_content;
-use crate::client::{Client, closed};
+use crate::client::{Client, Lost, closed};
 use crate::clock::SECOND;
 use crate::consumer::{Consumer, Seen};
 use crate::publisher::{Moment, Publisher, Staged};
@@ -91,6 +91,10 @@ pub(crate) struct Connection {
     publisher_at: usize,
     heartbeat_ns: u64,
     wrote_at: u64,
+    /// When something came last; 0 before the first turn.
+    read_at: u64,
+    /// There is no socket that works.
+    is_down: bool,
     is_closing: bool,
     is_closed: bool,
 }
@@ -114,6 +118,8 @@ impl Connection {
             publisher_at: 0,
             heartbeat_ns,
             wrote_at: 0,
+            read_at: 0,
+            is_down: false,
             is_closing: false,
             is_closed: false,
         })
@@ -147,7 +153,8 @@ impl Connection {
     /// # Errors
     /// The connection is lost, or the broker says something unexpected.
     pub(crate) fn turn(&mut self, scene: &mut Scene<'_>) -> anyhow::Result<Turn> {
-        if self.is_closed {
+        self.is_closed |= self.is_down && scene.phase == Phase::Stop;
+        if self.is_closed || self.is_down {
             return Ok(Turn::Idle);
         }
         self.begin_consumers(scene);
@@ -157,6 +164,7 @@ impl Connection {
             close.encode_frame(0, &mut self.output);
         }
         let opens_at = self.read(scene)?;
+        self.check_peer(scene.moment.now, opens_at)?;
         let due = self.write(scene)?;
         let can_read = self.ready.is_readable && opens_at.is_none() && self.may_read();
         if can_read || due == Turn::Again {
@@ -166,6 +174,54 @@ impl Connection {
         let at = at.min(opens_at.unwrap_or(u64::MAX)).min(self.starts_at(scene));
         let at = at.min(if self.heartbeat_ns > 0 { self.wrote_at + self.heartbeat_ns } else { at });
         Ok(if at == u64::MAX { Turn::Idle } else { Turn::At(at) })
+    }
+
+    /// A peer that was to send heartbeats and is silent is gone. One that is not listened to, since
+    /// a slow consumer is not ready, is not known to be silent.
+    fn check_peer(&mut self, now: u64, opens_at: Option<u64>) -> anyhow::Result<()> {
+        if self.read_at == 0 || opens_at.is_some() || !self.may_read() {
+            self.read_at = now;
+        }
+        if self.heartbeat_ns > 0 && now > self.read_at + 4 * self.heartbeat_ns && !self.is_closing {
+            return Err(Lost("the broker sends no heartbeats".to_owned()).into());
+        }
+        Ok(())
+    }
+
+    /// The connection is lost; until [`Self::resume`] it does nothing.
+    pub(crate) fn disconnect(&mut self) {
+        self.is_down = true;
+        self.left.clear();
+        self.output.clear();
+        self.output_at = 0;
+        match &mut self.role {
+            Role::Publishing(publishers) => publishers.iter_mut().for_each(Publisher::disconnect),
+            Role::Consuming(consumers) => consumers.iter_mut().for_each(Consumer::disconnect),
+        }
+    }
+
+    /// Goes on with another socket, whose channels are open. `names` are those of queues by number.
+    ///
+    /// # Errors
+    /// The broker takes smaller frames than before, for which messages are not encoded.
+    pub(crate) fn resume(
+        &mut self,
+        client: Client,
+        names: &[(usize, String)],
+    ) -> anyhow::Result<()> {
+        if client.frame_max != self.frame_max {
+            bail!("the broker's largest frame is another than before");
+        }
+        if let Role::Consuming(consumers) = &mut self.role {
+            for (number, name) in names {
+                consumers.iter_mut().for_each(|consumer| consumer.rename(*number, name));
+            }
+        }
+        (self.socket, self.left) = client.into_parts();
+        self.socket.set_nonblocking(true)?;
+        self.ready = Readiness { is_readable: true, is_writable: true };
+        (self.is_down, self.read_at) = (false, 0);
+        Ok(())
     }
 
     fn may_read(&self) -> bool {
@@ -216,7 +272,7 @@ impl Connection {
         head.copy_from_slice(&self.left);
         let mut n = from;
         if self.ready.is_readable && !rest.is_empty() {
-            n += self.read_socket(rest)?;
+            n += self.read_socket(rest, scene.moment.now)?;
         }
         let input = input.get(..n).unwrap_or_default();
         let (used, opens_at) = self.handle(input, scene)?;
@@ -225,14 +281,15 @@ impl Connection {
         Ok(opens_at)
     }
 
-    fn read_socket(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
+    fn read_socket(&mut self, into: &mut [u8], now: u64) -> anyhow::Result<usize> {
         match self.socket.read(into) {
             Ok(0) if self.is_closing => {
                 self.is_closed = true;
                 Ok(0)
             }
-            Ok(0) => bail!("the broker closed a connection"),
+            Ok(0) => Err(Lost("the broker closed a connection".to_owned()).into()),
             Ok(n) => {
+                self.read_at = now;
                 // What comes after a short read is announced again.
                 self.ready.is_readable = n == into.len();
                 Ok(n)
@@ -246,7 +303,7 @@ impl Connection {
                 self.is_closed = true;
                 Ok(0)
             }
-            Err(error) => Err(error).context("a connection is lost"),
+            Err(error) => Err(lost(&error)),
         }
     }
 
@@ -372,7 +429,7 @@ impl Connection {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) if self.is_closing => self.is_closed = true,
-            Err(error) => return Err(error).context("a connection is lost"),
+            Err(error) => return Err(lost(&error)),
         }
         if !self.ready.is_writable {
             if let Role::Publishing(publishers) = &mut self.role {
@@ -433,6 +490,10 @@ impl Connection {
         }
         if due == u64::MAX { Turn::Idle } else { Turn::At(scene.moment.start + due) }
     }
+}
+
+fn lost(error: &io::Error) -> anyhow::Error {
+    Lost(format!("a connection is lost: {error}")).into()
 }
 
 fn on_connection_method(id: MethodId, method: &Method<'_>) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ use amqp091::{Method, TableRef};
 use anyhow::{Context as _, bail};
 
 use crate::assembly::{Assembly, header_stamp};
+use crate::client::Lost;
 use crate::clock::{self, MILLISECOND};
 use crate::config::Settle;
 use crate::pace::Gate;
@@ -104,6 +105,24 @@ impl Consumer {
         }
     }
 
+    /// The connection is lost: it begins again, at once, on the next one.
+    pub(crate) fn disconnect(&mut self) {
+        self.delivery = Delivery::default();
+        self.assembly.reset();
+        self.header_stamp = None;
+        self.n_unsettled = 0;
+        self.n_consuming = 0;
+        self.is_started = false;
+        self.plan.start_at = 0;
+    }
+
+    /// A queue has a new name.
+    pub(crate) fn rename(&mut self, number: usize, name: &str) {
+        for queue in self.plan.queues.iter_mut().filter(|queue| queue.0 == number) {
+            name.clone_into(&mut queue.1);
+        }
+    }
+
     /// The broker will deliver from all queues.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_started && self.n_consuming == self.plan.queues.len()
@@ -127,7 +146,7 @@ impl Consumer {
             let tag = String::from_utf8_lossy(cancel.consumer_tag);
             let queue = tag.parse().ok().and_then(|at: usize| self.plan.queues.get(at));
             let name = queue.map_or("?", |(_, name)| name.as_str());
-            bail!("the broker cancelled a consumer of queue '{name}'");
+            return Err(Lost(format!("the broker cancelled a consumer of queue '{name}'")).into());
         } else {
             bail!("unexpected {} on a consuming channel", method.name());
         }

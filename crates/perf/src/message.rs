@@ -169,6 +169,11 @@ impl Messages {
         self.bytes.get(self.at..self.end).unwrap_or_default()
     }
 
+    /// Nothing more of it is to be written.
+    pub(crate) fn drop_pending(&mut self) {
+        (self.at, self.end) = (0, 0);
+    }
+
     /// That much of it is written.
     pub(crate) fn written(&mut self, n: usize) {
         self.at += n;

@@ -78,6 +78,8 @@ pub(crate) struct Publisher {
     window: Option<Window>,
     limit: u64,
     sent: u64,
+    /// What was sent on connections that are lost: delivery tags count from there.
+    sent_before: u64,
     use_millis: bool,
     returned: Assembly,
     confirm_run: Run,
@@ -108,6 +110,7 @@ impl Publisher {
             window: plan.window,
             limit: plan.limit,
             sent: 0,
+            sent_before: 0,
             use_millis: plan.use_millis,
             returned: Assembly::new(plan.is_verified),
             confirm_run: Run::default(),
@@ -128,6 +131,16 @@ impl Publisher {
     /// The socket takes nothing more.
     pub(crate) fn hold(&mut self) {
         self.timing.is_held = true;
+    }
+
+    /// The connection is lost, and with it what was being written or waited for a confirm. As in
+    /// PerfTest that is not published again.
+    pub(crate) fn disconnect(&mut self) {
+        self.messages.drop_pending();
+        self.window.iter_mut().for_each(Window::reset);
+        self.sent_before = self.sent;
+        self.returned.reset();
+        self.hold();
     }
 
     /// Everything is published, and confirmed if it is to be.
@@ -234,11 +247,12 @@ impl Publisher {
         let Some(window) = &mut self.window else { return 0 };
         self.progress_at = now;
         let (run, latencies, id) = (&mut self.confirm_run, &mut sample.confirm_latency, self.id);
+        let before = self.sent_before;
         let n = window.settle(tag, is_multiple, |tag, stamp| {
             run.add(now.saturating_sub(stamp), 1, latencies);
             if let Some(ledger) = ledger {
                 // Delivery tags count from 1, numbers of messages from 0.
-                ledger.confirmed(id, tag - 1);
+                ledger.confirmed(id, before + tag - 1);
             }
         });
         run.flush(latencies);

@@ -1,6 +1,7 @@
 //! A run from the first connection to the last line.
 
 mod ending;
+mod mender;
 mod meter;
 mod progress;
 
@@ -18,12 +19,13 @@ use crate::connection::Phase;
 use crate::message::Random;
 use crate::process;
 use crate::report::{self, Mishap, Printer, Shown, Summary};
-use crate::setup::{Part, Recipe, parts};
+use crate::setup::{self, Part, Recipe, parts};
 use crate::stats::Sample;
 use crate::topology::{self, Routes};
 use crate::verify::Ledger;
-use crate::worker::{News, Shared, Worker};
+use crate::worker::{Broken, News, Shared, Worker};
 use ending::{Ending, IDLE_NS, Idle};
+use mender::Mender;
 use meter::Meter;
 use progress::Bar;
 
@@ -44,8 +46,7 @@ const MISHAPS_MAX: usize = 20;
 pub(crate) fn run(config: &Config) -> anyhow::Result<bool> {
     let id = config.run.id.clone().unwrap_or_else(generated_id);
     let uri = config.brokers.first().context("no broker")?;
-    let link = crate::config::Link { heartbeat_s: 0, ..config.link.clone() };
-    let mut client = Client::connect(uri, &link, &format!("{id} configuration"))?;
+    let mut client = setup::dial_configuration(config, &id)?;
     let seed = clock::now() ^ u64::from(std::process::id()) << 40;
     let mut routes = Routes::new(config, &mut Random(seed));
     topology::declare(&mut client, &config.topology, &mut routes)?;
@@ -127,10 +128,19 @@ fn load(
     let ledger = config.run.verify.then(|| Ledger::new(n_publishers, recipe.routes.queues.len()));
     let shared = Arc::new(Shared::new(parts.len(), ledger, config)?);
     let (tell, news) = channel();
+    let (break_, broken) = channel();
     std::thread::scope(|scope| {
+        let mender = config.run.recovery_ns.map(|_| break_);
         for (number, parts) in parts.iter().enumerate() {
-            let (shared, tell) = (Arc::clone(&shared), tell.clone());
-            scope.spawn(move || work(number, recipe, parts, shared, tell));
+            let (shared, tell, mender) = (Arc::clone(&shared), tell.clone(), mender.clone());
+            scope.spawn(move || work(number, recipe, parts, Links { shared, tell, mender }));
+        }
+        drop(mender);
+        if let Some(interval_ns) = config.run.recovery_ns {
+            let (parts, shared, news) = (parts.as_slice(), &*shared, tell.clone());
+            let random = Random(clock::now());
+            let mender = Mender { recipe, parts, shared, news, interval_ns, random };
+            scope.spawn(move || mender.run(&broken));
         }
         drop(tell);
         let mut run = Run {
@@ -145,6 +155,8 @@ fn load(
             bar: Bar::new(config),
             ending: Ending::new(config),
             mishaps: Vec::new(),
+            n_lost: 0,
+            n_recovered: 0,
         };
         let summary = run.follow(client, broker_pid);
         shared.enter(Phase::Stop);
@@ -152,18 +164,20 @@ fn load(
     })
 }
 
-/// The life of a thread.
-fn work(
-    number: usize,
-    recipe: &Recipe<'_>,
-    parts: &[Part],
+/// What a thread has to do with others.
+struct Links {
     shared: Arc<Shared>,
     tell: Sender<News>,
-) {
+    mender: Option<Sender<Broken>>,
+}
+
+/// The life of a thread.
+fn work(number: usize, recipe: &Recipe<'_>, parts: &[Part], links: Links) {
+    let Links { shared, tell, mender } = links;
     let failed = tell.clone();
     let connections: anyhow::Result<Vec<_>> =
         parts.iter().map(|&part| recipe.connect(part)).collect();
-    let worker = connections.and_then(|all| Worker::new(number, shared, tell, all));
+    let worker = connections.and_then(|all| Worker::new(number, shared, tell, mender, all));
     match worker {
         Ok(worker) => worker.run(),
         // Nobody listens any more when the run has failed elsewhere.
@@ -184,6 +198,8 @@ struct Run<'a> {
     bar: Option<Bar>,
     ending: Ending,
     mishaps: Vec<Mishap>,
+    n_lost: u64,
+    n_recovered: u64,
 }
 
 /// What the intervals of all threads amount to so far.
@@ -237,8 +253,8 @@ impl Run<'_> {
             verdict,
             reason,
             mishaps: std::mem::take(&mut self.mishaps),
-            n_connections_lost: 0,
-            n_connections_recovered: 0,
+            n_connections_lost: self.n_lost,
+            n_connections_recovered: self.n_recovered,
         };
         Ok((summary, !self.ending.is_failure()))
     }
@@ -249,8 +265,14 @@ impl Run<'_> {
             match self.news.recv_timeout(READY_TIMEOUT) {
                 Ok(News::Ready) => n_ready += 1,
                 Ok(News::Failed(error)) => return Err(error),
+                Ok(News::Lost(error)) => return Err(error),
                 Ok(
-                    News::Sampled(_) | News::Stopped(_) | News::PublisherDone | News::ConsumerDone,
+                    News::Sampled(_)
+                    | News::Stopped(_)
+                    | News::PublisherDone
+                    | News::ConsumerDone
+                    | News::Recovered
+                    | News::NotRecovered(_),
                 ) => {}
                 Err(_) => bail!("consumers do not begin"),
             }
@@ -299,8 +321,26 @@ impl Run<'_> {
                 self.ending.failed(&mishap.to_string());
                 self.note(mishap);
             }
+            News::Lost(error) => self.on_loss(&error),
+            News::Recovered => self.n_recovered += 1,
+            News::NotRecovered(error) => self.note(Mishap::from(&error)),
             News::Ready | News::Sampled(_) | News::Stopped(_) => {}
         }
+    }
+
+    fn on_loss(&mut self, error: &anyhow::Error) {
+        self.n_lost += 1;
+        if let Some(ledger) = &self.shared.ledger
+            && !self.recipe.config.outlives_connections()
+        {
+            ledger.doubt_loss();
+        }
+        let mishap = Mishap::from(error);
+        if self.n_lost == 1 {
+            self.clear_bar();
+            crate::complain(&format!("{mishap}; lost connections are made again"));
+        }
+        self.note(mishap);
     }
 
     /// Counts what went wrong.
@@ -357,11 +397,24 @@ impl Run<'_> {
         now: u64,
     ) -> anyhow::Result<bool> {
         let is_idle = idle.look(self.shared, now) > IDLE_NS;
-        let routes = self.recipe.routes;
         Ok(match exit_when {
             ExitWhen::Idle => is_idle,
-            ExitWhen::Empty => is_idle && topology::n_ready(client, routes)? == 0,
+            ExitWhen::Empty => is_idle && self.n_ready(client)? == Some(0),
         })
+    }
+
+    /// How many messages are ready; `None` while nobody can be asked.
+    fn n_ready(&self, client: &mut Client) -> anyhow::Result<Option<u64>> {
+        match topology::n_ready(client, self.recipe.routes) {
+            Ok(n) => Ok(Some(n)),
+            Err(error) if self.recipe.config.run.recovery_ns.is_none() => Err(error),
+            Err(_) => {
+                if let Ok(again) = setup::dial_configuration(self.recipe.config, self.recipe.id) {
+                    *client = again;
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// Collects what the threads measured since their last interval, and prints it unless it is
@@ -376,9 +429,12 @@ impl Run<'_> {
                 }
                 News::Sampled(sample) => self.pending.sample.add(&sample),
                 News::Ready => {}
-                news @ (News::PublisherDone | News::ConsumerDone | News::Failed(_)) => {
-                    self.on_news(news);
-                }
+                news @ (News::PublisherDone
+                | News::ConsumerDone
+                | News::Lost(_)
+                | News::Recovered
+                | News::NotRecovered(_)
+                | News::Failed(_)) => self.on_news(news),
             }
         }
         if stopped - self.pending.began_at >= self.recipe.config.run.interval_ns / 2 {

@@ -6,14 +6,14 @@ use anyhow::Context as _;
 
 use crate::client::Client;
 use crate::clock::{SECOND, from_seconds};
-use crate::config::{Body, Config, Message, moment_s};
+use crate::config::{Body, Config, Link, Message, moment_s};
 use crate::connection::{Connection, Role};
 use crate::consumer::{self, Consumer, Stamps};
 use crate::message::{Bodies, Keys, Random, Source, json};
 use crate::pace::{Gate, Pace};
 use crate::publisher::{self, Publisher, Timing};
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
-use crate::topology::Routes;
+use crate::topology::{self, Routes};
 use crate::uri::Uri;
 use crate::window::Window;
 
@@ -78,20 +78,91 @@ impl<'a> Recipe<'a> {
 
     /// Connects and sets everything up.
     pub(crate) fn connect(&self, part: Part) -> anyhow::Result<Connection> {
-        let (at, name, n_channels) = match part {
-            Part::Publish(at) => (at, "producer", self.config.publishing.n_channels),
-            Part::Consume(at) => (at, "consumer", self.config.consuming.n_channels),
-        };
-        let name = format!("{} {name} {at}", self.id);
-        let mut client = Client::connect(self.broker(part)?, &self.config.link, &name)?;
-        for channel in 1..=n_channels {
-            client.open_channel(channel)?;
-        }
+        let mut client = self.dial(part)?;
+        self.open_channels(part, &mut client)?;
         let role = match part {
-            Part::Publish(at) => Role::Publishing(self.publishers(at, &mut client)?),
-            Part::Consume(at) => Role::Consuming(self.consumers(at, &mut client)?),
+            Part::Publish(at) => Role::Publishing(self.publishers(at, client.frame_max)?),
+            Part::Consume(at) => Role::Consuming(self.consumers(at)),
         };
         Connection::new(client, role)
+    }
+
+    /// Connects again after a loss, makes sure that what the connection uses exists, and sets
+    /// everything up. Gives back the queues of consumers, by number, with their names.
+    pub(crate) fn reconnect(&self, part: Part) -> anyhow::Result<(Client, Vec<(usize, String)>)> {
+        let mut client = self.dial(part)?;
+        let numbers = self.used_queues(part);
+        let queues = numbers.iter().filter_map(|&number| self.routes.queues.get(number));
+        let names = topology::declare_again(&mut client, &self.config.topology, queues)?;
+        self.open_channels(part, &mut client)?;
+        Ok((client, numbers.into_iter().zip(names).collect()))
+    }
+
+    /// The numbers of the queues a connection cannot do without: those it consumes, or, where
+    /// nobody consumes, those it publishes to.
+    fn used_queues(&self, part: Part) -> Vec<usize> {
+        let Config { publishing, consuming, .. } = self.config;
+        let of = |at: usize, n_channels: u16| {
+            let n = usize::from(n_channels);
+            at * n..(at + 1) * n
+        };
+        match part {
+            Part::Consume(at) => {
+                let consumed = self.routes.consumed.get(of(at, consuming.n_channels));
+                let mut numbers = consumed.unwrap_or_default().concat();
+                numbers.sort_unstable();
+                numbers.dedup();
+                numbers
+            }
+            Part::Publish(at) if consuming.n_connections == 0 => {
+                let keys = self.routes.keys.get(of(at, publishing.n_channels)).unwrap_or_default();
+                let queues = self.routes.queues.iter().enumerate();
+                queues.filter(|(_, queue)| keys.contains(&queue.key)).map(|(at, _)| at).collect()
+            }
+            Part::Publish(_) => Vec::new(),
+        }
+    }
+
+    fn dial(&self, part: Part) -> anyhow::Result<Client> {
+        let (at, name) = match part {
+            Part::Publish(at) => (at, "producer"),
+            Part::Consume(at) => (at, "consumer"),
+        };
+        let name = format!("{} {name} {at}", self.id);
+        Client::connect(self.broker(part)?, &self.config.link, &name)
+    }
+
+    /// Opens the channels of a connection, with confirms or prefetch as they are to be.
+    fn open_channels(&self, part: Part, client: &mut Client) -> anyhow::Result<()> {
+        let Config { publishing, consuming, .. } = self.config;
+        let n_channels = match part {
+            Part::Publish(_) => publishing.n_channels,
+            Part::Consume(_) => consuming.n_channels,
+        };
+        for channel in 1..=n_channels {
+            client.open_channel(channel)?;
+            match part {
+                Part::Publish(_) if publishing.confirm_window.is_some() => {
+                    client.call(channel, ConfirmSelect::default().into(), ConfirmSelectOk::ID)?;
+                }
+                Part::Publish(_) => {}
+                Part::Consume(_) => self.limit_prefetch(channel, client)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn limit_prefetch(&self, channel: u16, client: &mut Client) -> anyhow::Result<()> {
+        let consuming = &self.config.consuming;
+        for (prefetch_count, global) in
+            [(consuming.prefetch, false), (consuming.prefetch_channel, true)]
+        {
+            if prefetch_count > 0 {
+                let qos = BasicQos { prefetch_size: 0, prefetch_count, global };
+                client.call(channel, qos.into(), BasicQosOk::ID)?;
+            }
+        }
+        Ok(())
     }
 
     /// The broker a connection goes to.
@@ -107,15 +178,12 @@ impl<'a> Recipe<'a> {
         brokers.get(turn.checked_rem(brokers.len()).unwrap_or(0)).context("no broker")
     }
 
-    fn publishers(&self, at: usize, client: &mut Client) -> anyhow::Result<Vec<Publisher>> {
+    fn publishers(&self, at: usize, frame_max: u32) -> anyhow::Result<Vec<Publisher>> {
         let publishing = &self.config.publishing;
         let mut publishers = Vec::new();
         for channel in 1..=publishing.n_channels {
-            if publishing.confirm_window.is_some() {
-                client.call(channel, ConfirmSelect::default().into(), ConfirmSelectOk::ID)?;
-            }
             let number = at * usize::from(publishing.n_channels) + usize::from(channel) - 1;
-            publishers.push(Publisher::new(self.publisher(number, channel, client.frame_max)?));
+            publishers.push(Publisher::new(self.publisher(number, channel, frame_max)?));
         }
         Ok(publishers)
     }
@@ -189,22 +257,12 @@ impl<'a> Recipe<'a> {
         u64::try_from(consuming.n_consumers()).unwrap_or(0) * SECOND
     }
 
-    fn consumers(&self, at: usize, client: &mut Client) -> anyhow::Result<Vec<Consumer>> {
-        let consuming = &self.config.consuming;
-        let mut consumers = Vec::new();
-        for channel in 1..=consuming.n_channels {
-            for (prefetch_count, global) in
-                [(consuming.prefetch, false), (consuming.prefetch_channel, true)]
-            {
-                if prefetch_count > 0 {
-                    let qos = BasicQos { prefetch_size: 0, prefetch_count, global };
-                    client.call(channel, qos.into(), BasicQosOk::ID)?;
-                }
-            }
-            let number = at * usize::from(consuming.n_channels) + usize::from(channel) - 1;
-            consumers.push(Consumer::new(self.consumer(number, channel)));
-        }
-        Ok(consumers)
+    fn consumers(&self, at: usize) -> Vec<Consumer> {
+        let n_channels = self.config.consuming.n_channels;
+        let number = |channel| at * usize::from(n_channels) + usize::from(channel) - 1;
+        (1..=n_channels)
+            .map(|channel| Consumer::new(self.consumer(number(channel), channel)))
+            .collect()
     }
 
     fn consumer(&self, number: usize, channel: u16) -> consumer::Plan {
@@ -231,6 +289,13 @@ impl<'a> Recipe<'a> {
             n_publishers: publishing.n_publishers(),
         }
     }
+}
+
+/// Connects for declarations and questions, not for messages.
+pub(crate) fn dial_configuration(config: &Config, id: &str) -> anyhow::Result<Client> {
+    let uri = config.brokers.first().context("no broker")?;
+    let link = Link { heartbeat_s: 0, ..config.link.clone() };
+    Client::connect(uri, &link, &format!("{id} configuration"))
 }
 
 fn keys(message: &Message, mut random: Random) -> Keys {

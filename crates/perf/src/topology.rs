@@ -1,8 +1,8 @@
 //! Exchange, queues and bindings, and who uses which of them.
 
 use amqp091::method::{
-    ChannelClose, ChannelCloseOk, ExchangeDeclare, ExchangeDeclareOk, QueueBind, QueueBindOk,
-    QueueDeclare, QueueDeclareOk,
+    ChannelCloseOk, ExchangeDeclare, ExchangeDeclareOk, QueueBind, QueueBindOk, QueueDeclare,
+    QueueDeclareOk,
 };
 use amqp091::{Method, TableRef};
 use anyhow::{Context as _, bail};
@@ -126,6 +126,26 @@ pub(crate) fn declare(
     Ok(())
 }
 
+/// Makes sure that what a connection uses exists (again), after the one before it was lost: the
+/// exchange and these queues. Gives back the queues' names, which are new where the broker names
+/// them. Leaves no channel open.
+pub(crate) fn declare_again<'a>(
+    client: &mut Client,
+    topology: &Topology,
+    queues: impl Iterator<Item = &'a Queue>,
+) -> anyhow::Result<Vec<String>> {
+    client.open_channel(CHANNEL)?;
+    declare_exchange(client, topology)?;
+    let mut names = Vec::new();
+    for queue in queues {
+        let is_gone = queue.is_unnamed && !probe(client, &passive_queue(&queue.name))?;
+        let name = if is_gone { String::new() } else { queue.name.clone() };
+        names.push(ensure_queue(client, topology, &Queue { name, ..queue.clone() })?);
+    }
+    client.close_channel(CHANNEL)?;
+    Ok(names)
+}
+
 /// Makes sure that a queue exists and is bound; gives back its name.
 fn ensure_queue(client: &mut Client, topology: &Topology, queue: &Queue) -> anyhow::Result<String> {
     if topology.predeclared && probe(client, &passive_queue(&queue.name))? {
@@ -192,8 +212,13 @@ fn passive_queue(name: &str) -> Probe<'_> {
     Probe::Queue(QueueDeclare { queue: name.as_bytes(), passive: true, ..QueueDeclare::default() })
 }
 
-/// Whether it exists. Where it does not, the channel used to ask is gone afterwards.
+/// Whether it exists.
 fn probe(client: &mut Client, what: &Probe<'_>) -> anyhow::Result<bool> {
+    Ok(ask(client, what)?.is_some())
+}
+
+/// How many messages it has, if it exists. Asked on a channel that is gone afterwards.
+fn ask(client: &mut Client, what: &Probe<'_>) -> anyhow::Result<Option<u32>> {
     client.open_channel(PROBE_CHANNEL)?;
     let answer = match *what {
         Probe::Exchange(passive) => {
@@ -202,29 +227,26 @@ fn probe(client: &mut Client, what: &Probe<'_>) -> anyhow::Result<bool> {
         Probe::Queue(passive) => client.call(PROBE_CHANNEL, passive.into(), QueueDeclareOk::ID),
     };
     match answer {
-        Ok(_) => {
-            let close = ChannelClose { reply_code: 200, ..ChannelClose::default() };
-            client.call(PROBE_CHANNEL, close.into(), ChannelCloseOk::ID)?;
-            Ok(true)
+        Ok(payload) => {
+            client.close_channel(PROBE_CHANNEL)?;
+            let declared = Method::decode(&payload)?;
+            let n_messages =
+                if let Method::QueueDeclareOk(ok) = declared { ok.message_count } else { 0 };
+            Ok(Some(n_messages))
         }
         Err(error) if error.downcast_ref::<Closed>().is_some_and(|closed| closed.code == 404) => {
             client.send(PROBE_CHANNEL, ChannelCloseOk {}.into())?;
-            Ok(false)
+            Ok(None)
         }
         Err(error) => Err(error),
     }
 }
 
-/// How many messages are ready in the queues.
+/// How many messages are ready in the queues; in those that are gone there are none.
 pub(crate) fn n_ready(client: &mut Client, routes: &Routes) -> anyhow::Result<u64> {
     let mut n = 0;
     for queue in &routes.queues {
-        let queue = queue.name.as_bytes();
-        let passive = QueueDeclare { queue, passive: true, ..QueueDeclare::default() };
-        let payload = client.call(CHANNEL, passive.into(), QueueDeclareOk::ID)?;
-        if let Method::QueueDeclareOk(declared) = Method::decode(&payload)? {
-            n += u64::from(declared.message_count);
-        }
+        n += u64::from(ask(client, &passive_queue(&queue.name))?.unwrap_or_default());
     }
     Ok(n)
 }

@@ -2,7 +2,7 @@
 //! wrong about them.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How many findings are told in words; all are counted.
 const EXAMPLES_MAX: usize = 10;
@@ -71,6 +71,8 @@ pub(crate) struct Ledger {
     duplicates: AtomicU64,
     out_of_order: AtomicU64,
     damaged: AtomicU64,
+    /// Messages may have been lost through nobody's fault.
+    is_loss_unknown: AtomicBool,
     examples: Mutex<Vec<String>>,
 }
 
@@ -83,6 +85,7 @@ impl Ledger {
             duplicates: AtomicU64::new(0),
             out_of_order: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
+            is_loss_unknown: AtomicBool::new(false),
             examples: Mutex::default(),
         }
     }
@@ -138,6 +141,11 @@ impl Ledger {
         self.example(|| format!("a message came damaged: {how}"));
     }
 
+    /// From now on it cannot be told what has to arrive.
+    pub(crate) fn doubt_loss(&self) {
+        self.is_loss_unknown.store(true, Ordering::Relaxed);
+    }
+
     fn example(&self, text: impl FnOnce() -> String) {
         let mut examples = self.examples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if examples.len() < EXAMPLES_MAX {
@@ -161,6 +169,7 @@ impl Ledger {
 
     /// The end of it. Without `expected` loss cannot be told.
     pub(crate) fn verdict(&self, expected: Option<&[(usize, usize)]>) -> Verdict {
+        let expected = expected.filter(|_| !self.is_loss_unknown.load(Ordering::Relaxed));
         let examples = self.examples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Verdict {
             lost: expected.map_or(0, |expected| self.n_missing(expected)),
@@ -201,6 +210,8 @@ mod tests {
         (0..98).filter(|&n| n != 70).for_each(|n| ledger.received(0, mark(n), None, false));
         assert_eq!(ledger.n_missing(&[(0, 0)]), 2);
         assert_eq!(ledger.verdict(Some(&[(0, 0)])).lost, 2);
+        ledger.doubt_loss();
+        assert!(ledger.verdict(Some(&[(0, 0)])).is_good());
         let unknown = ledger.verdict(None);
         assert!(unknown.is_good() && !unknown.is_loss_known);
     }

@@ -32,6 +32,11 @@ impl Window {
         self.n_outstanding
     }
 
+    /// Forgets everything: tags count from 1 again on a new channel.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.capacity);
+    }
+
     /// A message is published. Calls beyond [`Self::room`] are the caller's mistake.
     pub(crate) fn publish(&mut self, stamp: u64) {
         self.stamps.push_back(stamp.max(SETTLED + 1));
@@ -113,6 +118,15 @@ mod tests {
         assert_eq!(window.n_outstanding(), 0);
         window.publish(7);
         assert_eq!(settle(&mut window, 6, false), [(6, 7)]);
+    }
+
+    #[test]
+    fn a_new_channel_counts_from_the_start() {
+        let mut window = window(3);
+        window.reset();
+        assert_eq!((window.room(), window.n_outstanding()), (10, 0));
+        window.publish(7);
+        assert_eq!(settle(&mut window, 1, false), [(1, 7)]);
     }
 
     #[test]

@@ -6,13 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 
 use anyhow::bail;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
+use crate::client::{Client, is_loss};
 use crate::clock::{self, SECOND};
 use crate::connection::{Connection, Phase, Role, Scene, Turn};
 use crate::publisher::{Moment, Publisher};
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     /// Publishes that wait for their confirms, kept by each thread for itself.
     n_outstanding: Vec<AtomicU64>,
     wakes: Vec<OwnedFd>,
+    /// Connections that were made again, for each thread.
+    mended: Vec<Mutex<Vec<Mended>>>,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) interval_ns: u64,
     pub(crate) confirm_timeout_ns: u64,
@@ -65,6 +68,7 @@ impl Shared {
             n_received: AtomicU64::new(0),
             n_outstanding: (0..n_threads).map(|_| AtomicU64::new(0)).collect(),
             wakes: (0..n_threads).map(wake).collect::<Result<_, _>>()?,
+            mended: (0..n_threads).map(|_| Mutex::default()).collect(),
             owes_unconfirmed: ledger.is_some() && config.publishing.confirm_window.is_none(),
             ledger,
             interval_ns: config.run.interval_ns,
@@ -90,10 +94,27 @@ impl Shared {
             Phase::Stop => 3,
         };
         self.phase.store(number, Ordering::Release);
-        for wake in &self.wakes {
+        (0..self.wakes.len()).for_each(|number| self.wake(number));
+    }
+
+    fn wake(&self, number: usize) {
+        if let Some(wake) = self.wakes.get(number) {
             // It only fails when the thread is about to be woken anyway.
             rustix::io::write(wake, &1_u64.to_ne_bytes()).unwrap_or_default();
         }
+    }
+
+    /// Hands a connection that was made again to its thread.
+    pub(crate) fn mend(&self, broken: Broken, mended: Mended) {
+        if let Some(all) = self.mended.get(broken.worker) {
+            stdx::lock(all).push(mended);
+            self.wake(broken.worker);
+        }
+    }
+
+    /// Whether connections close.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.phase() == Phase::Stop
     }
 
     /// Messages published by all threads so far.
@@ -121,6 +142,25 @@ impl Shared {
     }
 }
 
+/// A connection that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Broken {
+    /// The number of its thread.
+    pub(crate) worker: usize,
+    /// Its number in the thread.
+    pub(crate) at: usize,
+}
+
+/// A connection that was made again.
+#[derive(Debug)]
+pub(crate) struct Mended {
+    /// Its number in the thread.
+    pub(crate) at: usize,
+    pub(crate) client: Client,
+    /// The names of its queues, by number.
+    pub(crate) names: Vec<(usize, String)>,
+}
+
 /// What a thread tells.
 #[derive(Debug)]
 pub(crate) enum News {
@@ -134,6 +174,12 @@ pub(crate) enum News {
     PublisherDone,
     /// A consumer has received all it was to receive.
     ConsumerDone,
+    /// A connection is lost and will be made again.
+    Lost(anyhow::Error),
+    /// A connection was made again.
+    Recovered,
+    /// A connection could not be made again yet.
+    NotRecovered(anyhow::Error),
     /// It cannot go on.
     Failed(anyhow::Error),
 }
@@ -144,6 +190,9 @@ pub(crate) struct Worker {
     number: usize,
     shared: Arc<Shared>,
     news: Sender<News>,
+    /// Who makes lost connections again; without, they end the run.
+    mender: Option<Sender<Broken>>,
+    n_down: usize,
     phase: Phase,
     poll: OwnedFd,
     connections: Vec<Connection>,
@@ -164,13 +213,12 @@ impl Worker {
         number: usize,
         shared: Arc<Shared>,
         news: Sender<News>,
+        mender: Option<Sender<Broken>>,
         connections: Vec<Connection>,
     ) -> anyhow::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
-        for (token, connection) in (0..).zip(&connections) {
-            let data = epoll::EventData::new_u64(token);
-            epoll::add(&poll, connection.socket(), data, flags | epoll::EventFlags::ET)?;
+        for (at, connection) in connections.iter().enumerate() {
+            watch(&poll, at, connection)?;
         }
         if let Some(wake) = shared.wakes.get(number) {
             epoll::add(&poll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
@@ -180,6 +228,8 @@ impl Worker {
             number,
             shared,
             news,
+            mender,
+            n_down: 0,
             phase: Phase::Consume,
             poll,
             connections,
@@ -199,7 +249,7 @@ impl Worker {
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap_or_default();
         if let Err(error) = self.work() {
             self.tell(News::Failed(error));
-            if self.phase == Phase::Run {
+            if self.phase <= Phase::Run {
                 self.tell_stopped();
             }
         }
@@ -223,6 +273,9 @@ impl Worker {
                     stops_at = now.saturating_add(self.shared.shutdown_timeout_ns);
                 }
             }
+            if self.n_down > 0 {
+                self.take_mended()?;
+            }
             self.turns(now, &mut input)?;
             if !is_told_ready && self.is_consuming() {
                 is_told_ready = true;
@@ -242,7 +295,8 @@ impl Worker {
         if to == Phase::Run {
             self.next_sample = now + self.shared.interval_ns;
         }
-        if self.phase == Phase::Run {
+        // A thread that did not wake in time has never seen the run: it was short.
+        if self.phase <= Phase::Run && to > Phase::Run {
             self.tell_stopped();
         }
         self.phase = to;
@@ -299,7 +353,12 @@ impl Worker {
             input,
             owes_unconfirmed: self.shared.owes_unconfirmed,
         };
-        let turn = connection.turn(&mut scene)?;
+        let turn = match connection.turn(&mut scene) {
+            Err(error) if is_loss(&error) && self.phase != Phase::Stop && self.mender.is_some() => {
+                return self.lose(at, error);
+            }
+            turn => turn?,
+        };
         let (n_done, is_publishing) = match connection.role() {
             Role::Publishing(all) => (all.iter().filter(|one| one.is_done()).count(), true),
             Role::Consuming(all) => (all.iter().filter(|one| one.is_done()).count(), false),
@@ -312,6 +371,32 @@ impl Worker {
             }
         }
         Ok(turn)
+    }
+
+    fn lose(&mut self, at: usize, error: anyhow::Error) -> anyhow::Result<Turn> {
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.disconnect();
+            epoll::delete(&self.poll, connection.socket())?;
+        }
+        self.n_down += 1;
+        self.tell(News::Lost(error));
+        let broken = Broken { worker: self.number, at };
+        let is_sent = self.mender.as_ref().is_some_and(|mender| mender.send(broken).is_ok());
+        if is_sent { Ok(Turn::Idle) } else { bail!("nobody makes connections again") }
+    }
+
+    fn take_mended(&mut self) -> anyhow::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let Some(mended) = shared.mended.get(self.number) else { return Ok(()) };
+        for Mended { at, client, names } in std::mem::take(&mut *stdx::lock(mended)) {
+            let Some(connection) = self.connections.get_mut(at) else { continue };
+            connection.resume(client, &names)?;
+            watch(&self.poll, at, connection)?;
+            self.n_down -= 1;
+            self.make_ready(at);
+            self.tell(News::Recovered);
+        }
+        Ok(())
     }
 
     fn make_due(&mut self, at: usize, time: u64) {
@@ -410,4 +495,10 @@ impl Worker {
             self.make_ready(at);
         }
     }
+}
+
+fn watch(poll: &OwnedFd, at: usize, connection: &Connection) -> anyhow::Result<()> {
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
+    let data = epoll::EventData::new_u64(u64::try_from(at)?);
+    Ok(epoll::add(poll, connection.socket(), data, flags | epoll::EventFlags::ET)?)
 }

@@ -104,6 +104,20 @@ fn a_refusal_while_it_runs_is_part_of_the_summary() {
 }
 
 #[test]
+fn lost_connections_are_made_again() {
+    let broker = Broker::start(Behaviour::Cut);
+    let (code, lines, complaints) = run(&broker, "-C 5000 -D 3000 -c 100 -q 10 -cri 0 -z 60");
+    let summary = lines.last().unwrap();
+    assert_eq!((code, &summary["sent"]), (0, &5000.into()), "{summary}");
+    assert_eq!(summary["connections_lost"], 2, "{summary}");
+    assert_eq!(summary["connections_recovered"], 2, "{summary}");
+    assert!(complaints.contains("lost connections are made again"), "{complaints}");
+    let broker = Broker::start(Behaviour::Cut);
+    let (code, lines, _) = run(&broker, "-C 5000 -c 100 -dcr");
+    assert_eq!((code, &lines.last().unwrap()["connections_lost"]), (1, &0.into()));
+}
+
+#[test]
 fn text_is_what_perftest_prints() {
     let broker = Broker::start(Behaviour::Echo);
     let mut command = tool();

@@ -85,6 +85,18 @@ fn kinds_of_queues() {
 }
 
 #[test]
+fn lost_connections_are_made_again_unless_they_are_not_to_be() {
+    let interval = |line| config(line).unwrap().run.recovery_ns;
+    assert_eq!(interval(""), Some((5 * SECOND, 5 * SECOND)));
+    assert_eq!(interval("-cri 0.5-2"), Some((SECOND / 2, 2 * SECOND)));
+    assert_eq!(interval("-dcr"), None);
+    assert!(config("-c 1 -f persistent -ad false").unwrap().outlives_connections());
+    for line in ["-c 1 -f persistent", "-c 1 -f persistent -ad false -a", "-c 1 -ad false"] {
+        assert!(!config(line).unwrap().outlives_connections(), "{line}");
+    }
+}
+
+#[test]
 fn contradictions_and_nonsense_are_refused() {
     for line in [
         "-x x",
@@ -104,6 +116,7 @@ fn contradictions_and_nonsense_are_refused() {
         "-ll somewhere",
         "-sco soon",
         "-cal anyhow",
+        "-cri 9-3",
         "-vr 5",
         "-vr 5:0",
         "-P 0",

@@ -64,6 +64,17 @@ pub(super) fn seconds(given: &Given, long: &str, default: f64) -> Result<u64, Us
     Ok(from_seconds(number(given, long, default)?))
 }
 
+/// `30` or `30-60` seconds, in nanoseconds.
+pub(super) fn seconds_range(given: &Given, long: &str, default: f64) -> Result<(u64, u64), Usage> {
+    let Some(text) = given.last(long) else {
+        return Ok((from_seconds(default), from_seconds(default)));
+    };
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let ns = |text: &str| text.trim().parse().map(from_seconds).map_err(|_| invalid(long, text));
+    let (least, most) = (ns(least)?, ns(most)?);
+    if least > most { Err(invalid(long, text)) } else { Ok((least, most)) }
+}
+
 /// Bytes, also as `5gb`: decimal units, as PerfTest has them.
 pub(super) fn byte_capacity(text: &str) -> Option<i64> {
     let text = text.trim().to_ascii_lowercase();

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use amqp091::content::encode_content;
 use amqp091::method::{
-    BasicAck, BasicConsumeOk, BasicDeliver, BasicQosOk, ChannelClose, ChannelOpenOk,
-    ConfirmSelectOk, ConnectionClose, ConnectionCloseOk, ConnectionOpenOk, ConnectionStart,
-    ConnectionTune, ExchangeDeclareOk, QueueBindOk, QueueDeclareOk, QueueDeleteOk,
+    BasicAck, BasicConsumeOk, BasicDeliver, BasicQosOk, ChannelClose, ChannelCloseOk,
+    ChannelOpenOk, ConfirmSelectOk, ConnectionClose, ConnectionCloseOk, ConnectionOpenOk,
+    ConnectionStart, ConnectionTune, ExchangeDeclareOk, QueueBindOk, QueueDeclareOk, QueueDeleteOk,
 };
 use amqp091::{ContentHeader, FrameKind, Method, PropertiesRef, decode_frame};
 
@@ -31,6 +31,8 @@ pub(super) enum Behaviour {
     Damage,
     /// Some arrive before those in front of them.
     Swap,
+    /// All connections are cut once.
+    Cut,
     /// Queues cannot be declared.
     RefuseQueues,
     /// Messages with the flag immediate end the connection, as RabbitMQ does it.
@@ -52,6 +54,8 @@ struct Hub {
     next: usize,
     n_messages: u64,
     kept_back: Option<Message>,
+    /// Messages nobody consumes yet.
+    backlog: Vec<Message>,
 }
 
 #[derive(Clone)]
@@ -214,6 +218,12 @@ impl Session {
         }
         let mut hub = self.hub.lock().unwrap();
         hub.n_messages += 1;
+        if self.behaviour == Behaviour::Cut && hub.n_messages == 300 {
+            for consumer in std::mem::take(&mut hub.consumers) {
+                consumer.socket.lock().unwrap().shutdown(Shutdown::Both).unwrap();
+            }
+            self.read.shutdown(Shutdown::Both).unwrap();
+        }
         let is_special = hub.n_messages % 100 == 50;
         match self.behaviour {
             Behaviour::Lose if is_special => {}
@@ -233,6 +243,7 @@ impl Session {
             | Behaviour::Repeat
             | Behaviour::Damage
             | Behaviour::Swap
+            | Behaviour::Cut
             | Behaviour::RefuseQueues
             | Behaviour::RefuseImmediate => {
                 hub.deliver(&message);
@@ -259,6 +270,7 @@ impl Session {
                 self.channels.insert(channel, Incoming::default());
                 ChannelOpenOk::default().encode_frame(channel, out);
             }
+            Method::ChannelClose(_) => ChannelCloseOk {}.encode_frame(channel, out),
             Method::ExchangeDeclare(_) => ExchangeDeclareOk {}.encode_frame(channel, out),
             Method::QueueDeclare(_) if self.behaviour == Behaviour::RefuseQueues => {
                 let close = ChannelClose {
@@ -285,7 +297,12 @@ impl Session {
                 let socket = Arc::clone(&self.write);
                 let tag = consume.consumer_tag.to_vec();
                 let consumer = Consumer { socket, channel, tag, delivery_tag: 0 };
-                self.hub.lock().unwrap().consumers.push(consumer);
+                self.flush();
+                let mut hub = self.hub.lock().unwrap();
+                hub.consumers.push(consumer);
+                for message in std::mem::take(&mut hub.backlog) {
+                    hub.deliver(&message);
+                }
             }
             Method::BasicAck(ack) => {
                 let incoming = self.channels.get_mut(&channel).unwrap();
@@ -313,6 +330,9 @@ impl Session {
 impl Hub {
     /// To the consumers in turn.
     fn deliver(&mut self, message: &Message) {
+        if self.consumers.is_empty() {
+            return self.backlog.push(message.clone());
+        }
         self.next = (self.next + 1) % self.consumers.len();
         let consumer = &mut self.consumers[self.next];
         consumer.delivery_tag += 1;

@@ -380,6 +380,37 @@ mod tests {
     }
 
     #[test]
+    fn deliveries_allocate_nothing() {
+        let mut consumer =
+            Consumer::new(Plan { limit: u64::MAX, ..plan(Settle::Ack { every: 1 }) });
+        let mut wire = Vec::new();
+        let deliver = BasicDeliver { consumer_tag: b"0", delivery_tag: 1, ..Default::default() };
+        deliver.encode_frame(2, &mut wire);
+        let body = template::stamped_body(12, false);
+        amqp091::content::encode_content(2, PropertiesRef::EMPTY, &body, 8192, &mut wire);
+        let (mut sample, mut out) = (Sample::new(), Vec::with_capacity(1024));
+        let before = counting::in_thread();
+        for now in 0..1000 {
+            let (mut rest, moment) = (wire.as_slice(), Moment { now, start: 0 });
+            let mut seen = Seen { sample: &mut sample, ledger: None };
+            while let Some((frame, used)) = decode_frame(rest, 8192).unwrap() {
+                let payload = frame.payload;
+                match frame.kind {
+                    FrameKind::Header => consumer.on_header(payload, moment, &mut out, &mut seen),
+                    FrameKind::Body => consumer.on_body(payload, moment, &mut out, &mut seen),
+                    FrameKind::Method | FrameKind::Heartbeat => consumer.on_deliver(&payload[4..]),
+                }
+                .unwrap();
+                rest = &rest[used..];
+            }
+            consumer.flush(&mut sample);
+            out.clear();
+        }
+        assert_eq!(counting::in_thread().since(before).n_allocations, 0);
+        assert_eq!(sample.counts.received, 1000);
+    }
+
+    #[test]
     fn a_damaged_body_is_noticed() {
         let ledger = Ledger::new(1, 1);
         let mut consumer = Consumer::new(Plan { is_verified: true, ..plan(Settle::Automatic) });

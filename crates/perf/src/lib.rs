@@ -94,3 +94,8 @@ fn refuse(usage: &Usage) -> ExitCode {
 fn complain(what: &str) {
     drop(writeln!(std::io::stderr(), "leveret perf: {what}"));
 }
+
+/// Tests show that nothing is allocated per message.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: counting::Allocator = counting::Allocator;

@@ -282,3 +282,103 @@ impl Publisher {
         self.sent
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Bodies, Keys};
+    use crate::pace::Schedule;
+    use crate::template::{Address, Marking};
+    use amqp091::Properties;
+    use amqp091::method::BasicAck;
+
+    /// With a window of 10, at a rate or as fast as it goes.
+    fn publisher(rate: Option<f64>) -> Publisher {
+        let size = Schedule::constant(12.0);
+        let source = Source {
+            address: Address {
+                channel: 1,
+                exchange: "direct".to_owned(),
+                routing_key: "key".to_owned(),
+                mandatory: false,
+                immediate: false,
+                frame_max: 131_072,
+            },
+            properties: Properties::default(),
+            bodies: Bodies::Stamped { size, marking: Marking::Body },
+            keys: Keys::Fixed,
+        };
+        let pace = rate.map(|rate| Pace::new(Schedule::constant(rate), 0));
+        Publisher::new(Plan {
+            id: 0,
+            source,
+            timing: Timing { pace, start_at: 0, is_held: false, held_until: 0 },
+            window: Some(Window::new(10)),
+            limit: u64::MAX,
+            use_millis: false,
+            batch_bytes: 64 * 1024,
+            is_verified: false,
+        })
+    }
+
+    /// Writes what may be written and confirms all of it.
+    fn round(publisher: &mut Publisher, sample: &mut Sample, now: u64, confirmed_at: u64) {
+        publisher.stage(Moment { now, start: 0 }, sample);
+        let n = publisher.pending().len();
+        publisher.written(n);
+        let ack = BasicAck { delivery_tag: publisher.sent(), multiple: true };
+        publisher.on_method(&Method::BasicAck(ack), confirmed_at, sample, None).unwrap();
+    }
+
+    #[test]
+    fn a_stalled_broker_does_not_hide_its_stall() {
+        let (mut publisher, mut sample) = (publisher(Some(1000.0)), Sample::new());
+        for ms in 0..10 {
+            let moment = Moment { now: ms * MILLISECOND, start: 0 };
+            assert_eq!(publisher.stage(moment, &mut sample), Staged::Bytes);
+            publisher.written(publisher.pending().len());
+        }
+        // Nothing is confirmed until half a second has passed.
+        let stalled = Moment { now: 10 * MILLISECOND, start: 0 };
+        assert_eq!(publisher.stage(stalled, &mut sample), Staged::Full);
+        let ack = BasicAck { delivery_tag: 10, multiple: true };
+        let after = 500 * MILLISECOND;
+        publisher.on_method(&Method::BasicAck(ack), after, &mut sample, None).unwrap();
+        for ms in 500..1000 {
+            round(&mut publisher, &mut sample, ms * MILLISECOND, (ms + 1) * MILLISECOND);
+        }
+        // Messages are due every millisecond: those of the stall waited from when they were due.
+        let latencies = &sample.confirm_latency;
+        assert_eq!(latencies.len(), 1000);
+        assert!((latencies.max() / MILLISECOND).abs_diff(500) < 10, "{}", latencies.max());
+        let n_slow = latencies.count_between(100 * MILLISECOND, u64::MAX);
+        assert!((380..=480).contains(&n_slow), "{n_slow}");
+        assert!(latencies.value_at_quantile(0.4) < 2 * MILLISECOND);
+    }
+
+    #[test]
+    fn publishing_and_confirming_allocate_nothing() {
+        let (mut publisher, mut sample) = (publisher(None), Sample::new());
+        (0..10).for_each(|now| round(&mut publisher, &mut sample, now, now));
+        let before = counting::in_thread();
+        (10..1000).for_each(|now| round(&mut publisher, &mut sample, now, now + 1));
+        assert_eq!(counting::in_thread().since(before).n_allocations, 0);
+        assert_eq!(sample.counts.confirmed, 10_000);
+    }
+
+    #[test]
+    fn a_new_connection_counts_tags_from_the_start() {
+        let (mut publisher, mut sample) = (publisher(None), Sample::new());
+        let ledger = Ledger::new(1, 1);
+        publisher.stage(Moment { now: 1, start: 0 }, &mut sample);
+        publisher.disconnect();
+        assert!(publisher.pending().is_empty() && publisher.n_outstanding() == 0);
+        publisher.stage(Moment { now: 2, start: 0 }, &mut sample);
+        let ack = BasicAck { delivery_tag: 1, multiple: false };
+        publisher.on_method(&Method::BasicAck(ack), 3, &mut sample, Some(&ledger)).unwrap();
+        // The eleventh message is promised and missing, the first ten were never promised.
+        assert_eq!(ledger.n_missing(&[(0, 0)]), 1);
+        ledger.received(0, Mark { number: 10, stamp: 0, publisher: 0 }, None, false);
+        assert_eq!(ledger.n_missing(&[(0, 0)]), 0);
+    }
+}

@@ -6,7 +6,7 @@ use crate::scenarios::{self, Settings};
 
 /// A line per scenario, or all about those named.
 pub(crate) fn list(names: &[String]) -> String {
-    let settings = Settings { scale: Scale(1.0), sync_us: None };
+    let settings = Settings { scale: Scale(1.0) };
     if names.is_empty() {
         let plans = scenarios::ALL.iter().map(|known| (known.plan)(settings));
         return plans

@@ -71,9 +71,9 @@ impl Generator {
         let mut stderr = child.stderr.take().context("no complaints")?;
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let Ok(value) = serde_json::from_str(&line) else { continue };
-                if lines.send((number, Some(value))).is_err() {
-                    return;
+                // All is read even if nobody listens: a generator that cannot write ends.
+                if let Ok(value) = serde_json::from_str(&line) {
+                    drop(lines.send((number, Some(value))));
                 }
             }
             // Nobody may be listening any more.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::churn::Kind;
-use crate::result::{Aim, Chart, ChartKind, Metric, Parameter, Published};
+use crate::result::{Chart, ChartKind, Metric, Parameter, Published};
 
 /// A scenario, ready to be run.
 #[derive(Debug)]
@@ -44,6 +44,15 @@ pub(crate) struct RowPlan {
     pub(crate) published: Vec<Published>,
     /// Why no target can be asked for it, if so.
     pub(crate) not_offered: Option<&'static str>,
+}
+
+/// What Leveret is to reach, of the row's metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Aim {
+    /// This.
+    Value(f64),
+    /// So many times what one fdatasync takes meanwhile, microseconds.
+    Syncs(f64),
 }
 
 /// Something done on a target. A number is that of the row it is measured for.
@@ -159,9 +168,9 @@ impl RowPlan {
         self
     }
 
-    /// What Leveret is to reach, of the row's metric.
-    pub(crate) fn aim(mut self, value: f64) -> Self {
-        self.aim = Some(Aim { metric: self.metric, value });
+    /// What Leveret is to reach.
+    pub(crate) fn aim(mut self, aim: Aim) -> Self {
+        self.aim = Some(aim);
         self
     }
 
@@ -169,6 +178,11 @@ impl RowPlan {
     pub(crate) fn published(mut self, by: &str, value: f64) -> Self {
         self.published.push(Published { by: by.to_owned(), metric: self.metric, value });
         self
+    }
+
+    /// Whether its aim depends on how long one fdatasync takes.
+    pub(crate) fn needs_sync(&self) -> bool {
+        matches!(self.aim, Some(Aim::Syncs(_)))
     }
 
     /// A case of this row alone, measured by one load generator.

@@ -13,16 +13,16 @@ use crate::load::Tools;
 use crate::machine::machine;
 use crate::measured::Measured;
 use crate::options::Options;
-use crate::plan::{Case, Floor, Plan, Scale};
+use crate::plan::{Aim, Case, Floor, Plan, RowPlan, Scale};
 use crate::report;
-use crate::result::{Cell, Column, Outcome, Row, Run, SCHEMA, Sample, Scenario};
+use crate::result::{self, Cell, Column, Outcome, Parameter, Row, Run, SCHEMA, Sample, Scenario};
 use crate::scenarios::{self, Settings};
 use crate::schedule::{Turn, turns};
 use crate::sums;
 use crate::view::{Now, View};
 
-/// How long fdatasync is timed before the scenarios that compare with it.
-const SYNC_TIME: Duration = Duration::from_secs(1);
+/// How long fdatasync is timed in front of each repeat of a row that is compared with it.
+const SYNC_TIME: Duration = Duration::from_millis(500);
 /// The column of what the machine itself needs.
 const FLOOR: &str = "floor";
 
@@ -34,7 +34,7 @@ const FLOOR: &str = "floor";
 pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::Result<bool> {
     raise_file_limit();
     let brokers = probe(options)?;
-    let plans = plans(options)?;
+    let plans = plans(options);
     if let Some(folder) = &options.out {
         let problem = || format!("no folder {}", folder.display());
         std::fs::create_dir_all(folder).with_context(problem)?;
@@ -83,17 +83,14 @@ fn probe(options: &Options) -> anyhow::Result<Vec<Broker>> {
     probed.collect()
 }
 
-fn plans(options: &Options) -> anyhow::Result<Vec<Plan>> {
-    let known: Vec<_> =
-        options.scenarios.iter().filter_map(|name| scenarios::by_name(name)).collect();
-    let needs_sync = known.iter().any(|known| known.needs_sync);
-    let sync_us = needs_sync.then(|| floor::sync_us(&options.disk, SYNC_TIME)).transpose()?;
-    let settings = Settings { scale: Scale(options.scale), sync_us };
-    let mut plans: Vec<Plan> = known.iter().map(|known| (known.plan)(settings)).collect();
+fn plans(options: &Options) -> Vec<Plan> {
+    let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
+    let settings = Settings { scale: Scale(options.scale) };
+    let mut plans: Vec<Plan> = known.map(|known| (known.plan)(settings)).collect();
     for plan in &mut plans {
         keep_rows(plan, &options.rows);
     }
-    Ok(plans)
+    plans
 }
 
 /// Keeps the cases with a wanted row, and those that others are relative to.
@@ -167,7 +164,7 @@ impl Bench<'_> {
                 Some(pid) => format!("pid {pid}"),
                 None => "no process here: no CPU and memory figures".to_owned(),
             };
-            let crate::result::Target { name, uri, product, version, .. } = target;
+            let result::Target { name, uri, product, version, .. } = target;
             self.view.say(&format!("{name}: {product} {version} at {uri} ({process})"));
         }
     }
@@ -200,8 +197,13 @@ impl Bench<'_> {
         let columns: Vec<Column> = sites.iter().map(|site| site.column.clone()).collect();
         let mut rows = empty_rows(case, columns.len());
         let repeats = self.options.repeats;
+        let mut syncs_us = Vec::new();
         for turn in turns(sites.len(), repeats) {
             let Some(site) = sites.get(turn.column) else { continue };
+            if turn.column == 0 && case.rows.iter().any(RowPlan::needs_sync) {
+                // A disk that cannot be timed leaves the row without an aim.
+                syncs_us.extend(floor::sync_us(&self.options.disk, SYNC_TIME));
+            }
             if is_open(&rows, turn) {
                 let at_seconds = self.began.elapsed().as_secs_f64();
                 let before = now(scenario, &rows, &columns, turn, repeats);
@@ -213,6 +215,7 @@ impl Bench<'_> {
             }
             self.view.count_turn();
         }
+        set_aims(&mut rows, case, sums::median(&syncs_us));
         let last = Turn { repeat: repeats, column: 0 };
         self.view.case_done(now(scenario, &rows, &columns, last, repeats));
         rows
@@ -279,7 +282,7 @@ fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
 }
 
 fn empty_rows(case: &Case, n_columns: usize) -> Vec<Row> {
-    let row = |(at, plan): (usize, &crate::plan::RowPlan)| {
+    let row = |(at, plan): (usize, &RowPlan)| {
         let outcome = match plan.not_offered {
             Some(reason) => Outcome::NotOffered { reason: reason.to_owned() },
             None => Outcome::Measured,
@@ -291,12 +294,27 @@ fn empty_rows(case: &Case, n_columns: usize) -> Vec<Row> {
             commands: case.commands(at),
             metric: plan.metric,
             relative_to: plan.relative_to.clone(),
-            aim: plan.aim.clone(),
+            aim: None,
             published: plan.published.clone(),
             cells: vec![cell; n_columns],
         }
     };
     case.rows.iter().enumerate().map(row).collect()
+}
+
+/// Aims, some of which depend on how long one fdatasync took.
+fn set_aims(rows: &mut [Row], case: &Case, sync_us: Option<f64>) {
+    for (row, plan) in rows.iter_mut().zip(&case.rows) {
+        let value = match plan.aim {
+            Some(Aim::Value(value)) => Some(value),
+            Some(Aim::Syncs(times)) => sync_us.map(|sync_us| times * sync_us),
+            None => None,
+        };
+        row.aim = value.map(|value| result::Aim { metric: row.metric, value });
+        if let Some(sync_us) = sync_us.filter(|_| plan.needs_sync()) {
+            row.parameters.insert("fdatasync_us".to_owned(), Parameter::Number(sync_us));
+        }
+    }
 }
 
 /// Whether there is something left to find out: what was refused once is not asked for again.

@@ -14,8 +14,6 @@ use crate::plan::{Plan, Scale};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) scale: Scale,
-    /// How long one fdatasync takes, microseconds.
-    pub(crate) sync_us: Option<f64>,
 }
 
 /// A scenario to choose.
@@ -23,18 +21,16 @@ pub(crate) struct Settings {
 pub(crate) struct Known {
     pub(crate) name: &'static str,
     pub(crate) plan: fn(Settings) -> Plan,
-    /// Whether it needs [`Settings::sync_us`].
-    pub(crate) needs_sync: bool,
 }
 
 const fn known(name: &'static str, plan: fn(Settings) -> Plan) -> Known {
-    Known { name, plan, needs_sync: false }
+    Known { name, plan }
 }
 
 /// All of them, in the order of `--list`.
 pub(crate) const ALL: &[Known] = &[
-    Known { name: "hot-path", plan: hot_path::hot_path, needs_sync: true },
-    Known { name: "limit", plan: hot_path::limit, needs_sync: true },
+    known("hot-path", hot_path::hot_path),
+    known("limit", hot_path::limit),
     known("features", features::features),
     known("sizes", sweeps::sizes),
     known("producers-x-sizes", sweeps::producers_x_sizes),

@@ -22,7 +22,7 @@ struct Mode {
 const MODES: &[Mode] = &[Mode { name: "base", queue_arguments: None }];
 
 /// The plan.
-pub(crate) fn confirm_on(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn confirm_on(Settings { scale }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let numbers = 1..=QUEUES_MAX;
     let cases = MODES.iter().flat_map(|mode| numbers.clone().map(move |n| case(*mode, n, seconds)));

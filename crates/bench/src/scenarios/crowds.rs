@@ -16,7 +16,7 @@ const BUSY: &str = "bench-busy-";
 const PAIR: &str = "-x 1 -y 1 -a -u bench-pair";
 
 /// Declaring queues, what they weigh, and a pair beside them; then all of them in use.
-pub(crate) fn many_queues(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn many_queues(Settings { scale }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let crowd = |&n: &u32| Case {
         rows: vec![
@@ -92,7 +92,7 @@ fn idle_queues(case: Case) -> Case {
 }
 
 /// Opening connections, what they weigh, and a pair beside them; then many that say little.
-pub(crate) fn many_connections(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let crowd = |&n: &u32| Case {
         rows: vec![
@@ -155,7 +155,7 @@ pub(crate) fn many_connections(Settings { scale, .. }: Settings) -> Plan {
 }
 
 /// Making and unmaking.
-pub(crate) fn churn(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn churn(Settings { scale }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
     let case = |kind: Kind, n_clients: u32| {
         let clients = if n_clients == 1 { "client" } else { "clients" };

@@ -1,6 +1,6 @@
 //! What Leveret is to reach per second of CPU time, and what the machine itself needs for it.
 
-use crate::plan::{Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, Step, bars};
+use crate::plan::{Aim, Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, Step, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -150,15 +150,13 @@ fn names(cases: &[Case]) -> Vec<String> {
 }
 
 /// The nine rows.
-fn table(Settings { scale, sync_us }: Settings) -> Vec<Case> {
+fn table(Settings { scale }: Settings) -> Vec<Case> {
     let seconds = scale.seconds(SECONDS);
     let mut cases: Vec<Case> = ROWS.iter().map(|row| case(row, scale)).collect();
-    let mut last = RowPlan::new("persistent, one at a time", Metric::ConfirmMedian)
+    let last = RowPlan::new("persistent, one at a time", Metric::ConfirmMedian)
+        .aim(Aim::Syncs(SYNC_SHARE))
         .published("LavinMQ 2.9", 298.0)
         .published("RabbitMQ 4.3.6", 672.0);
-    if let Some(sync_us) = sync_us {
-        last = last.number("fdatasync_us", sync_us).aim(SYNC_SHARE * sync_us);
-    }
     let options = format!("-x 1 -y 1 -f persistent -q 1 -c 1 -ad false -u {QUEUE}");
     let last = last.load(Load::new(&options).seconds(seconds));
     cases.push(last.queue(QUEUE).floor(Floor { kind: FloorKind::Sync, seconds }));
@@ -169,7 +167,7 @@ fn case(row: &Row, scale: Scale) -> Case {
     let seconds = scale.seconds(SECONDS);
     let plan = RowPlan::new(row.name, Metric::PerCpuSecond)
         .text("options", row.options)
-        .aim(row.aim * 1e6)
+        .aim(Aim::Value(row.aim * 1e6))
         .published("LavinMQ 2.9", row.lavinmq * 1e6)
         .published("RabbitMQ 4.3.6", row.rabbitmq * 1e6);
     let load = Load::new(row.options);

@@ -10,7 +10,7 @@ const BACKLOGS: &[(&str, u32)] = &[("500 k", 500_000), ("10 M", 10_000_000)];
 const SHORT: u64 = 1_000_000;
 
 /// The plan.
-pub(crate) fn load_drain(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn load_drain(Settings { scale }: Settings) -> Plan {
     Plan {
         name: "load-drain",
         title: "Load and drain",

@@ -15,7 +15,7 @@ const PREFETCHES: &[u32] = &[1, 2, 5, 10, 20, 50, 10_000];
 const CONSUMERS: &[u32] = &[1, 2, 5, 10, 50, 100, 500, 1_000];
 
 /// 1 -> 1 with ever larger messages.
-pub(crate) fn sizes(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn sizes(Settings { scale }: Settings) -> Plan {
     let case = |&size: &u32| {
         RowPlan::new(format!("{size} B"), Metric::Rate)
             .number("size", size)
@@ -40,7 +40,7 @@ pub(crate) fn sizes(Settings { scale, .. }: Settings) -> Plan {
 }
 
 /// n -> 0 with messages of several sizes.
-pub(crate) fn producers_x_sizes(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn producers_x_sizes(Settings { scale }: Settings) -> Plan {
     let case = |size: u32, n: u32| {
         RowPlan::new(format!("{size} B, {n} producers"), Metric::Rate)
             .number("size", size)
@@ -66,7 +66,7 @@ pub(crate) fn producers_x_sizes(Settings { scale, .. }: Settings) -> Plan {
 }
 
 /// Consumers with different prefetch counts.
-pub(crate) fn prefetch_x_consumers(Settings { scale, .. }: Settings) -> Plan {
+pub(crate) fn prefetch_x_consumers(Settings { scale }: Settings) -> Plan {
     let case = |prefetch: u32, n: u32| {
         RowPlan::new(format!("prefetch {prefetch}, {n} consumers"), Metric::ReceiveRate)
             .number("prefetch", prefetch)

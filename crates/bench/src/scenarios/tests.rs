@@ -1,11 +1,11 @@
 //! Parameters are exactly those of the sources, and plans hold together.
 
 use super::*;
-use crate::plan::{Case, Step};
+use crate::plan::{Aim, Case, Step};
 use crate::result::ChartKind;
 
 fn plan(name: &str, scale: f64) -> Plan {
-    let settings = Settings { scale: Scale(scale), sync_us: Some(100.0) };
+    let settings = Settings { scale: Scale(scale) };
     (by_name(name).unwrap().plan)(settings)
 }
 
@@ -202,15 +202,10 @@ fn confirm_on_has_1_to_30_queues_at_one_exchange_or_two() {
 #[test]
 fn the_hot_path_has_its_nine_aims_and_the_limit_a_floor_for_each() {
     let hot_path = plan("hot-path", 1.0);
-    let aims: Vec<f64> = hot_path
-        .cases
-        .iter()
-        .flat_map(|case| &case.rows)
-        .filter_map(|row| row.aim.as_ref().map(|aim| aim.value))
-        .collect();
-    let rates = [6e6, 2.5e6, 0.7e6, 6e6, 5e6, 0.5e6, 1.5e6, 0.35e6];
-    let last = 1.15 * 100.0;
-    assert_eq!(aims, rates.into_iter().chain([last]).collect::<Vec<_>>());
+    let rows = hot_path.cases.iter().flat_map(|case| &case.rows);
+    let aims: Vec<Aim> = rows.filter_map(|row| row.aim).collect();
+    let rates = [6e6, 2.5e6, 0.7e6, 6e6, 5e6, 0.5e6, 1.5e6, 0.35e6].map(Aim::Value);
+    assert_eq!(aims, rates.into_iter().chain([Aim::Syncs(1.15)]).collect::<Vec<_>>());
     let limit = plan("limit", 1.0);
     assert!(limit.has_floor && limit.cases.len() == 9);
     assert!(limit.cases.iter().all(|case| case.floor.is_some()));

@@ -91,12 +91,13 @@ fn draw_title(out: &mut Markup, run: &Run) {
         });
         let machine = &run.machine;
         out.element("p").class("source").text(format_args!(
-            "{} · {} cores of {} · {} · {} repeats at scale {}",
+            "{} · {} cores of {} · {} · {} repeat{} at scale {}",
             run.started_at,
             machine.n_cores,
             machine.cpu,
             machine.kernel,
             run.repeats,
+            if run.repeats == 1 { "" } else { "s" },
             number::short(run.scale)
         ));
         out.element("div").class("all-tabs").attr("hidden", "hidden").text("");

@@ -16,6 +16,7 @@ mod publisher;
 mod report;
 mod run;
 mod setup;
+mod shared;
 mod stats;
 mod template;
 mod topology;

@@ -6,19 +6,18 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 
 use anyhow::bail;
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{Timespec, epoll};
 
-use crate::client::{Client, is_loss};
+use crate::client::is_loss;
 use crate::clock::{self, SECOND};
 use crate::connection::{Connection, Phase, Role, Scene, Turn};
 use crate::publisher::{Moment, Publisher};
+use crate::shared::{Broken, Mended, News, Shared};
 use crate::stats::{Counts, Sample};
-use crate::verify::Ledger;
 
 /// Room for the largest frame the tool agrees to and more deliveries behind it.
 const INPUT_BYTES: usize = 512 * 1024;
@@ -30,159 +29,6 @@ const EVENTS_MAX: usize = 256;
 const SLEEP_NS_MAX: u64 = SECOND;
 /// Sleeps that short are not worth their system call.
 const SLEEP_NS_MIN: u64 = 2_000;
-
-/// What all threads of a run share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    phase: AtomicU8,
-    /// Time of the clock the run started at; set before the phase is.
-    start: AtomicU64,
-    /// Messages published by all, for the progress bar.
-    n_sent: AtomicU64,
-    /// Messages received by all, for those who wait until no more come.
-    n_received: AtomicU64,
-    /// Publishes that wait for their confirms, kept by each thread for itself.
-    n_outstanding: Vec<AtomicU64>,
-    wakes: Vec<OwnedFd>,
-    /// Connections that were made again, for each thread.
-    mended: Vec<Mutex<Vec<Mended>>>,
-    pub(crate) ledger: Option<Ledger>,
-    pub(crate) interval_ns: u64,
-    pub(crate) confirm_timeout_ns: u64,
-    pub(crate) shutdown_timeout_ns: u64,
-    pub(crate) owes_unconfirmed: bool,
-}
-
-impl Shared {
-    /// For `n_threads` threads.
-    pub(crate) fn new(
-        n_threads: usize,
-        ledger: Option<Ledger>,
-        config: &crate::config::Config,
-    ) -> anyhow::Result<Self> {
-        let wake = |_| eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        Ok(Self {
-            phase: AtomicU8::new(0),
-            start: AtomicU64::new(0),
-            n_sent: AtomicU64::new(0),
-            n_received: AtomicU64::new(0),
-            n_outstanding: (0..n_threads).map(|_| AtomicU64::new(0)).collect(),
-            wakes: (0..n_threads).map(wake).collect::<Result<_, _>>()?,
-            mended: (0..n_threads).map(|_| Mutex::default()).collect(),
-            owes_unconfirmed: ledger.is_some() && config.publishing.confirm_window.is_none(),
-            ledger,
-            interval_ns: config.run.interval_ns,
-            confirm_timeout_ns: config.publishing.confirm_timeout_ns,
-            shutdown_timeout_ns: config.run.shutdown_timeout_ns,
-        })
-    }
-
-    /// Starts the clock and everything else.
-    pub(crate) fn start(&self) -> u64 {
-        let now = clock::now();
-        self.start.store(now, Ordering::Release);
-        self.enter(Phase::Run);
-        now
-    }
-
-    /// Goes on to a phase and tells all threads.
-    pub(crate) fn enter(&self, phase: Phase) {
-        let number = match phase {
-            Phase::Consume => 0,
-            Phase::Run => 1,
-            Phase::Drain => 2,
-            Phase::Stop => 3,
-        };
-        self.phase.store(number, Ordering::Release);
-        (0..self.wakes.len()).for_each(|number| self.wake(number));
-    }
-
-    fn wake(&self, number: usize) {
-        if let Some(wake) = self.wakes.get(number) {
-            // It only fails when the thread is about to be woken anyway.
-            rustix::io::write(wake, &1_u64.to_ne_bytes()).unwrap_or_default();
-        }
-    }
-
-    /// Hands a connection that was made again to its thread.
-    pub(crate) fn mend(&self, broken: Broken, mended: Mended) {
-        if let Some(all) = self.mended.get(broken.worker) {
-            stdx::lock(all).push(mended);
-            self.wake(broken.worker);
-        }
-    }
-
-    /// Whether connections close.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.phase() == Phase::Stop
-    }
-
-    /// Messages published by all threads so far.
-    pub(crate) fn n_sent(&self) -> u64 {
-        self.n_sent.load(Ordering::Relaxed)
-    }
-
-    /// Messages received by all threads so far.
-    pub(crate) fn n_received(&self) -> u64 {
-        self.n_received.load(Ordering::Relaxed)
-    }
-
-    /// Publishes that wait for their confirms, as of each thread's last pause.
-    pub(crate) fn n_outstanding(&self) -> u64 {
-        self.n_outstanding.iter().map(|one| one.load(Ordering::Relaxed)).sum()
-    }
-
-    fn phase(&self) -> Phase {
-        match self.phase.load(Ordering::Acquire) {
-            0 => Phase::Consume,
-            1 => Phase::Run,
-            2 => Phase::Drain,
-            3..=u8::MAX => Phase::Stop,
-        }
-    }
-}
-
-/// A connection that is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Broken {
-    /// The number of its thread.
-    pub(crate) worker: usize,
-    /// Its number in the thread.
-    pub(crate) at: usize,
-}
-
-/// A connection that was made again.
-#[derive(Debug)]
-pub(crate) struct Mended {
-    /// Its number in the thread.
-    pub(crate) at: usize,
-    pub(crate) client: Client,
-    /// The names of its queues, by number.
-    pub(crate) names: Vec<(usize, String)>,
-}
-
-/// What a thread tells.
-#[derive(Debug)]
-pub(crate) enum News {
-    /// Its consumers are consuming.
-    Ready,
-    /// An interval is over.
-    Sampled(Box<Sample>),
-    /// The run is over; what it measured since the last interval.
-    Stopped(Box<Sample>),
-    /// A publisher has sent all it was to send.
-    PublisherDone,
-    /// A consumer has received all it was to receive.
-    ConsumerDone,
-    /// A connection is lost and will be made again.
-    Lost(anyhow::Error),
-    /// A connection was made again.
-    Recovered,
-    /// A connection could not be made again yet.
-    NotRecovered(anyhow::Error),
-    /// It cannot go on.
-    Failed(anyhow::Error),
-}
 
 /// A thread's state.
 #[derive(Debug)]
@@ -220,7 +66,7 @@ impl Worker {
         for (at, connection) in connections.iter().enumerate() {
             watch(&poll, at, connection)?;
         }
-        if let Some(wake) = shared.wakes.get(number) {
+        if let Some(wake) = shared.wake_event(number) {
             epoll::add(&poll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
         }
         let n = connections.len();
@@ -344,7 +190,7 @@ impl Worker {
 
     fn turn(&mut self, at: usize, input: &mut [u8]) -> anyhow::Result<Turn> {
         let Some(connection) = self.connections.get_mut(at) else { return Ok(Turn::Idle) };
-        let moment = Moment { now: clock::now(), start: self.shared.start.load(Ordering::Acquire) };
+        let moment = Moment { now: clock::now(), start: self.shared.started_at() };
         let mut scene = Scene {
             moment,
             phase: self.phase,
@@ -386,9 +232,7 @@ impl Worker {
     }
 
     fn take_mended(&mut self) -> anyhow::Result<()> {
-        let shared = Arc::clone(&self.shared);
-        let Some(mended) = shared.mended.get(self.number) else { return Ok(()) };
-        for Mended { at, client, names } in std::mem::take(&mut *stdx::lock(mended)) {
+        for Mended { at, client, names } in self.shared.take_mended(self.number) {
             let Some(connection) = self.connections.get_mut(at) else { continue };
             connection.resume(client, &names)?;
             watch(&self.poll, at, connection)?;
@@ -410,14 +254,7 @@ impl Worker {
 
     fn tell_progress(&self, before: Counts) {
         let Counts { sent, received, .. } = self.sample.counts;
-        for (n, told) in [
-            (sent - before.sent, &self.shared.n_sent),
-            (received - before.received, &self.shared.n_received),
-        ] {
-            if n > 0 {
-                told.fetch_add(n, Ordering::Relaxed);
-            }
-        }
+        self.shared.tell_progress(sent - before.sent, received - before.received);
     }
 
     fn is_consuming(&self) -> bool {
@@ -454,9 +291,7 @@ impl Worker {
         let sleep = if self.ready.is_empty() && until > SLEEP_NS_MIN { until } else { 0 };
         if sleep > 0 {
             let n: usize = self.publishers().map(Publisher::n_outstanding).sum();
-            if let Some(outstanding) = self.shared.n_outstanding.get(self.number) {
-                outstanding.store(u64::try_from(n).unwrap_or(u64::MAX), Ordering::Relaxed);
-            }
+            self.shared.tell_outstanding(self.number, n);
         }
         let time = Timespec {
             tv_sec: i64::try_from(sleep / SECOND)?,
@@ -478,7 +313,7 @@ impl Worker {
         let token = event.data.u64();
         if token == WAKE {
             let mut count = [0; 8];
-            if let Some(wake) = self.shared.wakes.get(self.number) {
+            if let Some(wake) = self.shared.wake_event(self.number) {
                 rustix::io::read(wake, &mut count).unwrap_or_default();
             }
             return;

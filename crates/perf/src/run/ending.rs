@@ -2,7 +2,7 @@
 
 use crate::clock::SECOND;
 use crate::config::{Config, ExitWhen};
-use crate::worker::Shared;
+use crate::shared::Shared;
 
 /// How long nothing may arrive before consumers count as idle.
 pub(super) const IDLE_NS: u64 = SECOND;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::message::Random;
 use crate::setup::{Part, Recipe};
-use crate::worker::{Broken, Mended, News, Shared};
+use crate::shared::{Broken, Mended, News, Shared};
 
 /// How often it looks whether the run is over.
 const POLL: Duration = Duration::from_millis(50);

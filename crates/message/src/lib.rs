@@ -4,7 +4,10 @@
 
 mod record;
 
-pub use record::{RECORD_FIXED_BYTES, RecordError, fixed_part, head_len, parse_record, put_head};
+pub use record::{
+    RECORD_FIXED_BYTES, RecordError, fixed_part, head_len, parse_head, parse_record, put_head,
+    put_head_without_body,
+};
 
 use bytes::Bytes;
 

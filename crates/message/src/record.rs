@@ -44,24 +44,39 @@ pub fn head_len(message: &MessageRef<'_>) -> usize {
 /// 255 bytes or a part over 4 GiB: fronts enforce far lower limits.
 #[must_use]
 pub fn fixed_part(message: &MessageRef<'_>) -> [u8; RECORD_FIXED_BYTES] {
+    let body_bytes = u32::try_from(message.body.len()).expect("bodies are < 4 GiB");
+    fixed_part_without_body(message, body_bytes)
+}
+
+/// The same for a message whose body of `body_bytes` is not at hand.
+fn fixed_part_without_body(message: &MessageRef<'_>, body_bytes: u32) -> [u8; RECORD_FIXED_BYTES] {
     let exchange_len = u8::try_from(message.exchange.len()).expect("exchange names are <= 255 B");
     let key_len = u8::try_from(message.routing_key.len()).expect("routing keys are <= 255 B");
     let properties_len = u32::try_from(message.properties.len()).expect("properties are < 4 GiB");
-    let body_len = u32::try_from(message.body.len()).expect("bodies are < 4 GiB");
     let mut fixed = [0_u8; RECORD_FIXED_BYTES];
     fixed[0] = VERSION;
     fixed[1] = exchange_len;
     fixed[2] = key_len;
     fixed[3] = if message.persistent { FLAG_PERSISTENT } else { 0 };
     fixed[4..8].copy_from_slice(&properties_len.to_le_bytes());
-    fixed[8..12].copy_from_slice(&body_len.to_le_bytes());
+    fixed[8..12].copy_from_slice(&body_bytes.to_le_bytes());
     fixed
 }
 
 /// Appends the record's head. Panics as [`fixed_part`] does.
 pub fn put_head(out: &mut Vec<u8>, message: &MessageRef<'_>) {
+    put_parts(out, message, &fixed_part(message));
+}
+
+/// Appends the head of a message whose body is kept elsewhere and has `body_bytes`, whatever body
+/// `message` shows. Panics as [`fixed_part`] does.
+pub fn put_head_without_body(out: &mut Vec<u8>, message: &MessageRef<'_>, body_bytes: u32) {
+    put_parts(out, message, &fixed_part_without_body(message, body_bytes));
+}
+
+fn put_parts(out: &mut Vec<u8>, message: &MessageRef<'_>, fixed: &[u8]) {
     out.reserve(head_len(message));
-    out.extend_from_slice(&fixed_part(message));
+    out.extend_from_slice(fixed);
     out.extend_from_slice(message.exchange);
     out.extend_from_slice(message.routing_key);
     out.extend_from_slice(message.properties);
@@ -72,23 +87,36 @@ pub fn parse_record<'a>(
     record: &'a [u8],
     shared: Option<&'a Bytes>,
 ) -> Result<MessageRef<'a>, RecordError> {
+    let (head, body_bytes, rest) = split_head(record)?;
+    let body_bytes = body_bytes as usize;
+    let body = match shared {
+        Some(bytes) if bytes.len() == body_bytes => Body::Shared(bytes),
+        Some(_) => return Err(RecordError),
+        None => Body::Borrowed(rest.get(..body_bytes).ok_or(RecordError)?),
+    };
+    Ok(MessageRef { body, ..head })
+}
+
+/// Reads a record's head: the message with an empty body, and the length of the body it has.
+pub fn parse_head(record: &[u8]) -> Result<(MessageRef<'_>, u32), RecordError> {
+    split_head(record).map(|(head, body_bytes, _)| (head, body_bytes))
+}
+
+/// The message without its body, the body's length, and what follows the head.
+fn split_head(record: &[u8]) -> Result<(MessageRef<'_>, u32, &[u8]), RecordError> {
     let (fixed, rest) = record.split_first_chunk::<RECORD_FIXED_BYTES>().ok_or(RecordError)?;
     let [version, exchange_len, key_len, flags, p0, p1, p2, p3, b0, b1, b2, b3] = *fixed;
     if version != VERSION {
         return Err(RecordError);
     }
     let properties_len = u32::from_le_bytes([p0, p1, p2, p3]) as usize;
-    let body_len = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
+    let body_bytes = u32::from_le_bytes([b0, b1, b2, b3]);
     let (exchange, rest) = rest.split_at_checked(usize::from(exchange_len)).ok_or(RecordError)?;
     let (routing_key, rest) = rest.split_at_checked(usize::from(key_len)).ok_or(RecordError)?;
     let (properties, rest) = rest.split_at_checked(properties_len).ok_or(RecordError)?;
-    let body = match shared {
-        Some(bytes) if bytes.len() == body_len => Body::Shared(bytes),
-        Some(_) => return Err(RecordError),
-        None => Body::Borrowed(rest.get(..body_len).ok_or(RecordError)?),
-    };
     let persistent = flags & FLAG_PERSISTENT != 0;
-    Ok(MessageRef { exchange, routing_key, properties, body, persistent })
+    let body = Body::Borrowed(&[]);
+    Ok((MessageRef { exchange, routing_key, properties, body, persistent }, body_bytes, rest))
 }
 
 #[cfg(test)]
@@ -141,5 +169,16 @@ mod tests {
         for cut in 0..record.len() {
             assert!(parse_record(&record[..cut], None).is_err(), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_head_is_written_and_read_without_the_body() {
+        let mut head = Vec::new();
+        put_head_without_body(&mut head, &sample(Body::Borrowed(&[])), 7);
+        let (read, body_bytes) = parse_head(&head).unwrap();
+        assert_eq!((read.routing_key, read.body.len(), body_bytes), (&b"eu.de"[..], 0, 7));
+        let body = Bytes::from_static(b"7 bytes");
+        assert_eq!(parse_record(&head, Some(&body)).unwrap().body.bytes(), b"7 bytes");
+        assert!(parse_record(&head, None).is_err());
     }
 }

@@ -20,14 +20,14 @@ mod state;
 mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use log::Disk;
 use stdx::lock;
 
 pub use reclaim::Reclaimed;
 
-use crate::error::{Result, StoreError};
+use crate::error::{Poison, Result};
 use reclaim::Job;
 use state::State;
 
@@ -111,7 +111,7 @@ pub struct BlobStore {
     unsynced_bytes: AtomicU64,
     /// A file may have become empty or sparse since the last plan.
     has_garbage: AtomicBool,
-    poison: OnceLock<String>,
+    poison: Poison,
 }
 
 impl BlobStore {
@@ -127,7 +127,7 @@ impl BlobStore {
             job: Mutex::new(None),
             unsynced_bytes: AtomicU64::new(0),
             has_garbage: AtomicBool::new(false),
-            poison: OnceLock::new(),
+            poison: Poison::default(),
         })
     }
 
@@ -215,14 +215,6 @@ impl BlobStore {
     }
 
     fn alive(&self) -> Result<()> {
-        let Some(reason) = self.poison.get() else { return Ok(()) };
-        Err(StoreError::Poisoned { dir: self.options.dir.clone(), reason: reason.clone() })
-    }
-
-    /// After a failed write or sync nobody knows what is on the medium: no more syncs succeed.
-    fn poisoned_by(&self, error: StoreError) -> StoreError {
-        // Only the first reason is kept.
-        self.poison.get_or_init(|| error.to_string());
-        error
+        self.poison.check(&self.options.dir)
     }
 }

@@ -1,5 +1,7 @@
 //! What can go wrong with what a queue keeps on disk, and who has to act.
 
+use std::sync::OnceLock;
+
 use log::LogError;
 
 /// Every error of this crate.
@@ -31,5 +33,24 @@ pub(crate) type Result<T> = std::result::Result<T, StoreError>;
 impl StoreError {
     pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
         Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
+    }
+}
+
+/// The first failed write or sync of a store, after which none succeeds: nobody knows what is on
+/// the medium, and a second sync would not tell.
+#[derive(Debug, Default)]
+pub(crate) struct Poison(OnceLock<String>);
+
+impl Poison {
+    /// An error if the store in `dir` has failed.
+    pub(crate) fn check(&self, dir: &str) -> Result<()> {
+        let Some(reason) = self.0.get() else { return Ok(()) };
+        Err(StoreError::Poisoned { dir: dir.to_owned(), reason: reason.clone() })
+    }
+
+    /// Remembers the error, if it is the first.
+    pub(crate) fn by(&self, error: StoreError) -> StoreError {
+        self.0.get_or_init(|| error.to_string());
+        error
     }
 }

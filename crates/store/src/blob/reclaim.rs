@@ -192,8 +192,7 @@ impl BlobStore {
             file.is_pinned = true;
             file.handle = Some(old);
         }
-        self.take_name(draft.as_ref(), name, draft_name)
-            .map_err(|error| self.poisoned_by(error))?;
+        self.take_name(draft.as_ref(), name, draft_name).map_err(|error| self.poison.by(error))?;
         let slots = std::mem::take(&mut rewrite.slots);
         let mut state = lock(&self.state);
         let Some(file) = state.files.get_mut(&rewrite.number) else { return Ok(0) };

@@ -55,7 +55,7 @@ impl BlobStore {
         self.alive()?;
         let works = lock(&self.state).take_work();
         let bytes: u64 = works.iter().map(Work::chunk_bytes).sum();
-        let done = self.write_all(works).map_err(|error| self.poisoned_by(error))?;
+        let done = self.write_all(works).map_err(|error| self.poison.by(error))?;
         if lock(&self.state).finish(done, !self.options.is_volatile) {
             self.has_garbage.store(true, Ordering::Relaxed);
         }

@@ -1,0 +1,203 @@
+//! The older form of a classic queue on disk: a journal, and segments of 16,384 positions.
+//! Knows one queue's messages by position. Never other queues, the log, consumers.
+//! Start reading at [`V1Queue`]; the file formats are drawn in `block.rs`.
+//!
+//! Every publish, delivery and acknowledgement is appended to the queue's journal; small messages
+//! stand in it whole, the bodies of larger ones lie in the body store. A sync makes the journal
+//! durable. When it has [`V1Options::journal_operations_max`] operations, or the queue is idle, a
+//! flush scatters it to the segments its positions belong to and removes it. A segment whose
+//! messages are all acknowledged is removed; nothing is ever moved within one.
+//!
+//! While a journal is flushed the next one is being filled. A crash in the middle leaves the
+//! flushed journal there, which is then flushed again: what is in a segment twice counts once.
+
+mod bits;
+mod block;
+mod flush;
+mod open;
+mod read;
+mod state;
+mod sync;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use log::Disk;
+use stdx::{Now, lock};
+
+pub use flush::Flushed;
+pub use open::{Live, Recovered};
+
+use crate::error::{Poison, Result};
+use crate::queued::Queued;
+use state::State;
+
+/// Positions that share a segment file.
+pub const SEGMENT_POSITIONS: u64 = 16_384;
+
+/// How a queue behaves.
+#[derive(Clone, Debug)]
+pub struct V1Options {
+    /// Its directory, relative to the disk's root. Nothing else may be in it.
+    pub dir: String,
+    /// A journal of this many operations is to be flushed: `queue_index_max_journal_entries`.
+    pub journal_operations_max: u64,
+    /// What is noted is to be durable after this time.
+    pub sync_after_ms: u64,
+    /// [`V1Queue::has_room`] is false above this much that is not durable yet.
+    pub unsynced_bytes_max: u64,
+}
+
+impl V1Options {
+    /// 32,768 operations, 200 ms, 4 MiB, in `dir`.
+    #[must_use]
+    pub fn new(dir: impl Into<String>) -> Self {
+        Self {
+            dir: dir.into(),
+            journal_operations_max: 32_768,
+            sync_after_ms: 200,
+            unsynced_bytes_max: 4 << 20,
+        }
+    }
+}
+
+/// A look at a queue's files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct V1Stats {
+    /// Messages published and not acknowledged.
+    pub live: u64,
+    /// Segment files.
+    pub segments: u64,
+    /// Bytes of its files.
+    pub file_bytes: u64,
+    /// Operations not scattered to segments yet.
+    pub journal_operations: u64,
+    /// Bytes noted that are not durable yet.
+    pub unsynced_bytes: u64,
+    /// Syncs of the journal since the start.
+    pub syncs: u64,
+    /// Flushes of journals since the start.
+    pub flushes: u64,
+}
+
+/// One queue in the older form. Every call may come from any thread; only [`Self::sync`],
+/// [`Self::flush`] and [`Self::read`] touch the disk, and no lock is held while a read does.
+#[derive(Debug)]
+pub struct V1Queue {
+    disk: Arc<dyn Disk>,
+    options: V1Options,
+    state: Mutex<State>,
+    /// Held by who syncs or flushes. Taken before `state`.
+    writing: Mutex<()>,
+    unsynced_bytes: AtomicU64,
+    poison: Poison,
+}
+
+impl V1Queue {
+    /// Takes a message in, and keeps it until its position is acknowledged. Positions usually rise;
+    /// none is published twice. The number returned is durable when [`Self::sync`] says so.
+    pub fn publish(&self, queued: &Queued<'_>) -> u64 {
+        self.note(|state| state.publish(queued))
+    }
+
+    /// The messages in `positions` were given to consumers.
+    pub fn deliver(&self, positions: Range<u64>) -> u64 {
+        self.note(|state| state.deliver(&positions))
+    }
+
+    /// The messages in `positions` are done with. Positions without a message are passed over, so
+    /// that emptying the queue is one call.
+    pub fn ack(&self, positions: Range<u64>) -> u64 {
+        self.note(|state| {
+            state.ack(&positions);
+        })
+    }
+
+    fn note(&self, what: impl FnOnce(&mut State)) -> u64 {
+        let mut state = lock(&self.state);
+        let before = unwritten_bytes(&state);
+        what(&mut state);
+        let more = unwritten_bytes(&state).saturating_sub(before);
+        self.unsynced_bytes.fetch_add(more, Ordering::Release);
+        state.note()
+    }
+
+    /// Whether something waits for [`Self::sync`].
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.unsynced_bytes() > 0
+    }
+
+    /// Bytes that wait for [`Self::sync`].
+    #[must_use]
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.unsynced_bytes.load(Ordering::Acquire)
+    }
+
+    /// Whether more may be published without having too much in memory.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.unsynced_bytes() < self.options.unsynced_bytes_max
+    }
+
+    /// When to sync at the latest, in monotonic milliseconds: the time the timer has from the first
+    /// call that finds something to sync. `None` if nothing waits.
+    #[must_use]
+    pub fn sync_due_ms(&self, now: Now) -> Option<u64> {
+        let mut state = lock(&self.state);
+        if !self.is_dirty() {
+            return None;
+        }
+        let since = *state.dirty_since_ms.get_or_insert(now.monotonic_ms);
+        Some(since.saturating_add(self.options.sync_after_ms))
+    }
+
+    /// Whether the journal is so long that it should be flushed now.
+    #[must_use]
+    pub fn wants_flush(&self) -> bool {
+        lock(&self.state).journal_operations() >= self.options.journal_operations_max
+    }
+
+    /// Behind the highest position seen.
+    #[must_use]
+    pub fn next_position(&self) -> u64 {
+        lock(&self.state).next_position
+    }
+
+    /// The highest number that is durable.
+    #[must_use]
+    pub fn synced(&self) -> u64 {
+        lock(&self.state).synced_note
+    }
+
+    /// How it stands. Looks at every segment.
+    #[must_use]
+    pub fn stats(&self) -> V1Stats {
+        let mut stats = lock(&self.state).stats();
+        stats.unsynced_bytes = self.unsynced_bytes();
+        stats
+    }
+
+    /// Removes the files of a queue nobody has open: it is deleted, or has another form now.
+    pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
+        open::remove_all(disk, dir)
+    }
+
+    fn alive(&self) -> Result<()> {
+        self.poison.check(&self.options.dir)
+    }
+
+    fn journal_name(&self, number: u64) -> String {
+        open::journal_name(&self.options.dir, number)
+    }
+
+    fn segment_name(&self, number: u64) -> String {
+        open::segment_name(&self.options.dir, number)
+    }
+}
+
+/// How far the journal that is filled reaches, counting what is in no block yet.
+fn unwritten_bytes(state: &State) -> u64 {
+    state.journal.end + state.journal.builder.bytes() as u64
+}

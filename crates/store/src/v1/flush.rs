@@ -1,0 +1,302 @@
+//! Scattering full journals to the segments their positions belong to.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use log::{Disk, DiskFile, IoContext, OpenMode};
+use stdx::lock;
+
+use super::bits::Bits;
+use super::block::{
+    Block, BlockRef, Builder, FILE_HEADER_BYTES, Operation, Publication, Tag, What, file_header,
+};
+use super::state::{State, part_in, place_of};
+use super::{SEGMENT_POSITIONS, V1Queue};
+use crate::blob::BlobStore;
+use crate::error::{Result, StoreError};
+
+/// What a flush has done.
+#[derive(Debug, Default)]
+pub struct Flushed {
+    /// Blocks of a journal that can no longer be read: what was published in them is lost.
+    pub damage: Vec<StoreError>,
+}
+
+/// A journal as the flush reads it.
+struct Source {
+    number: u64,
+    blocks: Vec<BlockRef>,
+    handle: Option<Arc<dyn DiskFile>>,
+    is_on_disk: bool,
+    is_recovered: bool,
+}
+
+/// A segment at the moment the last of the journals ended.
+struct Target {
+    number: u64,
+    live: Bits,
+    delivered: Bits,
+    /// Published in the journals that are flushed, and not in the file: a recovered journal may be
+    /// there already in part.
+    published_here: Bits,
+    /// Where the next block goes; 0 as long as there is no file.
+    end: u64,
+    /// What of the file was there before, and durable.
+    synced: u64,
+    file: Option<Box<dyn DiskFile>>,
+    builder: Builder,
+    blocks: Vec<BlockRef>,
+}
+
+impl V1Queue {
+    /// Moves what is in the journal to the segments, removes the segments whose messages are all
+    /// acknowledged, and starts another journal. Makes everything noted before durable, as
+    /// [`Self::sync`] does. Does nothing if the journal is empty. A failure is for good.
+    pub fn flush(&self, bodies: &BlobStore) -> Result<Flushed> {
+        let _writing = lock(&self.writing);
+        let mut targets = self.write_journal(bodies, State::start_flush)?;
+        let sources = lock(&self.state).sources();
+        if sources.is_empty() {
+            return Ok(Flushed::default());
+        }
+        let mut flushed = Flushed::default();
+        self.scatter(&sources, &mut targets, &mut flushed)
+            .and_then(|()| self.finish_files(&sources, &mut targets))
+            .map_err(|error| self.poison.by(error))?;
+        lock(&self.state).finish_flush(targets);
+        Ok(flushed)
+    }
+
+    fn scatter(
+        &self,
+        sources: &[Source],
+        targets: &mut BTreeMap<u64, Target>,
+        flushed: &mut Flushed,
+    ) -> Result<()> {
+        let mut bytes = Vec::new();
+        for source in sources.iter().filter(|source| source.is_on_disk) {
+            let name = self.journal_name(source.number);
+            let file = match &source.handle {
+                Some(handle) => Arc::clone(handle),
+                None => {
+                    Arc::from(self.disk.open(&name, OpenMode::Existing).context("open", &name)?)
+                }
+            };
+            for block in &source.blocks {
+                read_block(file.as_ref(), &name, block, &mut bytes)?;
+                match Block::parse(&bytes, Tag::journal(source.number)) {
+                    Ok(block) => self.scatter_block(&block, source.is_recovered, targets)?,
+                    Err(what) => {
+                        flushed.damage.push(StoreError::corrupt(&name, block.at, what));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn scatter_block(
+        &self,
+        block: &Block<'_>,
+        is_recovered: bool,
+        targets: &mut BTreeMap<u64, Target>,
+    ) -> Result<()> {
+        for (Operation { position, what }, record) in block.operations() {
+            match what {
+                What::Publish(publication) => {
+                    let (number, relative) = place_of(position);
+                    let Some(target) = targets.get_mut(&number) else { continue };
+                    if !is_recovered {
+                        target.published_here.add(relative);
+                    }
+                    if target.publish(relative, &publication, record) {
+                        self.write_full(target, position)?;
+                    }
+                }
+                What::Deliver(n) | What::Ack(n) => {
+                    let run = position..position.saturating_add(u64::from(n));
+                    let first = run.start / SEGMENT_POSITIONS;
+                    let last = run.end.saturating_sub(1) / SEGMENT_POSITIONS;
+                    for (_, target) in targets.range_mut(first..=last.max(first)) {
+                        target.note_run(&run, what);
+                        self.write_full(target, position)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the target's block if there is no room for more in it.
+    fn write_full(&self, target: &mut Target, position: u64) -> Result<()> {
+        if target.builder.is_full_for(position) { self.write_block(target) } else { Ok(()) }
+    }
+
+    fn write_block(&self, target: &mut Target) -> Result<()> {
+        if target.builder.is_empty() {
+            return Ok(());
+        }
+        let name = self.segment_name(target.number);
+        let tag = Tag::segment(target.number);
+        let file = match &mut target.file {
+            Some(file) => file,
+            none => none.insert(open_segment(self.disk.as_ref(), &name, tag, &mut target.end)?),
+        };
+        let mut bytes = Vec::with_capacity(target.builder.bytes());
+        target.blocks.push(target.builder.close(tag, target.end, target.synced, &mut bytes));
+        file.write_at(target.end, &bytes).context("write", &name)?;
+        target.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Segments first and durably, then the journals that say the same, each step before the next:
+    /// an acknowledgement must not be forgotten before what it acknowledges.
+    fn finish_files(&self, sources: &[Source], targets: &mut BTreeMap<u64, Target>) -> Result<()> {
+        let dir = &self.options.dir;
+        let mut has_written = false;
+        for target in targets.values_mut() {
+            self.write_block(target)?;
+            if let Some(file) = &target.file {
+                file.sync_data().context("sync", &self.segment_name(target.number))?;
+                has_written = true;
+            }
+        }
+        let dead = targets.values().filter(|target| target.live.is_empty() && target.end > 0);
+        let mut has_removed = false;
+        for target in dead {
+            let name = self.segment_name(target.number);
+            self.disk.remove(&name).context("remove", &name)?;
+            has_removed = true;
+        }
+        if has_written || has_removed {
+            self.disk.sync_dir(dir).context("sync", dir)?;
+        }
+        for source in sources.iter().filter(|source| source.is_on_disk) {
+            let name = self.journal_name(source.number);
+            self.disk.remove(&name).context("remove", &name)?;
+        }
+        self.disk.sync_dir(dir).context("sync", dir)?;
+        Ok(())
+    }
+}
+
+/// Opens a segment to append at `end`, or creates it.
+fn open_segment(disk: &dyn Disk, name: &str, tag: Tag, end: &mut u64) -> Result<Box<dyn DiskFile>> {
+    if *end == 0 {
+        let file = disk.open(name, OpenMode::New).context("create", name)?;
+        file.write_at(0, &file_header(tag)).context("write", name)?;
+        *end = FILE_HEADER_BYTES;
+        return Ok(file);
+    }
+    let file = disk.open(name, OpenMode::Existing).context("open", name)?;
+    if file.len().context("size", name)? > *end {
+        // The torn end an interrupted flush has left.
+        file.set_len(*end).context("cut", name)?;
+    }
+    Ok(file)
+}
+
+/// Fetches a block's bytes, fewer if the file ends before.
+pub(super) fn read_block(
+    file: &dyn DiskFile,
+    name: &str,
+    block: &BlockRef,
+    into: &mut Vec<u8>,
+) -> Result<()> {
+    let bytes = usize::try_from(block.bytes()).map_err(std::io::Error::other);
+    into.resize(bytes.context("read", name)?, 0);
+    let n = file.read_at(block.at, into).context("read", name)?;
+    into.truncate(n);
+    Ok(())
+}
+
+impl Target {
+    /// Takes a message over if it is still live; false if it is not.
+    fn publish(&mut self, relative: u32, publication: &Publication, record: &[u8]) -> bool {
+        if !self.live.has(relative) {
+            return false;
+        }
+        let is_delivered = self.delivered.has(relative);
+        let position = self.number * SEGMENT_POSITIONS + u64::from(relative);
+        let publication = Publication { is_delivered, ..*publication };
+        self.builder.publish_record(position, &publication, record);
+        true
+    }
+
+    /// Notes a run for what is, or may be, in the file.
+    fn note_run(&mut self, run: &Range<u64>, what: What) {
+        if self.end == 0 || self.live.is_empty() {
+            return;
+        }
+        let is_ack = matches!(what, What::Ack(_));
+        let part = part_in(self.number, run);
+        let start = self.number * SEGMENT_POSITIONS;
+        for relative in part {
+            let is_moot = !is_ack && !self.live.has(relative);
+            if is_moot || self.published_here.has(relative) {
+                continue;
+            }
+            let position = start + u64::from(relative);
+            if is_ack {
+                self.builder.ack(position..position + 1);
+            } else {
+                self.builder.deliver(position..position + 1);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Ends the journal, and takes down how its segments are at this moment.
+    fn start_flush(&mut self) -> BTreeMap<u64, Target> {
+        self.rotate();
+        let numbers = self.older.iter().flat_map(|journal| &journal.touched);
+        let target = |number: &u64| {
+            let segment = self.segments.get(number)?;
+            let target = Target {
+                number: *number,
+                live: segment.live(),
+                delivered: segment.delivered.clone(),
+                published_here: Bits::default(),
+                end: segment.end,
+                synced: segment.end,
+                file: None,
+                builder: Builder::default(),
+                blocks: Vec::new(),
+            };
+            Some((*number, target))
+        };
+        numbers.filter_map(target).collect()
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        let source = |journal: &super::state::Journal| Source {
+            number: journal.number,
+            blocks: journal.blocks.clone(),
+            handle: journal.handle.clone(),
+            is_on_disk: journal.is_on_disk,
+            is_recovered: journal.is_recovered,
+        };
+        self.older.iter().map(source).collect()
+    }
+
+    fn finish_flush(&mut self, targets: BTreeMap<u64, Target>) {
+        for (number, target) in targets {
+            let Some(segment) = self.segments.get_mut(&number) else { continue };
+            if target.live.is_empty() {
+                segment.blocks.clear();
+                segment.end = 0;
+            } else {
+                segment.blocks.extend(target.blocks);
+                segment.end = target.end;
+            }
+            if segment.n_live == 0 && segment.end == 0 && !self.journal.touched.contains(&number) {
+                self.segments.remove(&number);
+            }
+        }
+        self.older.clear();
+        self.generation += 1;
+        self.counted.flushes += 1;
+    }
+}

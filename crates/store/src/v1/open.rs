@@ -1,0 +1,306 @@
+//! The start: journals first, since they say what became of the messages in segments, then one
+//! segment after the other.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use log::{Disk, IoContext, OpenMode};
+
+use super::bits::Bits;
+use super::block::{Depth, Extent, Operation, Publication, Scanned, Tag, What, scan};
+use super::state::{Journal, Segment, State, part_in, place_of};
+use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
+use crate::error::{Poison, Result, StoreError};
+use crate::queued::StoredBody;
+
+const JOURNAL_SUFFIX: &str = ".jif";
+const SEGMENT_SUFFIX: &str = ".idx";
+
+/// A message found at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Its place in the queue.
+    pub position: u64,
+    /// It was given to a consumer before.
+    pub is_delivered: bool,
+    /// Length of its record without the body in the body store.
+    pub record_bytes: u32,
+    /// Length of its body, wherever it is.
+    pub body_bytes: u32,
+    /// Its body, if that is in the body store: one reference.
+    pub stored: Option<StoredBody>,
+}
+
+/// What was found at the start.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Messages found.
+    pub live: u64,
+    /// Behind the highest position seen.
+    pub next_position: u64,
+    /// What had been durable and cannot be read: the messages in it are lost, or come again if it
+    /// was about acknowledgements.
+    pub damage: Vec<StoreError>,
+}
+
+pub(super) fn journal_name(dir: &str, number: u64) -> String {
+    format!("{dir}/{number:08x}{JOURNAL_SUFFIX}")
+}
+
+pub(super) fn segment_name(dir: &str, number: u64) -> String {
+    format!("{dir}/{number}{SEGMENT_SUFFIX}")
+}
+
+/// The numbers of journals and of segments among `names`, rising.
+fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
+    let of = |suffix: &'static str, radix: u32| {
+        let digits = names.iter().filter_map(move |name| name.strip_suffix(suffix));
+        let numbers = digits.filter_map(move |digits| u64::from_str_radix(digits, radix).ok());
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    (of(JOURNAL_SUFFIX, 16), of(SEGMENT_SUFFIX, 10))
+}
+
+/// What journals say about one segment.
+#[derive(Default)]
+struct FromJournals {
+    published: Vec<(u32, Publication)>,
+    delivered: Bits,
+    acked: Bits,
+}
+
+#[derive(Default)]
+struct Found {
+    by_segment: BTreeMap<u64, FromJournals>,
+    next_position: u64,
+}
+
+impl Found {
+    fn take(&mut self, operation: Operation) {
+        let Operation { position, what } = operation;
+        match what {
+            What::Publish(publication) => {
+                let (number, relative) = place_of(position);
+                let segment = self.by_segment.entry(number).or_default();
+                segment.published.push((relative, publication));
+                self.saw(position, 1);
+            }
+            What::Deliver(n) => self.take_run(position, n, |segment| &mut segment.delivered),
+            What::Ack(n) => self.take_run(position, n, |segment| &mut segment.acked),
+        }
+    }
+
+    fn take_run(&mut self, position: u64, n: u32, into: fn(&mut FromJournals) -> &mut Bits) {
+        let run = position..position.saturating_add(u64::from(n));
+        let mut number = run.start / SEGMENT_POSITIONS;
+        while number * SEGMENT_POSITIONS < run.end {
+            let bits = into(self.by_segment.entry(number).or_default());
+            part_in(number, &run).for_each(|relative| {
+                bits.add(relative);
+            });
+            number += 1;
+        }
+        self.saw(position, n);
+    }
+
+    fn saw(&mut self, position: u64, n: u32) {
+        self.next_position = self.next_position.max(position.saturating_add(u64::from(n)));
+    }
+}
+
+impl V1Queue {
+    /// Opens the queue in `options.dir`, or begins one. Hands the messages found to `each`, lowest
+    /// position first: persistent ones, since the others do not survive a restart. What is found is
+    /// durable when this returns.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        options: V1Options,
+        each: &mut dyn FnMut(Live),
+    ) -> Result<(Self, Recovered)> {
+        let (state, recovered) = recover(disk.as_ref(), &options.dir, each)?;
+        let queue = Self {
+            disk,
+            options,
+            state: Mutex::new(state),
+            writing: Mutex::new(()),
+            unsynced_bytes: AtomicU64::new(0),
+            poison: Poison::default(),
+        };
+        Ok((queue, recovered))
+    }
+}
+
+fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(State, Recovered)> {
+    disk.create_dir(dir).context("create", dir)?;
+    let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+    disk.sync_dir(parent).context("sync the directory of", dir)?;
+    let names = disk.list(dir).context("list", dir)?;
+    let (journals, segments) = numbers(&names);
+    let mut recovered = Recovered::default();
+    let mut found = Found::default();
+    let older = read_journals(disk, dir, &journals, &mut found, &mut recovered)?;
+    // A killed process may have created or removed without having come to this.
+    disk.sync_dir(dir).context("sync", dir)?;
+    let mut state = State {
+        segments: BTreeMap::new(),
+        journal: Journal::new(journals.last().map_or(1, |number| number + 1)),
+        older,
+        next_position: 0,
+        last_note: 0,
+        synced_note: 0,
+        dirty_since_ms: None,
+        generation: 0,
+        counted: V1Stats::default(),
+    };
+    for number in segments {
+        // What only journals know of, and lies before this segment.
+        let later = found.by_segment.split_off(&number);
+        for (number, from) in std::mem::replace(&mut found.by_segment, later) {
+            state.take_segment(number, Segment::default(), from, each);
+        }
+        let mut from = found.by_segment.remove(&number).unwrap_or_default();
+        let mut next_position = found.next_position;
+        let mut scanned = read_segment(disk, dir, number, &mut from, &mut next_position)?;
+        found.next_position = next_position;
+        if !journals.is_empty() {
+            // An interrupted flush leaves its journal, and maybe a torn end.
+            scanned.cut_torn_end();
+        }
+        recovered.damage.extend(scanned.damage(Extent::Whole));
+        let segment = Segment { blocks: scanned.blocks, end: scanned.end, ..Segment::default() };
+        state.take_segment(number, segment, from, each);
+    }
+    for (number, from) in found.by_segment {
+        state.take_segment(number, Segment::default(), from, each);
+    }
+    state.next_position = found.next_position;
+    recovered.next_position = found.next_position;
+    recovered.live = state.segments.values().map(|segment| u64::from(segment.n_live)).sum();
+    Ok((state, recovered))
+}
+
+/// Reads journals; their ends may be torn.
+fn read_journals(
+    disk: &dyn Disk,
+    dir: &str,
+    numbers: &[u64],
+    found: &mut Found,
+    recovered: &mut Recovered,
+) -> Result<Vec<Journal>> {
+    let mut journals = Vec::new();
+    for number in numbers {
+        let name = journal_name(dir, *number);
+        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
+        let mut journal = Journal::new(*number);
+        let mut scanned =
+            scan(file.as_ref(), (&name, Tag::journal(*number)), Depth::Data, &mut |operation| {
+                let Operation { position, what } = operation;
+                let n = match what {
+                    What::Publish(_) => 1,
+                    What::Deliver(n) | What::Ack(n) => n,
+                };
+                let last = position.saturating_add(u64::from(n.max(1) - 1));
+                let segments = position / SEGMENT_POSITIONS..=last / SEGMENT_POSITIONS;
+                journal.touched.extend(segments);
+                journal.n_operations += u64::from(n);
+                found.take(operation);
+            })?;
+        file.sync_data().context("sync", &name)?;
+        recovered.damage.extend(scanned.damage(Extent::AsItSays));
+        journal.blocks = scanned.blocks;
+        journal.end = scanned.end;
+        journal.is_on_disk = true;
+        journal.is_recovered = true;
+        journals.push(journal);
+    }
+    Ok(journals)
+}
+
+/// Reads a segment; what journals publish again counts instead of what is in it.
+fn read_segment(
+    disk: &dyn Disk,
+    dir: &str,
+    number: u64,
+    from: &mut FromJournals,
+    next_position: &mut u64,
+) -> Result<Scanned> {
+    let name = segment_name(dir, number);
+    let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
+    let mut here = Found { next_position: *next_position, ..Found::default() };
+    let scanned =
+        scan(file.as_ref(), (&name, Tag::segment(number)), Depth::Tables, &mut |operation| {
+            here.take(operation);
+        })?;
+    *next_position = here.next_position;
+    // Its tag says that no other segment's operations are in it.
+    let mut here = here.by_segment.remove(&number).unwrap_or_default();
+    here.published.append(&mut from.published);
+    here.delivered.add_all(&from.delivered);
+    here.acked.add_all(&from.acked);
+    *from = here;
+    Ok(scanned)
+}
+
+impl State {
+    fn take_segment(
+        &mut self,
+        number: u64,
+        mut segment: Segment,
+        from: FromJournals,
+        each: &mut dyn FnMut(Live),
+    ) {
+        let FromJournals { mut published, delivered, acked } = from;
+        (segment.delivered, segment.acked) = (delivered, acked);
+        // Of those published twice the later one, which is behind the other.
+        published.sort_by_key(|(relative, _)| *relative);
+        let mut left = published.iter().peekable();
+        while let Some((relative, publication)) = left.next() {
+            let is_last = left.peek().is_none_or(|(next, _)| next != relative);
+            if !is_last || !segment.published.add(*relative) {
+                continue;
+            }
+            if !publication.is_persistent {
+                segment.acked.add(*relative);
+            }
+            if publication.is_delivered {
+                segment.delivered.add(*relative);
+            }
+            if !segment.acked.has(*relative) {
+                each(Live {
+                    position: number * SEGMENT_POSITIONS + u64::from(*relative),
+                    is_delivered: segment.delivered.has(*relative),
+                    record_bytes: publication.record_bytes,
+                    body_bytes: publication.body_bytes,
+                    stored: publication.stored(),
+                });
+            }
+        }
+        segment.n_live = segment.live().count();
+        if segment.n_live == 0 && segment.end > 0 {
+            // Its file goes with the next flush.
+            self.journal.touched.insert(number);
+        }
+        if segment.n_live > 0 || segment.end > 0 {
+            self.segments.insert(number, segment);
+        }
+    }
+}
+
+pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).context("list", dir)?,
+    };
+    let is_ours = |name: &&String| name.ends_with(JOURNAL_SUFFIX) || name.ends_with(SEGMENT_SUFFIX);
+    for name in names.iter().filter(is_ours) {
+        let name = format!("{dir}/{name}");
+        disk.remove(&name).context("remove", &name)?;
+    }
+    disk.sync_dir(dir).context("sync", dir)?;
+    Ok(())
+}

@@ -22,6 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
+/// A backlog of more messages than this, or ...
+const DEEP_MESSAGES: u64 = 16 * 1024;
+/// ... of more bytes keeps consumers busy for longer than a publisher is slowed down at a time.
+const DEEP_BYTES: u64 = 4 * 1024 * 1024;
+
 /// Wakers to be called when no lock is held.
 pub(crate) type Wakes = SmallVec<[Waker; 4]>;
 
@@ -70,6 +75,8 @@ pub struct QueueCounters {
     pub n_acked: AtomicU64,
     /// Deliveries of messages that were delivered before.
     pub n_redelivered: AtomicU64,
+    /// `n_delivered` when a publisher was slowed down last.
+    slowed_at: AtomicU64,
 }
 
 /// Why a consumer could not be attached or a message not be fetched.
@@ -116,14 +123,17 @@ impl Queue {
     /// Runs `act` under the lock, brings the counters up to date, and wakes who was given something.
     fn with<T>(&self, act: impl FnOnce(&mut Local, &mut Wakes) -> T) -> T {
         let mut wakes = Wakes::new();
-        let result = {
-            let mut local = stdx::lock(&self.local);
-            let result = act(&mut local, &mut wakes);
-            local.trim(&self.storage.pool);
-            self.publish_counters(&local);
-            result
-        };
+        let result = self.with_wakes(&mut wakes, act);
         wake_all(&mut wakes);
+        result
+    }
+
+    /// As [`Queue::with`], and leaves the waking to the caller.
+    fn with_wakes<T>(&self, wakes: &mut Wakes, act: impl FnOnce(&mut Local, &mut Wakes) -> T) -> T {
+        let mut local = stdx::lock(&self.local);
+        let result = act(&mut local, wakes);
+        local.trim(&self.storage.pool);
+        self.publish_counters(&local);
         result
     }
 
@@ -141,12 +151,37 @@ impl Queue {
         }
     }
 
+    /// Whether the publisher that asks should let the consumers have their turn: the backlog is deep,
+    /// and they are taking from it.
+    ///
+    /// It is a matter of shares of the processor, not a limit. Consumers that are stuck, or slow by
+    /// design, take little: a publisher is slowed down again only after they have taken a good part
+    /// of what would make the backlog shallow.
+    pub(crate) fn slows_down(&self) -> bool {
+        let counters = &self.counters;
+        let n_ready = counters.n_ready.load(Ordering::Relaxed);
+        let n_held = counters.n_unacked.load(Ordering::Relaxed);
+        let bytes = counters.message_bytes.load(Ordering::Relaxed);
+        let ready_bytes = (bytes / (n_ready + n_held).max(1)).saturating_mul(n_ready);
+        let is_deep = n_ready > DEEP_MESSAGES || ready_bytes > DEEP_BYTES;
+        if !is_deep || counters.n_consumers.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let n_delivered = counters.n_delivered.load(Ordering::Relaxed);
+        let n_taken = n_delivered.wrapping_sub(counters.slowed_at.load(Ordering::Relaxed));
+        let is_taking = n_taken >= (n_ready / 64).clamp(1, DEEP_MESSAGES / 64);
+        if is_taking {
+            counters.slowed_at.store(n_delivered, Ordering::Relaxed);
+        }
+        is_taking
+    }
+
     /// Puts messages in, in order. Returns how far the log must be durable before those of them
     /// that are persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
     /// publishes to a queue that goes away).
-    pub(crate) fn publish(&self, batch: &Publishes<'_, '_>) -> Option<Lsn> {
+    pub(crate) fn publish(&self, batch: &Publishes<'_, '_>, wakes: &mut Wakes) -> Option<Lsn> {
         self.counters.n_published.fetch_add(batch.items.len() as u64, Ordering::Relaxed);
-        self.with(|local, wakes| local.publish(self, batch, wakes))
+        self.with_wakes(wakes, |local, wakes| local.publish(self, batch, wakes))
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
@@ -166,8 +201,8 @@ impl Queue {
 
     /// Works off what a consumer says about messages it was given. Unknown ones are passed over:
     /// they were taken from it meanwhile.
-    pub(crate) fn settle(&self, consumer: ConsumerKey, settles: &[Settle]) {
-        self.with(|local, wakes| local.settle(self, consumer, settles, wakes));
+    pub(crate) fn settle(&self, consumer: ConsumerKey, settles: &[Settle], wakes: &mut Wakes) {
+        self.with_wakes(wakes, |local, wakes| local.settle(self, consumer, settles, wakes));
     }
 
     /// Everything the consumer holds goes back to the queue; it stays attached.

@@ -18,7 +18,7 @@ mod transactions;
 use crate::broker::{Broker, View};
 use crate::confirm::ConfirmQueue;
 use crate::connections::{Connection, Identity};
-use crate::queue::AfterDetach;
+use crate::queue::{AfterDetach, Wakes, wake_all};
 use batch::Batch;
 use channels::{Channel, Channels, Link};
 use routes::RouteMemory;
@@ -44,6 +44,10 @@ pub struct Session {
     routes: RouteMemory,
     batch: Batch,
     settles: Vec<Settle>,
+    /// Connections that were given something and sleep.
+    wakes: Wakes,
+    /// What it published piles up while consumers take it as fast as they can.
+    is_ahead: bool,
     /// Published during an alarm: nothing is read until it clears.
     held: bool,
     ended: bool,
@@ -83,6 +87,8 @@ impl Session {
             routes: RouteMemory::default(),
             batch: Batch::new(),
             settles: Vec::new(),
+            wakes: Wakes::new(),
+            is_ahead: false,
             held: false,
             ended: false,
         })
@@ -95,7 +101,8 @@ impl Session {
         &self.connection
     }
 
-    /// Works off the requests of one read, whose spans lie in `input`, and empties the list.
+    /// Works off the requests of one read, whose spans lie in `input`, and empties the list. Who was
+    /// given something is woken by [`Session::wake`]: once for several portions of one read.
     ///
     /// # Errors
     /// [`Stop`] when the connection is over: what it is told is in the outbox.
@@ -103,6 +110,12 @@ impl Session {
         let result = self.work_off(input, requests).await;
         requests.clear();
         result
+    }
+
+    /// Wakes the connections that were given something. To be called before the caller waits for
+    /// anything.
+    pub fn wake(&mut self) {
+        wake_all(&mut self.wakes);
     }
 
     async fn work_off(&mut self, input: &[u8], requests: &[Request]) -> Result<(), Stop> {
@@ -120,6 +133,7 @@ impl Session {
                         }
                     } else if let Err(error) = self.prepare(index, publish, input) {
                         self.flush(input, requests);
+                        self.wake();
                         Box::pin(self.fail(publish.channel, None, error)).await?;
                     }
                 }
@@ -131,6 +145,7 @@ impl Session {
                 }
                 Request::Control(control) => {
                     self.flush(input, requests);
+                    self.wake();
                     Box::pin(self.control(control)).await?;
                     self.look_again();
                 }
@@ -192,7 +207,7 @@ impl Session {
     fn settle_link(&mut self, run: &[Settle]) {
         let Some(id) = run.first().map(|settle| settle.link) else { return };
         let Some(link) = self.links.get(&id) else { return };
-        link.queue.settle(link.consumer, run);
+        link.queue.settle(link.consumer, run, &mut self.wakes);
         if !link.active && link.queue.detach_idle(link.consumer) {
             let queue = link.queue.id();
             let channel = link.channel;
@@ -213,6 +228,12 @@ impl Session {
                 None => self.broker.replies.resume(self.connection.id, *id),
             }
         }
+    }
+
+    /// Whether the connection should not be read for a moment: it publishes faster than consumers
+    /// take, so that they lack the processor more than it does. To be asked once after each read.
+    pub const fn take_is_ahead(&mut self) -> bool {
+        std::mem::replace(&mut self.is_ahead, false)
     }
 
     /// Whether the connection must not be read now: it published during an alarm, or the log has
@@ -259,6 +280,7 @@ impl Session {
     }
 
     async fn give_everything_back(&mut self) {
+        self.wake();
         if std::mem::replace(&mut self.ended, true) {
             return;
         }

@@ -42,6 +42,32 @@ fn a_backlog_is_delivered_to_a_late_consumer() {
     assert_eq!(broker.message_bytes(), 0);
 }
 
+/// A publisher lets consumers catch up, and does not wait for consumers that take nothing.
+#[test]
+fn a_publisher_is_slowed_down_while_consumers_take_from_a_deep_backlog() {
+    let (_disk, broker) = node();
+    let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    publisher.declare("q", false);
+    let many = ["a"; 20_000];
+    publisher.publish("q", &many, Kind::Transient);
+    assert!(!publisher.session().take_is_ahead(), "nobody is there to catch up");
+    consumer.ask(Op::Qos { prefetch_count: 1_000, global: false });
+    consumer.consume("q", false);
+    publisher.publish("q", &["b"], Kind::Transient);
+    assert!(publisher.session().take_is_ahead());
+    assert!(!publisher.session().take_is_ahead(), "once is enough");
+    publisher.publish("q", &many, Kind::Transient);
+    assert!(!publisher.session().take_is_ahead(), "the consumer is stuck");
+    consumer.settle(1_000, Outcome::Accepted);
+    publisher.publish("q", &["c"], Kind::Transient);
+    assert!(publisher.session().take_is_ahead());
+    for _ in 0..39 {
+        consumer.settle(1_000, Outcome::Accepted);
+    }
+    publisher.publish("q", &["d"], Kind::Transient);
+    assert!(!publisher.session().take_is_ahead(), "the backlog is shallow");
+}
+
 #[test]
 fn prefetch_holds_back_and_settling_lets_go_on() {
     let (_disk, broker) = node();

@@ -10,32 +10,35 @@
 mod ending;
 mod input;
 mod login;
+mod writer;
 
 use crate::server::{Handshake, SHUTDOWN_REASON, Server};
 use broker::Session;
-use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick, WriteBatch};
+use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
 use input::Input;
 use login::LoggedIn;
-use session::Request;
+use session::{LinkId, Request};
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
+use writer::{Flushed, Writer};
 
-/// Slices handed to one vectored write.
-const N_SLICES: usize = 32;
 /// Batches written in one turn, however fast the peer reads: after that it is listened to again.
 const N_BATCHES_MAX: usize = 16;
 /// After a read of so many bytes other tasks have their turn: those that were just given messages
 /// wait on this very thread, and would see nothing of them until the client that floods pauses.
 const BULK_BYTES: usize = 16 * 1024;
+/// A publisher that is ahead of its consumers is not read for this many milliseconds at a time.
+const AHEAD_MS: u64 = 1;
 /// When nothing is due, time is looked at again after this many milliseconds.
 const FAR_MS: u64 = 24 * 3600 * 1000;
 /// A client that takes none of its many answers for this many milliseconds is dropped.
@@ -78,12 +81,14 @@ type Interrupt = Pin<Box<dyn Future<Output = String> + Send>>;
 struct Task {
     server: Arc<Server>,
     name: Name,
-    socket: TcpStream,
     front: Front,
     outbox: Arc<ClientOutbox>,
+    writer: Arc<Writer>,
+    from_peer: OwnedReadHalf,
     input: Input,
     requests: Vec<Request>,
-    batch: WriteBatch,
+    /// Links that found room again.
+    resume: Vec<LinkId>,
     /// Who logged in; until the session is opened.
     logged_in: Option<LoggedIn>,
     /// Why the login was refused: the log is told more than the client.
@@ -97,6 +102,10 @@ struct Task {
     sleeps_until_ms: u64,
     /// When something was written last, or nothing was in the way of it.
     moved_ms: u64,
+    /// Memory was given back, and nothing was written since.
+    is_idle: bool,
+    /// Until then others have their turn: the client publishes faster than consumers take.
+    slowed_until_ms: Option<u64>,
 }
 
 /// Whether the client is listened to.
@@ -107,6 +116,8 @@ enum Listening {
     Held,
     /// It asks for much and does not take the answers.
     Stuck,
+    /// It publishes faster than consumers take.
+    Slowed,
 }
 
 /// What a turn begins with.
@@ -135,7 +146,8 @@ pub(crate) async fn serve(
         session.close().await;
     }
     if let Some(Over::Said(ending)) = over {
-        ending::close(&mut task.socket, ending).await;
+        let Task { writer, from_peer, .. } = &mut *task;
+        ending::close(writer.socket(), from_peer, ending).await;
     }
 }
 
@@ -156,6 +168,7 @@ impl Task {
         let now = server.clock.now();
         let far_ms = now.monotonic_ms.saturating_add(FAR_MS);
         let front = Front::new(Arc::clone(&server.front), now);
+        let (from_peer, to_peer) = socket.into_split();
         let mut stopping = server.stopping.subscribe();
         let interrupt: Interrupt = Box::pin(async move {
             // The sender lives as long as the server.
@@ -164,12 +177,13 @@ impl Task {
         });
         Self {
             outbox: front.outbox(),
+            writer: Writer::new(to_peer, front.outbox()),
+            from_peer,
             front,
             name,
-            socket,
             input: Input::default(),
             requests: Vec::new(),
-            batch: WriteBatch::default(),
+            resume: Vec::new(),
             logged_in: None,
             refusal: None,
             session: None,
@@ -179,6 +193,8 @@ impl Task {
             sleep: Box::pin(tokio::time::sleep_until(server.clock.instant(far_ms))),
             sleeps_until_ms: far_ms,
             moved_ms: now.monotonic_ms,
+            is_idle: true,
+            slowed_until_ms: None,
             server,
         }
     }
@@ -205,11 +221,16 @@ impl Task {
         }
     }
 
-    fn listening(&self) -> Listening {
+    fn listening(&mut self) -> Listening {
+        if self.slowed_until_ms.is_some_and(|until| until <= self.server.clock.now().monotonic_ms) {
+            self.slowed_until_ms = None;
+        }
         if self.session.as_ref().is_some_and(Session::is_held) {
             Listening::Held
-        } else if !self.batch.is_written() && self.outbox.is_stuck() {
+        } else if self.outbox.is_stuck() && self.writer.is_behind() {
             Listening::Stuck
+        } else if self.slowed_until_ms.is_some() {
+            Listening::Slowed
         } else {
             Listening::Yes
         }
@@ -239,7 +260,7 @@ impl Task {
 
     /// Sleeps until there is something to do.
     async fn wait(&mut self, listening: Listening) -> io::Result<Woken> {
-        let Self { session, socket, outbox, batch, input, interrupt, sleep, .. } = self;
+        let Self { session, writer, from_peer, input, interrupt, sleep, .. } = self;
         let is_held = listening == Listening::Held;
         let mut released = pin!(async {
             match session {
@@ -249,9 +270,9 @@ impl Task {
         });
         poll_fn(|cx| {
             let mut woken = Woken::default();
-            let mut is_ready = poll_output(cx, socket, outbox, batch);
+            let mut is_ready = writer.poll_ready(cx).is_ready();
             if listening == Listening::Yes
-                && let Poll::Ready(result) = input.poll_read(cx, socket)
+                && let Poll::Ready(result) = input.poll_read(cx, from_peer)
             {
                 match result {
                     Ok(n) => woken.n_read = Some(n),
@@ -287,18 +308,27 @@ impl Task {
         if stuck_until_ms <= now.monotonic_ms {
             return Err(Over::Dropped("the client does not read its answers"));
         }
+        if self.is_idle && self.writer.has_written() {
+            self.is_idle = false;
+            self.front.wrote(now);
+        }
         let next = match self.front.tick(now) {
             Tick::Next(next) => next,
             Tick::Idle(next) => {
-                self.input.trim();
-                self.batch.trim();
-                self.requests = Vec::new();
-                next
+                self.is_idle = !self.writer.forget_written();
+                if self.is_idle {
+                    self.give_back_memory();
+                    next
+                } else {
+                    self.front.wrote(now);
+                    Some(now.monotonic_ms)
+                }
             }
             Tick::Dead(reason) => return Err(Over::Dropped(reason)),
         };
         let next = next.unwrap_or(u64::MAX).min(match listening {
             Listening::Stuck => stuck_until_ms,
+            Listening::Slowed => self.slowed_until_ms.unwrap_or(now.monotonic_ms),
             Listening::Yes | Listening::Held => u64::MAX,
         });
         // An alarm that goes off too early is cheaper than setting it at every turn.
@@ -309,6 +339,13 @@ impl Task {
             self.sleep.as_mut().reset(self.server.clock.instant(at));
         }
         Ok(())
+    }
+
+    fn give_back_memory(&mut self) {
+        self.input.trim();
+        self.writer.trim();
+        self.requests = Vec::new();
+        self.resume = Vec::new();
     }
 
     /// Has the broker work off everything in the input that is whole.
@@ -336,6 +373,12 @@ impl Task {
                 Step::More | Step::Close => break progress.wanted,
             }
         };
+        if let Some(session) = &mut self.session {
+            session.wake();
+            if session.take_is_ahead() {
+                self.slowed_until_ms = Some(now.monotonic_ms + AHEAD_MS);
+            }
+        }
         self.input
             .consume(at, wanted)
             .map_err(|input::TooLarge| Over::Dropped("a frame is too large"))
@@ -362,44 +405,17 @@ impl Task {
     /// Writes what can be written without waiting.
     fn flush(&mut self) -> Result<(), Over> {
         for _ in 0..N_BATCHES_MAX {
-            while !self.batch.is_written() {
-                let mut slices = [IoSlice::new(&[]); N_SLICES];
-                let n_slices = self.batch.fill(&mut slices);
-                let written = match slices.get(..n_slices) {
-                    Some([one]) => self.socket.try_write(one),
-                    Some(many) => self.socket.try_write_vectored(many),
-                    None => return Ok(()),
-                };
-                match written {
-                    Ok(n) => self.wrote(n),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                    Err(error) => return Err(Over::Io(error)),
+            match self.writer.flush(N_BATCHES_MAX, &mut self.resume)? {
+                Flushed::Done => return Ok(()),
+                Flushed::Resume => {
+                    if let Some(session) = &self.session {
+                        session.resume(&self.resume);
+                    }
+                    self.resume.clear();
                 }
-            }
-            if let Some(ending) = self.batch.ending() {
-                return Err(Over::Said(ending));
-            }
-            if !self.batch.resume().is_empty() {
-                if let Some(session) = &self.session {
-                    session.resume(self.batch.resume());
-                }
-                self.batch.resume().clear();
-            }
-            if !self.outbox.try_take(&mut self.batch) {
-                return Ok(());
             }
         }
         Ok(())
-    }
-
-    fn wrote(&mut self, n: usize) {
-        let now = self.server.clock.now();
-        self.moved_ms = now.monotonic_ms;
-        self.batch.advance(n);
-        self.front.wrote(now);
-        if let Some(counted) = &self.counted {
-            counted.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
-        }
     }
 
     fn log_end(&self, over: Option<&Over>) {
@@ -422,19 +438,5 @@ impl Task {
                 tracing::info!(connection = %name, "dropped: {reason}");
             }
         }
-    }
-}
-
-/// Whether there is something to write, or room to write what there is.
-fn poll_output(
-    cx: &mut Context<'_>,
-    socket: &TcpStream,
-    outbox: &ClientOutbox,
-    batch: &mut WriteBatch,
-) -> bool {
-    if batch.is_written() {
-        outbox.poll_take(cx, batch).is_ready()
-    } else {
-        socket.poll_write_ready(cx).is_ready()
     }
 }

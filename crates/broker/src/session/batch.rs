@@ -1,7 +1,7 @@
 //! The publishes of one socket read, gathered by queue so that each queue is locked once.
 
 use super::routes::Remembered;
-use crate::queue::{Incoming, Publishes, Queue};
+use crate::queue::{Incoming, Publishes, Queue, Wakes};
 use bytes::Bytes;
 use log::Lsn;
 use message::{Body, MessageRef};
@@ -114,16 +114,29 @@ impl Batch {
 
     /// Puts everything into its queues. Returns how far the log must be durable before what is
     /// persistent may be confirmed.
-    pub(crate) fn put_in(&self, input: &[u8], requests: &[Request]) -> Option<Lsn> {
+    pub(crate) fn put_in(
+        &self,
+        input: &[u8],
+        requests: &[Request],
+        wakes: &mut Wakes,
+    ) -> Option<Lsn> {
         let resolve = |item: u32| self.incoming(item, input, requests);
         let mut upto = None;
         for group in self.groups.iter().take(self.n_groups) {
             if let Some(queue) = &group.queue {
                 let (items, any_logged) = (group.items.as_slice(), self.any_logged);
-                upto = upto.max(queue.publish(&Publishes { items, resolve: &resolve, any_logged }));
+                let batch = Publishes { items, resolve: &resolve, any_logged };
+                upto = upto.max(queue.publish(&batch, wakes));
             }
         }
         upto
+    }
+
+    /// Whether one of the queues wants its publishers slowed down.
+    pub(crate) fn is_slowed_down(&self) -> bool {
+        let queues =
+            self.groups.iter().take(self.n_groups).filter_map(|group| group.queue.as_ref());
+        queues.into_iter().any(|queue| queue.slows_down())
     }
 
     fn incoming<'a>(&'a self, item: u32, input: &'a [u8], requests: &'a [Request]) -> Incoming<'a> {

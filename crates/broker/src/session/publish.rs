@@ -133,8 +133,9 @@ impl Session {
         if self.batch.is_empty() {
             return;
         }
-        let upto = self.batch.put_in(input, requests);
+        let upto = self.batch.put_in(input, requests, &mut self.wakes);
         self.confirm_batch(upto);
+        self.is_ahead |= self.batch.is_slowed_down();
         self.batch.clear();
     }
 

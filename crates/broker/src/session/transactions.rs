@@ -65,9 +65,10 @@ impl Session {
                 return Err(error);
             }
         }
-        let upto = self.batch.put_in(&[], &tx.publishes);
+        let upto = self.batch.put_in(&[], &tx.publishes, &mut self.wakes);
         self.batch.clear();
         self.apply_settles(tx.settles);
+        self.wake();
         if let Some(upto) = upto {
             crate::confirm::durable(&self.broker.storage.wal, upto).await?;
         }

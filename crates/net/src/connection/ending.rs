@@ -1,26 +1,29 @@
 //! Closing a socket so that what was written arrives.
 
 use front_amqp091::Ending;
+use socket2::SockRef;
+use std::net::Shutdown;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 
 /// Input that comes too late is dropped in pieces of this many bytes.
 const SINK_BYTES: usize = 512;
 
 /// Closes as `ending` says. The socket itself is closed when it is dropped.
-pub(super) async fn close(socket: &mut TcpStream, ending: Ending) {
+pub(super) async fn close(socket: &TcpStream, from_peer: &mut OwnedReadHalf, ending: Ending) {
     let patience = match ending {
         Ending::Linger(ms) => {
             // The peer may have closed first, which is as good.
-            let _already_closed = socket.shutdown().await.is_err();
+            let _already_closed = SockRef::from(socket).shutdown(Shutdown::Write).is_err();
             ms
         }
         Ending::Hold(ms) => ms,
     };
     let drain = async {
         let mut sink = [0; SINK_BYTES];
-        while socket.read(&mut sink).await.is_ok_and(|n| n > 0) {}
+        while from_peer.read(&mut sink).await.is_ok_and(|n| n > 0) {}
     };
     let _closed_in_time =
         tokio::time::timeout(Duration::from_millis(patience), drain).await.is_ok();

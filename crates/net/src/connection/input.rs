@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 
 /// One read takes as much as this at first, ...
 const READ_BYTES: usize = 64 * 1024;
@@ -22,23 +22,27 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// A buffer of at least `size` bytes.
 fn borrow_buffer(size: usize) -> Vec<u8> {
-    if size == READ_BYTES
-        && let Some(buffer) = SPARE.with_borrow_mut(Vec::pop)
-    {
-        return buffer;
-    }
-    vec![0; size]
+    let spare = SPARE.with_borrow_mut(|spare| {
+        let index = spare.iter().position(|buffer| buffer.len() >= size)?;
+        Some(spare.swap_remove(index))
+    });
+    spare.unwrap_or_else(|| vec![0; size])
 }
 
+/// A large buffer takes the place of a small one, so that those who read much find it again.
 fn give_back(buffer: Vec<u8>) {
-    if buffer.len() == READ_BYTES {
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < N_SPARE_MAX {
-                spare.push(buffer);
-            }
-        });
+    if !(READ_BYTES..=READ_BYTES_MAX).contains(&buffer.len()) {
+        return;
     }
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < N_SPARE_MAX {
+            spare.push(buffer);
+        } else if let Some(small) = spare.iter_mut().find(|small| small.len() < buffer.len()) {
+            *small = buffer;
+        }
+    });
 }
 
 /// The input of one connection.
@@ -68,7 +72,7 @@ impl Input {
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &mut TcpStream,
+        socket: &mut OwnedReadHalf,
     ) -> Poll<std::io::Result<usize>> {
         self.borrow();
         let Some(space) = self.buffer.get_mut(self.len..) else { return Poll::Pending };

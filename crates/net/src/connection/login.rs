@@ -71,6 +71,7 @@ impl Task {
         );
         let connection = Arc::clone(session.connection());
         self.counted = Some(Arc::clone(&connection));
+        self.writer.count(Arc::clone(&connection));
         self.session = Some(session);
         if *self.server.stopping.borrow() {
             connection.kick(crate::server::SHUTDOWN_REASON);

@@ -1,0 +1,252 @@
+//! Writing what is in the outbox to the socket: by the connection's own task, or by whoever has just
+//! put something in while that task sleeps, which saves a change of threads.
+//!
+//! The outbox wakes the [`Bell`]; the bell writes at once what can be written without waiting. It
+//! wakes the task only when there is something left that the task must do: wait for room, resume
+//! links, end the connection.
+//!
+//! Nothing is forgotten: a ringing thread leaves with the bell hung up in the outbox, or wakes the
+//! task after giving the batch back. While it is about to give it back, the bell may ring again and
+//! the task find the batch still taken: the task says that it has come in vain, and is woken.
+
+use super::Over;
+use front_amqp091::{ClientOutbox, WriteBatch};
+use session::LinkId;
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+
+/// Slices handed to one vectored write.
+const N_SLICES: usize = 32;
+/// More than this waiting is left to the task: it writes on another processor while the thread that
+/// put it in goes on, and pauses a publisher no longer than a change of threads costs.
+const RING_BYTES_MAX: usize = 16 * 1024;
+/// Batches a bell writes before it leaves the rest to the task.
+const N_RINGS_MAX: usize = 4;
+
+/// A connection's socket, and what is being written to it.
+#[derive(Debug)]
+pub(super) struct Writer {
+    to_peer: OwnedWriteHalf,
+    outbox: Arc<ClientOutbox>,
+    batch: Mutex<WriteBatch>,
+    /// The connection's task, as of its last sleep.
+    task: Mutex<Option<Waker>>,
+    /// Hangs in the outbox while the task sleeps.
+    bell: Waker,
+    /// The task has found the batch taken and sleeps.
+    came_in_vain: AtomicBool,
+    /// Something was written since [`Writer::forget_written`].
+    has_written: AtomicBool,
+    counted: OnceLock<Arc<broker::Connection>>,
+}
+
+/// Does not keep the writer alive: it may hang in the outbox that the writer holds.
+struct Bell(Weak<Writer>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(writer) = self.0.upgrade() {
+            writer.ring();
+        }
+    }
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrote {
+    All,
+    /// The socket takes no more for now.
+    Some,
+}
+
+/// What the task has to see to after a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// Nothing: what is left waits for the socket.
+    Done,
+    /// Links found room again, and are in the list.
+    Resume,
+}
+
+impl Writer {
+    pub(super) fn new(to_peer: OwnedWriteHalf, outbox: Arc<ClientOutbox>) -> Arc<Self> {
+        Arc::new_cyclic(|writer| Self {
+            to_peer,
+            outbox,
+            batch: Mutex::default(),
+            task: Mutex::default(),
+            bell: Waker::from(Arc::new(Bell(Weak::clone(writer)))),
+            came_in_vain: AtomicBool::new(false),
+            has_written: AtomicBool::new(false),
+            counted: OnceLock::new(),
+        })
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        self.to_peer.as_ref()
+    }
+
+    /// Bytes written are counted here from now on.
+    pub(super) fn count(&self, counted: Arc<broker::Connection>) {
+        self.counted.get_or_init(|| counted);
+    }
+
+    /// Whether there is something to write, or room to write what there is.
+    pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.leave_waker(cx.waker());
+        let taken = self.try_batch().or_else(|| {
+            self.came_in_vain.store(true, Ordering::Relaxed);
+            // Either it is given back by now, or whoever gives it back sees the mark.
+            fence(Ordering::SeqCst);
+            self.try_batch()
+        });
+        let Some(mut batch) = taken else { return Poll::Pending };
+        if batch.is_written() {
+            self.outbox.poll_take(&mut Context::from_waker(&self.bell), &mut batch)
+        } else {
+            self.socket().poll_write_ready(cx).map(drop)
+        }
+    }
+
+    /// Writes what can be written without waiting: one batch at a time, until links are to be
+    /// resumed, which are appended to `resume`.
+    pub(super) fn flush(
+        &self,
+        n_batches_max: usize,
+        resume: &mut Vec<LinkId>,
+    ) -> Result<Flushed, Over> {
+        let Some(mut batch) = self.try_batch() else { return Ok(Flushed::Done) };
+        for _ in 0..n_batches_max {
+            match self.write(&mut batch) {
+                Ok(Wrote::All) => {}
+                Ok(Wrote::Some) => return Ok(Flushed::Done),
+                Err(error) => return Err(Over::Io(error)),
+            }
+            if let Some(ending) = batch.ending() {
+                return Err(Over::Said(ending));
+            }
+            if !batch.resume().is_empty() {
+                resume.append(batch.resume());
+                return Ok(Flushed::Resume);
+            }
+            if !self.outbox.try_take(&mut batch) {
+                return Ok(Flushed::Done);
+            }
+        }
+        Ok(Flushed::Done)
+    }
+
+    /// Whether the socket takes less than there is.
+    pub(super) fn is_behind(&self) -> bool {
+        self.try_batch().is_some_and(|batch| !batch.is_written())
+    }
+
+    /// Whether anything was written since it was forgotten.
+    pub(super) fn has_written(&self) -> bool {
+        self.has_written.load(Ordering::Relaxed)
+    }
+
+    /// Forgets it, and tells whether there was any. The first thing written after this wakes the
+    /// task, so that it knows when to look again whether the connection is idle.
+    pub(super) fn forget_written(&self) -> bool {
+        self.has_written.swap(false, Ordering::Relaxed)
+    }
+
+    /// Gives back memory: the connection has nothing to do.
+    pub(super) fn trim(&self) {
+        if let Some(mut batch) = self.try_batch() {
+            batch.trim();
+        }
+    }
+
+    /// Something was put into the outbox while the task slept.
+    fn ring(&self) {
+        // Threads that are not the runtime's have better to do than to write to sockets.
+        let mut task_is_needed = tokio::runtime::Handle::try_current().is_err() || self.write_now();
+        fence(Ordering::SeqCst);
+        task_is_needed |= self.came_in_vain.swap(false, Ordering::Relaxed);
+        if task_is_needed && let Some(task) = &*stdx::lock(&self.task) {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Writes in the task's stead; true when the task is needed.
+    fn write_now(&self) -> bool {
+        if self.outbox.n_pending() > RING_BYTES_MAX {
+            return true;
+        }
+        let Some(mut batch) = self.try_batch() else { return true };
+        let mut is_first = false;
+        for _ in 0..N_RINGS_MAX {
+            if !batch.is_written() {
+                return true;
+            }
+            let is_idle = !self.has_written();
+            let mut cx = Context::from_waker(&self.bell);
+            if self.outbox.poll_take(&mut cx, &mut batch).is_pending() {
+                return is_first;
+            }
+            let is_done = self.write(&mut batch).is_ok_and(|wrote| wrote == Wrote::All)
+                && batch.ending().is_none()
+                && batch.resume().is_empty();
+            if !is_done {
+                return true;
+            }
+            is_first |= is_idle;
+        }
+        true
+    }
+
+    fn write(&self, batch: &mut WriteBatch) -> io::Result<Wrote> {
+        while !batch.is_written() {
+            let mut slices = [IoSlice::new(&[]); N_SLICES];
+            let n_slices = batch.fill(&mut slices);
+            let written = match slices.get(..n_slices) {
+                Some([one]) => self.to_peer.try_write(one),
+                Some(many) => self.to_peer.try_write_vectored(many),
+                None => return Ok(Wrote::All),
+            };
+            match written {
+                Ok(n) => {
+                    batch.advance(n);
+                    self.has_written.store(true, Ordering::Relaxed);
+                    if let Some(counted) = self.counted.get() {
+                        counted.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wrote::Some),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Wrote::All)
+    }
+
+    /// The batch, unless somebody is writing it.
+    fn try_batch(&self) -> Option<MutexGuard<'_, WriteBatch>> {
+        match self.batch.try_lock() {
+            Ok(batch) => Some(batch),
+            // What a panic left half written is seen by the peer as a broken frame.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn leave_waker(&self, waker: &Waker) {
+        let mut task = stdx::lock(&self.task);
+        match &mut *task {
+            Some(task) => task.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Tasks deliver, bells and the connection's task write: nothing is lost, nobody sleeps for ever.
+
+use super::{Flushed, Writer};
+use front_amqp091::{ClientOutbox, Connection, Settings};
+use message::{Body, MessageRef};
+use session::{ChannelId, Delivery, Event, LinkId, Outbox, Position, Room, ShortString, Sink};
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use stdx::Now;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+const N_LINKS: u64 = 3;
+const N_EACH: u64 = 8_000;
+const BODY: [u8; 1500] = [7; 1500];
+/// Method, content header and body frame of one delivery.
+const FRAMES_BYTES: usize = 8 + 4 + 2 + 8 + 1 + 3 + 4 + 8 + 14 + 8 + BODY.len();
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Links that found no room.
+#[derive(Default)]
+struct Paused {
+    links: Mutex<HashSet<LinkId>>,
+    changed: Notify,
+}
+
+impl Paused {
+    async fn wait_until(&self, is_so: impl Fn(&HashSet<LinkId>) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if is_so(&self.links.lock().unwrap()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+fn outbox() -> Arc<ClientOutbox> {
+    let now = Now { monotonic_ms: 0, unix_ms: 0 };
+    let outbox = Connection::new(Arc::new(Settings::default()), now).outbox();
+    let consumer_tag = ShortString::from_static("c");
+    let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
+        sink.event(Event::ChannelOpened(ChannelId(1)));
+        for link in 1..=N_LINKS {
+            sink.event(Event::Consuming {
+                channel: ChannelId(1),
+                link: LinkId(link),
+                consumer_tag: &consumer_tag,
+                no_ack: true,
+                answer: false,
+            });
+        }
+    });
+    assert!(waker.is_none(), "nobody sleeps yet");
+    outbox
+}
+
+async fn connected() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (client.unwrap(), server.unwrap().0)
+}
+
+async fn deliver_all(link: LinkId, outbox: Arc<ClientOutbox>, paused: Arc<Paused>) {
+    let message = MessageRef {
+        exchange: b"ex",
+        routing_key: b"key",
+        properties: b"\0\0",
+        body: Body::Borrowed(&BODY),
+        persistent: false,
+    };
+    for position in 0..N_EACH {
+        paused.wait_until(|links| !links.contains(&link)).await;
+        let position = Position(position);
+        let delivery = Delivery { position, redelivered: false, message: &message };
+        let waker = outbox.batch(&mut |sink| {
+            if sink.deliver(link, delivery) == Room::Full {
+                paused.links.lock().unwrap().insert(link);
+                paused.changed.notify_waiters();
+            }
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        // Few at first, so that bells ring; then so many that the socket is full.
+        if position.0 < N_EACH / 2 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn write_all(writer: Arc<Writer>, paused: Arc<Paused>) {
+    let mut resume = Vec::new();
+    loop {
+        poll_fn(|cx| writer.poll_ready(cx)).await;
+        while writer.flush(4, &mut resume).unwrap() == Flushed::Resume {
+            let mut links = paused.links.lock().unwrap();
+            for link in resume.drain(..) {
+                assert!(links.remove(&link), "resumed without being paused");
+            }
+            drop(links);
+            paused.changed.notify_waiters();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn everything_is_written_by_somebody() {
+    let (mut client, server) = connected().await;
+    let (_from_peer, to_peer) = server.into_split();
+    let (outbox, paused) = (outbox(), Arc::new(Paused::default()));
+    let writer = Writer::new(to_peer, Arc::clone(&outbox));
+    let writing = tokio::spawn(write_all(Arc::clone(&writer), Arc::clone(&paused)));
+    let delivering: Vec<_> = (1..=N_LINKS)
+        .map(|link| tokio::spawn(deliver_all(LinkId(link), outbox.clone(), paused.clone())))
+        .collect();
+    let opened_bytes = 8 + 4 + 4;
+    let expected = opened_bytes + FRAMES_BYTES * usize::try_from(N_LINKS * N_EACH).unwrap();
+    let reading = async {
+        // Not before the socket is full.
+        paused.wait_until(|links| !links.is_empty()).await;
+        let (mut n_read, mut buffer) = (0, vec![0; 64 * 1024]);
+        while n_read < expected {
+            n_read += client.read(&mut buffer).await.unwrap();
+        }
+        n_read
+    };
+    let n_read = tokio::time::timeout(PATIENCE, reading).await.expect("somebody sleeps for ever");
+    assert_eq!(n_read, expected);
+    for one in delivering {
+        one.await.unwrap();
+    }
+    assert!(writer.has_written());
+    writing.abort();
+}

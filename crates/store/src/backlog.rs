@@ -173,6 +173,11 @@ impl Backlog {
         self.here.len()
     }
 
+    #[cfg(test)]
+    fn heap_bytes_of_cold(&self) -> usize {
+        self.slots.iter().filter_map(Slot::cold).map(slot::Cold::heap_bytes).sum()
+    }
+
     /// Stores a message. Positions rise from call to call. `segment` is the log segment it lies in,
     /// `body` its body's name in the body store (one reference of it is the backlog's from now on).
     pub fn push(

@@ -265,6 +265,12 @@ impl Cold {
         Some((u64::from(size), each.bodies.get(index).copied().flatten()))
     }
 
+    /// Memory it takes beside its slot.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.live.heap_bytes() + self.more.as_ref().map_or(0, |_| size_of::<More>())
+    }
+
     /// Positions whose stored bodies are not let go of though their messages are gone.
     pub(super) fn owed(&self) -> Option<&PositionsInPage> {
         self.more.as_ref().map(|more| &more.owed).filter(|owed| !owed.is_empty())

@@ -1,0 +1,656 @@
+//! A host for a backlog: its disk, its body store and its log, and a naive model of what is in it.
+
+use super::{BodyKind, Step};
+use crate::backlog::*;
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    key: Vec<u8>,
+    properties: Vec<u8>,
+    body: Vec<u8>,
+    logged: bool,
+    blob: Option<BlobId>,
+}
+
+impl Stored {
+    pub(super) fn size(&self) -> u64 {
+        (1 + self.key.len() + self.properties.len() + self.body.len()) as u64
+    }
+
+    fn message<'a>(&'a self, body: Body<'a>) -> MessageRef<'a> {
+        MessageRef {
+            exchange: b"x",
+            routing_key: &self.key,
+            properties: &self.properties,
+            body,
+            persistent: self.logged,
+        }
+    }
+
+    pub(super) fn is_found_in(&self, backlog: &Backlog, at: u64) -> bool {
+        matches!(backlog.get(at), Lookup::Here(found) if self.is(&found))
+    }
+
+    fn is(&self, found: &MessageRef<'_>) -> bool {
+        found.exchange == b"x"
+            && found.routing_key == self.key
+            && found.properties == self.properties
+            && found.body.bytes() == self.body
+            && found.persistent == self.logged
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Logged {
+    Message(u64),
+    Settled(u64),
+    Purged(Range<u64>),
+    Note(PageNote),
+}
+
+#[derive(Debug)]
+pub(super) enum Pending {
+    Write { page: PageKey, bytes: Vec<u8>, is_durable: bool },
+    Load { page: PageKey, blob: BlobId, wanted: PositionsInPage },
+}
+
+impl Pending {
+    fn page(&self) -> PageKey {
+        match self {
+            Self::Write { page, .. } | Self::Load { page, .. } => *page,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) backlog: Backlog,
+    pub(super) pool: PagePool,
+    pub(super) allowance: usize,
+    /// Positions that are no message: given to a waiting consumer at once.
+    pub(super) gap_every: u64,
+    next: u64,
+    pub(super) messages: BTreeMap<u64, Stored>,
+    pub(super) held: BTreeSet<u64>,
+    /// Content of every message ever logged.
+    contents: BTreeMap<u64, Stored>,
+    pub(super) jobs: Vec<Pending>,
+    pub(super) images: BTreeMap<BlobId, (Vec<u8>, bool)>,
+    next_blob: u32,
+    /// References in the body store.
+    bodies: BTreeMap<BlobId, (Bytes, i64)>,
+    /// The whole log with its segments; what is before `log_start` is freed.
+    log: Vec<(u64, Logged)>,
+    log_start: usize,
+    segment: u64,
+    retained: BTreeMap<u64, i64>,
+    n_durable: usize,
+    /// Images to be freed once the log is durable that far.
+    freed: Vec<(usize, FreedPage)>,
+    /// Sizes are estimates for now.
+    pub(super) inexact: bool,
+    pub(super) n_writes: usize,
+    pub(super) n_loads: usize,
+    /// An image was lost with the names of bodies in it.
+    leaks: bool,
+}
+
+impl Host {
+    pub(super) fn new() -> Self {
+        Self {
+            backlog: Backlog::new(),
+            pool: PagePool::default(),
+            allowance: 16 << 10,
+            gap_every: 50,
+            next: 5,
+            messages: BTreeMap::new(),
+            held: BTreeSet::new(),
+            contents: BTreeMap::new(),
+            jobs: Vec::new(),
+            images: BTreeMap::new(),
+            next_blob: 0,
+            bodies: BTreeMap::new(),
+            log: Vec::new(),
+            log_start: 0,
+            segment: 1,
+            retained: BTreeMap::new(),
+            n_durable: 0,
+            freed: Vec::new(),
+            inexact: false,
+            n_writes: 0,
+            n_loads: 0,
+            leaks: false,
+        }
+    }
+
+    pub(super) fn head(&self) -> u64 {
+        let ready = self.messages.keys().find(|at| !self.held.contains(at));
+        ready.copied().unwrap_or(self.next)
+    }
+
+    fn append(&mut self, entry: Logged) -> SegmentId {
+        self.log.push((self.segment, entry));
+        SegmentId(self.segment)
+    }
+
+    fn retain(&mut self, n: i64) {
+        *self.retained.entry(self.segment).or_default() += n;
+    }
+
+    fn let_go(&mut self, segment: SegmentId, n: u64) {
+        let retained = self.retained.entry(segment.0).or_default();
+        *retained -= i64::try_from(n).unwrap();
+        assert!(*retained >= 0, "segment {segment:?} is released more often than retained");
+    }
+
+    fn new_blob(&mut self) -> BlobId {
+        self.next_blob += 1;
+        BlobId { file: 7, index: self.next_blob }
+    }
+
+    fn release_body(&mut self, blob: BlobId) {
+        let (_, n) = self.bodies.get_mut(&blob).unwrap();
+        *n -= 1;
+        assert!(*n >= 0, "{blob:?} is released more often than retained");
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
+        match step {
+            Step::Push { n, len, like_last, logged, body } => {
+                for at in 0..*n {
+                    let tag = like_last.then_some(0);
+                    self.push(*len + at % 3, tag, *logged, *body);
+                }
+            }
+            Step::Take(n) => self.take(*n),
+            Step::SettleOldest(n) => {
+                for at in self.held.iter().copied().take(*n).collect::<Vec<_>>() {
+                    self.release(at);
+                }
+            }
+            Step::Settle(n) => {
+                let at = n.checked_rem(self.held.len()).and_then(|n| self.held.iter().nth(n));
+                if let Some(at) = at.copied() {
+                    self.release(at);
+                }
+            }
+            Step::Requeue(n) => {
+                if let Some(n) = n.checked_rem(self.held.len()) {
+                    let at = *self.held.iter().nth(n).unwrap();
+                    self.held.remove(&at);
+                    // Others further on may be held that the head does not tell of.
+                    self.inexact = true;
+                }
+            }
+            Step::Drop(n) => {
+                if let Some(n) = n.checked_rem(self.messages.len()) {
+                    let at = *self.messages.keys().nth(n).unwrap();
+                    self.inexact |= matches!(self.backlog.get(at), Lookup::Cold);
+                    self.release(at);
+                }
+            }
+            Step::Purge => self.purge(0..u64::MAX),
+            Step::PurgeRange(at, n) => {
+                let start = self.messages.keys().next().map_or(0, |first| first + at);
+                self.purge(start..start + n);
+            }
+            Step::NextJob => self.next_job(),
+            Step::Complete(n) => self.complete(*n),
+            Step::Abandon(n) => {
+                if let Some(n) = n.checked_rem(self.jobs.len()) {
+                    let job = self.jobs.remove(n);
+                    self.backlog.abandon(job.page());
+                }
+            }
+            Step::FailLoad(n) => self.fail_load(*n),
+            Step::PageOut => self.page_out(),
+            Step::Relocate => self.relocate(),
+            Step::NextSegment => self.segment += 1,
+            Step::Sync => self.sync(),
+            Step::Trim => self.backlog.trim(&self.pool),
+            Step::Allow(bytes) => self.allowance = *bytes,
+            Step::Crash(n) => self.crash(*n),
+            Step::Clear => {
+                let dropped = self.backlog.clear(&self.pool);
+                self.settle_dropped(dropped, |_| true);
+                assert!(self.messages.is_empty());
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, len: usize, tag: Option<u64>, logged: bool, kind: BodyKind) {
+        let at = self.next + u64::from(self.next.is_multiple_of(self.gap_every));
+        self.next = at + 1;
+        let tag = tag.unwrap_or(at);
+        let fill = u8::try_from(at % 251).unwrap();
+        let len = if kind == BodyKind::Inline { len } else { len * 10 };
+        let blob = (kind == BodyKind::Stored).then(|| self.new_blob());
+        let stored = Stored {
+            key: format!("key{}", tag % 3).into_bytes(),
+            properties: format!("properties {}", tag % 7).into_bytes(),
+            body: vec![fill; len],
+            logged,
+            blob,
+        };
+        let segment = logged.then(|| {
+            self.retain(1);
+            self.append(Logged::Message(at))
+        });
+        let bytes = Bytes::from(stored.body.clone());
+        if let Some(blob) = blob {
+            self.bodies.insert(blob, (bytes.clone(), 1));
+        }
+        let body = match kind {
+            BodyKind::Inline => Body::Borrowed(&stored.body),
+            BodyKind::Shared | BodyKind::Stored => Body::Shared(&bytes),
+        };
+        self.backlog.push(&self.pool, at, &stored.message(body), segment, blob);
+        if logged {
+            self.contents.insert(at, stored.clone());
+        }
+        self.messages.insert(at, stored);
+    }
+
+    pub(super) fn take(&mut self, n: usize) {
+        for _ in 0..n {
+            let at = self.head();
+            let Some(stored) = self.messages.get(&at) else { break };
+            let Lookup::Here(found) = self.backlog.get(at) else { break };
+            assert!(stored.is(&found), "position {at}");
+            self.held.insert(at);
+        }
+    }
+
+    pub(super) fn release(&mut self, at: u64) {
+        let was_cold = matches!(self.backlog.get(at), Lookup::Cold);
+        let released = self.backlog.release(&self.pool, at).unwrap();
+        assert_eq!(self.backlog.release(&self.pool, at), None);
+        let stored = self.messages.remove(&at).unwrap();
+        self.held.remove(&at);
+        if !(self.inexact && was_cold) {
+            assert_eq!(released.size_bytes, stored.size(), "position {at}");
+        }
+        assert_eq!(released.is_logged, stored.logged);
+        assert!(released.segment.is_none() || stored.logged);
+        if released.is_logged {
+            self.append(Logged::Settled(at));
+        }
+        if let Some(segment) = released.segment {
+            self.let_go(segment, 1);
+        }
+        if let Some(blob) = released.body {
+            assert_eq!(stored.blob, Some(blob));
+            self.release_body(blob);
+        }
+        self.free(released.page.map(|page| *page));
+    }
+
+    fn free(&mut self, page: Option<FreedPage>) {
+        let Some(page) = page else { return };
+        assert_eq!(self.images[&page.blob].1, page.is_durable);
+        if let Some(segment) = page.segment {
+            self.let_go(segment, 1);
+        }
+        if let Some(owed) = &page.owed {
+            let bodies = stored_bodies(&self.images[&page.blob].0, owed).unwrap();
+            bodies.into_iter().for_each(|blob| self.release_body(blob));
+        }
+        self.freed.push((self.log.len(), page));
+    }
+
+    fn purge(&mut self, range: Range<u64>) {
+        let ready = |at: &u64| range.contains(at) && !self.held.contains(at);
+        let gone: BTreeSet<u64> = self.messages.keys().copied().filter(ready).collect();
+        let first = gone.first().copied().unwrap_or_default();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for at in first..self.next {
+            let is_between = gone.contains(&at) || !self.messages.contains_key(&at);
+            match ranges.last_mut().filter(|last| last.end == at) {
+                Some(last) if is_between => last.end = at + 1,
+                _ if gone.contains(&at) => ranges.push(at..at + 1),
+                _ => {}
+            }
+        }
+        self.inexact = true;
+        let dropped = self.backlog.purge(&self.pool, ranges);
+        self.settle_dropped(dropped, |at| gone.contains(&at));
+    }
+
+    fn settle_dropped(&mut self, dropped: Dropped, gone: impl Fn(u64) -> bool) {
+        let gone: Vec<u64> = self.messages.keys().copied().filter(|at| gone(*at)).collect();
+        assert_eq!(dropped.n_messages, gone.len() as u64);
+        let mut purged: Vec<Range<u64>> = Vec::new();
+        let mut any_logged = false;
+        for at in gone {
+            self.held.remove(&at);
+            any_logged |= self.messages.remove(&at).unwrap().logged;
+            match purged.last_mut().filter(|last| last.end == at) {
+                Some(last) => last.end = at + 1,
+                None => purged.push(at..at + 1),
+            }
+        }
+        assert_eq!(dropped.any_logged, any_logged);
+        for range in purged.into_iter().filter(|_| any_logged) {
+            self.append(Logged::Purged(range));
+        }
+        for (segment, n) in dropped.segments {
+            self.let_go(segment, n);
+        }
+        dropped.bodies.into_iter().for_each(|blob| self.release_body(blob));
+        dropped.pages.into_iter().for_each(|page| self.free(Some(page)));
+    }
+
+    pub(super) fn next_job(&mut self) {
+        let mut image = Image::default();
+        let wants = self.backlog.wants_job(self.head(), self.allowance);
+        let job = self.backlog.next_job(&self.pool, self.head(), self.allowance, &mut image);
+        assert!(wants || job.is_none());
+        if let Some(job) = job {
+            self.start(job, &image);
+        }
+    }
+
+    fn start(&mut self, job: Job, image: &Image) {
+        let pending = match job {
+            Job::Write { page, is_durable } => {
+                self.n_writes += 1;
+                let bytes = image.parts().concat();
+                assert_eq!(bytes.len(), image.len());
+                Pending::Write { page, bytes, is_durable }
+            }
+            Job::Load { page, blob, is_durable, wanted } => {
+                self.n_loads += 1;
+                assert_eq!(self.images[&blob].1, is_durable);
+                Pending::Load { page, blob, wanted }
+            }
+        };
+        assert!(self.jobs.iter().all(|other| other.page() != pending.page()));
+        self.jobs.push(pending);
+    }
+
+    pub(super) fn complete(&mut self, n: usize) {
+        let Some(n) = n.checked_rem(self.jobs.len()) else { return };
+        match self.jobs.remove(n) {
+            Pending::Write { page, bytes, is_durable } => {
+                let blob = self.new_blob();
+                self.images.insert(blob, (bytes, is_durable));
+                match self.backlog.written(page, blob) {
+                    Some(written) => self.finish_write(page, written),
+                    None => drop(self.images.remove(&blob)),
+                }
+            }
+            Pending::Load { page, blob, wanted } => self.finish_load(page, blob, &wanted),
+        }
+    }
+
+    fn finish_write(&mut self, page: PageKey, written: Written) {
+        if let Some(note) = written.note {
+            assert!(!note.live.is_empty());
+            self.retain(1);
+            let segment = self.append(Logged::Note(note));
+            self.backlog.paged_in_log(page, segment);
+        }
+        for (segment, n) in written.segments {
+            self.let_go(segment, n);
+        }
+        self.free(written.replaced);
+    }
+
+    fn finish_load(&mut self, page: PageKey, blob: BlobId, wanted: &PositionsInPage) {
+        // An image may be gone when its page is: then nobody cares.
+        let Some((bytes, _)) = self.images.get(&blob) else {
+            assert!(self.backlog.failed(&self.pool, page).is_none());
+            return;
+        };
+        let mut loaded = LoadedPage::read(&self.pool, bytes, wanted).unwrap();
+        for wanted in loaded.wanted_bodies() {
+            loaded.put_body(wanted, self.bodies[&wanted.blob].0.clone());
+        }
+        if let Some(loaded) = self.backlog.loaded(&self.pool, page, loaded).unwrap() {
+            assert_eq!(loaded.lost, [0; 0]);
+            loaded.bodies.into_iter().for_each(|blob| self.release_body(blob));
+            assert_eq!(loaded.page, None);
+        }
+    }
+
+    fn fail_load(&mut self, n: usize) {
+        let Some(n) = n.checked_rem(self.jobs.len()) else { return };
+        let Pending::Load { page, .. } = self.jobs[n] else { return };
+        self.jobs.remove(n);
+        let Some((lost, dropped)) = self.backlog.failed(&self.pool, page) else { return };
+        let is_lost = |at: u64| lost.iter().any(|range| range.contains(&at));
+        self.leaks = true;
+        self.inexact = true;
+        self.settle_dropped(dropped, is_lost);
+    }
+
+    fn page_out(&mut self) {
+        let mut image = Image::default();
+        let oldest = self.retained.iter().find(|(_, n)| **n > 0).map(|(segment, _)| *segment);
+        let Some(oldest) = oldest.map(SegmentId) else { return };
+        if let Some(job) = self.backlog.next_write_of(&self.pool, oldest, &mut image) {
+            self.start(job, &image);
+        }
+    }
+
+    fn relocate(&mut self) {
+        let oldest = self.retained.iter().find(|(_, n)| **n > 0).map(|(segment, _)| *segment);
+        let Some(oldest) = oldest.filter(|oldest| *oldest < self.segment) else { return };
+        let to = SegmentId(self.segment);
+        let moved = RefCell::new(Vec::new());
+        let n_visited = self.backlog.relocate(
+            SegmentId(oldest),
+            |survivor| {
+                let stored = &self.messages[&survivor.position];
+                assert!(stored.is(&survivor.message) && stored.blob == survivor.body);
+                moved.borrow_mut().push(Logged::Message(survivor.position));
+                to
+            },
+            |note| {
+                let is_needed = !note.live.is_empty();
+                if is_needed {
+                    moved.borrow_mut().push(Logged::Note(note.clone()));
+                }
+                is_needed.then_some(to)
+            },
+        );
+        for entry in moved.into_inner() {
+            self.retain(1);
+            self.append(entry);
+        }
+        self.let_go(SegmentId(oldest), n_visited);
+        assert_eq!(self.retained[&oldest], 0, "nothing is left behind in segment {oldest}");
+    }
+
+    /// The log is durable so far: its first segments go when nothing in them is needed.
+    pub(super) fn sync(&mut self) {
+        self.n_durable = self.log.len();
+        for (_, page) in self.freed.drain(..) {
+            assert!(self.images.remove(&page.blob).is_some());
+        }
+        while let Some((segment, _)) = self.log.get(self.log_start) {
+            if *segment == self.segment || self.retained.get(segment).is_some_and(|n| *n > 0) {
+                break;
+            }
+            self.log_start += 1;
+        }
+    }
+
+    /// What the log says up to `n_entries`, read in full.
+    fn recovered(&self, n_entries: usize) -> BTreeMap<u64, Stored> {
+        let mut left = BTreeSet::new();
+        for (_, entry) in &self.log[..n_entries] {
+            match entry {
+                Logged::Message(at) => drop(left.insert(*at)),
+                Logged::Settled(at) => drop(left.remove(at)),
+                Logged::Purged(range) => left.retain(|at| !range.contains(at)),
+                Logged::Note(_) => {}
+            }
+        }
+        left.into_iter().map(|at| (at, self.contents[&at].clone())).collect()
+    }
+
+    fn crash(&mut self, n: usize) {
+        let n_entries = self.n_durable + n % (self.log.len() - self.n_durable + 1);
+        let expected = self.recovered(n_entries);
+        let mut recovery = Recovery::default();
+        for (segment, entry) in &self.log[self.log_start.min(n_entries)..n_entries] {
+            recovery.take(*segment, entry);
+        }
+        self.log.truncate(n_entries);
+        self.log_start = self.log_start.min(n_entries);
+        self.n_durable = n_entries;
+        self.images.retain(|_, (_, is_durable)| *is_durable);
+        // Images whose release waited are named by the log again, or by nobody.
+        self.freed.clear();
+        self.jobs.clear();
+        self.held.clear();
+        self.retained.clear();
+        self.bodies.values_mut().for_each(|(_, n)| *n = 0);
+        self.messages = expected;
+        self.backlog = recovery.restore(self);
+        let with_bodies: Vec<_> = self.backlog.images_with_bodies().collect();
+        for (blob, positions) in with_bodies {
+            for body in stored_bodies(&self.images[&blob].0, &positions).unwrap() {
+                self.bodies.get_mut(&body).unwrap().1 += 1;
+            }
+        }
+        (self.inexact, self.leaks) = (true, false);
+    }
+
+    /// Compares everything that is known without loading.
+    pub(super) fn check(&mut self) {
+        let mut cost = 0;
+        for at in 0..self.next {
+            match (self.backlog.get(at), self.messages.get(&at)) {
+                (Lookup::Here(found), Some(stored)) => {
+                    assert!(stored.is(&found), "position {at}");
+                }
+                (Lookup::Cold, Some(_)) | (Lookup::Gone, None) => {}
+                (found, stored) => panic!("position {at}: {found:?} instead of {stored:?}"),
+            }
+        }
+        for slot in &self.backlog.slots {
+            cost += slot.page().map_or(0, Page::cost_bytes);
+            assert_eq!(slot.live().len(), usize::from(slot.n_live));
+        }
+        let backlog = &self.backlog;
+        assert_eq!(backlog.resident_bytes, cost);
+        assert_eq!(backlog.is_empty(), self.messages.is_empty());
+        if !self.inexact || backlog.n_pages_here() == backlog.n_pages() {
+            let sizes: u64 = self.messages.values().map(Stored::size).sum();
+            assert_eq!(backlog.stored_bytes(), sizes);
+            self.inexact &= !self.messages.is_empty();
+        }
+        let of_jobs = |busy| {
+            let slots = backlog.slots.iter().filter(move |slot| slot.busy == busy);
+            slots.map(Slot::cost_bytes).sum::<usize>()
+        };
+        assert_eq!(backlog.writing_bytes, of_jobs(Busy::Writing));
+        assert_eq!(backlog.loading_bytes, of_jobs(Busy::Loading));
+        assert!(self.jobs.len() >= backlog.writing.len());
+        assert!(backlog.here.iter().is_sorted());
+    }
+
+    /// Lets the jobs run until there are none.
+    pub(super) fn settle_down(&mut self) {
+        let mut n_rounds = 0;
+        loop {
+            let n_jobs = self.jobs.len();
+            self.next_job();
+            if self.jobs.len() == n_jobs && n_jobs == 0 {
+                break;
+            }
+            self.complete(0);
+            n_rounds += 1;
+            assert!(n_rounds < 10_000, "the jobs come to an end");
+        }
+        assert!(!self.backlog.wants_job(self.head(), self.allowance));
+    }
+
+    pub(super) fn check_residency(&self) {
+        let largest = self.backlog.slots.iter().map(Slot::cost_bytes).max().unwrap_or(0);
+        let bound = self.allowance.max(largest) + largest;
+        let resident = self.backlog.resident_bytes();
+        assert!(resident <= bound, "{resident} bytes of {} allowed", self.allowance);
+        let head = self.head();
+        if self.messages.contains_key(&head) {
+            assert!(matches!(self.backlog.get(head), Lookup::Here(_)), "the head is loaded");
+        }
+    }
+
+    /// Reads everything from head to tail, as one slow consumer does.
+    pub(super) fn drain(&mut self) {
+        while !self.messages.is_empty() {
+            self.settle_down();
+            self.check_residency();
+            self.take(20);
+            for at in self.held.iter().copied().collect::<Vec<_>>() {
+                self.release(at);
+            }
+        }
+        self.backlog.trim(&self.pool);
+        assert_eq!(self.backlog.n_pages(), 0);
+        assert_eq!((self.backlog.resident_bytes(), self.backlog.stored_bytes()), (0, 0));
+        assert!(self.retained.values().all(|n| *n == 0), "every log segment is let go of");
+        let all_free = self.bodies.values().all(|(_, n)| *n == 0);
+        assert!(self.leaks || all_free, "every body is let go of");
+    }
+}
+
+/// What a start learns from the log.
+#[derive(Default)]
+struct Recovery {
+    messages: BTreeMap<u64, u64>,
+    notes: NotedPages,
+}
+
+impl Recovery {
+    pub(super) fn take(&mut self, segment: u64, entry: &Logged) {
+        match entry {
+            Logged::Message(at) => drop(self.messages.insert(*at, segment)),
+            Logged::Settled(at) => {
+                self.messages.remove(at);
+                self.notes.settle(*at);
+            }
+            Logged::Purged(range) => {
+                self.messages.retain(|at, _| !range.contains(at));
+                self.notes.purge(range.clone());
+            }
+            Logged::Note(note) => {
+                for range in &note.live {
+                    self.messages.retain(|at, _| !range.contains(at));
+                }
+                self.notes.put(note.clone(), SegmentId(segment)).unwrap();
+            }
+        }
+    }
+
+    fn restore(self, host: &mut Host) -> Backlog {
+        let mut backlog = Backlog::new();
+        let mut notes = self.notes.into_notes().peekable();
+        for at in self.messages.keys().copied().map(Some).chain([None]) {
+            while let Some((note, segment)) =
+                notes.next_if(|(note, _)| at.is_none_or(|at| note.first < at))
+            {
+                backlog.restore_page(&note, segment).unwrap();
+                *host.retained.entry(segment.0).or_default() += 1;
+            }
+            let Some(at) = at else { break };
+            let stored = host.contents[&at].clone();
+            let bytes = Bytes::from(stored.body.clone());
+            if let Some(blob) = stored.blob {
+                host.bodies.get_mut(&blob).unwrap().1 += 1;
+            }
+            let message = stored.message(Body::Shared(&bytes));
+            let segment = self.messages[&at];
+            *host.retained.entry(segment).or_default() += 1;
+            backlog.push(&host.pool, at, &message, Some(SegmentId(segment)), stored.blob);
+        }
+        backlog
+    }
+}

@@ -15,6 +15,7 @@
 //! it guards the backlog with, and reports what came of them under the key of the page. A page may
 //! be emptied, purged or refilled meanwhile; the report then finds no page of that key.
 
+mod convert;
 mod image;
 mod jobs;
 mod live;
@@ -26,6 +27,7 @@ mod survivors;
 #[cfg(test)]
 mod tests;
 
+pub use convert::{HerePart, PageWriter, Part, WrittenPage};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Loaded, Written};
 pub use live::PositionsInPage;

@@ -4,6 +4,7 @@
 
 pub mod backlog;
 pub mod blob;
+pub mod convert;
 mod error;
 mod queued;
 pub mod v1;

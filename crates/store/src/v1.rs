@@ -28,7 +28,9 @@ use stdx::{Now, lock};
 
 pub use flush::Flushed;
 pub use open::{Live, Recovered};
+pub use sync::Unsynced;
 
+use crate::blob::BlobStore;
 use crate::error::{Poison, Result};
 use crate::queued::Queued;
 use state::State;
@@ -151,6 +153,16 @@ impl V1Queue {
         }
         let since = *state.dirty_since_ms.get_or_insert(now.monotonic_ms);
         Some(since.saturating_add(self.options.sync_after_ms))
+    }
+
+    /// Flushes or syncs if it is time to: for who publishes much at once.
+    pub fn make_room(&self, bodies: &BlobStore) -> Result<()> {
+        if self.wants_flush() {
+            self.flush(bodies)?;
+        } else if !self.has_room() {
+            self.sync(bodies)?;
+        }
+        Ok(())
     }
 
     /// Whether the journal is so long that it should be flushed now.

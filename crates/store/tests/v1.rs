@@ -32,6 +32,8 @@ enum Work {
     AckRun(u16, u8),
     Purge,
     Sync,
+    /// With the whole disk.
+    SyncAll,
     Flush,
     /// The process is killed, and starts again.
     Restart,
@@ -49,7 +51,8 @@ fn work() -> impl Strategy<Value = Vec<Work>> {
         10 => any::<u16>().prop_map(Work::Ack),
         2 => (any::<u16>(), any::<u8>()).prop_map(|(n, run)| Work::AckRun(n, run % 16)),
         1 => Just(Work::Purge),
-        6 => Just(Work::Sync),
+        5 => Just(Work::Sync),
+        2 => Just(Work::SyncAll),
         3 => Just(Work::Flush),
         1 => Just(Work::Restart),
     ];
@@ -138,6 +141,17 @@ impl Run {
             }
             Work::Sync => {
                 let synced = self.queue.sync(&self.bodies)?;
+                assert!(!self.queue.is_dirty());
+                assert!(self.messages.values().all(|message| message.published <= synced));
+            }
+            Work::SyncAll => {
+                let unsynced = self.queue.write_unsynced(&self.bodies)?;
+                self.disk.sync_all().map_err(|source| LogError::Io {
+                    what: "sync",
+                    file: String::new(),
+                    source,
+                })?;
+                let synced = self.queue.confirm(unsynced);
                 assert!(!self.queue.is_dirty());
                 assert!(self.messages.values().all(|message| message.published <= synced));
             }

@@ -380,6 +380,15 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.change_whole()?;
+        state.inodes.iter_mut().for_each(Inode::sync);
+        state.synced_names = state.names.clone();
+        state.unsynced_names.clear();
+        Ok(())
+    }
+
     fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
         if let Err(error) = self.open(name, OpenMode::New)
             && error.kind() != io::ErrorKind::AlreadyExists

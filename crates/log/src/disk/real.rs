@@ -67,6 +67,12 @@ impl Disk for RealDisk {
         Ok(fs::fsync(dir)?)
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = fs::open(&self.root, flags, Mode::empty())?;
+        Ok(fs::syncfs(root)?)
+    }
+
     fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE;
         let file = File::from(fs::open(self.path(name), flags, FILE_MODE)?);

@@ -109,7 +109,12 @@ impl Image {
         pool.give(dense);
     }
 
-    fn write_dense(&mut self, first: u64, positions: impl Iterator<Item = u16>, page: &Page) {
+    pub(super) fn write_dense(
+        &mut self,
+        first: u64,
+        positions: impl Iterator<Item = u16>,
+        page: &Page,
+    ) {
         self.bodies.clear();
         let head = &mut self.head;
         head.clear();

@@ -106,6 +106,12 @@ impl PositionsInPage {
         runs(&self.0)
     }
 
+    /// Runs of positions of a page that begins at `first`, lowest first.
+    pub(super) fn ranges_from(&self, first: u64) -> Vec<Range<u64>> {
+        let absolute = |at: u16| first + u64::from(at);
+        self.runs().map(|run| absolute(run.start)..absolute(run.end)).collect()
+    }
+
     /// Bytes on the heap.
     #[cfg(test)]
     pub(super) const fn heap_bytes(&self) -> usize {

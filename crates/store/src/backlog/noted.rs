@@ -78,8 +78,7 @@ impl NotedPages {
     /// [`Backlog::restore_page`](super::Backlog::restore_page).
     pub fn into_notes(self) -> impl Iterator<Item = (PageNote, SegmentId)> {
         self.pages.into_values().map(|NotedPage { mut note, segment, live }| {
-            let at = |relative: u16| note.first + u64::from(relative);
-            note.live = live.runs().map(|run| at(run.start)..at(run.end)).collect();
+            note.live = live.ranges_from(note.first);
             (note, segment)
         })
     }

@@ -320,24 +320,33 @@ impl Page {
 
     #[inline]
     pub(super) fn message(&self, entry: Entry) -> Option<MessageRef<'_>> {
+        let head = self.head(entry)?;
+        Some(MessageRef { body: self.body(entry)?, ..head })
+    }
+
+    /// The message without its body.
+    #[inline]
+    pub(super) fn head(&self, entry: Entry) -> Option<MessageRef<'_>> {
         if !entry.is_live() {
             return None;
         }
         let (envelope, rest) = self.envelope_at(entry.envelope)?;
         let properties = rest.get(..envelope.properties_len())?;
         let (exchange, routing_key) = self.names_of(envelope)?;
-        let body = if entry.body == 0 {
-            let start = entry.offset as usize;
-            Body::Borrowed(self.bytes.get(start..start + entry.len as usize)?)
-        } else {
-            let kept = self.kept(entry)?;
-            if kept.bytes.len() != entry.len as usize {
-                return None;
-            }
-            Body::Shared(&kept.bytes)
-        };
         let persistent = envelope.packed & PERSISTENT != 0;
+        let body = Body::Borrowed(&[]);
         Some(MessageRef { exchange, routing_key, properties, body, persistent })
+    }
+
+    /// The body, if it is at hand.
+    #[inline]
+    pub(super) fn body(&self, entry: Entry) -> Option<Body<'_>> {
+        if entry.body == 0 {
+            let start = entry.offset as usize;
+            return Some(Body::Borrowed(self.bytes.get(start..start + entry.len as usize)?));
+        }
+        let kept = self.kept(entry)?;
+        (kept.bytes.len() == entry.len as usize).then_some(Body::Shared(&kept.bytes))
     }
 
     pub(super) fn kept(&self, entry: Entry) -> Option<&KeptBody> {

@@ -263,8 +263,7 @@ pub(super) fn positions_in_page(note: &PageNote) -> Option<PositionsInPage> {
 
 impl Slot {
     fn absolute(&self, positions: &PositionsInPage) -> Vec<Range<u64>> {
-        let at = |relative: u16| self.first + u64::from(relative);
-        positions.runs().map(|run| at(run.start)..at(run.end)).collect()
+        positions.ranges_from(self.first)
     }
 
     /// What the log is to know about its image, if it is among the durable ones.

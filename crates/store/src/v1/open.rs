@@ -135,16 +135,25 @@ impl V1Queue {
 }
 
 fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(State, Recovered)> {
-    disk.create_dir(dir).context("create", dir)?;
-    let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
-    disk.sync_dir(parent).context("sync the directory of", dir)?;
-    let names = disk.list(dir).context("list", dir)?;
+    let names = match disk.list(dir) {
+        Ok(names) => Some(names),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).context("list", dir)?,
+    };
+    if names.is_some() {
+        // A killed process may have created or removed without having come to this. A directory
+        // that is made now becomes durable with its first file.
+        disk.sync_dir(dir).context("sync", dir)?;
+        let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+        disk.sync_dir(parent).context("sync the directory of", dir)?;
+    } else {
+        disk.create_dir(dir).context("create", dir)?;
+    }
+    let names = names.unwrap_or_default();
     let (journals, segments) = numbers(&names);
     let mut recovered = Recovered::default();
     let mut found = Found::default();
     let older = read_journals(disk, dir, &journals, &mut found, &mut recovered)?;
-    // A killed process may have created or removed without having come to this.
-    disk.sync_dir(dir).context("sync", dir)?;
     let mut state = State {
         segments: BTreeMap::new(),
         journal: Journal::new(journals.last().map_or(1, |number| number + 1)),
@@ -214,6 +223,7 @@ fn read_journals(
         journal.blocks = scanned.blocks;
         journal.end = scanned.end;
         journal.is_on_disk = true;
+        journal.is_name_durable = true;
         journal.is_recovered = true;
         journals.push(journal);
     }

@@ -84,6 +84,8 @@ pub(super) struct Journal {
     pub(super) touched: BTreeSet<u64>,
     pub(super) handle: Option<Arc<dyn DiskFile>>,
     pub(super) is_on_disk: bool,
+    /// A loss of power does not undo the file's creation.
+    pub(super) is_name_durable: bool,
     /// Left by an earlier process: a part of it may be in segments already.
     pub(super) is_recovered: bool,
 }
@@ -101,6 +103,7 @@ impl Journal {
             touched: BTreeSet::new(),
             handle: None,
             is_on_disk: false,
+            is_name_durable: false,
             is_recovered: false,
         }
     }

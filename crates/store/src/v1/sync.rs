@@ -12,13 +12,24 @@ use super::state::{Chunk, Journal, State};
 use crate::blob::BlobStore;
 use crate::error::Result;
 
-/// Blocks on their way to a journal's file.
+/// Blocks that are in a journal's file, or on their way there.
+#[derive(Debug)]
 struct Work {
     number: u64,
     handle: Option<Arc<dyn DiskFile>>,
+    /// A loss of power does not undo the file's creation.
+    is_name_durable: bool,
     chunks: Vec<Arc<Chunk>>,
     /// The last call whose notes are among them.
     upto: u64,
+}
+
+/// Something written and not durable yet: see [`V1Queue::write_unsynced`].
+#[derive(Debug)]
+#[must_use = "it has to be confirmed"]
+pub struct Unsynced {
+    work: Work,
+    handle: Option<Arc<dyn DiskFile>>,
 }
 
 impl V1Queue {
@@ -42,11 +53,43 @@ impl V1Queue {
         let work = state.take_work();
         let also = also(&mut state);
         drop(state);
-        let bytes = work.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum();
-        let handle = self.write(&work, bodies).map_err(|error| self.poison.by(error))?;
-        lock(&self.state).finish_sync(&work, handle);
-        self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
+        let written = self.write(&work, bodies).and_then(|handle| {
+            self.sync_file(&work, handle.as_ref())?;
+            Ok(handle)
+        });
+        let handle = written.map_err(|error| self.poison.by(error))?;
+        self.finish_sync(&work, handle);
         Ok(also)
+    }
+
+    /// Writes everything noted before the call without making it durable. When many queues are
+    /// made at once, one [`Disk::sync_all`](log::Disk::sync_all) of all of them and then
+    /// [`Self::confirm`] costs far less than a sync of each. Until then what is written stays in memory too.
+    /// A failure is for good.
+    pub fn write_unsynced(&self, bodies: &BlobStore) -> Result<Unsynced> {
+        let _writing = lock(&self.writing);
+        self.alive()?;
+        let work = lock(&self.state).take_work();
+        let handle = self.write(&work, bodies).map_err(|error| self.poison.by(error))?;
+        if let Some(handle) = &handle {
+            let mut state = lock(&self.state);
+            state.journal.handle = Some(Arc::clone(handle));
+            state.journal.is_on_disk = true;
+        }
+        Ok(Unsynced { work, handle })
+    }
+
+    /// What was written is durable, for all of the disk was synced since.
+    pub fn confirm(&self, unsynced: Unsynced) -> u64 {
+        let Unsynced { work, handle } = unsynced;
+        let _writing = lock(&self.writing);
+        self.finish_sync(&work, handle);
+        self.synced()
+    }
+
+    fn finish_sync(&self, work: &Work, handle: Option<Arc<dyn DiskFile>>) {
+        let bytes = lock(&self.state).finish_sync(work, handle);
+        self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
     }
 
     fn write(&self, work: &Work, bodies: &BlobStore) -> Result<Option<Arc<dyn DiskFile>>> {
@@ -67,11 +110,19 @@ impl V1Queue {
         for chunk in &work.chunks {
             file.write_at(chunk.at, &chunk.bytes).context("write", &name)?;
         }
-        file.sync_data().context("sync", &name)?;
-        if work.handle.is_none() {
-            self.disk.sync_dir(&self.options.dir).context("sync", &self.options.dir)?;
-        }
         Ok(Some(file))
+    }
+
+    fn sync_file(&self, work: &Work, file: Option<&Arc<dyn DiskFile>>) -> Result<()> {
+        let Some(file) = file.filter(|_| !work.chunks.is_empty()) else { return Ok(()) };
+        file.sync_data().context("sync", &self.journal_name(work.number))?;
+        if !work.is_name_durable {
+            let dir = &self.options.dir;
+            self.disk.sync_dir(dir).context("sync", dir)?;
+            let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+            self.disk.sync_dir(parent).context("sync the directory of", dir)?;
+        }
+        Ok(())
     }
 }
 
@@ -82,23 +133,28 @@ impl State {
         Work {
             number: self.journal.number,
             handle: self.journal.handle.clone(),
+            is_name_durable: self.journal.is_name_durable,
             chunks: self.journal.unwritten.iter().cloned().collect(),
             upto: self.last_note,
         }
     }
 
-    fn finish_sync(&mut self, work: &Work, handle: Option<Arc<dyn DiskFile>>) {
+    /// The blocks of `work` are durable. Returns how many bytes were not before.
+    fn finish_sync(&mut self, work: &Work, handle: Option<Arc<dyn DiskFile>>) -> u64 {
         self.synced_note = self.synced_note.max(work.upto);
-        self.counted.syncs += u64::from(!work.chunks.is_empty());
         let journals = self.older.iter_mut().chain([&mut self.journal]);
-        let Some(journal) = journals.into_iter().find(|one| one.number == work.number) else {
-            return;
-        };
-        journal.unwritten.drain(..work.chunks.len());
-        let end = work.chunks.last().map(|chunk| chunk.at + chunk.bytes.len() as u64);
-        journal.synced_end = end.unwrap_or(journal.synced_end);
-        journal.is_on_disk = handle.is_some();
+        let found = journals.into_iter().find(|one| one.number == work.number);
+        let (Some(journal), Some(last)) = (found, work.chunks.last()) else { return 0 };
+        self.counted.syncs += 1;
+        let mut bytes = 0;
+        while let Some(chunk) = journal.unwritten.pop_front_if(|chunk| chunk.at <= last.at) {
+            bytes += chunk.bytes.len() as u64;
+        }
+        journal.synced_end = journal.synced_end.max(last.at + last.bytes.len() as u64);
+        journal.is_on_disk = true;
+        journal.is_name_durable = true;
         journal.handle = handle;
+        bytes
     }
 
     /// Starts a new journal; the one that was filled is to be flushed.

@@ -132,6 +132,11 @@ impl BlobStore {
                 return Err(error);
             }
         };
+        // In step with the copying: one large sync at the end would hold up everybody else's.
+        if let Some(draft) = rewrite.draft.as_ref().filter(|_| !self.options.is_volatile) {
+            let synced = draft.sync_data().context("sync", &draft_name);
+            synced.map_err(|error| self.poison.by(error.into()))?;
+        }
         let mut reclaimed = Reclaimed { moved_bytes, ..Reclaimed::default() };
         if rewrite.n_copied == rewrite.live.len() {
             reclaimed.freed_bytes = self.replace(rewrite, &name, &draft_name)?;

@@ -71,22 +71,27 @@ impl State {
         })
     }
 
-    /// Keeps `handle` for the next reads of `file`, and lets go of the one not read for longest.
+    /// Keeps `handle` for the next reads of a file.
     pub(super) fn keep_open(&mut self, number: u32, handle: &Arc<dyn DiskFile>, max: usize) {
         if let Some(file) = self.files.get_mut(&number) {
             file.handle = Some(Arc::clone(handle));
         }
-        let idle = |file: &&BlobFile| {
+        self.close_idle(max);
+    }
+
+    /// Closes files until no more than `max` are open for reading alone, those first that were not
+    /// read for longest.
+    pub(super) fn close_idle(&mut self, max: usize) {
+        let idle = |file: &&mut BlobFile| {
             file.handle.is_some() && !file.is_pinned && file.stage == Stage::Closed
         };
-        if self.files.values().filter(idle).count() <= max {
+        let mut idle: Vec<&mut BlobFile> = self.files.values_mut().filter(idle).collect();
+        if idle.len() <= max {
             return;
         }
-        let oldest = self.files.values().filter(idle).min_by_key(|file| file.last_read);
-        let oldest = oldest.map(|file| file.number).filter(|oldest| *oldest != number);
-        if let Some(file) = oldest.and_then(|oldest| self.files.get_mut(&oldest)) {
-            file.handle = None;
-        }
+        let n_excess = idle.len() - max;
+        idle.sort_unstable_by_key(|file| file.last_read);
+        idle.into_iter().take(n_excess).for_each(|file| file.handle = None);
     }
 
     pub(super) fn count_read(&mut self, number: u32) {

@@ -56,9 +56,12 @@ impl BlobStore {
         let works = lock(&self.state).take_work();
         let bytes: u64 = works.iter().map(Work::chunk_bytes).sum();
         let done = self.write_all(works).map_err(|error| self.poison.by(error))?;
-        if lock(&self.state).finish(done, !self.options.is_volatile) {
+        let mut state = lock(&self.state);
+        if state.finish(done, !self.options.is_volatile) {
+            state.close_idle(self.options.open_files_max);
             self.has_garbage.store(true, Ordering::Relaxed);
         }
+        drop(state);
         self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
         Ok(())
     }

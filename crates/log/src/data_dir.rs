@@ -1,7 +1,12 @@
 //! The data directory: one node at a time, and a format version to refuse what is not ours.
 //!
 //! `leveret.lock` is empty and locked while a node runs. `leveret-format` is one line of text:
-//! `leveret 1`.
+//! `leveret 2`. The number rises whenever an older program could not read what a newer one writes:
+//!
+//! | version | since then |
+//! |---|---|
+//! | 1 | |
+//! | 2 | backlogs are paged to files, which the log names |
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +20,7 @@ pub const LOCK_FILE: &str = "leveret.lock";
 /// The file that says which version of the layout the directory has.
 pub const FORMAT_FILE: &str = "leveret-format";
 /// The layout this program writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const FORMAT_NAME: &str = "leveret";
 
@@ -28,7 +33,8 @@ pub struct DataDir {
 
 impl DataDir {
     /// Locks the root of `disk` and checks its format; an empty directory becomes a new data
-    /// directory, any other without a format file is refused.
+    /// directory, any other without a format file is refused. One of an older format is marked as one
+    /// of the present format: what is in it stays readable, and older programs refuse it from now on.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
         let file = |name: &str| format!("{}/{name}", disk.root());
         let found = disk.list("").context("list", &disk.root())?;
@@ -46,12 +52,11 @@ impl DataDir {
             }
             LogError::Io { what: "lock", file: file(LOCK_FILE), source }
         })?;
-        match read_file(disk.as_ref(), FORMAT_FILE)? {
-            Some(text) => check_format(&text, file(FORMAT_FILE))?,
-            None => {
-                let text = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
-                replace_file(disk.as_ref(), FORMAT_FILE, text.as_bytes())?;
-            }
+        let found = read_file(disk.as_ref(), FORMAT_FILE)?;
+        let found = found.map(|text| version(&text, file(FORMAT_FILE))).transpose()?;
+        if found != Some(FORMAT_VERSION) {
+            let text = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
+            replace_file(disk.as_ref(), FORMAT_FILE, text.as_bytes())?;
         }
         Ok(Self { disk, _lock: lock })
     }
@@ -63,7 +68,8 @@ impl DataDir {
     }
 }
 
-fn check_format(text: &[u8], file: String) -> Result<()> {
+/// The version the format file tells, if this program reads it.
+fn version(text: &[u8], file: String) -> Result<u32> {
     let version = std::str::from_utf8(text).ok().and_then(|text| {
         text.trim_end().strip_prefix(FORMAT_NAME)?.strip_prefix(' ')?.parse::<u32>().ok()
     });
@@ -71,7 +77,7 @@ fn check_format(text: &[u8], file: String) -> Result<()> {
         Some(found) if found > FORMAT_VERSION => {
             Err(LogError::Newer { file, found, known: FORMAT_VERSION })
         }
-        Some(1..) => Ok(()),
+        Some(found @ 1..) => Ok(found),
         Some(0) | None => {
             Err(LogError::Foreign { file, what: "the format file is not one of Leveret's" })
         }
@@ -115,14 +121,25 @@ mod tests {
         assert!(matches!(opened, Err(LogError::Foreign { .. })), "{opened:?}");
         assert_eq!(disk.list("").unwrap(), ["photo.jpg"]);
 
-        for (text, newer) in [("leveret 2\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
+        for (text, newer) in [("leveret 3\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, text.as_bytes());
             let opened = DataDir::open(Arc::new(disk));
-            let is_newer = matches!(opened, Err(LogError::Newer { found: 2, known: 1, .. }));
+            let is_newer = matches!(opened, Err(LogError::Newer { found: 3, known: 2, .. }));
             let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
             assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
         }
+    }
+
+    #[test]
+    fn an_older_directory_is_marked_as_one_of_today() {
+        let disk = MemoryDisk::new();
+        put(&disk, FORMAT_FILE, b"leveret 1\n");
+        put(&disk, "kept", b"x");
+        drop(DataDir::open(Arc::new(disk.clone())).unwrap());
+        let disk = disk.survive(Survival::Everything);
+        assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 2\n");
+        assert_eq!(read_file(&disk, "kept").unwrap().unwrap(), b"x");
     }
 
     #[test]

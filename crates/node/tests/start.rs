@@ -157,6 +157,19 @@ fn a_foreign_directory_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_directory_of_a_newer_leveret_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(Node::start(&mut server(dir.path())).stop(Signal::TERM).0, Some(0));
+    let format = dir.path().join("leveret-format");
+    std::fs::write(&format, "leveret 77\n").unwrap();
+    let line = refused(&mut server(dir.path()));
+    let told = "leveret-format has format version 77; this Leveret reads up to version 2";
+    assert!(line.ends_with(told), "{line}");
+    assert!(line.contains(dir.path().to_str().unwrap()), "{line}");
+    assert_eq!(std::fs::read_to_string(&format).unwrap(), "leveret 77\n");
+}
+
+#[test]
 fn a_second_node_on_the_same_directory_is_refused_and_the_first_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let first = Node::start(&mut server(dir.path()));

@@ -13,5 +13,6 @@ mod hostile;
 mod manners;
 mod many;
 mod nonsense;
+mod samples;
 mod slow;
 mod support;

@@ -9,6 +9,7 @@ use amqp091::{
     ContentHeader, FrameKind, Method, Properties, PropertiesRef, ShortString, Table, TableRef,
     Value, content, decode_frame,
 };
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -78,6 +79,10 @@ impl Received {
 pub(crate) struct Message {
     pub(crate) tag: u64,
     pub(crate) redelivered: bool,
+    pub(crate) exchange: Vec<u8>,
+    pub(crate) routing_key: Vec<u8>,
+    /// As they came, see [`PropertiesRef`].
+    pub(crate) properties: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -88,6 +93,11 @@ pub(crate) struct Client {
     at: usize,
     pub(crate) out: Vec<u8>,
     frame_max: u32,
+    /// Publishes since confirms were selected.
+    n_published: u64,
+    /// Numbers of those that wait for their confirm.
+    pub(crate) unconfirmed: BTreeSet<u64>,
+    confirms: bool,
 }
 
 impl Client {
@@ -97,7 +107,16 @@ impl Client {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(DEADLINE)).unwrap();
         socket.set_write_timeout(Some(DEADLINE)).unwrap();
-        Self { socket, input: Vec::new(), at: 0, out: Vec::new(), frame_max: 131_072 }
+        Self {
+            socket,
+            input: Vec::new(),
+            at: 0,
+            out: Vec::new(),
+            frame_max: 131_072,
+            n_published: 0,
+            unconfirmed: BTreeSet::new(),
+            confirms: false,
+        }
     }
 
     /// Up to start-ok, which is sent.
@@ -162,15 +181,19 @@ impl Client {
         assert_eq!(self.ask(channel, ChannelOpen::default()), "channel.open-ok");
     }
 
-    /// Declares a durable queue.
-    pub(crate) fn declare(&mut self, queue: &str) {
+    /// Declares a durable queue. How many messages are ready in it.
+    pub(crate) fn declare(&mut self, queue: &str) -> u32 {
         let declare =
             QueueDeclare { queue: queue.as_bytes(), durable: true, ..QueueDeclare::default() };
-        assert_eq!(self.ask(1, declare), "queue.declare-ok");
+        self.say(1, declare);
+        let answer = self.next();
+        let Method::QueueDeclareOk(declared) = answer.method() else { panic!("{}", answer.show()) };
+        declared.message_count
     }
 
     pub(crate) fn select_confirms(&mut self) {
         assert_eq!(self.ask(1, ConfirmSelect::default()), "confirm.select-ok");
+        self.confirms = true;
     }
 
     pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) {
@@ -185,13 +208,44 @@ impl Client {
 
     /// Puts a publish into the output.
     pub(crate) fn put_content(&mut self, exchange: &str, key: &str, mode: u8, body: &[u8]) {
+        let properties = Properties { delivery_mode: Some(mode), ..Properties::default() };
+        self.put_message(exchange, key, &properties, body);
+    }
+
+    /// Puts a publish with these properties into the output.
+    pub(crate) fn put_message(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        properties: &Properties,
+        body: &[u8],
+    ) {
         let (exchange, routing_key) = (exchange.as_bytes(), key.as_bytes());
         let publish = BasicPublish { exchange, routing_key, ..BasicPublish::default() };
         publish.encode_frame(1, &mut self.out);
-        let delivery_mode = Some(mode);
-        let properties = Properties { delivery_mode, ..Properties::default() }.to_bytes();
+        if self.confirms {
+            self.n_published += 1;
+            self.unconfirmed.insert(self.n_published);
+        }
+        let properties = properties.to_bytes();
         let properties = PropertiesRef::parse(&properties).unwrap();
         content::encode_content(1, properties, body, self.frame_max, &mut self.out);
+    }
+
+    /// The numbers of the publishes that the next frame confirms; an error when the connection ends.
+    pub(crate) fn try_confirmed(&mut self) -> std::io::Result<Vec<u64>> {
+        let frame = self.try_next()?;
+        let (tag, multiple) = match frame.method() {
+            Method::BasicAck(ack) => (ack.delivery_tag, ack.multiple),
+            Method::ConnectionClose(_) => return Err(ErrorKind::UnexpectedEof.into()),
+            other => panic!("no confirm but {}", other.name()),
+        };
+        let told: Vec<u64> =
+            if multiple { self.unconfirmed.range(..=tag).copied().collect() } else { vec![tag] };
+        for number in &told {
+            assert!(self.unconfirmed.remove(number), "{number} is confirmed, and does not wait");
+        }
+        Ok(told)
     }
 
     /// One message by `basic.get`, acknowledged with it; `None` when the queue is empty.
@@ -208,22 +262,28 @@ impl Client {
     /// As `message`; an error when the connection ends.
     pub(crate) fn try_message(&mut self) -> std::io::Result<Option<Message>> {
         let frame = self.try_next()?;
-        let (tag, redelivered) = match frame.method() {
-            Method::BasicDeliver(it) => (it.delivery_tag, it.redelivered),
-            Method::BasicGetOk(it) => (it.delivery_tag, it.redelivered),
+        let (tag, redelivered, exchange, key) = match frame.method() {
+            Method::BasicDeliver(it) => {
+                (it.delivery_tag, it.redelivered, it.exchange, it.routing_key)
+            }
+            Method::BasicGetOk(it) => {
+                (it.delivery_tag, it.redelivered, it.exchange, it.routing_key)
+            }
             Method::BasicGetEmpty(_) | Method::ConnectionClose(_) => return Ok(None),
             other => panic!("no message but {}", other.name()),
         };
         let header = self.try_next()?;
         assert_eq!(header.kind, FrameKind::Header);
-        let size = ContentHeader::decode(&header.payload).unwrap().body_size;
+        let content = ContentHeader::decode(&header.payload).unwrap();
+        let (size, properties) = (content.body_size, content.properties.as_bytes().to_vec());
         let mut body = Vec::new();
         while (body.len() as u64) < size {
             let frame = self.try_next()?;
             assert_eq!(frame.kind, FrameKind::Body);
             body.extend_from_slice(&frame.payload);
         }
-        Ok(Some(Message { tag, redelivered, body }))
+        let (exchange, routing_key) = (exchange.to_vec(), key.to_vec());
+        Ok(Some(Message { tag, redelivered, exchange, routing_key, properties, body }))
     }
 
     /// Writes what was put into the output.

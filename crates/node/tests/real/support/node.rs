@@ -13,6 +13,12 @@ use tempfile::TempDir;
 const LOG: &str = "node.log";
 const STDERR: &str = "stderr";
 
+/// The binary under test; `LEVERET_BINARY` names another one.
+fn binary() -> PathBuf {
+    let built = || PathBuf::from(env!("CARGO_BIN_EXE_leveret"));
+    std::env::var_os("LEVERET_BINARY").map_or_else(built, PathBuf::from)
+}
+
 /// A running node, killed when it is dropped.
 pub(crate) struct Node {
     child: Child,
@@ -29,8 +35,21 @@ impl Node {
         Self::start_at(tempfile::tempdir().unwrap(), settings)
     }
 
+    /// On the data directory `data` of `home`.
+    pub(crate) fn start_in(home: TempDir) -> Self {
+        Self::start_at(home, Vec::new())
+    }
+
     fn start_at(home: TempDir, settings: Vec<String>) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
+        match Self::try_start_at(home, settings) {
+            Ok(node) => node,
+            Err((_, told)) => panic!("the node does not start: {told}"),
+        }
+    }
+
+    /// Its directory and what it says on stderr when it does not start.
+    fn try_start_at(home: TempDir, settings: Vec<String>) -> Result<Self, (TempDir, String)> {
+        let mut command = Command::new(binary());
         command.env_remove("LEVERET_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped());
         let stderr = File::options().create(true).append(true).open(home.path().join(STDERR));
         command.stderr(stderr.unwrap());
@@ -45,11 +64,12 @@ impl Node {
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         let Some((_, rest)) = ready.split_once(" ready on ") else {
+            child.wait().unwrap();
             let stderr = std::fs::read_to_string(home.path().join(STDERR)).unwrap();
-            panic!("the node does not start: {stderr}");
+            return Err((home, stderr));
         };
         let address = rest.split_once(", ").unwrap().0.parse().unwrap();
-        Self { child, home, settings, address }
+        Ok(Self { child, home, settings, address })
     }
 
     pub(crate) const fn address(&self) -> SocketAddr {
@@ -93,7 +113,7 @@ impl Node {
 
     /// Runs `leveret ctl`, which must succeed.
     pub(crate) fn ctl(&self, args: &[&str]) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
+        let mut command = Command::new(binary());
         command.arg("ctl").args(args).arg("--data-dir").arg(self.data_dir()).stdin(Stdio::null());
         let Output { status, stdout, stderr } = command.output().unwrap();
         assert!(status.success(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
@@ -117,29 +137,40 @@ impl Node {
         }
     }
 
-    /// Kills it as a loss of power would, and starts it again on the same data.
-    pub(crate) fn kill_and_start(&mut self) {
+    /// Kills it, which loses what it had not handed to the operating system.
+    pub(crate) fn kill(&mut self) {
         assert_eq!(self.end(Signal::KILL), None);
-        self.again();
+        self.check_words();
+    }
+
+    /// Stops it in good order, and checks that it had nothing to say about itself.
+    pub(crate) fn end_well(&mut self) {
+        assert_eq!(self.end(Signal::TERM), Some(0));
+        self.check_words();
+    }
+
+    /// Kills it and starts it again on the same data.
+    pub(crate) fn kill_and_start(&mut self) {
+        self.kill();
+        self.start_again();
     }
 
     /// Stops it in good order, and starts it again on the same data.
     pub(crate) fn stop_and_start(&mut self) {
-        assert_eq!(self.end(Signal::TERM), Some(0));
-        self.again();
+        self.end_well();
+        self.start_again();
     }
 
-    fn again(&mut self) {
-        self.check_words();
+    /// Starts a node that has ended on its data.
+    pub(crate) fn start_again(&mut self) {
         let home = std::mem::replace(&mut self.home, tempfile::tempdir().unwrap());
         let settings = std::mem::take(&mut self.settings);
         *self = Self::start_at(home, settings);
     }
 
-    /// Stops it, and checks that all went well: it must have had nothing to say about itself.
+    /// As [`Self::end_well`]; everything it has logged.
     pub(crate) fn stop(mut self) -> String {
-        assert_eq!(self.end(Signal::TERM), Some(0));
-        self.check_words();
+        self.end_well();
         self.log()
     }
 

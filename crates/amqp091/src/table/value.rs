@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{ShortString, Table, ValueRef};
+use super::{ShortString, Table};
 use crate::wire;
 
 /// A decimal number: `value` / 10^`scale`. COMPAT: RabbitMQ reads `value` as unsigned.
@@ -79,56 +79,58 @@ impl Value {
         }
     }
 
-    /// The same value as a view; `None` of what contains other values: a view shows it encoded.
-    fn flat(&self) -> Option<ValueRef<'_>> {
-        Some(match self {
-            Self::Bool(b) => ValueRef::Bool(*b),
-            Self::I8(n) => ValueRef::I8(*n),
-            Self::U8(n) => ValueRef::U8(*n),
-            Self::I16(n) => ValueRef::I16(*n),
-            Self::U16(n) => ValueRef::U16(*n),
-            Self::I32(n) => ValueRef::I32(*n),
-            Self::U32(n) => ValueRef::U32(*n),
-            Self::I64(n) => ValueRef::I64(*n),
-            Self::F32(n) => ValueRef::F32(*n),
-            Self::F64(n) => ValueRef::F64(*n),
-            Self::Decimal(d) => ValueRef::Decimal(*d),
-            Self::LongString(bytes) => ValueRef::LongString(bytes),
-            Self::Timestamp(seconds) => ValueRef::Timestamp(*seconds),
-            Self::Void => ValueRef::Void,
-            Self::Bytes(bytes) => ValueRef::Bytes(bytes),
-            Self::Array(_) | Self::Table(_) => return None,
-        })
-    }
-
     /// The number, if this is an integer of any width (not a timestamp).
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
-        self.flat()?.as_i64()
+        match *self {
+            Self::I8(n) => Some(i64::from(n)),
+            Self::U8(n) => Some(i64::from(n)),
+            Self::I16(n) => Some(i64::from(n)),
+            Self::U16(n) => Some(i64::from(n)),
+            Self::I32(n) => Some(i64::from(n)),
+            Self::U32(n) => Some(i64::from(n)),
+            Self::I64(n) => Some(n),
+            Self::Bool(_)
+            | Self::F32(_)
+            | Self::F64(_)
+            | Self::Decimal(_)
+            | Self::LongString(_)
+            | Self::Array(_)
+            | Self::Timestamp(_)
+            | Self::Table(_)
+            | Self::Void
+            | Self::Bytes(_) => None,
+        }
     }
 
     /// The number, if this is a float of either width.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
-        self.flat()?.as_f64()
+        if let Self::F32(n) = *self {
+            Some(f64::from(n))
+        } else if let Self::F64(n) = *self {
+            Some(n)
+        } else {
+            None
+        }
     }
 
     /// The truth value, if this is one.
     #[must_use]
-    pub fn as_bool(&self) -> Option<bool> {
-        self.flat()?.as_bool()
+    pub const fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(b) = *self { Some(b) } else { None }
     }
 
     /// The bytes of a long string (not of `Bytes`).
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        self.flat()?.as_bytes()
+        if let Self::LongString(bytes) = self { Some(bytes) } else { None }
     }
 
     /// The text of a long string that is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
-        self.flat()?.as_str()
+        self.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
     /// The table, if this is one.

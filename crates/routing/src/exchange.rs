@@ -6,7 +6,7 @@ use amqp091::TableRef;
 use imbl::{OrdMap, OrdSet};
 
 use crate::binding::{Binding, BySource, Destination};
-use crate::headers::Headers;
+use crate::headers_index::HeadersIndex;
 use crate::name::{Name, RoutingKey};
 use crate::targets::Targets;
 use crate::topic::Trie;
@@ -60,8 +60,7 @@ enum Index {
     Direct(OrdMap<RoutingKey, Targets>),
     Fanout(Targets),
     Topic(Trie),
-    /// The matchers live in the bindings themselves.
-    Headers,
+    Headers(HeadersIndex),
 }
 
 #[derive(Clone, Debug)]
@@ -79,7 +78,7 @@ impl Exchange {
             ExchangeKind::Direct => Index::Direct(OrdMap::new()),
             ExchangeKind::Fanout => Index::Fanout(Targets::default()),
             ExchangeKind::Topic => Index::Topic(Trie::default()),
-            ExchangeKind::Headers => Index::Headers,
+            ExchangeKind::Headers => Index::Headers(HeadersIndex::default()),
         };
         Self { name, kind, rules, bindings: OrdSet::new(), index }
     }
@@ -112,7 +111,7 @@ impl Exchange {
             }
             Index::Fanout(targets) => targets.add(destination),
             Index::Topic(trie) => trie.add(key, destination),
-            Index::Headers => {}
+            Index::Headers(index) => index.add(binding),
         }
         true
     }
@@ -132,7 +131,7 @@ impl Exchange {
             }
             Index::Fanout(targets) => targets.remove(destination),
             Index::Topic(trie) => trie.remove(key, destination),
-            Index::Headers => {}
+            Index::Headers(index) => index.remove(&binding),
         }
         Some(binding)
     }
@@ -156,14 +155,8 @@ impl Exchange {
                     trie.find(key, |targets| found(Group::Targets(targets)));
                 }
             }
-            Index::Headers => {
-                let headers = Headers::new(headers);
-                let is_met = |binding: &&Arc<Binding>| {
-                    binding.matcher().is_some_and(|matcher| matcher.matches(&headers))
-                };
-                for binding in self.bindings().filter(is_met) {
-                    found(Group::One(binding.destination()));
-                }
+            Index::Headers(index) => {
+                index.find(headers, |destination| found(Group::One(destination)));
             }
         }
     }

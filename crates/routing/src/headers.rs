@@ -1,16 +1,21 @@
 //! Headers exchanges: the arguments of a binding against the headers of a message.
 
+mod digest;
+
 use amqp091::{Table, TableRef, Value, ValueRef};
 use smallvec::SmallVec;
 
 use crate::erlang;
 use crate::error::BindingError;
 
+pub(crate) use digest::Digest;
+
 /// Names with this prefix are no headers to match, unless `x-match` ends in `-with-x`.
 const PRIVATE_PREFIX: &[u8] = b"x-";
 
+/// How many of the fields of a binding a message must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
     All,
     Any,
 }
@@ -19,8 +24,15 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
     mode: Mode,
-    /// What must be there; `Value::Void` asks for presence only.
-    fields: Vec<(Box<[u8]>, Value)>,
+    fields: Vec<Field>,
+}
+
+/// What must be there; `Value::Void` asks for presence only.
+#[derive(Clone, Debug)]
+struct Field {
+    name: Box<[u8]>,
+    name_digest: Digest,
+    wanted: Value,
 }
 
 impl Matcher {
@@ -44,16 +56,37 @@ impl Matcher {
             |name: &[u8]| name != b"x-match" && (with_private || !name.starts_with(PRIVATE_PREFIX));
         let fields = (arguments.iter())
             .filter(|(name, _)| counts(name))
-            .map(|(name, value)| (name.as_bytes().into(), value.clone()))
+            .map(|(name, wanted)| Field {
+                name: name.as_bytes().into(),
+                name_digest: Digest::of_name(name),
+                wanted: wanted.clone(),
+            })
             .collect();
         Ok(Self { mode, fields })
+    }
+
+    pub(crate) const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// For each field the digest that every header it is met by has as one of its
+    /// [`digests`](Header::digests).
+    pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.fields.iter().map(|field| {
+            if matches!(field.wanted, Value::Void) {
+                field.name_digest
+            } else {
+                field.name_digest.with_value(Comparable::of_argument(&field.wanted))
+            }
+        })
     }
 
     /// Whether a message with these headers is led on.
     pub(crate) fn matches(&self, headers: &Headers<'_>) -> bool {
         let mut fields = self.fields.iter();
-        let is_met = |(name, wanted): &(Box<[u8]>, Value)| {
-            headers.get(name).is_some_and(|value| satisfies(value, wanted))
+        let is_met = |field: &Field| {
+            (headers.get(field.name_digest, &field.name))
+                .is_some_and(|header| header.satisfies(&field.wanted))
         };
         match self.mode {
             Mode::All => fields.all(is_met),
@@ -62,69 +95,136 @@ impl Matcher {
     }
 }
 
-/// The message side: looked through once for all bindings of the exchange.
-pub(crate) struct Headers<'a>(SmallVec<[(&'a [u8], ValueRef<'a>); 16]>);
+/// The message side: decoded once for all bindings of the exchange.
+pub(crate) struct Headers<'a>(SmallVec<[Header<'a>; 16]>);
 
 impl<'a> Headers<'a> {
     pub(crate) fn new(table: Option<TableRef<'a>>) -> Self {
-        let mut entries: SmallVec<_> = table.iter().flat_map(TableRef::iter).collect();
+        let mut entries: SmallVec<_> = (table.iter().flat_map(TableRef::iter))
+            .map(|(name, value)| Header { name, name_digest: Digest::of_name(name), value })
+            .collect();
         // Stable: of entries with the same name the first one counts.
-        entries.sort_by_key(|(name, _): &(&[u8], _)| *name);
+        entries.sort_by_key(|header: &Header<'_>| header.name_digest);
         Self(entries)
     }
 
-    fn get(&self, name: &[u8]) -> Option<ValueRef<'a>> {
-        let at = self.0.partition_point(|(key, _)| *key < name);
-        self.0.get(at).filter(|(key, _)| *key == name).map(|(_, value)| *value)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Header<'a>> {
+        self.0.iter()
+    }
+
+    fn get(&self, digest: Digest, name: &[u8]) -> Option<&Header<'a>> {
+        let first = self.0.partition_point(|header| header.name_digest < digest);
+        (self.0.iter().skip(first))
+            .take_while(|header| header.name_digest == digest)
+            .find(|header| header.name == name)
     }
 }
 
+/// One header of a message.
+pub(crate) struct Header<'a> {
+    name: &'a [u8],
+    name_digest: Digest,
+    value: ValueRef<'a>,
+}
+
+impl Header<'_> {
+    /// What fields look for that ask for this header's presence, and for its value.
+    pub(crate) fn digests(&self) -> [Digest; 2] {
+        let value = Comparable::of_header(self.value);
+        [self.name_digest, self.name_digest.with_value(value)]
+    }
+
+    fn satisfies(&self, wanted: &Value) -> bool {
+        if matches!(wanted, Value::Void) {
+            return true;
+        }
+        let of_value = Comparable::of_header(self.value);
+        match of_value.equals(Comparable::of_argument(wanted)) {
+            Some(is_equal) => is_equal,
+            None => self.value.to_owned().is_ok_and(|value| value == *wanted),
+        }
+    }
+}
+
+/// A value as far as it compares without regard to its exact type.
 /// COMPAT: types matter (1 is not "1"), but all integers and floats compare as numbers, and text
 /// and byte arrays as bytes, as Erlang's `==` does.
-#[expect(clippy::cast_precision_loss, reason = "RabbitMQ compares integers to floats as floats")]
-fn satisfies(value: ValueRef<'_>, wanted: &Value) -> bool {
-    if matches!(wanted, Value::Void) {
-        return true;
-    }
-    if let (Some(a), Some(b)) = (value.as_i64(), wanted.as_i64()) {
-        return a == b;
-    }
-    let float = |value: ValueRef<'_>| match value {
-        ValueRef::F32(n) => Some(f64::from(n)),
-        ValueRef::F64(n) => Some(n),
-        ValueRef::Bool(_)
-        | ValueRef::I8(_)
-        | ValueRef::U8(_)
-        | ValueRef::I16(_)
-        | ValueRef::U16(_)
-        | ValueRef::I32(_)
-        | ValueRef::U32(_)
-        | ValueRef::I64(_)
-        | ValueRef::Decimal(_)
-        | ValueRef::LongString(_)
-        | ValueRef::Array(_)
-        | ValueRef::Timestamp(_)
-        | ValueRef::Table(_)
-        | ValueRef::Void
-        | ValueRef::Bytes(_) => None,
-    };
-    let a = float(value).or_else(|| value.as_i64().map(|n| n as f64));
-    let b = wanted.as_f64().or_else(|| wanted.as_i64().map(|n| n as f64));
-    if let (Some(a), Some(b)) = (a, b) {
-        return a == b;
-    }
-    if let (Some(a), Some(b)) = (bytes_of(value), bytes_wanted(wanted)) {
-        return a == b;
-    }
-    value.to_owned().is_ok_and(|value| value == *wanted)
+#[derive(Clone, Copy, Debug)]
+enum Comparable<'a> {
+    Bool(bool),
+    Integer(i64),
+    Float(f64),
+    Bytes(&'a [u8]),
+    /// Of a type that compares only with itself.
+    Other,
 }
 
-fn bytes_of(value: ValueRef<'_>) -> Option<&[u8]> {
-    if let ValueRef::Bytes(bytes) = value { Some(bytes) } else { value.as_bytes() }
-}
+impl<'a> Comparable<'a> {
+    fn of_header(value: ValueRef<'a>) -> Self {
+        match value {
+            ValueRef::Bool(b) => Self::Bool(b),
+            ValueRef::I8(n) => Self::Integer(n.into()),
+            ValueRef::U8(n) => Self::Integer(n.into()),
+            ValueRef::I16(n) => Self::Integer(n.into()),
+            ValueRef::U16(n) => Self::Integer(n.into()),
+            ValueRef::I32(n) => Self::Integer(n.into()),
+            ValueRef::U32(n) => Self::Integer(n.into()),
+            ValueRef::I64(n) => Self::Integer(n),
+            ValueRef::F32(n) => Self::Float(n.into()),
+            ValueRef::F64(n) => Self::Float(n),
+            ValueRef::LongString(bytes) | ValueRef::Bytes(bytes) => Self::Bytes(bytes),
+            ValueRef::Decimal(_)
+            | ValueRef::Array(_)
+            | ValueRef::Timestamp(_)
+            | ValueRef::Table(_)
+            | ValueRef::Void => Self::Other,
+        }
+    }
 
-fn bytes_wanted(value: &Value) -> Option<&[u8]> {
-    if let Value::Bytes(bytes) = value { Some(bytes) } else { value.as_bytes() }
+    fn of_argument(value: &'a Value) -> Self {
+        match value {
+            Value::Bool(b) => Self::Bool(*b),
+            Value::I8(n) => Self::Integer((*n).into()),
+            Value::U8(n) => Self::Integer((*n).into()),
+            Value::I16(n) => Self::Integer((*n).into()),
+            Value::U16(n) => Self::Integer((*n).into()),
+            Value::I32(n) => Self::Integer((*n).into()),
+            Value::U32(n) => Self::Integer((*n).into()),
+            Value::I64(n) => Self::Integer(*n),
+            Value::F32(n) => Self::Float((*n).into()),
+            Value::F64(n) => Self::Float(*n),
+            Value::LongString(bytes) | Value::Bytes(bytes) => Self::Bytes(bytes),
+            Value::Decimal(_)
+            | Value::Array(_)
+            | Value::Timestamp(_)
+            | Value::Table(_)
+            | Value::Void => Self::Other,
+        }
+    }
+
+    /// Whether both are equal; `None` if that takes the values themselves.
+    #[expect(clippy::float_cmp, reason = "RabbitMQ compares them exactly")]
+    fn equals(self, other: Self) -> Option<bool> {
+        match (self, other) {
+            (Self::Other, Self::Other) => None,
+            (Self::Bool(a), Self::Bool(b)) => Some(a == b),
+            (Self::Integer(a), Self::Integer(b)) => Some(a == b),
+            (Self::Bytes(a), Self::Bytes(b)) => Some(a == b),
+            (a, b) => Some(a.as_number().zip(b.as_number()).is_some_and(|(a, b)| a == b)),
+        }
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "RabbitMQ compares integers to floats as floats"
+    )]
+    const fn as_number(self) -> Option<f64> {
+        match self {
+            Self::Integer(n) => Some(n as f64),
+            Self::Float(n) => Some(n),
+            Self::Bool(_) | Self::Bytes(_) | Self::Other => None,
+        }
+    }
 }
 
 #[cfg(test)]

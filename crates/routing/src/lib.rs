@@ -8,6 +8,7 @@ mod binding;
 mod error;
 mod exchange;
 mod headers;
+mod headers_index;
 mod name;
 mod routes;
 mod small_map;

@@ -1,0 +1,66 @@
+//! Names and values of headers as numbers to look for. Different ones may share a number, so that
+//! what is found must be compared; equal ones never have different numbers.
+
+use super::Comparable;
+
+/// Any odd number with about as many ones as zeros.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Stands for a name, or for a name with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    pub(super) fn of_name(name: &[u8]) -> Self {
+        Self(0).with_bytes(name)
+    }
+
+    /// Values that are equal as [`Comparable`] says have the same digest.
+    pub(super) fn with_value(self, value: Comparable<'_>) -> Self {
+        match value {
+            Comparable::Bool(b) => self.with(1).with(b.into()),
+            Comparable::Integer(_) | Comparable::Float(_) => {
+                // Adding makes zero of minus zero, which it equals.
+                let number = value.as_number().unwrap_or(f64::NAN) + 0.0;
+                self.with(2).with(number.to_bits())
+            }
+            Comparable::Bytes(bytes) => self.with(3).with_bytes(bytes),
+            Comparable::Other => self.with(4),
+        }
+    }
+
+    fn with_bytes(self, bytes: &[u8]) -> Self {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let whole = words.iter().fold(self, |digest, word| digest.with(u64::from_le_bytes(*word)));
+        let tail = rest.iter().fold(0, |tail, byte| tail << 8 | u64::from(*byte));
+        whole.with(tail).with(bytes.len() as u64)
+    }
+
+    /// Both halves of a product, so that each bit of what came before counts everywhere.
+    const fn with(self, word: u64) -> Self {
+        let product = (self.0 ^ word).wrapping_add(FACTOR) as u128 * FACTOR as u128;
+        #[expect(clippy::cast_possible_truncation, reason = "halves")]
+        Self(product as u64 ^ (product >> 64) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn equal_values_share_a_digest_and_others_rarely() {
+        let name = Digest::of_name(b"name");
+        let equal = [Comparable::Integer(0), Comparable::Float(0.0), Comparable::Float(-0.0)];
+        assert_eq!(BTreeSet::from(equal.map(|value| name.with_value(value))).len(), 1);
+        let texts: Vec<String> = (0..10_000).map(|n| format!("value-{n}")).collect();
+        let text = |text: &String| name.with_value(Comparable::Bytes(text.as_bytes()));
+        let number = |n| Digest::of_name(b"n").with_value(Comparable::Integer(n));
+        let digests: BTreeSet<_> = texts.iter().map(text).chain((0..10_000).map(number)).collect();
+        assert_eq!(digests.len(), 20_000);
+        let zeros = [&b""[..], b"\0", b"\0\0", b"\0\0\0\0\0\0\0\0", b"\0\0\0\0\0\0\0\0\0"];
+        assert_eq!(BTreeSet::from(zeros.map(Digest::of_name)).len(), zeros.len());
+    }
+}

@@ -373,3 +373,16 @@ fn what_entries_refer_to_is_made_durable_before_them() {
     assert!(wal.poisoned().is_some_and(|reason| reason.contains("pages")));
     assert!(wal.durable_upto() < appended.upto);
 }
+
+#[test]
+fn what_entries_refer_to_counts_as_unsynced() {
+    let options = WalOptions { eager_sync_bytes: 100, unsynced_bytes_max: 200, ..options() };
+    let (wal, mut stepper, _) = open(&MemoryDisk::new(), options).unwrap();
+    wal.append(|batch| {
+        batch.entry(1, &[b"names a body"]);
+        batch.count_beside(1_000);
+    });
+    assert!(wal.unsynced_bytes() > 1_000 && !wal.has_room());
+    steps(&mut stepper);
+    assert!(wal.unsynced_bytes() == 0 && wal.has_room());
+}

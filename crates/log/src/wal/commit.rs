@@ -113,10 +113,10 @@ impl Committer {
     /// Returns the entry bytes that became synced.
     fn write_and_sync(&mut self, must_sync: bool) -> Result<usize> {
         let counters = &self.shared.counters;
-        let mut synced = 0;
         if let Some(before_commit) = &self.shared.options.before_commit {
             before_commit()?;
         }
+        let mut synced = std::mem::take(&mut self.work.beside_bytes);
         for block in &mut self.work.blocks {
             synced += self.files.write(block)?;
             counters.blocks.fetch_add(1, Ordering::Relaxed);

@@ -18,6 +18,7 @@ pub struct Batch<'a> {
     buffer: &'a mut Vec<u8>,
     entries: u32,
     retained: u64,
+    beside_bytes: usize,
     start: usize,
 }
 
@@ -38,6 +39,12 @@ impl Batch<'_> {
     /// Says that `n` of this append's entries are needed until they are released.
     pub const fn retain(&mut self, n: u64) {
         self.retained += n;
+    }
+
+    /// Says that entries refer to `bytes` elsewhere that [`WalOptions::before_commit`] makes durable:
+    /// they count as unsynced until then.
+    pub const fn count_beside(&mut self, bytes: usize) {
+        self.beside_bytes += bytes;
     }
 }
 
@@ -100,6 +107,8 @@ pub(super) struct Work {
     pub(super) sinks: Vec<Arc<dyn Durable>>,
     /// An empty buffer, to be swapped for the full one.
     pub(super) buffer: Vec<u8>,
+    /// Unsynced bytes beside the log that entries refer to.
+    pub(super) beside_bytes: usize,
 }
 
 pub(super) struct State {
@@ -107,6 +116,8 @@ pub(super) struct State {
     open: Pending,
     next: Lsn,
     table: SegmentTable,
+    /// Unsynced bytes beside the log that entries refer to.
+    beside_bytes: usize,
     /// Bytes of the open block's segment that are taken by blocks before it.
     taken_bytes: u64,
     sinks: Vec<Arc<dyn Durable>>,
@@ -131,6 +142,7 @@ impl State {
             open: Pending::new(table.current(), next, Vec::new()),
             next,
             table,
+            beside_bytes: 0,
             taken_bytes: FIRST_BLOCK_AT,
             sinks: Vec::new(),
             room_wakers: Vec::new(),
@@ -143,24 +155,26 @@ impl State {
         }
     }
 
-    /// Also returns the bytes appended.
+    /// Also returns the bytes appended, those beside the log included.
     pub(super) fn append(&mut self, fill: impl FnOnce(&mut Batch<'_>)) -> (Appended, usize) {
         let start = self.open.whole;
         self.open.bytes.truncate(start);
-        let mut batch = Batch { buffer: &mut self.open.bytes, entries: 0, retained: 0, start };
+        let buffer = &mut self.open.bytes;
+        let mut batch = Batch { buffer, entries: 0, retained: 0, beside_bytes: 0, start };
         fill(&mut batch);
-        let Batch { entries, retained, .. } = batch;
+        let Batch { entries, retained, mut beside_bytes, .. } = batch;
         let mut bytes = self.open.bytes.len() - start;
         if self.is_dead() {
             self.open.bytes.truncate(start);
-            bytes = 0;
+            (bytes, beside_bytes) = (0, 0);
         } else {
             self.keep(start, entries);
+            self.beside_bytes += beside_bytes;
         }
         self.next = Lsn(self.next.0 + u64::from(entries));
         let upto = Lsn(self.next.0 - 1);
         self.table.count(entries, bytes, retained, upto);
-        (Appended { upto, segment: self.open.segment }, bytes)
+        (Appended { upto, segment: self.open.segment }, bytes + beside_bytes)
     }
 
     /// Makes what lies behind `start` part of a block: the open one, or the first of a new segment.
@@ -257,7 +271,7 @@ impl State {
         if self.newly_watched
             || (has_entries && (!self.sinks.is_empty() || !self.room_wakers.is_empty()))
             || !self.full.is_empty()
-            || self.open.payload_bytes() >= self.eager_bytes
+            || self.open.payload_bytes() + self.beside_bytes >= self.eager_bytes
         {
             return Need::Now;
         }
@@ -296,6 +310,7 @@ impl State {
             taken.bytes.truncate(taken.whole);
             work.blocks.push(taken);
         }
+        work.beside_bytes = std::mem::take(&mut self.beside_bytes);
         std::mem::swap(&mut self.sinks, &mut work.sinks);
         self.newly_watched = false;
         self.lazy = false;

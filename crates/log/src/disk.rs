@@ -31,6 +31,8 @@ pub trait Disk: Send + Sync + Debug {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
+    /// Removes a directory with nothing in it; fine if there is none, or something is in it.
+    fn remove_dir(&self, dir: &str) -> io::Result<()>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
     /// Makes everything written and every change of a name in the tree durable: when that is a lot,

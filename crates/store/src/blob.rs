@@ -97,7 +97,14 @@ pub struct BlobStats {
     pub cut_bytes: u64,
 }
 
-/// Files of blobs in one directory. Every call may come from any thread; none but [`Self::sync`],
+/// What a writer knows.
+#[derive(Debug, Default)]
+struct Writing {
+    /// The directory is durably there.
+    has_dir: bool,
+}
+
+/// Files of blobs in one directory, which is made when there is something to write. Every call may come from any thread; none but [`Self::sync`],
 /// the reads and [`Self::reclaim_step`] touches the disk, and no lock is held while one of those reads.
 #[derive(Debug)]
 pub struct BlobStore {
@@ -105,7 +112,7 @@ pub struct BlobStore {
     options: BlobOptions,
     state: Mutex<State>,
     /// Held by who writes to filling files. Taken before `state`.
-    writing: Mutex<()>,
+    writing: Mutex<Writing>,
     /// What is being reclaimed. Taken before `state`, never together with `writing`.
     job: Mutex<Option<Job>>,
     unsynced_bytes: AtomicU64,
@@ -119,16 +126,26 @@ impl BlobStore {
     /// reclaimed before [`Self::start_reclaiming`]. What is there when this returns is durable.
     pub fn open(disk: Arc<dyn Disk>, options: BlobOptions) -> Result<Self> {
         let state = open::open(disk.as_ref(), &options)?;
-        Ok(Self {
+        Ok(Self::with(disk, options, state))
+    }
+
+    /// A store in a directory that has no files of one: as [`Self::open`], but touches no disk.
+    #[must_use]
+    pub fn create(disk: Arc<dyn Disk>, options: BlobOptions) -> Self {
+        Self::with(disk, options, open::nothing())
+    }
+
+    fn with(disk: Arc<dyn Disk>, options: BlobOptions, state: State) -> Self {
+        Self {
             disk,
             options,
             state: Mutex::new(state),
-            writing: Mutex::new(()),
+            writing: Mutex::default(),
             job: Mutex::new(None),
             unsynced_bytes: AtomicU64::new(0),
             has_garbage: AtomicBool::new(false),
             poison: Poison::default(),
-        })
+        }
     }
 
     /// Takes the blob that `parts` make up, with one reference. No IO: it is durable after the next
@@ -205,7 +222,7 @@ impl BlobStore {
         stats
     }
 
-    /// Removes every file of a store nobody has open: its virtual host is gone.
+    /// Removes the files of a store nobody has open, and its directory.
     pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
         open::remove_all(disk, dir)
     }

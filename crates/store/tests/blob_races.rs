@@ -36,6 +36,9 @@ impl Disk for HookDisk {
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.disk.create_dir(dir)
     }
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.disk.remove_dir(dir)
+    }
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         self.disk.list(dir)
     }

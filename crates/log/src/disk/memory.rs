@@ -313,6 +313,16 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        let is_empty = state.names.keys().chain(&state.dirs).all(|path| parent(path) != dir);
+        if is_empty {
+            state.dirs.remove(dir);
+        }
+        Ok(())
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let state = self.state();
         state.alive()?;

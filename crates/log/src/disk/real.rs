@@ -35,6 +35,14 @@ impl Disk for RealDisk {
         std::fs::create_dir_all(self.path(dir))
     }
 
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        match std::fs::remove_dir(self.path(dir)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => removed,
+        }
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.path(dir))? {

@@ -30,16 +30,32 @@ fn number_of(name: &str) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
+/// Without any file.
+pub(super) fn nothing() -> State {
+    State::new(BTreeMap::new(), 1, None)
+}
+
+/// Makes the directory and those it lies in durably there.
+pub(super) fn make_dir(disk: &dyn Disk, dir: &str) -> Result<()> {
+    disk.create_dir(dir).context("create", dir)?;
+    let ends = dir.match_indices('/').map(|(end, _)| end);
+    for parent in std::iter::once("").chain(ends.filter_map(|end| dir.get(..end))) {
+        disk.sync_dir(parent).context("sync the directory of", dir)?;
+    }
+    Ok(())
+}
+
 pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
     let dir = &options.dir;
-    disk.create_dir(dir).context("create", dir)?;
-    let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
-    disk.sync_dir(parent).context("sync the directory of", dir)?;
     if options.is_volatile {
         remove_all(disk, dir)?;
-        return Ok(State::new(BTreeMap::new(), 1, None));
+        return Ok(nothing());
     }
-    let names = disk.list(dir).context("list", dir)?;
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing()),
+        Err(error) => return Err(error).context("list", dir)?,
+    };
     for draft in names.iter().filter(|name| name.ends_with(DRAFT_SUFFIX)) {
         let draft = format!("{dir}/{draft}");
         disk.remove(&draft).context("remove", &draft)?;
@@ -89,6 +105,7 @@ fn open_file(
     Ok(BlobFile::found(number, found, stage))
 }
 
+/// Removes the files, and the directory if nothing else is in it.
 pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
     let names = match disk.list(dir) {
         Ok(names) => names,
@@ -101,5 +118,6 @@ pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
         disk.remove(&name).context("remove", &name)?;
     }
     disk.sync_dir(dir).context("sync", dir)?;
+    disk.remove_dir(dir).context("remove", dir)?;
     Ok(())
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use log::{DiskFile, IoContext, OpenMode};
 use stdx::lock;
 
-use super::BlobStore;
 use super::file::{Chunk, Stage};
 use super::format::{self, RECORD_HEADER_BYTES};
 use super::state::State;
+use super::{BlobStore, Writing, open};
 use crate::error::Result;
 
 /// What a blob of `bytes` adds to the unsynced bytes.
@@ -51,11 +51,11 @@ impl BlobStore {
         if !self.is_dirty() {
             return Ok(());
         }
-        let _writing = lock(&self.writing);
+        let mut writing = lock(&self.writing);
         self.alive()?;
         let works = lock(&self.state).take_work();
         let bytes: u64 = works.iter().map(Work::chunk_bytes).sum();
-        let done = self.write_all(works).map_err(|error| self.poison.by(error))?;
+        let done = self.write_all(&mut writing, works).map_err(|error| self.poison.by(error))?;
         let mut state = lock(&self.state);
         if state.finish(done, !self.options.is_volatile) {
             state.close_idle(self.options.open_files_max);
@@ -66,8 +66,12 @@ impl BlobStore {
         Ok(())
     }
 
-    fn write_all(&self, works: Vec<Work>) -> Result<Vec<Done>> {
+    fn write_all(&self, writing: &mut Writing, works: Vec<Work>) -> Result<Vec<Done>> {
         let has_new = works.iter().any(|work| work.is_new);
+        if has_new && !writing.has_dir {
+            open::make_dir(self.disk.as_ref(), &self.options.dir)?;
+            writing.has_dir = true;
+        }
         let done = works.into_iter().map(|work| self.write_one(work)).collect::<Result<_>>()?;
         if has_new && !self.options.is_volatile {
             let dir = &self.options.dir;

@@ -39,7 +39,7 @@ use crate::blob::BlobId;
 use jobs::{PAGE_BYTES_MAX, Writing};
 use log::SegmentId;
 use message::{Body, MessageRef};
-use page::{Added, Page, SegmentNumber, to_u16};
+use page::{Added, BodyPlace, Page, SegmentNumber, to_u16};
 use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
 use std::collections::VecDeque;
 
@@ -58,7 +58,7 @@ pub struct PageKey {
 pub enum Lookup<'a> {
     /// In memory.
     Here(MessageRef<'a>),
-    /// On disk: [`Backlog::next_job`] has its page loaded when it is the head.
+    /// On disk, or its body is: [`Backlog::next_job`] has its page loaded when it is the head.
     Cold,
     /// It was released, never there, or lost by damage.
     Gone,
@@ -118,6 +118,8 @@ pub struct Backlog {
     /// Consumers were given no position from here on, as far as is known.
     reach: u64,
     next_serial: u32,
+    /// Pages may be here without their stored bodies.
+    may_lack_bodies: bool,
 }
 
 impl Default for Backlog {
@@ -134,6 +136,7 @@ impl Default for Backlog {
             stored_bytes: 0,
             reach: 0,
             next_serial: 0,
+            may_lack_bodies: false,
         }
     }
 }
@@ -190,10 +193,28 @@ impl Backlog {
         segment: Option<SegmentId>,
         body: Option<BlobId>,
     ) {
-        let size_bytes = message.size_bytes() as u64;
-        self.stored_bytes += size_bytes;
+        let body_bytes = message.body.len();
         let is_kept = body.is_some() || matches!(message.body, Body::Shared(_));
-        let slot = self.slot_for(pool, position, message, is_kept);
+        let place =
+            if is_kept { BodyPlace::Kept(body_bytes) } else { BodyPlace::Inline(body_bytes) };
+        let size_bytes = message.size_bytes() as u64;
+        self.put(pool, position, (place, size_bytes), segment, |page, segment| {
+            page.push(&Added { message, segment, blob: body });
+        });
+    }
+
+    /// Has a page take a message of `size_bytes`.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        pool: &PagePool,
+        position: u64,
+        (body, size_bytes): (BodyPlace, u64),
+        segment: Option<SegmentId>,
+        push: impl FnOnce(&mut Page, SegmentNumber),
+    ) {
+        self.stored_bytes += size_bytes;
+        let slot = self.slot_for(pool, position, body);
         slot.live_bytes += size_bytes;
         slot.n_live += 1;
         let Content::Here(page) = &mut slot.content else { unreachable!("the tail is here") };
@@ -202,19 +223,13 @@ impl Backlog {
             page.fill_gap(position);
         }
         let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segment_number(segment));
-        page.push(&Added { message, segment, blob: body });
+        push(page, segment);
         slot.span = to_u16(page.entries.len());
         self.resident_bytes += page.cost_bytes() - before;
     }
 
     /// The slot that takes `position` next: the last one, or a new one behind it.
-    fn slot_for(
-        &mut self,
-        pool: &PagePool,
-        position: u64,
-        message: &MessageRef<'_>,
-        is_kept: bool,
-    ) -> &mut Slot {
+    fn slot_for(&mut self, pool: &PagePool, position: u64, body: BodyPlace) -> &mut Slot {
         let page_bytes = self.page_bytes;
         let fits = match self.slots.back_mut() {
             Some(slot) if slot.is_closed => false,
@@ -227,8 +242,7 @@ impl Backlog {
             }
             Some(slot) => {
                 debug_assert!(slot.end() <= position, "positions rise");
-                let is_full =
-                    |page: &Page| page.is_full_for(position, message, is_kept, page_bytes);
+                let is_full = |page: &Page| page.is_full_for(position, body, page_bytes);
                 !slot.page().is_none_or(is_full)
             }
             None => false,
@@ -282,7 +296,11 @@ impl Backlog {
     pub fn get(&self, position: u64) -> Lookup<'_> {
         let slot = self.index_of(position).and_then(|at| self.slots.get(at));
         match slot.map(|slot| (slot, &slot.content)) {
-            Some((_, Content::Here(page))) => page.get(position).map_or(Lookup::Gone, Lookup::Here),
+            Some((_, Content::Here(page))) => match page.get(position) {
+                Some(message) => Lookup::Here(message),
+                None if page.lacks_body_of(position) => Lookup::Cold,
+                None => Lookup::Gone,
+            },
             Some((slot, Content::Cold(cold))) => {
                 let is_live = slot.relative(position).is_some_and(|at| cold.live.contains(at));
                 if is_live { Lookup::Cold } else { Lookup::Gone }

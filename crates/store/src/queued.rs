@@ -1,6 +1,6 @@
 //! A message at its place in a queue: what one form of storage hands to another.
 
-use message::MessageRef;
+use message::{Body, MessageRef};
 
 use crate::blob::BlobId;
 
@@ -32,5 +32,11 @@ impl Queued<'_> {
     pub fn body_bytes(&self) -> u32 {
         let own = || u32::try_from(self.message.body.len()).unwrap_or(u32::MAX);
         self.stored.map_or_else(own, |stored| stored.bytes)
+    }
+
+    /// As [`MessageRef::size_bytes`] counts it.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        let head = MessageRef { body: Body::Borrowed(&[]), ..self.message };
+        head.size_bytes() as u64 + u64::from(self.body_bytes())
     }
 }

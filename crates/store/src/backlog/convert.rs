@@ -4,13 +4,12 @@
 use super::image::{Image, ImageError, LoadedPage};
 use super::jobs::PAGE_BYTES_MAX;
 use super::live::PositionsInPage;
-use super::page::{Added, ENTRY_BYTES, Entry, Page, SPAN_MAX, SegmentNumber, to_u16};
+use super::page::{ENTRY_BYTES, Page, SPAN_MAX, SegmentNumber, to_u16};
 use super::pool::PagePool;
 use super::slot::Content;
 use super::{Backlog, PageNote};
 use crate::blob::BlobId;
-use crate::queued::{Queued, StoredBody};
-use message::{Body, MessageRef};
+use crate::queued::Queued;
 
 /// Makes images of pages from messages in the order of their positions. Holds one page.
 #[derive(Debug)]
@@ -88,7 +87,7 @@ impl PageWriter {
         let at = to_u16(usize::try_from(queued.position - self.first).unwrap_or(usize::MAX));
         debug_assert!(self.positions.last().is_none_or(|last| *last < at), "positions rise");
         self.positions.push(at);
-        self.page.push_queued(queued);
+        self.page.push_queued(queued, SegmentNumber::NONE);
         self.stored_bytes += queued.stored.map_or(0, |stored| stored.bytes as usize);
         let size_bytes = queued.size_bytes();
         self.all.add(at, size_bytes);
@@ -127,42 +126,6 @@ impl Counted {
     fn add(&mut self, at: u16, size_bytes: u64) {
         self.positions.insert(at);
         self.bytes += size_bytes;
-    }
-}
-
-impl Queued<'_> {
-    /// As [`MessageRef::size_bytes`] counts it.
-    fn size_bytes(&self) -> u64 {
-        let head = MessageRef { body: Body::Borrowed(&[]), ..self.message };
-        head.size_bytes() as u64 + u64::from(self.body_bytes())
-    }
-}
-
-impl Page {
-    /// Appends a message whose body, if that is stored, is not at hand.
-    fn push_queued(&mut self, queued: &Queued<'_>) {
-        let (message, blob) = match queued.stored {
-            None => (queued.message, None),
-            Some(stored) => {
-                let head = MessageRef { body: Body::Borrowed(&[]), ..queued.message };
-                (head, Some(stored.blob))
-            }
-        };
-        self.push(&Added { message: &message, segment: SegmentNumber::NONE, blob });
-        if let Some(entry) = self.entries.last_mut() {
-            entry.len = queued.body_bytes();
-        }
-    }
-
-    /// The message at an entry, without its body if that is in the body store.
-    fn queued(&self, position: u64, entry: Entry) -> Option<Queued<'_>> {
-        let blob = self.kept(entry).and_then(|kept| kept.blob);
-        let stored = blob.map(|blob| StoredBody { blob, bytes: entry.len });
-        let mut message = self.head(entry)?;
-        if stored.is_none() {
-            message.body = self.body(entry)?;
-        }
-        Some(Queued { position, message, stored, is_delivered: false })
     }
 }
 
@@ -245,7 +208,7 @@ impl LoadedPage {
             self.page.first = position;
         }
         self.page.fill_gap(position);
-        self.page.push_queued(queued);
+        self.page.push_queued(queued, SegmentNumber::NONE);
         Ok(())
     }
 
@@ -269,6 +232,8 @@ impl LoadedPage {
 mod tests {
     use super::super::page::to_u32;
     use super::*;
+    use crate::queued::StoredBody;
+    use message::{Body, MessageRef};
     use proptest::prelude::*;
 
     type Message = (u64, Vec<u8>, Option<StoredBody>, bool);

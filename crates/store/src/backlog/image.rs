@@ -15,7 +15,7 @@
 
 use super::live::PositionsInPage;
 use super::page::{
-    Added, ENTRY_BYTES, Entry, Envelope, KeptBody, Page, SPAN_MAX, SegmentNumber, to_u16, to_u32,
+    ENTRY_BYTES, Entry, Envelope, KeptBody, Page, SPAN_MAX, SegmentNumber, to_u16, to_u32,
 };
 use super::pool::PagePool;
 use crate::blob::BlobId;
@@ -98,10 +98,8 @@ impl Image {
         dense.first = first;
         let mut positions = Vec::with_capacity(n_live);
         for (position, entry) in page.live() {
-            if let (Some(message), Some(at)) = (page.message(entry), relative(position)) {
-                let blob = page.kept(entry).and_then(|kept| kept.blob);
-                let segment = SegmentNumber::NONE;
-                dense.push(&Added { message: &message, segment, blob });
+            if let (Some(queued), Some(at)) = (page.queued(position, entry), relative(position)) {
+                dense.push_queued(&queued, SegmentNumber::NONE);
                 positions.push(at);
             }
         }
@@ -358,8 +356,11 @@ impl LoadedPage {
         let page = &self.page;
         let wanted = page.live().filter_map(|(_, entry)| {
             let kept = page.kept(entry)?;
-            let is_wanted = kept.bytes.len() != entry.len as usize;
-            is_wanted.then_some(WantedBody { blob: kept.blob?, len: entry.len, slot: entry.body })
+            (!kept.is_whole(entry)).then_some(WantedBody {
+                blob: kept.blob?,
+                len: entry.len,
+                slot: entry.body,
+            })
         });
         wanted.collect()
     }
@@ -369,8 +370,9 @@ impl LoadedPage {
     pub fn put_body(&mut self, wanted: WantedBody, bytes: Bytes) {
         let place = usize::from(wanted.slot).checked_sub(1);
         let place = place.and_then(|at| self.page.bodies.get_mut(at)).and_then(Option::as_mut);
-        if let Some(kept) = place {
-            self.page.body_bytes = self.page.body_bytes + bytes.len() - kept.bytes.len();
+        if let Some(kept) = place.filter(|_| bytes.len() == wanted.len as usize) {
+            self.page.missing_bytes -= wanted.len as usize;
+            self.page.body_bytes += bytes.len();
             kept.bytes = bytes;
         }
     }
@@ -393,6 +395,7 @@ fn put_entry(page: &mut Page, parts: &Parts<'_>, entry: ImageEntry) -> Result<()
         }
         KIND_STORED => {
             let blob = Some(parts.stored(entry.offset)?);
+            page.missing_bytes += entry.len as usize;
             (0, Some(KeptBody { bytes: Bytes::new(), blob }))
         }
         _ => return Err(ImageError::Damaged),

@@ -114,6 +114,7 @@ impl Backlog {
         image: &mut Image,
     ) -> Option<Job> {
         self.page_bytes = page_bytes(allowance_bytes);
+        self.may_lack_bodies &= self.slots.iter().any(Slot::lacks_bodies);
         if !self.slots.is_empty() {
             self.reach = self.reach.max(head.min(self.end()));
         }
@@ -130,7 +131,11 @@ impl Backlog {
     #[must_use]
     pub fn wants_job(&self, head: u64, allowance_bytes: usize) -> bool {
         let all_here = self.here.len() == self.slots.len();
-        if all_here && self.resident_bytes <= allowance_bytes && self.sparse.is_empty() {
+        if all_here
+            && self.resident_bytes <= allowance_bytes
+            && self.sparse.is_empty()
+            && !self.may_lack_bodies
+        {
             return false;
         }
         self.next_step(head, allowance_bytes).is_some()
@@ -157,6 +162,9 @@ impl Backlog {
 
     fn next_step(&self, head: u64, allowance_bytes: usize) -> Option<Step> {
         let window = self.window(head, allowance_bytes);
+        if let Some(step) = self.next_without_bodies(&window) {
+            return Some(step);
+        }
         let taken = self.resident_bytes + self.loading_bytes;
         let missing = |at: &usize| {
             self.slots.get(*at).is_some_and(|slot| slot.cold().is_some() && slot.busy == Busy::Idle)
@@ -190,7 +198,7 @@ impl Backlog {
         let mut end = start;
         let mut bytes = 0;
         for slot in self.slots.range(start..) {
-            bytes += slot.cost_bytes();
+            bytes += slot.cost_bytes() + slot.missing_bytes();
             let fits = match end - start {
                 0 => true,
                 1 => bytes <= allowance_bytes,
@@ -202,6 +210,17 @@ impl Backlog {
             end += 1;
         }
         Window { slots: start..end, page_bytes: page_bytes(allowance_bytes) }
+    }
+
+    /// A page in the window that lacks stored bodies is written, let go of and loaded with them.
+    fn next_without_bodies(&self, window: &Window) -> Option<Step> {
+        if !self.may_lack_bodies {
+            return None;
+        }
+        let slots = window.slots.clone().filter_map(|at| Some((at, self.slots.get(at)?)));
+        let mut lacking = slots.filter(|(_, slot)| slot.lacks_bodies() && slot.busy == Busy::Idle);
+        let (at, slot) = lacking.next()?;
+        Some(if slot.is_clean() { Step::Evict(at) } else { Step::Write(at) })
     }
 
     /// How to need `excess` bytes less without touching the window.

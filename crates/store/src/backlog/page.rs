@@ -15,6 +15,7 @@
 //! `bodies`.
 
 use crate::blob::BlobId;
+use crate::queued::{Queued, StoredBody};
 use bytes::Bytes;
 use log::SegmentId;
 use message::{Body, MessageRef};
@@ -82,6 +83,13 @@ pub(super) struct KeptBody {
     pub(super) blob: Option<BlobId>,
 }
 
+impl KeptBody {
+    /// Whether it is at hand.
+    pub(super) const fn is_whole(&self, entry: Entry) -> bool {
+        self.bytes.len() == entry.len as usize
+    }
+}
+
 const NO_ENVELOPE: Envelope = Envelope { names: 0, packed: 0, exchange_len: 0, key_len: 0 };
 
 #[derive(Debug)]
@@ -93,6 +101,8 @@ pub(super) struct Page {
     pub(super) bodies: Vec<Option<KeptBody>>,
     /// Of the bodies kept apart that are still there.
     pub(super) body_bytes: usize,
+    /// Of stored bodies that are not at hand.
+    pub(super) missing_bytes: usize,
     /// The log segments its messages lie in: few, since they were logged one after the other.
     segments: Vec<SegmentId>,
     /// Where the last envelope is, and what it says: the next message is compared with it.
@@ -108,6 +118,7 @@ impl Default for Page {
             bytes: Vec::new(),
             bodies: Vec::new(),
             body_bytes: 0,
+            missing_bytes: 0,
             segments: Vec::new(),
             last_at: NOWHERE,
             last: NO_ENVELOPE,
@@ -163,6 +174,14 @@ pub(super) struct Added<'a> {
     pub(super) blob: Option<BlobId>,
 }
 
+/// Where a body of so many bytes goes.
+#[derive(Clone, Copy)]
+pub(super) enum BodyPlace {
+    Inline(usize),
+    /// Kept apart.
+    Kept(usize),
+}
+
 /// What a released message leaves.
 pub(super) struct ReleasedEntry {
     pub(super) segment: SegmentNumber,
@@ -185,13 +204,7 @@ impl Page {
     /// Whether a message at `position` is better put into the next page. An inline body counts for
     /// `page_bytes`, one kept apart for four times as much.
     #[inline]
-    pub(super) fn is_full_for(
-        &self,
-        position: u64,
-        message: &MessageRef<'_>,
-        kept: bool,
-        page_bytes: usize,
-    ) -> bool {
+    pub(super) fn is_full_for(&self, position: u64, body: BodyPlace, page_bytes: usize) -> bool {
         let n_gaps = position.saturating_sub(self.end());
         let Some(n_gaps) = usize::try_from(n_gaps).ok().filter(|n| *n <= GAP_ENTRIES_MAX) else {
             return true;
@@ -200,9 +213,13 @@ impl Page {
         if n_entries > SPAN_MAX {
             return true;
         }
-        let (inline, kept) = if kept { (0, message.body.len()) } else { (message.body.len(), 0) };
+        let (inline, kept) = match body {
+            BodyPlace::Inline(bytes) => (bytes, 0),
+            BodyPlace::Kept(bytes) => (0, bytes),
+        };
+        let kept_before = self.body_bytes + self.missing_bytes;
         self.bytes.len() + inline + n_entries * ENTRY_BYTES > page_bytes
-            || (kept > 0 && self.body_bytes > 0 && self.body_bytes + kept > 4 * page_bytes)
+            || (kept > 0 && kept_before > 0 && kept_before + kept > 4 * page_bytes)
     }
 
     pub(super) fn clear(&mut self) {
@@ -210,6 +227,7 @@ impl Page {
         self.bytes.clear();
         self.bodies.clear();
         self.body_bytes = 0;
+        self.missing_bytes = 0;
         self.segments.clear();
         self.last_at = NOWHERE;
     }
@@ -242,6 +260,31 @@ impl Page {
         self.body_bytes += bytes.len();
         self.bodies.push(Some(KeptBody { bytes, blob }));
         to_u16(self.bodies.len())
+    }
+
+    /// Appends a message whose body, if that is stored, is not at hand.
+    pub(super) fn push_queued(&mut self, queued: &Queued<'_>, segment: SegmentNumber) {
+        let Some(stored) = queued.stored else {
+            self.push(&Added { message: &queued.message, segment, blob: None });
+            return;
+        };
+        let message = &MessageRef { body: Body::Borrowed(&[]), ..queued.message };
+        self.push(&Added { message, segment, blob: Some(stored.blob) });
+        self.missing_bytes += stored.bytes as usize;
+        if let Some(entry) = self.entries.last_mut() {
+            entry.len = stored.bytes;
+        }
+    }
+
+    /// The message at an entry, without its body if that is in the body store.
+    pub(super) fn queued(&self, position: u64, entry: Entry) -> Option<Queued<'_>> {
+        let blob = self.kept(entry).and_then(|kept| kept.blob);
+        let stored = blob.map(|blob| StoredBody { blob, bytes: entry.len });
+        let mut message = self.head(entry)?;
+        if stored.is_none() {
+            message.body = self.body(entry)?;
+        }
+        Some(Queued { position, message, stored, is_delivered: false })
     }
 
     /// Where the message's envelope is: the last one's place if they are equal.
@@ -318,6 +361,14 @@ impl Page {
         self.message(*entry)
     }
 
+    /// Whether there is a message at `position` whose body is not at hand.
+    #[cold]
+    pub(super) fn lacks_body_of(&self, position: u64) -> bool {
+        let entry = self.index_of(position).and_then(|index| self.entries.get(index));
+        let entry = entry.filter(|entry| self.missing_bytes > 0 && entry.is_live());
+        entry.is_some_and(|entry| self.body(*entry).is_none())
+    }
+
     #[inline]
     pub(super) fn message(&self, entry: Entry) -> Option<MessageRef<'_>> {
         let head = self.head(entry)?;
@@ -346,7 +397,7 @@ impl Page {
             return Some(Body::Borrowed(self.bytes.get(start..start + entry.len as usize)?));
         }
         let kept = self.kept(entry)?;
-        (kept.bytes.len() == entry.len as usize).then_some(Body::Shared(&kept.bytes))
+        kept.is_whole(entry).then_some(Body::Shared(&kept.bytes))
     }
 
     pub(super) fn kept(&self, entry: Entry) -> Option<&KeptBody> {
@@ -378,6 +429,9 @@ impl Page {
         let kept = place.and_then(|at| self.bodies.get_mut(at)).and_then(Option::take);
         let Some(kept) = kept else { return (0, None) };
         self.body_bytes -= kept.bytes.len();
+        if !kept.is_whole(entry) {
+            self.missing_bytes -= entry.len as usize;
+        }
         (kept.bytes.len(), kept.blob)
     }
 

@@ -136,6 +136,15 @@ impl Slot {
         }
     }
 
+    /// Of stored bodies it lacks while it is in memory.
+    pub(super) fn missing_bytes(&self) -> usize {
+        self.page().map_or(0, |page| page.missing_bytes)
+    }
+
+    pub(super) fn lacks_bodies(&self) -> bool {
+        self.missing_bytes() > 0
+    }
+
     pub(super) fn relative(&self, position: u64) -> Option<u16> {
         let at = u16::try_from(position.checked_sub(self.first)?).ok()?;
         (at < self.span).then_some(at)
@@ -306,8 +315,8 @@ impl Each {
 pub(super) fn load_bytes(page: &Page, image_bytes: usize) -> u32 {
     let n_live = page.live().count();
     let n_gaps = page.entries.len() - n_live;
-    let stored = page.live().filter_map(|(_, entry)| page.kept(entry));
-    let stored = stored.filter(|kept| kept.blob.is_some());
-    let stored_bytes: usize = stored.map(|kept| kept.bytes.len()).sum();
+    let is_stored = |entry| page.kept(entry).is_some_and(|kept| kept.blob.is_some());
+    let stored = page.live().filter(|(_, entry)| is_stored(*entry));
+    let stored_bytes: usize = stored.map(|(_, entry)| entry.len as usize).sum();
     u32::try_from(image_bytes + n_gaps * ENTRY_BYTES + stored_bytes).unwrap_or(u32::MAX)
 }

@@ -3,11 +3,12 @@
 
 use super::jobs::count_segment;
 use super::live::PositionsInPage;
-use super::page::{Page, SPAN_MAX, to_u16};
+use super::page::{BodyPlace, Page, SPAN_MAX, to_u16};
 use super::pool::PagePool;
 use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage};
 use super::{Backlog, FreedPage, PageKey};
 use crate::blob::BlobId;
+use crate::queued::{Queued, StoredBody};
 use log::SegmentId;
 use message::MessageRef;
 use std::ops::Range;
@@ -38,10 +39,10 @@ pub struct PageNote {
 pub struct Survivor<'a> {
     /// Its position.
     pub position: u64,
-    /// The message.
+    /// The message. With `stored`, the body it shows counts for nothing.
     pub message: MessageRef<'a>,
-    /// Its body's name in the body store.
-    pub body: Option<BlobId>,
+    /// Where its body is, when it lies in the body store.
+    pub stored: Option<StoredBody>,
 }
 
 /// A page note that cannot be: nothing is live, it overlaps what is there, or spans more than a page
@@ -189,6 +190,20 @@ impl Backlog {
         n_moved
     }
 
+    /// Puts a message of an earlier life back, from log segment `segment`; if its body is stored, one
+    /// reference is the backlog's, and the body is read when its turn comes. Positions rise.
+    pub fn restore(&mut self, pool: &PagePool, queued: &Queued<'_>, segment: SegmentId) {
+        let Some(stored) = queued.stored else {
+            self.push(pool, queued.position, &queued.message, Some(segment), None);
+            return;
+        };
+        let what = (BodyPlace::Kept(stored.bytes as usize), queued.size_bytes());
+        self.put(pool, queued.position, what, Some(segment), |page, segment| {
+            page.push_queued(queued, segment);
+        });
+        self.may_lack_bodies |= stored.bytes > 0;
+    }
+
     /// Puts a page of an earlier life back: `note` as it stands in log segment `segment`, but that
     /// messages gone since are not in `live`; some must be left. Pages and messages are put back in
     /// rising order of positions.
@@ -310,9 +325,11 @@ impl Page {
             if !entry.is_live() || self.segment_of(entry.segment) != Some(segment) {
                 continue;
             }
-            let body = self.kept(entry).and_then(|kept| kept.blob);
-            let Some(message) = self.message(entry) else { continue };
-            let moved_to = visit(Survivor { position: self.first + index as u64, message, body });
+            let position = self.first + index as u64;
+            let Some(Queued { message, stored, .. }) = self.queued(position, entry) else {
+                continue;
+            };
+            let moved_to = visit(Survivor { position, message, stored });
             let number = self.segment_number(moved_to);
             if let Some(entry) = self.entries.get_mut(index) {
                 entry.segment = number;

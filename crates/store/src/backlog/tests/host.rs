@@ -2,6 +2,7 @@
 
 use super::{BodyKind, Step};
 use crate::backlog::*;
+use crate::queued::{Queued, StoredBody};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,11 @@ pub(super) struct Stored {
 impl Stored {
     pub(super) fn size(&self) -> u64 {
         (1 + self.key.len() + self.properties.len() + self.body.len()) as u64
+    }
+
+    fn stored_body(&self) -> Option<StoredBody> {
+        let bytes = u32::try_from(self.body.len()).unwrap();
+        self.blob.map(|blob| StoredBody { blob, bytes })
     }
 
     fn message<'a>(&'a self, body: Body<'a>) -> MessageRef<'a> {
@@ -446,7 +452,10 @@ impl Host {
             SegmentId(oldest),
             |survivor| {
                 let stored = &self.messages[&survivor.position];
-                assert!(stored.is(&survivor.message) && stored.blob == survivor.body);
+                match survivor.stored {
+                    None => assert!(stored.is(&survivor.message) && stored.blob.is_none()),
+                    Some(body) => assert_eq!(Some(body), stored.stored_body()),
+                }
                 moved.borrow_mut().push(Logged::Message(survivor.position));
                 to
             },
@@ -649,7 +658,9 @@ impl Recovery {
             let message = stored.message(Body::Shared(&bytes));
             let segment = self.messages[&at];
             *host.retained.entry(segment).or_default() += 1;
-            backlog.push(&host.pool, at, &message, Some(SegmentId(segment)), stored.blob);
+            let body = stored.stored_body();
+            let queued = Queued { position: at, message, stored: body, is_delivered: false };
+            backlog.restore(&host.pool, &queued, SegmentId(segment));
         }
         backlog
     }

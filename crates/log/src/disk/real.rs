@@ -72,7 +72,7 @@ impl Disk for RealDisk {
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = fs::open(self.path(dir), flags, Mode::empty())?;
-        Ok(fs::fsync(dir)?)
+        File::from(dir).sync_all()
     }
 
     fn sync_all(&self) -> io::Result<()> {
@@ -126,7 +126,7 @@ impl DiskFile for RealFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        Ok(fs::fdatasync(&self.0)?)
+        self.0.sync_data()
     }
 }
 

@@ -24,8 +24,8 @@ fn from_env<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
 }
 
 /// A node on which traffic and restarts take turns.
-struct Proof {
-    node: Node,
+pub(super) struct Proof {
+    pub(super) node: Node,
     ledger: Mutex<Ledger>,
     random: Random,
     n_publishers: AtomicU32,
@@ -33,10 +33,10 @@ struct Proof {
 }
 
 impl Proof {
-    fn start() -> Self {
+    pub(super) fn start(start: fn(&[&str]) -> Node) -> Self {
         let settings: String = from_env("DURABILITY_SETTINGS", String::new());
         let settings: Vec<&str> = settings.split_ascii_whitespace().collect();
-        let node = Node::start(&settings);
+        let node = start(&settings);
         declare_all(&node);
         Self {
             node,
@@ -48,7 +48,7 @@ impl Proof {
     }
 
     /// Traffic until enough is confirmed; then the node ends in the middle of it.
-    fn traffic(&mut self, end: fn(&mut Node)) {
+    pub(super) fn traffic(&mut self, end: impl FnOnce(&mut Node)) {
         let Self { node, ledger, random, n_publishers, .. } = self;
         let ledger = &*ledger;
         let n_confirmed = || ledger.lock().unwrap().counts.confirmed;
@@ -58,16 +58,22 @@ impl Proof {
         let mut connect = |n| -> Vec<(Client, Random)> {
             (0..n).map(|_| (Client::guest(address), random.fork())).collect()
         };
-        let (publishers, consumers, meddlers) =
-            (connect(N_PUBLISHERS), connect(N_CONSUMERS), connect(1));
+        let mut publishers = connect(N_PUBLISHERS);
+        publishers.iter_mut().for_each(|(client, _)| client.select_confirms());
+        let (consumers, meddlers) = (connect(N_CONSUMERS), connect(1));
+        let consumers = consumers.into_iter().map(|(mut client, mut random)| {
+            let queue = load::start_consuming(&mut client, &mut random);
+            (client, random, queue)
+        });
+        let consumers: Vec<_> = consumers.collect();
         // Each ends with an error, which is the end of its connection.
         std::thread::scope(|scope| {
             for (mut client, mut random) in publishers {
                 let publisher = n_publishers.fetch_add(1, Ordering::Relaxed);
                 scope.spawn(move || load::publish(&mut client, ledger, &mut random, publisher));
             }
-            for (mut client, mut random) in consumers {
-                scope.spawn(move || load::consume(&mut client, ledger, &mut random));
+            for (mut client, mut random, queue) in consumers {
+                scope.spawn(move || load::consume(&mut client, queue, ledger, &mut random));
             }
             for (mut client, mut random) in meddlers {
                 scope.spawn(move || load::meddle(&mut client, ledger, &mut random));
@@ -80,7 +86,7 @@ impl Proof {
     }
 
     /// Reads all queues back: takes everything, or gives it back, which makes them deep.
-    fn check(&mut self) {
+    pub(super) fn check(&mut self) {
         let is_kept = self.random.below(3) == 0;
         let mut client = Client::guest(self.node.address());
         let mut ledger = self.ledger.lock().unwrap();
@@ -133,14 +139,14 @@ fn declare_all(node: &Node) {
 
 #[test]
 fn what_was_confirmed_survives_kill_9() {
-    let mut proof = Proof::start();
+    let mut proof = Proof::start(Node::start);
     proof.rounds(from_env("DURABILITY_ROUNDS", 5), Node::kill);
     proof.node.stop();
 }
 
 #[test]
 fn what_was_confirmed_survives_a_stop_in_the_middle() {
-    let mut proof = Proof::start();
+    let mut proof = Proof::start(Node::start);
     proof.rounds(2, Node::end_well);
     proof.node.stop();
 }

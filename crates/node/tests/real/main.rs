@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod disk;
 mod durability;
 mod hostile;
 mod manners;

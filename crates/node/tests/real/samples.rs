@@ -172,7 +172,7 @@ fn wait_for_confirms(client: &mut Client) {
 }
 
 /// All definitions and all messages, which are gone afterwards.
-fn check(node: &Node, was_killed: bool) {
+pub(super) fn check(node: &Node, was_killed: bool) {
     check_definitions(node);
     let mut client = connect(node);
     let sizes: Vec<Message> = take(&mut client, "sizes");
@@ -250,7 +250,7 @@ fn check_definitions(node: &Node) {
     assert!(ask(&["list_global_parameters"]).contains("no message lost"));
 }
 
-fn samples() -> PathBuf {
+pub(super) fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 

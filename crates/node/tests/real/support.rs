@@ -1,6 +1,7 @@
 //! A node as a process, and a client that can say anything.
 
 pub(crate) mod client;
+pub(crate) mod faults;
 pub(crate) mod node;
 pub(crate) mod random;
 

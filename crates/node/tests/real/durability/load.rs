@@ -17,14 +17,13 @@ const WINDOW: usize = 100;
 /// One of so many is transient.
 const TRANSIENT_ONE_IN: usize = 12;
 
-/// Publishes with confirms.
+/// Publishes on a channel with confirms.
 pub(super) fn publish(
     client: &mut Client,
     ledger: &Mutex<Ledger>,
     random: &mut Random,
     publisher: u32,
 ) -> io::Result<()> {
-    client.select_confirms();
     let mut number = 0;
     let mut queues_of: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     loop {
@@ -57,16 +56,22 @@ fn put(client: &mut Client, ledger: &Mutex<Ledger>, random: &mut Random, id: Id,
     }
 }
 
-/// Consumes from a queue: acknowledges most, one by one or several, gives some back, keeps some.
-pub(super) fn consume(
-    client: &mut Client,
-    ledger: &Mutex<Ledger>,
-    random: &mut Random,
-) -> io::Result<()> {
+/// Makes it a consumer of a queue. Which one.
+pub(super) fn start_consuming(client: &mut Client, random: &mut Random) -> usize {
     let queue = random.below(N_CONSUMED);
     let qos = BasicQos { prefetch_count: 100, ..BasicQos::default() };
     assert_eq!(client.ask(1, qos), "basic.qos-ok");
     client.consume(&queue_name(queue), false);
+    queue
+}
+
+/// Takes from its queue: acknowledges most, one by one or several, gives some back, keeps some.
+pub(super) fn consume(
+    client: &mut Client,
+    queue: usize,
+    ledger: &Mutex<Ledger>,
+    random: &mut Random,
+) -> io::Result<()> {
     let mut unacked = BTreeMap::new();
     while let Some(message) = client.try_message()? {
         let mut ledger = ledger.lock().unwrap();

@@ -1,5 +1,6 @@
 //! The binary as a process on a data directory of its own.
 
+use super::faults::{self, Fault};
 use super::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -35,9 +36,21 @@ impl Node {
         Self::start_at(tempfile::tempdir().unwrap(), settings)
     }
 
+    /// As [`Self::start`], on a disk that fails on demand.
+    pub(crate) fn start_on_faulty_disk(settings: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        faults::install(home.path());
+        Self::start_at(home, settings.iter().map(|&setting| setting.to_owned()).collect())
+    }
+
     /// On the data directory `data` of `home`.
     pub(crate) fn start_in(home: TempDir) -> Self {
         Self::start_at(home, Vec::new())
+    }
+
+    /// As [`Self::start_in`]; the directory and what the node says when it does not start.
+    pub(crate) fn try_start_in(home: TempDir) -> Result<Self, (TempDir, String)> {
+        Self::try_start_at(home, Vec::new())
     }
 
     fn start_at(home: TempDir, settings: Vec<String>) -> Self {
@@ -53,6 +66,7 @@ impl Node {
         command.env_remove("LEVERET_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped());
         let stderr = File::options().create(true).append(true).open(home.path().join(STDERR));
         command.stderr(stderr.unwrap());
+        faults::load(home.path(), &mut command);
         command.arg("server").arg("--data-dir").arg(home.path().join("data"));
         for setting in ["listeners.tcp.1=127.0.0.1:0", "log.file=node.log", "log.console=false"] {
             command.args(["--set", setting]);
@@ -125,8 +139,31 @@ impl Node {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
+    /// Switches a fault of its disk on, for everything in the directory `dir` of its data.
+    pub(crate) fn let_disk_fail(&self, fault: Fault, dir: &str) {
+        faults::switch_on(self.home.path(), fault, &format!("/data/{dir}"));
+    }
+
+    /// Switches a fault of its disk off.
+    pub(crate) fn mend_disk(&self, fault: Fault) {
+        faults::switch_off(self.home.path(), fault);
+    }
+
     fn end(&mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.wait_for_end()
+    }
+
+    /// Waits until it ends by itself, as a node does that cannot go on. What it says on stderr.
+    pub(crate) fn expect_failure(&mut self) -> String {
+        assert_eq!(self.wait_for_end(), Some(1));
+        let stderr = self.home.path().join(STDERR);
+        let told = std::fs::read_to_string(&stderr).unwrap();
+        std::fs::remove_file(stderr).unwrap();
+        told
+    }
+
+    fn wait_for_end(&mut self) -> Option<i32> {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -163,9 +200,21 @@ impl Node {
 
     /// Starts a node that has ended on its data.
     pub(crate) fn start_again(&mut self) {
+        self.try_start_again().unwrap_or_else(|told| panic!("the node does not start: {told}"));
+    }
+
+    /// As [`Self::start_again`]; what the node says when it does not start.
+    pub(crate) fn try_start_again(&mut self) -> Result<(), String> {
         let home = std::mem::replace(&mut self.home, tempfile::tempdir().unwrap());
-        let settings = std::mem::take(&mut self.settings);
-        *self = Self::start_at(home, settings);
+        match Self::try_start_at(home, self.settings.clone()) {
+            Ok(node) => *self = node,
+            Err((home, told)) => {
+                std::fs::remove_file(home.path().join(STDERR)).unwrap();
+                self.home = home;
+                return Err(told);
+            }
+        }
+        Ok(())
     }
 
     /// As [`Self::end_well`]; everything it has logged.

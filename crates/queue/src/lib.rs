@@ -5,6 +5,7 @@
 mod consumers;
 mod fifo;
 mod positions;
+mod spread;
 mod unacked;
 
 pub use consumers::{Checkout, ConsumerKey, Settling};

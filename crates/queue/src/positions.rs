@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use crate::spread::Spread;
 
 /// Positions `start..end` of one queue, end excluded; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,14 @@ pub struct PositionRange {
 }
 
 impl PositionRange {
+    /// Nothing yet, before position 0.
+    const NONE: Self = Self { start: 0, end: 0 };
+
+    /// The range of one position.
+    pub(crate) const fn one(position: u64) -> Self {
+        Self { start: position, end: position + 1 }
+    }
+
     /// How many positions it holds.
     #[must_use]
     pub const fn len(self) -> u64 {
@@ -21,15 +29,40 @@ impl PositionRange {
     pub const fn is_empty(self) -> bool {
         self.start >= self.end
     }
+
+    const fn contains(self, position: u64) -> bool {
+        self.start <= position && position < self.end
+    }
 }
 
-/// A set of positions kept as sorted, disjoint, non-adjacent ranges: a deep backlog is one range
-/// however many messages it holds, and every hole costs one more.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A set of positions that grows at its end: the last run is kept as two numbers, however many
+/// messages it holds, and what lies before it with holes in between as bits.
+///
+/// A deep backlog of messages that came one after the other costs nothing. One with holes costs a
+/// bit per position or a little more, and 64 bytes for a position that lies alone. Taking positions
+/// from the ends is O(1) as long as there are no holes; everything else is O(log n), except that the
+/// first hole in a long run copies what lies before it (n / 256 steps, once per position).
+#[derive(Clone, Debug)]
 pub struct PositionSet {
-    ranges: VecDeque<PositionRange>,
-    n_positions: u64,
+    /// Below `tail`.
+    holed: Spread,
+    /// May be empty; then it says where the last position was.
+    tail: PositionRange,
 }
+
+impl Default for PositionSet {
+    fn default() -> Self {
+        Self { holed: Spread::default(), tail: PositionRange::NONE }
+    }
+}
+
+impl PartialEq for PositionSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.ranges().eq(other.ranges())
+    }
+}
+
+impl Eq for PositionSet {}
 
 impl PositionSet {
     /// An empty set.
@@ -41,122 +74,156 @@ impl PositionSet {
     /// Number of positions.
     #[must_use]
     pub const fn len(&self) -> u64 {
-        self.n_positions
+        self.holed.len() + self.tail.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.n_positions == 0
+        self.len() == 0
     }
 
-    /// Number of ranges: what the set costs in memory.
+    /// Blocks of bits kept for positions with holes in between: what the set costs in memory, at
+    /// about 64 bytes each.
     #[must_use]
-    pub fn n_ranges(&self) -> usize {
-        self.ranges.len()
+    pub fn n_blocks(&self) -> usize {
+        self.holed.n_blocks()
     }
 
     /// The lowest position.
     #[must_use]
     pub fn first(&self) -> Option<u64> {
-        self.ranges.front().map(|range| range.start)
+        self.holed.first().or_else(|| (!self.tail.is_empty()).then_some(self.tail.start))
     }
 
-    /// The ranges, lowest first.
+    /// The highest position.
+    #[must_use]
+    pub fn last(&self) -> Option<u64> {
+        if self.tail.is_empty() { self.holed.last() } else { Some(self.tail.end - 1) }
+    }
+
+    /// The positions as ranges that do not touch, lowest first.
     pub fn ranges(&self) -> impl Iterator<Item = PositionRange> + '_ {
-        self.ranges.iter().copied()
+        self.ranges_from(0)
+    }
+
+    /// As [`PositionSet::ranges`], of the positions from `from` on.
+    pub fn ranges_from(&self, from: u64) -> impl Iterator<Item = PositionRange> + '_ {
+        let tail = PositionRange { start: self.tail.start.max(from), end: self.tail.end };
+        let tail = (!tail.is_empty()).then_some(tail);
+        let mut runs = self.holed.runs(from).chain(tail).peekable();
+        std::iter::from_fn(move || {
+            let mut range = runs.next()?;
+            while let Some(next) = runs.next_if(|next| next.start == range.end) {
+                range.end = next.end;
+            }
+            Some(range)
+        })
     }
 
     /// Adds `start..start + n`, which lies above every position in the set.
+    #[inline]
     pub fn push_back(&mut self, start: u64, n: u64) {
-        if n == 0 {
-            return;
-        }
-        self.n_positions += n;
-        match self.ranges.back_mut() {
-            Some(last) if last.end == start => last.end = start + n,
-            Some(last) => {
-                debug_assert!(last.end < start, "positions are pushed in rising order");
-                self.ranges.push_back(PositionRange { start, end: start + n });
-            }
-            None => self.ranges.push_back(PositionRange { start, end: start + n }),
+        if self.tail.end == start {
+            self.tail.end += n;
+        } else if n > 0 {
+            debug_assert!(self.last() < Some(start), "positions are pushed in rising order");
+            self.begin_tail(start, n);
         }
     }
 
+    #[cold]
+    fn begin_tail(&mut self, start: u64, n: u64) {
+        self.holed.insert_range(self.tail);
+        self.tail = PositionRange { start, end: start + n };
+    }
+
     /// Takes the lowest position out.
+    #[inline]
     pub fn pop_first(&mut self) -> Option<u64> {
-        let first = self.ranges.front_mut()?;
-        let position = first.start;
-        first.start += 1;
-        if first.is_empty() {
-            self.ranges.pop_front();
+        if !self.holed.is_empty() {
+            return self.holed.pop_first();
         }
-        self.n_positions -= 1;
+        if self.tail.is_empty() {
+            return None;
+        }
+        let position = self.tail.start;
+        self.tail.start += 1;
         Some(position)
     }
 
     /// Whether `position` is in the set.
     #[must_use]
     pub fn contains(&self, position: u64) -> bool {
-        let next = self.ranges.partition_point(|range| range.end <= position);
-        self.ranges.get(next).is_some_and(|range| range.start <= position)
+        self.tail.contains(position) || (!self.holed.is_empty() && self.holed.contains(position))
     }
 
     /// Adds one position; false when it was there already.
     pub fn insert(&mut self, position: u64) -> bool {
-        let next = self.ranges.partition_point(|range| range.end < position);
-        let Some(range) = self.ranges.get_mut(next) else {
-            self.push_back(position, 1);
-            return true;
-        };
-        // `range` is the first one that ends at or after `position`.
-        if range.start <= position && position < range.end {
+        if self.contains(position) {
             return false;
         }
-        self.n_positions += 1;
-        if range.end == position {
-            range.end += 1;
-            let end = range.end;
-            if self.ranges.get(next + 1).is_some_and(|after| after.start == end) {
-                self.merge_with_next(next);
-            }
-        } else if range.start == position + 1 {
-            range.start = position;
+        if self.tail.is_empty() && self.holed.is_empty() {
+            self.tail = PositionRange::one(position);
+        } else if position + 1 == self.tail.start && !self.tail.is_empty() {
+            self.tail.start = position;
+        } else if position >= self.tail.end && !self.tail.is_empty() {
+            self.push_back(position, 1);
         } else {
-            self.ranges.insert(next, PositionRange { start: position, end: position + 1 });
+            self.holed.insert(position);
+            self.tail = if self.tail.is_empty() { PositionRange::NONE } else { self.tail };
         }
         true
-    }
-
-    fn merge_with_next(&mut self, at: usize) {
-        if let Some(after) = self.ranges.remove(at + 1)
-            && let Some(range) = self.ranges.get_mut(at)
-        {
-            range.end = after.end;
-        }
     }
 
     /// Takes one position out; false when it was not there.
     pub fn remove(&mut self, position: u64) -> bool {
-        let at = self.ranges.partition_point(|range| range.end <= position);
-        let Some(range) = self.ranges.get_mut(at) else { return false };
-        if range.start > position {
-            return false;
+        if !self.tail.contains(position) {
+            return !self.holed.is_empty() && self.holed.remove(position);
         }
-        self.n_positions -= 1;
-        let old = *range;
-        if old.start == position {
-            range.start += 1;
-            if range.is_empty() {
-                self.ranges.remove(at);
-            }
-        } else if old.end == position + 1 {
-            range.end = position;
+        if position + 1 == self.tail.end && position > self.tail.start {
+            self.tail.end = position;
         } else {
-            range.end = position;
-            self.ranges.insert(at + 1, PositionRange { start: position + 1, end: old.end });
+            self.cut_tail(position);
+            self.tail.start = position + 1;
         }
         true
+    }
+
+    /// Moves the part of the tail below `position`, which is in it.
+    fn cut_tail(&mut self, position: u64) {
+        if position > self.tail.start {
+            self.holed.insert_range(PositionRange { start: self.tail.start, end: position });
+            self.tail.start = position;
+        }
+    }
+
+    /// Takes out what lies in `range` and appends it to `taken`, lowest first; returns how many
+    /// positions that were.
+    pub fn take_range(&mut self, range: PositionRange, taken: &mut Vec<PositionRange>) -> u64 {
+        let mut n_taken = 0;
+        let mut take = |start: u64, end: u64| {
+            n_taken += end - start;
+            match taken.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                Some(_) | None => taken.push(PositionRange { start, end }),
+            }
+        };
+        if !self.holed.is_empty() {
+            self.holed.take_range(range, &mut take);
+        }
+        let start = range.start.max(self.tail.start);
+        let end = range.end.min(self.tail.end);
+        if start < end {
+            take(start, end);
+            if end == self.tail.end && start > self.tail.start {
+                self.tail.end = start;
+            } else {
+                self.cut_tail(start);
+                self.tail.start = end;
+            }
+        }
+        n_taken
     }
 
     /// Takes everything out.
@@ -173,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_position_set_is_a_set(ops in prop::collection::vec((0..4_u8, 0..40_u64), 0..200)) {
+        fn a_position_set_is_a_set(ops in prop::collection::vec((0..5_u8, 0..600_u64), 0..60)) {
             let mut set = PositionSet::new();
             let mut model = BTreeSet::new();
             for (op, position) in ops {
@@ -181,17 +248,29 @@ mod tests {
                     0 => prop_assert_eq!(set.insert(position), model.insert(position)),
                     1 => prop_assert_eq!(set.remove(position), model.remove(&position)),
                     2 => prop_assert_eq!(set.pop_first(), model.pop_first()),
+                    3 => {
+                        let range = PositionRange { start: position, end: position + 70 };
+                        let mut taken = Vec::new();
+                        let gone: Vec<u64> =
+                            model.range(range.start..range.end).copied().collect();
+                        prop_assert_eq!(set.take_range(range, &mut taken), gone.len() as u64);
+                        model.retain(|at| !range.contains(*at));
+                        prop_assert_eq!(taken.iter().flat_map(|r| r.start..r.end).collect::<Vec<_>>(), gone);
+                    }
                     _ => {
-                        let start = model.last().map_or(0, |last| last + 1) + position % 3;
-                        set.push_back(start, 2);
-                        model.extend([start, start + 1]);
+                        let start = model.last().map_or(0, |last| last + 1) + position % 3 * 100;
+                        set.push_back(start, position % 300);
+                        model.extend(start..start + position % 300);
                     }
                 }
                 prop_assert_eq!(set.len(), model.len() as u64);
                 prop_assert_eq!(set.first(), model.first().copied());
+                prop_assert_eq!(set.last(), model.last().copied());
                 prop_assert_eq!(set.contains(position), model.contains(&position));
                 let listed: Vec<u64> = set.ranges().flat_map(|r| r.start..r.end).collect();
                 prop_assert_eq!(listed, model.iter().copied().collect::<Vec<_>>());
+                let rest: Vec<u64> = set.ranges_from(position).flat_map(|r| r.start..r.end).collect();
+                prop_assert_eq!(rest, model.range(position..).copied().collect::<Vec<_>>());
                 let ranges: Vec<_> = set.ranges().collect();
                 prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
             }
@@ -199,11 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn a_million_positions_are_one_range() {
+    fn a_million_positions_cost_nothing() {
         let mut set = PositionSet::new();
         for position in 0..1_000_000 {
             set.push_back(position, 1);
         }
-        assert_eq!((set.len(), set.n_ranges()), (1_000_000, 1));
+        assert_eq!((set.len(), set.n_blocks()), (1_000_000, 0));
+    }
+
+    #[test]
+    fn a_million_positions_with_holes_cost_a_bit_each() {
+        let mut set = PositionSet::new();
+        set.push_back(0, 1_000_000);
+        for position in (0..1_000_000).rev().step_by(2) {
+            set.remove(position);
+        }
+        assert_eq!((set.len(), set.n_blocks()), (500_000, 3_907));
     }
 }

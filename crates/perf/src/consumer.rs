@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     /// Where deliveries have their time stamps.
     pub(crate) stamps: Stamps,
     pub(crate) is_verified: bool,
-    /// When to begin, nanoseconds after the start.
+    /// When to begin, nanoseconds after the start; 0 is before it.
     pub(crate) start_at: u64,
     /// Encoded arguments of basic.consume.
     pub(crate) arguments: Vec<u8>,

@@ -260,21 +260,14 @@ impl Run<'_> {
         Ok((summary, !self.ending.is_failure()))
     }
 
-    fn await_ready(&self) -> anyhow::Result<()> {
+    fn await_ready(&mut self) -> anyhow::Result<()> {
         let mut n_ready = 0;
         while n_ready < self.n_threads {
             match self.news.recv_timeout(READY_TIMEOUT) {
                 Ok(News::Ready) => n_ready += 1,
-                Ok(News::Failed(error)) => return Err(error),
-                Ok(News::Lost(error)) => return Err(error),
-                Ok(
-                    News::Sampled(_)
-                    | News::Stopped(_)
-                    | News::PublisherDone
-                    | News::ConsumerDone
-                    | News::Recovered
-                    | News::NotRecovered(_),
-                ) => {}
+                Ok(News::Failed(error) | News::Lost(error)) => return Err(error),
+                // Consumers may have all they want before the last of them has begun.
+                Ok(news) => self.on_news(news),
                 Err(_) => bail!("consumers do not begin"),
             }
         }

@@ -257,6 +257,12 @@ impl<'a> Recipe<'a> {
         u64::try_from(consuming.n_consumers()).unwrap_or(0) * SECOND
     }
 
+    /// Consumers are there before publishers begin. Alone with a backlog they begin with the clock,
+    /// so that nothing is received in no time.
+    fn first_start_ns(&self) -> u64 {
+        u64::from(self.config.publishing.n_connections == 0)
+    }
+
     fn consumers(&self, at: usize) -> Vec<Consumer> {
         let n_channels = self.config.consuming.n_channels;
         let number = |channel| at * usize::from(n_channels) + usize::from(channel) - 1;
@@ -284,7 +290,7 @@ impl<'a> Recipe<'a> {
                 are_millis: message.use_millis,
             },
             is_verified: run.verify,
-            start_at: consuming.start_delay_ns + slow,
+            start_at: (consuming.start_delay_ns + slow).max(self.first_start_ns()),
             arguments: consuming.arguments.to_bytes(),
             n_publishers: publishing.n_publishers(),
         }

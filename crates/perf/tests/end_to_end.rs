@@ -56,6 +56,18 @@ fn many_connections_with_many_channels_each() {
     assert_eq!(summary["received"], 20 * 2 * 150);
 }
 
+/// All of it may come in the read that begins the consumer.
+#[test]
+fn a_short_backlog_is_emptied() {
+    for _ in 0..10 {
+        let broker = Broker::start(Behaviour::Echo);
+        assert_eq!(summary(&broker, "-y 0 -u backlog -ad false -C 50")["sent"], 50);
+        let drained = summary(&broker, "-x 0 -u backlog -ad false -a -D 50");
+        assert_eq!(drained["received"], 50);
+        assert!(drained["seconds"].as_f64().unwrap() > 0.0, "{drained}");
+    }
+}
+
 #[test]
 fn a_rate_is_kept() {
     let broker = Broker::start(Behaviour::Echo);

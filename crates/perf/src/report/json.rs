@@ -141,5 +141,5 @@ fn verify(verdict: &Verdict) -> Value {
 }
 
 fn seconds(ns: u64) -> f64 {
-    float(ns / 1_000_000) / 1e3
+    float(ns / 1_000) / 1e6
 }

@@ -53,6 +53,8 @@ pub(crate) enum Aim {
     Value(f64),
     /// So many times what one fdatasync takes meanwhile, microseconds.
     Syncs(f64),
+    /// That part of what the first column has in the row this one is relative to.
+    Share(f64),
 }
 
 /// Something done on a target. A number is that of the row it is measured for.

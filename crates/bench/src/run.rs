@@ -21,7 +21,7 @@ use crate::schedule::{Turn, turns};
 use crate::sums;
 use crate::view::{Now, View};
 
-/// How long fdatasync is timed in front of each repeat of a row that is compared with it.
+/// How long fdatasync is timed in front of each measurement that is compared with it.
 const SYNC_TIME: Duration = Duration::from_millis(500);
 /// The column of what the machine itself needs.
 const FLOOR: &str = "floor";
@@ -186,6 +186,7 @@ impl Bench<'_> {
             if let Some(scenario) = self.run.scenarios.last_mut() {
                 scenario.rows.extend(rows);
                 relate(&mut scenario.rows);
+                set_shares(&mut scenario.rows, plan);
             }
             self.write()?;
         }
@@ -200,7 +201,7 @@ impl Bench<'_> {
         let mut syncs_us = Vec::new();
         for turn in turns(sites.len(), repeats) {
             let Some(site) = sites.get(turn.column) else { continue };
-            if turn.column == 0 && case.rows.iter().any(RowPlan::needs_sync) {
+            if case.rows.iter().any(RowPlan::needs_sync) {
                 // A disk that cannot be timed leaves the row without an aim.
                 syncs_us.extend(floor::sync_us(&self.options.disk, SYNC_TIME));
             }
@@ -308,11 +309,25 @@ fn set_aims(rows: &mut [Row], case: &Case, sync_us: Option<f64>) {
         let value = match plan.aim {
             Some(Aim::Value(value)) => Some(value),
             Some(Aim::Syncs(times)) => sync_us.map(|sync_us| times * sync_us),
-            None => None,
+            // The row it is a part of may be in another case.
+            Some(Aim::Share(_)) | None => None,
         };
         row.aim = value.map(|value| result::Aim { metric: row.metric, value });
         if let Some(sync_us) = sync_us.filter(|_| plan.needs_sync()) {
             row.parameters.insert("fdatasync_us".to_owned(), Parameter::Number(sync_us));
+        }
+    }
+}
+
+/// Aims that are parts of other rows.
+fn set_shares(rows: &mut [Row], plan: &Plan) {
+    for of in plan.cases.iter().flat_map(|case| &case.rows) {
+        let Some(Aim::Share(share)) = of.aim else { continue };
+        let reference = rows.iter().find(|row| Some(&row.name) == of.relative_to.as_ref());
+        let figures = reference.and_then(|row| row.cells.first()).map(|cell| &cell.figures);
+        let base = figures.and_then(|figures| figures.get(&of.metric)).map(|figure| figure.median);
+        if let Some(row) = rows.iter_mut().find(|row| row.name == of.name) {
+            row.aim = base.map(|base| result::Aim { metric: of.metric, value: share * base });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The scenarios by name, with the parameters their sources give.
 
+mod bystander;
 mod classic_queues;
 mod confirm_on;
 mod crowds;
@@ -31,6 +32,7 @@ const fn known(name: &'static str, plan: fn(Settings) -> Plan) -> Known {
 pub(crate) const ALL: &[Known] = &[
     known("hot-path", hot_path::hot_path),
     known("limit", hot_path::limit),
+    known("bystander", bystander::bystander),
     known("features", features::features),
     known("sizes", sweeps::sizes),
     known("producers-x-sizes", sweeps::producers_x_sizes),

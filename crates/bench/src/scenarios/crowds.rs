@@ -2,128 +2,110 @@
 
 use crate::churn::Kind;
 use crate::plan::{Case, Load, Plan, RowPlan, Step, bars, lines};
-use crate::result::Metric;
+use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
 const SOURCE: &str = "Leveret's own.";
 const SECONDS: f64 = 10.0;
-const QUEUES: &[u32] = &[1, 100, 1_000, 10_000];
-const CONNECTIONS: &[u32] = &[1, 100, 1_000, 5_000];
 const CHURN_CLIENTS: &[u32] = &[1, 10];
 
 const IDLE: &str = "bench-idle-";
 const BUSY: &str = "bench-busy-";
+/// The largest crowd of which everything is in use at once.
+const IN_USE_MAX: u32 = 1_000;
 const PAIR: &str = "-x 1 -y 1 -a -u bench-pair";
 
-/// Declaring queues, what they weigh, and a pair beside them; then all of them in use.
-pub(crate) fn many_queues(Settings { scale }: Settings) -> Plan {
-    let seconds = scale.seconds(SECONDS);
-    let crowd = |&n: &u32| Case {
-        rows: vec![
-            RowPlan::new(format!("declare {n}"), Metric::OperationRate).number("queues", n),
-            RowPlan::new(format!("a pair beside {n}"), Metric::Rate)
-                .number("queues", n)
-                .relative_to("a pair beside 1"),
-        ],
-        steps: vec![
-            Step::Queues { row: Some(0), prefix: IDLE, n },
-            Step::Load { row: Some(1), loads: vec![Load::new(PAIR).seconds(seconds)] },
-        ],
-        queues: Vec::new(),
-        floor: None,
-    };
-    let busy = |&n: &u32| {
-        let options = format!("-x {n} -y {n} -c 10 -q 10 -ad false -qp {BUSY}%d -qpf 1 -qpt {n}");
-        RowPlan::new(format!("{n} in use"), Metric::Rate)
-            .number("queues", n)
-            .load(Load::new(&options).seconds(seconds))
-            .queues(BUSY, n)
-    };
-    let beside = QUEUES.iter().map(|n| format!("a pair beside {n}"));
-    let declared = QUEUES.iter().map(|n| format!("declare {n}"));
-    let in_use = QUEUES.iter().filter(|n| **n <= 1_000);
-    let mut cases: Vec<Case> = QUEUES.iter().map(crowd).map(idle_queues).collect();
-    cases.extend(in_use.clone().map(busy));
-    Plan {
-        name: "many-queues",
-        title: "Many queues",
-        about: "Durable queues declared one after the other, what each weighs in memory, and a busy pair \
-            beside them; then as many queues in use, each with its publisher and its consumer.",
-        source: SOURCE,
-        metrics: vec![
-            Metric::Rate,
-            Metric::OperationRate,
-            Metric::OperationP99,
-            Metric::MemoryEach,
-            Metric::CpuPerMessage,
-            Metric::CpuPerOperation,
-            Metric::Relative,
-        ],
-        charts: vec![
-            lines("Queues declared per second", Metric::OperationRate, "queues", None)
-                .x_log()
-                .rows(declared),
-            lines(
-                "A busy pair beside idle queues: messages per second",
-                Metric::Rate,
-                "queues",
-                None,
-            )
-            .x_log()
-            .rows(beside),
-            lines("All in use: messages per second", Metric::Rate, "queues", None)
-                .x_log()
-                .rows(in_use.map(|n| format!("{n} in use"))),
-        ],
-        cases,
-        has_versions: false,
-        has_floor: false,
+/// Things that are made one after the other and kept, while a busy pair works beside them.
+struct Crowd {
+    /// What they are: the parameter along the axis.
+    of: &'static str,
+    /// What making one is called.
+    making: &'static str,
+    /// The title of a chart of how fast they are made.
+    title: &'static str,
+    numbers: &'static [u32],
+    step: fn(u32) -> Step,
+    /// What stays on the broker: the prefix of queues.
+    leaves: Option<&'static str>,
+}
+
+const QUEUES: Crowd = Crowd {
+    of: "queues",
+    making: "declare",
+    title: "Queues declared per second",
+    numbers: &[1, 100, 1_000, 10_000],
+    step: |n| Step::Queues { row: Some(0), prefix: IDLE, n },
+    leaves: Some(IDLE),
+};
+
+const CONNECTIONS: Crowd = Crowd {
+    of: "connections",
+    making: "open",
+    title: "Connections opened per second",
+    numbers: &[1, 100, 1_000, 5_000],
+    step: |n| Step::Connections { row: Some(0), n },
+    leaves: None,
+};
+
+impl Crowd {
+    fn made(&self, n: u32) -> String {
+        format!("{} {n}", self.making)
+    }
+
+    fn beside(n: u32) -> String {
+        format!("a pair beside {n}")
+    }
+
+    /// A case per size of the crowd, of two rows each.
+    fn cases(&self, seconds: f64) -> impl Iterator<Item = Case> + use<'_> {
+        self.numbers.iter().map(move |&n| {
+            let pair = vec![Load::new(PAIR).seconds(seconds)];
+            let case = Case {
+                rows: vec![
+                    RowPlan::new(self.made(n), Metric::OperationRate).number(self.of, n),
+                    RowPlan::new(Self::beside(n), Metric::Rate)
+                        .number(self.of, n)
+                        .relative_to(&Self::beside(1)),
+                ],
+                steps: vec![(self.step)(n), Step::Load { row: Some(1), loads: pair }],
+                queues: Vec::new(),
+                floor: None,
+            };
+            match self.leaves {
+                Some(prefix) => case.queues(prefix, n),
+                None => case,
+            }
+        })
+    }
+
+    /// How fast they are made, and what they do to the pair.
+    fn charts(&self) -> Vec<Chart> {
+        let made = self.numbers.iter().map(|n| self.made(*n));
+        let beside = self.numbers.iter().map(|n| Self::beside(*n));
+        let title = format!("A busy pair beside idle {}: messages per second", self.of);
+        vec![
+            lines(self.title, Metric::OperationRate, self.of, None).x_log().rows(made),
+            lines(&title, Metric::Rate, self.of, None).x_log().rows(beside),
+        ]
     }
 }
 
-fn idle_queues(case: Case) -> Case {
-    let n = case.steps.iter().find_map(|step| match step {
-        Step::Queues { n, .. } => Some(*n),
-        Step::Load { .. } | Step::Background(_) | Step::Connections { .. } | Step::Churn { .. } => {
-            None
-        }
-    });
-    case.queues(IDLE, n.unwrap_or(0))
+/// As many publishers and consumers, each pair with its own queue.
+fn pairs(name: String, metric: Metric, of: &str, n: u32, options: &str, seconds: f64) -> Case {
+    let options = format!("-x {n} -y {n} {options} -qp {BUSY}%d -qpf 1 -qpt {n}");
+    let row = RowPlan::new(name, metric).number(of, n);
+    row.load(Load::new(&options).seconds(seconds)).queues(BUSY, n)
 }
 
-/// Opening connections, what they weigh, and a pair beside them; then many that say little.
-pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
-    let seconds = scale.seconds(SECONDS);
-    let crowd = |&n: &u32| Case {
-        rows: vec![
-            RowPlan::new(format!("open {n}"), Metric::OperationRate).number("connections", n),
-            RowPlan::new(format!("a pair beside {n}"), Metric::Rate)
-                .number("connections", n)
-                .relative_to("a pair beside 1"),
-        ],
-        steps: vec![
-            Step::Connections { row: Some(0), n },
-            Step::Load { row: Some(1), loads: vec![Load::new(PAIR).seconds(seconds)] },
-        ],
-        queues: Vec::new(),
-        floor: None,
-    };
-    let slow = |&n: &u32| {
-        let options = format!("-x {n} -y {n} -P 1 -c 1 -prsd 1 -qp {BUSY}%d -qpf 1 -qpt {n}");
-        RowPlan::new(format!("{n} slow pairs"), Metric::CpuPerMessage)
-            .number("connections", n)
-            .load(Load::new(&options).seconds(seconds))
-            .queues(BUSY, n)
-    };
-    let beside = CONNECTIONS.iter().map(|n| format!("a pair beside {n}"));
-    let opened = CONNECTIONS.iter().map(|n| format!("open {n}"));
-    let mut cases: Vec<Case> = CONNECTIONS.iter().map(crowd).collect();
-    cases.extend(CONNECTIONS.iter().filter(|n| (100..=1_000).contains(*n)).map(slow));
+fn crowd_plan(
+    [name, title, about]: [&'static str; 3],
+    cases: Vec<Case>,
+    charts: Vec<Chart>,
+) -> Plan {
     Plan {
-        name: "many-connections",
-        title: "Many connections",
-        about: "Connections with a channel each, opened one after the other, what each weighs in memory, \
-            and a busy pair beside them; then pairs that send one message a second each.",
+        name,
+        title,
+        about,
         source: SOURCE,
         metrics: vec![
             Metric::Rate,
@@ -135,23 +117,56 @@ pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
             Metric::LatencyMedian,
             Metric::Relative,
         ],
-        charts: vec![
-            lines("Connections opened per second", Metric::OperationRate, "connections", None)
-                .x_log()
-                .rows(opened),
-            lines(
-                "A busy pair beside idle connections: messages per second",
-                Metric::Rate,
-                "connections",
-                None,
-            )
-            .x_log()
-            .rows(beside),
-        ],
+        charts,
         cases,
         has_versions: false,
         has_floor: false,
     }
+}
+
+/// Declaring queues, what they weigh, and a pair beside them; then all of them in use.
+pub(crate) fn many_queues(Settings { scale }: Settings) -> Plan {
+    let seconds = scale.seconds(SECONDS);
+    let in_use = || QUEUES.numbers.iter().filter(|n| **n <= IN_USE_MAX);
+    let name = |n: &u32| format!("{n} in use");
+    let busy = "-c 10 -q 10 -ad false";
+    let busy = in_use().map(|n| pairs(name(n), Metric::Rate, QUEUES.of, *n, busy, seconds));
+    let mut charts = QUEUES.charts();
+    charts.push(
+        lines("All in use: messages per second", Metric::Rate, QUEUES.of, None)
+            .x_log()
+            .rows(in_use().map(name)),
+    );
+    crowd_plan(
+        [
+            "many-queues",
+            "Many queues",
+            "Durable queues declared one after the other, what each weighs in memory, and a busy pair \
+             beside them; then as many queues in use, each with its publisher and its consumer.",
+        ],
+        QUEUES.cases(seconds).chain(busy).collect(),
+        charts,
+    )
+}
+
+/// Opening connections, what they weigh, and a pair beside them; then many that say little.
+pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
+    let seconds = scale.seconds(SECONDS);
+    let slow = CONNECTIONS.numbers.iter().filter(|n| (100..=IN_USE_MAX).contains(*n)).map(|&n| {
+        let name = format!("{n} slow pairs");
+        let options = "-P 1 -c 1 -prsd 1";
+        pairs(name, Metric::CpuPerMessage, CONNECTIONS.of, n, options, seconds)
+    });
+    crowd_plan(
+        [
+            "many-connections",
+            "Many connections",
+            "Connections with a channel each, opened one after the other, what each weighs in memory, \
+             and a busy pair beside them; then pairs that send one message a second each.",
+        ],
+        CONNECTIONS.cases(seconds).chain(slow).collect(),
+        CONNECTIONS.charts(),
+    )
 }
 
 /// Making and unmaking.

@@ -44,8 +44,9 @@ pub(crate) fn features(Settings { scale }: Settings) -> Plan {
         title: "What features cost",
         about: "One producer and one consumer without acknowledgements are the baseline; each other row \
             adds or takes away one thing. Without a consumer messages go nowhere. In 1->n every \
-            consumer has a queue of its own and gets all messages, each delivery counts; 0->n is a \
-            backlog that four consumers empty. `relative` is the part of the baseline's rate on the same \
+            consumer has a queue of its own and gets all messages: its rate counts what is published, \
+            `delivered` and `relative` count each delivery, as the source does. 0->n is a backlog that \
+            four consumers empty. `relative` is the part of the baseline's rate on the same \
             broker.",
         source: SOURCE,
         metrics: vec![

@@ -1,18 +1,14 @@
 //! What Leveret is to reach per second of CPU time, and what the machine itself needs for it.
 
-use crate::plan::{Aim, Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, Step, bars};
+use crate::plan::{Aim, Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
 const SECONDS: f64 = 10.0;
 /// Messages of the row that only publishes.
 const PUBLISH_ONLY: u32 = 10_000_000;
-/// Messages in the huge queue.
-const HUGE: u32 = 5_000_000;
 /// A confirm may take that much of one fdatasync.
 const SYNC_SHARE: f64 = 1.15;
-/// A bystander may be that much slower beside others.
-const BYSTANDER_SHARE: f64 = 1.5;
 
 /// A row of the table.
 struct Row {
@@ -77,20 +73,18 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// The table with its aims, then what must not disturb others.
+/// The table with its aims, then a fan-out.
 pub(crate) fn hot_path(settings: Settings) -> Plan {
     let mut cases = table(settings);
     let names: Vec<String> = names(&cases);
-    cases.extend(bystanders(settings.scale));
+    cases.push(fan_out(settings.scale));
     Plan {
         name: "hot-path",
         title: "The hot path",
         about: "Messages per second of the broker's CPU time (published and delivered counts once), with \
             the aims for Leveret, and the median confirm latency of one persistent message at a time, \
-            which is to be at most 1.15 of one fdatasync. Below, what must not disturb others: a busy \
-            pair beside 1,000 mostly idle queues and 1,000 connections, to keep 80 % of its messages \
-            per CPU-second; the median latency of a pair at 1,000 messages per second beside a slow \
-            consumer and a huge queue, to stay within 1.5 of what it is alone; a fan-out to 100 queues.",
+            which is to be at most 1.15 of one fdatasync. Last a fan-out to 100 queues, of which each \
+            delivery counts.",
         source: "Leveret's own. Published figures: LavinMQ 2.9 and RabbitMQ 4.3.6 on two cores shared with \
             the load generator.",
         metrics: vec![
@@ -98,10 +92,9 @@ pub(crate) fn hot_path(settings: Settings) -> Plan {
             Metric::Rate,
             Metric::CpuPerMessage,
             Metric::ConfirmMedian,
+            Metric::ReceiveRate,
             Metric::LatencyMedian,
             Metric::LatencyP99,
-            Metric::Relative,
-            Metric::Memory,
         ],
         charts: vec![
             bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond)
@@ -109,11 +102,6 @@ pub(crate) fn hot_path(settings: Settings) -> Plan {
             bars("One persistent message at a time: median confirm latency", Metric::ConfirmMedian)
                 .rows(names.iter().skip(ROWS.len()).map(String::as_str))
                 .linear(),
-            bars("A bystander pair: median latency", Metric::LatencyMedian).rows([
-                "bystander, alone",
-                "bystander, beside a slow consumer",
-                "bystander, beside a huge queue",
-            ]),
         ],
         cases,
         has_versions: false,
@@ -180,59 +168,11 @@ fn case(row: &Row, scale: Scale) -> Case {
     plan.load(load).queue(QUEUE).queues(QUEUES, 30).floor(Floor { kind: row.floor, seconds })
 }
 
-/// Rows about others.
-fn bystanders(scale: Scale) -> Vec<Case> {
-    let seconds = scale.seconds(SECONDS);
-    let measured = |options: &str| Step::Load {
-        row: Some(0),
-        loads: vec![Load::new(options).seconds(seconds)],
-    };
-    let pair = "-x 1 -y 1 -a -u bench-pair";
-    let watch = || measured("-x 1 -y 1 -a -r 1000 -u bench-pair");
-    let bystander = |name: &str| {
-        let row = RowPlan::new(format!("bystander, {name}"), Metric::LatencyMedian);
-        row.number("limit", BYSTANDER_SHARE).relative_to("bystander, alone")
-    };
-    let busy = |name: &str| {
-        RowPlan::new(format!("busy pair, {name}"), Metric::PerCpuSecond)
-            .relative_to("busy pair, alone")
-    };
-    // 500 connections publish every 10 s, 500 consume; as many queues again are not used at all.
-    let mostly_idle = "-x 500 -y 500 -P 10 -prsd 10 -qp bench-slow-%d -qpf 1 -qpt 500";
-    let slow = "-x 1 -y 1 -r 2000 -R 100 -q 10 -s 1000 -u bench-slow -qa x-max-length=200000";
-    let huge = format!("-x 1 -y 0 -c 1000 -C {} -u bench-huge -ad false", scale.count(HUGE));
-    let at_huge = "-x 1 -y 1 -r 1000 -q 100 -u bench-huge -ad false";
-    let fan_out =
+/// One body for all of them.
+fn fan_out(scale: Scale) -> Case {
+    let options =
         "-x 1 -y 100 -a -s 1500 -c 20 -e amq.fanout -t fanout -qp bench-fan-%d -qpf 1 -qpt 100";
-    vec![
-        Case::of(busy("alone"), vec![measured(pair)]),
-        Case::of(
-            busy("beside 1,000 queues and connections"),
-            vec![
-                Step::Queues { row: None, prefix: "bench-idle-", n: 500 },
-                Step::Background(Load::new(mostly_idle)),
-                measured(pair),
-            ],
-        )
-        .queues("bench-idle-", 500)
-        .queues("bench-slow-", 500),
-        Case::of(bystander("alone"), vec![watch()]),
-        Case::of(
-            bystander("beside a slow consumer"),
-            vec![Step::Background(Load::new(slow)), watch()],
-        )
-        .queue("bench-slow"),
-        Case::of(
-            bystander("beside a huge queue"),
-            vec![
-                Step::Load { row: None, loads: vec![Load::new(&huge)] },
-                Step::Background(Load::new(at_huge)),
-                watch(),
-            ],
-        )
-        .queue("bench-huge"),
-        RowPlan::new("fan-out to 100 queues, 1500 B", Metric::ReceiveRate)
-            .load(Load::new(fan_out).seconds(seconds))
-            .queues("bench-fan-", 100),
-    ]
+    RowPlan::new("fan-out to 100 queues, 1500 B", Metric::ReceiveRate)
+        .load(Load::new(options).seconds(scale.seconds(SECONDS)))
+        .queues("bench-fan-", 100)
 }

@@ -90,13 +90,6 @@ pub(crate) fn prefetch_x_consumers(Settings { scale }: Settings) -> Plan {
                 Some("prefetch"),
             )
             .x_log(),
-            lines(
-                "Messages delivered per second",
-                Metric::ReceiveRate,
-                "prefetch",
-                Some("consumers"),
-            )
-            .x_log(),
         ],
         cases: PREFETCHES
             .iter()

@@ -127,14 +127,18 @@ fn sweeps_cover_the_grids_of_2012() {
 #[test]
 fn load_and_drain_are_500_k_and_10_m() {
     let plan = plan("load-drain", 1.0);
-    assert_eq!(names(&plan), ["load 500 k", "drain 500 k", "load 10 M", "drain 10 M"]);
+    assert_eq!(
+        names(&plan),
+        ["short queue", "load 500 k", "drain 500 k", "load 10 M", "drain 10 M"]
+    );
     let queue = "-u bench-load-drain -ad false";
+    assert_eq!(commands(&plan, "short queue"), [format!("-x 1 -y 1 -a {queue} -z 15")]);
     assert_eq!(commands(&plan, "load 500 k"), [format!("-x 1 -y 0 -C 500000 {queue} -i 0.1")]);
     assert_eq!(
         commands(&plan, "drain 10 M"),
         [
-            format!("-x 1 -y 0 -C 10000000 {queue} -i 1"),
-            format!("-x 0 -y 1 -a -D 10000000 {queue} -i 1"),
+            format!("-x 1 -y 0 -C 10000000 {queue} -i 0.2"),
+            format!("-x 0 -y 1 -a -D 10000000 {queue} -i 0.2"),
         ]
     );
 }
@@ -209,6 +213,25 @@ fn the_hot_path_has_its_nine_aims_and_the_limit_a_floor_for_each() {
     let limit = plan("limit", 1.0);
     assert!(limit.has_floor && limit.cases.len() == 9);
     assert!(limit.cases.iter().all(|case| case.floor.is_some()));
+}
+
+#[test]
+fn bystanders_are_beside_slow_consumers_huge_queues_and_crowds() {
+    let plan = plan("bystander", 1.0);
+    let rows: Vec<_> = plan.cases.iter().flat_map(|case| &case.rows).collect();
+    let aims: Vec<_> = rows.iter().map(|row| row.aim).collect();
+    let [calm, busy] = [1.5, 0.8].map(|share| Some(Aim::Share(share)));
+    assert_eq!(aims, [None, calm, calm, None, busy, busy, busy]);
+    let pair = "-x 1 -y 1 -a -r 1000 -u bench-pair -z 10";
+    assert_eq!(
+        commands(&plan, "calm pair, beside a huge queue"),
+        [
+            "-x 1 -y 0 -c 1000 -C 5000000 -u bench-huge -ad false",
+            "-x 1 -y 1 -r 1000 -q 100 -u bench-huge -ad false &",
+            pair
+        ]
+    );
+    assert_eq!(commands(&plan, "calm pair, alone"), [pair]);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use crate::alarms::Alarms;
 use crate::confirm::{self, LogFailed};
 use crate::connections::Connections;
 use crate::entries::{self, SegmentCounts};
-use crate::queue::{Queue, Storage};
+use crate::queue::Queue;
 use crate::replies::Replies;
+use crate::storage::Storage;
 use log::{Disk, Lsn};
 use meta::{
     Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, Removed, SnapshotOf, State,
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use stdx::Now;
+use store::blob::BlobStats;
 
 /// The file that holds the definitions as of some moment, in the data directory.
 pub const DEFINITIONS_FILE: &str = "definitions.snapshot";
@@ -124,7 +126,7 @@ impl Broker {
     ) -> Arc<Self> {
         let view =
             Arc::new(View { epoch: 1, meta: control.meta.clone(), queues: control.queues.clone() });
-        Arc::new(Self {
+        let broker = Arc::new(Self {
             storage,
             disk,
             control: Mutex::new(control),
@@ -139,7 +141,14 @@ impl Broker {
             names: RandomState::new(),
             n_names: AtomicU64::new(0),
             was_new,
-        })
+        });
+        let weak = Arc::downgrade(&broker);
+        broker.storage.pager.after_sync(move || {
+            if let Some(broker) = weak.upgrade() {
+                broker.keep_log_short();
+            }
+        });
+        broker
     }
 
     /// Whether the data directory was empty: the caller creates the default virtual host and user.
@@ -179,6 +188,13 @@ impl Broker {
     #[must_use]
     pub fn log_stats(&self) -> log::WalStats {
         self.storage.wal.stats()
+    }
+
+    /// Figures of the files of pages: those that survive a restart, and those that do not.
+    #[must_use]
+    pub fn page_stats(&self) -> (BlobStats, BlobStats) {
+        let images = &self.storage.images;
+        (images.durable.stats(), images.volatile.stats())
     }
 
     /// Changes definitions, and returns when the change is durable as far as it has to be. Never
@@ -271,7 +287,7 @@ impl Broker {
     fn follow(&self, control: &mut Control, outcome: &Outcome) -> Vec<Arc<Queue>> {
         if let Done::QueueCreated(def) = &outcome.done {
             let queue = Queue::new(Arc::clone(def), Arc::clone(&self.storage));
-            control.queues.insert(def.id, Arc::new(queue));
+            control.queues.insert(def.id, queue);
         }
         let removed_queue = |removed: &Removed| match removed {
             Removed::Queue(def) => Some(def.id),
@@ -352,12 +368,12 @@ impl Broker {
         name
     }
 
-    /// Resolves when the log takes more.
-    pub(crate) async fn log_has_room(&self) {
-        std::future::poll_fn(|context| {
-            if self.storage.wal.on_room(context.waker()) { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+    /// Resolves when the log takes more, and backlogs are not far over what they may have in memory.
+    pub(crate) async fn has_room(&self) {
+        let when = |has_room| if has_room { Poll::Ready(()) } else { Poll::Pending };
+        let Storage { wal, pager, .. } = &*self.storage;
+        std::future::poll_fn(|context| when(wal.on_room(context.waker()))).await;
+        std::future::poll_fn(|context| when(pager.on_room(context.waker()))).await;
     }
 
     /// To be called about once a second: takes note of the time and keeps the log short.
@@ -365,6 +381,18 @@ impl Broker {
         self.monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
         self.unix_ms.store(now.unix_ms, Ordering::Relaxed);
         self.keep_log_short();
+        self.keep_memory_small();
+    }
+
+    /// Has queues page that take more than they may since others have grown, and files reclaimed.
+    fn keep_memory_small(&self) {
+        let pager = &self.storage.pager;
+        if pager.has_excess() {
+            for queue in self.view().queues() {
+                queue.look_at_pages();
+            }
+        }
+        pager.reclaim();
     }
 
     /// Moves what is left in the oldest segment to the log's end when that is worth it.
@@ -432,6 +460,7 @@ impl Broker {
         let view = self.view();
         let durable = view.queues().filter(|queue| queue.def().durable);
         let cursors: Vec<_> = durable.map(|one| (one.id().0, one.first_undelivered())).collect();
+        self.storage.pager.end();
         entries::append_stopped(&self.storage.wal, &cursors);
         self.storage.wal.close()
     }
@@ -439,5 +468,5 @@ impl Broker {
 
 /// A queue made known again after a restart.
 pub(crate) fn restored_queue(def: &Arc<QueueDef>, storage: &Arc<Storage>) -> Arc<Queue> {
-    Arc::new(Queue::new(Arc::clone(def), Arc::clone(storage)))
+    Queue::new(Arc::clone(def), Arc::clone(storage))
 }

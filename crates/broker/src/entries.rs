@@ -6,6 +6,9 @@
 //! 2     settled    queue u64, position u64 ...           these are gone from the queue
 //! 3     purged     queue u64, (start u64, end u64) ...   these ranges are gone from the queue, by a
 //!                                                        purge or settled one after the other
+//! 4     paged      queue u64, first u64, file u32, index u32, live bytes u64, load bytes u32, live n u16,
+//!                  entries n u16, has bodies u8, (start u64, end u64) ...   messages at these ranges
+//!                                                        are in a page image, and no longer elsewhere
 //! 16    meta       serial u64, an encoded definition command (see crate `meta`)
 //! 17    stopped    (queue u64, next undelivered position u64) ...   last entry of a clean stop
 //! 18    started    nothing        the life after a clean stop: its deliveries are in no log
@@ -16,10 +19,13 @@ use log::{Appended, Batch, SegmentId, Wal};
 use message::MessageRef;
 use queue::PositionRange;
 use stdx::record::{Reader, RecordError};
+use store::backlog::PageNote;
+use store::blob::BlobId;
 
 const KIND_MESSAGE: u8 = 1;
 const KIND_SETTLED: u8 = 2;
 const KIND_PURGED: u8 = 3;
+const KIND_PAGED: u8 = 4;
 const KIND_META: u8 = 16;
 const KIND_STOPPED: u8 = 17;
 const KIND_STARTED: u8 = 18;
@@ -30,6 +36,7 @@ pub(crate) enum Entry<'a> {
     Message { queue: u64, position: u64, record: &'a [u8] },
     Settled { queue: u64, positions: Records<'a, u64> },
     Purged { queue: u64, ranges: Records<'a, PositionRange> },
+    Paged { queue: u64, note: PageNote },
     Meta { serial: u64, command: &'a [u8] },
     Stopped { cursors: Records<'a, (u64, u64)> },
     Started,
@@ -129,6 +136,45 @@ pub(crate) fn append_purged(wal: &Wal, queue: u64, ranges: &[PositionRange]) {
     wal.append(|batch| batch.entry(KIND_PURGED, &[&queue.to_le_bytes(), &payload]));
 }
 
+/// Appends what is known about a page image, needed until it is released.
+pub(crate) fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
+    let mut payload = Vec::with_capacity(49 + note.live.len() * 16);
+    payload.extend_from_slice(&queue.to_le_bytes());
+    payload.extend_from_slice(&note.first.to_le_bytes());
+    payload.extend_from_slice(&note.blob.file.to_le_bytes());
+    payload.extend_from_slice(&note.blob.index.to_le_bytes());
+    payload.extend_from_slice(&note.live_bytes.to_le_bytes());
+    payload.extend_from_slice(&note.load_bytes.to_le_bytes());
+    payload.extend_from_slice(&note.n_live.to_le_bytes());
+    payload.extend_from_slice(&note.n_entries.to_le_bytes());
+    payload.push(u8::from(note.has_bodies));
+    for range in &note.live {
+        payload.extend_from_slice(&range.start.to_le_bytes());
+        payload.extend_from_slice(&range.end.to_le_bytes());
+    }
+    wal.append(|batch| {
+        batch.entry(KIND_PAGED, &[&payload]);
+        batch.retain(1);
+    })
+}
+
+fn read_paged<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, RecordError> {
+    let queue = reader.u64()?;
+    let mut note = PageNote {
+        first: reader.u64()?,
+        blob: BlobId { file: reader.u32()?, index: reader.u32()? },
+        live: Vec::new(),
+        live_bytes: reader.u64()?,
+        load_bytes: reader.u32()?,
+        n_live: reader.u16()?,
+        n_entries: reader.u16()?,
+        has_bodies: reader.u8()? != 0,
+    };
+    let ranges = Records::rest(reader, 16, read_range)?;
+    note.live = ranges.iter().map(|range| range.start..range.end).collect();
+    Ok(Entry::Paged { queue, note })
+}
+
 /// Appends definition commands as one unit, each needed until a snapshot of the definitions covers
 /// it. The first has the number `serial`, the next one more, and so on.
 pub(crate) fn append_meta(wal: &Wal, serial: u64, commands: &[Vec<u8>]) -> Appended {
@@ -172,6 +218,7 @@ pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> 
             let queue = reader.u64()?;
             Ok(Entry::Purged { queue, ranges: Records::rest(&mut reader, 16, read_range)? })
         }
+        KIND_PAGED => read_paged(&mut reader),
         KIND_META => Ok(Entry::Meta { serial: reader.u64()?, command: reader.rest() }),
         KIND_STOPPED => {
             let pair = |reader: &mut Reader<'_>| Ok((reader.u64()?, reader.u64()?));
@@ -271,10 +318,31 @@ mod tests {
             Entry::Stopped { cursors } => {
                 format!("stopped {:?}", cursors.iter().collect::<Vec<_>>())
             }
-            other @ (Entry::Message { .. } | Entry::Meta { .. } | Entry::Started) => {
+            other @ (Entry::Paged { .. }
+            | Entry::Message { .. }
+            | Entry::Meta { .. }
+            | Entry::Started) => {
                 format!("{other:?}")
             }
         }
+    }
+
+    #[test]
+    fn a_page_note_reads_back() {
+        let note = PageNote {
+            first: 5,
+            blob: BlobId { file: 6, index: 7 },
+            live: vec![5..8, 10..11],
+            n_live: 4,
+            live_bytes: 1 << 40,
+            load_bytes: 8,
+            n_entries: 9,
+            has_bodies: true,
+        };
+        let seen = reopened(|wal| {
+            append_paged(wal, 3, &note);
+        });
+        assert_eq!(seen, [format!("{:?}", Entry::Paged { queue: 3, note })]);
     }
 
     #[test]

@@ -4,13 +4,13 @@
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
 mod local;
-mod pages;
+mod paging;
 
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
-pub(crate) use pages::{PagePool, SHARED_BODY_MIN_BYTES};
 
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::entries;
+use crate::storage::Storage;
 use local::Local;
 use log::{Lsn, SegmentId, Wal};
 use meta::{QueueDef, QueueId};
@@ -19,8 +19,9 @@ use session::{ChannelId, LinkId, Outbox, Position, Settle};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
+use store::backlog::{PageNote, RestoreError, Survivor};
 
 /// A backlog of more messages than this, or ...
 const DEEP_MESSAGES: u64 = 16 * 1024;
@@ -37,18 +38,13 @@ pub(crate) fn wake_all(wakes: &mut Wakes) {
     }
 }
 
-/// What queues of a node share.
-#[derive(Debug)]
-pub(crate) struct Storage {
-    pub(crate) wal: Wal,
-    pub(crate) pool: PagePool,
-    /// Bytes of all messages that queues hold in memory.
-    pub(crate) held_bytes: AtomicU64,
-}
+/// Bodies of at least this size are kept in shared memory rather than copied into a page.
+pub(crate) const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
 
 /// A queue.
 #[derive(Debug)]
 pub struct Queue {
+    me: Weak<Self>,
     def: Arc<QueueDef>,
     storage: Arc<Storage>,
     local: Mutex<Local>,
@@ -100,8 +96,10 @@ pub(crate) enum AfterDetach {
 
 impl Queue {
     /// An empty queue.
-    pub(crate) fn new(def: Arc<QueueDef>, storage: Arc<Storage>) -> Self {
-        Self { def, storage, local: Mutex::new(Local::new()), counters: QueueCounters::default() }
+    pub(crate) fn new(def: Arc<QueueDef>, storage: Arc<Storage>) -> Arc<Self> {
+        let local = Mutex::new(Local::new());
+        let counters = QueueCounters::default();
+        Arc::new_cyclic(|me| Self { me: Weak::clone(me), def, storage, local, counters })
     }
 
     /// Its definition.
@@ -130,10 +128,16 @@ impl Queue {
 
     /// As [`Queue::with`], and leaves the waking to the caller.
     fn with_wakes<T>(&self, wakes: &mut Wakes, act: impl FnOnce(&mut Local, &mut Wakes) -> T) -> T {
-        let mut local = stdx::lock(&self.local);
-        let result = act(&mut local, wakes);
-        local.trim(&self.storage.pool);
-        self.publish_counters(&local);
+        let (result, is_pager_wanted) = {
+            let mut local = stdx::lock(&self.local);
+            let result = act(&mut local, wakes);
+            local.trim(&self.storage.pool);
+            self.publish_counters(&local);
+            (result, local.settle_paging(&self.storage, wakes))
+        };
+        if is_pager_wanted && let Some(me) = self.me.upgrade() {
+            self.storage.pager.ask(me);
+        }
         result
     }
 
@@ -142,12 +146,13 @@ impl Queue {
         counters.n_ready.store(local.fifo.n_ready(), Ordering::Relaxed);
         counters.n_unacked.store(local.fifo.n_held(), Ordering::Relaxed);
         counters.n_consumers.store(local.fifo.n_consumers() as u64, Ordering::Relaxed);
-        let before = counters.message_bytes.swap(local.stored_bytes, Ordering::Relaxed);
+        let stored_bytes = local.backlog.stored_bytes();
+        let before = counters.message_bytes.swap(stored_bytes, Ordering::Relaxed);
         let held = &self.storage.held_bytes;
-        if local.stored_bytes >= before {
-            held.fetch_add(local.stored_bytes - before, Ordering::Relaxed);
+        if stored_bytes >= before {
+            held.fetch_add(stored_bytes - before, Ordering::Relaxed);
         } else {
-            held.fetch_sub(before - local.stored_bytes, Ordering::Relaxed);
+            held.fetch_sub(before - stored_bytes, Ordering::Relaxed);
         }
     }
 
@@ -194,8 +199,8 @@ impl Queue {
         self.with(|local, _| local.attach_passive(owner))
     }
 
-    /// Gives the next message to `outbox`; false when there is none.
-    pub(crate) fn get(&self, get: &Get<'_>) -> Result<bool, AttachRefused> {
+    /// Gives the next message to `outbox`, if there is one and it is in memory.
+    pub(crate) fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
         self.with(|local, wakes| local.get(self, get, wakes))
     }
 
@@ -292,11 +297,19 @@ impl Queue {
     pub(crate) fn relocate(&self, segment: SegmentId) -> u64 {
         let mut local = stdx::lock(&self.local);
         let (wal, queue) = (self.wal(), self.def.id.0);
-        local.pages.relocate(segment, |position, message| {
+        let message = |survivor: Survivor<'_>| {
+            let Survivor { position, message, .. } = survivor;
             let appended = entries::append_message(wal, queue, position, &message);
             wal.release(segment, 1);
             appended.segment
-        })
+        };
+        let page = |note: &PageNote| {
+            let is_needed = !note.live.is_empty();
+            let moved_to = is_needed.then(|| entries::append_paged(wal, queue, note).segment);
+            wal.release(segment, 1);
+            moved_to
+        };
+        local.backlog.relocate(segment, message, page)
     }
 
     /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.
@@ -322,6 +335,17 @@ pub(crate) struct Get<'a> {
     pub(crate) link: LinkId,
     pub(crate) outbox: &'a Arc<dyn Outbox>,
     pub(crate) no_ack: bool,
+}
+
+/// What a `basic.get` has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    /// It was given a message.
+    Message,
+    /// There is none.
+    Nothing,
+    /// There is one: try again after [`Queue::head_in_memory`].
+    NotInMemory,
 }
 
 /// A consumer as listings show it.
@@ -358,6 +382,14 @@ impl Restoring<'_> {
         segment: SegmentId,
     ) {
         self.local.restore(&self.queue.storage.pool, position, message, segment);
+    }
+
+    /// Puts a page back in: what is left of it. Positions rise from call to call.
+    ///
+    /// # Errors
+    /// The note cannot be true.
+    pub(crate) fn page(&mut self, note: &PageNote, segment: SegmentId) -> Result<(), RestoreError> {
+        self.local.restore_page(note, segment)
     }
 
     /// Ends the restoring: positions from `next_position` on are free, and those below

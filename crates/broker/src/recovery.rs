@@ -4,7 +4,9 @@ mod content;
 
 use crate::broker::{Broker, Control, DEFINITIONS_FILE, restored_queue};
 use crate::entries::{self, Entry, SegmentCounts};
-use crate::queue::{PagePool, Queue, SHARED_BODY_MIN_BYTES, Storage};
+use crate::pager::{self, Pager, PagerStepper};
+use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
+use crate::storage::{Images, Storage, StorageOptions};
 use bytes::Bytes;
 use content::{Contents, Left};
 use log::{Disk, LogError, Lsn, Refused, SegmentId, Wal, WalOptions};
@@ -14,6 +16,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use stdx::record::Reader;
+use store::StoreError;
+use store::backlog::PagePool;
 
 /// What the log told, entry by entry.
 struct Replay {
@@ -35,6 +39,12 @@ pub enum OpenError {
     /// The log or a file beside it.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// The files of pages.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system gives no threads.
+    #[error("cannot start the threads of the pager: {0}")]
+    Threads(std::io::Error),
     /// The definitions cannot be read.
     #[error("the definitions in {file} cannot be read: {reason}")]
     Definitions {
@@ -51,44 +61,75 @@ impl Broker {
     /// # Errors
     /// The disk's, or data that is damaged or of a newer version.
     pub fn open(disk: Arc<dyn Disk>, options: WalOptions) -> Result<Arc<Self>, OpenError> {
+        Self::open_with(disk, options, &StorageOptions::default())
+    }
+
+    /// As [`Broker::open`], with other limits.
+    ///
+    /// # Errors
+    /// As [`Broker::open`].
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        mut options: WalOptions,
+        storage_options: &StorageOptions,
+    ) -> Result<Arc<Self>, OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
+        let pager = Pager::new(storage_options.pager);
+        options.before_commit = Some(Box::new(pager.check()));
         let wal = Wal::open(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
-        let (broker, started) = finish(replay, wal, disk);
+        let images = Images::open(&disk, storage_options)?;
+        let (broker, started) = finish(replay, Parts { wal, images, pager }, disk);
+        pager::start(&broker.storage).map_err(OpenError::Threads)?;
         if let Some(started) = started {
             broker.storage.wal.wait_durable(started)?;
         }
         Ok(broker)
     }
 
-    /// As [`Broker::open`], with a log whose commits the caller makes. For simulation.
+    /// As [`Broker::open_with`], with a log and a pager whose work the caller does. For simulation.
     ///
     /// # Errors
     /// As [`Broker::open`].
     pub fn open_stepped(
         disk: Arc<dyn Disk>,
-        options: WalOptions,
-    ) -> Result<(Arc<Self>, log::Stepper), OpenError> {
+        mut options: WalOptions,
+        storage_options: &StorageOptions,
+    ) -> Result<(Arc<Self>, log::Stepper, PagerStepper), OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
+        let pager = Pager::new(storage_options.pager);
+        options.before_commit = Some(Box::new(pager.check()));
         let (wal, mut stepper) =
             Wal::open_stepped(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
-        let (broker, started) = finish(replay, wal, disk);
+        let images = Images::open(&disk, storage_options)?;
+        let (broker, started) = finish(replay, Parts { wal, images, pager }, disk);
         if let Some(started) = started {
             stepper.step();
             broker.storage.wal.wait_durable(started)?;
         }
-        Ok((broker, stepper))
+        let pager = PagerStepper::new(&broker.storage);
+        Ok((broker, stepper, pager))
     }
+}
+
+/// What a start has opened.
+struct Parts {
+    wal: Wal,
+    images: Images,
+    pager: Pager,
 }
 
 /// Puts everything in its place. Also returns what must be durable before anybody is given a
 /// message: that the cursors of the last stop are no longer so.
-fn finish(replay: Replay, wal: Wal, disk: Arc<dyn Disk>) -> (Arc<Broker>, Option<Lsn>) {
+fn finish(replay: Replay, parts: Parts, disk: Arc<dyn Disk>) -> (Arc<Broker>, Option<Lsn>) {
     let was_new = replay.serial == 0;
     let has_cursors = replay.cursors.is_some();
-    let storage =
-        Arc::new(Storage { wal, pool: PagePool::default(), held_bytes: AtomicU64::new(0) });
+    let Parts { wal, images, pager } = parts;
+    let (pool, held_bytes) = (PagePool::default(), AtomicU64::new(0));
+    let storage = Arc::new(Storage { wal, pool, held_bytes, images, pager });
     let control = replay.into_control(&storage);
     storage.wal.start_freeing();
+    storage.images.durable.start_reclaiming();
+    storage.images.volatile.start_reclaiming();
     let started = has_cursors.then(|| entries::append_started(&storage.wal).upto);
     (Broker::assemble(storage, disk, control, was_new), started)
 }
@@ -122,6 +163,7 @@ impl Replay {
             }
             Entry::Settled { queue, positions } => self.contents.settled(queue, positions.iter()),
             Entry::Purged { queue, ranges } => self.contents.ranges_gone(queue, ranges.iter()),
+            Entry::Paged { queue, note } => self.contents.paged(entry.segment, queue, note),
             Entry::Meta { serial, command } => self.take_command(entry.segment, serial, command)?,
             Entry::Started => {}
             Entry::Stopped { cursors } => self.cursors = Some(cursors.iter().collect()),
@@ -174,7 +216,21 @@ impl Replay {
     fn restore(&mut self, queue: &Queue, retained: &mut SegmentCounts) {
         let QueueId(id) = queue.id();
         let mut restoring = queue.restoring();
-        let next = self.contents.drain(id, |Left { position, segment, record }| {
+        let images = &queue.storage().images.durable;
+        let next = self.contents.drain(id, |left| {
+            let (position, segment, record) = match left {
+                Left::Message { position, segment, record } => (position, segment, record),
+                Left::Page { segment, note } => {
+                    if restoring.page(&note, segment).is_err() || !images.retain(note.blob, 1) {
+                        tracing::error!(
+                            queue = id,
+                            "a page in the log is not in its file: {note:?}"
+                        );
+                    }
+                    retained.add(segment);
+                    return;
+                }
+            };
             let Ok(mut message) = message::parse_record(record, None) else {
                 tracing::error!(queue = id, position, "a message in the log cannot be read");
                 return;

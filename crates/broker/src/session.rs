@@ -236,11 +236,12 @@ impl Session {
         std::mem::replace(&mut self.is_ahead, false)
     }
 
-    /// Whether the connection must not be read now: it published during an alarm, or the log has
-    /// more to write than it may.
+    /// Whether the connection must not be read now: it published during an alarm, or the log or the
+    /// pager has more to write than it may.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.held || !self.broker.storage.wal.has_room()
+        let storage = &self.broker.storage;
+        self.held || !storage.wal.has_room() || !storage.pager.has_room()
     }
 
     /// Resolves when [`Session::is_held`] may have become false; then call
@@ -249,7 +250,7 @@ impl Session {
         if self.held {
             self.broker.alarms.cleared().await;
         }
-        self.broker.log_has_room().await;
+        self.broker.has_room().await;
     }
 
     /// Ends the hold of an alarm that has cleared, and tells the client.

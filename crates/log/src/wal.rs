@@ -130,8 +130,8 @@ impl Default for WalOptions {
             spare_segments: 4,
             durability: Durability::Sync,
             lazy_sync: Duration::from_millis(200),
-            eager_sync_bytes: 4 << 20,
-            unsynced_bytes_max: 16 << 20,
+            eager_sync_bytes: 2 << 20,
+            unsynced_bytes_max: 8 << 20,
             // The standard hasher's keys come from the operating system's random source.
             salt: RandomState::new().hash_one("leveret wal salt"),
             on_failure: None,

@@ -242,6 +242,15 @@ impl Fifo {
         self.consumers.resume(consumer);
     }
 
+    /// Takes the ready ones among `positions` out: their messages are lost. Held ones stay.
+    pub fn discard(&mut self, positions: PositionRange) {
+        for position in positions.start..positions.end {
+            if self.ready.remove(position) {
+                self.redelivered.remove(position);
+            }
+        }
+    }
+
     /// Takes every ready message out; `gone` gets their positions. Held ones stay.
     pub fn purge(&mut self, gone: &mut Vec<PositionRange>) -> u64 {
         let n_messages = self.ready.len();

@@ -407,6 +407,7 @@ impl Model {
     pub(crate) fn check_queue(
         &self,
         name: &str,
+        waits_for_page: bool,
         is_full: impl Fn(LinkKey) -> bool,
     ) -> Result<(), Objection> {
         let Some(queue) = self.queues.get(name) else { return Ok(()) };
@@ -417,7 +418,7 @@ impl Model {
         {
             return Err(format!("m{} of {name} was passed over", message.id));
         }
-        if let Some((_, message)) = ready().next() {
+        if let Some((_, message)) = ready().next().filter(|_| !waits_for_page) {
             for (key, link) in self.consumers(name) {
                 let credit = link.no_ack || link.prefetch == 0 || link.n_held < link.prefetch;
                 if credit && !is_full(key) {

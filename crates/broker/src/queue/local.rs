@@ -1,7 +1,7 @@
 //! What a queue's lock guards: core, content and consumers, and the order things happen in.
 
-use super::pages::{PagePool, Pages, Released};
-use super::{AfterDetach, AttachRefused, ConsumerView, Get, Queue, Wakes, position};
+use super::paging::Paging;
+use super::{AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::entries::{self, SegmentCounts};
 use log::{Appended, Lsn, SegmentId};
@@ -14,6 +14,7 @@ use session::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use store::backlog::{Backlog, FreedPage, Lookup, PageNote, PagePool, RestoreError};
 
 /// Messages assigned before they are handed to outboxes: bounds the scratch list.
 const HAND_OVER_MESSAGES_MAX: usize = 1_024;
@@ -82,7 +83,8 @@ struct Handed {
 /// The state under a queue's lock.
 pub(crate) struct Local {
     pub(super) fifo: Fifo,
-    pub(super) pages: Pages,
+    pub(super) backlog: Backlog,
+    pub(super) paging: Paging,
     /// Indexed by consumer key.
     hosts: Vec<Option<Host>>,
     /// Whose each consumer is, also those that only hold messages; indexed by consumer key.
@@ -92,10 +94,10 @@ pub(crate) struct Local {
     settled: Vec<u64>,
     /// Log entries nobody needs any more, not yet told to the log.
     freed: SegmentCounts,
+    /// Page images nobody needs once the log knows what is gone.
+    freed_pages: Vec<FreedPage>,
     scratch: Vec<u8>,
     restoring: PositionSet,
-    /// Bytes of messages in `pages`.
-    pub(super) stored_bytes: u64,
     had_consumer: bool,
     deleted: bool,
 }
@@ -110,15 +112,16 @@ impl Local {
     pub(super) fn new() -> Self {
         Self {
             fifo: Fifo::new(),
-            pages: Pages::default(),
+            backlog: Backlog::new(),
+            paging: Paging::default(),
             hosts: Vec::new(),
             owners: Vec::new(),
             handed: Vec::new(),
             settled: Vec::new(),
             freed: SegmentCounts::default(),
+            freed_pages: Vec::new(),
             scratch: Vec::new(),
             restoring: PositionSet::new(),
-            stored_bytes: 0,
             had_consumer: false,
             deleted: false,
         }
@@ -235,7 +238,9 @@ impl Local {
         segment: Option<SegmentId>,
     ) -> Option<Lsn> {
         let at = self.fifo.enqueue(1);
-        let given = if self.fifo.is_waiting() { None } else { self.fifo.next_delivery() };
+        let is_next = || self.fifo.ready().first() == Some(at) || !self.is_head_cold();
+        let given =
+            if self.fifo.is_waiting() || !is_next() { None } else { self.fifo.next_delivery() };
         let direct = given
             .is_some_and(|given| given.position == at && given.settling == Settling::OnDelivery);
         let mut late = None;
@@ -244,8 +249,7 @@ impl Local {
         } else {
             late = if segment.is_none() { self.log_late(queue, at, message) } else { None };
             let segment = segment.or_else(|| late.map(|late| late.segment));
-            self.stored_bytes += message.size_bytes() as u64;
-            self.pages.push(&queue.storage.pool, at, message, segment);
+            self.backlog.push(&queue.storage.pool, at, message, segment, None);
         }
         if let Some(assigned) = given {
             let incoming = direct.then_some(item);
@@ -277,8 +281,8 @@ impl Local {
     pub(super) fn dispatch(&mut self, queue: &Queue, wakes: &mut Wakes) {
         loop {
             while self.handed.len() < HAND_OVER_MESSAGES_MAX && !self.fifo.is_waiting() {
+                let Some(size) = self.size_of_next() else { break };
                 let Some(assigned) = self.fifo.next_delivery() else { break };
-                let size = self.pages.get(assigned.position).map_or(0, |found| found.size_bytes());
                 self.charge(assigned, size);
                 self.handed.push(Handed { assigned, incoming: None });
             }
@@ -288,6 +292,15 @@ impl Local {
             self.hand_over(queue, None, wakes);
         }
         self.note_in_log(queue);
+    }
+
+    /// The size of the first ready message; none while it is on disk only.
+    fn size_of_next(&self) -> Option<usize> {
+        match self.backlog.get(self.fifo.ready().first()?) {
+            Lookup::Here(message) => Some(message.size_bytes()),
+            Lookup::Cold => None,
+            Lookup::Gone => Some(0),
+        }
     }
 
     /// Hands what was assigned to the outboxes, each locked once.
@@ -325,7 +338,7 @@ impl Local {
         wakes: &mut Wakes,
     ) {
         let Some(consumer) = run.first().map(|one| one.assigned.consumer) else { return };
-        let pages = &self.pages;
+        let backlog = &self.backlog;
         let Some(host) = host_mut(&mut self.hosts, consumer) else { return };
         let link = host.link;
         let mut room = Room::Full;
@@ -338,8 +351,8 @@ impl Local {
                         &incoming.message
                     }
                     (_, _) => {
-                        stored = pages.get(one.assigned.position);
-                        let Some(message) = &stored else { continue };
+                        stored = backlog.get(one.assigned.position);
+                        let Lookup::Here(message) = &stored else { continue };
                         message
                     }
                 };
@@ -426,10 +439,14 @@ impl Local {
 
     /// Forgets a stored message.
     fn release(&mut self, pool: &PagePool, at: u64) {
-        if let Some(Released { segment, size_bytes }) = self.pages.release(pool, at) {
-            self.stored_bytes = self.stored_bytes.saturating_sub(size_bytes);
-            self.note_gone(at, segment);
+        let Some(released) = self.backlog.release(pool, at) else { return };
+        if released.is_logged {
+            self.settled.push(at);
         }
+        if let Some(segment) = released.segment {
+            self.freed.add(segment);
+        }
+        self.freed_pages.extend(released.page.map(|page| *page));
     }
 
     fn note_gone(&mut self, at: u64, segment: Option<SegmentId>) {
@@ -442,12 +459,14 @@ impl Local {
     /// Tells the log what is gone. Nobody waits for this to be durable: a crash in between makes
     /// the messages come back, marked redelivered.
     fn note_in_log(&mut self, queue: &Queue) {
-        if self.settled.is_empty() {
-            return;
+        if !self.settled.is_empty() {
+            entries::append_settled(queue.wal(), queue.id().0, &self.settled, &mut self.scratch);
+            self.settled.clear();
+            self.freed.release(queue.wal());
         }
-        entries::append_settled(queue.wal(), queue.id().0, &self.settled, &mut self.scratch);
-        self.settled.clear();
-        self.freed.release(queue.wal());
+        for freed in self.freed_pages.drain(..) {
+            queue.storage.free_page(&freed);
+        }
     }
 
     pub(super) fn attach(
@@ -530,14 +549,19 @@ impl Local {
         queue: &Queue,
         get: &Get<'_>,
         wakes: &mut Wakes,
-    ) -> Result<bool, AttachRefused> {
+    ) -> Result<Got, AttachRefused> {
         if self.deleted {
             return Err(AttachRefused::Gone);
         }
+        if self.is_head_cold() {
+            return Ok(Got::NotInMemory);
+        }
         let settling = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
-        let Some(assigned) = self.fifo.take(get.consumer, settling) else { return Ok(false) };
+        let Some(assigned) = self.fifo.take(get.consumer, settling) else {
+            return Ok(Got::Nothing);
+        };
         let n_ready = self.fifo.n_ready();
-        if let Some(message) = self.pages.get(assigned.position) {
+        if let Lookup::Here(message) = self.backlog.get(assigned.position) {
             let delivery = Delivery {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
@@ -558,7 +582,7 @@ impl Local {
             self.release(&queue.storage.pool, assigned.position);
             self.note_in_log(queue);
         }
-        Ok(true)
+        Ok(Got::Message)
     }
 
     pub(super) fn cancel(&mut self, def: &QueueDef, consumer: ConsumerKey) -> AfterDetach {
@@ -593,20 +617,12 @@ impl Local {
     pub(super) fn purge(&mut self, queue: &Queue) -> u64 {
         let mut gone = Vec::new();
         let n_messages = self.fifo.purge(&mut gone);
-        let mut any_logged = false;
-        for at in gone.iter().flat_map(|range| range.start..range.end) {
-            if let Some(released) = self.pages.release(&queue.storage.pool, at) {
-                self.stored_bytes = self.stored_bytes.saturating_sub(released.size_bytes);
-                if let Some(segment) = released.segment {
-                    any_logged = true;
-                    self.freed.add(segment);
-                }
-            }
-        }
-        if any_logged {
+        let ranges = gone.iter().map(|range| range.start..range.end);
+        let dropped = self.backlog.purge(&queue.storage.pool, ranges);
+        if dropped.any_logged {
             entries::append_purged(queue.wal(), queue.id().0, &gone);
-            self.freed.release(queue.wal());
         }
+        self.let_go(queue, dropped);
         n_messages
     }
 
@@ -624,12 +640,8 @@ impl Local {
                 });
             }));
         }
-        for segment in self.pages.segments() {
-            self.freed.add(segment);
-        }
-        self.freed.release(queue.wal());
-        self.pages = Pages::default();
-        self.stored_bytes = 0;
+        let dropped = self.backlog.clear(&queue.storage.pool);
+        self.let_go(queue, dropped);
         self.fifo = Fifo::new();
         n_ready
     }
@@ -642,8 +654,19 @@ impl Local {
         segment: SegmentId,
     ) {
         self.restoring.push_back(at, 1);
-        self.stored_bytes += message.size_bytes() as u64;
-        self.pages.push(pool, at, message, Some(segment));
+        self.backlog.push(pool, at, message, Some(segment), None);
+    }
+
+    pub(super) fn restore_page(
+        &mut self,
+        note: &PageNote,
+        segment: SegmentId,
+    ) -> Result<(), RestoreError> {
+        self.backlog.restore_page(note, segment)?;
+        for range in &note.live {
+            self.restoring.push_back(range.start, range.end - range.start);
+        }
+        Ok(())
     }
 
     pub(super) fn restored(&mut self, next_position: u64, seen_below: u64) {
@@ -656,7 +679,7 @@ impl Local {
     }
 
     pub(super) fn trim(&mut self, pool: &PagePool) {
-        self.pages.trim(pool);
+        self.backlog.trim(pool);
     }
 
     pub(super) fn consumers(&self) -> Vec<ConsumerView> {

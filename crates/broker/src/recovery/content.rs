@@ -6,6 +6,8 @@
 use log::SegmentId;
 use queue::PositionRange;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use store::backlog::PageNote;
 
 const CHUNK_BYTES: usize = 1 << 20;
 /// Items of a queue from which on dead ones are cleared away.
@@ -92,6 +94,8 @@ struct OfQueue {
     n_gone: usize,
     /// Messages that were moved to the log's end and came after ones with higher positions.
     moved: BTreeMap<u64, Item>,
+    /// Page images by first position, and where the log's note about each lies.
+    pages: BTreeMap<u64, (SegmentId, PageNote)>,
     /// One past the highest position seen.
     next_position: u64,
 }
@@ -134,6 +138,37 @@ impl OfQueue {
             self.n_gone += 1;
         } else if let Some(item) = self.moved.remove(&position) {
             records.forget(item.place);
+        } else {
+            self.forget_paged(&(position..position + 1));
+        }
+    }
+
+    /// Takes positions out of the pages that cover them.
+    fn forget_paged(&mut self, range: &Range<u64>) {
+        let before = self.pages.range(..range.start).next_back().map(|(first, _)| *first);
+        let from = before.unwrap_or(range.start);
+        let mut emptied = Vec::new();
+        for (first, (_, note)) in self.pages.range_mut(from..range.end) {
+            subtract(&mut note.live, range);
+            if note.live.is_empty() {
+                emptied.push(*first);
+            }
+        }
+        for first in emptied {
+            self.pages.remove(&first);
+        }
+    }
+
+    /// Messages are in a page image from here on.
+    fn page(&mut self, records: &mut Records, segment: SegmentId, note: PageNote) {
+        self.pages.remove(&note.first);
+        for range in &note.live {
+            self.next_position = self.next_position.max(range.end);
+            let range = PositionRange { start: range.start, end: range.end };
+            self.forget_range(records, range);
+        }
+        if !note.live.is_empty() {
+            self.pages.insert(note.first, (segment, note));
         }
     }
 
@@ -154,6 +189,7 @@ impl OfQueue {
             records.forget(item.place);
             self.moved.remove(&position);
         }
+        self.forget_paged(&(range.start..range.end));
         self.compact();
     }
 
@@ -165,11 +201,24 @@ impl OfQueue {
     }
 }
 
-/// A message that is left.
-pub(super) struct Left<'a> {
-    pub(super) position: u64,
-    pub(super) segment: SegmentId,
-    pub(super) record: &'a [u8],
+/// Takes `range` out of `live`, which rises.
+fn subtract(live: &mut Vec<Range<u64>>, range: &Range<u64>) {
+    let from = live.partition_point(|one| one.end <= range.start);
+    let to = live.partition_point(|one| one.start < range.end);
+    let (Some(first), Some(last)) = (live.get(from), live.get(to.wrapping_sub(1))) else { return };
+    if from >= to {
+        return;
+    }
+    let before = first.start..range.start;
+    let after = range.end..last.end;
+    let left = [before, after].into_iter().filter(|one| one.start < one.end);
+    live.splice(from..to, left);
+}
+
+/// What is left, message or page.
+pub(super) enum Left<'a> {
+    Message { position: u64, segment: SegmentId, record: &'a [u8] },
+    Page { segment: SegmentId, note: PageNote },
 }
 
 /// What is left in all queues.
@@ -207,6 +256,13 @@ impl Contents {
         }
     }
 
+    /// Messages of the queue are in a page image.
+    pub(super) fn paged(&mut self, segment: SegmentId, queue: u64, note: PageNote) {
+        if let Some((queue, records)) = self.queue(queue, true) {
+            queue.page(records, segment, note);
+        }
+    }
+
     /// These messages are gone from the queue.
     pub(super) fn settled(&mut self, queue: u64, positions: impl Iterator<Item = u64>) {
         if let Some((queue, records)) = self.queue(queue, false) {
@@ -231,19 +287,26 @@ impl Contents {
     pub(super) fn drain(&mut self, queue: u64, mut visit: impl FnMut(Left<'_>)) -> u64 {
         let Some(index) = self.index.get(&queue) else { return 0 };
         let Some(queue) = self.queues.get_mut(*index) else { return 0 };
-        let OfQueue { items, moved, next_position, .. } = std::mem::take(queue);
+        let OfQueue { items, moved, pages, next_position, .. } = std::mem::take(queue);
         let mut moved = moved.into_values().peekable();
         let items = items.into_iter().filter(|item| item.place.len != GONE);
         let mut items = items.peekable();
+        let mut pages = pages.into_iter().peekable();
         loop {
             let is_moved = match (items.peek(), moved.peek()) {
                 (Some(item), Some(moved)) => moved.position < item.position,
                 (None, Some(_)) => true,
                 (_, None) => false,
             };
+            let next = if is_moved { moved.peek() } else { items.peek() };
+            let next = next.map_or(u64::MAX, |item| item.position);
+            if let Some((_, (segment, note))) = pages.next_if(|(first, _)| *first <= next) {
+                visit(Left::Page { segment, note });
+                continue;
+            }
             let Some(item) = (if is_moved { moved.next() } else { items.next() }) else { break };
             let Item { position, segment, place } = item;
-            visit(Left { position, segment, record: self.records.get(place) });
+            visit(Left::Message { position, segment, record: self.records.get(place) });
             self.records.forget(place);
         }
         next_position
@@ -254,6 +317,7 @@ impl Contents {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use store::blob::BlobId;
 
     #[derive(Clone, Debug)]
     enum Step {
@@ -261,6 +325,8 @@ mod tests {
         Move(usize),
         Settle(u64, u64),
         Range(u64, u64, u64),
+        Page(u64, usize),
+        MovePage(usize),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -270,7 +336,42 @@ mod tests {
             3 => (0..3_u64, 0..60_u64).prop_map(|(queue, at)| Step::Settle(queue, at)),
             1 => (0..3_u64, 0..60_u64, 0..9_u64)
                 .prop_map(|(queue, start, n)| Step::Range(queue, start, start + n)),
+            1 => (0..2_u64, 1..9_usize).prop_map(|(queue, n)| Step::Page(queue, n)),
+            1 => any::<usize>().prop_map(Step::MovePage),
         ]
+    }
+
+    fn note(first: u64, live: &[u64]) -> PageNote {
+        let runs = live.chunk_by(|a, b| a + 1 == *b);
+        PageNote {
+            first,
+            blob: BlobId { file: 0, index: 0 },
+            live: runs.map(|run| run[0]..run[run.len() - 1] + 1).collect(),
+            n_live: 0,
+            live_bytes: 0,
+            load_bytes: 0,
+            n_entries: 0,
+            has_bodies: false,
+        }
+    }
+
+    /// Where a message is in the model: its segment, and its record or the first position of its
+    /// page.
+    type Known = (u64, Result<Vec<u8>, u64>);
+
+    /// Positions with segments and records, those in pages without.
+    fn drained(contents: &mut Contents, queue: u64) -> (Vec<(u64, Known)>, u64) {
+        let mut left = Vec::new();
+        let seen = contents.drain(queue, |one| match one {
+            Left::Message { position, segment, record } => {
+                left.push((position, (segment.0, Ok(record.to_vec()))));
+            }
+            Left::Page { segment, note } => {
+                let positions = note.live.into_iter().flatten();
+                left.extend(positions.map(|at| (at, (segment.0, Err(note.first)))));
+            }
+        });
+        (left, seen)
     }
 
     proptest! {
@@ -279,7 +380,7 @@ mod tests {
             steps in prop::collection::vec(step(), 0..120),
         ) {
             let mut contents = Contents::default();
-            let mut model: BTreeMap<(u64, u64), (u64, Vec<u8>)> = BTreeMap::new();
+            let mut model: BTreeMap<(u64, u64), Known> = BTreeMap::new();
             let mut next = [0_u64; 3];
             for (segment, step) in (1..).zip(steps) {
                 match step {
@@ -289,11 +390,12 @@ mod tests {
                         *next = position + 1;
                         let record = vec![u8::try_from(position % 251).unwrap(); 300_000];
                         contents.message(SegmentId(segment), queue, position, &record);
-                        model.insert((queue, position), (segment, record));
+                        model.insert((queue, position), (segment, Ok(record)));
                     }
                     Step::Move(n) => {
                         let Some(n) = n.checked_rem(model.len()) else { continue };
                         let (at, (old, record)) = model.iter_mut().nth(n).unwrap();
+                        let Ok(record) = record else { continue };
                         *old = segment;
                         contents.message(SegmentId(segment), at.0, at.1, record);
                     }
@@ -306,17 +408,34 @@ mod tests {
                         contents.ranges_gone(queue, [range].into_iter());
                         model.retain(|at, _| at.0 != queue || at.1 < start || at.1 >= end);
                     }
+                    Step::Page(queue, n) => {
+                        let of_queue = model.range_mut((queue, 0)..(queue + 1, 0));
+                        let messages = of_queue.skip_while(|(_, known)| known.1.is_err());
+                        let run = messages.take_while(|(_, known)| known.1.is_ok()).take(n);
+                        let mut run: Vec<_> = run.collect();
+                        let Some(first) = run.first().map(|one| one.0.1) else { continue };
+                        let live: Vec<u64> = run.iter().map(|one| one.0.1).collect();
+                        contents.paged(SegmentId(segment), queue, note(first, &live));
+                        run.iter_mut().for_each(|one| *one.1 = (segment, Err(first)));
+                    }
+                    Step::MovePage(n) => {
+                        let Some(n) = n.checked_rem(model.len()) else { continue };
+                        let (at, (_, known)) = model.iter().nth(n).unwrap();
+                        let (queue, Err(first)) = (at.0, known.clone()) else { continue };
+                        let is_same = |(at, known): &(&(u64, u64), &mut Known)| {
+                            at.0 == queue && known.1 == Err(first)
+                        };
+                        let mut page: Vec<_> = model.iter_mut().filter(is_same).collect();
+                        let live: Vec<u64> = page.iter().map(|one| one.0.1).collect();
+                        contents.paged(SegmentId(segment), queue, note(first, &live));
+                        page.iter_mut().for_each(|one| one.1.0 = segment);
+                    }
                 }
             }
             for queue in 0..3 {
-                let mut left = Vec::new();
-                let seen = contents.drain(queue, |one| {
-                    left.push((one.position, one.segment.0, one.record.to_vec()));
-                });
+                let (left, seen) = drained(&mut contents, queue);
                 let of_queue = model.range((queue, 0)..(queue + 1, 0));
-                let expected: Vec<_> = of_queue
-                    .map(|(at, (segment, record))| (at.1, *segment, record.clone()))
-                    .collect();
+                let expected: Vec<_> = of_queue.map(|(at, known)| (at.1, known.clone())).collect();
                 prop_assert_eq!(left, expected);
                 prop_assert_eq!(seen, next[usize::try_from(queue).unwrap()]);
             }
@@ -332,8 +451,7 @@ mod tests {
         contents.message(SegmentId(2), 7, 10, b"ten");
         contents.message(SegmentId(3), 7, 4, b"four");
         contents.message(SegmentId(4), 7, 4, b"four");
-        let mut left = Vec::new();
-        contents.drain(7, |one| left.push((one.position, one.segment.0)));
-        assert_eq!(left, [(4, 4), (10, 2)]);
+        let (left, _) = drained(&mut contents, 7);
+        assert_eq!(left, [(4, (4, Ok(b"four".to_vec()))), (10, (2, Ok(b"ten".to_vec())))]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::channels::Link;
 use super::{Acted, Session, replies};
-use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Queue};
+use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Got, Queue};
 use meta::Permission;
 use queue::{Checkout, Settling};
 use session::{
@@ -112,7 +112,7 @@ impl Session {
         Ok(Acted::Answered)
     }
 
-    pub(super) fn get(
+    pub(super) async fn get(
         &mut self,
         channel: ChannelId,
         queue: &ShortString,
@@ -127,8 +127,13 @@ impl Session {
             return Err(refusal(AttachRefused::Gone, &queue));
         };
         let get = Get { consumer, channel, link, outbox: &self.outbox, no_ack };
-        let got = queue.get(&get).map_err(|refused| refusal(refused, &queue))?;
-        if got { Ok(Acted::Answered) } else { self.answer(Event::GetEmpty(channel)) }
+        loop {
+            match queue.get(&get).map_err(|refused| refusal(refused, &queue))? {
+                Got::Message => return Ok(Acted::Answered),
+                Got::Nothing => return self.answer(Event::GetEmpty(channel)),
+                Got::NotInMemory => queue.head_in_memory().await,
+            }
+        }
     }
 
     /// The link that holds what this channel gets from this queue.

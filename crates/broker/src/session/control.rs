@@ -45,7 +45,7 @@ impl Session {
             }
             Op::Consume(consume) => self.consume(control, consume),
             Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
-            Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack),
+            Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack).await,
             Op::Recover { answer } => Ok(self.recover(channel, *answer)),
             Op::ConfirmSelect => self.select_confirms(channel),
             Op::TxSelect => self.select_tx(channel),

@@ -60,7 +60,7 @@ impl World {
             What::ConnectionClosed => self.answer(client, &Expect::ConnectionClosed),
             What::ChannelOpened => self.answer(client, &Expect::ChannelOpened),
             What::Done => self.answer(client, &Expect::Done),
-            What::GetEmpty => self.answer(client, &Expect::GetEmpty),
+            What::GetEmpty => self.take_get_empty(client),
             What::Purged(n) => self.answer(client, &Expect::Purged(n)),
             What::Deleted(n) => self.answer(client, &Expect::Deleted(n)),
             What::Declared { queue, n_ready, n_consumers } => {
@@ -76,6 +76,16 @@ impl World {
                     self.object("unblocked without a reason");
                 }
             }
+        }
+    }
+
+    fn take_get_empty(&mut self, client: usize) {
+        // Others may have taken what it was to get, while it was read from disk.
+        let expect = &self.client(client).doing.expect;
+        let is_taken = if let Expect::Got(queue) = expect { Some(queue.clone()) } else { None };
+        match is_taken.filter(|queue| self.model.first_ready(queue).is_none()) {
+            Some(queue) => self.answer(client, &Expect::Got(queue)),
+            None => self.answer(client, &Expect::GetEmpty),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Lives of the node: starts, stops, crashes, and what is there afterwards.
 
-use super::{Node, World, facts, open_session};
+use super::{Node, PATIENCE, World, facts, open_session};
 use crate::client::{self, Client, Expect};
 use crate::model::Found;
 use crate::outbox::{Recorder, Transcript, What};
-use broker::{Broker, Session};
+use broker::{Broker, PagerOptions, Session, StorageOptions};
 use log::{Disk, Fault, MemoryDisk, Survival, WalOptions};
 use meta::{Command, PasswordHash};
 use session::{ChannelId, Control, Op, Origin, Request, ShortString};
@@ -19,8 +19,6 @@ const LIVES_MAX: usize = 5;
 const WORK_MAX: usize = 120;
 /// Disk operations within which a planned fault comes.
 const FAULT_WITHIN: usize = 60;
-/// Commits after which something must have happened.
-const PATIENCE: usize = 1_000;
 /// Faults in a row that starts may meet.
 const FAULTY_STARTS_MAX: usize = 3;
 
@@ -69,9 +67,17 @@ impl World {
     fn open(&self, disk: &MemoryDisk) -> Result<Node, String> {
         let (options, failed) = self.options();
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-        let opened = Broker::open_stepped(disk, options).map_err(|error| error.to_string());
-        let (broker, stepper) = opened?;
-        Ok(Node { broker, stepper, failed })
+        let pager = PagerOptions {
+            budget_bytes: 5 * self.allowance_bytes,
+            allowance_bytes_min: self.allowance_bytes,
+            allowance_bytes_max: self.allowance_bytes,
+            excess_bytes_max: 40_000,
+            unsynced_bytes_max: 30_000,
+        };
+        let storage = StorageOptions { pager, page_file_bytes: 40_000 };
+        let opened = Broker::open_stepped(disk, options, &storage);
+        let (broker, stepper, pager) = opened.map_err(|error| error.to_string())?;
+        Ok(Node { broker, stepper, pager, failed })
     }
 
     fn bootstrap(&mut self) {
@@ -90,9 +96,7 @@ impl World {
         let node = self.node.as_mut().expect("the node runs");
         let broker = Arc::clone(&node.broker);
         for command in commands {
-            let changed = block_on(broker.administer(command), || {
-                node.stepper.step();
-            });
+            let changed = block_on(broker.administer(command), || node.step());
             assert!(
                 changed.is_some_and(|changed| changed.is_ok()),
                 "a new node takes its first user"
@@ -270,10 +274,15 @@ impl World {
             return false;
         }
         for _ in 0..4 {
+            self.page_all();
             self.step();
         }
         if self.has_failed() {
             return false;
+        }
+        let (durable, volatile) = self.broker().page_stats();
+        if durable.live_blobs + volatile.live_blobs > 0 {
+            self.object(format!("pages are not freed: {durable:?}, {volatile:?}"));
         }
         let stats = self.broker().log_stats();
         let live = stats.oldest.map_or(0, |oldest| oldest.live);
@@ -281,6 +290,14 @@ impl World {
             self.object(format!("the log is not freed: {stats:?}"));
         }
         true
+    }
+}
+
+impl Node {
+    fn step(&mut self) {
+        self.pager.step_jobs();
+        self.pager.step_sync();
+        self.stepper.step();
     }
 }
 
@@ -317,10 +334,8 @@ impl Solo {
     fn ask(&mut self, op: Op) -> Result<Vec<What>, String> {
         let control = Control { channel: ChannelId(1), origin: Origin(0), nowait: false, op };
         let mut requests = vec![Request::Control(Box::new(control))];
-        let stepper = &mut self.node.stepper;
-        let done = block_on(self.session.submit(&[], &mut requests), || {
-            stepper.step();
-        });
+        let node = &mut self.node;
+        let done = block_on(self.session.submit(&[], &mut requests), || node.step());
         done.and_then(Result::ok).ok_or("the peeking client is thrown out")?;
         let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
         Ok(heard.into_iter().map(|(_, what)| what).collect())

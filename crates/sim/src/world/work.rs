@@ -21,7 +21,8 @@ impl World {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
         match self.random.below(100) {
-            0..16 => self.step(),
+            0..12 => self.step(),
+            12..16 => self.page(),
             16..20 => self.connect_or_open(),
             20..22 => self.leave(),
             22..24 => self.tick(),
@@ -41,6 +42,7 @@ impl World {
             return self.transact(client, channel);
         }
         match self.random.below(100) {
+            0..58 if self.is_deep && self.random.percent(60) => self.publish(client),
             0..30 => self.publish(client),
             30..48 => self.settle(client),
             48..58 => self.consume(client, channel),

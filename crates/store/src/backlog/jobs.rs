@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// A page is closed when it would exceed this; a larger message gets a page of its own.
 pub(super) const PAGE_BYTES_MAX: usize = 64 * 1024;
-/// However little memory the queue is allowed, pages are filled to this.
+/// However little memory the queue is allowed, pages are filled to this, or to all it is allowed.
 const PAGE_BYTES_MIN: usize = 8 * 1024;
 
 /// Pages before the head that are expected to be settled soon.
@@ -98,7 +98,7 @@ struct Window {
 
 /// What pages are filled to in a queue that is allowed so much.
 fn page_bytes(allowance_bytes: usize) -> usize {
-    (allowance_bytes / 4).clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX)
+    (allowance_bytes / 4).clamp(PAGE_BYTES_MIN.min(allowance_bytes), PAGE_BYTES_MAX)
 }
 
 impl Backlog {
@@ -127,9 +127,11 @@ impl Backlog {
         }
     }
 
-    /// Whether [`Backlog::next_job`] would find something to do.
+    /// Whether [`Backlog::next_job`] would find something to do. From now on pages are filled to what
+    /// suits the allowance.
     #[must_use]
-    pub fn wants_job(&self, head: u64, allowance_bytes: usize) -> bool {
+    pub fn wants_job(&mut self, head: u64, allowance_bytes: usize) -> bool {
+        self.page_bytes = page_bytes(allowance_bytes);
         let all_here = self.here.len() == self.slots.len();
         if all_here
             && self.resident_bytes <= allowance_bytes

@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 const KEYS: &[&str] = &["a", "a.b", "a.b.c", "b"];
 /// A few channels publish and settle in one read.
 const PUBLISHES_MAX: usize = 8;
+/// ... or more where queues are to become deep.
+const DEEP_PUBLISHES_MAX: usize = 24;
 
 impl World {
     /// One read with publishes on any of the client's channels, and perhaps settlements behind.
@@ -21,7 +23,8 @@ impl World {
         let mut doing = Doing::default();
         let channels: Vec<u16> = self.client(client).channels.keys().copied().collect();
         let mut published = Vec::new();
-        for _ in 0..=self.random.below(PUBLISHES_MAX) {
+        let n_max = if self.is_deep { DEEP_PUBLISHES_MAX } else { PUBLISHES_MAX };
+        for _ in 0..=self.random.below(n_max) {
             let Some(channel) = self.random.choose(&channels) else { return };
             let publishing = self.make_message(channel, &mut read);
             published
@@ -64,10 +67,13 @@ impl World {
     fn make_message(&mut self, channel: u16, read: &mut Read) -> Publishing {
         self.n_messages += 1;
         let id = self.n_messages;
-        let by_name = self.random.percent(50);
+        let by_name = self.is_deep || self.random.percent(50);
         let exchange = if by_name { "" } else { self.random.pick(SOURCES) };
         let exchange = if self.random.percent(1) { "no such exchange" } else { exchange };
         let key = self.random.pick(if by_name { QUEUES } else { KEYS });
+        let queues: Vec<String> = self.model.queues.keys().cloned().collect();
+        let deep = self.random.choose(&queues).filter(|_| self.is_deep);
+        let key = deep.as_deref().unwrap_or(key);
         let header = self.random.percent(40).then(|| self.random.pick(&["1", "2"]).to_owned());
         let mut properties = amqp091::Properties::default();
         if let Some(header) = &header {
@@ -76,7 +82,7 @@ impl World {
             properties.headers = Some(headers);
         }
         let persistent = self.random.percent(65);
-        let size = self.random.choose(&[0, 0, 20, 300, 300, 9_000]).unwrap_or(0);
+        let size = self.random.choose(&[0, 20, 300, 3_000, 3_000, 9_000]).unwrap_or(0);
         let mut body = format!("{id}|").into_bytes();
         body.resize(body.len() + size, b'a' + u8::try_from(id % 26).unwrap_or(0));
         let content = Content {

@@ -1,0 +1,340 @@
+//! Keeps backlogs out of memory: runs the jobs of queues' backlogs beside the connections' threads.
+//!
+//! ```text
+//! queue is over its allowance, or its head is cold --(ask)--> [asked] --> jobs: read a page, or append its image
+//!                                                                                    |
+//!            room, the next job <-- report: note in the log <-- sync of the stores <-+
+//! ```
+//! Two threads, so that reading never waits for a sync: one takes jobs from queues that asked, the
+//! other writes images, reports them, and reclaims files. A queue is locked for one job or report
+//! at a time. What fails here ends the log: see [`Pager::check`].
+
+mod work;
+
+pub use work::PagerStepper;
+pub(crate) use work::{ImageWritten, start};
+
+use crate::queue::Queue;
+use log::LogError;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::task::Waker;
+use std::thread::JoinHandle;
+
+/// How much of backlogs is in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PagerOptions {
+    /// Bytes of all backlogs together that are divided between the deep ones.
+    pub budget_bytes: usize,
+    /// A queue is always allowed this much ...
+    pub allowance_bytes_min: usize,
+    /// ... and never more than this.
+    pub allowance_bytes_max: usize,
+    /// Publishers wait while backlogs take so much more than they are allowed.
+    pub excess_bytes_max: usize,
+    /// Bytes of images that may wait for a sync.
+    pub unsynced_bytes_max: usize,
+}
+
+impl Default for PagerOptions {
+    fn default() -> Self {
+        Self {
+            budget_bytes: 32 << 20,
+            allowance_bytes_min: 16 << 10,
+            allowance_bytes_max: 4 << 20,
+            excess_bytes_max: 8 << 20,
+            unsynced_bytes_max: 4 << 20,
+        }
+    }
+}
+
+/// The pager of a node. Dropping it ends its threads.
+#[derive(Debug)]
+pub(crate) struct Pager {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: PagerOptions,
+    state: Mutex<State>,
+    /// Something is asked for.
+    asked: Condvar,
+    /// Images wait for a sync, or it is time to reclaim.
+    unsynced: Condvar,
+    /// What a queue may have in memory now.
+    allowance_bytes: AtomicUsize,
+    /// Queues that take more than the least allowance.
+    n_deep: AtomicUsize,
+    /// What queues take beyond their allowance, together.
+    excess_bytes: AtomicU64,
+    failure: OnceLock<String>,
+    after_sync: OnceLock<AfterSync>,
+}
+
+/// Called after images were written, without any lock.
+struct AfterSync(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for AfterSync {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AfterSync")
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asked: VecDeque<Arc<Queue>>,
+    /// Queues that are to write more once what is unsynced has become less.
+    deferred: Vec<Arc<Queue>>,
+    /// Images in the stores' buffers.
+    written: Vec<ImageWritten>,
+    unsynced_bytes: usize,
+    n_at_work: usize,
+    is_reclaim_due: bool,
+    room_wakers: Vec<Waker>,
+    has_ended: bool,
+}
+
+impl State {
+    /// Whether something is under way after which there may be more room.
+    fn is_busy(&self) -> bool {
+        let has_jobs = !self.asked.is_empty() || !self.deferred.is_empty();
+        (has_jobs || !self.written.is_empty() || self.n_at_work > 0) && !self.has_ended
+    }
+}
+
+/// A queue's part in what the pager counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Account {
+    is_deep: bool,
+    excess_bytes: usize,
+}
+
+impl Pager {
+    pub(crate) fn new(options: PagerOptions) -> Self {
+        let allowance_bytes = AtomicUsize::new(options.allowance_bytes_max);
+        let shared = Shared {
+            options,
+            state: Mutex::default(),
+            asked: Condvar::new(),
+            unsynced: Condvar::new(),
+            allowance_bytes,
+            n_deep: AtomicUsize::new(0),
+            excess_bytes: AtomicU64::new(0),
+            failure: OnceLock::new(),
+            after_sync: OnceLock::new(),
+        };
+        Self { shared: Arc::new(shared), threads: Mutex::default() }
+    }
+
+    /// Has `act` called after images were written: the log may be shortened then. Set once.
+    pub(crate) fn after_sync(&self, act: impl Fn() + Send + Sync + 'static) {
+        if self.shared.after_sync.set(AfterSync(Box::new(act))).is_err() {
+            tracing::error!("the pager is told twice what to do after a sync");
+        }
+    }
+
+    /// What a queue may have in memory now.
+    pub(crate) fn allowance_bytes(&self) -> usize {
+        self.shared.allowance_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Runs a queue's jobs soon. The queue sees to it that it asks once.
+    pub(crate) fn ask(&self, queue: Arc<Queue>) {
+        let mut state = stdx::lock(&self.shared.state);
+        if !state.has_ended {
+            state.asked.push_back(queue);
+        }
+        drop(state);
+        self.shared.asked.notify_one();
+    }
+
+    /// Brings up to date what is counted of a queue that takes `resident_bytes` now.
+    pub(crate) fn account(&self, account: &mut Account, resident_bytes: usize) {
+        let shared = &*self.shared;
+        let is_deep = resident_bytes > shared.options.allowance_bytes_min;
+        if is_deep != account.is_deep {
+            account.is_deep = is_deep;
+            shared.count_deep(is_deep);
+        }
+        let excess_bytes = resident_bytes.saturating_sub(self.allowance_bytes());
+        if excess_bytes >= account.excess_bytes {
+            let more = excess_bytes - account.excess_bytes;
+            shared.excess_bytes.fetch_add(more as u64, Ordering::Relaxed);
+        } else {
+            let less = account.excess_bytes - excess_bytes;
+            shared.excess_bytes.fetch_sub(less as u64, Ordering::Relaxed);
+        }
+        account.excess_bytes = excess_bytes;
+    }
+
+    /// Whether those who publish may go on; see [`Pager::on_room`].
+    pub(crate) fn has_room(&self) -> bool {
+        self.shared.is_within_limits() || !stdx::lock(&self.shared.state).is_busy()
+    }
+
+    /// True if there is room now; otherwise `waker` is woken when there is.
+    #[must_use = "false means: wait to be woken"]
+    pub(crate) fn on_room(&self, waker: &Waker) -> bool {
+        let mut state = stdx::lock(&self.shared.state);
+        if self.shared.is_within_limits() || !state.is_busy() {
+            return true;
+        }
+        if !state.room_wakers.iter().any(|known| known.will_wake(waker)) {
+            state.room_wakers.push(waker.clone());
+        }
+        false
+    }
+
+    /// Queues that take more than they are allowed, though nobody uses them, are to be looked at.
+    pub(crate) fn has_excess(&self) -> bool {
+        self.shared.excess_bytes.load(Ordering::Relaxed) > 0
+            || self.allowance_bytes() < self.shared.options.allowance_bytes_max
+    }
+
+    /// Files of pages are looked through for space to give back.
+    pub(crate) fn reclaim(&self) {
+        stdx::lock(&self.shared.state).is_reclaim_due = true;
+        self.shared.unsynced.notify_one();
+    }
+
+    /// What the log is to ask before it reports anything durable.
+    ///
+    /// # Errors
+    /// A page could not be written.
+    pub(crate) fn check(&self) -> impl Fn() -> Result<(), LogError> + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || match shared.failure.get() {
+            None => Ok(()),
+            Some(reason) => Err(LogError::Poisoned { reason: reason.clone() }),
+        }
+    }
+
+    /// Does nothing any more, and lets nobody wait.
+    pub(crate) fn end(&self) {
+        self.shared.end();
+        let threads = std::mem::take(&mut *stdx::lock(&self.threads));
+        for thread in threads {
+            // The last handle may be one of its own.
+            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+                tracing::error!("the pager panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Pager {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn is_within_limits(&self) -> bool {
+        let excess_bytes = self.excess_bytes.load(Ordering::Relaxed);
+        excess_bytes < self.options.excess_bytes_max as u64
+    }
+
+    fn count_deep(&self, more: bool) {
+        let n_deep = if more {
+            self.n_deep.fetch_add(1, Ordering::Relaxed) + 1
+        } else {
+            self.n_deep.fetch_sub(1, Ordering::Relaxed) - 1
+        };
+        let options = &self.options;
+        let share = options.budget_bytes / n_deep.max(1);
+        let most = options.allowance_bytes_max.max(options.allowance_bytes_min);
+        let allowance_bytes = share.clamp(options.allowance_bytes_min, most);
+        self.allowance_bytes.store(allowance_bytes, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        let (wakers, queues) = {
+            let mut state = stdx::lock(&self.state);
+            state.has_ended = true;
+            let mut queues = std::mem::take(&mut state.deferred);
+            queues.extend(std::mem::take(&mut state.asked));
+            (std::mem::take(&mut state.room_wakers), queues)
+        };
+        self.asked.notify_all();
+        self.unsynced.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+        drop(queues);
+    }
+
+    /// Wakes who waits for room, if there is some.
+    fn tell_of_room(&self) {
+        let wakers = {
+            let mut state = stdx::lock(&self.state);
+            if !self.is_within_limits() && state.is_busy() {
+                return;
+            }
+            std::mem::take(&mut state.room_wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
+
+    struct Flag(AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn an_allowance_is_a_share_of_the_budget_within_its_limits() {
+        let options = PagerOptions {
+            budget_bytes: 1_000,
+            allowance_bytes_min: 100,
+            allowance_bytes_max: 400,
+            ..PagerOptions::default()
+        };
+        let pager = Pager::new(options);
+        let mut accounts = [Account::default(); 12];
+        let mut seen = Vec::new();
+        for account in &mut accounts {
+            pager.account(account, 101);
+            seen.push(pager.allowance_bytes());
+        }
+        assert_eq!(seen[..5], [400, 400, 333, 250, 200]);
+        assert_eq!(pager.allowance_bytes(), 100);
+        for account in &mut accounts {
+            pager.account(account, 100);
+        }
+        assert_eq!(pager.allowance_bytes(), 400);
+        assert_eq!(pager.shared.excess_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_room_when_nothing_is_under_way() {
+        let options = PagerOptions { excess_bytes_max: 10, ..PagerOptions::default() };
+        let pager = Pager::new(options);
+        let mut account = Account::default();
+        pager.account(&mut account, options.allowance_bytes_max + 10);
+        assert!(pager.has_room(), "nothing could make any");
+        stdx::lock(&pager.shared.state).n_at_work = 1;
+        let flag = Arc::new(Flag(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&flag));
+        assert!(!pager.has_room() && !pager.on_room(&waker));
+        pager.shared.tell_of_room();
+        assert!(!flag.0.load(Ordering::SeqCst));
+        pager.account(&mut account, options.allowance_bytes_max + 9);
+        pager.shared.tell_of_room();
+        assert!(flag.0.load(Ordering::SeqCst) && pager.on_room(&waker));
+        pager.account(&mut account, options.allowance_bytes_max + 10);
+        assert!(!pager.on_room(&waker));
+        flag.0.store(false, Ordering::SeqCst);
+        pager.end();
+        assert!(flag.0.load(Ordering::SeqCst) && pager.has_room());
+    }
+}

@@ -1,0 +1,339 @@
+//! The pager's two kinds of work, and the threads or the steps that do it.
+
+use super::{AfterSync, Shared};
+use crate::queue::Queue;
+use crate::storage::Storage;
+use log::{Durable, LogError, Lsn};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+use store::StoreError;
+use store::backlog::{Image, Job, LoadedPage, PageKey};
+use store::blob::BlobStore;
+
+/// Jobs of one queue before another has its turn.
+const JOBS_PER_TURN: usize = 32;
+/// What reclaiming copies at a time ...
+const RECLAIM_STEP_BYTES: u64 = 1 << 20;
+/// ... and how long it rests in between.
+const RECLAIM_REST: Duration = Duration::from_millis(20);
+
+/// An image in a store's buffer.
+#[derive(Debug)]
+pub(crate) struct ImageWritten {
+    queue: Arc<Queue>,
+    page: PageKey,
+    blob: store::blob::BlobId,
+    is_durable: bool,
+    bytes: usize,
+}
+
+/// Buffers of the thread that runs jobs.
+#[derive(Debug, Default)]
+struct Scratch {
+    image: Image,
+    bytes: Vec<u8>,
+}
+
+/// How far reclaiming has come in one store.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reclaiming {
+    /// What was planned may be done when the log is durable up to here.
+    planned: Option<Lsn>,
+}
+
+/// Starts the threads.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn start(storage: &Arc<Storage>) -> std::io::Result<()> {
+    let spawn = |name: &str, run: fn(&Shared, &Weak<Storage>)| {
+        let shared = Arc::clone(&storage.pager.shared);
+        let weak = Arc::downgrade(storage);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || {
+            let _guard = FailOnPanic(&shared);
+            run(&shared, &weak);
+        })
+    };
+    let jobs = spawn("pager-jobs", |shared, _| run_jobs(shared))?;
+    let syncs = spawn("pager-sync", run_syncs)?;
+    stdx::lock(&storage.pager.threads).extend([jobs, syncs]);
+    Ok(())
+}
+
+/// A panic must not leave others waiting for ever.
+struct FailOnPanic<'a>(&'a Shared);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.failure.get_or_init(|| "the pager panicked".to_owned());
+            self.0.end();
+        }
+    }
+}
+
+fn run_jobs(shared: &Shared) {
+    let mut scratch = Scratch::default();
+    while let Some(queue) = wait_for_asked(shared) {
+        turn(shared, &mut scratch, queue);
+    }
+}
+
+fn wait_for_asked(shared: &Shared) -> Option<Arc<Queue>> {
+    let mut state = stdx::lock(&shared.state);
+    loop {
+        if state.has_ended {
+            return None;
+        }
+        if let Some(queue) = state.asked.pop_front() {
+            state.n_at_work += 1;
+            return Some(queue);
+        }
+        state = shared.asked.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Runs jobs of a queue that has asked.
+fn turn(shared: &Shared, scratch: &mut Scratch, queue: Arc<Queue>) {
+    let next = run_some(shared, scratch, &queue);
+    let mut state = stdx::lock(&shared.state);
+    state.n_at_work -= 1;
+    match next {
+        _ if state.has_ended => {}
+        Next::Done => {}
+        Next::Again => state.asked.push_back(queue),
+        // What is unsynced may have gone meanwhile.
+        Next::AfterSync if state.unsynced_bytes == 0 => state.asked.push_back(queue),
+        Next::AfterSync => state.deferred.push(queue),
+    }
+    drop(state);
+    shared.tell_of_room();
+}
+
+/// What becomes of a queue after its turn.
+enum Next {
+    Done,
+    Again,
+    AfterSync,
+}
+
+fn run_some(shared: &Shared, scratch: &mut Scratch, queue: &Arc<Queue>) -> Next {
+    for _ in 0..JOBS_PER_TURN {
+        let unsynced_bytes = stdx::lock(&shared.state).unsynced_bytes;
+        let only_load = unsynced_bytes >= shared.options.unsynced_bytes_max;
+        if only_load && !queue.waits_for_page() {
+            return Next::AfterSync;
+        }
+        match queue.next_page_job(&mut scratch.image) {
+            None => return Next::Done,
+            Some(Job::Write { page, is_durable }) => {
+                write(shared, scratch, queue, page, is_durable);
+            }
+            Some(job @ Job::Load { .. }) => {
+                if let Err(error) = load(scratch, queue, job) {
+                    fail(shared, queue.storage(), &error);
+                    return Next::Done;
+                }
+            }
+        }
+    }
+    Next::Again
+}
+
+fn write(shared: &Shared, scratch: &Scratch, queue: &Arc<Queue>, page: PageKey, is_durable: bool) {
+    let blob = queue.storage().images.store(is_durable).append(&scratch.image.parts());
+    let bytes = scratch.image.len();
+    let image = ImageWritten { queue: Arc::clone(queue), page, blob, is_durable, bytes };
+    let mut state = stdx::lock(&shared.state);
+    state.unsynced_bytes += bytes;
+    state.written.push(image);
+    drop(state);
+    shared.unsynced.notify_one();
+}
+
+/// Reads a page. Damage is the queue's loss; what may go better next time is an error.
+fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), StoreError> {
+    let Job::Load { page, blob, is_durable, wanted } = job else { return Ok(()) };
+    let storage = queue.storage();
+    let read = storage.images.store(is_durable).read(blob, &mut scratch.bytes);
+    if let Err(error @ (StoreError::Poisoned { .. } | StoreError::Disk(LogError::Io { .. }))) = read
+    {
+        return Err(error);
+    }
+    let loaded = read.map_err(|error| error.to_string()).and_then(|()| {
+        LoadedPage::read(&storage.pool, &scratch.bytes, &wanted).map_err(|error| error.to_string())
+    });
+    queue.page_loaded(page, loaded);
+    Ok(())
+}
+
+fn run_syncs(shared: &Shared, storage: &Weak<Storage>) {
+    let mut reclaiming = [Reclaiming::default(); 2];
+    let mut rests = false;
+    while let Some(due) = wait_for_unsynced(shared, rests) {
+        sync(shared, due.written);
+        if due.is_reclaim_due || rests {
+            let storage = storage.upgrade();
+            rests = storage.is_some_and(|storage| reclaim(&storage, &mut reclaiming));
+        }
+    }
+}
+
+/// What the second thread is to do.
+struct Due {
+    written: Vec<ImageWritten>,
+    is_reclaim_due: bool,
+}
+
+fn wait_for_unsynced(shared: &Shared, rests: bool) -> Option<Due> {
+    let mut state = stdx::lock(&shared.state);
+    let mut is_rested = false;
+    loop {
+        if state.has_ended {
+            return None;
+        }
+        let is_reclaim_due = is_rested || std::mem::take(&mut state.is_reclaim_due);
+        if is_reclaim_due || !state.written.is_empty() {
+            state.n_at_work += 1;
+            return Some(Due { written: std::mem::take(&mut state.written), is_reclaim_due });
+        }
+        if rests {
+            let woken = shared.unsynced.wait_timeout(state, RECLAIM_REST);
+            let (woken, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            (state, is_rested) = (woken, timeout.timed_out());
+        } else {
+            state = shared.unsynced.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Writes images, and tells their queues.
+fn sync(shared: &Shared, written: Vec<ImageWritten>) {
+    let bytes: usize = written.iter().map(|image| image.bytes).sum();
+    if let Some(first) = written.first() {
+        let storage = Arc::clone(first.queue.storage());
+        match storage.images.sync() {
+            Ok(()) => {
+                for image in &written {
+                    image.queue.page_written(image.page, image.blob, image.is_durable);
+                }
+                if let Some(AfterSync(act)) = shared.after_sync.get() {
+                    act();
+                }
+            }
+            Err(error) => fail(shared, &storage, &error),
+        }
+    }
+    let mut state = stdx::lock(&shared.state);
+    state.unsynced_bytes -= bytes;
+    state.n_at_work -= 1;
+    let deferred = std::mem::take(&mut state.deferred);
+    state.asked.extend(deferred);
+    drop(state);
+    shared.asked.notify_one();
+    shared.tell_of_room();
+}
+
+/// Gives space of files back, a part at a time. True if there is more to do soon.
+fn reclaim(storage: &Storage, reclaiming: &mut [Reclaiming; 2]) -> bool {
+    let stores = [&storage.images.durable, &storage.images.volatile];
+    let mut has_more = false;
+    for (store, reclaiming) in stores.into_iter().zip(reclaiming) {
+        match reclaim_part(storage, store, reclaiming) {
+            Ok(more) => has_more |= more,
+            Err(error) => tracing::warn!("cannot reclaim space in {}: {error}", store.dir()),
+        }
+    }
+    has_more
+}
+
+fn reclaim_part(
+    storage: &Storage,
+    store: &BlobStore,
+    reclaiming: &mut Reclaiming,
+) -> Result<bool, StoreError> {
+    let planned = match reclaiming.planned {
+        Some(planned) => planned,
+        None if store.plan_reclaiming() => storage.wal.stats().appended_upto,
+        None => return Ok(false),
+    };
+    reclaiming.planned = Some(planned);
+    // What gave the references back must not be undone by a crash.
+    if storage.wal.durable_upto() < planned {
+        return Ok(true);
+    }
+    reclaiming.planned = None;
+    let reclaimed = store.reclaim_step(RECLAIM_STEP_BYTES)?;
+    reclaiming.planned = reclaimed.has_more.then_some(planned);
+    Ok(reclaimed.has_more || reclaimed.freed_bytes > 0)
+}
+
+/// Nothing is reported durable from now on.
+fn fail(shared: &Shared, storage: &Storage, error: &StoreError) {
+    struct Nudge;
+    impl Durable for Nudge {
+        fn durable(&self, _: Lsn) -> bool {
+            false
+        }
+    }
+    shared.failure.get_or_init(|| error.to_string());
+    shared.end();
+    // The commit thread finds out.
+    storage.wal.watch(Arc::new(Nudge));
+}
+
+/// Does the pager's work on demand instead of threads.
+#[derive(Debug)]
+pub struct PagerStepper {
+    shared: Arc<Shared>,
+    storage: Weak<Storage>,
+    scratch: Scratch,
+    reclaiming: [Reclaiming; 2],
+}
+
+impl PagerStepper {
+    pub(crate) fn new(storage: &Arc<Storage>) -> Self {
+        Self {
+            shared: Arc::clone(&storage.pager.shared),
+            storage: Arc::downgrade(storage),
+            scratch: Scratch::default(),
+            reclaiming: [Reclaiming::default(); 2],
+        }
+    }
+
+    /// A turn of one queue that has asked; false if none has.
+    pub fn step_jobs(&mut self) -> bool {
+        let queue = {
+            let mut state = stdx::lock(&self.shared.state);
+            if state.has_ended {
+                return false;
+            }
+            let Some(queue) = state.asked.pop_front() else { return false };
+            state.n_at_work += 1;
+            queue
+        };
+        turn(&self.shared, &mut self.scratch, queue);
+        true
+    }
+
+    /// One sync and its reports; false if there is nothing to write.
+    pub fn step_sync(&mut self) -> bool {
+        let written = {
+            let mut state = stdx::lock(&self.shared.state);
+            if state.has_ended || state.written.is_empty() {
+                return false;
+            }
+            state.n_at_work += 1;
+            std::mem::take(&mut state.written)
+        };
+        sync(&self.shared, written);
+        true
+    }
+
+    /// A part of reclaiming; false if there is nothing to reclaim.
+    pub fn step_reclaim(&mut self) -> bool {
+        let Some(storage) = self.storage.upgrade() else { return false };
+        reclaim(&storage, &mut self.reclaiming)
+    }
+}

@@ -226,10 +226,13 @@ proptest! {
         run.disk.flip_bit(&name, usize::from(place.1) % usize::try_from(bytes).unwrap(), place.2);
         let after = BlobStore::open(Arc::new(run.disk.survive(Survival::Everything)), options());
         for store in [Some(run.store), after.ok()].into_iter().flatten() {
-            let mut into = Vec::new();
+            let (mut into, mut n_read) = (Vec::new(), 0);
             for (id, blob) in &run.blobs {
                 match store.read(*id, &mut into) {
-                    Ok(()) => prop_assert_eq!(&into, &blob.bytes),
+                    Ok(()) => {
+                        prop_assert_eq!(&into, &blob.bytes);
+                        n_read += 1;
+                    }
                     Err(StoreError::Disk(LogError::Corrupt { file, .. })) => {
                         prop_assert_eq!(&file, &name);
                     }
@@ -237,6 +240,7 @@ proptest! {
                     Err(error) => panic!("{error}"),
                 }
             }
+            prop_assert!(n_read + 1 >= run.blobs.len(), "one bit is the loss of one blob");
         }
     }
 

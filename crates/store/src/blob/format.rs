@@ -23,7 +23,9 @@
 //! Indexes rise within a file. The checksum of a record's header covers the number of the file, so
 //! a record of another file is no record here. The table is found through the file header, never by
 //! looking at the end of the file, where a blob could imitate it; a file without a valid one is
-//! read from its first record on, up to the first that is not whole (the torn tail).
+//! read from its first record on. A damaged blob is passed over, since its header says how long it
+//! is, and read as what it is when somebody wants it; behind a damaged header the next record that
+//! is whole and has a later index is looked for. What lies behind the last one is the torn tail.
 
 use log::{DiskFile, IoContext, LogError, crc32c};
 
@@ -170,19 +172,40 @@ fn scan(file: &dyn DiskFile, name: &str, number: u32, file_bytes: u64) -> Result
     let mut window = Window { file, name, file_bytes, at: 0, bytes: Vec::new() };
     let mut end = FILE_HEADER_BYTES;
     let mut next_index = 0;
-    while let Some(header) = window.get(end, RECORD_HEADER_BYTES)? {
-        let Some(header) = parse_header(header, number) else { break };
-        let Some(record_bytes) = header.bytes.checked_add(RECORD_HEADER_BYTES) else { break };
-        let Some(record) = window.get(end, record_bytes)? else { break };
-        if header.index < next_index || checked_blob(record, number, header.index).is_err() {
-            break;
+    loop {
+        let mut found = window.record(number, end, next_index)?.map(|header| (end, header));
+        if found.is_none() {
+            found = next_whole(&mut window, number, end, next_index)?;
         }
-        slots.push(Slot::new(header.index, end, header.bytes));
+        let Some((at, header)) = found else { break };
+        slots.push(Slot::new(header.index, at, header.bytes));
         next_index = header.index + 1;
-        end += record_bytes;
+        end = at + RECORD_HEADER_BYTES + header.bytes;
     }
     slots.shrink();
     Ok((slots, end))
+}
+
+/// The first whole record behind `after` that comes later than the one that should be there.
+fn next_whole(
+    window: &mut Window<'_>,
+    number: u32,
+    after: u32,
+    next_index: u32,
+) -> Result<Option<(u32, RecordHeader)>> {
+    let Some(later) = next_index.checked_add(1) else { return Ok(None) };
+    let mut at = after;
+    while let Some(next) = at.checked_add(1)
+        && window.get(next, RECORD_HEADER_BYTES)?.is_some()
+    {
+        at = next;
+        let Some(header) = window.record(number, at, later)? else { continue };
+        let record = window.get(at, RECORD_HEADER_BYTES + header.bytes)?.unwrap_or_default();
+        if checked_blob(record, number, header.index).is_ok() {
+            return Ok(Some((at, header)));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads a file from front to back through one buffer.
@@ -195,6 +218,18 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
+    /// The header of the record at `at`, if that is one of the file `number`, its index is not below
+    /// `index_min`, and the file is long enough for it.
+    fn record(&mut self, number: u32, at: u32, index_min: u32) -> Result<Option<RecordHeader>> {
+        let Some(header) = self.get(at, RECORD_HEADER_BYTES)? else { return Ok(None) };
+        let header = parse_header(header, number).filter(|header| header.index >= index_min);
+        let upto = header.map_or(0, |header| {
+            u64::from(at) + u64::from(RECORD_HEADER_BYTES) + u64::from(header.bytes)
+        });
+        let is_whole = upto <= self.file_bytes && u32::try_from(upto).is_ok();
+        Ok(header.filter(|header| is_whole && header.index < u32::MAX))
+    }
+
     /// `bytes` bytes at `at`, or `None` if the file ends before.
     fn get(&mut self, at: u32, bytes: u32) -> Result<Option<&[u8]>> {
         let (from, upto) = (u64::from(at), u64::from(at) + u64::from(bytes));

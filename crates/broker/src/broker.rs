@@ -14,6 +14,7 @@ use log::{Disk, Lsn};
 use meta::{
     Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, Removed, SnapshotOf, State,
 };
+use routing::Name;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -195,6 +196,19 @@ impl Broker {
     pub fn page_stats(&self) -> (BlobStats, BlobStats) {
         let images = &self.storage.images;
         (images.durable.stats(), images.volatile.stats())
+    }
+
+    /// Figures of the files of bodies, by virtual host.
+    #[must_use]
+    pub fn body_stats(&self) -> Vec<(Name, BlobStats)> {
+        let stores = self.storage.bodies.all().into_iter();
+        stores.map(|(vhost, store)| (vhost, store.stats())).collect()
+    }
+
+    /// Messages lost by damage since the start.
+    #[must_use]
+    pub fn n_lost(&self) -> u64 {
+        self.storage.n_lost.load(Ordering::Relaxed)
     }
 
     /// Changes definitions, and returns when the change is durable as far as it has to be. Never
@@ -392,6 +406,11 @@ impl Broker {
                 queue.look_at_pages();
             }
         }
+        let view = self.view();
+        let is_there = |vhost: &str| view.meta.vhost(vhost).is_some();
+        // In this order: the view holds what is appended.
+        let log = self.storage.wal.stats();
+        self.storage.bodies.leave(is_there, log.appended_upto, log.durable_upto);
         pager.reclaim();
     }
 

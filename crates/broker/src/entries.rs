@@ -9,6 +9,8 @@
 //! 4     paged      queue u64, first u64, file u32, index u32, live bytes u64, load bytes u32, live n u16,
 //!                  entries n u16, has bodies u8, (start u64, end u64) ...   messages at these ranges
 //!                                                        are in a page image, and no longer elsewhere
+//! 5     reference  queue u64, position u64, file u32, index u32, message record without its body,
+//!                                                        which lies in the virtual host's body store
 //! 16    meta       serial u64, an encoded definition command (see crate `meta`)
 //! 17    stopped    (queue u64, next undelivered position u64) ...   last entry of a clean stop
 //! 18    started    nothing        the life after a clean stop: its deliveries are in no log
@@ -19,6 +21,7 @@ use log::{Appended, Batch, SegmentId, Wal};
 use message::MessageRef;
 use queue::PositionRange;
 use stdx::record::{Reader, RecordError};
+use store::StoredBody;
 use store::backlog::PageNote;
 use store::blob::BlobId;
 
@@ -26,6 +29,7 @@ const KIND_MESSAGE: u8 = 1;
 const KIND_SETTLED: u8 = 2;
 const KIND_PURGED: u8 = 3;
 const KIND_PAGED: u8 = 4;
+const KIND_REFERENCE: u8 = 5;
 const KIND_META: u8 = 16;
 const KIND_STOPPED: u8 = 17;
 const KIND_STARTED: u8 = 18;
@@ -37,6 +41,7 @@ pub(crate) enum Entry<'a> {
     Settled { queue: u64, positions: Records<'a, u64> },
     Purged { queue: u64, ranges: Records<'a, PositionRange> },
     Paged { queue: u64, note: PageNote },
+    Reference { queue: u64, position: u64, reference: &'a [u8] },
     Meta { serial: u64, command: &'a [u8] },
     Stopped { cursors: Records<'a, (u64, u64)> },
     Started,
@@ -72,13 +77,30 @@ impl<'a, T> Records<'a, T> {
     }
 }
 
-/// Adds a message to an append.
+/// Adds a message to an append; one whose body is stored without it.
 pub(crate) fn put_message(
     batch: &mut Batch<'_>,
     queue: u64,
     position: u64,
     message: &MessageRef<'_>,
+    stored: Option<StoredBody>,
 ) {
+    if let Some(StoredBody { blob, bytes }) = stored {
+        batch.entry(
+            KIND_REFERENCE,
+            &[
+                &queue.to_le_bytes(),
+                &position.to_le_bytes(),
+                &blob.file.to_le_bytes(),
+                &blob.index.to_le_bytes(),
+                &message::fixed_part_without_body(message, bytes),
+                message.exchange,
+                message.routing_key,
+                message.properties,
+            ],
+        );
+        return;
+    }
     batch.entry(
         KIND_MESSAGE,
         &[
@@ -99,11 +121,23 @@ pub(crate) fn append_message(
     queue: u64,
     position: u64,
     message: &MessageRef<'_>,
+    stored: Option<StoredBody>,
 ) -> Appended {
     wal.append(|batch| {
-        put_message(batch, queue, position, message);
+        put_message(batch, queue, position, message, stored);
         batch.retain(1);
     })
+}
+
+/// Reads what an entry [`Entry::Reference`] holds: the message without its body, and where that is.
+pub(crate) fn parse_reference(
+    reference: &[u8],
+) -> Result<(MessageRef<'_>, StoredBody), RecordError> {
+    let mut reader = Reader::new(reference);
+    let blob = BlobId { file: reader.u32()?, index: reader.u32()? };
+    let head = message::parse_head(reader.rest());
+    let (message, bytes) = head.map_err(|_| RecordError::Invalid)?;
+    Ok((message, StoredBody { blob, bytes }))
 }
 
 /// Appends the positions that are gone from a queue, as ranges where that is shorter.
@@ -219,6 +253,11 @@ pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> 
             Ok(Entry::Purged { queue, ranges: Records::rest(&mut reader, 16, read_range)? })
         }
         KIND_PAGED => read_paged(&mut reader),
+        KIND_REFERENCE => Ok(Entry::Reference {
+            queue: reader.u64()?,
+            position: reader.u64()?,
+            reference: reader.rest(),
+        }),
         KIND_META => Ok(Entry::Meta { serial: reader.u64()?, command: reader.rest() }),
         KIND_STOPPED => {
             let pair = |reader: &mut Reader<'_>| Ok((reader.u64()?, reader.u64()?));
@@ -320,6 +359,7 @@ mod tests {
             }
             other @ (Entry::Paged { .. }
             | Entry::Message { .. }
+            | Entry::Reference { .. }
             | Entry::Meta { .. }
             | Entry::Started) => {
                 format!("{other:?}")
@@ -343,6 +383,31 @@ mod tests {
             append_paged(wal, 3, &note);
         });
         assert_eq!(seen, [format!("{:?}", Entry::Paged { queue: 3, note })]);
+    }
+
+    #[test]
+    fn a_message_whose_body_is_stored_reads_back() {
+        let sent = MessageRef {
+            exchange: b"x",
+            routing_key: b"key",
+            properties: &[0, 0],
+            body: message::Body::Borrowed(b"in the store"),
+            persistent: true,
+        };
+        let body = StoredBody { blob: BlobId { file: 6, index: 7 }, bytes: 12 };
+        let mut payload = Vec::new();
+        let seen = reopened(|wal| {
+            append_message(wal, 3, 5, &sent, Some(body));
+        });
+        assert!(seen.iter().all(|line| line.starts_with("Reference { queue: 3, position: 5,")));
+        payload.extend_from_slice(&[6, 0, 0, 0, 7, 0, 0, 0]);
+        payload.extend_from_slice(&message::fixed_part(&sent));
+        payload.extend_from_slice(b"xkey\0\0");
+        let (read, stored) = parse_reference(&payload).unwrap();
+        assert_eq!((read.exchange, read.routing_key), (&b"x"[..], &b"key"[..]));
+        assert!(stored == body && read.persistent && read.body.is_empty());
+        assert!(seen[0].contains(&format!("{payload:?}")));
+        assert!((0..payload.len()).all(|cut| parse_reference(&payload[..cut]).is_err()));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod admin;
 mod alarms;
+mod bodies;
 mod broker;
 mod confirm;
 mod connections;

@@ -9,13 +9,16 @@
 //! other writes images, reports them, and reclaims files. A queue is locked for one job or report
 //! at a time. What fails here ends the log: see [`Pager::check`].
 
+mod names;
 mod work;
 
+pub(crate) use names::ImageNames;
 pub use work::PagerStepper;
 pub(crate) use work::{ImageWritten, start};
 
 use crate::queue::Queue;
 use log::LogError;
+use names::Naming;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -91,6 +94,7 @@ struct State {
     /// Images in the stores' buffers.
     written: Vec<ImageWritten>,
     unsynced_bytes: usize,
+    naming: Naming,
     n_at_work: usize,
     is_reclaim_due: bool,
     room_wakers: Vec<Waker>,
@@ -194,7 +198,18 @@ impl Pager {
             || self.allowance_bytes() < self.shared.options.allowance_bytes_max
     }
 
-    /// Files of pages are looked through for space to give back.
+    /// References of bodies that page images of an earlier life name are to be counted.
+    pub(crate) fn count_named(&self, names: Vec<ImageNames>) {
+        stdx::lock(&self.shared.state).naming.count(names);
+    }
+
+    /// Has references given back that a page's image names, and then the image.
+    pub(crate) fn release_named(&self, names: ImageNames) {
+        stdx::lock(&self.shared.state).naming.release(names);
+        self.shared.unsynced.notify_one();
+    }
+
+    /// Files are looked through for space to give back.
     pub(crate) fn reclaim(&self) {
         stdx::lock(&self.shared.state).is_reclaim_due = true;
         self.shared.unsynced.notify_one();
@@ -254,6 +269,7 @@ impl Shared {
         let (wakers, queues) = {
             let mut state = stdx::lock(&self.state);
             state.has_ended = true;
+            state.naming.clear();
             let mut queues = std::mem::take(&mut state.deferred);
             queues.extend(std::mem::take(&mut state.asked));
             (std::mem::take(&mut state.room_wakers), queues)

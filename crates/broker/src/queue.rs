@@ -9,7 +9,9 @@ mod paging;
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 
 use crate::admin::{DeleteConditions, QueueRefused};
+use crate::bodies::BodyStore;
 use crate::entries;
+use crate::pager::ImageNames;
 use crate::storage::Storage;
 use local::Local;
 use log::{Lsn, SegmentId, Wal};
@@ -21,7 +23,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
+use store::Queued;
 use store::backlog::{PageNote, RestoreError, Survivor};
+use store::blob::BlobId;
 
 /// A backlog of more messages than this, or ...
 const DEEP_MESSAGES: u64 = 16 * 1024;
@@ -47,6 +51,8 @@ pub struct Queue {
     me: Weak<Self>,
     def: Arc<QueueDef>,
     storage: Arc<Storage>,
+    /// Of its virtual host.
+    bodies: Arc<BodyStore>,
     local: Mutex<Local>,
     /// Figures for listings, written at the end of every operation.
     pub counters: QueueCounters,
@@ -99,7 +105,8 @@ impl Queue {
     pub(crate) fn new(def: Arc<QueueDef>, storage: Arc<Storage>) -> Arc<Self> {
         let local = Mutex::new(Local::new());
         let counters = QueueCounters::default();
-        Arc::new_cyclic(|me| Self { me: Weak::clone(me), def, storage, local, counters })
+        let bodies = storage.bodies.of(&def.vhost);
+        Arc::new_cyclic(|me| Self { me: Weak::clone(me), def, storage, bodies, local, counters })
     }
 
     /// Its definition.
@@ -298,8 +305,8 @@ impl Queue {
         let mut local = stdx::lock(&self.local);
         let (wal, queue) = (self.wal(), self.def.id.0);
         let message = |survivor: Survivor<'_>| {
-            let Survivor { position, message, .. } = survivor;
-            let appended = entries::append_message(wal, queue, position, &message);
+            let Survivor { position, message, stored } = survivor;
+            let appended = entries::append_message(wal, queue, position, &message, stored);
             wal.release(segment, 1);
             appended.segment
         };
@@ -375,13 +382,23 @@ pub(crate) struct Restoring<'a> {
 
 impl Restoring<'_> {
     /// Puts a message back in. Positions rise from call to call.
-    pub(crate) fn message(
-        &mut self,
-        position: u64,
-        message: &message::MessageRef<'_>,
-        segment: SegmentId,
-    ) {
-        self.local.restore(&self.queue.storage.pool, position, message, segment);
+    pub(crate) fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
+        self.local.restore(&self.queue.storage.pool, queued, segment);
+    }
+
+    /// Adds a reference of a stored body; false if there is no such body.
+    pub(crate) fn retain_body(&self, blob: BlobId) -> bool {
+        self.queue.bodies.retain(blob)
+    }
+
+    /// Page images that name stored bodies, and which of those in them are the queue's.
+    pub(crate) fn names(&self) -> Vec<ImageNames> {
+        let named = self.local.backlog.images_with_bodies();
+        let names = |(image, positions)| {
+            let bodies = Arc::clone(&self.queue.bodies);
+            ImageNames { bodies, image, is_durable: true, positions }
+        };
+        named.map(names).collect()
     }
 
     /// Puts a page back in: what is left of it. Positions rise from call to call.

@@ -2,22 +2,23 @@
 
 mod content;
 
+use crate::bodies::Bodies;
 use crate::broker::{Broker, Control, DEFINITIONS_FILE, restored_queue};
 use crate::entries::{self, Entry, SegmentCounts};
 use crate::pager::{self, Pager, PagerStepper};
-use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
+use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::storage::{Images, Storage, StorageOptions};
 use bytes::Bytes;
-use content::{Contents, Left};
+use content::{Contents, Left, Logged};
 use log::{Disk, LogError, Lsn, Refused, SegmentId, Wal, WalOptions};
 use message::Body;
-use meta::{Command, QueueId, State};
+use meta::{Command, QueueId, State, Vhost};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::record::Reader;
-use store::StoreError;
 use store::backlog::PagePool;
+use store::{Queued, StoreError};
 
 /// What the log told, entry by entry.
 struct Replay {
@@ -74,11 +75,10 @@ impl Broker {
         storage_options: &StorageOptions,
     ) -> Result<Arc<Self>, OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
-        let pager = Pager::new(storage_options.pager);
-        options.before_commit = Some(Box::new(pager.check()));
+        let (pager, bodies) = parts_before_log(&disk, storage_options, &mut options);
         let wal = Wal::open(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
         let images = Images::open(&disk, storage_options)?;
-        let (broker, started) = finish(replay, Parts { wal, images, pager }, disk);
+        let (broker, started) = finish(replay, Parts { wal, images, bodies, pager }, disk)?;
         pager::start(&broker.storage).map_err(OpenError::Threads)?;
         if let Some(started) = started {
             broker.storage.wal.wait_durable(started)?;
@@ -96,12 +96,11 @@ impl Broker {
         storage_options: &StorageOptions,
     ) -> Result<(Arc<Self>, log::Stepper, PagerStepper), OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
-        let pager = Pager::new(storage_options.pager);
-        options.before_commit = Some(Box::new(pager.check()));
+        let (pager, bodies) = parts_before_log(&disk, storage_options, &mut options);
         let (wal, mut stepper) =
             Wal::open_stepped(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
         let images = Images::open(&disk, storage_options)?;
-        let (broker, started) = finish(replay, Parts { wal, images, pager }, disk);
+        let (broker, started) = finish(replay, Parts { wal, images, bodies, pager }, disk)?;
         if let Some(started) = started {
             stepper.step();
             broker.storage.wal.wait_durable(started)?;
@@ -111,27 +110,50 @@ impl Broker {
     }
 }
 
+/// What the log needs to know before it is opened: before each commit bodies are made durable.
+fn parts_before_log(
+    disk: &Arc<dyn Disk>,
+    options: &StorageOptions,
+    of_log: &mut WalOptions,
+) -> (Pager, Arc<Bodies>) {
+    let pager = Pager::new(options.pager);
+    let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
+    let bodies = Arc::new(Bodies::new(Arc::clone(disk), embed_below, file_bytes));
+    let (check_pager, synced) = (pager.check(), Arc::clone(&bodies));
+    of_log.before_commit = Some(Box::new(move || {
+        check_pager()?;
+        synced.sync()
+    }));
+    (pager, bodies)
+}
+
 /// What a start has opened.
 struct Parts {
     wal: Wal,
     images: Images,
+    bodies: Arc<Bodies>,
     pager: Pager,
 }
 
 /// Puts everything in its place. Also returns what must be durable before anybody is given a
 /// message: that the cursors of the last stop are no longer so.
-fn finish(replay: Replay, parts: Parts, disk: Arc<dyn Disk>) -> (Arc<Broker>, Option<Lsn>) {
+fn finish(
+    replay: Replay,
+    parts: Parts,
+    disk: Arc<dyn Disk>,
+) -> Result<(Arc<Broker>, Option<Lsn>), StoreError> {
     let was_new = replay.serial == 0;
     let has_cursors = replay.cursors.is_some();
-    let Parts { wal, images, pager } = parts;
-    let (pool, held_bytes) = (PagePool::default(), AtomicU64::new(0));
-    let storage = Arc::new(Storage { wal, pool, held_bytes, images, pager });
+    let Parts { wal, images, bodies, pager } = parts;
+    bodies.open_all(replay.meta.vhosts().map(Vhost::name))?;
+    let (pool, held_bytes, n_lost) = (PagePool::default(), AtomicU64::new(0), AtomicU64::new(0));
+    let storage = Arc::new(Storage { wal, pool, held_bytes, n_lost, images, bodies, pager });
     let control = replay.into_control(&storage);
     storage.wal.start_freeing();
     storage.images.durable.start_reclaiming();
     storage.images.volatile.start_reclaiming();
     let started = has_cursors.then(|| entries::append_started(&storage.wal).upto);
-    (Broker::assemble(storage, disk, control, was_new), started)
+    Ok((Broker::assemble(storage, disk, control, was_new), started))
 }
 
 impl Replay {
@@ -159,7 +181,12 @@ impl Replay {
             .map_err(|error| Refused(error.to_string().into()))?;
         match parsed {
             Entry::Message { queue, position, record } => {
-                self.contents.message(entry.segment, queue, position, record);
+                let logged = Logged { position, record, is_reference: false };
+                self.contents.message(entry.segment, queue, &logged);
+            }
+            Entry::Reference { queue, position, reference } => {
+                let logged = Logged { position, record: reference, is_reference: true };
+                self.contents.message(entry.segment, queue, &logged);
             }
             Entry::Settled { queue, positions } => self.contents.settled(queue, positions.iter()),
             Entry::Purged { queue, ranges } => self.contents.ranges_gone(queue, ranges.iter()),
@@ -216,37 +243,60 @@ impl Replay {
     fn restore(&mut self, queue: &Queue, retained: &mut SegmentCounts) {
         let QueueId(id) = queue.id();
         let mut restoring = queue.restoring();
-        let images = &queue.storage().images.durable;
-        let next = self.contents.drain(id, |left| {
-            let (position, segment, record) = match left {
-                Left::Message { position, segment, record } => (position, segment, record),
-                Left::Page { segment, note } => {
-                    if restoring.page(&note, segment).is_err() || !images.retain(note.blob, 1) {
-                        tracing::error!(
-                            queue = id,
-                            "a page in the log is not in its file: {note:?}"
-                        );
-                    }
+        let storage = queue.storage();
+        let images = &storage.images.durable;
+        let next = self.contents.drain(id, |left| match left {
+            Left::Message { segment, logged } => {
+                if let Err(reason) = restore_message(&mut restoring, &logged, segment) {
+                    let position = logged.position;
+                    tracing::error!(queue = id, position, "a message is lost: {reason}");
+                    storage.n_lost.fetch_add(1, Ordering::Relaxed);
+                } else {
                     retained.add(segment);
-                    return;
                 }
-            };
-            let Ok(mut message) = message::parse_record(record, None) else {
-                tracing::error!(queue = id, position, "a message in the log cannot be read");
-                return;
-            };
-            let shared;
-            if message.body.len() >= SHARED_BODY_MIN_BYTES {
-                shared = Bytes::copy_from_slice(message.body.bytes());
-                message.body = Body::Shared(&shared);
             }
-            retained.add(segment);
-            restoring.message(position, &message, segment);
+            Left::Page { segment, note } => {
+                if restoring.page(&note, segment).is_err() || !images.retain(note.blob, 1) {
+                    tracing::error!(queue = id, "a page in the log is not in its file: {note:?}");
+                }
+                retained.add(segment);
+            }
         });
+        // Those who read them later need the images until then.
+        let mut names = restoring.names();
+        names.retain(|names| images.retain(names.image, 1));
+        storage.pager.count_named(names);
         // Without the note of a clean stop anything may have been delivered.
         let cursor = self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied());
         restoring.end(next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
     }
+}
+
+/// Puts a message back in, with a reference to its body if that is stored.
+fn restore_message(
+    restoring: &mut Restoring<'_>,
+    logged: &Logged<'_>,
+    segment: SegmentId,
+) -> Result<(), &'static str> {
+    let Logged { position, record, is_reference } = *logged;
+    let unreadable = "the log's entry cannot be read";
+    let shared;
+    let (message, stored) = if is_reference {
+        let (message, stored) = entries::parse_reference(record).map_err(|_| unreadable)?;
+        if !restoring.retain_body(stored.blob) {
+            return Err("its body is not in the body store");
+        }
+        (message, Some(stored))
+    } else {
+        let mut message = message::parse_record(record, None).map_err(|_| unreadable)?;
+        if message.body.len() >= SHARED_BODY_MIN_BYTES {
+            shared = Bytes::copy_from_slice(message.body.bytes());
+            message.body = Body::Shared(&shared);
+        }
+        (message, None)
+    };
+    restoring.message(&Queued { position, message, stored, is_delivered: false }, segment);
+    Ok(())
 }
 
 fn read_definitions(bytes: &[u8]) -> Result<(State, u64), String> {

@@ -1,12 +1,13 @@
 //! What the queues of a node share: the log, and the stores of pages that are not in memory.
 
-use crate::pager::{Pager, PagerOptions};
+use crate::bodies::{Bodies, BodyStore};
+use crate::pager::{ImageNames, Pager, PagerOptions};
 use log::{Disk, Wal};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use store::StoreError;
 use store::backlog::{FreedPage, PagePool};
-use store::blob::{BlobOptions, BlobStore};
+use store::blob::{BlobId, BlobOptions, BlobStore};
 
 /// Pages with messages that survive a restart.
 const PAGES_DIR: &str = "pages";
@@ -14,12 +15,28 @@ const PAGES_DIR: &str = "pages";
 const SWAP_DIR: &str = "swap";
 
 /// How the broker keeps messages.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct StorageOptions {
     /// How backlogs are kept out of memory.
     pub pager: PagerOptions,
+    /// Bodies of persistent messages from this length on are stored once for all durable queues
+    /// they go to, if these are several.
+    pub embed_below_bytes: usize,
     /// Length at which a file of pages takes no more; 0 for the usual one.
     pub page_file_bytes: u32,
+    /// Length at which a file of bodies takes no more; 0 for the usual one.
+    pub body_file_bytes: u32,
+}
+
+impl Default for StorageOptions {
+    fn default() -> Self {
+        Self {
+            pager: PagerOptions::default(),
+            embed_below_bytes: 4_096,
+            page_file_bytes: 0,
+            body_file_bytes: 0,
+        }
+    }
 }
 
 /// What queues of a node share.
@@ -29,7 +46,10 @@ pub(crate) struct Storage {
     pub(crate) pool: PagePool,
     /// Bytes of all messages in queues.
     pub(crate) held_bytes: AtomicU64,
+    /// Messages lost by damage since the start.
+    pub(crate) n_lost: AtomicU64,
     pub(crate) images: Images,
+    pub(crate) bodies: Arc<Bodies>,
     pub(crate) pager: Pager,
 }
 
@@ -73,13 +93,26 @@ impl Images {
 }
 
 impl Storage {
-    /// Gives back what a page had. What replaced its note in the log was appended before.
-    pub(crate) fn free_page(&self, freed: &FreedPage) {
-        if let Some(segment) = freed.segment {
+    /// Gives back what a page had; its stored bodies are among `bodies`. What replaced its note in
+    /// the log was appended before.
+    pub(crate) fn free_page(&self, freed: FreedPage, bodies: &Arc<BodyStore>) {
+        let FreedPage { blob: image, is_durable, segment, owed } = freed;
+        if let Some(segment) = segment {
             self.wal.release(segment, 1);
         }
-        if !self.images.store(freed.is_durable).release(freed.blob, 1) {
-            tracing::error!("page image {:?} is released and was not there", freed.blob);
+        match owed {
+            None => self.release_image(image, is_durable),
+            Some(positions) => {
+                let bodies = Arc::clone(bodies);
+                self.pager.release_named(ImageNames { bodies, image, is_durable, positions });
+            }
+        }
+    }
+
+    /// Nobody needs the image any more.
+    pub(crate) fn release_image(&self, image: BlobId, is_durable: bool) {
+        if !self.images.store(is_durable).release(image, 1) {
+            tracing::error!("page image {image:?} is released and was not there");
         }
     }
 }

@@ -5,8 +5,8 @@
 mod record;
 
 pub use record::{
-    RECORD_FIXED_BYTES, RecordError, fixed_part, head_len, parse_head, parse_record, put_head,
-    put_head_without_body,
+    RECORD_FIXED_BYTES, RecordError, fixed_part, fixed_part_without_body, head_len, parse_head,
+    parse_record, put_head, put_head_without_body,
 };
 
 use bytes::Bytes;

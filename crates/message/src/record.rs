@@ -48,8 +48,12 @@ pub fn fixed_part(message: &MessageRef<'_>) -> [u8; RECORD_FIXED_BYTES] {
     fixed_part_without_body(message, body_bytes)
 }
 
-/// The same for a message whose body of `body_bytes` is not at hand.
-fn fixed_part_without_body(message: &MessageRef<'_>, body_bytes: u32) -> [u8; RECORD_FIXED_BYTES] {
+/// The same for a message whose body of `body_bytes` is not at hand. Panics as [`fixed_part`] does.
+#[must_use]
+pub fn fixed_part_without_body(
+    message: &MessageRef<'_>,
+    body_bytes: u32,
+) -> [u8; RECORD_FIXED_BYTES] {
     let exchange_len = u8::try_from(message.exchange.len()).expect("exchange names are <= 255 B");
     let key_len = u8::try_from(message.routing_key.len()).expect("routing keys are <= 255 B");
     let properties_len = u32::try_from(message.properties.len()).expect("properties are < 4 GiB");

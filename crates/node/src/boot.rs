@@ -3,7 +3,7 @@
 use crate::config::{Config, Durability, FirstStart};
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
-use broker::Broker;
+use broker::{Broker, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
 use log::{Disk, WalOptions};
 use meta::{Command, PasswordHash, VhostMetadata};
@@ -28,7 +28,9 @@ pub(crate) fn open_broker(
         })),
         ..WalOptions::default()
     };
-    Broker::open(disk, options).context("cannot start on this data")
+    let embed_below = usize::try_from(config.storage.embed_below).unwrap_or(usize::MAX);
+    let storage = StorageOptions { embed_below_bytes: embed_below, ..StorageOptions::default() };
+    Broker::open_with(disk, options, &storage).context("cannot start on this data")
 }
 
 /// Creates the default virtual host and user on an empty data directory.

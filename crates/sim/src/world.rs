@@ -66,6 +66,10 @@ pub(crate) struct World {
     allowance_bytes: usize,
     /// Queues get more than is taken.
     is_deep: bool,
+    /// How much of what is published goes to several durable queues, at least.
+    spread_percent: usize,
+    /// Smaller bodies are never stored apart.
+    embed_below_bytes: usize,
     alarm: bool,
     clock_ms: u64,
     /// The commit that is being told about made everything durable.
@@ -78,6 +82,8 @@ impl World {
         let segment_bytes = random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536);
         let allowance_bytes = random.choose(&[0, 500, 4_000, 12_000, 4 << 20]).unwrap_or(0);
         let is_deep = random.percent(50);
+        let spread_percent = random.choose(&[0, 50]).unwrap_or(0);
+        let embed_below_bytes = random.choose(&[0, 10, 2_000, 4_096, 1 << 20]).unwrap_or(0);
         Self {
             random,
             trace: Trace { lines: Vec::new(), hash: 0xcbf2_9ce4_8422_2325, echo },
@@ -92,6 +98,8 @@ impl World {
             segment_bytes,
             allowance_bytes,
             is_deep,
+            spread_percent,
+            embed_below_bytes,
             alarm: false,
             clock_ms: 0,
             just_synced: false,
@@ -203,11 +211,12 @@ impl World {
 
     /// The pager does something.
     fn page(&mut self) {
-        let what = self.random.below(8);
+        let what = self.random.below(9);
         let Some(node) = &mut self.node else { return };
         let (name, stepped) = match what {
             0..4 => ("page jobs", node.pager.step_jobs()),
             4..7 => ("page sync", node.pager.step_sync()),
+            7 => ("names in pages", node.pager.step_names()),
             _ => ("reclaim", node.pager.step_reclaim()),
         };
         if stepped {
@@ -219,7 +228,7 @@ impl World {
     /// The pager does all it can, but for reclaiming.
     fn page_all(&mut self) {
         let Some(node) = &mut self.node else { return };
-        while node.pager.step_jobs() || node.pager.step_sync() {}
+        while node.pager.step_jobs() || node.pager.step_sync() || node.pager.step_names() {}
         self.hear();
     }
 

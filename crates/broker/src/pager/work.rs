@@ -1,14 +1,16 @@
 //! The pager's two kinds of work, and the threads or the steps that do it.
 
-use super::{AfterSync, Shared};
+use super::{AfterSync, Shared, names};
 use crate::queue::Queue;
 use crate::storage::Storage;
+use bytes::Bytes;
 use log::{Durable, LogError, Lsn};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use store::StoreError;
 use store::backlog::{Image, Job, LoadedPage, PageKey};
-use store::blob::BlobStore;
+use store::blob::{BlobStore, Reclaimed};
 
 /// Jobs of one queue before another has its turn.
 const JOBS_PER_TURN: usize = 32;
@@ -32,13 +34,16 @@ pub(crate) struct ImageWritten {
 struct Scratch {
     image: Image,
     bytes: Vec<u8>,
+    body_bytes: Vec<u8>,
 }
 
-/// How far reclaiming has come in one store.
-#[derive(Clone, Copy, Debug, Default)]
+/// How far reclaiming has come.
+#[derive(Debug, Default)]
 struct Reclaiming {
-    /// What was planned may be done when the log is durable up to here.
-    planned: Option<Lsn>,
+    /// By directory of a store: what was planned may be done when the log is durable up to here.
+    planned: BTreeMap<String, Lsn>,
+    /// The directory of the store that had its turn last.
+    last: String,
 }
 
 /// Starts the threads.
@@ -161,21 +166,52 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
     {
         return Err(error);
     }
-    let loaded = read.map_err(|error| error.to_string()).and_then(|()| {
+    let mut loaded = read.map_err(|error| error.to_string()).and_then(|()| {
         LoadedPage::read(&storage.pool, &scratch.bytes, &wanted).map_err(|error| error.to_string())
     });
+    if let Ok(loaded) = &mut loaded {
+        fetch_bodies(&mut scratch.body_bytes, queue, loaded)?;
+    }
     queue.page_loaded(page, loaded);
     Ok(())
 }
 
+/// Reads the stored bodies of a page. A damaged one is the loss of its message.
+fn fetch_bodies(
+    scratch: &mut Vec<u8>,
+    queue: &Queue,
+    loaded: &mut LoadedPage,
+) -> Result<(), StoreError> {
+    let wanted = loaded.wanted_bodies();
+    let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
+    let mut next = wanted.iter();
+    let mut failed = None;
+    queue.bodies().blobs().read_run(&names, scratch, &mut |_, body| {
+        let Some(wanted) = next.next() else { return };
+        match body {
+            Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
+            Err(error @ (StoreError::Poisoned { .. } | StoreError::Disk(LogError::Io { .. }))) => {
+                failed = Some(error);
+            }
+            Err(error) => tracing::error!(
+                queue = %queue.def().name,
+                vhost = %queue.def().vhost,
+                "the body of a message cannot be read: {error}"
+            ),
+        }
+    });
+    failed.map_or(Ok(()), Err)
+}
+
 fn run_syncs(shared: &Shared, storage: &Weak<Storage>) {
-    let mut reclaiming = [Reclaiming::default(); 2];
+    let mut reclaiming = Reclaiming::default();
     let mut rests = false;
     while let Some(due) = wait_for_unsynced(shared, rests) {
         sync(shared, due.written);
+        let Some(storage) = storage.upgrade() else { return };
+        names::work_off(shared, &storage);
         if due.is_reclaim_due || rests {
-            let storage = storage.upgrade();
-            rests = storage.is_some_and(|storage| reclaim(&storage, &mut reclaiming));
+            rests = reclaim(&storage, &mut reclaiming);
         }
     }
 }
@@ -194,7 +230,7 @@ fn wait_for_unsynced(shared: &Shared, rests: bool) -> Option<Due> {
             return None;
         }
         let is_reclaim_due = is_rested || std::mem::take(&mut state.is_reclaim_due);
-        if is_reclaim_due || !state.written.is_empty() {
+        if is_reclaim_due || !state.written.is_empty() || state.naming.is_due() {
             state.n_at_work += 1;
             return Some(Due { written: std::mem::take(&mut state.written), is_reclaim_due });
         }
@@ -236,37 +272,61 @@ fn sync(shared: &Shared, written: Vec<ImageWritten>) {
 }
 
 /// Gives space of files back, a part at a time. True if there is more to do soon.
-fn reclaim(storage: &Storage, reclaiming: &mut [Reclaiming; 2]) -> bool {
-    let stores = [&storage.images.durable, &storage.images.volatile];
+fn reclaim(storage: &Storage, reclaiming: &mut Reclaiming) -> bool {
+    let bodies = storage.bodies.all();
+    let images = [&storage.images.durable, &storage.images.volatile];
+    let mut stores: Vec<&BlobStore> = bodies.iter().map(|(_, store)| store.blobs()).collect();
+    stores.extend(images);
+    // Those behind the last one are first.
+    stores.sort_unstable_by_key(|store| (store.dir() <= reclaiming.last.as_str(), store.dir()));
+    let mut moved_bytes = 0;
     let mut has_more = false;
-    for (store, reclaiming) in stores.into_iter().zip(reclaiming) {
+    for store in stores {
+        if moved_bytes >= RECLAIM_STEP_BYTES {
+            return true;
+        }
         match reclaim_part(storage, store, reclaiming) {
-            Ok(more) => has_more |= more,
+            Ok(Part::Nothing) => continue,
+            Ok(Part::Waits) => has_more = true,
+            Ok(Part::Done(reclaimed)) => {
+                moved_bytes += reclaimed.moved_bytes;
+                has_more |= reclaimed.has_more || reclaimed.freed_bytes > 0;
+                store.dir().clone_into(&mut reclaiming.last);
+            }
             Err(error) => tracing::warn!("cannot reclaim space in {}: {error}", store.dir()),
         }
     }
     has_more
 }
 
+/// What has become of a store's turn.
+enum Part {
+    Nothing,
+    /// For the log.
+    Waits,
+    Done(Reclaimed),
+}
+
 fn reclaim_part(
     storage: &Storage,
     store: &BlobStore,
     reclaiming: &mut Reclaiming,
-) -> Result<bool, StoreError> {
-    let planned = match reclaiming.planned {
+) -> Result<Part, StoreError> {
+    let planned = match reclaiming.planned.remove(store.dir()) {
         Some(planned) => planned,
         None if store.plan_reclaiming() => storage.wal.stats().appended_upto,
-        None => return Ok(false),
+        None => return Ok(Part::Nothing),
     };
-    reclaiming.planned = Some(planned);
     // What gave the references back must not be undone by a crash.
     if storage.wal.durable_upto() < planned {
-        return Ok(true);
+        reclaiming.planned.insert(store.dir().to_owned(), planned);
+        return Ok(Part::Waits);
     }
-    reclaiming.planned = None;
     let reclaimed = store.reclaim_step(RECLAIM_STEP_BYTES)?;
-    reclaiming.planned = reclaimed.has_more.then_some(planned);
-    Ok(reclaimed.has_more || reclaimed.freed_bytes > 0)
+    if reclaimed.has_more {
+        reclaiming.planned.insert(store.dir().to_owned(), planned);
+    }
+    Ok(Part::Done(reclaimed))
 }
 
 /// Nothing is reported durable from now on.
@@ -289,7 +349,7 @@ pub struct PagerStepper {
     shared: Arc<Shared>,
     storage: Weak<Storage>,
     scratch: Scratch,
-    reclaiming: [Reclaiming; 2],
+    reclaiming: Reclaiming,
 }
 
 impl PagerStepper {
@@ -298,7 +358,7 @@ impl PagerStepper {
             shared: Arc::clone(&storage.pager.shared),
             storage: Arc::downgrade(storage),
             scratch: Scratch::default(),
-            reclaiming: [Reclaiming::default(); 2],
+            reclaiming: Reclaiming::default(),
         }
     }
 
@@ -329,6 +389,16 @@ impl PagerStepper {
         };
         sync(&self.shared, written);
         true
+    }
+
+    /// A part of counting or giving back what page images name; false if there is nothing to do.
+    pub fn step_names(&mut self) -> bool {
+        let Some(storage) = self.storage.upgrade() else { return false };
+        let is_due = stdx::lock(&self.shared.state).naming.is_due();
+        if is_due {
+            names::work_off(&self.shared, &storage);
+        }
+        is_due
     }
 
     /// A part of reclaiming; false if there is nothing to reclaim.

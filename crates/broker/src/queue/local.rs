@@ -3,6 +3,7 @@
 use super::paging::Paging;
 use super::{AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
 use crate::admin::{DeleteConditions, QueueRefused};
+use crate::bodies::BodyHome;
 use crate::entries::{self, SegmentCounts};
 use log::{Appended, Lsn, SegmentId};
 use message::MessageRef;
@@ -14,7 +15,9 @@ use session::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use store::Queued;
 use store::backlog::{Backlog, FreedPage, Lookup, PageNote, PagePool, RestoreError};
+use store::blob::BlobId;
 
 /// Messages assigned before they are handed to outboxes: bounds the scratch list.
 const HAND_OVER_MESSAGES_MAX: usize = 1_024;
@@ -24,6 +27,8 @@ const FIRST_ROOM_BYTES: i64 = 256 * 1024;
 /// A message on its way in.
 pub(crate) struct Incoming<'a> {
     pub(crate) message: MessageRef<'a>,
+    /// Where its body is stored, once, if it is logged.
+    pub(crate) home: Option<&'a BodyHome>,
     /// Somebody waits for it to be durable.
     pub(crate) confirm: bool,
 }
@@ -37,6 +42,8 @@ pub(crate) struct Publishes<'b, 'a> {
     pub(crate) resolve: &'b dyn Fn(u32) -> Incoming<'a>,
     /// Whether any of them is persistent.
     pub(crate) any_logged: bool,
+    /// Whether any of them has a home for its body.
+    pub(crate) any_stored: bool,
 }
 
 /// A consumer on its way in.
@@ -96,6 +103,8 @@ pub(crate) struct Local {
     freed: SegmentCounts,
     /// Page images nobody needs once the log knows what is gone.
     freed_pages: Vec<FreedPage>,
+    /// Likewise bodies.
+    freed_bodies: Vec<BlobId>,
     scratch: Vec<u8>,
     restoring: PositionSet,
     had_consumer: bool,
@@ -120,6 +129,7 @@ impl Local {
             settled: Vec::new(),
             freed: SegmentCounts::default(),
             freed_pages: Vec::new(),
+            freed_bodies: Vec::new(),
             scratch: Vec::new(),
             restoring: PositionSet::new(),
             had_consumer: false,
@@ -161,7 +171,7 @@ impl Local {
             let incoming = resolve(*item);
             let segment = logged.filter(|logged| logged.takes(queue, &incoming));
             let segment = segment.map(|logged| logged.segment);
-            upto = upto.max(self.put_in(queue, *item, &incoming.message, segment));
+            upto = upto.max(self.put_in(queue, *item, &incoming, segment));
             if self.handed.len() >= HAND_OVER_MESSAGES_MAX {
                 self.hand_over(queue, Some(resolve), wakes);
             }
@@ -213,17 +223,24 @@ impl Local {
         if !items.iter().any(|item| wanted(&resolve(*item))) {
             return None;
         }
+        let mut stored_bytes = 0;
+        if batch.any_stored {
+            let logged = items.iter().map(|item| resolve(*item)).filter(wanted);
+            stored_bytes = logged.map(|incoming| store_body(queue, &incoming)).sum();
+        }
         let first = self.fifo.next_position();
         let mut n_logged = 0;
         let appended = queue.wal().append(|batch| {
             for (item, at) in items.iter().zip(first..) {
                 let incoming = resolve(*item);
                 if wanted(&incoming) {
-                    entries::put_message(batch, queue.id().0, at, &incoming.message);
+                    let stored = incoming.home.and_then(BodyHome::stored);
+                    entries::put_message(batch, queue.id().0, at, &incoming.message, stored);
                     n_logged += 1;
                 }
             }
             batch.retain(n_logged);
+            batch.count_beside(stored_bytes);
         });
         Some(Logged { upto: appended.upto, segment: appended.segment, only_confirmed })
     }
@@ -234,9 +251,10 @@ impl Local {
         &mut self,
         queue: &Queue,
         item: u32,
-        message: &MessageRef<'_>,
+        incoming: &Incoming<'_>,
         segment: Option<SegmentId>,
     ) -> Option<Lsn> {
+        let message = &incoming.message;
         let at = self.fifo.enqueue(1);
         let is_next = || self.fifo.ready().first() == Some(at) || !self.is_head_cold();
         let given =
@@ -247,9 +265,11 @@ impl Local {
         if direct {
             self.note_gone(at, segment);
         } else {
-            late = if segment.is_none() { self.log_late(queue, at, message) } else { None };
+            late = if segment.is_none() { log_late(queue, at, incoming) } else { None };
             let segment = segment.or_else(|| late.map(|late| late.segment));
-            self.backlog.push(&queue.storage.pool, at, message, segment, None);
+            let home = incoming.home.filter(|_| segment.is_some());
+            let body = home.and_then(BodyHome::retain);
+            self.backlog.push(&queue.storage.pool, at, message, segment, body);
         }
         if let Some(assigned) = given {
             let incoming = direct.then_some(item);
@@ -257,14 +277,6 @@ impl Local {
             self.handed.push(Handed { assigned, incoming });
         }
         late.map(|late| late.upto)
-    }
-
-    /// Logs a persistent message that was expected to pass through and did not.
-    fn log_late(&self, queue: &Queue, at: u64, message: &MessageRef<'_>) -> Option<Appended> {
-        if !(queue.def.durable && message.persistent) {
-            return None;
-        }
-        Some(entries::append_message(queue.wal(), queue.id().0, at, message))
     }
 
     /// Takes the message's size from what the consumer's outbox is believed to hold.
@@ -446,6 +458,7 @@ impl Local {
         if let Some(segment) = released.segment {
             self.freed.add(segment);
         }
+        self.freed_bodies.extend(released.body);
         self.freed_pages.extend(released.page.map(|page| *page));
     }
 
@@ -464,8 +477,11 @@ impl Local {
             self.settled.clear();
             self.freed.release(queue.wal());
         }
+        if !self.freed_bodies.is_empty() {
+            queue.bodies.release(self.freed_bodies.drain(..));
+        }
         for freed in self.freed_pages.drain(..) {
-            queue.storage.free_page(&freed);
+            queue.storage.free_page(freed, &queue.bodies);
         }
     }
 
@@ -646,15 +662,9 @@ impl Local {
         n_ready
     }
 
-    pub(super) fn restore(
-        &mut self,
-        pool: &PagePool,
-        at: u64,
-        message: &MessageRef<'_>,
-        segment: SegmentId,
-    ) {
-        self.restoring.push_back(at, 1);
-        self.backlog.push(pool, at, message, Some(segment), None);
+    pub(super) fn restore(&mut self, pool: &PagePool, queued: &Queued<'_>, segment: SegmentId) {
+        self.restoring.push_back(queued.position, 1);
+        self.backlog.restore(pool, queued, segment);
     }
 
     pub(super) fn restore_page(
@@ -711,6 +721,27 @@ impl Logged {
             && incoming.message.persistent
             && (incoming.confirm || !self.only_confirmed)
     }
+}
+
+/// Logs a persistent message that was expected to pass through and did not.
+fn log_late(queue: &Queue, at: u64, incoming: &Incoming<'_>) -> Option<Appended> {
+    let Incoming { message, home, .. } = incoming;
+    if !(queue.def.durable && message.persistent) {
+        return None;
+    }
+    let stored_bytes = store_body(queue, incoming);
+    let stored = home.and_then(BodyHome::stored);
+    Some(queue.wal().append(|batch| {
+        entries::put_message(batch, queue.id().0, at, message, stored);
+        batch.retain(1);
+        batch.count_beside(stored_bytes);
+    }))
+}
+
+/// Stores the body of a message that is about to be logged if it has a home, and is not there yet.
+/// Returns how many bytes that added.
+fn store_body(queue: &Queue, incoming: &Incoming<'_>) -> usize {
+    incoming.home.map_or(0, |home| home.settle(&queue.bodies, incoming.message.body.bytes()))
 }
 
 fn put_at<T>(places: &mut Vec<Option<T>>, consumer: ConsumerKey, value: T) {

@@ -2,6 +2,7 @@
 
 use super::local::Local;
 use super::{Queue, Wakes};
+use crate::bodies::BodyStore;
 use crate::entries;
 use crate::pager::Account;
 use crate::storage::Storage;
@@ -9,6 +10,7 @@ use queue::PositionRange;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use store::backlog::{Dropped, Image, Job, LoadedPage, Lookup, PageKey, Written};
 use store::blob::BlobId;
@@ -26,6 +28,10 @@ pub(super) struct Paging {
 impl Queue {
     pub(crate) const fn storage(&self) -> &Arc<Storage> {
         &self.storage
+    }
+
+    pub(crate) const fn bodies(&self) -> &Arc<BodyStore> {
+        &self.bodies
     }
 
     /// Whether nothing can be delivered before a page is read.
@@ -82,8 +88,9 @@ impl Queue {
                 Ok(None) => {}
                 Ok(Some(arrived)) => {
                     if let Some(freed) = &arrived.page {
-                        self.storage.free_page(freed);
+                        self.storage.free_page(freed.clone(), &self.bodies);
                     }
+                    self.bodies.release(arrived.bodies.iter().copied());
                     if !arrived.lost.is_empty() {
                         let lost = arrived.lost.iter().map(|at| *at..at + 1);
                         local.lose(self, lost, "their bodies cannot be read");
@@ -160,7 +167,7 @@ impl Local {
             storage.wal.release(*segment, *n);
         }
         if let Some(replaced) = &written.replaced {
-            storage.free_page(replaced);
+            storage.free_page(replaced.clone(), &queue.bodies);
         }
     }
 
@@ -169,6 +176,7 @@ impl Local {
         let range = |range: Range<u64>| PositionRange { start: range.start, end: range.end };
         let lost: Vec<_> = lost.map(range).collect();
         let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
+        queue.storage.n_lost.fetch_add(n_lost, Ordering::Relaxed);
         tracing::error!(
             queue = %queue.def.name,
             vhost = %queue.def.vhost,
@@ -187,8 +195,9 @@ impl Local {
         for (segment, n) in dropped.segments {
             queue.wal().release(segment, n);
         }
-        for freed in &dropped.pages {
-            queue.storage.free_page(freed);
+        queue.bodies.release(dropped.bodies);
+        for freed in dropped.pages {
+            queue.storage.free_page(freed, &queue.bodies);
         }
     }
 }

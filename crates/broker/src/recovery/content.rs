@@ -28,6 +28,8 @@ struct Item {
     position: u64,
     segment: SegmentId,
     place: Place,
+    /// Its body is stored elsewhere: the record is a reference.
+    is_reference: bool,
 }
 
 #[derive(Debug, Default)]
@@ -111,10 +113,12 @@ impl OfQueue {
         self.items.binary_search_by_key(&position, |item| item.position).ok()
     }
 
-    fn take(&mut self, records: &mut Records, segment: SegmentId, position: u64, record: &[u8]) {
+    fn take(&mut self, records: &mut Records, segment: SegmentId, logged: &Logged<'_>) {
+        let Logged { position, record, is_reference } = *logged;
         self.next_position = self.next_position.max(position + 1);
         if self.items.last().is_none_or(|last| last.position < position) {
-            self.items.push(Item { position, segment, place: records.put(record) });
+            let place = records.put(record);
+            self.items.push(Item { position, segment, place, is_reference });
             return;
         }
         // A copy made to free its segment.
@@ -125,7 +129,8 @@ impl OfQueue {
         if let Some(known) = known {
             known.segment = segment;
         } else {
-            let item = Item { position, segment, place: records.put(record) };
+            let place = records.put(record);
+            let item = Item { position, segment, place, is_reference };
             self.moved.insert(position, item);
         }
     }
@@ -215,9 +220,18 @@ fn subtract(live: &mut Vec<Range<u64>>, range: &Range<u64>) {
     live.splice(from..to, left);
 }
 
+/// A message as the log has it.
+#[derive(Clone, Copy)]
+pub(super) struct Logged<'a> {
+    pub(super) position: u64,
+    pub(super) record: &'a [u8],
+    /// The record says where the body is stored.
+    pub(super) is_reference: bool,
+}
+
 /// What is left, message or page.
 pub(super) enum Left<'a> {
-    Message { position: u64, segment: SegmentId, record: &'a [u8] },
+    Message { segment: SegmentId, logged: Logged<'a> },
     Page { segment: SegmentId, note: PageNote },
 }
 
@@ -250,9 +264,9 @@ impl Contents {
     }
 
     /// A message is in the queue.
-    pub(super) fn message(&mut self, segment: SegmentId, queue: u64, position: u64, record: &[u8]) {
+    pub(super) fn message(&mut self, segment: SegmentId, queue: u64, logged: &Logged<'_>) {
         if let Some((queue, records)) = self.queue(queue, true) {
-            queue.take(records, segment, position, record);
+            queue.take(records, segment, logged);
         }
     }
 
@@ -305,8 +319,9 @@ impl Contents {
                 continue;
             }
             let Some(item) = (if is_moved { moved.next() } else { items.next() }) else { break };
-            let Item { position, segment, place } = item;
-            visit(Left::Message { position, segment, record: self.records.get(place) });
+            let Item { position, segment, place, is_reference } = item;
+            let logged = Logged { position, record: self.records.get(place), is_reference };
+            visit(Left::Message { segment, logged });
             self.records.forget(place);
         }
         next_position
@@ -355,6 +370,10 @@ mod tests {
         }
     }
 
+    fn logged(position: u64, record: &[u8]) -> Logged<'_> {
+        Logged { position, record, is_reference: position.is_multiple_of(3) }
+    }
+
     /// Where a message is in the model: its segment, and its record or the first position of its
     /// page.
     type Known = (u64, Result<Vec<u8>, u64>);
@@ -363,8 +382,9 @@ mod tests {
     fn drained(contents: &mut Contents, queue: u64) -> (Vec<(u64, Known)>, u64) {
         let mut left = Vec::new();
         let seen = contents.drain(queue, |one| match one {
-            Left::Message { position, segment, record } => {
-                left.push((position, (segment.0, Ok(record.to_vec()))));
+            Left::Message { segment, logged } => {
+                assert_eq!(logged.is_reference, logged.position.is_multiple_of(3));
+                left.push((logged.position, (segment.0, Ok(logged.record.to_vec()))));
             }
             Left::Page { segment, note } => {
                 let positions = note.live.into_iter().flatten();
@@ -389,7 +409,7 @@ mod tests {
                         let position = *next + skip - 1;
                         *next = position + 1;
                         let record = vec![u8::try_from(position % 251).unwrap(); 300_000];
-                        contents.message(SegmentId(segment), queue, position, &record);
+                        contents.message(SegmentId(segment), queue, &logged(position, &record));
                         model.insert((queue, position), (segment, Ok(record)));
                     }
                     Step::Move(n) => {
@@ -397,7 +417,7 @@ mod tests {
                         let (at, (old, record)) = model.iter_mut().nth(n).unwrap();
                         let Ok(record) = record else { continue };
                         *old = segment;
-                        contents.message(SegmentId(segment), at.0, at.1, record);
+                        contents.message(SegmentId(segment), at.0, &logged(at.1, record));
                     }
                     Step::Settle(queue, at) => {
                         contents.settled(queue, [at].into_iter());
@@ -448,9 +468,9 @@ mod tests {
     #[test]
     fn a_message_whose_first_copy_is_no_longer_in_the_log_takes_its_old_place() {
         let mut contents = Contents::default();
-        contents.message(SegmentId(2), 7, 10, b"ten");
-        contents.message(SegmentId(3), 7, 4, b"four");
-        contents.message(SegmentId(4), 7, 4, b"four");
+        contents.message(SegmentId(2), 7, &logged(10, b"ten"));
+        contents.message(SegmentId(3), 7, &logged(4, b"four"));
+        contents.message(SegmentId(4), 7, &logged(4, b"four"));
         let (left, _) = drained(&mut contents, 7);
         assert_eq!(left, [(4, (4, Ok(b"four".to_vec()))), (10, (2, Ok(b"ten".to_vec())))]);
     }

@@ -1,6 +1,7 @@
 //! The publishes of one socket read, gathered by queue so that each queue is locked once.
 
 use super::routes::Remembered;
+use crate::bodies::BodyHome;
 use crate::queue::{Incoming, Publishes, Queue, Wakes};
 use bytes::Bytes;
 use log::Lsn;
@@ -29,6 +30,17 @@ pub(crate) struct Prepared {
 pub(crate) struct Changed {
     pub(crate) properties: Option<Bytes>,
     pub(crate) body: Option<Bytes>,
+    /// Where the body is stored once for several queues.
+    pub(crate) home: Option<BodyHome>,
+}
+
+impl Changed {
+    /// None if nothing is changed.
+    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+        let Self { properties, body, home } = &self;
+        let is_changed = properties.is_some() || body.is_some() || home.is_some();
+        is_changed.then(|| Box::new(self))
+    }
 }
 
 #[derive(Debug)]
@@ -44,6 +56,7 @@ pub(crate) struct Batch {
     number: u64,
     pub(crate) prepared: Vec<Prepared>,
     any_logged: bool,
+    any_stored: bool,
     groups: Vec<Group>,
     n_groups: usize,
     group_of: HashMap<QueueId, u32>,
@@ -62,8 +75,7 @@ impl Batch {
     #[inline]
     pub(crate) fn add(&mut self, prepared: Prepared, remembered: &mut Remembered) {
         let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
-        self.any_logged |= prepared.logged;
-        self.prepared.push(prepared);
+        self.push(prepared);
         if remembered.batch != self.number {
             self.find_groups(remembered);
         }
@@ -77,14 +89,20 @@ impl Batch {
     /// Adds a publish for `queues`.
     pub(crate) fn add_to(&mut self, prepared: Prepared, queues: &[Arc<Queue>]) {
         let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
-        self.any_logged |= prepared.logged;
-        self.prepared.push(prepared);
+        self.push(prepared);
         for queue in queues {
             let group = self.group_for(queue);
             if let Some(group) = self.groups.get_mut(group as usize) {
                 group.items.push(item);
             }
         }
+    }
+
+    #[inline]
+    fn push(&mut self, prepared: Prepared) {
+        self.any_logged |= prepared.logged;
+        self.any_stored |= prepared.changed.as_ref().is_some_and(|one| one.home.is_some());
+        self.prepared.push(prepared);
     }
 
     fn find_groups(&mut self, remembered: &mut Remembered) {
@@ -124,8 +142,12 @@ impl Batch {
         let mut upto = None;
         for group in self.groups.iter().take(self.n_groups) {
             if let Some(queue) = &group.queue {
-                let (items, any_logged) = (group.items.as_slice(), self.any_logged);
-                let batch = Publishes { items, resolve: &resolve, any_logged };
+                let batch = Publishes {
+                    items: group.items.as_slice(),
+                    resolve: &resolve,
+                    any_logged: self.any_logged,
+                    any_stored: self.any_stored,
+                };
                 upto = upto.max(queue.publish(&batch, wakes));
             }
         }
@@ -156,13 +178,14 @@ impl Batch {
                 message.body = Body::Shared(body);
             }
         }
-        Incoming { message, confirm: prepared.sequence != 0 }
+        let home = prepared.changed.as_ref().and_then(|changed| changed.home.as_ref());
+        Incoming { message, home, confirm: prepared.sequence != 0 }
     }
 
     /// Empties the batch; what it allocated stays for the next.
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
-        self.any_logged = false;
+        (self.any_logged, self.any_stored) = (false, false);
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;
             group.items.clear();

@@ -196,7 +196,7 @@ impl Session {
             }
         }
         route.queues.extend(ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
-        route.any_durable = publish::any_durable(&route.queues);
+        route.n_durable = publish::n_durable(&route.queues);
         Ok(())
     }
 

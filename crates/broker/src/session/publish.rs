@@ -4,6 +4,7 @@ use super::batch::{Changed, Prepared, address_of, message_of};
 use super::properties::{self, Inspected};
 use super::routes::Route;
 use super::{Channel, Session, replies};
+use crate::bodies::{Bodies, BodyHome};
 use crate::confirm::Waiting;
 use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
@@ -40,14 +41,18 @@ impl Session {
         let route = self.find_route(exchange, routing_key)?;
         let Some(remembered) = self.routes.get_mut(route) else { return Ok(()) };
         let n_queues = remembered.route.queues.len();
-        let logged = publish.persistent && remembered.route.any_durable;
-        let changed = match &publish.content {
+        let n_durable = remembered.route.n_durable;
+        let logged = publish.persistent && n_durable > 0;
+        let n_logging = if logged { n_durable } else { 0 };
+        let (body, body_bytes) = match &publish.content {
             Content::Inline(body) if is_shared(body.len as usize, n_queues) => {
-                let body = Some(Bytes::copy_from_slice(body.of(input)));
-                Some(Box::new(Changed { body, properties: None }))
+                (Some(Bytes::copy_from_slice(body.of(input))), body.len as usize)
             }
-            Content::Inline(_) | Content::Owned(_) => None,
+            Content::Inline(body) => (None, body.len as usize),
+            Content::Owned(owned) => (None, owned.body.len()),
         };
+        let home = home(&self.broker.storage.bodies, body_bytes, n_logging);
+        let changed = Changed { body, properties: None, home }.boxed();
         let prepared = prepared(index, publish, sequence, logged, changed);
         self.batch.add(prepared, remembered);
         if n_queues == 0 && publish.mandatory {
@@ -76,8 +81,12 @@ impl Session {
                 && !remembered.route.by_headers
             {
                 let n_queues = remembered.route.queues.len();
-                let changed = changed(message.body, n_queues, properties);
-                let logged = message.persistent && remembered.route.any_durable;
+                let n_durable = remembered.route.n_durable;
+                let logged = message.persistent && n_durable > 0;
+                let n_logging = if logged { n_durable } else { 0 };
+                let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
+                let body = shared_body(message.body, n_queues);
+                let changed = Changed { body, properties, home }.boxed();
                 let prepared = prepared(index, publish, sequence, logged, changed);
                 self.batch.add(prepared, remembered);
                 if n_queues == 0 && publish.mandatory {
@@ -93,8 +102,11 @@ impl Session {
         if route.queues.is_empty() && publish.mandatory {
             self.return_unroutable(publish.channel, message);
         }
-        let changed = changed(message.body, route.queues.len(), properties);
-        let logged = message.persistent && route.any_durable;
+        let logged = message.persistent && route.n_durable > 0;
+        let n_logging = if logged { route.n_durable } else { 0 };
+        let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
+        let body = shared_body(message.body, route.queues.len());
+        let changed = Changed { body, properties, home }.boxed();
         self.batch.add_to(prepared(index, publish, sequence, logged, changed), &route.queues);
         Ok(())
     }
@@ -207,10 +219,10 @@ pub(super) fn prepared(
     }
 }
 
-/// What is stored instead of what was received, if anything.
-fn changed(body: Body<'_>, n_queues: usize, properties: Option<Bytes>) -> Option<Box<Changed>> {
-    let body = shared_body(body, n_queues);
-    (body.is_some() || properties.is_some()).then(|| Box::new(Changed { properties, body }))
+/// A home for a body that is worth being stored once for `n_logging` queues that log it. One queue
+/// alone logs it with the message: that is one write and one sync.
+fn home(bodies: &Bodies, body_bytes: usize, n_logging: usize) -> Option<BodyHome> {
+    (n_logging > 1 && bodies.is_stored(body_bytes)).then(BodyHome::default)
 }
 
 /// Whether a body is worth a shared home: large, or wanted by several queues.
@@ -244,7 +256,7 @@ impl Channel {
     }
 }
 
-/// The durable ones among `queues` decide whether a persistent message is logged.
-pub(super) fn any_durable(queues: &[Arc<Queue>]) -> bool {
-    queues.iter().any(|queue| queue.def().durable)
+/// How many of `queues` log a persistent message.
+pub(super) fn n_durable(queues: &[Arc<Queue>]) -> usize {
+    queues.iter().filter(|queue| queue.def().durable).count()
 }

@@ -14,8 +14,8 @@ const ROUTES_MAX: usize = 1_024;
 pub(crate) struct Route {
     /// The queues; empty when there are none.
     pub(crate) queues: SmallVec<[Arc<Queue>; 1]>,
-    /// Whether any of them is durable: a persistent message is logged.
-    pub(crate) any_durable: bool,
+    /// How many of them are durable: those log a persistent message.
+    pub(crate) n_durable: usize,
     /// It holds for the message it was worked out for: with other headers it may be another.
     pub(crate) by_headers: bool,
     /// Publishing is refused altogether.

@@ -233,15 +233,27 @@ impl Client {
 
     /// Publishes bodies to a queue through the default exchange, in one read.
     pub(crate) fn publish(&mut self, queue: &str, bodies: &[&str], kind: Kind) -> Vec<String> {
+        self.publish_to("", queue, bodies, kind)
+    }
+
+    /// Publishes bodies to an exchange, in one read.
+    pub(crate) fn publish_to(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        bodies: &[&str],
+        kind: Kind,
+    ) -> Vec<String> {
         let mut input = Vec::new();
         let mut requests = Vec::new();
         for body in bodies {
-            let routing_key = put(&mut input, queue.as_bytes());
+            let exchange = put(&mut input, exchange.as_bytes());
+            let routing_key = put(&mut input, key.as_bytes());
             let properties = put(&mut input, &[0, 0]);
             let body = put(&mut input, body.as_bytes());
             requests.push(Request::Publish(Publish {
                 channel: ChannelId(1),
-                exchange: Span::default(),
+                exchange,
                 routing_key,
                 properties,
                 content: Content::Inline(body),

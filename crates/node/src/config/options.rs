@@ -297,7 +297,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             zero: Zero::Plain,
             set: |d, v| d.config.storage.embed_below = v,
         },
-        "Messages smaller than this are stored with their queue, larger ones once per virtual host.",
+        "Persistent messages of this size or more that go to several durable queues are stored once per virtual host, others with their queue.",
     ),
     row(
         "durability",

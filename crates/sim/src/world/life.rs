@@ -74,7 +74,12 @@ impl World {
             excess_bytes_max: 40_000,
             unsynced_bytes_max: 30_000,
         };
-        let storage = StorageOptions { pager, page_file_bytes: 40_000 };
+        let storage = StorageOptions {
+            pager,
+            embed_below_bytes: self.embed_below_bytes,
+            page_file_bytes: 40_000,
+            body_file_bytes: 20_000,
+        };
         let opened = Broker::open_stepped(disk, options, &storage);
         let (broker, stepper, pager) = opened.map_err(|error| error.to_string())?;
         Ok(Node { broker, stepper, pager, failed })
@@ -284,6 +289,14 @@ impl World {
         if durable.live_blobs + volatile.live_blobs > 0 {
             self.object(format!("pages are not freed: {durable:?}, {volatile:?}"));
         }
+        for (vhost, bodies) in self.broker().body_stats() {
+            if bodies.live_blobs > 0 {
+                self.object(format!("bodies of {vhost} are not freed: {bodies:?}"));
+            }
+        }
+        if self.broker().n_lost() > 0 {
+            self.object("messages are lost by damage that was never done");
+        }
         let stats = self.broker().log_stats();
         let live = stats.oldest.map_or(0, |oldest| oldest.live);
         if stats.segments > 1 || live > 0 {
@@ -297,6 +310,7 @@ impl Node {
     fn step(&mut self) {
         self.pager.step_jobs();
         self.pager.step_sync();
+        self.pager.step_names();
         self.stepper.step();
     }
 }

@@ -14,6 +14,8 @@ const EXCHANGES: &[&str] = &["x0", "x1", "x2"];
 /// Exchanges to publish to and to bind.
 const SOURCES: &[&str] =
     &["x0", "x1", "x2", "amq.direct", "amq.fanout", "amq.topic", "amq.headers"];
+/// Where most messages go to in a world that spreads them.
+const SPREAD_SOURCE: &str = "amq.fanout";
 const CHANNELS_MAX: usize = 3;
 const CLIENTS_MAX: usize = 4;
 
@@ -40,6 +42,9 @@ impl World {
         let has_tx = state.and_then(|state| state.tx.as_ref());
         if has_tx.is_some_and(|tx| !tx.publishes.is_empty()) && self.random.percent(30) {
             return self.transact(client, channel);
+        }
+        if self.spread_percent > 0 && self.random.percent(20) && self.spread(client, channel) {
+            return;
         }
         match self.random.below(100) {
             0..58 if self.is_deep && self.random.percent(60) => self.publish(client),

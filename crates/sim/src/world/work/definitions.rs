@@ -1,6 +1,6 @@
 //! Declaring, binding, deleting.
 
-use super::{EXCHANGES, QUEUES, SOURCES, World, short};
+use super::{EXCHANGES, QUEUES, SOURCES, SPREAD_SOURCE, World, short};
 use crate::client::{Doing, Expect};
 use crate::model::{Binding, Exchange, Kind, Lasting, Target};
 use session::{
@@ -10,11 +10,53 @@ use session::{
 /// Keys of bindings, for every kind of exchange.
 const BINDING_KEYS: &[&str] = &["a", "a.b", "a.*", "#", "*.b", "a.#"];
 
+/// Those that get what is published to `SPREAD_SOURCE`, where much is spread.
+const SPREAD_QUEUES: &[&str] = &["q0", "q1", "q2"];
+
+/// How a queue is declared.
+#[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the protocol's")]
+struct Declaring {
+    durable: bool,
+    auto_delete: bool,
+    exclusive: bool,
+    passive: bool,
+}
+
 impl World {
     pub(in crate::world) fn declare_queue(&mut self, client: usize, channel: u16) {
         let queue = self.random.pick(QUEUES).to_owned();
         let (durable, auto_delete) = (self.random.percent(65), self.random.percent(20));
         let (exclusive, passive) = (self.random.percent(10), self.random.percent(10));
+        let how = Declaring { durable, auto_delete, exclusive, passive };
+        self.declare_queue_as(client, channel, queue, how);
+    }
+
+    /// Sees to it that several durable queues get what is published to one exchange, step by step;
+    /// false if they do.
+    pub(super) fn spread(&mut self, client: usize, channel: u16) -> bool {
+        for queue in SPREAD_QUEUES.iter().map(|queue| (*queue).to_owned()) {
+            let binding = Binding {
+                source: SPREAD_SOURCE.to_owned(),
+                target: Target::Queue(queue.clone()),
+                key: "a".to_owned(),
+                header: None,
+            };
+            if !self.model.queues.contains_key(&queue) {
+                let how = Declaring { durable: true, ..Declaring::default() };
+                self.declare_queue_as(client, channel, queue, how);
+                return true;
+            }
+            if !self.model.bindings.contains(&binding) && self.access(client, &queue).is_ok() {
+                self.bind_as(client, channel, binding);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn declare_queue_as(&mut self, client: usize, channel: u16, queue: String, how: Declaring) {
+        let Declaring { durable, auto_delete, exclusive, passive } = how;
         let owner = exclusive.then_some(client);
         let refused = match self.model.queues.get(&queue) {
             None => passive.then_some(ErrorKind::NotFound),
@@ -93,7 +135,10 @@ impl World {
         let header =
             (headers && self.random.percent(80)).then(|| self.random.pick(&["1", "2"]).to_owned());
         let key = self.random.pick(BINDING_KEYS).to_owned();
-        let binding = Binding { source, target, key, header };
+        self.bind_as(client, channel, Binding { source, target, key, header });
+    }
+
+    fn bind_as(&mut self, client: usize, channel: u16, binding: Binding) {
         let refused = match &binding.target {
             _ if !self.model.exchanges.contains_key(&binding.source) => Some(ErrorKind::NotFound),
             Target::Queue(queue) => self.access(client, queue).err(),

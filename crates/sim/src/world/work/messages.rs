@@ -1,6 +1,6 @@
 //! Publishing, consuming, settling.
 
-use super::{QUEUES, SOURCES, World, short};
+use super::{QUEUES, SOURCES, SPREAD_SOURCE, World, short};
 use crate::client::{Doing, Expect, Publishing, Read, Tx};
 use crate::model::{Link, LinkKey, Place};
 use crate::outbox::Content;
@@ -74,6 +74,8 @@ impl World {
         let queues: Vec<String> = self.model.queues.keys().cloned().collect();
         let deep = self.random.choose(&queues).filter(|_| self.is_deep);
         let key = deep.as_deref().unwrap_or(key);
+        let spreads = self.random.percent(self.spread_percent);
+        let exchange = if spreads { SPREAD_SOURCE } else { exchange };
         let header = self.random.percent(40).then(|| self.random.pick(&["1", "2"]).to_owned());
         let mut properties = amqp091::Properties::default();
         if let Some(header) = &header {

@@ -1,0 +1,352 @@
+//! Bodies that several queues hold: one store for each virtual host, one copy however many name it.
+//! Knows which virtual host's store a body is in. Never which queues or log entries name it.
+//!
+//! A body is appended before the log entries that name it, and the log has the stores synced before
+//! each commit: what a durable entry names is durable. References are counted in memory and counted
+//! anew by every start.
+
+use log::{Disk, IoContext, LogError, Lsn};
+use routing::Name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use stdx::lock;
+use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
+use store::{StoreError, StoredBody};
+
+/// Has a directory for each virtual host that has files of its own.
+const VHOSTS_DIR: &str = "vhosts";
+/// Bytes of a virtual host's name in its directory's; the rest of a longer one is a number.
+const DIR_NAME_BYTES_MAX: usize = 100;
+
+/// The stores of a node.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    disk: Arc<dyn Disk>,
+    file_bytes: u32,
+    embed_below: usize,
+    stores: Mutex<Stores>,
+    /// Something may wait for a sync.
+    has_unsynced: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct Stores {
+    by_vhost: BTreeMap<Name, Arc<BodyStore>>,
+    /// Everything that names a body is counted.
+    is_counted: bool,
+    /// Stores of virtual hosts that are gone: to be removed when the log is durable up to there.
+    leaving: BTreeMap<Name, Lsn>,
+}
+
+/// A virtual host's bodies.
+#[derive(Debug)]
+pub(crate) struct BodyStore {
+    blobs: BlobStore,
+    has_unsynced: Arc<AtomicBool>,
+}
+
+impl Bodies {
+    /// Without any store. A body of `embed_below` bytes or more is worth being stored once; files
+    /// take no more from `file_bytes` on, 0 for the usual length.
+    pub(crate) fn new(disk: Arc<dyn Disk>, embed_below: usize, file_bytes: u32) -> Self {
+        Self {
+            disk,
+            file_bytes,
+            embed_below,
+            stores: Mutex::default(),
+            has_unsynced: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// Opens the stores of the virtual hosts there are, and removes those of others.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn open_all<'a>(
+        &self,
+        vhosts: impl Iterator<Item = &'a Name>,
+    ) -> Result<(), StoreError> {
+        let mut found: BTreeSet<String> = match self.disk.list(VHOSTS_DIR) {
+            Ok(names) => names.into_iter().collect(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeSet::new(),
+            Err(error) => return Err(error).context("list", VHOSTS_DIR)?,
+        };
+        let mut stores = lock(&self.stores);
+        for vhost in vhosts {
+            if found.remove(&dir_name(vhost)) {
+                let blobs = BlobStore::open(Arc::clone(&self.disk), self.options(vhost))?;
+                stores.by_vhost.insert(vhost.clone(), Arc::new(self.store(blobs)));
+            }
+        }
+        for left in found {
+            self.remove(&format!("{VHOSTS_DIR}/{left}"))?;
+        }
+        Ok(())
+    }
+
+    fn options(&self, vhost: &str) -> BlobOptions {
+        let mut options = BlobOptions::new(format!("{VHOSTS_DIR}/{}/bodies", dir_name(vhost)));
+        if self.file_bytes > 0 {
+            options.file_bytes = self.file_bytes;
+        }
+        options
+    }
+
+    fn store(&self, blobs: BlobStore) -> BodyStore {
+        BodyStore { blobs, has_unsynced: Arc::clone(&self.has_unsynced) }
+    }
+
+    fn remove(&self, vhost_dir: &str) -> Result<(), StoreError> {
+        BlobStore::remove_all(self.disk.as_ref(), &format!("{vhost_dir}/bodies"))?;
+        Ok(self.disk.remove_dir(vhost_dir).context("remove", vhost_dir)?)
+    }
+
+    /// The store of a virtual host. Touches no disk.
+    pub(crate) fn of(&self, vhost: &Name) -> Arc<BodyStore> {
+        let mut stores = lock(&self.stores);
+        if let Some(store) = stores.by_vhost.get(vhost) {
+            return Arc::clone(store);
+        }
+        let blobs = BlobStore::create(Arc::clone(&self.disk), self.options(vhost));
+        if stores.is_counted {
+            blobs.start_reclaiming();
+        }
+        let store = Arc::new(self.store(blobs));
+        stores.by_vhost.insert(vhost.clone(), Arc::clone(&store));
+        store
+    }
+
+    /// All stores there are.
+    pub(crate) fn all(&self) -> Vec<(Name, Arc<BodyStore>)> {
+        let stores = lock(&self.stores);
+        let named = |(vhost, store): (&Name, &Arc<BodyStore>)| (vhost.clone(), Arc::clone(store));
+        stores.by_vhost.iter().map(named).collect()
+    }
+
+    /// Whether a body is worth being stored once when several queues log it.
+    pub(crate) const fn is_stored(&self, body_bytes: usize) -> bool {
+        body_bytes >= self.embed_below
+    }
+
+    /// Makes durable what was appended before the call.
+    ///
+    /// # Errors
+    /// The disk's; nothing that names a body may be reported durable any more.
+    pub(crate) fn sync(&self) -> Result<(), LogError> {
+        if !self.has_unsynced.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let poisoned = |error: StoreError| LogError::Poisoned { reason: error.to_string() };
+        for (_, store) in self.all() {
+            store.blobs.sync().map_err(poisoned)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that names a body is counted: what nobody names may go.
+    pub(crate) fn start_reclaiming(&self) {
+        let mut stores = lock(&self.stores);
+        stores.is_counted = true;
+        stores.by_vhost.values().for_each(|store| store.blobs.start_reclaiming());
+    }
+
+    /// Removes the stores of virtual hosts that are no more, once nobody uses them and that is
+    /// durable. `appended` and `durable`: how far the log has come.
+    pub(crate) fn leave(&self, is_there: impl Fn(&str) -> bool, appended: Lsn, durable: Lsn) {
+        let mut stores = lock(&self.stores);
+        let Stores { by_vhost, leaving, .. } = &mut *stores;
+        leaving.retain(|vhost, _| !is_there(vhost));
+        for vhost in by_vhost.keys().filter(|vhost| !is_there(vhost)) {
+            leaving.entry(vhost.clone()).or_insert(appended);
+        }
+        let mut left = Vec::new();
+        for (vhost, upto) in leaving.iter().filter(|(_, upto)| **upto <= durable) {
+            let is_unused = |store: &mut Arc<BodyStore>| Arc::get_mut(store).is_some();
+            if by_vhost.get_mut(vhost).is_none_or(is_unused) {
+                by_vhost.remove(vhost);
+                left.push(vhost.clone());
+            }
+            debug_assert!(*upto <= durable);
+        }
+        for vhost in left {
+            leaving.remove(&vhost);
+            if let Err(error) = self.remove(&format!("{VHOSTS_DIR}/{}", dir_name(&vhost))) {
+                tracing::warn!("cannot remove the files of virtual host {vhost}: {error}");
+            }
+        }
+    }
+}
+
+impl BodyStore {
+    /// Takes a body, with one reference.
+    fn append(&self, body: &[u8]) -> BlobId {
+        let blob = self.blobs.append(&[body]);
+        self.has_unsynced.store(true, Ordering::Release);
+        blob
+    }
+
+    /// Adds a reference; false if there is no such body.
+    pub(crate) fn retain(&self, blob: BlobId) -> bool {
+        self.blobs.retain(blob, 1)
+    }
+
+    /// Gives references back, after the log was told what they were for.
+    pub(crate) fn release(&self, blobs: impl IntoIterator<Item = BlobId>) {
+        for blob in blobs {
+            if !self.blobs.release(blob, 1) {
+                tracing::error!("{blob:?} in {} is released and was not there", self.blobs.dir());
+            }
+        }
+    }
+
+    /// The files.
+    pub(crate) const fn blobs(&self) -> &BlobStore {
+        &self.blobs
+    }
+
+    pub(crate) fn stats(&self) -> BlobStats {
+        self.blobs.stats()
+    }
+}
+
+/// Where the body of one message is stored that several queues may log: nowhere until the first of
+/// them asks. Keeps a reference until it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct BodyHome(OnceLock<Stored>);
+
+#[derive(Debug)]
+struct Stored {
+    store: Arc<BodyStore>,
+    body: StoredBody,
+}
+
+impl BodyHome {
+    /// Sees to it that `body` is in `store`; returns how many bytes were added to it.
+    pub(crate) fn settle(&self, store: &Arc<BodyStore>, body: &[u8]) -> usize {
+        let mut added_bytes = 0;
+        self.0.get_or_init(|| {
+            added_bytes = body.len();
+            let blob = store.append(body);
+            let bytes = u32::try_from(body.len()).expect("bodies are < 4 GiB");
+            Stored { store: Arc::clone(store), body: StoredBody { blob, bytes } }
+        });
+        added_bytes
+    }
+
+    /// Where it is.
+    pub(crate) fn stored(&self) -> Option<StoredBody> {
+        self.0.get().map(|stored| stored.body)
+    }
+
+    /// A reference for the caller.
+    pub(crate) fn retain(&self) -> Option<BlobId> {
+        let stored = self.0.get()?;
+        stored.store.retain(stored.body.blob);
+        Some(stored.body.blob)
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        self.store.release([self.body.blob]);
+    }
+}
+
+/// The name of a virtual host's directory: its own, with other characters than letters, digits, `-`
+/// and `_` as `%` and their number. Of a long one only the beginning, with a number of the whole.
+pub(crate) fn dir_name(vhost: &str) -> String {
+    let mut name = String::new();
+    for byte in vhost.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
+            name.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ok = write!(name, "%{byte:02X}").is_ok();
+        }
+    }
+    if name.len() > DIR_NAME_BYTES_MAX {
+        let number =
+            |number: u64, byte: u8| (number ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let number = vhost.bytes().fold(0xcbf2_9ce4_8422_2325, number);
+        name.truncate(DIR_NAME_BYTES_MAX);
+        let _ok = write!(name, "~{number:016x}").is_ok();
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use log::MemoryDisk;
+
+    #[test]
+    fn names_of_directories_are_plain_and_differ() {
+        assert_eq!(dir_name("/"), "%2F");
+        assert_eq!(dir_name("a-b_c.d/é"), "a-b_c%2Ed%2F%C3%A9");
+        let long = [dir_name(&"/".repeat(255)), dir_name(&"/".repeat(254))];
+        assert!(long.iter().all(|name| name.len() < 255 && name.is_ascii()) && long[0] != long[1]);
+    }
+
+    fn bodies(disk: &MemoryDisk) -> Bodies {
+        Bodies::new(Arc::new(disk.clone()), 10, 0)
+    }
+
+    fn keep(bodies: &Bodies, vhost: &Name, body: &[u8]) -> BlobId {
+        let home = BodyHome::default();
+        let store = bodies.of(vhost);
+        assert_eq!(home.settle(&store, body), body.len());
+        assert_eq!(home.settle(&store, body), 0, "it is there");
+        let blob = home.retain().unwrap();
+        bodies.sync().unwrap();
+        blob
+    }
+
+    #[test]
+    fn a_body_is_stored_once_and_goes_with_its_last_reference() {
+        let disk = MemoryDisk::new();
+        let bodies = bodies(&disk);
+        let vhost = Name::from("a");
+        bodies.start_reclaiming();
+        let blob = keep(&bodies, &vhost, b"ten or more");
+        let store = bodies.of(&vhost);
+        assert_eq!(store.stats().live_blobs, 1);
+        store.release([blob]);
+        assert_eq!(store.stats().live_blobs, 0);
+    }
+
+    #[test]
+    fn files_go_with_their_virtual_host_when_that_is_durable() {
+        let disk = MemoryDisk::new();
+        let bodies = bodies(&disk);
+        let [stays, goes] = ["stays", "goes"].map(Name::from);
+        keep(&bodies, &stays, b"a body");
+        keep(&bodies, &goes, b"another");
+        let is_there = |vhost: &str| vhost == "stays";
+        bodies.leave(is_there, Lsn(5), Lsn(4));
+        bodies.leave(is_there, Lsn(7), Lsn(4));
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["goes", "stays"]);
+        let user = bodies.of(&goes);
+        bodies.leave(is_there, Lsn(7), Lsn(5));
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["goes", "stays"], "somebody uses it");
+        drop(user);
+        bodies.leave(is_there, Lsn(7), Lsn(5));
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays"]);
+    }
+
+    #[test]
+    fn a_start_removes_files_of_virtual_hosts_that_are_gone() {
+        let disk = MemoryDisk::new();
+        let [stays, goes] = ["stays", "goes"].map(Name::from);
+        let before = bodies(&disk);
+        let blob = keep(&before, &stays, b"a body");
+        keep(&before, &goes, b"another");
+        let after = bodies(&disk);
+        after.open_all([&stays].into_iter()).unwrap();
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays"]);
+        let mut found = Vec::new();
+        after.of(&stays).blobs().read(blob, &mut found).unwrap();
+        assert_eq!(found, b"a body");
+    }
+}

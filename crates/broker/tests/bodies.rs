@@ -1,0 +1,147 @@
+//! Large persistent messages that go to several queues: one copy of the body, until nobody needs it.
+#![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
+#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
+#![expect(dead_code, reason = "the client is made for all tests of this crate")]
+
+#[path = "support/client.rs"]
+mod client;
+
+use broker::Broker;
+use client::{Client, Kind, block_on, short, start};
+use log::{Disk, MemoryDisk, Survival};
+use meta::Command;
+use session::{Op, Outcome, QueueBinding, Table};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::blob::BlobStats;
+
+const DURABLE: [&str; 3] = ["a", "b", "c"];
+
+/// A node with three durable queues and a transient one, all of which get what is published to
+/// `amq.fanout`, and a client with confirms.
+fn fan(disk: &Arc<MemoryDisk>) -> (Arc<Broker>, Client) {
+    let broker = start(disk);
+    let mut client = Client::connect(&broker);
+    for queue in DURABLE.into_iter().chain(["transient"]) {
+        client.declare(queue, queue != "transient");
+        let binding = QueueBinding {
+            queue: short(queue),
+            exchange: short("amq.fanout"),
+            routing_key: short(""),
+            arguments: Table::default(),
+        };
+        assert_eq!(client.ask(Op::QueueBind(binding)), ["done"]);
+    }
+    assert_eq!(client.ask(Op::ConfirmSelect), ["done"]);
+    (broker, client)
+}
+
+fn publish(client: &mut Client, bodies: &[&str]) {
+    let heard = client.publish_to("amq.fanout", "", bodies, Kind::Persistent);
+    client.wait_for(heard, 1);
+}
+
+fn stats(broker: &Broker) -> BlobStats {
+    let of_vhosts = broker.body_stats();
+    of_vhosts.iter().find(|(vhost, _)| vhost == "/").unwrap().1
+}
+
+fn body(first: char) -> String {
+    first.to_string().repeat(5_000)
+}
+
+#[test]
+fn a_body_is_stored_once_for_all_queues_and_goes_with_the_last_message() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan(&disk);
+    let body = body('x');
+    let before = broker.log_stats().written_bytes;
+    publish(&mut client, &[&body]);
+    assert!(broker.log_stats().written_bytes - before < 5_000, "the log has references only");
+    assert_eq!((stats(&broker).live_blobs, stats(&broker).appended_bytes), (1, 5_000));
+    for queue in DURABLE.into_iter().chain(["transient"]) {
+        assert_eq!(client.get(queue), [format!("got {body} left 0")]);
+        assert_eq!(stats(&broker).live_blobs, 1);
+    }
+    client.settle(4, Outcome::Accepted);
+    assert_eq!(stats(&broker).live_blobs, 0);
+}
+
+#[test]
+fn only_large_persistent_messages_of_several_durable_queues_are_stored() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan(&disk);
+    publish(&mut client, &[&"s".repeat(4_095)]);
+    let heard = client.publish_to("amq.fanout", "", &[&body('t')], Kind::Transient);
+    client.wait_for(heard, 1);
+    let heard = client.publish("a", &[&body('1')], Kind::Persistent);
+    client.wait_for(heard, 1);
+    assert_eq!(stats(&broker).appended_bytes, 0);
+    publish(&mut client, &[&"l".repeat(4_096)]);
+    assert_eq!(stats(&broker).appended_bytes, 4_096);
+}
+
+#[test]
+fn what_was_confirmed_is_there_after_a_loss_of_power_and_its_references_are_counted() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan(&disk);
+    let (x, y) = (body('x'), body('y'));
+    publish(&mut client, &[&x, &y]);
+    client.get("a");
+    client.settle(1, Outcome::Accepted);
+    client.ask(Op::QueuePurge { queue: short("b") });
+    // Confirmed after what was settled: that is durable too.
+    publish(&mut client, &["small"]);
+    drop(broker);
+
+    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let broker = start(&disk);
+    assert_eq!(stats(&broker).live_blobs, 2);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.get("a"), [format!("got {y} again left 1")]);
+    assert_eq!(client.get("b"), ["got small again left 0"]);
+    assert_eq!(client.get("c"), [format!("got {x} again left 2")]);
+    client.settle(3, Outcome::Accepted);
+    assert_eq!(stats(&broker).live_blobs, 1);
+    assert_eq!(client.get("c"), [format!("got {y} again left 1")]);
+    client.settle(1, Outcome::Accepted);
+    assert_eq!((stats(&broker).live_blobs, broker.n_lost()), (0, 0));
+}
+
+#[test]
+fn a_damaged_body_is_the_loss_of_its_message_alone() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan(&disk);
+    let (x, y) = (body('x'), body('y'));
+    publish(&mut client, &[&x, &y]);
+    client.disconnect();
+    broker.stop().unwrap();
+
+    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    assert!(disk.flip_bit("vhosts/%2F/bodies/00000001.blob", 1_000, 3));
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.get("a"), [format!("got {y} left 0")]);
+    assert_eq!(client.get("b"), [format!("got {y} left 0")]);
+    assert_eq!(broker.n_lost(), 2);
+}
+
+#[test]
+fn the_files_of_a_virtual_host_go_with_it() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (broker, mut client) = fan(&disk);
+    publish(&mut client, &[&body('x')]);
+    assert_eq!(disk.list("vhosts").unwrap(), ["%2F"]);
+    block_on(broker.administer(Command::DeleteVhost { vhost: "/".into() })).unwrap();
+    client.disconnect();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for round in 2.. {
+        broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
+        if disk.list("vhosts").unwrap().is_empty() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{:?}", disk.list("vhosts"));
+        std::thread::yield_now();
+    }
+}

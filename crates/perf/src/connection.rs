@@ -3,27 +3,21 @@
 //! Written are, in this order: what is left of a batch of messages, then methods (acknowledgements,
 //! heartbeats), then the next publisher's batch. A turn never blocks.
 
+mod input;
 mod output;
 
-use std::io::{self, Read as _};
+use std::io;
 use std::net::TcpStream;
 
-use amqp091::method::{ConnectionClose, ConnectionCloseOk};
-use amqp091::{Frame, FrameKind, Method, MethodId, decode_frame};
-use anyhow::{Context as _, bail};
+use amqp091::method::ConnectionClose;
+use anyhow::bail;
 
-use crate::assembly::is_content;
-use crate::client::{Client, Lost, closed};
+use crate::client::{Client, Lost};
 use crate::clock::SECOND;
-use crate::consumer::{Consumer, Seen};
+use crate::consumer::Consumer;
 use crate::publisher::{Moment, Publisher};
 use crate::stats::Sample;
 use crate::verify::Ledger;
-
-/// The payload of a basic.deliver starts with this.
-const DELIVER: [u8; 4] = [0, 60, 0, 60];
-/// Nothing is read while that many bytes of acknowledgements wait to be written.
-const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 /// What a connection does.
 #[derive(Debug)]
@@ -225,10 +219,6 @@ impl Connection {
         Ok(())
     }
 
-    fn may_read(&self) -> bool {
-        self.output.len() - self.output_at < OUTPUT_BYTES_MAX
-    }
-
     fn begin_consumers(&mut self, scene: &Scene<'_>) {
         let Role::Consuming(consumers) = &mut self.role else { return };
         for consumer in consumers {
@@ -245,183 +235,8 @@ impl Connection {
         let next = consumers.iter().filter_map(Consumer::starts_at).min();
         next.map_or(u64::MAX, |at| scene.moment.start.saturating_add(at))
     }
-
-    /// Reads once and handles what came. Gives back when to go on, if that is to wait.
-    fn read(&mut self, scene: &mut Scene<'_>) -> anyhow::Result<Option<u64>> {
-        if !self.may_read() {
-            return Ok(None);
-        }
-        if let Some(at) = self.closed_gate(scene) {
-            return Ok(Some(at));
-        }
-        if self.left.is_empty() && !self.ready.is_readable {
-            return Ok(None);
-        }
-        let input = std::mem::take(&mut scene.input);
-        let result = self.read_into(input, scene);
-        scene.input = input;
-        result
-    }
-
-    fn read_into(
-        &mut self,
-        input: &mut [u8],
-        scene: &mut Scene<'_>,
-    ) -> anyhow::Result<Option<u64>> {
-        let from = self.left.len();
-        let (head, rest) = input.split_at_mut_checked(from).context("a frame is too large")?;
-        head.copy_from_slice(&self.left);
-        let mut n = from;
-        if self.ready.is_readable && !rest.is_empty() {
-            n += self.read_socket(rest, scene.moment.now)?;
-        }
-        let input = input.get(..n).unwrap_or_default();
-        let (used, opens_at) = self.handle(input, scene)?;
-        self.left.clear();
-        self.left.extend_from_slice(input.get(used..).unwrap_or_default());
-        Ok(opens_at)
-    }
-
-    fn read_socket(&mut self, into: &mut [u8], now: u64) -> anyhow::Result<usize> {
-        match self.socket.read(into) {
-            Ok(0) if self.is_closing => {
-                self.is_closed = true;
-                Ok(0)
-            }
-            Ok(0) => Err(Lost("the broker closed a connection".to_owned()).into()),
-            Ok(n) => {
-                self.read_at = now;
-                // What comes after a short read is announced again.
-                self.ready.is_readable = n == into.len();
-                Ok(n)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.ready.is_readable = false;
-                Ok(0)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            Err(_) if self.is_closing => {
-                self.is_closed = true;
-                Ok(0)
-            }
-            Err(error) => Err(lost(&error)),
-        }
-    }
-
-    /// The time until which a slow consumer handles nothing.
-    fn closed_gate(&self, scene: &Scene<'_>) -> Option<u64> {
-        let Role::Consuming(consumers) = &self.role else { return None };
-        if scene.phase != Phase::Run {
-            return None;
-        }
-        let open_at = consumers.iter().map(Consumer::open_at).max()?;
-        (open_at > scene.moment.elapsed()).then_some(scene.moment.start + open_at)
-    }
-
-    /// Handles whole frames; gives back how many bytes they were, and when to go on if a slow
-    /// consumer is not to handle more now.
-    fn handle(
-        &mut self,
-        input: &[u8],
-        scene: &mut Scene<'_>,
-    ) -> anyhow::Result<(usize, Option<u64>)> {
-        let (mut rest, mut opens_at) = (input, None);
-        while let Some((frame, used)) = decode_frame(rest, self.frame_max)? {
-            if frame.kind == FrameKind::Method && frame.payload.starts_with(&DELIVER) {
-                opens_at = self.closed_gate(scene);
-                if opens_at.is_some() {
-                    break;
-                }
-            }
-            self.on_frame(frame, scene)?;
-            rest = rest.get(used..).unwrap_or_default();
-        }
-        if let Role::Consuming(consumers) = &mut self.role {
-            consumers.iter_mut().for_each(|consumer| consumer.flush(scene.sample));
-        }
-        Ok((input.len() - rest.len(), opens_at))
-    }
-
-    #[inline]
-    fn on_frame(&mut self, frame: Frame<'_>, scene: &mut Scene<'_>) -> anyhow::Result<()> {
-        let Frame { kind, channel, payload } = frame;
-        if kind == FrameKind::Heartbeat || self.is_closing && is_content(kind) {
-            return Ok(());
-        }
-        let at = usize::from(channel).wrapping_sub(1);
-        let deliver = payload.strip_prefix(&DELIVER).filter(|_| kind == FrameKind::Method);
-        if kind == FrameKind::Method && deliver.is_none() {
-            return self.on_method(channel, &Method::decode(payload)?, scene);
-        }
-        let mut seen = Seen { sample: scene.sample, ledger: scene.ledger };
-        match &mut self.role {
-            Role::Consuming(consumers) => {
-                let consumer = consumers.get_mut(at).context("an unknown channel")?;
-                let out = &mut self.output;
-                match (kind, deliver) {
-                    (_, Some(fields)) => consumer.on_deliver(fields),
-                    (FrameKind::Header, None) => {
-                        consumer.on_header(payload, scene.moment, out, &mut seen)
-                    }
-                    (FrameKind::Body | FrameKind::Method | FrameKind::Heartbeat, None) => {
-                        consumer.on_body(payload, scene.moment, out, &mut seen)
-                    }
-                }
-            }
-            Role::Publishing(publishers) => {
-                let publisher = publishers.get_mut(at).context("an unknown channel")?;
-                match kind {
-                    FrameKind::Header => publisher.on_header(payload),
-                    FrameKind::Body => publisher.on_body(payload, scene.ledger),
-                    FrameKind::Method | FrameKind::Heartbeat => bail!("a delivery to a publisher"),
-                }
-            }
-        }
-    }
-
-    fn on_method(
-        &mut self,
-        channel: u16,
-        method: &Method<'_>,
-        scene: &mut Scene<'_>,
-    ) -> anyhow::Result<()> {
-        if method.id() == ConnectionCloseOk::ID {
-            self.is_closed = true;
-        }
-        if self.is_closing {
-            return Ok(());
-        }
-        if let Some(closed) = closed(method) {
-            return Err(closed.into());
-        }
-        if channel == 0 {
-            return on_connection_method(method.id(), method);
-        }
-        let at = usize::from(channel) - 1;
-        match &mut self.role {
-            Role::Publishing(publishers) => {
-                let publisher = publishers.get_mut(at).context("an unknown channel")?;
-                publisher.on_method(method, scene.moment.now, scene.sample, scene.ledger)
-            }
-            Role::Consuming(consumers) => {
-                consumers.get_mut(at).context("an unknown channel")?.on_method(method)
-            }
-        }
-    }
 }
 
 fn lost(error: &io::Error) -> anyhow::Error {
     Lost(format!("a connection is lost: {error}")).into()
-}
-
-fn on_connection_method(id: MethodId, method: &Method<'_>) -> anyhow::Result<()> {
-    if let Method::ConnectionBlocked(blocked) = method {
-        let reason = String::from_utf8_lossy(blocked.reason);
-        crate::complain(&format!("the broker blocks publishers: {reason}"));
-    } else if matches!(method, Method::ConnectionUnblocked(_)) {
-        crate::complain("the broker no longer blocks publishers");
-    } else if id != ConnectionCloseOk::ID {
-        bail!("unexpected {}", method.name());
-    }
-    Ok(())
 }

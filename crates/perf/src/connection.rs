@@ -68,6 +68,13 @@ pub(crate) struct Scene<'a> {
 struct Readiness {
     is_readable: bool,
     is_writable: bool,
+    /// The broker writes no more. Nothing is announced after that, so reads go on up to the end.
+    is_ending: bool,
+}
+
+impl Readiness {
+    /// Nothing is known yet: attempts will tell.
+    const UNKNOWN: Self = Self { is_readable: true, is_writable: true, is_ending: false };
 }
 
 /// A connection under load.
@@ -106,7 +113,7 @@ impl Connection {
             socket,
             role,
             frame_max,
-            ready: Readiness { is_readable: true, is_writable: true },
+            ready: Readiness::UNKNOWN,
             left,
             output: Vec::new(),
             output_at: 0,
@@ -136,6 +143,11 @@ impl Connection {
     /// The socket has something to read, or its end.
     pub(crate) fn on_readable(&mut self) {
         self.ready.is_readable = true;
+    }
+
+    /// The broker writes no more, or the connection is broken.
+    pub(crate) fn on_end(&mut self) {
+        self.ready = Readiness { is_readable: true, is_writable: true, is_ending: true };
     }
 
     /// The socket takes more.
@@ -214,7 +226,7 @@ impl Connection {
         }
         (self.socket, self.left) = client.into_parts();
         self.socket.set_nonblocking(true)?;
-        self.ready = Readiness { is_readable: true, is_writable: true };
+        self.ready = Readiness::UNKNOWN;
         (self.is_down, self.read_at) = (false, 0);
         Ok(())
     }

@@ -321,10 +321,13 @@ impl Worker {
         let lost = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::RDHUP;
         let at = usize::try_from(token).unwrap_or(usize::MAX);
         if let Some(connection) = self.connections.get_mut(at) {
-            if flags.intersects(epoll::EventFlags::IN | lost) {
+            if flags.intersects(lost) {
+                connection.on_end();
+            }
+            if flags.contains(epoll::EventFlags::IN) {
                 connection.on_readable();
             }
-            if flags.intersects(epoll::EventFlags::OUT | lost) {
+            if flags.contains(epoll::EventFlags::OUT) {
                 connection.on_writable();
             }
             self.make_ready(at);

@@ -19,8 +19,11 @@ fn tool() -> Command {
 }
 
 fn run(broker: &Broker, line: &str) -> (i32, Vec<Value>, String) {
-    let mut command = tool();
-    command.args(["-h", &broker.uri(), "--json"]).args(line.split_whitespace());
+    outcome(tool().args(["-h", &broker.uri(), "--json"]).args(line.split_whitespace()))
+}
+
+/// The exit code, the lines and the complaints.
+fn outcome(command: &mut Command) -> (i32, Vec<Value>, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let lines = String::from_utf8(stdout).unwrap();
     let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -127,6 +130,15 @@ fn lost_connections_are_made_again() {
     let broker = Broker::start(Behaviour::Cut);
     let (code, lines, _) = run(&broker, "-C 5000 -c 100 -dcr");
     assert_eq!((code, &lines.last().unwrap()["connections_lost"]), (1, &0.into()));
+}
+
+#[test]
+fn an_end_that_came_with_the_last_message_is_seen() {
+    let broker = Broker::start(Behaviour::Leave);
+    // While the consumer works on the first message, the second and the end arrive together.
+    let (code, lines, complaints) = run(&broker, "-C 2 -D 3 -L 200000 -dcr -z 60");
+    assert_eq!((code, &lines.last().unwrap()["type"]), (1, &"summary".into()), "{complaints}");
+    assert!(complaints.contains("the broker closed a connection"), "{complaints}");
 }
 
 #[test]

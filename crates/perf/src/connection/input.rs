@@ -66,8 +66,8 @@ impl Connection {
             Ok(0) => Err(Lost("the broker closed a connection".to_owned()).into()),
             Ok(n) => {
                 self.read_at = now;
-                // What comes after a short read is announced again.
-                self.ready.is_readable = n == into.len();
+                // What comes after a short read is announced again, but for the end.
+                self.ready.is_readable = n == into.len() || self.ready.is_ending;
                 Ok(n)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

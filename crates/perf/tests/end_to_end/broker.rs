@@ -33,6 +33,8 @@ pub(super) enum Behaviour {
     Swap,
     /// All connections are cut once.
     Cut,
+    /// Consumers' connections end right behind the second message.
+    Leave,
     /// Queues cannot be declared.
     RefuseQueues,
     /// Messages with the flag immediate end the connection, as RabbitMQ does it.
@@ -244,12 +246,18 @@ impl Session {
             | Behaviour::Damage
             | Behaviour::Swap
             | Behaviour::Cut
+            | Behaviour::Leave
             | Behaviour::RefuseQueues
             | Behaviour::RefuseImmediate => {
                 hub.deliver(&message);
                 if let Some(kept_back) = hub.kept_back.take() {
                     hub.deliver(&kept_back);
                 }
+            }
+        }
+        if self.behaviour == Behaviour::Leave && hub.n_messages == 2 {
+            for consumer in std::mem::take(&mut hub.consumers) {
+                consumer.socket.lock().unwrap().shutdown(Shutdown::Write).unwrap();
             }
         }
     }

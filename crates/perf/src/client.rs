@@ -2,7 +2,6 @@
 //! socket over when all is set up.
 
 use std::fmt;
-use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use amqp091::{
 use anyhow::{Context as _, bail};
 
 use crate::config::Link;
+use crate::transport::{Received, Session, Transport};
 use crate::uri::Uri;
 
 /// The longest wait for an answer.
@@ -81,7 +81,7 @@ pub(crate) fn is_loss(error: &anyhow::Error) -> bool {
 /// An open connection.
 #[derive(Debug)]
 pub struct Client {
-    socket: TcpStream,
+    transport: Transport,
     input: Vec<u8>,
     output: Vec<u8>,
     /// What the broker says about itself.
@@ -101,9 +101,9 @@ impl Client {
         let unreachable = |error: anyhow::Error| {
             Unreachable(format!("no connection to {}:{}: {error:#}", uri.host, uri.port))
         };
-        let socket = dial(uri, link).map_err(unreachable)?;
+        let transport = open(uri, link).map_err(unreachable)?;
         let mut client = Self {
-            socket,
+            transport,
             input: Vec::new(),
             output: Vec::new(),
             server_properties: Table::new(),
@@ -115,7 +115,7 @@ impl Client {
     }
 
     fn log_in(&mut self, uri: &Uri, link: &Link, name: &str) -> anyhow::Result<()> {
-        self.socket.write_all(&ProtocolHeader::encode_amqp([0, 0, 9, 1]))?;
+        self.transport.send_all(&ProtocolHeader::encode_amqp([0, 0, 9, 1]))?;
         let payload = self.await_answer(0, ConnectionStart::ID)?;
         if let Method::ConnectionStart(start) = Method::decode(&payload)? {
             self.server_properties = start.server_properties.to_owned()?;
@@ -183,7 +183,7 @@ impl Client {
     pub fn send(&mut self, channel: u16, method: Method<'_>) -> anyhow::Result<()> {
         self.output.clear();
         method.encode_frame(channel, &mut self.output);
-        self.socket.write_all(&self.output).context("writing")
+        self.transport.send_all(&self.output).context("writing")
     }
 
     fn await_answer(&mut self, channel: u16, answer: MethodId) -> anyhow::Result<Vec<u8>> {
@@ -214,17 +214,18 @@ impl Client {
     fn read_more(&mut self) -> anyhow::Result<()> {
         let at = self.input.len();
         self.input.resize(at + READ_BYTES, 0);
-        let read = self.socket.read(self.input.get_mut(at..).unwrap_or_default());
-        self.input.truncate(at + *read.as_ref().unwrap_or(&0));
-        match read.context("reading")? {
+        let read = self.transport.receive(self.input.get_mut(at..).unwrap_or_default());
+        let n = read.map(|Received { n, .. }| n);
+        self.input.truncate(at + *n.as_ref().unwrap_or(&0));
+        match n.context("reading")? {
             0 => bail!("the broker closed the socket"),
             _ => Ok(()),
         }
     }
 
-    /// The socket and what was read from it but not used.
-    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
-        (self.socket, self.input)
+    /// The transport and what was read from it but not used.
+    pub(crate) fn into_parts(self) -> (Transport, Vec<u8>) {
+        (self.transport, self.input)
     }
 
     /// A text the broker says about itself, such as its product; empty if it does not.
@@ -242,7 +243,8 @@ impl Client {
 
     /// Whether the broker, or what stands in front of it, is on this machine.
     pub(crate) fn is_local(&self) -> bool {
-        let (here, there) = (self.socket.local_addr(), self.socket.peer_addr());
+        let socket = self.transport.socket();
+        let (here, there) = (socket.local_addr(), socket.peer_addr());
         here.ok().zip(there.ok()).is_some_and(|(here, there)| here.ip() == there.ip())
     }
 
@@ -293,6 +295,15 @@ fn client_properties(name: &str) -> Table {
     properties.push(ShortString::from_static("connection_name"), name);
     properties.push(ShortString::from_static("capabilities"), capabilities);
     properties
+}
+
+fn open(uri: &Uri, link: &Link) -> anyhow::Result<Transport> {
+    let socket = dial(uri, link)?;
+    if !uri.is_encrypted {
+        return Ok(Transport::Plain(socket));
+    }
+    let session = Session::open(socket, &uri.host, &link.encryption)?;
+    Ok(Transport::Tls(Box::new(session)))
 }
 
 fn dial(uri: &Uri, link: &Link) -> anyhow::Result<TcpStream> {

@@ -7,10 +7,12 @@ mod values;
 use std::num::NonZeroU32;
 
 use amqp091::{Table, Value};
+use rustls::pki_types::{DnsName, ServerName};
 
 use crate::clock::SECOND;
 use crate::options::{Given, Usage};
 use crate::pace::Schedule;
+use crate::transport::{Encryption, Trust};
 use crate::uri::Uri;
 pub(crate) use values::moment_s;
 use values::{invalid, number, optional, seconds, seconds_range};
@@ -46,10 +48,12 @@ pub struct Link {
     pub(crate) send_buffer_bytes: Option<usize>,
     /// How long to wait for a broker that does not listen yet.
     pub(crate) startup_timeout_ns: u64,
+    /// For brokers that speak TLS.
+    pub(crate) encryption: Encryption,
 }
 
 impl Default for Link {
-    /// No heartbeats, the broker's frame size, no waiting for the broker.
+    /// No heartbeats, the broker's frame size, no waiting for the broker, any certificate.
     fn default() -> Self {
         Self {
             heartbeat_s: 0,
@@ -58,6 +62,7 @@ impl Default for Link {
             receive_buffer_bytes: None,
             send_buffer_bytes: None,
             startup_timeout_ns: 0,
+            encryption: Encryption::new(Trust::Everyone, None),
         }
     }
 }
@@ -269,7 +274,26 @@ fn link(given: &Given) -> Result<Link, Usage> {
         receive_buffer_bytes: optional(given, "tcp-receive-buffer-size")?,
         send_buffer_bytes: optional(given, "tcp-send-buffer-size")?,
         startup_timeout_ns: seconds(given, "servers-startup-timeout", 0.0)?,
+        encryption: encryption(given)?,
     })
+}
+
+fn encryption(given: &Given) -> Result<Encryption, Usage> {
+    // COMPAT: without the option PerfTest's client takes any certificate for good
+    // (whom_tls_trusts_and_asks_for).
+    let is_strict = given.has("use-default-ssl-context");
+    let trust = if is_strict { Trust::System } else { Trust::Everyone };
+    let names = values::list(given, "server-name-indication");
+    let server_name = match names.as_slice() {
+        [] => None,
+        [name] => DnsName::try_from(name.clone()).ok(),
+        // PerfTest takes a list, but TLS has room for one name of that kind.
+        [_, _, ..] => None,
+    };
+    if server_name.is_none() && !names.is_empty() {
+        return Err(invalid("server-name-indication", &names.join(",")));
+    }
+    Ok(Encryption::new(trust, server_name.map(ServerName::DnsName)))
 }
 
 fn run(given: &Given, verify: bool) -> Result<Run, Usage> {

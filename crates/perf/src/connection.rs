@@ -17,6 +17,7 @@ use crate::clock::SECOND;
 use crate::consumer::Consumer;
 use crate::publisher::{Moment, Publisher};
 use crate::stats::Sample;
+use crate::transport::Transport;
 use crate::verify::Ledger;
 
 /// What a connection does.
@@ -80,7 +81,7 @@ impl Readiness {
 /// A connection under load.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: TcpStream,
+    transport: Transport,
     role: Role,
     frame_max: u32,
     ready: Readiness,
@@ -107,10 +108,10 @@ impl Connection {
         let frame_max = client.frame_max;
         // Half the interval, so that one late heartbeat does no harm.
         let heartbeat_ns = u64::from(client.heartbeat_s) * SECOND / 2;
-        let (socket, left) = client.into_parts();
-        socket.set_nonblocking(true)?;
+        let (transport, left) = client.into_parts();
+        transport.socket().set_nonblocking(true)?;
         Ok(Self {
-            socket,
+            transport,
             role,
             frame_max,
             ready: Readiness::UNKNOWN,
@@ -128,7 +129,7 @@ impl Connection {
     }
 
     pub(crate) fn socket(&self) -> &TcpStream {
-        &self.socket
+        self.transport.socket()
     }
 
     pub(crate) fn role(&self) -> &Role {
@@ -224,8 +225,8 @@ impl Connection {
                 consumers.iter_mut().for_each(|consumer| consumer.rename(*number, name));
             }
         }
-        (self.socket, self.left) = client.into_parts();
-        self.socket.set_nonblocking(true)?;
+        (self.transport, self.left) = client.into_parts();
+        self.transport.socket().set_nonblocking(true)?;
         self.ready = Readiness::UNKNOWN;
         (self.is_down, self.read_at) = (false, 0);
         Ok(())

@@ -20,6 +20,7 @@ mod shared;
 mod stats;
 mod template;
 mod topology;
+mod transport;
 mod uri;
 mod verify;
 mod window;

@@ -1,4 +1,6 @@
-//! Where a broker is: `amqp://user:password@host:port/vhost`.
+//! Where a broker is: `amqp://user:password@host:port/vhost`, or `amqps://` with TLS.
+
+use amqp091::spec::{PORT, PORT_TLS};
 
 /// A broker and how to log in to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,6 +9,8 @@ pub struct Uri {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// Whether TLS is spoken there.
+    pub is_encrypted: bool,
     /// Decoded.
     pub user: String,
     /// Decoded.
@@ -19,13 +23,14 @@ impl Uri {
     /// Reads a URI.
     ///
     /// # Errors
-    /// Anything that is not an AMQP URI, and `amqps`, since there is no TLS here.
+    /// Anything that is not an AMQP URI.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("invalid URI '{text}': {why}");
-        let rest = text.strip_prefix("amqp://").ok_or_else(|| match text.split_once("://") {
-            Some(("amqps", _)) => wrong("TLS is not supported"),
-            Some(_) | None => wrong("it has to begin with amqp://"),
-        })?;
+        let (is_encrypted, rest) = match text.split_once("://") {
+            Some(("amqp", rest)) => (false, rest),
+            Some(("amqps", rest)) => (true, rest),
+            Some(_) | None => return Err(wrong("it has to begin with amqp:// or amqps://")),
+        };
         let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
         let (authority, vhost) = match rest.split_once('/') {
             Some((authority, vhost)) => (authority, Some(vhost)),
@@ -40,7 +45,8 @@ impl Uri {
         let decode = |text: &str| decode(text).ok_or_else(|| wrong("a % is not followed by hex"));
         Ok(Self {
             host: if host.is_empty() { "localhost".to_owned() } else { host.to_owned() },
-            port,
+            port: port.unwrap_or(if is_encrypted { PORT_TLS } else { PORT }),
+            is_encrypted,
             user: decode(user)?,
             password: decode(password)?,
             // A URI that ends in "/" names the vhost with the empty name.
@@ -49,7 +55,8 @@ impl Uri {
     }
 }
 
-fn split_port(address: &str) -> Option<(&str, u16)> {
+/// The host, and the port if there is one; `None` if it is no number.
+fn split_port(address: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None => match address.split_once(':') {
@@ -57,7 +64,7 @@ fn split_port(address: &str) -> Option<(&str, u16)> {
             None => (address, None),
         },
     };
-    Some((host, port.map_or(Some(amqp091::spec::PORT), |port| port.parse().ok())?))
+    Some((host, port.map(str::parse).transpose().ok()?))
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -82,7 +89,7 @@ mod tests {
 
     fn uri(host: &str, port: u16, user: &str, password: &str, vhost: &str) -> Uri {
         let [host, user, password, vhost] = [host, user, password, vhost].map(str::to_owned);
-        Uri { host, port, user, password, vhost }
+        Uri { host, port, is_encrypted: false, user, password, vhost }
     }
 
     #[test]
@@ -102,8 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_and_tls_are_refused() {
-        for text in ["localhost", "http://h", "amqps://h", "amqp://h:x", "amqp://a%zz@h"] {
+    fn tls_has_a_port_of_its_own() {
+        let plain = uri("h", 5671, "guest", "guest", "/");
+        assert_eq!(Uri::parse("amqps://h").unwrap(), Uri { is_encrypted: true, ..plain.clone() });
+        let other = Uri { is_encrypted: true, port: 1, ..plain };
+        assert_eq!(Uri::parse("amqps://h:1").unwrap(), other);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["localhost", "http://h", "amqpss://h", "amqp://h:x", "amqp://a%zz@h"] {
             assert!(Uri::parse(text).is_err(), "{text}");
         }
     }

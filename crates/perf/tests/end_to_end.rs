@@ -6,6 +6,10 @@
 
 #[path = "end_to_end/broker.rs"]
 mod broker;
+#[path = "end_to_end/encrypted.rs"]
+mod encrypted;
+#[path = "end_to_end/tls.rs"]
+mod tls;
 
 use std::ffi::OsString;
 use std::process::{Command, Output};

@@ -97,6 +97,15 @@ fn lost_connections_are_made_again_unless_they_are_not_to_be() {
 }
 
 #[test]
+fn whom_tls_trusts_and_asks_for() {
+    let encryption = |line| config(line).unwrap().link.encryption;
+    assert_eq!((encryption("").trust, encryption("").server_name), (Trust::Everyone, None));
+    assert_eq!(encryption("-udsc").trust, Trust::System);
+    let asked = encryption("-sni broker.example").server_name.unwrap();
+    assert_eq!(asked.to_str(), "broker.example");
+}
+
+#[test]
 fn contradictions_and_nonsense_are_refused() {
     for line in [
         "-x x",
@@ -127,6 +136,8 @@ fn contradictions_and_nonsense_are_refused() {
         "-sq -ma 5m",
         "-ad perhaps",
         "-X 70000",
+        "-sni a.example,b.example",
+        "-sni a/b",
     ] {
         assert!(config(line).is_err(), "{line}");
     }

@@ -1,6 +1,6 @@
 //! The reading half of a turn: one read, one pass over the frames that came.
 
-use std::io::{self, Read as _};
+use std::io;
 
 use amqp091::method::ConnectionCloseOk;
 use amqp091::{Frame, FrameKind, Method, MethodId, decode_frame};
@@ -10,6 +10,7 @@ use super::{Connection, Phase, Role, Scene, lost};
 use crate::assembly::is_content;
 use crate::client::{Lost, closed};
 use crate::consumer::{Consumer, Seen};
+use crate::transport::Received;
 
 /// The payload of a basic.deliver starts with this.
 const DELIVER: [u8; 4] = [0, 60, 0, 60];
@@ -58,16 +59,17 @@ impl Connection {
     }
 
     fn read_socket(&mut self, into: &mut [u8], now: u64) -> anyhow::Result<usize> {
-        match self.socket.read(into) {
-            Ok(0) if self.is_closing => {
+        match self.transport.receive(into) {
+            Ok(Received { n: 0, .. }) if self.is_closing => {
                 self.is_closed = true;
                 Ok(0)
             }
-            Ok(0) => Err(Lost("the broker closed a connection".to_owned()).into()),
-            Ok(n) => {
+            Ok(Received { n: 0, .. }) => {
+                Err(Lost("the broker closed a connection".to_owned()).into())
+            }
+            Ok(Received { n, may_be_more }) => {
                 self.read_at = now;
-                // What comes after a short read is announced again, but for the end.
-                self.ready.is_readable = n == into.len() || self.ready.is_ending;
+                self.ready.is_readable = may_be_more || self.ready.is_ending;
                 Ok(n)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -1,11 +1,12 @@
 //! The writing half of a turn: which bytes come next, and one write of them.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use amqp091::frame::HEARTBEAT;
 
 use super::{Connection, Phase, Role, Scene, Turn, lost};
 use crate::publisher::{Publisher, Staged};
+use crate::transport::Sent;
 
 impl Connection {
     /// Makes bytes ready and writes once.
@@ -16,12 +17,13 @@ impl Connection {
             self.wrote_at = now;
         }
         let next = self.stage(scene);
-        if !self.ready.is_writable || self.pending().is_empty() {
+        let has_bytes = !self.pending().is_empty() || self.transport.owes_bytes();
+        if !self.ready.is_writable || !has_bytes {
             return Ok(next);
         }
-        match (&self.socket).write(self.pending()) {
-            Ok(n) => {
-                self.ready.is_writable = n == self.pending().len();
+        match self.send() {
+            Ok(Sent { n, is_blocked }) => {
+                self.ready.is_writable = !is_blocked;
                 self.written(n);
                 self.wrote_at = now;
             }
@@ -41,16 +43,14 @@ impl Connection {
         Ok(Turn::Again)
     }
 
-    /// What to write next. A batch that was begun is finished first: its messages must not be torn
-    /// apart by other frames.
+    fn send(&mut self) -> io::Result<Sent> {
+        let Self { transport, role, publisher_at, output, output_at, .. } = self;
+        transport.send(pending(role, *publisher_at, output.get(*output_at..).unwrap_or_default()))
+    }
+
     fn pending(&self) -> &[u8] {
-        if let Role::Publishing(publishers) = &self.role
-            && let Some(publisher) = publishers.get(self.publisher_at)
-            && !publisher.pending().is_empty()
-        {
-            return publisher.pending();
-        }
-        self.output.get(self.output_at..).unwrap_or_default()
+        let methods = self.output.get(self.output_at..).unwrap_or_default();
+        pending(&self.role, self.publisher_at, methods)
     }
 
     fn written(&mut self, n: usize) {
@@ -91,4 +91,16 @@ impl Connection {
         }
         if due == u64::MAX { Turn::Idle } else { Turn::At(scene.moment.start + due) }
     }
+}
+
+/// What to write next. A batch that was begun is finished first: its messages must not be torn
+/// apart by other frames.
+fn pending<'a>(role: &'a Role, publisher_at: usize, methods: &'a [u8]) -> &'a [u8] {
+    if let Role::Publishing(publishers) = role
+        && let Some(publisher) = publishers.get(publisher_at)
+        && !publisher.pending().is_empty()
+    {
+        return publisher.pending();
+    }
+    methods
 }

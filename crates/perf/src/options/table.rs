@@ -66,7 +66,6 @@ const fn no(short: &'static str, long: &'static str, why: &'static str) -> Opt {
 }
 
 const JVM: &str = "it configures PerfTest's Java client; --threads comes nearest";
-const NO_TLS: &str = "connections are plain TCP";
 const NO_OAUTH: &str = "logins are by user name and password, in --uri";
 const NO_INSTANCES: &str = "runs are not synchronized between machines; --consumer-start-delay and \
                             --producer-random-start-delay come nearest";
@@ -160,7 +159,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     takes("sco", "stream-consumer-offset", "offset", "where consumers of streams begin (next)"),
     no_flag("se", "sasl-external", "logins are by user name and password, in --uri"),
     takes("smssb", "stream-max-segment-size-bytes", "bytes", "of created streams, e.g. 500mb"),
-    no("sni", "server-name-indication", NO_TLS),
+    takes("sni", "server-name-indication", "name", "name to ask for with amqps:// (the host's)"),
     flag("sq", "stream-queue", "create streams"),
     takes("sst", "servers-startup-timeout", "seconds", "wait that long for the broker"),
     takes("st", "shutdown-timeout", "seconds", "longest wait for connections to close (5)"),
@@ -171,7 +170,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     takes("trbs", "tcp-receive-buffer-size", "bytes", "SO_RCVBUF"),
     takes("tsbs", "tcp-send-buffer-size", "bytes", "SO_SNDBUF"),
     takes("u", "queue", "name,...", "queues to use (one per consumer, named by the broker)"),
-    no_flag("udsc", "use-default-ssl-context", NO_TLS),
+    flag("udsc", "use-default-ssl-context", "with amqps://, trust only whom this system trusts"),
     flag("v", "version", "show the version"),
     Opt { short: None, ..no_flag("", "verbose", NO_TRACE) },
     Opt { short: None, ..no_flag("", "verbose-full", NO_TRACE) },

@@ -92,6 +92,10 @@ impl Broker {
         format!("amqp://127.0.0.1:{}", self.port)
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(super) fn n_acknowledged(&self) -> u64 {
         self.n_acknowledged.load(Ordering::SeqCst)
     }

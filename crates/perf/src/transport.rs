@@ -1,0 +1,89 @@
+//! Bytes to and from a broker, plain or encrypted. Knows neither frames nor why it is called.
+//!
+//! The same calls serve a socket that blocks, while connections are set up, and one that does not.
+
+mod tls;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+
+pub(crate) use tls::{Encryption, Session, Trust};
+
+/// A socket, with or without TLS.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Plain(TcpStream),
+    Tls(Box<Session>),
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// How many bytes; 0 is the end.
+    pub(crate) n: usize,
+    /// Whether more may be there already, of which nobody will tell.
+    pub(crate) may_be_more: bool,
+}
+
+/// What a write took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// How many bytes.
+    pub(crate) n: usize,
+    /// The socket takes no more for now; that it does again is told by the system.
+    pub(crate) is_blocked: bool,
+}
+
+impl Transport {
+    /// What is watched, and knows the addresses.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(session) => session.socket(),
+        }
+    }
+
+    /// Reads into `into`, which has room. Without anything to read it waits, or fails with
+    /// `WouldBlock`, as the socket does.
+    #[inline]
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
+        match self {
+            Self::Plain(socket) => {
+                let n = socket.read(into)?;
+                // What comes after a short read is announced again.
+                Ok(Received { n, may_be_more: n == into.len() })
+            }
+            Self::Tls(session) => session.receive(into),
+        }
+    }
+
+    /// Writes what can be written without waiting. With TLS, bytes that were taken may still wait
+    /// to go out: see [`Self::owes_bytes`].
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<Sent> {
+        match self {
+            Self::Plain(socket) => {
+                let n = socket.write(bytes)?;
+                Ok(Sent { n, is_blocked: n < bytes.len() })
+            }
+            Self::Tls(session) => session.send(bytes),
+        }
+    }
+
+    /// Writes everything, on a socket that waits.
+    pub(crate) fn send_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.write_all(bytes),
+            Self::Tls(session) => session.send_all(bytes),
+        }
+    }
+
+    /// Whether there is something to send even if the caller has nothing.
+    #[inline]
+    pub(crate) fn owes_bytes(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(session) => session.owes_bytes(),
+        }
+    }
+}

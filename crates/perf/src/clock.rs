@@ -1,4 +1,5 @@
-//! The two clocks: one that never goes back, shared by all processes of a machine, and the wall's.
+//! The clocks: one that never goes back, shared by all processes of a machine; the wall's; and that
+//! of what this process computes.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,6 +16,11 @@ pub(crate) fn now() -> u64 {
 /// Milliseconds since 1970.
 pub(crate) fn wall_ms() -> u64 {
     read(ClockId::Realtime) / MILLISECOND
+}
+
+/// Nanoseconds this process has computed: user and system time of all threads.
+pub(crate) fn own_cpu() -> u64 {
+    read(ClockId::ProcessCPUTime)
 }
 
 fn read(id: ClockId) -> u64 {

@@ -38,11 +38,6 @@ pub fn usage(pid: u32) -> Option<Usage> {
     Some(total)
 }
 
-/// What this process used so far.
-pub(crate) fn own_cpu_s() -> f64 {
-    one(std::process::id()).map_or(0.0, |(_, usage)| usage.cpu_s)
-}
-
 fn one(pid: u32) -> Option<(u32, Usage)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

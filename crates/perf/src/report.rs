@@ -98,7 +98,8 @@ pub(crate) struct Summary {
     pub(crate) total: Sample,
     pub(crate) elapsed_ns: u64,
     pub(crate) broker: Option<Broker>,
-    pub(crate) own_cpu_s: f64,
+    /// What the tool itself computed.
+    pub(crate) own_cpu_ns: u64,
     pub(crate) verdict: Option<Verdict>,
     /// Why it ended.
     pub(crate) reason: String,

@@ -227,13 +227,13 @@ impl Run<'_> {
             say(&heading)?;
         }
         self.meter = broker_pid.and_then(Meter::start);
-        let own_before = process::own_cpu_s();
+        let own_before = clock::own_cpu();
         let start = self.shared.start();
         self.pending.began_at = start;
         self.intervals(start, client)?;
         self.shared.enter(Phase::Drain);
         let stopped = clock::now();
-        let own_cpu_s = process::own_cpu_s() - own_before;
+        let own_cpu_ns = clock::own_cpu() - own_before;
         self.last_samples(start, stopped)?;
         self.clear_bar();
         let reason = self.ending.reason();
@@ -250,7 +250,7 @@ impl Run<'_> {
             total: std::mem::replace(&mut self.total, Sample::new()),
             elapsed_ns: stopped.saturating_sub(start),
             broker: self.meter.as_ref().map(Meter::total),
-            own_cpu_s,
+            own_cpu_ns,
             verdict,
             reason,
             mishaps: std::mem::take(&mut self.mishaps),

@@ -51,7 +51,7 @@ impl Printer {
         if let Some(broker) = &summary.broker {
             object.insert("broker".to_owned(), Value::Object(self.broker(broker, counts)));
         }
-        object.insert("generator_cpu_seconds".to_owned(), json!(summary.own_cpu_s));
+        object.insert("generator_cpu_seconds".to_owned(), json!(seconds(summary.own_cpu_ns)));
         let mishaps: Vec<Value> = summary.mishaps.iter().map(mishap).collect();
         object.insert("errors".to_owned(), Value::Array(mishaps));
         object.insert("connections_lost".to_owned(), json!(summary.n_connections_lost));

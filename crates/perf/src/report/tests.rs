@@ -30,7 +30,7 @@ fn summary() -> Summary {
         total: sample(),
         elapsed_ns: 2 * SECOND,
         broker: broker(),
-        own_cpu_s: 0.1,
+        own_cpu_ns: SECOND / 10,
         verdict: Some(Verdict { lost: 1, is_loss_known: true, ..Verdict::default() }),
         reason: "Reached time limit".to_owned(),
         mishaps: vec![Mishap { code: Some(540), reason: "NOT_IMPLEMENTED".to_owned(), n: 2 }],

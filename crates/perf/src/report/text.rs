@@ -98,7 +98,7 @@ impl Printer {
 
     fn cpu_lines(&self, summary: &Summary) -> Vec<String> {
         let n = float(n_messages(&summary.total.counts, self.shown));
-        let own = summary.own_cpu_s;
+        let own = float(summary.own_cpu_ns) / 1e9;
         let mut lines = Vec::new();
         if let Some(Broker { pid, usage, rss_bytes_max }) = summary.broker {
             let [rss, rss_max] =

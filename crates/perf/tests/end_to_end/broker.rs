@@ -66,9 +66,16 @@ struct Message {
     body: Vec<u8>,
 }
 
+/// What all connections together saw.
+#[derive(Default)]
+struct Seen {
+    n_acknowledged: AtomicU64,
+    n_bytes: AtomicU64,
+}
+
 pub(super) struct Broker {
     port: u16,
-    n_acknowledged: Arc<AtomicU64>,
+    seen: Arc<Seen>,
 }
 
 impl Broker {
@@ -76,16 +83,16 @@ impl Broker {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let hub = Arc::new(Mutex::new(Hub::default()));
-        let n_acknowledged = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&n_acknowledged);
+        let seen = Arc::new(Seen::default());
+        let seen_by_all = Arc::clone(&seen);
         std::thread::spawn(move || {
             for socket in listener.incoming() {
-                let (hub, counter) = (Arc::clone(&hub), Arc::clone(&counter));
+                let (hub, seen) = (Arc::clone(&hub), Arc::clone(&seen_by_all));
                 let socket = socket.unwrap();
-                std::thread::spawn(move || Session::new(socket, behaviour, hub, counter).serve());
+                std::thread::spawn(move || Session::new(socket, behaviour, hub, seen).serve());
             }
         });
-        Self { port, n_acknowledged }
+        Self { port, seen }
     }
 
     pub(super) fn uri(&self) -> String {
@@ -97,7 +104,12 @@ impl Broker {
     }
 
     pub(super) fn n_acknowledged(&self) -> u64 {
-        self.n_acknowledged.load(Ordering::SeqCst)
+        self.seen.n_acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of all kinds that came.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.seen.n_bytes.load(Ordering::SeqCst)
     }
 }
 
@@ -116,22 +128,17 @@ struct Session {
     write: Arc<Mutex<TcpStream>>,
     behaviour: Behaviour,
     hub: Arc<Mutex<Hub>>,
-    n_acknowledged: Arc<AtomicU64>,
+    seen: Arc<Seen>,
     channels: HashMap<u16, Incoming>,
     out: Vec<u8>,
 }
 
 impl Session {
-    fn new(
-        socket: TcpStream,
-        behaviour: Behaviour,
-        hub: Arc<Mutex<Hub>>,
-        n_acknowledged: Arc<AtomicU64>,
-    ) -> Self {
+    fn new(socket: TcpStream, behaviour: Behaviour, hub: Arc<Mutex<Hub>>, seen: Arc<Seen>) -> Self {
         socket.set_nodelay(true).unwrap();
         let write = Arc::new(Mutex::new(socket.try_clone().unwrap()));
         let (channels, out) = (HashMap::new(), Vec::new());
-        Self { read: socket, write, behaviour, hub, n_acknowledged, channels, out }
+        Self { read: socket, write, behaviour, hub, seen, channels, out }
     }
 
     /// Until the client goes.
@@ -154,6 +161,7 @@ impl Session {
         close.encode_frame(0, &mut goodbye);
         let mut is_open = false;
         while let Ok(n @ 1..) = self.read.read(&mut chunk) {
+            self.seen.n_bytes.fetch_add(n as u64, Ordering::SeqCst);
             if is_open && self.behaviour == Behaviour::Discard {
                 input.extend_from_slice(&chunk[n - n.min(goodbye.len())..n]);
                 if input.ends_with(&goodbye) {
@@ -320,7 +328,7 @@ impl Session {
                 let incoming = self.channels.get_mut(&channel).unwrap();
                 let n = if ack.multiple { ack.delivery_tag - incoming.last_settled } else { 1 };
                 incoming.last_settled = ack.delivery_tag;
-                self.n_acknowledged.fetch_add(n, Ordering::SeqCst);
+                self.seen.n_acknowledged.fetch_add(n, Ordering::SeqCst);
             }
             Method::BasicPublish(publish)
                 if publish.immediate && self.behaviour == Behaviour::RefuseImmediate =>

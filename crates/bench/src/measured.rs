@@ -47,6 +47,7 @@ pub(crate) struct Summary {
     pub(crate) rss_bytes: Option<f64>,
     /// The most it was.
     pub(crate) rss_bytes_max: Option<f64>,
+    pub(crate) written_bytes: Option<f64>,
 }
 
 impl Summary {
@@ -75,6 +76,7 @@ impl Summary {
             cpu_s: broker("cpu_seconds"),
             rss_bytes: broker("rss_bytes"),
             rss_bytes_max: broker("rss_max_bytes"),
+            written_bytes: broker("written_bytes"),
         })
     }
 
@@ -95,6 +97,7 @@ impl Summary {
         self.cpu_s = most(self.cpu_s, other.cpu_s);
         self.rss_bytes = most(self.rss_bytes, other.rss_bytes);
         self.rss_bytes_max = most(self.rss_bytes_max, other.rss_bytes_max);
+        self.written_bytes = most(self.written_bytes, other.written_bytes);
         self.messages += other.messages;
         self.bytes += other.bytes;
     }
@@ -133,6 +136,7 @@ impl Summary {
             (Metric::ConfirmP99, self.confirm_us.map(|[_, p99]| p99)),
             (Metric::Memory, self.rss_bytes),
             (Metric::MemoryPeak, self.rss_bytes_max),
+            (Metric::WrittenEach, self.written_bytes.and_then(|bytes| ratio(bytes, self.messages))),
         ];
         for (metric, value) in optional {
             if let Some(value) = value {
@@ -202,7 +206,8 @@ mod tests {
             "sent_bytes": 12_000, "received_bytes": 10_800,
             "consumer_latency_us": {"median": 5.0, "p99": 9.0, "max": 10.0},
             "confirm_latency_us": {"median": 0.0, "p99": 0.0, "max": 0.0},
-            "broker": {"cpu_seconds": 0.09, "rss_bytes": 4096, "rss_max_bytes": 8192},
+            "broker": {"cpu_seconds": 0.09, "rss_bytes": 4096, "rss_max_bytes": 8192,
+                "written_bytes": 1_800_000},
         })
     }
 
@@ -221,6 +226,7 @@ mod tests {
         assert_eq!(value(Metric::PerCpuSecond), Some(10_000.0));
         assert_eq!(value(Metric::Memory), Some(4096.0));
         assert_eq!(value(Metric::MemoryPeak), Some(8192.0));
+        assert_eq!(value(Metric::WrittenEach), Some(2000.0));
         assert_eq!(value(Metric::LongestPause), None);
     }
 

@@ -15,6 +15,8 @@ pub struct Usage {
     pub cpu_s: f64,
     /// Memory held now.
     pub rss_bytes: u64,
+    /// Bytes given to the disk; `None` if that is not to be seen, as of other users' processes.
+    pub written_bytes: Option<u64>,
 }
 
 /// What the process and those it started used so far; `None` if it is gone.
@@ -35,6 +37,7 @@ pub fn usage(pid: u32) -> Option<Usage> {
             }
         }
     }
+    total.written_bytes = family.into_iter().map(written_bytes).sum();
     Some(total)
 }
 
@@ -42,7 +45,8 @@ fn one(pid: u32) -> Option<(u32, Usage)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let (parent, cpu_s) = stat_fields(&stat)?;
-    Some((parent, Usage { cpu_s, rss_bytes: rss_bytes(&status).unwrap_or(0) }))
+    let rss_bytes = rss_bytes(&status).unwrap_or(0);
+    Some((parent, Usage { cpu_s, rss_bytes, written_bytes: None }))
 }
 
 /// Parent and CPU seconds. The name, in parentheses, may itself hold spaces and parentheses.
@@ -58,6 +62,12 @@ fn stat_fields(stat: &str) -> Option<(u32, f64)> {
 fn rss_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// Bytes of pages made dirty, whether or not they have reached the disk.
+fn written_bytes(pid: u32) -> Option<u64> {
+    let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
 }
 
 /// The process that listens on a TCP port of this machine, if that can be seen.
@@ -114,7 +124,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         assert_eq!(listening_on(port), Some(std::process::id()));
-        assert!(usage(std::process::id()).unwrap().rss_bytes > 0);
+        let own = usage(std::process::id()).unwrap();
+        assert!(own.rss_bytes > 0 && own.written_bytes.is_some(), "{own:?}");
         assert_eq!(usage(u32::MAX), None);
     }
 }

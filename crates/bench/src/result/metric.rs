@@ -26,6 +26,8 @@ pub enum Metric {
     MemoryPeak,
     /// Bytes of the broker's memory per thing that was made.
     MemoryEach,
+    /// Bytes the broker gave to the disk per message.
+    WrittenEach,
     /// Microseconds from publisher to consumer: the median.
     LatencyMedian,
     /// The same, 99th percentile.
@@ -52,7 +54,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order a table shows them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Rate,
         Self::SendRate,
         Self::ReceiveRate,
@@ -62,6 +64,7 @@ impl Metric {
         Self::Memory,
         Self::MemoryPeak,
         Self::MemoryEach,
+        Self::WrittenEach,
         Self::LatencyMedian,
         Self::LatencyP99,
         Self::ConfirmMedian,
@@ -87,6 +90,7 @@ impl Metric {
             Self::Memory => "memory",
             Self::MemoryPeak => "most memory",
             Self::MemoryEach => "memory each",
+            Self::WrittenEach => "written to disk per message",
             Self::LatencyMedian => "latency, median",
             Self::LatencyP99 => "latency, 99 %",
             Self::ConfirmMedian => "confirm latency, median",
@@ -117,7 +121,7 @@ impl Metric {
             | Self::OperationMedian
             | Self::OperationP99
             | Self::CpuPerOperation => Unit::Microseconds,
-            Self::Memory | Self::MemoryPeak | Self::MemoryEach => Unit::Bytes,
+            Self::Memory | Self::MemoryPeak | Self::MemoryEach | Self::WrittenEach => Unit::Bytes,
             Self::LongestPause | Self::Duration => Unit::Seconds,
             Self::Relative => Unit::Times,
         }
@@ -144,6 +148,7 @@ impl Metric {
             | Self::PerCpuSecond
             | Self::CpuPerMessage
             | Self::MemoryEach
+            | Self::WrittenEach
             | Self::LatencyP99
             | Self::ConfirmP99
             | Self::OperationRate

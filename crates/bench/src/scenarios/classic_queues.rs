@@ -53,7 +53,8 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
         title: "Classic queues",
         about: "Five tests for small messages and for messages that RabbitMQ keeps in its shared store, \
             a test of conversion, and the rest of the suite. `consume only` empties what `publish \
-            only` has left. A target with `version=both` is measured with both queue versions.",
+            only` has left. What `fanout10` writes to disk per message tells whether ten queues share one \
+            body. A target with `version=both` is measured with both queue versions.",
         source: SOURCE,
         metrics: vec![
             Metric::Rate,
@@ -61,6 +62,7 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
             Metric::ConfirmMedian,
             Metric::PerCpuSecond,
             Metric::MemoryPeak,
+            Metric::WrittenEach,
             Metric::LongestPause,
         ],
         charts: vec![
@@ -71,6 +73,9 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
             bars("Five flows: most memory", Metric::MemoryPeak).rows(both("five flows")).linear(),
             bars("One at a time: median confirm latency", Metric::ConfirmMedian)
                 .rows(both("confirm latency")),
+            bars("Fan-out to ten queues: bytes written to disk per message", Metric::WrittenEach)
+                .rows(both("fanout10"))
+                .linear(),
         ],
         cases,
         has_versions: true,
@@ -99,7 +104,7 @@ fn blog(test: Test) -> Vec<Case> {
         .load(flows)
         .queues("bench-fivers-", 5);
     let mut conversion = test.row("conversion", Metric::Duration);
-    conversion.not_offered = Some("no broker here converts a queue while it is in use");
+    conversion.not_offered = Some("a policy asks for it, and AMQP 0-9-1 cannot set one");
     vec![both, publish_then_consume(test), flows, latency, Case::of(conversion, Vec::new())]
 }
 

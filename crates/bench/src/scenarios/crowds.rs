@@ -152,11 +152,16 @@ pub(crate) fn many_queues(Settings { scale }: Settings) -> Plan {
 /// Opening connections, what they weigh, and a pair beside them; then many that say little.
 pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
     let seconds = scale.seconds(SECONDS);
-    let slow = CONNECTIONS.numbers.iter().filter(|n| (100..=IN_USE_MAX).contains(*n)).map(|&n| {
-        let name = format!("{n} slow pairs");
-        let options = "-P 1 -c 1 -prsd 1";
-        pairs(name, Metric::CpuPerMessage, CONNECTIONS.of, n, options, seconds)
-    });
+    let slow = || CONNECTIONS.numbers.iter().filter(|n| (100..=IN_USE_MAX).contains(*n));
+    let name = |n: &u32| format!("{n} slow pairs");
+    let options = "-P 1 -c 1 -prsd 1";
+    let cases =
+        slow().map(|n| pairs(name(n), Metric::CpuPerMessage, CONNECTIONS.of, *n, options, seconds));
+    let mut charts = CONNECTIONS.charts();
+    charts.push(
+        bars("Slow pairs: the broker's CPU time per message", Metric::CpuPerMessage)
+            .rows(slow().map(name)),
+    );
     crowd_plan(
         [
             "many-connections",
@@ -164,8 +169,8 @@ pub(crate) fn many_connections(Settings { scale }: Settings) -> Plan {
             "Connections with a channel each, opened one after the other, what each weighs in memory, \
              and a busy pair beside them; then pairs that send one message a second each.",
         ],
-        CONNECTIONS.cases(seconds).chain(slow).collect(),
-        CONNECTIONS.charts(),
+        CONNECTIONS.cases(seconds).chain(cases).collect(),
+        charts,
     )
 }
 

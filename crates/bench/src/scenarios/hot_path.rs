@@ -34,6 +34,7 @@ const fn relay(n_pairs: u32, size: u32) -> FloorKind {
     FloorKind::Relay { n_pairs, size }
 }
 
+const FAN_OUT: &str = "fan-out to 100 queues, 1500 B";
 const QUEUE: &str = "bench-hot";
 const QUEUES: &str = "bench-hot-";
 
@@ -102,6 +103,7 @@ pub(crate) fn hot_path(settings: Settings) -> Plan {
             bars("One persistent message at a time: median confirm latency", Metric::ConfirmMedian)
                 .rows(names.iter().skip(ROWS.len()).map(String::as_str))
                 .linear(),
+            bars("Fan-out: deliveries per second", Metric::ReceiveRate).rows([FAN_OUT]),
         ],
         cases,
         has_versions: false,
@@ -172,7 +174,7 @@ fn case(row: &Row, scale: Scale) -> Case {
 fn fan_out(scale: Scale) -> Case {
     let options =
         "-x 1 -y 100 -a -s 1500 -c 20 -e amq.fanout -t fanout -qp bench-fan-%d -qpf 1 -qpt 100";
-    RowPlan::new("fan-out to 100 queues, 1500 B", Metric::ReceiveRate)
+    RowPlan::new(FAN_OUT, Metric::ReceiveRate)
         .load(Load::new(options).seconds(scale.seconds(SECONDS)))
         .queues("bench-fan-", 100)
 }

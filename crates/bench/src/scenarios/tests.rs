@@ -60,6 +60,20 @@ fn plans_hold_together() {
 }
 
 #[test]
+fn every_row_is_in_a_picture() {
+    for known in ALL {
+        let plan = plan(known.name, 1.0);
+        let is_drawn = |name: &&str| {
+            plan.charts.iter().any(|chart| {
+                chart.rows.is_empty() || chart.rows.iter().any(|row| row.as_str() == *name)
+            })
+        };
+        let left_out: Vec<&str> = names(&plan).into_iter().filter(|name| !is_drawn(name)).collect();
+        assert_eq!(left_out, Vec::<&str>::new(), "{}", plan.name);
+    }
+}
+
+#[test]
 fn measured_steps_come_in_the_order_of_their_rows() {
     for case in ALL.iter().flat_map(|known| plan(known.name, 1.0).cases) {
         let measured: Vec<usize> = case

@@ -96,6 +96,7 @@ impl Printer {
             ("messages_per_cpu_second", json!(ratio(n, usage.cpu_s))),
             ("rss_bytes", json!(usage.rss_bytes)),
             ("rss_max_bytes", json!(rss_bytes_max)),
+            ("written_bytes", json!(usage.written_bytes)),
         ];
         values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

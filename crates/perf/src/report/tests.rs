@@ -16,7 +16,7 @@ fn sample() -> Sample {
 }
 
 fn broker() -> Option<Broker> {
-    let usage = Usage { cpu_s: 0.5, rss_bytes: 1 << 20 };
+    let usage = Usage { cpu_s: 0.5, rss_bytes: 1 << 20, written_bytes: None };
     Some(Broker { pid: 7, usage, rss_bytes_max: 3 << 20 })
 }
 

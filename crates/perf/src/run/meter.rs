@@ -36,7 +36,9 @@ impl Meter {
 
     fn since(&self, before: Usage) -> Broker {
         let cpu_s = (self.last.cpu_s - before.cpu_s).max(0.0);
-        let usage = Usage { cpu_s, ..self.last };
+        let written = self.last.written_bytes.zip(before.written_bytes);
+        let written_bytes = written.map(|(now, then)| now.saturating_sub(then));
+        let usage = Usage { cpu_s, written_bytes, ..self.last };
         Broker { pid: self.pid, usage, rss_bytes_max: self.rss_bytes_max }
     }
 }

@@ -9,9 +9,10 @@ mod client;
 
 use broker::Broker;
 use client::{Client, Kind, block_on, short, start};
-use log::{Disk, MemoryDisk, Survival};
+use log::{Disk, Fault, MemoryDisk, Survival};
 use meta::Command;
 use session::{Op, Outcome, QueueBinding, Table};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blob::BlobStats;
@@ -125,6 +126,90 @@ fn a_damaged_body_is_the_loss_of_its_message_alone() {
     assert_eq!(client.get("a"), [format!("got {y} left 0")]);
     assert_eq!(client.get("b"), [format!("got {y} left 0")]);
     assert_eq!(broker.n_lost(), 2);
+}
+
+/// What three queues hold by what their publisher and consumer know.
+#[derive(Default)]
+struct Known {
+    /// Confirmed and never acknowledged, by queue.
+    must: BTreeSet<(&'static str, String)>,
+    /// Published.
+    may: BTreeSet<(&'static str, String)>,
+}
+
+/// Publishes, acknowledges and purges until the disk fails.
+fn work(client: &mut Client, known: &mut Known, has_failed: &dyn Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    for round in 0..4 {
+        let bodies: Vec<String> = (0..3).map(|n| format!("{round}.{n}.{}", body('w'))).collect();
+        for (queue, body) in
+            DURABLE.into_iter().flat_map(|one| bodies.iter().map(move |b| (one, b)))
+        {
+            known.may.insert((queue, body.clone()));
+        }
+        let texts: Vec<&str> = bodies.iter().map(String::as_str).collect();
+        let mut heard = client.publish_to("amq.fanout", "", &texts, Kind::Persistent);
+        while !heard.iter().any(|line| line.starts_with("ack")) {
+            if has_failed() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "neither confirmed nor failed: {heard:?}");
+            std::thread::yield_now();
+            heard.extend(client.heard());
+        }
+        known.must.extend(known.may.iter().filter(|one| bodies.contains(&one.1)).cloned());
+        // What goes may come back, but need not.
+        if round == 0 {
+            client.ask(Op::QueuePurge { queue: short("a") });
+            known.must.retain(|(queue, _)| *queue != "a");
+        } else if round == 1 {
+            client.get("b");
+            client.settle(1, Outcome::Accepted);
+            known.must.retain(|(queue, body)| *queue != "b" || !body.starts_with("0.0."));
+        }
+    }
+}
+
+/// Takes everything out of the queues.
+fn drained(client: &mut Client) -> BTreeSet<(&'static str, String)> {
+    let mut found = BTreeSet::new();
+    for queue in DURABLE {
+        while let [line] = client.get(queue).as_slice()
+            && let Some(text) = line.strip_prefix("got ")
+        {
+            found.insert((queue, text.split(' ').next().unwrap().to_owned()));
+            client.settle(1, Outcome::Accepted);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
+    for at in 0..80 {
+        let disk = Arc::new(MemoryDisk::new());
+        let (broker, mut client) = fan(&disk);
+        let first = disk.operations();
+        disk.inject(first + at, Fault::PowerLoss);
+        let mut known = Known::default();
+        let has_failed = || disk.operations() > first + at;
+        work(&mut client, &mut known, &has_failed);
+        let is_over = !has_failed();
+        drop((client, broker));
+        for survival in [Survival::OnlySynced, Survival::Torn(at), Survival::Everything] {
+            let broker = start(&Arc::new(disk.survive(survival)));
+            let mut client = Client::connect(&broker);
+            let found = drained(&mut client);
+            let lost: Vec<_> = known.must.difference(&found).collect();
+            assert!(lost.is_empty(), "{lost:?} after {survival:?} at {at}");
+            assert!(found.is_subset(&known.may));
+            let live = broker.body_stats().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
+            assert_eq!((live, broker.n_lost()), (0, 0), "after {survival:?} at {at}");
+        }
+        if is_over {
+            break;
+        }
+    }
 }
 
 #[test]

@@ -27,9 +27,11 @@ pub(crate) struct Bodies {
     file_bytes: u32,
     embed_below: usize,
     stores: Mutex<Stores>,
-    /// Something may wait for a sync.
-    has_unsynced: Arc<AtomicBool>,
+    unsynced: Unsynced,
 }
+
+/// Stores in which something may wait for a sync.
+type Unsynced = Arc<Mutex<Vec<Arc<BodyStore>>>>;
 
 #[derive(Debug, Default)]
 struct Stores {
@@ -44,7 +46,9 @@ struct Stores {
 #[derive(Debug)]
 pub(crate) struct BodyStore {
     blobs: BlobStore,
-    has_unsynced: Arc<AtomicBool>,
+    unsynced: Unsynced,
+    /// Whether it is in `unsynced`.
+    is_unsynced: AtomicBool,
 }
 
 impl Bodies {
@@ -56,7 +60,7 @@ impl Bodies {
             file_bytes,
             embed_below,
             stores: Mutex::default(),
-            has_unsynced: Arc::new(AtomicBool::new(false)),
+            unsynced: Unsynced::default(),
         }
     }
 
@@ -95,7 +99,8 @@ impl Bodies {
     }
 
     fn store(&self, blobs: BlobStore) -> BodyStore {
-        BodyStore { blobs, has_unsynced: Arc::clone(&self.has_unsynced) }
+        let unsynced = Arc::clone(&self.unsynced);
+        BodyStore { blobs, unsynced, is_unsynced: AtomicBool::new(false) }
     }
 
     fn remove(&self, vhost_dir: &str) -> Result<(), StoreError> {
@@ -135,11 +140,11 @@ impl Bodies {
     /// # Errors
     /// The disk's; nothing that names a body may be reported durable any more.
     pub(crate) fn sync(&self) -> Result<(), LogError> {
-        if !self.has_unsynced.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
+        let stores = std::mem::take(&mut *lock(&self.unsynced));
         let poisoned = |error: StoreError| LogError::Poisoned { reason: error.to_string() };
-        for (_, store) in self.all() {
+        for store in stores {
+            // What comes from now on may be in this sync or not.
+            store.is_unsynced.store(false, Ordering::SeqCst);
             store.blobs.sync().map_err(poisoned)?;
         }
         Ok(())
@@ -181,9 +186,11 @@ impl Bodies {
 
 impl BodyStore {
     /// Takes a body, with one reference.
-    fn append(&self, body: &[u8]) -> BlobId {
+    fn append(self: &Arc<Self>, body: &[u8]) -> BlobId {
         let blob = self.blobs.append(&[body]);
-        self.has_unsynced.store(true, Ordering::Release);
+        if !self.is_unsynced.swap(true, Ordering::SeqCst) {
+            lock(&self.unsynced).push(Arc::clone(self));
+        }
         blob
     }
 

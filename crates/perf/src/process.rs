@@ -1,7 +1,11 @@
-//! What the operating system says about a process: CPU time and memory, and who listens on a port.
+//! What the operating system says about a process: CPU time and memory, who listens on a port, how
+//! many files it may open.
 
 use std::fs;
 use std::path::Path;
+
+use anyhow::bail;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The clock tick of `/proc/PID/stat`: Linux shows 100 to programs, whatever the kernel uses.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -39,6 +43,21 @@ pub fn usage(pid: u32) -> Option<Usage> {
     }
     total.written_bytes = family.into_iter().map(written_bytes).sum();
     Some(total)
+}
+
+/// Lets this process open as many files as the system allows it.
+///
+/// # Errors
+/// Those are fewer than `n`.
+pub(crate) fn allow_files(n: u64) -> anyhow::Result<()> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Some(maximum) = maximum.filter(|maximum| *maximum < n) {
+        bail!(
+            "{n} files have to be open for so many connections, and {maximum} may: see ulimit -n"
+        );
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    Ok(())
 }
 
 fn one(pid: u32) -> Option<(u32, Usage)> {
@@ -127,5 +146,16 @@ mod tests {
         let own = usage(std::process::id()).unwrap();
         assert!(own.rss_bytes > 0 && own.written_bytes.is_some(), "{own:?}");
         assert_eq!(usage(u32::MAX), None);
+    }
+
+    #[test]
+    fn files_are_allowed_up_to_the_systems_limit() {
+        allow_files(1).unwrap();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!(current, maximum);
+        if let Some(maximum) = maximum {
+            allow_files(maximum).unwrap();
+            assert!(allow_files(maximum + 1).unwrap_err().to_string().contains("ulimit -n"));
+        }
     }
 }

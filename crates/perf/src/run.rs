@@ -30,12 +30,14 @@ use mender::Mender;
 use meter::Meter;
 use progress::Bar;
 
-/// How long consumers may take to begin.
+/// How long threads may take for the next connection, and for all their consumers to begin.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest wait for what is on its way at the end of a verified run.
 const DRAIN_NS_MAX: u64 = 60 * SECOND;
 /// How often conditions are looked at that nobody tells of.
 const POLL: Duration = Duration::from_millis(20);
+/// Files that are open besides those of connections and threads.
+const FILES_BESIDES: usize = 32;
 /// How many different mishaps are kept; further ones count as the last.
 const MISHAPS_MAX: usize = 20;
 
@@ -47,6 +49,10 @@ const MISHAPS_MAX: usize = 20;
 pub(crate) fn run(config: &Config) -> anyhow::Result<bool> {
     let id = config.run.id.clone().unwrap_or_else(generated_id);
     let uri = config.brokers.first().context("no broker")?;
+    let n_connections = config.publishing.n_connections + config.consuming.n_connections;
+    // A thread has one to wait with and one to be woken by.
+    let n_files = n_connections + 2 * config.run.n_threads + FILES_BESIDES;
+    process::allow_files(u64::try_from(n_files)?)?;
     let mut client = setup::dial_configuration(config, &id)?;
     let seed = clock::now() ^ u64::from(std::process::id()) << 40;
     let mut routes = Routes::new(config, &mut Random(seed));
@@ -176,8 +182,13 @@ struct Links {
 fn work(number: usize, recipe: &Recipe<'_>, parts: &[Part], links: Links) {
     let Links { shared, tell, mender } = links;
     let failed = tell.clone();
-    let connections: anyhow::Result<Vec<_>> =
-        parts.iter().map(|&part| recipe.connect(part)).collect();
+    let connect = |&part: &Part| {
+        let connection = recipe.connect(part)?;
+        // That nobody listens any more shows later.
+        drop(tell.send(News::Connected));
+        Ok(connection)
+    };
+    let connections: anyhow::Result<Vec<_>> = parts.iter().map(connect).collect();
     let worker = connections.and_then(|all| Worker::new(number, shared, tell, mender, all));
     match worker {
         Ok(worker) => worker.run(),
@@ -240,12 +251,12 @@ impl Run<'_> {
         if self.printer.format != Format::Json {
             say(&format!("test stopped ({reason})"))?;
         }
-        let expected = self.recipe.routes.expected(self.recipe.config);
         let shared = self.shared;
-        if let Some(ledger) = &shared.ledger {
+        let verdict = shared.ledger.as_ref().map(|ledger| {
+            let expected = self.recipe.routes.expected(self.recipe.config);
             self.drain(ledger, expected.as_deref());
-        }
-        let verdict = shared.ledger.as_ref().map(|one| one.verdict(expected.as_deref()));
+            ledger.verdict(expected.as_deref())
+        });
         let summary = Summary {
             total: std::mem::replace(&mut self.total, Sample::new()),
             elapsed_ns: stopped.saturating_sub(start),
@@ -318,7 +329,7 @@ impl Run<'_> {
             News::Lost(error) => self.on_loss(&error),
             News::Recovered => self.n_recovered += 1,
             News::NotRecovered(error) => self.note(Mishap::from(&error)),
-            News::Ready | News::Sampled(_) | News::Stopped(_) => {}
+            News::Connected | News::Ready | News::Sampled(_) | News::Stopped(_) => {}
         }
     }
 
@@ -422,7 +433,7 @@ impl Run<'_> {
                     n_stopped += 1;
                 }
                 News::Sampled(sample) => self.pending.sample.add(&sample),
-                News::Ready => {}
+                News::Connected | News::Ready => {}
                 news @ (News::PublisherDone
                 | News::ConsumerDone
                 | News::Lost(_)

@@ -177,6 +177,8 @@ pub(crate) struct Mended {
 /// What a thread tells.
 #[derive(Debug)]
 pub(crate) enum News {
+    /// One of its connections is there.
+    Connected,
     /// Its consumers are consuming.
     Ready,
     /// An interval is over.

@@ -74,6 +74,23 @@ fn a_short_backlog_is_emptied() {
 }
 
 #[test]
+fn as_many_connections_as_the_system_allows() {
+    let broker = Broker::start(Behaviour::Echo);
+    let run = |limit: &str| {
+        let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_leveret-perf"), "-h", &broker.uri()]);
+        command.args("--json --threads 2 -x 60 -y 20 -C 10".split_whitespace());
+        outcome(&mut command)
+    };
+    let (code, lines, complaints) = run("-Sn 64");
+    assert_eq!((code, &lines.last().unwrap()["sent"]), (0, &600.into()), "{complaints}");
+    let (code, lines, complaints) = run("-n 64");
+    assert_eq!((code, &lines[0]["type"]), (1, &"error".into()));
+    assert!(complaints.contains("116 files have to be open"), "{complaints}");
+}
+
+#[test]
 fn a_rate_is_kept() {
     let broker = Broker::start(Behaviour::Echo);
     let summary = summary(&broker, "-r 1000 -C 500 -D 500");

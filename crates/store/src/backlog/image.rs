@@ -89,7 +89,7 @@ impl Image {
         let relative = |position: u64| u16::try_from(position - first).ok();
         let live = page.live().filter_map(|(position, _)| relative(position));
         let n_live = page.live().count();
-        if n_live == page.entries.len() {
+        if n_live == page.entries.len() && !page.has_waste {
             self.write_dense(first, live, page);
             return;
         }
@@ -345,6 +345,8 @@ impl LoadedPage {
             }
             if wanted.contains(entry.at) {
                 put_entry(&mut page, &parts, entry)?;
+            } else {
+                page.has_waste = true;
             }
         }
         Ok(Self { first: parts.first, page })

@@ -103,6 +103,8 @@ pub(super) struct Page {
     pub(super) body_bytes: usize,
     /// Of stored bodies that are not at hand.
     pub(super) missing_bytes: usize,
+    /// `bytes` has something of messages that have no entry.
+    pub(super) has_waste: bool,
     /// The log segments its messages lie in: few, since they were logged one after the other.
     segments: Vec<SegmentId>,
     /// Where the last envelope is, and what it says: the next message is compared with it.
@@ -119,6 +121,7 @@ impl Default for Page {
             bodies: Vec::new(),
             body_bytes: 0,
             missing_bytes: 0,
+            has_waste: false,
             segments: Vec::new(),
             last_at: NOWHERE,
             last: NO_ENVELOPE,
@@ -228,6 +231,7 @@ impl Page {
         self.bodies.clear();
         self.body_bytes = 0;
         self.missing_bytes = 0;
+        self.has_waste = false;
         self.segments.clear();
         self.last_at = NOWHERE;
     }
@@ -440,6 +444,7 @@ impl Page {
     pub(super) fn drop_gaps_at_ends(&mut self) {
         let n_before = self.entries.iter().take_while(|entry| !entry.is_live()).count();
         let n_after = self.entries.iter().rev().take_while(|entry| !entry.is_live()).count();
+        self.has_waste |= n_before + n_after > 0;
         self.entries.truncate(self.entries.len() - n_after.min(self.entries.len()));
         self.entries.drain(..n_before.min(self.entries.len()));
         self.first += n_before as u64;

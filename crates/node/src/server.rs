@@ -21,10 +21,10 @@ use crate::logging;
 use crate::management::Control;
 use crate::resources::Watch;
 
-/// How often the memory is looked at: until then publishers may use as much as comes in.
-const MEMORY_TICK: Duration = Duration::from_millis(100);
-/// The broker is told the time, and the disk is looked at, every this many of them: each second.
-const SLOW_TICK: u32 = 10;
+/// How often memory and disk are looked at: until then publishers may use as much as comes in.
+const RESOURCE_TICK: Duration = Duration::from_millis(100);
+/// The broker is told the time every this many of them: each second.
+const TICK_EVERY: u32 = 10;
 /// How long clients may take to hear that the node stops.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long tasks may take to end once the node stops.
@@ -105,14 +105,14 @@ async fn serve(
 
 /// Tells the broker the time and looks at memory and disk, over and over.
 async fn keep_time(broker: Arc<Broker>, clock: Clock, watch: Watch) {
-    let mut ticks = tokio::time::interval(MEMORY_TICK);
+    let mut ticks = tokio::time::interval(RESOURCE_TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for number in (0..SLOW_TICK).cycle() {
+    for number in (0..TICK_EVERY).cycle() {
         ticks.tick().await;
         watch.look_at_memory(&broker);
+        watch.look_at_disk(&broker);
         if number == 0 {
             broker.tick(clock.now());
-            watch.look_at_disk(&broker);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::entries::{self, SegmentCounts};
 use log::{Appended, Lsn, SegmentId};
 use message::MessageRef;
 use meta::{ConnectionId, QueueDef};
-use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionSet, Settling};
+use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Settling};
 use session::{
     ChannelId, Delivery, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString, Sink, Table,
 };
@@ -256,7 +256,7 @@ impl Local {
     ) -> Option<Lsn> {
         let message = &incoming.message;
         let at = self.fifo.enqueue(1);
-        let is_next = || self.fifo.ready().first() == Some(at) || !self.is_head_cold();
+        let is_next = || self.fifo.ready().first() == Some(at) || self.is_head_here();
         let given =
             if self.fifo.is_waiting() || !is_next() { None } else { self.fifo.next_delivery() };
         let direct = given
@@ -306,12 +306,16 @@ impl Local {
         self.note_in_log(queue);
     }
 
-    /// The size of the first ready message; none while it is on disk only.
-    fn size_of_next(&self) -> Option<usize> {
-        match self.backlog.get(self.fifo.ready().first()?) {
-            Lookup::Here(message) => Some(message.size_bytes()),
-            Lookup::Cold => None,
-            Lookup::Gone => Some(0),
+    /// The size of the first ready message; none while it is on disk only. One that was lost while
+    /// a consumer held it, and came back, is forgotten.
+    fn size_of_next(&mut self) -> Option<usize> {
+        loop {
+            let first = self.fifo.ready().first()?;
+            match self.backlog.get(first) {
+                Lookup::Here(message) => return Some(message.size_bytes()),
+                Lookup::Cold => return None,
+                Lookup::Gone => self.fifo.discard(PositionRange { start: first, end: first + 1 }),
+            }
         }
     }
 
@@ -569,7 +573,7 @@ impl Local {
         if self.deleted {
             return Err(AttachRefused::Gone);
         }
-        if self.is_head_cold() {
+        if self.size_of_next().is_none() && self.fifo.n_ready() > 0 {
             return Ok(Got::NotInMemory);
         }
         let settling = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };

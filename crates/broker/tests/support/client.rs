@@ -1,7 +1,7 @@
 //! A client without a protocol: requests in, a transcript of what the outbox was given out.
 
 use amqp091::{Properties, PropertiesRef};
-use broker::{Broker, Identity, Session};
+use broker::{Broker, Identity, Session, StorageOptions};
 use log::{Disk, MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
 use session::{
@@ -130,8 +130,13 @@ pub(crate) fn start(disk: &Arc<MemoryDisk>) -> Arc<Broker> {
 
 /// As [`start`], on any disk.
 pub(crate) fn start_on(disk: Arc<dyn Disk>) -> Arc<Broker> {
+    start_with(disk, &StorageOptions::default())
+}
+
+/// As [`start_on`], with other limits.
+pub(crate) fn start_with(disk: Arc<dyn Disk>, storage: &StorageOptions) -> Arc<Broker> {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
-    let broker = Broker::open(disk, options).unwrap();
+    let broker = Broker::open_with(disk, options, storage).unwrap();
     if broker.is_new() {
         let password = PasswordHash::new(Default::default(), "guest");
         for command in [

@@ -1,0 +1,201 @@
+//! Backlogs on disk: in order, through crashes, damage, slow disks; and their space given back.
+#![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
+#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
+#![expect(dead_code, reason = "the client is made for all tests of this crate")]
+
+#[path = "support/client.rs"]
+mod client;
+
+use broker::{Broker, PagerOptions, Queue, StorageOptions};
+use client::{Client, Kind, start, start_with};
+use log::{Disk, MemoryDisk, Survival, WalOptions};
+use session::{Flag, Op, Outcome};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use stdx::Now;
+
+const ALLOWANCE_BYTES: usize = 4_000;
+const FILE_BYTES: u32 = 20_000;
+
+/// Every queue may have little in memory.
+fn limits() -> StorageOptions {
+    let pager = PagerOptions {
+        budget_bytes: ALLOWANCE_BYTES,
+        allowance_bytes_min: ALLOWANCE_BYTES,
+        allowance_bytes_max: ALLOWANCE_BYTES,
+        excess_bytes_max: 20_000,
+        unsynced_bytes_max: 10_000,
+    };
+    StorageOptions { pager, page_file_bytes: FILE_BYTES, ..StorageOptions::default() }
+}
+
+fn node(disk: &MemoryDisk) -> Arc<Broker> {
+    start_with(Arc::new(disk.clone()), &limits())
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not in time");
+        std::thread::yield_now();
+    }
+}
+
+fn queue(broker: &Broker) -> Arc<Queue> {
+    broker.view().queue("/", "q").unwrap()
+}
+
+fn body(n: usize) -> String {
+    format!("{n:0>100}")
+}
+
+/// A client, and `n` messages in the durable queue `q` that are where they belong.
+fn deep(broker: &Arc<Broker>, n: usize, kind: Kind) -> Client {
+    let mut client = Client::connect(broker);
+    client.declare("q", true);
+    client.ask(Op::ConfirmSelect);
+    let bodies: Vec<String> = (0..n).map(body).collect();
+    for part in bodies.chunks(50) {
+        let part: Vec<&str> = part.iter().map(String::as_str).collect();
+        let heard = client.publish("q", &part, kind);
+        client.wait_for(heard, 1);
+    }
+    let n_pages_min = n * 100 / ALLOWANCE_BYTES;
+    wait_until("pages to be written", || queue(broker).pages_on_disk() > n_pages_min);
+    client
+}
+
+/// What a consumer without acknowledgements gets in all, once it is `n` messages.
+fn drained(client: &mut Client, n: usize) -> Vec<String> {
+    let heard = client.consume("q", true);
+    client.wait_for(heard, n + 1).split_off(1)
+}
+
+fn delivered(n: std::ops::Range<usize>, again: &str) -> Vec<String> {
+    n.map(|n| format!("deliver {}{again}", body(n))).collect()
+}
+
+#[test]
+fn a_deep_backlog_is_delivered_in_order_from_disk() {
+    let broker = node(&MemoryDisk::new());
+    for kind in [Kind::Transient, Kind::Persistent] {
+        let mut client = deep(&broker, 1_000, kind);
+        let left = |n: usize| format!("got {} left {}", body(n), 999 - n);
+        for n in 0..300 {
+            assert_eq!(client.get("q"), [left(n)]);
+        }
+        assert_eq!(drained(&mut client, 700), delivered(300..1_000, ""));
+        client.settle(300, Outcome::Accepted);
+        client.disconnect();
+        assert_eq!(broker.message_bytes(), 0);
+        let images = || broker.page_stats().0.live_blobs + broker.page_stats().1.live_blobs;
+        wait_until("the pages to be let go of", || images() == 0);
+    }
+}
+
+#[test]
+fn a_backlog_on_disk_is_there_after_a_crash_without_being_read() {
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    let mut client = deep(&broker, 999, Kind::Persistent);
+    // What the log knows of pages is durable with it.
+    let heard = client.publish("q", &[&body(999)], Kind::Persistent);
+    client.wait_for(heard, 1);
+    let survivors = disk.survive(Survival::OnlySynced);
+    let broker = node(&survivors);
+    let n_pages = queue(&broker).pages_on_disk();
+    assert!(n_pages > 1_000 * 100 / ALLOWANCE_BYTES, "{n_pages} pages are on disk");
+    let mut client = Client::connect(&broker);
+    assert_eq!(drained(&mut client, 1_000), delivered(0..1_000, " again"));
+}
+
+#[test]
+fn a_damaged_page_is_lost_and_the_rest_of_the_queue_goes_on() {
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    deep(&broker, 1_000, Kind::Persistent);
+    let damaged = disk.survive(Survival::Everything);
+    let files = damaged.list("pages").unwrap();
+    assert!(damaged.flip_bit(&format!("pages/{}", files[0]), FILE_BYTES as usize / 2, 3));
+    let broker = node(&damaged);
+    let mut client = Client::connect(&broker);
+    let mut heard = client.consume("q", true);
+    wait_until("the queue to be empty", || broker.message_bytes() == 0);
+    heard.extend(client.heard());
+    heard.retain(|line| line.starts_with("deliver"));
+    let n_lost = usize::try_from(broker.n_lost()).unwrap();
+    assert!((1..200).contains(&n_lost), "{n_lost} are lost");
+    assert_eq!(heard.len(), 1_000 - n_lost);
+    assert!(heard.is_sorted(), "in order");
+    assert_eq!(client.publish("q", &["next"], Kind::Transient), ["deliver next"]);
+    assert_eq!(client.declare("q", true), ["declared 0 1"]);
+}
+
+/// Messages that consumers hold on to must not keep the space of those around them.
+#[test]
+fn few_messages_that_stay_do_not_keep_much_space() {
+    const N: usize = 2_000;
+    let broker = node(&MemoryDisk::new());
+    let mut client = deep(&broker, N, Kind::Persistent);
+    let most_bytes = broker.page_stats().0.file_bytes;
+    let heard = client.consume("q", false);
+    client.wait_for(heard, N + 1);
+    for _ in 0..N / 50 {
+        client.settle(49, Outcome::Accepted);
+        // It comes again, behind those that are settled later.
+        client.settle(1, Outcome::Requeued);
+    }
+    let n_ready = || queue(&broker).counters.n_ready.load(Ordering::Relaxed);
+    wait_until("what was given back to be delivered again", || n_ready() == 0);
+    let live_bytes = broker.message_bytes();
+    assert!(live_bytes < most_bytes / 20, "{live_bytes} of {most_bytes}");
+    wait_until("space to be given back", || {
+        broker.tick(Now { monotonic_ms: 2, unix_ms: 2 });
+        broker.page_stats().0.file_bytes < 2 * live_bytes + 2 * u64::from(FILE_BYTES)
+    });
+}
+
+#[test]
+fn a_deep_queue_is_purged_and_deleted_without_being_read() {
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    let mut client = deep(&broker, 1_000, Kind::Persistent);
+    let purge = Op::QueuePurge { queue: client::short("q") };
+    assert_eq!(client.ask(purge), ["purged 1000"]);
+    assert_eq!(broker.message_bytes(), 0);
+    deep(&broker, 1_000, Kind::Persistent);
+    let (if_unused, if_empty) = (Flag::No, Flag::No);
+    let delete = Op::QueueDelete { queue: client::short("q"), if_unused, if_empty };
+    assert_eq!(client.ask(delete), ["deleted 1000"]);
+    let images = |broker: &Broker| broker.page_stats().0.live_blobs;
+    wait_until("the pages to be let go of", || images(&broker) == 0);
+    assert_eq!(broker.message_bytes(), 0);
+    let broker = node(&disk.survive(Survival::OnlySynced));
+    assert_eq!((broker.message_bytes(), images(&broker)), (0, 0));
+}
+
+/// Publishers wait for a disk that does not keep up, and memory stays bounded.
+#[test]
+fn publishers_wait_while_pages_cannot_be_written() {
+    let disk = MemoryDisk::new();
+    start(&Arc::new(disk.clone())).stop().unwrap();
+    let disk = Arc::new(disk.survive(Survival::Everything));
+    let opened = Broker::open_stepped(disk, WalOptions::default(), &limits());
+    let (broker, _log, mut pager) = opened.unwrap();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    let mut n = 0;
+    while !client.session().is_held() {
+        client.publish("q", &[&body(n)], Kind::Transient);
+        while pager.step_jobs() {}
+        n += 1;
+        assert!(n < 1_000, "{} bytes are waiting", broker.message_bytes());
+    }
+    assert!(n > 100, "held after {n}");
+    // It is synced: there is room.
+    while pager.step_sync() || pager.step_jobs() {}
+    assert!(!client.session().is_held());
+    assert!(queue(&broker).pages_on_disk() > 3);
+}

@@ -462,7 +462,9 @@ impl Local {
         if let Some(segment) = released.segment {
             self.freed.add(segment);
         }
-        self.freed_bodies.extend(released.body);
+        if let Some(body) = released.body {
+            self.freed_bodies.push(body);
+        }
         self.freed_pages.extend(released.page.map(|page| *page));
     }
 

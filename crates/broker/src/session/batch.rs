@@ -36,6 +36,7 @@ pub(crate) struct Changed {
 
 impl Changed {
     /// None if nothing is changed.
+    #[inline]
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
         let Self { properties, body, home } = &self;
         let is_changed = properties.is_some() || body.is_some() || home.is_some();
@@ -169,8 +170,9 @@ impl Batch {
                 unreachable!("only publishes are prepared")
             }
         };
-        let mut message = message_of(publish, input);
+        let (mut message, mut home) = (message_of(publish, input), None);
         if let Some(changed) = &prepared.changed {
+            home = changed.home.as_ref();
             if let Some(properties) = &changed.properties {
                 message.properties = properties;
             }
@@ -178,7 +180,6 @@ impl Batch {
                 message.body = Body::Shared(body);
             }
         }
-        let home = prepared.changed.as_ref().and_then(|changed| changed.home.as_ref());
         Incoming { message, home, confirm: prepared.sequence != 0 }
     }
 

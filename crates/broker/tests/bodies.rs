@@ -7,8 +7,8 @@
 #[path = "support/client.rs"]
 mod client;
 
-use broker::Broker;
-use client::{Client, Kind, block_on, short, start};
+use broker::{Broker, PagerOptions, StorageOptions};
+use client::{Client, Kind, block_on, short, start, start_with};
 use log::{Disk, Fault, MemoryDisk, Survival};
 use meta::Command;
 use session::{Op, Outcome, QueueBinding, Table};
@@ -22,7 +22,10 @@ const DURABLE: [&str; 3] = ["a", "b", "c"];
 /// A node with three durable queues and a transient one, all of which get what is published to
 /// `amq.fanout`, and a client with confirms.
 fn fan(disk: &Arc<MemoryDisk>) -> (Arc<Broker>, Client) {
-    let broker = start(disk);
+    fan_on(start(disk))
+}
+
+fn fan_on(broker: Arc<Broker>) -> (Arc<Broker>, Client) {
     let mut client = Client::connect(&broker);
     for queue in DURABLE.into_iter().chain(["transient"]) {
         client.declare(queue, queue != "transient");
@@ -209,6 +212,52 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
         if is_over {
             break;
         }
+    }
+}
+
+/// Names of bodies are in page images only: those are read for the references to be let go of.
+#[test]
+fn a_purge_of_what_is_on_disk_lets_go_of_its_bodies_also_after_a_restart() {
+    let pager = PagerOptions {
+        budget_bytes: 0,
+        allowance_bytes_min: 0,
+        allowance_bytes_max: 0,
+        ..PagerOptions::default()
+    };
+    let options = StorageOptions { pager, ..StorageOptions::default() };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let wait = |what: &dyn Fn() -> bool| {
+        while !what() {
+            assert!(Instant::now() < deadline, "it does not come to that");
+            std::thread::yield_now();
+        }
+    };
+    for restarts in [false, true] {
+        let mut disk = Arc::new(MemoryDisk::new());
+        let (mut broker, mut client) = fan_on(start_with(disk.clone(), &options));
+        for _ in 0..100 {
+            publish(&mut client, &[&body('x')]);
+        }
+        assert_eq!(stats(&broker).live_blobs, 100);
+        let view = broker.view();
+        wait(&|| DURABLE.iter().all(|one| view.queue("/", one).unwrap().pages_on_disk() > 5));
+        drop(view);
+        if restarts {
+            client.disconnect();
+            broker.stop().unwrap();
+            disk = Arc::new(disk.survive(Survival::OnlySynced));
+            broker = start_with(disk.clone(), &options);
+            client = Client::connect(&broker);
+        }
+        wait(&|| stats(&broker).live_blobs == 100);
+        for queue in DURABLE {
+            assert_eq!(client.ask(Op::QueuePurge { queue: short(queue) }), ["purged 100"]);
+        }
+        if !restarts {
+            client.ask(Op::QueuePurge { queue: short("transient") });
+        }
+        wait(&|| stats(&broker).live_blobs == 0);
+        assert_eq!(broker.n_lost(), 0);
     }
 }
 

@@ -46,6 +46,10 @@ impl World {
         if self.spread_percent > 0 && self.random.percent(20) && self.spread(client, channel) {
             return;
         }
+        // Pages on disk that name stored bodies go as a whole.
+        if self.spread_percent > 0 && self.is_deep && self.random.percent(3) {
+            return self.purge_deepest(client, channel);
+        }
         match self.random.below(100) {
             0..58 if self.is_deep && self.random.percent(60) => self.publish(client),
             0..30 => self.publish(client),

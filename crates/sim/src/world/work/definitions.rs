@@ -182,6 +182,18 @@ impl World {
 
     pub(super) fn purge(&mut self, client: usize, channel: u16) {
         let queue = self.random.pick(QUEUES);
+        self.purge_queue(client, channel, queue);
+    }
+
+    pub(super) fn purge_deepest(&mut self, client: usize, channel: u16) {
+        let deepest = QUEUES.iter().max_by_key(|queue| self.model.counts(queue).0);
+        let Some(queue) = deepest.filter(|queue| self.access(client, queue).is_ok()) else {
+            return;
+        };
+        self.purge_queue(client, channel, queue);
+    }
+
+    fn purge_queue(&mut self, client: usize, channel: u16, queue: &str) {
         let expect = match self.access(client, queue) {
             Err(kind) => Expect::ChannelFails(kind),
             Ok(()) => {

@@ -10,14 +10,15 @@ use crate::entries::{self, SegmentCounts};
 use crate::queue::Queue;
 use crate::replies::Replies;
 use crate::storage::Storage;
-use log::{Disk, Lsn};
+use log::Lsn;
 use meta::{
-    Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, Removed, SnapshotOf, State,
+    Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, QueueVersion, Removed,
+    SnapshotOf, State,
 };
 use routing::Name;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 use stdx::Now;
 use store::blob::BlobStats;
@@ -100,7 +101,8 @@ pub(crate) struct Control {
 #[derive(Debug)]
 pub struct Broker {
     pub(crate) storage: Arc<Storage>,
-    pub(crate) disk: Arc<dyn Disk>,
+    /// The form of queues that neither their arguments nor a policy say anything about.
+    default_version: QueueVersion,
     pub(crate) control: Mutex<Control>,
     /// One snapshot at a time, and never an older over a newer one.
     snapshotting: Mutex<()>,
@@ -121,15 +123,15 @@ pub struct Broker {
 impl Broker {
     pub(crate) fn assemble(
         storage: Arc<Storage>,
-        disk: Arc<dyn Disk>,
         control: Control,
+        default_version: QueueVersion,
         was_new: bool,
     ) -> Arc<Self> {
         let view =
             Arc::new(View { epoch: 1, meta: control.meta.clone(), queues: control.queues.clone() });
         let broker = Arc::new(Self {
             storage,
-            disk,
+            default_version,
             control: Mutex::new(control),
             snapshotting: Mutex::new(()),
             view: Mutex::new(view),
@@ -144,6 +146,7 @@ impl Broker {
             was_new,
         });
         let weak = Arc::downgrade(&broker);
+        broker.storage.older.belong_to(Weak::clone(&weak));
         broker.storage.pager.after_sync(move || {
             if let Some(broker) = weak.upgrade() {
                 broker.keep_log_short();
@@ -264,17 +267,67 @@ impl Broker {
     /// returned.
     pub(crate) fn change(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
         let mut control = stdx::lock(&self.control);
-        let outcome = control.meta.apply(self.now(), command)?;
+        let before = any_version_policy(&control.meta, command);
+        let mut outcome = control.meta.apply(self.now(), command)?;
+        self.choose_version(&mut control, &mut outcome);
         self.log_commands(&mut control, &outcome.log);
         let removed = self.follow(&mut control, &outcome);
         self.publish_view(&control, &outcome.done);
         let upto = control.logged_upto;
+        let is_review_due = before || any_version_policy(&control.meta, command);
         drop(control);
+        if is_review_due {
+            self.storage.older.review();
+        }
         for queue in removed {
             queue.delete();
         }
         self.close_connections_of(&outcome.removed);
         Ok((outcome.done, upto))
+    }
+
+    /// Says in the same breath which form a new queue's messages have.
+    fn choose_version(&self, control: &mut Control, outcome: &mut Outcome) {
+        let Done::QueueCreated(def) = &outcome.done else { return };
+        let version = control.meta.wanted_version(def, self.default_version);
+        let command = Command::SetQueueVersion { id: def.id, version };
+        if let Ok(chosen) = control.meta.apply(self.now(), &command) {
+            outcome.log.extend(chosen.log);
+        }
+    }
+
+    /// The form a queue's messages have, and the one they should have.
+    pub(crate) fn versions_of(&self, def: &QueueDef) -> (QueueVersion, QueueVersion) {
+        let meta = &self.view().meta;
+        (meta.queue_version(def.id), meta.wanted_version(def, self.default_version))
+    }
+
+    /// Queues whose messages should have another form than they have.
+    pub(crate) fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
+        let view = self.view();
+        let is_wrong = |queue: &&Arc<Queue>| {
+            let def = queue.def();
+            let wanted = || view.meta.wanted_version(def, self.default_version);
+            def.durable && view.meta.queue_version(def.id) != wanted()
+        };
+        view.queues().filter(is_wrong).cloned().collect()
+    }
+
+    /// The other form of these queues counts from now on: one log entry each.
+    pub(crate) fn change_forms<'q>(
+        &self,
+        changes: impl Iterator<Item = (&'q Arc<Queue>, QueueVersion)>,
+    ) {
+        let mut control = stdx::lock(&self.control);
+        for (queue, version) in changes {
+            queue.change_form(version, || {
+                let command = Command::SetQueueVersion { id: queue.id(), version };
+                let outcome = control.meta.apply(self.now(), &command).ok()?;
+                self.log_commands(&mut control, &outcome.log);
+                (!outcome.log.is_empty()).then_some(control.logged_upto)
+            });
+        }
+        self.publish_view(&control, &Done::Changed);
     }
 
     /// Logs what a change consists of, as one unit.
@@ -300,8 +353,16 @@ impl Broker {
     /// Makes the queues at run time follow the definitions. Returns those that went.
     fn follow(&self, control: &mut Control, outcome: &Outcome) -> Vec<Arc<Queue>> {
         if let Done::QueueCreated(def) = &outcome.done {
-            let queue = Queue::new(Arc::clone(def), Arc::clone(&self.storage));
-            control.queues.insert(def.id, queue);
+            let (def, storage) = (Arc::clone(def), Arc::clone(&self.storage));
+            let queue = match control.meta.queue_version(def.id) {
+                QueueVersion::V1 => {
+                    let queue = Queue::new_older(def, storage);
+                    self.storage.older.begin(Arc::clone(&queue));
+                    queue
+                }
+                QueueVersion::V2 => Queue::new(def, storage),
+            };
+            control.queues.insert(queue.id(), queue);
         }
         let removed_queue = |removed: &Removed| match removed {
             Removed::Queue(def) => Some(def.id),
@@ -382,12 +443,14 @@ impl Broker {
         name
     }
 
-    /// Resolves when the log takes more, and backlogs are not far over what they may have in memory.
+    /// Resolves when the log and journals take more, and backlogs are not far over what they may
+    /// have in memory.
     pub(crate) async fn has_room(&self) {
         let when = |has_room| if has_room { Poll::Ready(()) } else { Poll::Pending };
-        let Storage { wal, pager, .. } = &*self.storage;
+        let Storage { wal, pager, older, .. } = &*self.storage;
         std::future::poll_fn(|context| when(wal.on_room(context.waker()))).await;
         std::future::poll_fn(|context| when(pager.on_room(context.waker()))).await;
+        std::future::poll_fn(|context| when(older.on_room(context.waker()))).await;
     }
 
     /// To be called about once a second: takes note of the time and keeps the log short.
@@ -457,7 +520,7 @@ impl Broker {
         };
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
-        let written = log::write_snapshot(self.disk.as_ref(), DEFINITIONS_FILE, &bytes);
+        let written = log::write_snapshot(self.storage.disk.as_ref(), DEFINITIONS_FILE, &bytes);
         if written.is_ok() {
             covered.release(&self.storage.wal);
         } else {
@@ -477,15 +540,22 @@ impl Broker {
     pub fn stop(&self) -> Result<(), log::LogError> {
         self.snapshot_definitions()?;
         let view = self.view();
-        let durable = view.queues().filter(|queue| queue.def().durable);
-        let cursors: Vec<_> = durable.map(|one| (one.id().0, one.first_undelivered())).collect();
+        let known = view.queues().filter(|queue| queue.def().durable && !queue.is_loading());
+        let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();
         self.storage.pager.end();
+        self.storage.older.end();
+        for journal in view.queues().filter_map(|queue| queue.journal()) {
+            self.storage.older.sync_at_end(&self.storage, &journal)?;
+        }
         entries::append_stopped(&self.storage.wal, &cursors);
         self.storage.wal.close()
     }
 }
 
-/// A queue made known again after a restart.
-pub(crate) fn restored_queue(def: &Arc<QueueDef>, storage: &Arc<Storage>) -> Arc<Queue> {
-    Queue::new(Arc::clone(def), Arc::clone(storage))
+/// Whether a command is about the policies of a virtual host that say which form queues have.
+fn any_version_policy(meta: &State, command: &Command) -> bool {
+    let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
+        return false;
+    };
+    meta.vhost(vhost).is_some_and(meta::Vhost::any_version_policy)
 }

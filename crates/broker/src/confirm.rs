@@ -1,17 +1,77 @@
-//! Confirms that wait for the log: numbered publishes and how far the log must be durable for them.
+//! Confirms that wait for disks: numbered publishes, and what must be durable for them.
 
+use crate::older::{Journal, JournalSynced};
 use log::{Durable, Lsn, Wal};
 use session::{ChannelId, Confirmation, Outbox, Sink};
-use std::collections::VecDeque;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
-/// Publishes `first..=last` of a channel wait until the log is durable up to `upto`.
+/// What must be durable before something may be confirmed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Awaited {
+    /// The log, up to here.
+    pub(crate) log: Option<Lsn>,
+    /// Journals of queues in the older form, up to a number each.
+    pub(crate) journals: SmallVec<[(Arc<Journal>, u64); 1]>,
+}
+
+impl Awaited {
+    /// Nothing but the log.
+    pub(crate) fn by_log(upto: Option<Lsn>) -> Self {
+        Self { log: upto, ..Self::default() }
+    }
+
+    /// Adds what another waits for.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.log = self.log.max(other.log);
+        for (journal, note) in other.journals {
+            self.add_journal(journal, note);
+        }
+    }
+
+    pub(crate) fn add_journal(&mut self, journal: Arc<Journal>, note: u64) {
+        let known = self.journals.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &journal));
+        match known {
+            Some((_, known)) => *known = note.max(*known),
+            None => self.journals.push((journal, note)),
+        }
+    }
+
+    /// Resolves when all of it is durable, or never will be.
+    pub(crate) async fn durable(self, wal: &Wal) -> Result<(), LogFailed> {
+        for (journal, note) in self.journals {
+            let (done, wait) = tokio::sync::oneshot::channel();
+            journal.wait(note, Box::new(Once { upto: Lsn(0), done: Mutex::new(Some(done)) }));
+            wait.await.map_err(|_| LogFailed)?;
+        }
+        match self.log {
+            Some(upto) => durable(wal, upto).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Publishes `first..=last` of a channel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) upto: Lsn,
+pub(crate) struct Run {
     pub(crate) channel: ChannelId,
     pub(crate) first: u64,
     pub(crate) last: u64,
+}
+
+impl Run {
+    const fn len(&self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+/// A run that waits until the log is durable up to `upto`.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    upto: Lsn,
+    run: Run,
 }
 
 /// One connection's waiting confirms.
@@ -28,6 +88,16 @@ struct State {
     /// In rising order of `upto`.
     waiting: VecDeque<Waiting>,
     watched: bool,
+    /// Those that wait for journals, by ticket.
+    apart: BTreeMap<u64, Apart>,
+    next_ticket: u64,
+}
+
+/// Runs that wait for several things to be durable.
+#[derive(Debug)]
+struct Apart {
+    n_awaited: usize,
+    runs: Vec<Run>,
 }
 
 impl std::fmt::Debug for ConfirmQueue {
@@ -41,11 +111,18 @@ impl ConfirmQueue {
         Arc::new(Self { outbox, state: Mutex::default() })
     }
 
-    /// Adds confirms, in rising order of `upto`.
-    pub(crate) fn wait(self: &Arc<Self>, wal: &Wal, waiting: impl IntoIterator<Item = Waiting>) {
+    /// Adds confirms that wait for the log up to `upto`.
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        wal: &Wal,
+        upto: Lsn,
+        runs: impl IntoIterator<Item = Run>,
+    ) {
         let newly_watched = {
             let mut state = stdx::lock(&self.state);
-            state.waiting.extend(waiting);
+            // What waits for a queue's form may go back a little.
+            let upto = state.waiting.back().map_or(upto, |last| last.upto.max(upto));
+            state.waiting.extend(runs.into_iter().map(|run| Waiting { upto, run }));
             !state.waiting.is_empty() && !std::mem::replace(&mut state.watched, true)
         };
         if newly_watched {
@@ -54,16 +131,60 @@ impl ConfirmQueue {
         }
     }
 
+    /// Adds confirms that wait for journals, and perhaps the log.
+    #[cold]
+    pub(crate) fn wait_apart(self: &Arc<Self>, wal: &Wal, awaited: &Awaited, runs: Vec<Run>) {
+        if runs.is_empty() {
+            return;
+        }
+        let n_awaited = awaited.journals.len() + usize::from(awaited.log.is_some());
+        let ticket = {
+            let mut state = stdx::lock(&self.state);
+            let ticket = state.next_ticket;
+            state.next_ticket += 1;
+            state.apart.insert(ticket, Apart { n_awaited, runs });
+            ticket
+        };
+        let part = || Part { confirms: Arc::clone(self), ticket, upto: Lsn(0) };
+        for (journal, note) in &awaited.journals {
+            journal.wait(*note, Box::new(part()));
+        }
+        if let Some(upto) = awaited.log {
+            wal.watch(Arc::new(Part { upto, ..part() }));
+        }
+    }
+
+    /// One of the things that the runs of a ticket wait for is durable.
+    fn part_done(&self, ticket: u64) -> Option<Waker> {
+        let mut state = stdx::lock(&self.state);
+        let apart = state.apart.get_mut(&ticket)?;
+        apart.n_awaited -= 1;
+        if apart.n_awaited > 0 {
+            return None;
+        }
+        let runs = state.apart.remove(&ticket)?.runs;
+        self.outbox.batch(&mut |sink: &mut dyn Sink| {
+            for run in &runs {
+                sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
+            }
+        })
+    }
+
     /// Publishes of a channel that wait.
     pub(crate) fn n_waiting(&self, channel: ChannelId) -> u64 {
         let state = stdx::lock(&self.state);
-        let of_channel = state.waiting.iter().filter(|waiting| waiting.channel == channel);
-        of_channel.map(|waiting| waiting.last - waiting.first + 1).sum()
+        let apart = state.apart.values().flat_map(|apart| &apart.runs);
+        let runs = state.waiting.iter().map(|waiting| &waiting.run).chain(apart);
+        runs.filter(|run| run.channel == channel).map(Run::len).sum()
     }
 
     /// Drops what a channel waits for: it is closing.
     pub(crate) fn forget(&self, channel: ChannelId) {
-        stdx::lock(&self.state).waiting.retain(|waiting| waiting.channel != channel);
+        let mut state = stdx::lock(&self.state);
+        state.waiting.retain(|waiting| waiting.run.channel != channel);
+        for apart in state.apart.values_mut() {
+            apart.runs.retain(|run| run.channel != channel);
+        }
     }
 }
 
@@ -74,8 +195,8 @@ impl Durable for ConfirmQueue {
         let mut waker = None;
         if n_done > 0 {
             waker = self.outbox.batch(&mut |sink: &mut dyn Sink| {
-                for done in state.waiting.drain(..n_done) {
-                    sink.confirm(done.channel, done.first, done.last, Confirmation::Ack);
+                for Waiting { run, .. } in state.waiting.drain(..n_done) {
+                    sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
                 }
             });
         }
@@ -86,6 +207,31 @@ impl Durable for ConfirmQueue {
             waker.wake();
         }
         keep
+    }
+}
+
+/// One of the things that a ticket waits for.
+struct Part {
+    confirms: Arc<ConfirmQueue>,
+    ticket: u64,
+    upto: Lsn,
+}
+
+impl Durable for Part {
+    fn durable(&self, upto: Lsn) -> bool {
+        if upto < self.upto {
+            return true;
+        }
+        if let Some(waker) = self.confirms.part_done(self.ticket) {
+            waker.wake();
+        }
+        false
+    }
+}
+
+impl JournalSynced for Part {
+    fn synced(self: Box<Self>) -> Option<Waker> {
+        self.confirms.part_done(self.ticket)
     }
 }
 
@@ -109,14 +255,27 @@ struct Once {
     done: Mutex<Option<tokio::sync::oneshot::Sender<()>>>,
 }
 
+impl Once {
+    fn tell(&self) {
+        if let Some(done) = stdx::lock(&self.done).take() {
+            let _gone = done.send(()).is_err();
+        }
+    }
+}
+
 impl Durable for Once {
     fn durable(&self, upto: Lsn) -> bool {
         if upto < self.upto {
             return true;
         }
-        if let Some(done) = stdx::lock(&self.done).take() {
-            let _gone = done.send(()).is_err();
-        }
+        self.tell();
         false
+    }
+}
+
+impl JournalSynced for Once {
+    fn synced(self: Box<Self>) -> Option<Waker> {
+        self.tell();
+        None
     }
 }

@@ -4,23 +4,27 @@
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
 mod local;
+mod older;
 mod paging;
 
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
+pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
 
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyStore;
+use crate::confirm::Awaited;
 use crate::entries;
 use crate::pager::ImageNames;
 use crate::storage::Storage;
 use local::Local;
-use log::{Lsn, SegmentId, Wal};
+use log::{SegmentId, Wal};
 use meta::{QueueDef, QueueId};
+use older::Keeping;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Outbox, Position, Settle};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use store::Queued;
@@ -54,6 +58,7 @@ pub struct Queue {
     /// Of its virtual host.
     bodies: Arc<BodyStore>,
     local: Mutex<Local>,
+    is_loading: AtomicBool,
     /// Figures for listings, written at the end of every operation.
     pub counters: QueueCounters,
 }
@@ -77,6 +82,8 @@ pub struct QueueCounters {
     pub n_acked: AtomicU64,
     /// Deliveries of messages that were delivered before.
     pub n_redelivered: AtomicU64,
+    /// See [`Queue::conversion`].
+    conversion: AtomicU64,
     /// `n_delivered` when a publisher was slowed down last.
     slowed_at: AtomicU64,
 }
@@ -103,10 +110,29 @@ pub(crate) enum AfterDetach {
 impl Queue {
     /// An empty queue.
     pub(crate) fn new(def: Arc<QueueDef>, storage: Arc<Storage>) -> Arc<Self> {
-        let local = Mutex::new(Local::new());
+        let keeping = Keeping::new(def.durable);
+        Self::with_keeping(def, storage, keeping)
+    }
+
+    /// A queue in the older form, whose files are yet to be read or made.
+    pub(crate) fn new_older(def: Arc<QueueDef>, storage: Arc<Storage>) -> Arc<Self> {
+        Self::with_keeping(def, storage, Keeping::loading())
+    }
+
+    fn with_keeping(def: Arc<QueueDef>, storage: Arc<Storage>, keeping: Keeping) -> Arc<Self> {
+        let is_loading = AtomicBool::new(keeping.is_loading());
+        let local = Mutex::new(Local::new(keeping));
         let counters = QueueCounters::default();
         let bodies = storage.bodies.of(&def.vhost);
-        Arc::new_cyclic(|me| Self { me: Weak::clone(me), def, storage, bodies, local, counters })
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            def,
+            storage,
+            bodies,
+            local,
+            is_loading,
+            counters,
+        })
     }
 
     /// Its definition.
@@ -139,6 +165,7 @@ impl Queue {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
             local.trim(&self.storage.pool);
+            local.settle_journal(self);
             self.publish_counters(&local);
             (result, local.settle_paging(&self.storage, wakes))
         };
@@ -188,10 +215,10 @@ impl Queue {
         is_taking
     }
 
-    /// Puts messages in, in order. Returns how far the log must be durable before those of them
-    /// that are persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
+    /// Puts messages in, in order. Returns what must be durable before those of them that are
+    /// persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
     /// publishes to a queue that goes away).
-    pub(crate) fn publish(&self, batch: &Publishes<'_, '_>, wakes: &mut Wakes) -> Option<Lsn> {
+    pub(crate) fn publish(&self, batch: &Publishes<'_, '_>, wakes: &mut Wakes) -> Awaited {
         self.counters.n_published.fetch_add(batch.items.len() as u64, Ordering::Relaxed);
         self.with_wakes(wakes, |local, wakes| local.publish(self, batch, wakes))
     }

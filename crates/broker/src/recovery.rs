@@ -3,8 +3,9 @@
 mod content;
 
 use crate::bodies::Bodies;
-use crate::broker::{Broker, Control, DEFINITIONS_FILE, restored_queue};
+use crate::broker::{Broker, Control, DEFINITIONS_FILE};
 use crate::entries::{self, Entry, SegmentCounts};
+use crate::older::{self, OlderForm, OlderStepper};
 use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::storage::{Images, Storage, StorageOptions};
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use content::{Contents, Left, Logged};
 use log::{Disk, LogError, Lsn, Refused, SegmentId, Wal, WalOptions};
 use message::Body;
-use meta::{Command, QueueId, State, Vhost};
+use meta::{Command, QueueId, QueueVersion, State, Vhost};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +45,7 @@ pub enum OpenError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The system gives no threads.
-    #[error("cannot start the threads of the pager: {0}")]
+    #[error("cannot start the threads of the storage: {0}")]
     Threads(std::io::Error),
     /// The definitions cannot be read.
     #[error("the definitions in {file} cannot be read: {reason}")]
@@ -75,18 +76,18 @@ impl Broker {
         storage_options: &StorageOptions,
     ) -> Result<Arc<Self>, OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
-        let (pager, bodies) = parts_before_log(&disk, storage_options, &mut options);
+        let before = parts_before_log(&disk, storage_options, &mut options);
         let wal = Wal::open(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
-        let images = Images::open(&disk, storage_options)?;
-        let (broker, started) = finish(replay, Parts { wal, images, bodies, pager }, disk)?;
+        let (broker, started) = finish(replay, before, wal, disk, storage_options)?;
         pager::start(&broker.storage).map_err(OpenError::Threads)?;
+        older::start(&broker.storage).map_err(OpenError::Threads)?;
         if let Some(started) = started {
             broker.storage.wal.wait_durable(started)?;
         }
         Ok(broker)
     }
 
-    /// As [`Broker::open_with`], with a log and a pager whose work the caller does. For simulation.
+    /// As [`Broker::open_with`], with storage whose work the caller does. For simulation.
     ///
     /// # Errors
     /// As [`Broker::open`].
@@ -94,66 +95,91 @@ impl Broker {
         disk: Arc<dyn Disk>,
         mut options: WalOptions,
         storage_options: &StorageOptions,
-    ) -> Result<(Arc<Self>, log::Stepper, PagerStepper), OpenError> {
+    ) -> Result<(Arc<Self>, Steppers), OpenError> {
         let mut replay = Replay::from_snapshot(disk.as_ref())?;
-        let (pager, bodies) = parts_before_log(&disk, storage_options, &mut options);
-        let (wal, mut stepper) =
+        let before = parts_before_log(&disk, storage_options, &mut options);
+        let (wal, mut log) =
             Wal::open_stepped(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
-        let images = Images::open(&disk, storage_options)?;
-        let (broker, started) = finish(replay, Parts { wal, images, bodies, pager }, disk)?;
+        let (broker, started) = finish(replay, before, wal, disk, storage_options)?;
         if let Some(started) = started {
-            stepper.step();
+            log.step();
             broker.storage.wal.wait_durable(started)?;
         }
         let pager = PagerStepper::new(&broker.storage);
-        Ok((broker, stepper, pager))
+        let older = OlderStepper::new(&broker.storage);
+        Ok((broker, Steppers { log, pager, older }))
     }
 }
 
-/// What the log needs to know before it is opened: before each commit bodies are made durable.
+/// The work that threads do otherwise.
+#[derive(Debug)]
+pub struct Steppers {
+    /// Commits.
+    pub log: log::Stepper,
+    /// Backlogs that leave memory and come back.
+    pub pager: PagerStepper,
+    /// Queues in the older form.
+    pub older: OlderStepper,
+}
+
+/// What the log needs to know before it is opened.
+struct BeforeLog {
+    pager: Pager,
+    bodies: Arc<Bodies>,
+    older: OlderForm,
+}
+
+/// Before each commit bodies are made durable; and the log ends when something it relies on has
+/// failed.
 fn parts_before_log(
     disk: &Arc<dyn Disk>,
     options: &StorageOptions,
     of_log: &mut WalOptions,
-) -> (Pager, Arc<Bodies>) {
-    let pager = Pager::new(options.pager);
+) -> BeforeLog {
+    let (pager, older) = (Pager::new(options.pager), OlderForm::new());
     let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
     let bodies = Arc::new(Bodies::new(Arc::clone(disk), embed_below, file_bytes));
-    let (check_pager, synced) = (pager.check(), Arc::clone(&bodies));
+    let (check_pager, check_older) = (pager.check(), older.check());
+    let synced = Arc::clone(&bodies);
     of_log.before_commit = Some(Box::new(move || {
         check_pager()?;
+        check_older()?;
         synced.sync()
     }));
-    (pager, bodies)
-}
-
-/// What a start has opened.
-struct Parts {
-    wal: Wal,
-    images: Images,
-    bodies: Arc<Bodies>,
-    pager: Pager,
+    BeforeLog { pager, bodies, older }
 }
 
 /// Puts everything in its place. Also returns what must be durable before anybody is given a
 /// message: that the cursors of the last stop are no longer so.
 fn finish(
     replay: Replay,
-    parts: Parts,
+    before: BeforeLog,
+    wal: Wal,
     disk: Arc<dyn Disk>,
-) -> Result<(Arc<Broker>, Option<Lsn>), StoreError> {
+    options: &StorageOptions,
+) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
     let was_new = replay.serial == 0;
     let has_cursors = replay.cursors.is_some();
-    let Parts { wal, images, bodies, pager } = parts;
+    let BeforeLog { pager, bodies, older } = before;
+    let images = Images::open(&disk, options)?;
     bodies.open_all(replay.meta.vhosts().map(Vhost::name))?;
-    let (pool, held_bytes, n_lost) = (PagePool::default(), AtomicU64::new(0), AtomicU64::new(0));
-    let storage = Arc::new(Storage { wal, pool, held_bytes, n_lost, images, bodies, pager });
+    let storage = Arc::new(Storage {
+        disk,
+        wal,
+        pool: PagePool::default(),
+        held_bytes: AtomicU64::new(0),
+        n_lost: AtomicU64::new(0),
+        images,
+        bodies,
+        pager,
+        older,
+    });
     let control = replay.into_control(&storage);
     storage.wal.start_freeing();
     storage.images.durable.start_reclaiming();
     storage.images.volatile.start_reclaiming();
     let started = has_cursors.then(|| entries::append_started(&storage.wal).upto);
-    Ok((Broker::assemble(storage, disk, control, was_new), started))
+    Ok((Broker::assemble(storage, control, options.default_version, was_new), started))
 }
 
 impl Replay {
@@ -219,11 +245,25 @@ impl Replay {
         let mut queues = imbl::HashMap::new();
         let mut retained = SegmentCounts::default();
         let meta = self.meta.clone();
+        let mut older = Vec::new();
         for def in meta.queues() {
-            let queue = restored_queue(def, storage);
-            self.restore(&queue, &mut retained);
+            let queue = match meta.queue_version(def.id) {
+                QueueVersion::V1 => {
+                    // What the log has is left from a conversion that did not come to its end.
+                    self.contents.drain(def.id.0, |_| ());
+                    let queue = Queue::new_older(Arc::clone(def), Arc::clone(storage));
+                    older.push((Arc::clone(&queue), self.cursor_of(def.id)));
+                    queue
+                }
+                QueueVersion::V2 => {
+                    let queue = Queue::new(Arc::clone(def), Arc::clone(storage));
+                    self.restore(&queue, &mut retained);
+                    queue
+                }
+            };
             queues.insert(def.id, queue);
         }
+        storage.older.load_all(older);
         let mut logged = SegmentCounts::default();
         for segment in &self.commands {
             logged.add(*segment);
@@ -238,6 +278,11 @@ impl Replay {
             logged,
             n_logged: self.commands.len() as u64,
         }
+    }
+
+    /// The first position that nobody was given before a clean stop.
+    fn cursor_of(&self, QueueId(id): QueueId) -> Option<u64> {
+        self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied())
     }
 
     fn restore(&mut self, queue: &Queue, retained: &mut SegmentCounts) {
@@ -267,7 +312,7 @@ impl Replay {
         names.retain(|names| images.retain(names.image, 1));
         storage.pager.count_named(names);
         // Without the note of a clean stop anything may have been delivered.
-        let cursor = self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied());
+        let cursor = self.cursor_of(queue.id());
         restoring.end(next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
     }
 }

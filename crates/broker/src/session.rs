@@ -128,30 +128,30 @@ impl Session {
                 Request::Publish(publish) => {
                     if self.is_transactional(publish.channel) {
                         if let Err(stop) = self.keep_publish(publish, input) {
-                            self.flush(input, requests);
+                            self.flush(input, requests).await;
                             return Err(stop);
                         }
                     } else if let Err(error) = self.prepare(index, publish, input) {
-                        self.flush(input, requests);
+                        self.flush(input, requests).await;
                         self.wake();
                         Box::pin(self.fail(publish.channel, None, error)).await?;
                     }
                 }
                 Request::Settle(settle) => {
                     if let Err(stop) = self.keep_settle(*settle) {
-                        self.flush(input, requests);
+                        self.flush(input, requests).await;
                         return Err(stop);
                     }
                 }
                 Request::Control(control) => {
-                    self.flush(input, requests);
+                    self.flush(input, requests).await;
                     self.wake();
                     Box::pin(self.control(control)).await?;
                     self.look_again();
                 }
             }
         }
-        self.flush(input, requests);
+        self.flush(input, requests).await;
         Ok(())
     }
 
@@ -163,9 +163,20 @@ impl Session {
         self.routes.enter_epoch(self.view.epoch);
     }
 
-    fn flush(&mut self, input: &[u8], requests: &[Request]) {
+    async fn flush(&mut self, input: &[u8], requests: &[Request]) {
+        if self.batch.loading().is_some() {
+            Box::pin(self.until_loaded()).await;
+        }
         self.flush_publishes(input, requests);
         self.flush_settles();
+    }
+
+    /// Waits for queues of the batch that are still being read after a start.
+    async fn until_loaded(&mut self) {
+        self.wake();
+        while let Some(queue) = self.batch.loading() {
+            queue.loaded().await;
+        }
     }
 
     fn keep_settle(&mut self, settle: Settle) -> Result<(), Stop> {
@@ -236,12 +247,15 @@ impl Session {
         std::mem::replace(&mut self.is_ahead, false)
     }
 
-    /// Whether the connection must not be read now: it published during an alarm, or the log or the
-    /// pager has more to write than it may.
+    /// Whether the connection must not be read now: it published during an alarm, or the log, the
+    /// pager or the queues in the older form have more to write than they may.
     #[must_use]
     pub fn is_held(&self) -> bool {
         let storage = &self.broker.storage;
-        self.held || !storage.wal.has_room() || !storage.pager.has_room()
+        self.held
+            || !storage.wal.has_room()
+            || !storage.pager.has_room()
+            || !storage.older.has_room()
     }
 
     /// Resolves when [`Session::is_held`] may have become false; then call

@@ -1,8 +1,10 @@
 //! What the queues of a node share: the log, and the stores of pages that are not in memory.
 
 use crate::bodies::{Bodies, BodyStore};
+use crate::older::OlderForm;
 use crate::pager::{ImageNames, Pager, PagerOptions};
 use log::{Disk, Wal};
+use meta::QueueVersion;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use store::StoreError;
@@ -26,6 +28,9 @@ pub struct StorageOptions {
     pub page_file_bytes: u32,
     /// Length at which a file of bodies takes no more; 0 for the usual one.
     pub body_file_bytes: u32,
+    /// The form of queues that neither their arguments nor a policy say anything about:
+    /// `classic_queue.default_version`.
+    pub default_version: QueueVersion,
 }
 
 impl Default for StorageOptions {
@@ -35,6 +40,7 @@ impl Default for StorageOptions {
             embed_below_bytes: 4_096,
             page_file_bytes: 0,
             body_file_bytes: 0,
+            default_version: QueueVersion::V2,
         }
     }
 }
@@ -42,6 +48,7 @@ impl Default for StorageOptions {
 /// What queues of a node share.
 #[derive(Debug)]
 pub(crate) struct Storage {
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) wal: Wal,
     pub(crate) pool: PagePool,
     /// Bytes of all messages in queues.
@@ -51,6 +58,7 @@ pub(crate) struct Storage {
     pub(crate) images: Images,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) pager: Pager,
+    pub(crate) older: OlderForm,
 }
 
 /// Page images on disk.

@@ -183,7 +183,8 @@ fn publishers_wait_while_pages_cannot_be_written() {
     start(&Arc::new(disk.clone())).stop().unwrap();
     let disk = Arc::new(disk.survive(Survival::Everything));
     let opened = Broker::open_stepped(disk, WalOptions::default(), &limits());
-    let (broker, _log, mut pager) = opened.unwrap();
+    let (broker, steppers) = opened.unwrap();
+    let mut pager = steppers.pager;
     let mut client = Client::connect(&broker);
     client.declare("q", false);
     let mut n = 0;

@@ -9,6 +9,7 @@ use crate::parameter::Json;
 use crate::password::PasswordHash;
 use crate::policy::{PolicyScope, PolicySpec};
 use crate::queue::ConnectionId;
+use crate::queue_settings::QueueVersion;
 use crate::user::UserLimits;
 use crate::vhost::{VhostLimits, VhostMetadata};
 
@@ -199,6 +200,13 @@ pub enum Command {
     DeleteExclusiveQueues {
         /// The connection.
         owner: ConnectionId,
+    },
+    /// Says which form the durable messages of a queue have from now on; a missing queue is no error.
+    SetQueueVersion {
+        /// The queue.
+        id: QueueId,
+        /// The form.
+        version: QueueVersion,
     },
     /// Creates a binding; an equal one is no error.
     Bind(BindingSpec),

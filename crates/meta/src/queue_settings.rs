@@ -16,12 +16,34 @@ pub enum Overflow {
 }
 
 /// The format a classic queue is stored in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueVersion {
     /// The older one.
     V1,
     /// The newer one.
+    #[default]
     V2,
+}
+
+impl QueueVersion {
+    /// As it is written.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+
+    /// The version of that number, if there is one.
+    #[must_use]
+    pub const fn of_number(number: u64) -> Option<Self> {
+        match number {
+            1 => Some(Self::V1),
+            2 => Some(Self::V2),
+            _ => None,
+        }
+    }
 }
 
 /// What the arguments of a queue ask for; policies are not regarded here.
@@ -77,11 +99,7 @@ impl QueueSettings {
             single_active_consumer: get("x-single-active-consumer")
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
-            version: match number("x-queue-version") {
-                Some(1) => Some(QueueVersion::V1),
-                Some(2) => Some(QueueVersion::V2),
-                Some(_) | None => None,
-            },
+            version: number("x-queue-version").and_then(QueueVersion::of_number),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::outcome::Outcome;
 use crate::parameter::Json;
 use crate::permission::{Permission, Permissions, TopicPermissions};
 use crate::queue::{ConnectionId, QueueDef, QueueIds};
+use crate::queue_settings::QueueVersion;
 use crate::resource::{Resource, ResourceKind};
 use crate::user::User;
 use crate::vhost::{BindingView, Vhost};
@@ -31,6 +32,8 @@ pub struct State {
     vhosts: OrdMap<Name, Arc<Vhost>>,
     queues: OrdMap<QueueId, Arc<QueueDef>>,
     exclusive: OrdSet<(ConnectionId, QueueId)>,
+    /// Durable queues whose messages are in the older form.
+    older: OrdSet<QueueId>,
     users: OrdMap<Name, Arc<User>>,
     global_parameters: OrdMap<Name, Json>,
     ids: QueueIds,
@@ -95,6 +98,7 @@ impl State {
             Command::DeclareQueue(declare) => self.declare_queue(declare),
             Command::DeleteQueue { vhost, name, by } => self.delete_queue(vhost, name, *by, mode),
             Command::DeleteQueueById { id } => self.delete_queues(&[*id], mode),
+            Command::SetQueueVersion { id, version } => Ok(self.set_queue_version(*id, *version)),
             Command::DeleteExclusiveQueues { owner } => {
                 let ids: Vec<_> = self.exclusive_queues(*owner).map(|queue| queue.id).collect();
                 self.delete_queues(&ids, mode)
@@ -148,6 +152,26 @@ impl State {
     pub fn exclusive_queues(&self, owner: ConnectionId) -> impl Iterator<Item = &Arc<QueueDef>> {
         (self.exclusive.range((owner, QueueId(0))..=(owner, QueueId(u64::MAX))))
             .filter_map(|(_, id)| self.queues.get(id))
+    }
+
+    /// The form a queue's durable messages have.
+    #[must_use]
+    pub fn queue_version(&self, id: QueueId) -> QueueVersion {
+        if self.older.contains(&id) { QueueVersion::V1 } else { QueueVersion::V2 }
+    }
+
+    /// The queues whose durable messages are in the older form, by id.
+    pub fn older_queues(&self) -> impl Iterator<Item = &Arc<QueueDef>> {
+        self.older.iter().filter_map(|id| self.queues.get(id))
+    }
+
+    /// The form a queue's durable messages should have: as its arguments say, else a policy, else
+    /// `default`.
+    #[must_use]
+    pub fn wanted_version(&self, queue: &QueueDef, default: QueueVersion) -> QueueVersion {
+        // COMPAT: an argument wins over policies, and one of an operator over one of a user.
+        let by_policy = || self.vhost(&queue.vhost)?.queue_version_of_policy(queue);
+        queue.settings().version.or_else(by_policy).unwrap_or(default)
     }
 
     /// The routing table of a virtual host.

@@ -12,6 +12,7 @@ use crate::exchange::ExchangeDef;
 use crate::parameter::Json;
 use crate::policy::{Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
+use crate::queue_settings::QueueVersion;
 use crate::resource::Resource;
 
 /// What operators say about a virtual host.
@@ -172,6 +173,25 @@ impl Vhost {
     #[must_use]
     pub fn queue_policy(&self, scope: PolicyScope, queue: &QueueDef) -> Option<&Arc<Policy>> {
         self.effective_policy(scope, Target::Queue(queue.kind), &queue.name)
+    }
+
+    /// What policies say about the form of a queue's messages: an operator's goes before a user's.
+    pub(crate) fn queue_version_of_policy(&self, queue: &QueueDef) -> Option<QueueVersion> {
+        let wanted = |scope| {
+            let definition = self.queue_policy(scope, queue)?.spec().definition.value();
+            QueueVersion::of_number(definition.get("queue-version")?.as_u64()?)
+        };
+        wanted(PolicyScope::Operator).or_else(|| wanted(PolicyScope::User))
+    }
+
+    /// Whether a policy may say in which form messages are stored.
+    #[must_use]
+    pub fn any_version_policy(&self) -> bool {
+        let says =
+            |policy: &Arc<Policy>| policy.spec().definition.value().get("queue-version").is_some();
+        [PolicyScope::User, PolicyScope::Operator]
+            .into_iter()
+            .any(|scope| self.policies(scope).any(says))
     }
 
     /// The policy in force for an exchange.

@@ -29,7 +29,11 @@ pub(crate) fn open_broker(
         ..WalOptions::default()
     };
     let embed_below = usize::try_from(config.storage.embed_below).unwrap_or(usize::MAX);
-    let storage = StorageOptions { embed_below_bytes: embed_below, ..StorageOptions::default() };
+    let storage = StorageOptions {
+        embed_below_bytes: embed_below,
+        default_version: config.storage.default_version,
+        ..StorageOptions::default()
+    };
     Broker::open_with(disk, options, &storage).context("cannot start on this data")
 }
 

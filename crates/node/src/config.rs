@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use meta::QueueVersion;
 use net::ListenAddress;
 use options::Found;
 use syntax::{Place, Setting, SyntaxError};
@@ -112,6 +113,8 @@ pub(crate) enum Threshold {
 pub(crate) struct Storage {
     /// Messages of fewer bytes are stored with their queue, larger ones once per vhost.
     pub(crate) embed_below: u64,
+    /// The form of classic queues that neither an argument nor a policy says anything about.
+    pub(crate) default_version: QueueVersion,
     pub(crate) durability: Durability,
 }
 
@@ -389,7 +392,11 @@ impl Default for Config {
                 memory_high: Threshold::OfMemory(0.6),
                 disk_free: Threshold::Bytes(50_000_000),
             },
-            storage: Storage { embed_below: 4_096, durability: Durability::Fsync },
+            storage: Storage {
+                embed_below: 4_096,
+                default_version: QueueVersion::V2,
+                durability: Durability::Fsync,
+            },
             logging: Logging { console: Some(Level::Info), file: None },
             cluster_name: None,
         }

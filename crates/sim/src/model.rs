@@ -476,6 +476,19 @@ impl Model {
         }
     }
 
+    /// The broker says that a message is durable: in these queues it must be so from now on.
+    pub(crate) fn believe(&mut self, id: u64, queues: &BTreeSet<String>) {
+        let persistent = self.published.get(&id).is_some_and(|content| content.persistent);
+        for (name, queue) in &mut self.queues {
+            if !(persistent && queue.durable && queues.contains(name)) {
+                continue;
+            }
+            for message in queue.messages.values_mut().filter(|message| message.id == id) {
+                message.durable = true;
+            }
+        }
+    }
+
     /// Whether every copy of a message that should be in the log is synced.
     pub(crate) fn is_synced(&self, id: u64) -> bool {
         let persistent = self.published.get(&id).is_some_and(|content| content.persistent);

@@ -8,8 +8,9 @@ use crate::client::{self, Client, Doing, Expect, Read};
 use crate::model::{LinkKey, Model, Target};
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
-use broker::{Broker, Identity, PagerStepper, Session};
-use log::{MemoryDisk, Stepper};
+use broker::{Broker, Identity, Session, Steppers};
+use log::MemoryDisk;
+use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,11 +20,13 @@ use std::task::{Context, Poll, Waker};
 /// Steps after which something must have happened.
 const PATIENCE: usize = 1_000;
 
-/// A running broker whose log and pager work on demand.
+/// Turns of queues in the older form before a commit: everything they have to sync is done then.
+const OLDER_STEPS_MAX: usize = 50;
+
+/// A running broker whose storage works on demand.
 struct Node {
     broker: Arc<Broker>,
-    stepper: Stepper,
-    pager: PagerStepper,
+    steppers: Steppers,
     /// The log has failed.
     failed: Arc<AtomicBool>,
 }
@@ -70,6 +73,11 @@ pub(crate) struct World {
     spread_percent: usize,
     /// Smaller bodies are never stored apart.
     embed_below_bytes: usize,
+    /// Queues that had the older form lately, or were on their way to it or from it: what is
+    /// confirmed need not be in the log.
+    older: BTreeSet<String>,
+    /// The form of queues no policy is about.
+    default_version: QueueVersion,
     alarm: bool,
     clock_ms: u64,
     /// The commit that is being told about made everything durable.
@@ -100,6 +108,8 @@ impl World {
             is_deep,
             spread_percent,
             embed_below_bytes,
+            older: BTreeSet::new(),
+            default_version: QueueVersion::V2,
             alarm: false,
             clock_ms: 0,
             just_synced: false,
@@ -169,6 +179,7 @@ impl World {
     }
 
     fn begin(&mut self, client: usize, doing: Doing) {
+        self.note_older();
         let facts = self.model.facts(true);
         let closes = self.closes(client, &doing);
         self.model.closing.extend(closes.iter().map(|channel| (client, *channel)));
@@ -188,6 +199,17 @@ impl World {
             self.poll(client);
             if n % 10 == 9 {
                 self.step();
+            }
+        }
+        // So is a queue whose files are being made.
+        while self.any_loading() && !self.has_failed() {
+            self.step_older();
+            self.poll(client);
+            let has_failed = |node: &Node| node.steppers.older.has_failed();
+            if self.node.as_ref().is_some_and(has_failed) {
+                // The log finds out.
+                self.step();
+                break;
             }
         }
         // What is being closed is seen through, so that the model need not guess for long.
@@ -211,13 +233,18 @@ impl World {
 
     /// The pager does something.
     fn page(&mut self) {
-        let what = self.random.below(9);
+        let what = self.random.below(13);
+        if what >= 9 {
+            self.step_older();
+            return;
+        }
         let Some(node) = &mut self.node else { return };
+        let pager = &mut node.steppers.pager;
         let (name, stepped) = match what {
-            0..4 => ("page jobs", node.pager.step_jobs()),
-            4..7 => ("page sync", node.pager.step_sync()),
-            7 => ("names in pages", node.pager.step_names()),
-            _ => ("reclaim", node.pager.step_reclaim()),
+            0..4 => ("page jobs", pager.step_jobs()),
+            4..7 => ("page sync", pager.step_sync()),
+            7 => ("names in pages", pager.step_names()),
+            _ => ("reclaim", pager.step_reclaim()),
         };
         if stepped {
             self.note(name);
@@ -228,8 +255,45 @@ impl World {
     /// The pager does all it can, but for reclaiming.
     fn page_all(&mut self) {
         let Some(node) = &mut self.node else { return };
-        while node.pager.step_jobs() || node.pager.step_sync() || node.pager.step_names() {}
+        let pager = &mut node.steppers.pager;
+        while pager.step_jobs() || pager.step_sync() || pager.step_names() {}
         self.hear();
+    }
+
+    /// Queues in the older form have a turn; false if there was nothing to do.
+    fn step_older(&mut self) -> bool {
+        self.note_older();
+        let Some(node) = &mut self.node else { return false };
+        let stepped = node.steppers.older.step();
+        self.note_older();
+        if stepped {
+            self.note("older form");
+        }
+        self.hear();
+        stepped
+    }
+
+    fn note_older(&mut self) {
+        let Some(node) = &self.node else { return };
+        let view = node.broker.view();
+        let is_older = |queue: &&Arc<broker::Queue>| {
+            let version = view.meta.queue_version(queue.id());
+            version == QueueVersion::V1 || queue.conversion().is_some()
+        };
+        let names = view.queues().filter(is_older).map(|queue| queue.def().name.to_string());
+        self.older.extend(names);
+    }
+
+    fn any_loading(&self) -> bool {
+        let view = self.node.as_ref().map(|node| node.broker.view());
+        view.is_some_and(|view| view.queues().any(|queue| queue.is_loading()))
+    }
+
+    /// Whether a message is durable wherever it has to be. A queue's own journal is synced when it
+    /// likes: there the word of the broker is taken, and has to hold after a crash.
+    fn is_durable(&mut self, id: u64) -> bool {
+        self.model.believe(id, &self.older);
+        self.model.is_synced(id)
     }
 
     fn touch(&mut self, before: &BTreeSet<String>) {
@@ -290,7 +354,7 @@ impl World {
                 self.object(format!("not returned: {:?}", doing.returned));
             }
             for id in &doing.committed {
-                if !self.model.is_synced(*id) {
+                if !self.is_durable(*id) {
                     self.object(format!("the commit of m{id} was answered before it was durable"));
                 }
             }
@@ -314,16 +378,23 @@ impl World {
         for _ in 0..self.random.below(4) {
             self.page();
         }
+        for _ in 0..OLDER_STEPS_MAX {
+            if !self.step_older() {
+                break;
+            }
+        }
         let Some(node) = &mut self.node else { return };
         let was_well = !node.failed.load(Ordering::SeqCst);
         let appended_upto = node.broker.log_stats().appended_upto;
-        let stepped = node.stepper.step();
+        let stepped = node.steppers.log.step();
         // The log may fail after it has synced everything, while it frees segments.
         let durable_upto = node.broker.log_stats().durable_upto;
-        self.just_synced = was_well && durable_upto >= appended_upto;
+        let is_written = !node.steppers.older.has_failed();
+        self.just_synced = was_well && is_written && durable_upto >= appended_upto;
         self.note(if stepped { "commit" } else { "nothing to commit" });
         if self.just_synced {
             self.model.synced();
+            self.older.clear();
         }
         self.hear();
         if !self.has_failed() {

@@ -16,6 +16,7 @@
 //! be emptied, purged or refilled meanwhile; the report then finds no page of that key.
 
 mod convert;
+mod form;
 mod image;
 mod jobs;
 mod live;
@@ -28,6 +29,7 @@ mod survivors;
 mod tests;
 
 pub use convert::{HerePart, PageWriter, Part, WrittenPage};
+pub use form::{ImageLogged, PersistentPositions, StoredPage, ToLog};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Loaded, Written};
 pub use live::PositionsInPage;

@@ -1,11 +1,13 @@
 //! What a queue's lock guards: core, content and consumers, and the order things happen in.
 
+use super::older::{Keeping, Kept};
 use super::paging::Paging;
 use super::{AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyHome;
+use crate::confirm::Awaited;
 use crate::entries::{self, SegmentCounts};
-use log::{Appended, Lsn, SegmentId};
+use log::{Lsn, SegmentId};
 use message::MessageRef;
 use meta::{ConnectionId, QueueDef};
 use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Settling};
@@ -92,6 +94,7 @@ pub(crate) struct Local {
     pub(super) fifo: Fifo,
     pub(super) backlog: Backlog,
     pub(super) paging: Paging,
+    pub(super) keeping: Keeping,
     /// Indexed by consumer key.
     hosts: Vec<Option<Host>>,
     /// Whose each consumer is, also those that only hold messages; indexed by consumer key.
@@ -118,11 +121,12 @@ impl std::fmt::Debug for Local {
 }
 
 impl Local {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(keeping: Keeping) -> Self {
         Self {
             fifo: Fifo::new(),
             backlog: Backlog::new(),
             paging: Paging::default(),
+            keeping,
             hosts: Vec::new(),
             owners: Vec::new(),
             handed: Vec::new(),
@@ -152,33 +156,39 @@ impl Local {
         Ok(self.fifo.n_ready())
     }
 
-    /// Puts messages in: one log append for the persistent ones, then each goes to a waiting
-    /// consumer or into the pages.
+    /// Puts messages in: the persistent ones are kept first, all together; then each goes to a
+    /// waiting consumer or into the pages.
     pub(super) fn publish(
         &mut self,
         queue: &Queue,
         batch: &Publishes<'_, '_>,
         wakes: &mut Wakes,
-    ) -> Option<Lsn> {
+    ) -> Awaited {
+        debug_assert!(!queue.is_loading(), "publishers wait for a queue that is being read");
         if self.deleted {
-            return None;
+            return Awaited::default();
         }
-        let logged = self.log_incoming(queue, batch);
-        let mut upto = logged.map(|logged| logged.upto);
-        let n_passed = if logged.is_none() { self.pass_on(queue, batch, wakes) } else { 0 };
+        let together = self.keep_incoming(queue, batch);
+        let (mut upto, mut note) = match together {
+            Some(KeptTogether { upto, note, .. }) => (upto, note),
+            None => (None, None),
+        };
+        let n_passed = if together.is_none() { self.pass_on(queue, batch, wakes) } else { 0 };
         let Publishes { items, resolve, .. } = *batch;
         for item in items.get(n_passed..).unwrap_or_default() {
             let incoming = resolve(*item);
-            let segment = logged.filter(|logged| logged.takes(queue, &incoming));
-            let segment = segment.map(|logged| logged.segment);
-            upto = upto.max(self.put_in(queue, *item, &incoming, segment));
+            let kept = together.filter(|together| together.takes(&incoming));
+            let kept = kept.map(|together| together.kept);
+            if let Some(late) = self.put_in(queue, *item, &incoming, kept) {
+                (upto, note) = (upto.max(late.upto), note.max(late.note));
+            }
             if self.handed.len() >= HAND_OVER_MESSAGES_MAX {
                 self.hand_over(queue, Some(resolve), wakes);
             }
         }
         self.hand_over(queue, Some(resolve), wakes);
         self.dispatch(queue, wakes);
-        upto
+        self.keeping.awaited(upto, note)
     }
 
     /// Hands messages to a consumer that is the only one and settles nothing, straight from where
@@ -208,10 +218,10 @@ impl Local {
         n_passed
     }
 
-    /// Appends the persistent ones of `items` to the log. Their positions are known beforehand: the
-    /// first item gets the next position, and so on.
-    fn log_incoming(&self, queue: &Queue, batch: &Publishes<'_, '_>) -> Option<Logged> {
-        if !queue.def.durable || !batch.any_logged {
+    /// Appends the persistent ones of `items` to the log or the journal. Their positions are known
+    /// beforehand: the first item gets the next position, and so on.
+    fn keep_incoming(&self, queue: &Queue, batch: &Publishes<'_, '_>) -> Option<KeptTogether> {
+        if !self.keeping.is_kept() || !batch.any_logged {
             return None;
         }
         let Publishes { items, resolve, .. } = *batch;
@@ -224,36 +234,63 @@ impl Local {
             return None;
         }
         let mut stored_bytes = 0;
-        if batch.any_stored {
+        if batch.any_stored && self.keeping.is_logged {
             let logged = items.iter().map(|item| resolve(*item)).filter(wanted);
             stored_bytes = logged.map(|incoming| store_body(queue, &incoming)).sum();
         }
         let first = self.fifo.next_position();
-        let mut n_logged = 0;
-        let appended = queue.wal().append(|batch| {
+        let each = |act: &mut dyn FnMut(u64, &Incoming<'_>)| {
             for (item, at) in items.iter().zip(first..) {
                 let incoming = resolve(*item);
                 if wanted(&incoming) {
+                    act(at, &incoming);
+                }
+            }
+        };
+        Some(KeptTogether { only_confirmed, ..self.keep(queue, stored_bytes, each) })
+    }
+
+    /// Keeps the messages that `each` shows, with their positions; of their bodies `stored_bytes` were
+    /// stored for it.
+    fn keep(
+        &self,
+        queue: &Queue,
+        stored_bytes: usize,
+        each: impl Fn(&mut dyn FnMut(u64, &Incoming<'_>)),
+    ) -> KeptTogether {
+        let appended = self.keeping.is_logged.then(|| {
+            queue.wal().append(|batch| {
+                let mut n_logged = 0;
+                each(&mut |at, incoming| {
                     let stored = incoming.home.and_then(BodyHome::stored);
                     entries::put_message(batch, queue.id().0, at, &incoming.message, stored);
                     n_logged += 1;
-                }
-            }
-            batch.retain(n_logged);
-            batch.count_beside(stored_bytes);
+                });
+                batch.retain(n_logged);
+                batch.count_beside(stored_bytes);
+            })
         });
-        Some(Logged { upto: appended.upto, segment: appended.segment, only_confirmed })
+        let mut note = None;
+        if let Some(journal) = &self.keeping.journal {
+            each(&mut |at, incoming| note = Some(journal.publish(at, &incoming.message)));
+        }
+        KeptTogether {
+            upto: appended.map(|appended| appended.upto),
+            note,
+            kept: Kept { segment: appended.map(|appended| appended.segment) },
+            only_confirmed: false,
+        }
     }
 
-    /// Gives one message a position, and to a consumer when one waits for it. Returns how far the
-    /// log must be durable if it had to be logged now.
+    /// Gives one message a position, and to a consumer when one waits for it. Returns how it is kept
+    /// if that had to be done now.
     fn put_in(
         &mut self,
         queue: &Queue,
         item: u32,
         incoming: &Incoming<'_>,
-        segment: Option<SegmentId>,
-    ) -> Option<Lsn> {
+        kept: Option<Kept>,
+    ) -> Option<KeptTogether> {
         let message = &incoming.message;
         let at = self.fifo.enqueue(1);
         let is_next = || self.fifo.ready().first() == Some(at) || self.is_head_here();
@@ -263,10 +300,11 @@ impl Local {
             .is_some_and(|given| given.position == at && given.settling == Settling::OnDelivery);
         let mut late = None;
         if direct {
-            self.note_gone(at, segment);
+            self.note_gone(at, kept);
         } else {
-            late = if segment.is_none() { log_late(queue, at, incoming) } else { None };
-            let segment = segment.or_else(|| late.map(|late| late.segment));
+            late = if kept.is_none() { self.keep_late(queue, at, incoming) } else { None };
+            let kept = kept.or_else(|| late.map(|late| late.kept));
+            let segment = kept.and_then(|kept| kept.segment);
             let home = incoming.home.filter(|_| segment.is_some());
             let body = home.and_then(BodyHome::retain);
             self.backlog.push(&queue.storage.pool, at, message, segment, body);
@@ -276,7 +314,16 @@ impl Local {
             self.charge(assigned, message.size_bytes());
             self.handed.push(Handed { assigned, incoming });
         }
-        late.map(|late| late.upto)
+        late
+    }
+
+    /// Keeps a persistent message that was expected to pass through and did not.
+    fn keep_late(&self, queue: &Queue, at: u64, incoming: &Incoming<'_>) -> Option<KeptTogether> {
+        if !(self.keeping.is_kept() && incoming.message.persistent) {
+            return None;
+        }
+        let stored_bytes = if self.keeping.is_logged { store_body(queue, incoming) } else { 0 };
+        Some(self.keep(queue, stored_bytes, |act| act(at, incoming)))
     }
 
     /// Takes the message's size from what the consumer's outbox is believed to hold.
@@ -338,6 +385,9 @@ impl Local {
             self.hand_to_one(run, resolve, wakes);
         }
         self.count_deliveries(queue, &handed);
+        let held = |one: &&Handed| one.assigned.settling == Settling::ByConsumer;
+        let held = handed.iter().filter(held).map(|one| one.assigned.position);
+        self.keeping.note_delivered(held);
         for one in &handed {
             if one.assigned.settling == Settling::OnDelivery && one.incoming.is_none() {
                 self.release(&queue.storage.pool, one.assigned.position);
@@ -456,7 +506,7 @@ impl Local {
     /// Forgets a stored message.
     fn release(&mut self, pool: &PagePool, at: u64) {
         let Some(released) = self.backlog.release(pool, at) else { return };
-        if released.is_logged {
+        if released.is_logged || self.keeping.journal.is_some() {
             self.settled.push(at);
         }
         if let Some(segment) = released.segment {
@@ -468,19 +518,26 @@ impl Local {
         self.freed_pages.extend(released.page.map(|page| *page));
     }
 
-    fn note_gone(&mut self, at: u64, segment: Option<SegmentId>) {
-        if let Some(segment) = segment {
-            self.settled.push(at);
+    fn note_gone(&mut self, at: u64, kept: Option<Kept>) {
+        let Some(kept) = kept else { return };
+        self.settled.push(at);
+        if let Some(segment) = kept.segment {
             self.freed.add(segment);
         }
     }
 
-    /// Tells the log what is gone. Nobody waits for this to be durable: a crash in between makes
+    /// Tells the log or the journal what is gone. Nobody waits for this to be durable: a crash in between makes
     /// the messages come back, marked redelivered.
     fn note_in_log(&mut self, queue: &Queue) {
         if !self.settled.is_empty() {
-            entries::append_settled(queue.wal(), queue.id().0, &self.settled, &mut self.scratch);
-            self.settled.clear();
+            let Self { settled, scratch, keeping, .. } = self;
+            if keeping.is_logged {
+                entries::append_settled(queue.wal(), queue.id().0, settled, scratch);
+            }
+            if let Some(journal) = &keeping.journal {
+                journal.ack(settled.iter().copied());
+            }
+            settled.clear();
             self.freed.release(queue.wal());
         }
         if !self.freed_bodies.is_empty() {
@@ -600,6 +657,9 @@ impl Local {
             }));
         }
         self.count_deliveries(queue, &[Handed { assigned, incoming: None }]);
+        if settling == Settling::ByConsumer {
+            self.keeping.note_delivered(std::iter::once(assigned.position));
+        }
         if get.no_ack {
             self.release(&queue.storage.pool, assigned.position);
             self.note_in_log(queue);
@@ -644,6 +704,9 @@ impl Local {
         if dropped.any_logged {
             entries::append_purged(queue.wal(), queue.id().0, &gone);
         }
+        if let Some(journal) = &self.keeping.journal {
+            gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
+        }
         self.let_go(queue, dropped);
         n_messages
     }
@@ -664,6 +727,7 @@ impl Local {
         }
         let dropped = self.backlog.clear(&queue.storage.pool);
         self.let_go(queue, dropped);
+        self.drop_journal(queue, wakes);
         self.fifo = Fifo::new();
         n_ready
     }
@@ -712,36 +776,22 @@ impl Local {
     }
 }
 
-/// What an append to the log covered.
+/// Messages that were kept together.
 #[derive(Clone, Copy)]
-struct Logged {
-    upto: Lsn,
-    segment: SegmentId,
+struct KeptTogether {
+    /// Durable when the log is so up to here ...
+    upto: Option<Lsn>,
+    /// ... and the journal up to here.
+    note: Option<u64>,
+    kept: Kept,
     only_confirmed: bool,
 }
 
-impl Logged {
-    /// Whether `incoming` was part of the append.
-    fn takes(&self, queue: &Queue, incoming: &Incoming<'_>) -> bool {
-        queue.def.durable
-            && incoming.message.persistent
-            && (incoming.confirm || !self.only_confirmed)
+impl KeptTogether {
+    /// Whether `incoming` was one of them.
+    const fn takes(&self, incoming: &Incoming<'_>) -> bool {
+        incoming.message.persistent && (incoming.confirm || !self.only_confirmed)
     }
-}
-
-/// Logs a persistent message that was expected to pass through and did not.
-fn log_late(queue: &Queue, at: u64, incoming: &Incoming<'_>) -> Option<Appended> {
-    let Incoming { message, home, .. } = incoming;
-    if !(queue.def.durable && message.persistent) {
-        return None;
-    }
-    let stored_bytes = store_body(queue, incoming);
-    let stored = home.and_then(BodyHome::stored);
-    Some(queue.wal().append(|batch| {
-        entries::put_message(batch, queue.id().0, at, message, stored);
-        batch.retain(1);
-        batch.count_beside(stored_bytes);
-    }))
 }
 
 /// Stores the body of a message that is about to be logged if it has a home, and is not there yet.

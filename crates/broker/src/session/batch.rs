@@ -2,12 +2,13 @@
 
 use super::routes::Remembered;
 use crate::bodies::BodyHome;
+use crate::confirm::Awaited;
 use crate::queue::{Incoming, Publishes, Queue, Wakes};
 use bytes::Bytes;
-use log::Lsn;
 use message::{Body, MessageRef};
 use meta::QueueId;
 use session::{ChannelId, Content, Publish, Request};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub(crate) struct Prepared {
     pub(crate) sequence: u64,
     /// Persistent, and some of its queues are durable.
     pub(crate) logged: bool,
+    /// Some of its queues keep it in a journal of their own.
+    pub(crate) apart: bool,
     /// What differs from the request as received.
     pub(crate) changed: Option<Box<Changed>>,
 }
@@ -58,6 +61,8 @@ pub(crate) struct Batch {
     pub(crate) prepared: Vec<Prepared>,
     any_logged: bool,
     any_stored: bool,
+    /// Some of its queues are still being read after a start.
+    any_loading: bool,
     groups: Vec<Group>,
     n_groups: usize,
     group_of: HashMap<QueueId, u32>,
@@ -119,6 +124,7 @@ impl Batch {
         if let Some(group) = self.group_of.get(&queue.id()) {
             return *group;
         }
+        self.any_loading |= queue.is_loading();
         let number = self.n_groups;
         self.n_groups += 1;
         if let Some(group) = self.groups.get_mut(number) {
@@ -131,17 +137,18 @@ impl Batch {
         number
     }
 
-    /// Puts everything into its queues. Returns how far the log must be durable before what is
-    /// persistent may be confirmed.
+    /// Puts everything into its queues. Returns what must be durable before what is persistent may
+    /// be confirmed.
     pub(crate) fn put_in(
-        &self,
+        &mut self,
         input: &[u8],
         requests: &[Request],
         wakes: &mut Wakes,
-    ) -> Option<Lsn> {
+    ) -> Awaited {
         let resolve = |item: u32| self.incoming(item, input, requests);
-        let mut upto = None;
-        for group in self.groups.iter().take(self.n_groups) {
+        let mut awaited = Awaited::default();
+        let mut apart: SmallVec<[usize; 2]> = SmallVec::new();
+        for (number, group) in self.groups.iter().take(self.n_groups).enumerate() {
             if let Some(queue) = &group.queue {
                 let batch = Publishes {
                     items: group.items.as_slice(),
@@ -149,10 +156,37 @@ impl Batch {
                     any_logged: self.any_logged,
                     any_stored: self.any_stored,
                 };
-                upto = upto.max(queue.publish(&batch, wakes));
+                let of_queue = queue.publish(&batch, wakes);
+                if !of_queue.journals.is_empty() {
+                    apart.push(number);
+                }
+                awaited.add(of_queue);
             }
         }
-        upto
+        for number in apart {
+            self.mark_apart(number);
+        }
+        awaited
+    }
+
+    #[cold]
+    fn mark_apart(&mut self, group: usize) {
+        let Some(group) = self.groups.get(group) else { return };
+        for item in &group.items {
+            if let Some(prepared) = self.prepared.get_mut(*item as usize) {
+                prepared.apart = true;
+            }
+        }
+    }
+
+    /// A queue that is still being read, so that nothing can be put in yet.
+    pub(crate) fn loading(&self) -> Option<Arc<Queue>> {
+        if !self.any_loading {
+            return None;
+        }
+        let queues =
+            self.groups.iter().take(self.n_groups).filter_map(|group| group.queue.as_ref());
+        queues.into_iter().find(|queue| queue.is_loading()).cloned()
     }
 
     /// Whether one of the queues wants its publishers slowed down.
@@ -186,7 +220,7 @@ impl Batch {
     /// Empties the batch; what it allocated stays for the next.
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
-        (self.any_logged, self.any_stored) = (false, false);
+        (self.any_logged, self.any_stored, self.any_loading) = (false, false, false);
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;
             group.items.clear();

@@ -12,14 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Session {
-    pub(super) fn consume(&mut self, control: &Control, consume: &Consume) -> Result<Acted, Error> {
+    pub(super) async fn consume(
+        &mut self,
+        control: &Control,
+        consume: &Consume,
+    ) -> Result<Acted, Error> {
         let channel = control.channel;
         if replies::is_reply_queue(consume.queue.as_bytes()) {
             return self.consume_replies(control, consume);
         }
         let name = self.queue_name(channel, &consume.queue)?;
         self.require_on_queue(Permission::Read, &name)?;
-        let queue = self.find_queue(&name)?;
+        let queue = self.find_loaded_queue(&name).await?;
         self.check_exclusive_access(&queue)?;
         let consumer_tag = self.consumer_tag(channel, &consume.consumer_tag)?;
         let checkout = Checkout {
@@ -120,7 +124,7 @@ impl Session {
     ) -> Result<Acted, Error> {
         let name = self.queue_name(channel, queue)?;
         self.require_on_queue(Permission::Read, &name)?;
-        let queue = self.find_queue(&name)?;
+        let queue = self.find_loaded_queue(&name).await?;
         self.check_exclusive_access(&queue)?;
         let link = self.get_link(channel, &queue)?;
         let Some(consumer) = self.links.get(&link).map(|link| link.consumer) else {

@@ -32,7 +32,7 @@ impl Session {
             Op::QueueDeclare(declare) => self.declare_queue(control, declare).await,
             Op::QueueBind(binding) => self.bind_queue(channel, binding).await,
             Op::QueueUnbind(binding) => self.unbind_queue(channel, binding).await,
-            Op::QueuePurge { queue } => self.purge_queue(control, queue),
+            Op::QueuePurge { queue } => self.purge_queue(control, queue).await,
             Op::QueueDelete { queue, if_unused, if_empty } => {
                 self.delete_queue(control, queue, *if_unused, *if_empty).await
             }
@@ -43,7 +43,7 @@ impl Session {
                 }
                 Ok(Acted::Done)
             }
-            Op::Consume(consume) => self.consume(control, consume),
+            Op::Consume(consume) => self.consume(control, consume).await,
             Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
             Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack).await,
             Op::Recover { answer } => Ok(self.recover(channel, *answer)),

@@ -145,6 +145,13 @@ impl Session {
         })
     }
 
+    /// As [`Session::find_queue`], and waits while it is being read after a start.
+    pub(super) async fn find_loaded_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
+        let queue = self.find_queue(name)?;
+        queue.loaded().await;
+        Ok(queue)
+    }
+
     pub(super) fn check_exclusive_access(&self, queue: &Queue) -> Result<(), Error> {
         queue.def().check_access(Some(self.connection.id)).map_err(|error| refused(&error))
     }
@@ -369,7 +376,7 @@ impl Session {
         }
         let queue = if declare.passive {
             let name = self.queue_name(control.channel, &declare.queue)?;
-            let queue = self.find_queue(&name)?;
+            let queue = self.find_loaded_queue(&name).await?;
             self.check_exclusive_access(&queue)?;
             queue
         } else {
@@ -424,6 +431,7 @@ impl Session {
                 | Done::ExchangeExists(_) => None,
             };
             let Some(queue) = found else { break };
+            queue.loaded().await;
             if matches!(done, Done::QueueCreated(_)) || !queue.is_deleted() {
                 return Ok(queue);
             }
@@ -444,14 +452,14 @@ impl Session {
         self.require_on_exchange(Permission::Write, &Name::from(exchange))
     }
 
-    pub(super) fn purge_queue(
+    pub(super) async fn purge_queue(
         &mut self,
         control: &Control,
         queue: &ShortString,
     ) -> Result<Acted, Error> {
         let name = self.queue_name(control.channel, queue)?;
         self.require_on_queue(Permission::Read, &name)?;
-        let queue = self.find_queue(&name)?;
+        let queue = self.find_loaded_queue(&name).await?;
         self.check_exclusive_access(&queue)?;
         let n_messages = queue.purge();
         if control.nowait {
@@ -471,7 +479,7 @@ impl Session {
         self.require_on_queue(Permission::Configure, &name)?;
         let mut n_messages = 0;
         // COMPAT: deleting a queue that does not exist succeeds (semantics 41).
-        if let Ok(queue) = self.find_queue(&name) {
+        if let Ok(queue) = self.find_loaded_queue(&name).await {
             self.check_exclusive_access(&queue)?;
             let conditions =
                 DeleteConditions { if_unused: if_unused.is_set(), if_empty: if_empty.is_set() };

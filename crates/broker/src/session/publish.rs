@@ -5,11 +5,10 @@ use super::properties::{self, Inspected};
 use super::routes::Route;
 use super::{Channel, Session, replies};
 use crate::bodies::{Bodies, BodyHome};
-use crate::confirm::Waiting;
+use crate::confirm::{Awaited, Run};
 use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
 use bytes::Bytes;
-use log::Lsn;
 use message::{Body, MessageRef};
 use session::{ChannelId, Confirmation, Content, Error, Event, Publish, Request, Sink};
 use smallvec::SmallVec;
@@ -145,42 +144,46 @@ impl Session {
         if self.batch.is_empty() {
             return;
         }
-        let upto = self.batch.put_in(input, requests, &mut self.wakes);
-        self.confirm_batch(upto);
+        let awaited = self.batch.put_in(input, requests, &mut self.wakes);
+        self.confirm_batch(awaited);
         self.is_ahead |= self.batch.is_slowed_down();
         self.batch.clear();
     }
 
-    fn confirm_batch(&mut self, upto: Option<Lsn>) {
+    fn confirm_batch(&mut self, awaited: Awaited) {
         let prepared = &self.batch.prepared;
         if prepared.iter().all(|one| one.sequence == 0) {
             return;
         }
-        let waits = |one: &Prepared| one.logged && upto.is_some();
+        let waits = |one: &Prepared| match () {
+            () if one.apart && one.logged => Waits::Apart,
+            () if one.logged && awaited.log.is_some() => Waits::ForLog,
+            () => Waits::Not,
+        };
         let same = |a: &Prepared, b: &Prepared| a.channel == b.channel && waits(a) == waits(b);
-        let runs = || {
+        let runs = |wanted: Waits| {
             let numbered =
                 prepared.chunk_by(move |a, b| same(a, b) && a.sequence + 1 == b.sequence);
-            numbered.filter_map(|run| {
-                let (first, last) = (run.first()?, run.last()?);
-                (first.sequence != 0).then_some((first, last.sequence))
+            numbered.filter_map(move |run| {
+                let (first, last) = (run.first()?, run.last()?.sequence);
+                let (channel, first_sequence) = (first.channel, first.sequence);
+                let is_wanted = first_sequence != 0 && waits(first) == wanted;
+                is_wanted.then_some(Run { channel, first: first_sequence, last })
             })
         };
-        if runs().any(|(first, _)| !waits(first)) {
+        if runs(Waits::Not).next().is_some() {
             self.tell(|sink| {
-                for (first, last) in runs().filter(|(first, _)| !waits(first)) {
-                    sink.confirm(first.channel, first.sequence, last, Confirmation::Ack);
+                for run in runs(Waits::Not) {
+                    sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
                 }
             });
         }
-        if let Some(upto) = upto {
-            let waiting = runs().filter(|(first, _)| waits(first)).map(|(first, last)| Waiting {
-                upto,
-                channel: first.channel,
-                first: first.sequence,
-                last,
-            });
-            self.confirms.wait(&self.broker.storage.wal, waiting);
+        let wal = &self.broker.storage.wal;
+        if let Some(upto) = awaited.log {
+            self.confirms.wait(wal, upto, runs(Waits::ForLog));
+        }
+        if !awaited.journals.is_empty() {
+            self.confirms.wait_apart(wal, &awaited, runs(Waits::Apart).collect());
         }
     }
 
@@ -203,6 +206,15 @@ impl Session {
     }
 }
 
+/// What the confirm of a publish waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Not,
+    ForLog,
+    /// The journals of queues in the older form, and perhaps the log.
+    Apart,
+}
+
 pub(super) fn prepared(
     index: usize,
     publish: &Publish,
@@ -215,6 +227,7 @@ pub(super) fn prepared(
         channel: publish.channel,
         sequence,
         logged,
+        apart: false,
         changed,
     }
 }

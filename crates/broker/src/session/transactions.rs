@@ -65,13 +65,12 @@ impl Session {
                 return Err(error);
             }
         }
-        let upto = self.batch.put_in(&[], &tx.publishes, &mut self.wakes);
+        self.until_loaded().await;
+        let awaited = self.batch.put_in(&[], &tx.publishes, &mut self.wakes);
         self.batch.clear();
         self.apply_settles(tx.settles);
         self.wake();
-        if let Some(upto) = upto {
-            crate::confirm::durable(&self.broker.storage.wal, upto).await?;
-        }
+        awaited.durable(&self.broker.storage.wal).await?;
         Ok(Acted::Done)
     }
 

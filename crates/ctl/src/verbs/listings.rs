@@ -44,6 +44,8 @@ const QUEUE: &[&str] = &[
     "memory",
     "state",
     "type",
+    "storage_version",
+    "conversion",
     "leader",
     "members",
     "online",

@@ -17,6 +17,7 @@ use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::queue::ConnectionId;
+use crate::queue_settings::QueueVersion;
 use crate::user::UserLimits;
 use crate::vhost::{VhostLimits, VhostMetadata};
 
@@ -66,6 +67,7 @@ impl Command {
             | Self::DeleteQueue { .. }
             | Self::DeleteQueueById { .. }
             | Self::DeleteExclusiveQueues { .. }
+            | Self::SetQueueVersion { .. }
             | Self::Bind(_)
             | Self::Unbind(_) => self.encode_resources(out),
         }
@@ -118,6 +120,7 @@ impl Command {
             | Self::DeleteQueue { .. }
             | Self::DeleteQueueById { .. }
             | Self::DeleteExclusiveQueues { .. }
+            | Self::SetQueueVersion { .. }
             | Self::Bind(_)
             | Self::Unbind(_) => unreachable!("encoded elsewhere"),
         }
@@ -137,6 +140,10 @@ impl Command {
             }
             Self::DeleteQueueById { id } => put_u64(out, id.0),
             Self::DeleteExclusiveQueues { owner } => put_u64(out, owner.0),
+            Self::SetQueueVersion { id, version } => {
+                put_u64(out, id.0);
+                put_u8(out, version.number());
+            }
             Self::Bind(spec) | Self::Unbind(spec) => put_binding(out, spec),
             Self::CreateVhost { .. }
             | Self::UpdateVhost { .. }
@@ -189,6 +196,7 @@ impl Command {
             Self::DeleteExclusiveQueues { .. } => 25,
             Self::Bind(_) => 26,
             Self::Unbind(_) => 27,
+            Self::SetQueueVersion { .. } => 28,
         }
     }
 
@@ -206,8 +214,8 @@ impl Command {
         let command = match tag {
             1..=4 | 14..=19 => settings(tag, r)?,
             5..=13 => access(tag, r)?,
-            20..=27 => resources(tag, r)?,
-            0 | 28..=u8::MAX => return Err(RecordError::Invalid),
+            20..=28 => resources(tag, r)?,
+            0 | 29..=u8::MAX => return Err(RecordError::Invalid),
         };
         if reader.is_empty() { Ok(command) } else { Err(RecordError::Invalid) }
     }
@@ -285,8 +293,13 @@ fn resources(tag: u8, r: &mut Reader<'_>) -> Read<Command> {
         25 => Command::DeleteExclusiveQueues { owner: ConnectionId(r.u64()?) },
         26 => Command::Bind(binding(r)?),
         27 => Command::Unbind(binding(r)?),
+        28 => Command::SetQueueVersion { id: QueueId(r.u64()?), version: version(r)? },
         _ => return Err(RecordError::Invalid),
     })
+}
+
+fn version(r: &mut Reader<'_>) -> Read<QueueVersion> {
+    QueueVersion::of_number(r.u8()?.into()).ok_or(RecordError::Invalid)
 }
 
 fn put_strings(out: &mut Vec<u8>, texts: &[&str]) {

@@ -76,6 +76,7 @@ impl State {
             | Command::DeleteQueue { .. }
             | Command::DeleteQueueById { .. }
             | Command::DeleteExclusiveQueues { .. }
+            | Command::SetQueueVersion { .. }
             | Command::Bind(_)
             | Command::Unbind(_) => unreachable!("only commands about access are passed on"),
         }

@@ -14,6 +14,7 @@ use crate::exchange::{self, ExchangeDef, is_reserved};
 use crate::outcome::{Done, Outcome, Removed};
 use crate::queue::{ConnectionId, QueueDef, QueueKind};
 use crate::queue_arguments;
+use crate::queue_settings::QueueVersion;
 use crate::resource::{Resource, ResourceKind};
 use crate::vhost::Vhost;
 
@@ -154,6 +155,7 @@ impl State {
             if let Some(owner) = queue.exclusive_owner {
                 self.exclusive.remove(&(owner, *id));
             }
+            self.older.remove(id);
             let mut removal = Removal::new(self.vhost_mut(&queue.vhost)?, mode);
             removal.queue(queue);
             let Outcome { done, removed, log } = removal.finish();
@@ -162,6 +164,20 @@ impl State {
             outcome.log.extend(log);
         }
         Ok(outcome)
+    }
+
+    pub(super) fn set_queue_version(&mut self, id: QueueId, version: QueueVersion) -> Outcome {
+        let Some(queue) = self.queues.get(&id).filter(|queue| queue.durable) else {
+            return Outcome::nothing();
+        };
+        let is_change = match version {
+            QueueVersion::V1 => self.older.insert(queue.id).is_none(),
+            QueueVersion::V2 => self.older.remove(&id).is_some(),
+        };
+        if !is_change {
+            return Outcome::nothing();
+        }
+        Outcome::logged(&Command::SetQueueVersion { id, version })
     }
 
     pub(super) fn bind(&mut self, spec: &BindingSpec) -> Result<Outcome, MetaError> {

@@ -67,6 +67,7 @@ impl State {
             | Command::DeleteQueue { .. }
             | Command::DeleteQueueById { .. }
             | Command::DeleteExclusiveQueues { .. }
+            | Command::SetQueueVersion { .. }
             | Command::Bind(_)
             | Command::Unbind(_) => unreachable!("only commands about settings are passed on"),
         }
@@ -118,6 +119,7 @@ impl State {
         let Some(vhost) = self.vhosts.remove(name) else { return Ok(removed) };
         for queue in vhost.queues() {
             self.queues.remove(&queue.id);
+            self.older.remove(&queue.id);
             if let Some(owner) = queue.exclusive_owner {
                 self.exclusive.remove(&(owner, queue.id));
             }

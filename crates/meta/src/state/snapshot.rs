@@ -16,6 +16,7 @@ use super::resources::{exchange_redeclaration, redeclaration};
 use crate::command::{BindingSpec, Command};
 use crate::error::MetaError;
 use crate::policy::PolicyScope;
+use crate::queue_settings::QueueVersion;
 use crate::user::{User, UserLimits};
 use crate::vhost::{Vhost, VhostLimits};
 
@@ -101,6 +102,9 @@ impl State {
         }
         for queue in vhost.queues().filter(|queue| all || queue.durable) {
             put(redeclaration(queue));
+            if self.older.contains(&queue.id) {
+                put(Command::SetQueueVersion { id: queue.id, version: QueueVersion::V1 });
+            }
         }
         let is_kept = |binding: &&Arc<Binding>| {
             all || vhost.is_durable(binding, self.is_to_durable_queue(binding))

@@ -87,6 +87,8 @@ fn resource() -> impl Strategy<Value = Command> {
         1 => (vhost(), some_name(), connection())
             .prop_map(|(vhost, name, by)| Command::DeleteQueue { vhost, name, by }),
         1 => (1u64..9).prop_map(|id| Command::DeleteQueueById { id: QueueId(id) }),
+        1 => (1u64..9, prop_oneof![Just(QueueVersion::V1), Just(QueueVersion::V2)])
+            .prop_map(|(id, version)| Command::SetQueueVersion { id: QueueId(id), version }),
         1 => (1u64..3).prop_map(|id| Command::DeleteExclusiveQueues { owner: ConnectionId(id) }),
         8 => binding().prop_map(Command::Bind),
         3 => binding().prop_map(Command::Unbind),
@@ -232,6 +234,10 @@ fn check_consistent(state: &State) {
         assert_eq!(vhost.routes().n_bindings(), n_bindings);
     }
     assert_eq!(n_queues, state.n_queues());
+    let n_older = state.older_queues().filter(|queue| queue.durable).count();
+    let is_older =
+        |queue: &&std::sync::Arc<QueueDef>| state.queue_version(queue.id) == QueueVersion::V1;
+    assert_eq!(n_older, state.queues().filter(is_older).count());
     for user in state.users() {
         assert!(user.permissions().all(|(vhost, _)| state.vhost(vhost).is_some()));
         assert!(user.topic_permissions().all(|(vhost, ..)| state.vhost(vhost).is_some()));

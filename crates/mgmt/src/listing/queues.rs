@@ -5,7 +5,7 @@ use crate::Management;
 use crate::request::Request;
 use crate::table::table;
 use broker::{ConsumerView, Queue};
-use meta::{PolicyScope, Vhost};
+use meta::{PolicyScope, QueueVersion, Vhost};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,8 @@ pub(super) fn queues(management: &Management, vhost: &str, request: &Request) ->
         .filter_map(|def| view.queue_by_id(def.id))
         .map(|queue| {
             let exclusive = exclusive_consumer(&consumers, &queue);
-            let shown = Shown { management, vhost, queue: &queue, exclusive };
+            let version = view.meta.queue_version(queue.id());
+            let shown = Shown { management, vhost, queue: &queue, version, exclusive };
             row(request, |column| shown.value(column))
         })
         .collect()
@@ -46,6 +47,8 @@ struct Shown<'a> {
     management: &'a Management,
     vhost: &'a Vhost,
     queue: &'a Queue,
+    /// The form its messages have.
+    version: QueueVersion,
     exclusive: Option<&'a ConsumerView>,
 }
 
@@ -82,10 +85,20 @@ impl Shown<'_> {
             "exclusive_consumer_tag" => {
                 json!(self.exclusive.map(|one| one.consumer_tag.to_text().into_owned()))
             }
-            "state" => json!("running"),
+            "state" => json!(if self.queue.is_loading() { "loading" } else { "running" }),
             "type" => json!(def.kind.as_str()),
+            "storage_version" => json!(self.version.number()),
+            "conversion" => json!(self.conversion()),
             _ => return None,
         })
+    }
+
+    /// To which version it is being converted, and how far that has come; empty if it is not.
+    fn conversion(&self) -> String {
+        let shown = |(to, permille): (QueueVersion, u64)| {
+            format!("to {}, {} %", to.number(), permille / 10)
+        };
+        self.queue.conversion().map_or_else(String::new, shown)
     }
 
     /// What users set, where operators do not override it: of numbers the smaller one counts.

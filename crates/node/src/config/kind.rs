@@ -98,7 +98,8 @@ impl Kind {
     pub(super) fn expects(&self) -> String {
         match self {
             Self::Integer { min, max, zero, unit, set: _ } => {
-                range(&format!("a whole number of {unit}"), *min, *max, *zero)
+                let of_unit = if unit.is_empty() { String::new() } else { format!(" of {unit}") };
+                range(&format!("a whole number{of_unit}"), *min, *max, *zero)
             }
             Self::IntegerOrInfinity { unit, set: _ } => {
                 format!("a whole number of {unit}, or `infinity`")

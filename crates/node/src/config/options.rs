@@ -2,6 +2,7 @@
 //! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
 
 use super::kind::{Kind, Zero};
+use meta::QueueVersion;
 
 /// One row of the table.
 pub(super) struct ConfigOption {
@@ -298,6 +299,21 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             set: |d, v| d.config.storage.embed_below = v,
         },
         "Persistent messages of this size or more that go to several durable queues are stored once per virtual host, others with their queue.",
+    ),
+    row(
+        "classic_queue.default_version",
+        "2",
+        Kind::Integer {
+            min: 1,
+            max: 2,
+            zero: Zero::Plain,
+            unit: "",
+            set: |d, v| {
+                d.config.storage.default_version = QueueVersion::of_number(v).unwrap_or_default();
+            },
+        },
+        "The form in which classic queues are stored that neither the argument `x-queue-version` nor \
+         a policy with `queue-version` says anything about. Queues of another form are converted.",
     ),
     row(
         "durability",

@@ -85,7 +85,11 @@ fn every_option_finds_its_field() {
             memory_high: Threshold::Bytes(1 << 30),
             disk_free: Threshold::OfMemory(1.5),
         },
-        storage: Storage { embed_below: 1024, durability: Durability::Write },
+        storage: Storage {
+            embed_below: 1024,
+            default_version: QueueVersion::V2,
+            durability: Durability::Write,
+        },
         logging: Logging { console: None, file: Some(("leveret.log".into(), Level::Debug)) },
         cluster_name: Some("hutch".to_owned()),
     };

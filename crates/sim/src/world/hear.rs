@@ -115,11 +115,14 @@ impl World {
     fn answer(&mut self, client: usize, told: &Expect) {
         let failed = self.has_failed();
         let doing = &mut self.client(client).doing;
-        let durable = doing.durable || !doing.committed.is_empty();
         let refused = *told == Expect::ConnectionFails(ErrorKind::InternalError)
             || matches!(told, Expect::ChannelFails(_));
         if failed {
-            if durable && !refused && !self.just_synced {
+            let (durable, committed) = (doing.durable, doing.committed.clone());
+            if refused || self.just_synced {
+                return;
+            }
+            if durable || committed.into_iter().any(|id| !self.is_durable(id)) {
                 self.object(format!("after the log has failed: {told:?}"));
             }
             return;
@@ -230,7 +233,7 @@ impl World {
             }
             // A failure in the middle of a close leaves the model without knowledge of some queues.
             let known = !failed || self.model.closing.is_empty();
-            if known && !self.model.is_synced(id) {
+            if !self.is_durable(id) && known {
                 let when = if failed { "after the log has failed" } else { "before it is durable" };
                 self.object(format!("m{id} is confirmed {when}"));
             }

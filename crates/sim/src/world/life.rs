@@ -4,9 +4,9 @@ use super::{Node, PATIENCE, World, facts, open_session};
 use crate::client::{self, Client, Expect};
 use crate::model::Found;
 use crate::outbox::{Recorder, Transcript, What};
-use broker::{Broker, PagerOptions, Session, StorageOptions};
+use broker::{Broker, PagerOptions, Session, Steppers, StorageOptions};
 use log::{Disk, Fault, MemoryDisk, Survival, WalOptions};
-use meta::{Command, PasswordHash};
+use meta::{Command, PasswordHash, QueueVersion};
 use session::{ChannelId, Control, Op, Origin, Request, ShortString};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -79,10 +79,28 @@ impl World {
             embed_below_bytes: self.embed_below_bytes,
             page_file_bytes: 40_000,
             body_file_bytes: 20_000,
+            default_version: self.default_version,
         };
         let opened = Broker::open_stepped(disk, options, &storage);
-        let (broker, stepper, pager) = opened.map_err(|error| error.to_string())?;
-        Ok(Node { broker, stepper, pager, failed })
+        let (broker, steppers) = opened.map_err(|error| error.to_string())?;
+        Ok(Node { broker, steppers, failed })
+    }
+
+    /// As [`World::open`], and has it load the queues in the older form.
+    fn open_loaded(&self, disk: &MemoryDisk) -> Result<Node, String> {
+        let mut node = self.open(disk)?;
+        for _ in 0..PATIENCE {
+            if node.steppers.older.has_failed() {
+                return Err("simulated power loss while queues were loaded".to_owned());
+            }
+            if !node.broker.view().queues().any(|queue| queue.is_loading()) {
+                return Ok(node);
+            }
+            node.steppers.older.step();
+            node.steppers.pager.step_jobs();
+            node.steppers.pager.step_sync();
+        }
+        Err("queues are not loaded".to_owned())
     }
 
     fn bootstrap(&mut self) {
@@ -185,6 +203,9 @@ impl World {
         self.model.closing.clear();
         self.model.to_be_told.clear();
         let mut disk = self.lose_power(&self.disk.clone());
+        self.older.clear();
+        let versions = [QueueVersion::V1, QueueVersion::V2, QueueVersion::V2];
+        self.default_version = self.random.choose(&versions).unwrap_or_default();
         self.clients.clear();
         self.node = None;
         self.alarm = false;
@@ -196,7 +217,7 @@ impl World {
                 self.note(format!("planned: power loss at disk operation {at} of the start"));
                 disk.inject(disk.operations() + at, Fault::PowerLoss);
             }
-            match self.open(&disk) {
+            match self.open_loaded(&disk) {
                 Ok(node) => {
                     self.disk = disk;
                     self.node = Some(node);
@@ -226,7 +247,7 @@ impl World {
 
     /// What the queues hold, found out on a copy so that nobody is given anything.
     fn peek(&self, disk: &MemoryDisk) -> BTreeMap<String, Found> {
-        let node = self.hold(self.open(disk));
+        let node = self.hold(self.open_loaded(disk));
         let mut solo = self.hold(Solo::new(node));
         let view = solo.node.broker.view();
         let mut found = BTreeMap::new();
@@ -275,6 +296,10 @@ impl World {
         if self.broker().message_bytes() != 0 {
             self.object("bytes are left after the drain");
         }
+        // Queues may still be on their way into another form, which is a definition.
+        for _ in 0..10 {
+            self.step();
+        }
         if self.broker().snapshot_definitions().is_err() {
             return false;
         }
@@ -308,10 +333,12 @@ impl World {
 
 impl Node {
     fn step(&mut self) {
-        self.pager.step_jobs();
-        self.pager.step_sync();
-        self.pager.step_names();
-        self.stepper.step();
+        let Steppers { log, pager, older } = &mut self.steppers;
+        older.step();
+        pager.step_jobs();
+        pager.step_sync();
+        pager.step_names();
+        log.step();
     }
 }
 

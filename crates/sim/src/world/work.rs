@@ -5,7 +5,11 @@ mod messages;
 
 use super::World;
 use crate::client::{Client, Doing, Expect, Read};
+use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{ChannelId, Control, ErrorKind, Op, Origin, Request, ShortString};
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 /// Names of queues that come and go.
 const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "q4"];
@@ -29,6 +33,7 @@ impl World {
             20..22 => self.leave(),
             22..24 => self.tick(),
             24..26 => self.alarm(),
+            31..33 => self.change_versions(),
             26..31 => self.read(),
             _ => self.ask(),
         }
@@ -161,6 +166,29 @@ impl World {
         self.broker().tick(now);
         if self.random.percent(30) && self.broker().snapshot_definitions().is_err() {
             self.note("no snapshot");
+        }
+    }
+
+    /// A policy says which form some queues have; its durability is nobody's concern.
+    fn change_versions(&mut self) {
+        let pattern = self.random.choose(&["q0", "q[12]", ".*"]).unwrap_or(".*");
+        let version = self.random.choose(&[1, 1, 2]).unwrap_or(2);
+        self.note(format!("policy: {pattern} has version {version}"));
+        let definition = format!("{{\"queue-version\":{version}}}");
+        let policy = PolicySpec {
+            name: "form".into(),
+            pattern: pattern.to_owned(),
+            apply_to: ApplyTo::Queues,
+            definition: Json::parse(&definition).expect("it is JSON"),
+            priority: 0,
+        };
+        let vhost = "/".into();
+        let command = Command::SetPolicy { scope: PolicyScope::User, vhost, policy };
+        let broker = Arc::clone(self.broker());
+        let mut change = Box::pin(broker.administer(command));
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(Err(error)) = change.as_mut().poll(&mut context) {
+            self.object(format!("the policy is refused: {error}"));
         }
     }
 

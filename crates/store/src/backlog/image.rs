@@ -302,6 +302,21 @@ pub fn stored_bodies(image: &[u8], wanted: &PositionsInPage) -> Result<Vec<BlobI
     Ok(found)
 }
 
+/// Positions of the persistent messages in an image.
+pub(super) fn persistent_positions(image: &[u8]) -> Result<PositionsInPage, ImageError> {
+    let parts = Parts::parse(image)?;
+    let mut found = PositionsInPage::none();
+    for entry in parts.entries() {
+        let entry = entry?;
+        let fixed = parts.inline.get(entry.envelope as usize..).and_then(<[u8]>::first_chunk);
+        let envelope = Envelope::decode(*fixed.ok_or(ImageError::Damaged)?);
+        if envelope.is_persistent() {
+            found.insert(entry.at);
+        }
+    }
+    Ok(found)
+}
+
 /// A page read from its image, on its way back into its backlog.
 #[derive(Debug)]
 pub struct LoadedPage {

@@ -74,11 +74,11 @@ pub struct Loaded {
 /// An image as it was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writing {
-    page: PageKey,
+    pub(super) page: PageKey,
     live_bytes: u64,
     load_bytes: u32,
     n_entries: u16,
-    is_durable: bool,
+    pub(super) is_durable: bool,
 }
 
 /// What is to be done next, by index of the slot.

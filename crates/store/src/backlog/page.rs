@@ -165,6 +165,10 @@ impl Envelope {
         self.exchange_len as usize + self.key_len as usize
     }
 
+    pub(super) const fn is_persistent(self) -> bool {
+        self.packed & PERSISTENT != 0
+    }
+
     pub(super) const fn properties_len(self) -> usize {
         (self.packed & !PERSISTENT) as usize
     }
@@ -485,6 +489,11 @@ impl Page {
         if let Some(place) = self.segments.iter_mut().find(|known| **known == segment) {
             *place = NO_SEGMENT;
         }
+    }
+
+    /// Nothing in this page lies in a segment.
+    pub(super) fn forget_segments(&mut self) {
+        self.segments.clear();
     }
 
     /// Everything logged is durable as part of the page's image from now on.

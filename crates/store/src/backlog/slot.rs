@@ -243,6 +243,19 @@ impl Cold {
         Self { live, more: None, uniform_bytes: 0, logged: Logged::All }
     }
 
+    /// Says which of its messages survive a restart.
+    pub(super) fn set_logged(&mut self, positions: PositionsInPage) {
+        let n_logged = self.live.iter().filter(|at| positions.contains(*at)).count();
+        self.logged = match n_logged {
+            0 => Logged::None,
+            n if n == self.live.len() => Logged::All,
+            _ => Logged::Some,
+        };
+        if self.logged == Logged::Some {
+            self.more.get_or_insert_with(|| Box::new(More::new())).logged = positions;
+        }
+    }
+
     pub(super) fn is_logged(&self, at: u16) -> bool {
         match self.logged {
             Logged::None => false,

@@ -38,6 +38,10 @@ enum Step {
     Allow(usize),
     Crash(usize),
     Clear,
+    /// The messages leave the log ...
+    Unlog,
+    /// ... and come back, page by page.
+    LogNext,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => prop_oneof![Just(16 << 10), Just(40 << 10), Just(1 << 20)].prop_map(Step::Allow),
         1 => any::<usize>().prop_map(Step::Crash),
         1 => Just(Step::Clear),
+        1 => Just(Step::Unlog),
+        6 => Just(Step::LogNext),
     ]
 }
 

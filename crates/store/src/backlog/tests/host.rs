@@ -87,6 +87,12 @@ pub(super) struct Host {
     pub(super) jobs: Vec<Pending>,
     pub(super) images: BTreeMap<BlobId, (Vec<u8>, bool)>,
     next_blob: u32,
+    /// Messages that the log knows of.
+    logged: BTreeSet<u64>,
+    /// New messages are not logged.
+    is_older: bool,
+    /// Messages below come into the log.
+    logging: Option<Range<u64>>,
     /// References in the body store.
     bodies: BTreeMap<BlobId, (Bytes, i64)>,
     /// The whole log with its segments; what is before `log_start` is freed.
@@ -119,6 +125,9 @@ impl Host {
             jobs: Vec::new(),
             images: BTreeMap::new(),
             next_blob: 0,
+            logged: BTreeSet::new(),
+            is_older: false,
+            logging: None,
             bodies: BTreeMap::new(),
             log: Vec::new(),
             log_start: 0,
@@ -220,6 +229,8 @@ impl Host {
             Step::Trim => self.backlog.trim(&self.pool),
             Step::Allow(bytes) => self.allowance = *bytes,
             Step::Crash(n) => self.crash(*n),
+            Step::Unlog => self.unlog(),
+            Step::LogNext => self.log_next(),
             Step::Clear => {
                 let dropped = self.backlog.clear(&self.pool);
                 self.settle_dropped(dropped, |_| true);
@@ -242,7 +253,8 @@ impl Host {
             logged,
             blob,
         };
-        let segment = logged.then(|| {
+        let segment = (logged && !self.is_older).then(|| {
+            self.logged.insert(at);
             self.retain(1);
             self.append(Logged::Message(at))
         });
@@ -280,8 +292,9 @@ impl Host {
         if !(self.inexact && was_cold) {
             assert_eq!(released.size_bytes, stored.size(), "position {at}");
         }
-        assert_eq!(released.is_logged, stored.logged);
-        assert!(released.segment.is_none() || stored.logged);
+        let is_logged = self.logged.remove(&at);
+        assert_eq!(released.is_logged, is_logged);
+        assert!(released.segment.is_none() || is_logged);
         if released.is_logged {
             self.append(Logged::Settled(at));
         }
@@ -333,7 +346,8 @@ impl Host {
         let mut any_logged = false;
         for at in gone {
             self.held.remove(&at);
-            any_logged |= self.messages.remove(&at).unwrap().logged;
+            self.messages.remove(&at);
+            any_logged |= self.logged.remove(&at);
             match purged.last_mut().filter(|last| last.end == at) {
                 Some(last) => last.end = at + 1,
                 None => purged.push(at..at + 1),
@@ -475,6 +489,79 @@ impl Host {
         assert_eq!(self.retained[&oldest], 0, "nothing is left behind in segment {oldest}");
     }
 
+    /// The messages are kept elsewhere from now on.
+    fn unlog(&mut self) {
+        for (segment, n) in self.backlog.unlog() {
+            self.let_go(segment, n);
+        }
+        assert!(self.retained.values().all(|n| *n == 0), "nothing is left in the log");
+        self.append(Logged::Purged(0..u64::MAX));
+        self.logged.clear();
+        (self.is_older, self.logging) = (true, None);
+    }
+
+    /// A page of what is kept elsewhere comes into the log.
+    fn log_next(&mut self) {
+        if self.is_older {
+            self.append(Logged::Purged(0..u64::MAX));
+            (self.is_older, self.logging) = (false, Some(0..self.next));
+        }
+        let Some(logging) = self.logging.clone().filter(|logging| !logging.is_empty()) else {
+            return;
+        };
+        let segment = SegmentId(self.segment);
+        let found = RefCell::new(Vec::new());
+        let to_log = self.backlog.log_next(logging.start, |survivor| {
+            let stored = &self.messages[&survivor.position];
+            match survivor.stored {
+                None => assert!(stored.is(&survivor.message) && stored.blob.is_none()),
+                Some(body) => assert_eq!(Some(body), stored.stored_body()),
+            }
+            found.borrow_mut().push(survivor.position);
+            segment
+        });
+        for at in found.into_inner() {
+            self.retain(1);
+            self.append(Logged::Message(at));
+            self.contents.insert(at, self.messages[&at].clone());
+            self.logged.insert(at);
+        }
+        let next = match to_log {
+            None => logging.end,
+            Some(ToLog::Busy) => return,
+            Some(ToLog::Done { next, freed }) => {
+                self.free(freed);
+                next
+            }
+            Some(ToLog::Stored(page)) => {
+                self.log_image(&page);
+                page.next
+            }
+        };
+        self.logging = Some(next.min(logging.end)..logging.end);
+    }
+
+    fn log_image(&mut self, page: &StoredPage) {
+        let bytes = self.images[&page.blob].0.clone();
+        let persistent = PersistentPositions::of(&bytes).unwrap();
+        let blob = if page.is_durable { page.blob } else { self.new_blob() };
+        self.images.insert(blob, (bytes, true));
+        let logged = self.backlog.image_logged(page, blob, &persistent).unwrap();
+        if let Some(note) = logged.note {
+            for at in note.live.iter().cloned().flatten() {
+                self.contents.insert(at, self.messages[&at].clone());
+                self.logged.insert(at);
+            }
+            self.retain(1);
+            let segment = self.append(Logged::Note(note));
+            self.backlog.paged_in_log(page.page, segment);
+        }
+        if let Some(segment) = logged.noted_before {
+            self.let_go(segment, 1);
+        }
+        self.free(logged.replaced);
+    }
+
     /// The log is durable so far: its first segments go when nothing in them is needed.
     pub(super) fn sync(&mut self) {
         self.n_durable = self.log.len();
@@ -497,7 +584,7 @@ impl Host {
                 Logged::Message(at) => drop(left.insert(*at)),
                 Logged::Settled(at) => drop(left.remove(at)),
                 Logged::Purged(range) => left.retain(|at| !range.contains(at)),
-                Logged::Note(_) => {}
+                Logged::Note(note) => left.extend(note.live.iter().cloned().flatten()),
             }
         }
         left.into_iter().map(|at| (at, self.contents[&at].clone())).collect()
@@ -521,6 +608,8 @@ impl Host {
         self.retained.clear();
         self.bodies.values_mut().for_each(|(_, n)| *n = 0);
         self.messages = expected;
+        self.logged = self.messages.keys().copied().collect();
+        (self.is_older, self.logging) = (false, None);
         self.backlog = recovery.restore(self);
         let with_bodies: Vec<_> = self.backlog.images_with_bodies().collect();
         for (blob, positions) in with_bodies {

@@ -1,0 +1,371 @@
+//! Queues in the older form: each keeps what survives a restart in a journal and segments of its
+//! own (see `store::v1`) instead of the node's log.
+//!
+//! ```text
+//! queue, under its lock --(note)--> Journal, in memory --(noted)--> [dirty]
+//!                                                                      |
+//!       confirms of those that wait <-- synced <-- sync when idle, after 200 ms, or when much waits
+//! ```
+//! One thread does what touches files: it syncs and flushes journals, loads queues after a start,
+//! and removes what is not needed. What fails here ends the log: see [`OlderForm::check`].
+
+mod conversion;
+mod loading;
+mod work;
+
+pub use work::OlderStepper;
+pub(crate) use work::start;
+
+use crate::bodies::BodyStore;
+use crate::broker::Broker;
+use crate::queue::Queue;
+use log::{LogError, Lsn};
+use message::MessageRef;
+use std::collections::{HashSet, VecDeque};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
+use std::task::Waker;
+use std::thread::JoinHandle;
+use store::Queued;
+use store::v1::V1Queue;
+
+/// Publishers wait while journals have so much that is not durable.
+const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
+
+/// Where the queues are that have files of their own.
+pub(crate) const QUEUES_DIR: &str = "queues";
+
+/// The directory of a queue in the older form.
+pub(crate) fn dir_of(queue: u64) -> String {
+    format!("{QUEUES_DIR}/{queue}")
+}
+
+/// Told once that a journal is durable up to what it waited for; dropped if it never will be.
+pub(crate) trait JournalSynced: Send {
+    /// Called without any lock of a journal. The waker is called when no lock is held.
+    fn synced(self: Box<Self>) -> Option<Waker>;
+}
+
+/// What a queue in the older form notes, and who waits for it to be durable.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    v1: V1Queue,
+    /// Of its virtual host.
+    bodies: Arc<BodyStore>,
+    waiting: Mutex<Waiting>,
+    /// The thread knows that there is something to sync.
+    is_listed: AtomicBool,
+    /// As part of what all journals have.
+    counted_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_note: Vec<(u64, Box<dyn JournalSynced>)>,
+    /// Nobody needs to wait any more: the queue is gone.
+    is_moot: bool,
+    has_failed: bool,
+}
+
+impl Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("n", &self.by_note.len()).finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    fn new(v1: V1Queue, bodies: Arc<BodyStore>) -> Arc<Self> {
+        Arc::new(Self {
+            v1,
+            bodies,
+            waiting: Mutex::default(),
+            is_listed: AtomicBool::new(false),
+            counted_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes a persistent message in. What is returned is durable when a [wait](Self::wait) for it
+    /// ends.
+    pub(crate) fn publish(&self, position: u64, message: &MessageRef<'_>) -> u64 {
+        let queued = Queued { position, message: *message, stored: None, is_delivered: false };
+        self.v1.publish(&queued)
+    }
+
+    /// Messages were given to consumers. Those it does not hold are passed over.
+    pub(crate) fn deliver(&self, positions: impl Iterator<Item = u64>) {
+        each_run(positions, |run| {
+            self.v1.deliver(run);
+        });
+    }
+
+    /// Messages are gone. Those it does not hold are passed over.
+    pub(crate) fn ack(&self, positions: impl Iterator<Item = u64>) {
+        each_run(positions, |run| {
+            self.v1.ack(run);
+        });
+    }
+
+    /// All messages in a range are gone.
+    pub(crate) fn ack_range(&self, positions: Range<u64>) {
+        self.v1.ack(positions);
+    }
+
+    /// Has `waiter` told when everything up to `note` is durable.
+    pub(crate) fn wait(&self, note: u64, waiter: Box<dyn JournalSynced>) {
+        let mut waiting = stdx::lock(&self.waiting);
+        if waiting.has_failed {
+            return;
+        }
+        if !waiting.is_moot && self.v1.synced() < note {
+            waiting.by_note.push((note, waiter));
+            return;
+        }
+        drop(waiting);
+        wake(waiter.synced());
+    }
+
+    /// Tells those whose notes are durable.
+    fn tell_synced(&self) {
+        let done: Vec<_> = {
+            let mut waiting = stdx::lock(&self.waiting);
+            let (synced, is_moot) = (self.v1.synced(), waiting.is_moot);
+            waiting.by_note.extract_if(.., |(note, _)| is_moot || *note <= synced).collect()
+        };
+        done.into_iter().for_each(|(_, waiter)| wake(waiter.synced()));
+    }
+
+    /// The queue is gone for good: nobody waits any more.
+    fn end(&self) {
+        stdx::lock(&self.waiting).is_moot = true;
+        self.tell_synced();
+    }
+
+    /// What is waited for will never be.
+    fn fail(&self) {
+        let mut waiting = stdx::lock(&self.waiting);
+        waiting.has_failed = true;
+        let dropped = std::mem::take(&mut waiting.by_note);
+        drop(waiting);
+        drop(dropped);
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// Calls `act` for each run of neighbours.
+fn each_run(positions: impl Iterator<Item = u64>, mut act: impl FnMut(Range<u64>)) {
+    let mut run: Option<Range<u64>> = None;
+    for at in positions {
+        match &mut run {
+            Some(run) if run.end == at => run.end += 1,
+            _ => {
+                if let Some(run) = run.replace(at..at + 1) {
+                    act(run);
+                }
+            }
+        }
+    }
+    if let Some(run) = run {
+        act(run);
+    }
+}
+
+/// What the queues in the older form share. Dropping it ends its thread.
+#[derive(Debug)]
+pub(crate) struct OlderForm {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to do.
+    wanted: Condvar,
+    unsynced_bytes: AtomicU64,
+    failure: OnceLock<String>,
+    broker: OnceLock<Weak<Broker>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dirty: Vec<Arc<Journal>>,
+    tasks: VecDeque<Task>,
+    /// A journal has too much to wait for its turn.
+    is_urgent: bool,
+    room_wakers: Vec<Waker>,
+    has_ended: bool,
+}
+
+/// Something that touches files.
+#[derive(Debug)]
+enum Task {
+    /// Removes the files of queues that are not among these.
+    Sweep(HashSet<u64>),
+    /// Loads a queue after a start, or begins one. What consumers were not given before a clean
+    /// stop begins at the cursor.
+    Load { queue: Arc<Queue>, cursor: Option<u64> },
+    /// Looks for queues that should have another form, and converts them.
+    Review,
+    /// Removes the files of a queue that is gone for good when the log is durable up to here.
+    Remove { queue: u64, journal: Option<Arc<Journal>>, upto: Lsn },
+}
+
+impl OlderForm {
+    pub(crate) fn new() -> Self {
+        Self { shared: Arc::default(), thread: Mutex::default() }
+    }
+
+    /// Whose queues these are. Told once.
+    pub(crate) fn belong_to(&self, broker: Weak<Broker>) {
+        if self.shared.broker.set(broker).is_err() {
+            tracing::error!("the queues in the older form are told twice whose they are");
+        }
+        self.review();
+    }
+
+    /// Looks for queues that should have another form than they have.
+    pub(crate) fn review(&self) {
+        self.add(Task::Review);
+    }
+
+    /// A queue has noted something, or may have.
+    pub(crate) fn noted(&self, journal: &Arc<Journal>) {
+        let shared = &*self.shared;
+        shared.count(journal);
+        if !journal.v1.is_dirty() {
+            return;
+        }
+        let is_new = !journal.is_listed.swap(true, Ordering::AcqRel);
+        let is_urgent = !journal.v1.has_room() || journal.v1.wants_flush();
+        if is_new || is_urgent {
+            let mut state = stdx::lock(&shared.state);
+            if is_new {
+                state.dirty.push(Arc::clone(journal));
+            }
+            state.is_urgent |= is_urgent;
+            drop(state);
+            shared.wanted.notify_one();
+        }
+    }
+
+    /// Loads queues that were in the older form before the start, and removes what others have left
+    /// behind.
+    pub(crate) fn load_all(&self, queues: Vec<(Arc<Queue>, Option<u64>)>) {
+        let ids = queues.iter().map(|(queue, _)| queue.id().0).collect();
+        let mut state = stdx::lock(&self.shared.state);
+        state.tasks.push_back(Task::Sweep(ids));
+        let loads = queues.into_iter().map(|(queue, cursor)| Task::Load { queue, cursor });
+        state.tasks.extend(loads);
+        drop(state);
+        self.shared.wanted.notify_one();
+    }
+
+    /// Begins the files of a new queue.
+    pub(crate) fn begin(&self, queue: Arc<Queue>) {
+        self.add(Task::Load { queue, cursor: None });
+    }
+
+    /// Removes the files of a queue when the log is durable up to `upto`.
+    pub(crate) fn remove(&self, queue: u64, journal: Option<Arc<Journal>>, upto: Lsn) {
+        self.add(Task::Remove { queue, journal, upto });
+    }
+
+    fn add(&self, task: Task) {
+        let mut state = stdx::lock(&self.shared.state);
+        if !state.has_ended {
+            state.tasks.push_back(task);
+        }
+        drop(state);
+        self.shared.wanted.notify_one();
+    }
+
+    /// Whether those who publish may go on; see [`OlderForm::on_room`].
+    pub(crate) fn has_room(&self) -> bool {
+        self.shared.has_room()
+    }
+
+    /// True if there is room now; otherwise `waker` is woken when there is.
+    #[must_use = "false means: wait to be woken"]
+    pub(crate) fn on_room(&self, waker: &Waker) -> bool {
+        let mut state = stdx::lock(&self.shared.state);
+        if self.shared.has_room() || state.has_ended {
+            return true;
+        }
+        if !state.room_wakers.iter().any(|known| known.will_wake(waker)) {
+            state.room_wakers.push(waker.clone());
+        }
+        false
+    }
+
+    /// What the log is to ask before it reports anything durable.
+    ///
+    /// # Errors
+    /// A journal could not be written.
+    pub(crate) fn check(&self) -> impl Fn() -> Result<(), LogError> + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || match shared.failure.get() {
+            None => Ok(()),
+            Some(reason) => Err(LogError::Poisoned { reason: reason.clone() }),
+        }
+    }
+
+    /// Makes everything durable that was noted, does nothing any more, and lets nobody wait.
+    pub(crate) fn end(&self) {
+        self.shared.end();
+        let thread = stdx::lock(&self.thread).take();
+        if let Some(thread) = thread
+            // The last handle may be its own.
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of queues in the older form panicked");
+        }
+    }
+}
+
+impl Drop for OlderForm {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn has_room(&self) -> bool {
+        self.unsynced_bytes.load(Ordering::Relaxed) < UNSYNCED_BYTES_MAX
+    }
+
+    /// Brings up to date what is counted of a journal.
+    fn count(&self, journal: &Journal) {
+        let bytes = journal.v1.unsynced_bytes();
+        let before = journal.counted_bytes.swap(bytes, Ordering::AcqRel);
+        if bytes != before {
+            self.unsynced_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    fn tell_of_room(&self) {
+        if !self.has_room() {
+            return;
+        }
+        let wakers = std::mem::take(&mut stdx::lock(&self.state).room_wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn end(&self) {
+        let (wakers, tasks) = {
+            let mut state = stdx::lock(&self.state);
+            state.has_ended = true;
+            (std::mem::take(&mut state.room_wakers), std::mem::take(&mut state.tasks))
+        };
+        self.wanted.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+        drop(tasks);
+    }
+}

@@ -1,0 +1,97 @@
+//! From files to a queue in memory, after a start; or the files of a new queue.
+
+use super::{Journal, dir_of};
+use crate::queue::{OlderContent, Queue};
+use crate::storage::Storage;
+use log::LogError;
+use queue::PositionSet;
+use std::ops::Range;
+use std::sync::Arc;
+use store::StoreError;
+use store::v1::{V1Options, V1Queue};
+
+/// A queue that is being loaded. Nobody else uses it.
+pub(super) struct Loading {
+    queue: Arc<Queue>,
+    journal: Arc<Journal>,
+    left: Range<u64>,
+    found: PositionSet,
+    cursor: Option<u64>,
+    n_lost: u64,
+}
+
+impl Loading {
+    /// Looks at a queue's files. None when the queue is gone.
+    pub(super) fn start(
+        storage: &Arc<Storage>,
+        queue: Arc<Queue>,
+        cursor: Option<u64>,
+    ) -> Result<Option<Self>, StoreError> {
+        if queue.is_deleted() {
+            return Ok(None);
+        }
+        let dir = dir_of(queue.id().0);
+        let mut found = PositionSet::new();
+        let (v1, recovered) =
+            V1Queue::open(Arc::clone(&storage.disk), V1Options::new(&*dir), &mut |live| {
+                found.push_back(live.position, 1);
+            })?;
+        for damage in &recovered.damage {
+            tracing::error!(
+                queue = %queue.def().name,
+                vhost = %queue.def().vhost,
+                "messages may be lost, or come again: {damage}"
+            );
+        }
+        let left = found.first().unwrap_or(0)..recovered.next_position;
+        let journal = Journal::new(v1, Arc::clone(queue.bodies()));
+        Ok(Some(Self { queue, journal, left, found, cursor, n_lost: 0 }))
+    }
+
+    /// Reads about `bytes_max` of messages. True when that was the last of it.
+    pub(super) fn step(
+        &mut self,
+        storage: &Arc<Storage>,
+        bytes_max: u64,
+    ) -> Result<bool, StoreError> {
+        if self.queue.is_deleted() {
+            return Ok(true);
+        }
+        if !self.left.is_empty() {
+            let Self { queue, journal, left, found, n_lost, .. } = self;
+            let mut failure = None;
+            left.start = journal.v1.read(left.clone(), bytes_max, &mut |position, queued| {
+                match queued {
+                    Ok(queued) => queue.load_older(position, &queued.message),
+                    // What may go better next time is not given up.
+                    Err(error @ StoreError::Disk(LogError::Io { .. })) => failure = Some(error),
+                    Err(error) => {
+                        found.remove(position);
+                        *n_lost += 1;
+                        tracing::error!(position, "a message cannot be read: {error}");
+                    }
+                }
+            });
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            self.queue.look_at_pages();
+        }
+        if !self.left.is_empty() {
+            return Ok(false);
+        }
+        if self.n_lost > 0 {
+            tracing::error!(queue = %self.queue.def().name, "{} messages are lost", self.n_lost);
+        }
+        let next_position = self.left.end.max(self.cursor.unwrap_or(0));
+        self.queue.older_loaded(OlderContent {
+            journal: Arc::clone(&self.journal),
+            ready: std::mem::take(&mut self.found),
+            next_position,
+            // Without the note of a clean stop anything may have been delivered.
+            seen_below: self.cursor.unwrap_or(next_position),
+            log_upto: storage.wal.stats().appended_upto,
+        });
+        Ok(true)
+    }
+}

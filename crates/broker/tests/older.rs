@@ -1,0 +1,120 @@
+//! Queues in the older form, over a disk in memory.
+#![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
+#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
+#![allow(dead_code, reason = "helpers of several tests")]
+
+#[path = "support/client.rs"]
+mod client;
+
+use broker::{Broker, View};
+use client::{Client, Kind, block_on, short, start};
+use log::{Disk, MemoryDisk, Survival};
+use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use session::{Op, Outcome, QueueDeclare, Table};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn declare(client: &mut Client, queue: &str, version: i64) -> Vec<String> {
+    let mut arguments = Table::default();
+    arguments.push(short("x-queue-version"), version);
+    client.ask(Op::QueueDeclare(QueueDeclare {
+        queue: short(queue),
+        passive: false,
+        durable: true,
+        exclusive: false,
+        auto_delete: false,
+        arguments,
+    }))
+}
+
+/// What is left on the disk after a loss of power.
+fn crashed(disk: &MemoryDisk) -> Arc<MemoryDisk> {
+    Arc::new(disk.survive(Survival::OnlySynced))
+}
+
+#[test]
+fn what_is_confirmed_survives_a_crash_and_what_was_settled_does_not_come_back() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(declare(&mut client, "q", 1), ["declared 0 0"]);
+    client.ask(Op::ConfirmSelect);
+    let heard = client.publish("q", &["a", "b", "c"], Kind::Persistent);
+    assert_eq!(client.wait_for(heard, 1), ["ack 1..=3"]);
+    client.publish("q", &["transient"], Kind::Transient);
+    assert_eq!(client.get("q"), ["got a left 3"]);
+    client.settle(1, Outcome::Accepted);
+    // The next confirm comes when the settlement is durable too.
+    let heard = client.publish("q", &["d"], Kind::Persistent);
+    assert_eq!(client.wait_for(heard, 1), ["ack 5..=5"]);
+    assert!(disk.list("queues/1").unwrap().iter().any(|name| name.ends_with(".jif")));
+
+    let disk = crashed(&disk);
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(declare(&mut client, "q", 1), ["declared 3 0"]);
+    assert_eq!(
+        client.consume("q", false),
+        ["consuming", "deliver b again", "deliver c again", "deliver d again"]
+    );
+}
+
+/// Has queues converted by a policy, and waits until they are.
+fn convert(broker: &Arc<Broker>, version: u8) {
+    let policy = PolicySpec {
+        name: "form".into(),
+        pattern: ".*".to_owned(),
+        apply_to: ApplyTo::Queues,
+        definition: Json::parse(&format!("{{\"queue-version\":{version}}}")).unwrap(),
+        priority: 0,
+    };
+    let command = Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy };
+    block_on(broker.administer(command)).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let is_converted = |view: &View| {
+        let mut durable = view.meta.queues().filter(|queue| queue.durable);
+        durable.all(|queue| view.meta.queue_version(queue.id).number() == version)
+    };
+    while !is_converted(&broker.view()) {
+        assert!(Instant::now() < deadline, "the queues are not converted");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_queue_keeps_its_messages_from_form_to_form() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    client.ask(Op::ConfirmSelect);
+    client.publish("q", &["a", "b", "c"], Kind::Persistent);
+    client.publish("q", &["t"], Kind::Transient);
+    assert_eq!(client.get("q").last().unwrap(), "got a left 3");
+    assert_eq!(client.get("q").last().unwrap(), "got b left 2");
+    for (version, new) in [(1, "d"), (2, "e"), (1, "f")] {
+        convert(&broker, version);
+        let heard = client.publish("q", &[new], Kind::Persistent);
+        client.wait_for(heard, 1);
+    }
+    // Those consumers hold, transient ones, and the order are as before.
+    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Accepted);
+    let all = ["a again", "c", "t", "d", "e", "f"].map(|body| format!("deliver {body}"));
+    assert_eq!(client.consume("q", false)[1..], all);
+    let heard = client.publish("q", &["g"], Kind::Persistent);
+    client.wait_for(heard, 2);
+    for version in [1, 2] {
+        let disk = crashed(&disk);
+        let broker = start(&disk);
+        let mut client = Client::connect(&broker);
+        let all = ["a", "c", "d", "e", "f", "g"].map(|body| format!("deliver {body} again"));
+        assert_eq!(client.consume("q", false)[1..], all);
+        convert(&broker, version);
+        let disk = crashed(&disk);
+        let broker = start(&disk);
+        let mut client = Client::connect(&broker);
+        assert_eq!(client.consume("q", false)[1..], all);
+    }
+}

@@ -1,0 +1,231 @@
+//! A queue changes its form: its messages leave the log for another place, or come into it.
+
+use super::image::{ImageError, persistent_positions};
+use super::jobs::count_segment;
+use super::live::PositionsInPage;
+use super::page::{Page, SegmentNumber};
+use super::slot::{Busy, Content, NO_SEGMENT};
+use super::survivors::Survivor;
+use super::{Backlog, FreedPage, PageKey, PageNote};
+use crate::blob::BlobId;
+use crate::queued::Queued;
+use log::SegmentId;
+
+/// What is to be done for the next page whose messages are to be logged.
+#[derive(Debug)]
+pub enum ToLog {
+    /// Nothing: it is in memory and was gone through.
+    Done {
+        /// Where the page after this one begins.
+        next: u64,
+        /// Its image, which says nothing about the log.
+        freed: Option<FreedPage>,
+    },
+    /// It is on disk: its image is to be among the durable ones, and [`Backlog::image_logged`].
+    Stored(StoredPage),
+    /// It is being read: to be asked for again when it is there.
+    Busy,
+}
+
+/// A page on disk whose messages are to be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredPage {
+    /// Names it.
+    pub page: PageKey,
+    /// Its image.
+    pub blob: BlobId,
+    /// Among the durable ones.
+    pub is_durable: bool,
+    /// Where the page after this one begins.
+    pub next: u64,
+}
+
+/// Messages of a page that is on disk only, as they are logged by its image.
+#[derive(Debug)]
+pub struct ImageLogged {
+    /// What the log is to know; none if it needs to know nothing. Then [`Backlog::paged_in_log`].
+    pub note: Option<PageNote>,
+    /// The log segment with the note before that one, to be released once.
+    pub noted_before: Option<SegmentId>,
+    /// The image before, unless it is the same.
+    pub replaced: Option<FreedPage>,
+}
+
+/// The persistent ones among the messages of a page's image.
+#[derive(Clone, Debug)]
+pub struct PersistentPositions(PositionsInPage);
+
+impl PersistentPositions {
+    /// Looks for them.
+    ///
+    /// # Errors
+    /// The image is damaged or of a newer version.
+    pub fn of(image: &[u8]) -> Result<Self, ImageError> {
+        persistent_positions(image).map(Self)
+    }
+}
+
+impl Backlog {
+    /// Forgets that anything is logged: it is kept elsewhere from now on. Returns the log segments
+    /// that messages and notes lay in, with how many: to be released.
+    pub fn unlog(&mut self) -> Vec<(SegmentId, u64)> {
+        let mut segments = Vec::new();
+        for slot in &mut self.slots {
+            if let Some(image) = &mut slot.image
+                && image.segment != NO_SEGMENT
+            {
+                count_segment(&mut segments, image.segment);
+                image.segment = NO_SEGMENT;
+            }
+            match &mut slot.content {
+                Content::Here(page) => page.unlog(&mut segments),
+                Content::Cold(cold) => cold.set_logged(PositionsInPage::none()),
+            }
+        }
+        segments
+    }
+
+    /// Sees to it that the persistent messages of the first page at or behind `position` are logged.
+    /// For a page in memory, `message` appends them to the log, and says in which segment they are.
+    /// None when there is no such page.
+    pub fn log_next(
+        &mut self,
+        position: u64,
+        message: impl FnMut(Survivor<'_>) -> SegmentId,
+    ) -> Option<ToLog> {
+        let from = self.slots.partition_point(|slot| slot.end() <= position);
+        let at = from + self.slots.range(from..).position(|slot| slot.n_live > 0)?;
+        let slot = self.slots.get(at)?;
+        let next = slot.end();
+        if slot.page().is_some() {
+            let freed = self.disown_image(at);
+            if let Some(Content::Here(page)) = self.slots.get_mut(at).map(|slot| &mut slot.content)
+            {
+                page.log(message);
+            }
+            return Some(ToLog::Done { next, freed });
+        }
+        if slot.busy != Busy::Idle {
+            return Some(ToLog::Busy);
+        }
+        let Some(image) = slot.image else { return Some(ToLog::Done { next, freed: None }) };
+        let (page, blob, is_durable) = (slot.key(), image.blob, image.is_durable);
+        Some(ToLog::Stored(StoredPage { page, blob, is_durable, next }))
+    }
+
+    /// Messages of a page in memory are about to be logged. Images that do not say so, finished or
+    /// being written, must not count for the page any more; one with a note is to be replaced.
+    fn disown_image(&mut self, at: usize) -> Option<FreedPage> {
+        let slot = self.slots.get(at)?;
+        if !slot.page().is_some_and(Page::has_unlogged) {
+            return None;
+        }
+        if slot.busy == Busy::Writing && !self.writes_durably(slot.key()) {
+            self.give_up_writing(at);
+        }
+        let slot = self.slots.get_mut(at)?;
+        if slot.image?.segment == NO_SEGMENT {
+            // The bodies it names are those of the page in memory.
+            return slot.image.take().map(|image| image.freed(None));
+        }
+        if !std::mem::replace(&mut slot.is_sparse, true) {
+            let key = slot.key();
+            self.sparse.push_back(key);
+        }
+        None
+    }
+
+    fn writes_durably(&self, page: PageKey) -> bool {
+        self.writing.iter().any(|writing| writing.page == page && writing.is_durable)
+    }
+
+    /// What is written is found to be of no page.
+    fn give_up_writing(&mut self, at: usize) {
+        let serial = self.next_serial;
+        let Some(slot) = self.slots.get_mut(at) else { return };
+        let key = slot.key();
+        let busy = std::mem::replace(&mut slot.busy, Busy::Idle);
+        let (is_sparse, cost_bytes) = (slot.is_sparse, slot.cost_bytes());
+        slot.serial = serial;
+        let renamed = slot.key();
+        self.next_serial = serial.wrapping_add(1);
+        if is_sparse {
+            self.forget_sparse(key);
+            self.sparse.push_back(renamed);
+        }
+        self.end_job(key, busy, cost_bytes);
+    }
+
+    /// The image of a page that was on disk is durable as `durable`: the same one if it was among
+    /// the durable ones before. None when the page is no longer
+    /// as it was: it is to be looked at again, if it is there, and the caller frees `durable`.
+    pub fn image_logged(
+        &mut self,
+        page: &StoredPage,
+        durable: BlobId,
+        persistent: &PersistentPositions,
+    ) -> Option<ImageLogged> {
+        let at = self.index_of_key(page.page)?;
+        // What is being read must stay where it is.
+        let slot = self.slots.get_mut(at).filter(|slot| slot.busy == Busy::Idle)?;
+        let Content::Cold(cold) = &mut slot.content else { return None };
+        let image = slot.image.as_mut().filter(|image| image.blob == page.blob)?;
+        if image.is_durable != page.is_durable {
+            return None;
+        }
+        let noted_before = Some(image.segment).filter(|segment| *segment != NO_SEGMENT);
+        image.segment = NO_SEGMENT;
+        let before = *image;
+        (image.blob, image.is_durable) = (durable, true);
+        cold.set_logged(persistent.0.clone());
+        // The bodies it names belong to the new one.
+        let replaced = (!before.is_durable).then(|| before.freed(None));
+        let note = slot.note().filter(|note| !note.live.is_empty());
+        Some(ImageLogged { note, noted_before, replaced })
+    }
+}
+
+impl Page {
+    fn unlog(&mut self, segments: &mut Vec<(SegmentId, u64)>) {
+        for index in 0..self.entries.len() {
+            let Some(entry) = self.entries.get(index).copied() else { break };
+            if !entry.is_live() || !entry.segment.is_logged() {
+                continue;
+            }
+            if let Some(segment) = self.segment_of(entry.segment) {
+                count_segment(segments, segment);
+            }
+            if let Some(entry) = self.entries.get_mut(index) {
+                entry.segment = SegmentNumber::NONE;
+            }
+        }
+        self.forget_segments();
+    }
+
+    fn has_unlogged(&self) -> bool {
+        let is_persistent = |entry| self.head(entry).is_some_and(|head| head.persistent);
+        self.live().any(|(_, entry)| !entry.segment.is_logged() && is_persistent(entry))
+    }
+
+    /// Has `append` log every persistent message that is not.
+    fn log(&mut self, mut append: impl FnMut(Survivor<'_>) -> SegmentId) {
+        for index in 0..self.entries.len() {
+            let Some(entry) = self.entries.get(index).copied() else { break };
+            if !entry.is_live() || entry.segment.is_logged() {
+                continue;
+            }
+            let position = self.first + index as u64;
+            let Some(Queued { message, stored, .. }) = self.queued(position, entry) else {
+                continue;
+            };
+            if !message.persistent {
+                continue;
+            }
+            let segment = append(Survivor { position, message, stored });
+            let number = self.segment_number(segment);
+            if let Some(entry) = self.entries.get_mut(index) {
+                entry.segment = number;
+            }
+        }
+    }
+}

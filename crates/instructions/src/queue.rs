@@ -1,13 +1,16 @@
 //! The classic queue's core.
 
 use crate::{N_OPERATIONS, Piece, Work};
-use queue::{Checkout, ConsumerKey, Fifo, Settling};
+use queue::{Arrival, Checkout, ConsumerKey, Fifo, Rules, Settling};
 use std::hint::black_box;
 
 pub(crate) const PIECES: &[Piece] = &[
     ("queue/auto-ack", auto_ack),
     ("queue/backlog", backlog),
+    ("queue/deadlines", deadlines),
     ("queue/eight-consumers", eight_consumers),
+    ("queue/expire", expire),
+    ("queue/priorities", priorities),
     ("queue/requeue", requeue),
     ("queue/settle", || settle(1)),
     ("queue/settle-backwards", || settle(-1)),
@@ -84,5 +87,53 @@ fn requeue() -> Work {
             let again = fifo.next_delivery().expect("it is back");
             fifo.settle(consumer, again.position).expect("it is held");
         }
+    })
+}
+
+/// Messages of five priorities in turn are delivered and settled.
+fn priorities() -> Work {
+    let mut fifo = Fifo::with_rules(Rules { priority_max: 4, ..Rules::default() });
+    let consumer = consumer(&mut fifo, Settling::ByConsumer, None);
+    Box::new(move || {
+        for n in 0..N_OPERATIONS {
+            let priority = (n * 3 % 5) as u8;
+            fifo.put(&Arrival { priority, ..Arrival::default() }, 0);
+        }
+        while let Some(assigned) = fifo.next_delivery() {
+            fifo.settle(consumer, assigned.position).expect("it is held");
+        }
+    })
+}
+
+/// Messages of a queue with a time to live are delivered and settled, ten in a millisecond.
+fn deadlines() -> Work {
+    let mut fifo = Fifo::new();
+    let consumer = consumer(&mut fifo, Settling::ByConsumer, None);
+    let mut now = 0;
+    Box::new(move || {
+        for _ in 0..N_OPERATIONS {
+            now += 1;
+            let deadline_ms = Some(now / 10 + 60_000);
+            fifo.put(&Arrival { deadline_ms, ..Arrival::default() }, now / 10);
+        }
+        while let Some(assigned) = fifo.next_delivery() {
+            fifo.settle(consumer, assigned.position).expect("it is held");
+        }
+    })
+}
+
+/// Messages with a time to live of their own expire, each in the middle of the queue.
+fn expire() -> Work {
+    let mut fifo = Fifo::new();
+    let mut gone = Vec::new();
+    Box::new(move || {
+        fifo.enqueue(1);
+        for n in 0..N_OPERATIONS {
+            let deadline_ms = Some(n * 7_919 % 10_000);
+            fifo.put(&Arrival { deadline_ms, ..Arrival::default() }, 0);
+        }
+        gone.clear();
+        fifo.expire(10_100, u64::MAX, &mut gone);
+        black_box(&gone);
     })
 }

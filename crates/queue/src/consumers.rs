@@ -1,3 +1,4 @@
+use crate::active::SingleActive;
 use crate::unacked::Unacked;
 use std::collections::VecDeque;
 
@@ -26,21 +27,31 @@ pub struct Checkout {
     pub priority: i64,
 }
 
+/// What a consumer does at its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Gets deliveries.
+    Active,
+    /// Waits until it is the single active consumer.
+    Standby,
+    /// Gets nothing by itself any more, or never did (`basic.get`), but may hold messages.
+    Passive,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
     pub(crate) checkout: Checkout,
     pub(crate) unacked: Unacked,
     /// Wants no more for the moment: its connection cannot take them.
     paused: bool,
-    /// Gets nothing by itself any more, or never did (`basic.get`), but may hold messages.
-    passive: bool,
+    part: Part,
     /// Whether it stands in its level's line.
     queued: bool,
 }
 
 impl Consumer {
     fn wants_more(&self) -> bool {
-        if self.passive || self.paused {
+        if self.part != Part::Active || self.paused {
             return false;
         }
         match (self.checkout.settling, self.checkout.prefetch) {
@@ -67,6 +78,8 @@ pub(crate) struct Consumers {
     n_active: usize,
     /// Active consumers that settle what they get.
     n_settling: usize,
+    /// Where only one at a time gets deliveries.
+    single: Option<Box<SingleActive>>,
 }
 
 impl Consumers {
@@ -76,7 +89,7 @@ impl Consumers {
             checkout,
             unacked: Unacked::default(),
             paused: false,
-            passive,
+            part: if passive { Part::Passive } else { Part::Active },
             queued: false,
         };
         let key = if let Some(free) = self.free.pop() {
@@ -92,9 +105,34 @@ impl Consumers {
         if !passive {
             self.n_active += 1;
             self.n_settling += usize::from(checkout.settling == Settling::ByConsumer);
-            self.line_up(key);
+            let is_next = self.single.as_mut().is_none_or(|it| it.add(key, checkout.priority));
+            if is_next {
+                self.line_up(key);
+            } else {
+                self.set_part(key, Part::Standby);
+            }
         }
         key
+    }
+
+    /// From now on only one consumer at a time gets deliveries. There is none yet.
+    pub(crate) fn make_single_active(&mut self) {
+        self.single = Some(Box::default());
+    }
+
+    pub(crate) fn single(&self) -> Option<&SingleActive> {
+        self.single.as_deref()
+    }
+
+    pub(crate) fn single_mut(&mut self) -> Option<&mut SingleActive> {
+        self.single.as_deref_mut()
+    }
+
+    fn set_part(&mut self, key: ConsumerKey, part: Part) {
+        if let Some(consumer) = self.get_mut(key) {
+            consumer.part = part;
+            self.line_up(key);
+        }
     }
 
     pub(crate) const fn n_active(&self) -> usize {
@@ -111,6 +149,11 @@ impl Consumers {
 
     pub(crate) fn get_mut(&mut self, key: ConsumerKey) -> Option<&mut Consumer> {
         self.slots.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    /// Who settles what the consumer gets.
+    pub(crate) fn settling_of(&self, key: ConsumerKey) -> Settling {
+        self.get(key).map_or(Settling::OnDelivery, |consumer| consumer.checkout.settling)
     }
 
     /// Puts the consumer in line when it wants more and is not there yet.
@@ -198,11 +241,15 @@ impl Consumers {
     pub(crate) fn make_passive(&mut self, key: ConsumerKey) {
         self.leave_line(key);
         let Some(consumer) = self.get_mut(key) else { return };
-        if !consumer.passive {
-            consumer.passive = true;
+        if consumer.part != Part::Passive {
+            consumer.part = Part::Passive;
             let settles = consumer.checkout.settling == Settling::ByConsumer;
             self.n_active -= 1;
             self.n_settling -= usize::from(settles);
+            let next = self.single.as_mut().and_then(|single| single.remove(key));
+            if let Some(next) = next {
+                self.set_part(next, Part::Active);
+            }
         }
     }
 

@@ -1,5 +1,9 @@
 use crate::consumers::{Checkout, ConsumerKey, Consumers, Settling};
 use crate::positions::{PositionRange, PositionSet};
+use crate::ruled::Ruled;
+use crate::rules::Arrival;
+
+mod with_rules;
 
 /// The core of a classic queue: positions in, assignments out.
 ///
@@ -7,12 +11,18 @@ use crate::positions::{PositionRange, PositionSet};
 /// consumer, or *gone*. The ready backlog is a set of ranges, so its memory does not grow with the
 /// number of messages. A message that comes back takes its old place (RabbitMQ's classic queues;
 /// quorum queues differ) and is marked redelivered.
+///
+/// Priorities, deadlines, limits and the like are [`Rules`](crate::Rules): the module `rules` says
+/// what they need from the host. A queue without them pays one comparison per message.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
     next_position: u64,
+    /// What is ready in a plain queue; empty in a ruled one.
     ready: PositionSet,
-    /// Ready positions that a consumer had before.
+    /// Positions nobody holds that a consumer had before.
     redelivered: PositionSet,
+    /// Everything that rules need; none in a plain queue.
+    ruled: Option<Box<Ruled>>,
     consumers: Consumers,
     n_held: u64,
 }
@@ -64,8 +74,8 @@ impl Fifo {
 
     /// Messages a consumer could get now.
     #[must_use]
-    pub const fn n_ready(&self) -> u64 {
-        self.ready.len()
+    pub fn n_ready(&self) -> u64 {
+        self.ruled.as_ref().map_or(self.ready.len(), |ruled| ruled.n_ready())
     }
 
     /// Messages held by consumers.
@@ -90,23 +100,22 @@ impl Fifo {
     /// [`Fifo::next_delivery`] is in vain.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.ready.is_empty() || self.consumers.next().is_none()
+        self.n_ready() == 0 || self.consumers.next().is_none()
     }
 
     /// Whether the next message put in would be gone at once: nothing is ready before it, and every
     /// consumer in turn is one whose messages are settled by being delivered.
     #[must_use]
     pub fn passes_through(&self) -> bool {
-        self.ready.is_empty() && self.consumers.next().is_some() && !self.consumers.any_settles()
+        self.n_ready() == 0 && self.consumers.next().is_some() && !self.consumers.any_settles()
     }
 
     /// The consumer that would get all of the next messages, each gone at once: nothing is ready
     /// before them, and it is the only one and settles nothing.
     #[must_use]
     pub fn sole_taker(&self) -> Option<ConsumerKey> {
-        let is_sole = self.ready.is_empty()
-            && self.consumers.n_active() == 1
-            && !self.consumers.any_settles();
+        let is_sole =
+            self.n_ready() == 0 && self.consumers.n_active() == 1 && !self.consumers.any_settles();
         if is_sole { self.consumers.next() } else { None }
     }
 
@@ -116,9 +125,14 @@ impl Fifo {
         self.next_position += n;
     }
 
-    /// Puts `n` messages at the tail and returns the position of the first.
+    /// Puts `n` messages at the tail and returns the position of the first. They have the lowest
+    /// priority, no deadline, and no size.
     pub fn enqueue(&mut self, n: u64) -> u64 {
         let first = self.next_position;
+        if self.ruled.is_some() {
+            self.put_ruled(n, &Arrival::default(), 0);
+            return first;
+        }
         self.next_position += n;
         self.ready.push_back(first, n);
         first
@@ -138,7 +152,11 @@ impl Fifo {
     /// Gives the next message to the consumer whose turn it is.
     pub fn next_delivery(&mut self) -> Option<Assigned> {
         let consumer = self.consumers.next()?;
-        let (position, redelivered) = self.pop_ready()?;
+        let position = match &mut self.ruled {
+            None => self.ready.pop_first()?,
+            Some(ruled) => ruled.pop_next(self.consumers.settling_of(consumer))?,
+        };
+        let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
         let settling = self.consumers.served(consumer, position);
         if settling == Settling::ByConsumer {
             self.n_held += 1;
@@ -149,7 +167,10 @@ impl Fifo {
     /// Gives the next message to `consumer` whatever its credit (`basic.get`).
     pub fn take(&mut self, consumer: ConsumerKey, settling: Settling) -> Option<Assigned> {
         let holder = self.consumers.get_mut(consumer)?;
-        let position = self.ready.pop_first()?;
+        let position = match &mut self.ruled {
+            None => self.ready.pop_first()?,
+            Some(ruled) => ruled.pop_next(settling)?,
+        };
         let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
         if settling == Settling::ByConsumer {
             holder.unacked.hold(position);
@@ -158,14 +179,16 @@ impl Fifo {
         Some(Assigned { consumer, position, redelivered, settling })
     }
 
-    fn pop_ready(&mut self) -> Option<(u64, bool)> {
-        let position = self.ready.pop_first()?;
-        let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
-        Some((position, redelivered))
-    }
-
     /// The consumer is done with `position`: it is gone from the queue.
     pub fn settle(&mut self, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
+        self.let_go(consumer, position)?;
+        if let Some(ruled) = &mut self.ruled {
+            ruled.forget(position);
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
         let holder = self.consumers.get_mut(consumer).ok_or(NotHeld)?;
         if !holder.unacked.release(position) {
             return Err(NotHeld);
@@ -175,30 +198,40 @@ impl Fifo {
         Ok(())
     }
 
-    /// The consumer gives `position` back: it is ready again at its old place.
+    /// The consumer gives `position` back: it is ready again at its old place. For a ruled queue
+    /// there is [`Fifo::give_back`].
     pub fn requeue(&mut self, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
-        self.settle(consumer, position)?;
+        self.let_go(consumer, position)?;
         self.make_ready(position);
         Ok(())
     }
 
     fn make_ready(&mut self, position: u64) {
-        self.ready.insert(position);
+        match &mut self.ruled {
+            None => {
+                self.ready.insert(position);
+            }
+            Some(ruled) => ruled.make_ready(position),
+        }
         self.redelivered.insert(position);
     }
 
     /// Everything the consumer holds is ready again at its old place; it stays attached. Returns
-    /// how many.
+    /// how many. For a ruled queue there is [`Fifo::give_back_all`].
     pub fn requeue_all(&mut self, consumer: ConsumerKey) -> u64 {
-        let Some(holder) = self.consumers.get_mut(consumer) else { return 0 };
-        let held: Vec<u64> = std::mem::take(&mut holder.unacked).iter().collect();
+        let held = self.let_go_all(consumer);
         for position in &held {
             self.make_ready(*position);
         }
-        let n_requeued = held.len() as u64;
-        self.n_held -= n_requeued;
+        held.len() as u64
+    }
+
+    fn let_go_all(&mut self, consumer: ConsumerKey) -> Vec<u64> {
+        let Some(holder) = self.consumers.get_mut(consumer) else { return Vec::new() };
+        let held: Vec<u64> = std::mem::take(&mut holder.unacked).iter().collect();
+        self.n_held -= held.len() as u64;
         self.consumers.line_up(consumer);
-        n_requeued
+        held
     }
 
     /// Ends the consumer's deliveries. What it holds stays held until it is settled or the consumer
@@ -244,20 +277,19 @@ impl Fifo {
 
     /// Takes the ready ones among `positions` out: their messages are lost. Held ones stay.
     pub fn discard(&mut self, positions: PositionRange) {
-        for position in positions.start..positions.end {
-            if self.ready.remove(position) {
-                self.redelivered.remove(position);
-            }
-        }
+        self.take_ready(positions, &mut Vec::new());
     }
 
-    /// Takes every ready message out; `gone` gets their positions. Held ones stay.
+    /// Takes every message out that nobody holds; `gone` gets their positions. Held ones stay.
     pub fn purge(&mut self, gone: &mut Vec<PositionRange>) -> u64 {
-        let n_messages = self.ready.len();
+        let before = gone.len();
         gone.extend(self.ready.ranges());
         self.ready.clear();
+        if let Some(ruled) = &mut self.ruled {
+            ruled.purge(gone);
+        }
         self.redelivered.clear();
-        n_messages
+        gone.iter().skip(before).map(|range| range.len()).sum()
     }
 
     /// The lowest position that no consumer was ever given.
@@ -266,13 +298,22 @@ impl Fifo {
         let fresh = |range: &PositionRange| {
             (range.start..range.end).find(|position| !self.redelivered.contains(*position))
         };
-        self.ready.ranges().find_map(|range| fresh(&range)).unwrap_or(self.next_position)
+        let first_of = |set: &PositionSet| set.ranges().find_map(|range| fresh(&range));
+        let lanes = self.ruled.iter().flat_map(|ruled| ruled.lanes().ready());
+        let firsts = lanes.filter_map(|(_, set)| first_of(set)).chain(first_of(&self.ready));
+        firsts.min().unwrap_or(self.next_position)
     }
 
-    /// The ready positions.
+    /// The position of the message that is given out next.
     #[must_use]
-    pub const fn ready(&self) -> &PositionSet {
-        &self.ready
+    pub fn head(&self) -> Option<u64> {
+        self.ruled.as_ref().map_or_else(|| self.ready.first(), |ruled| ruled.lanes().head())
+    }
+
+    /// The ready positions, by rising priority.
+    pub fn ready(&self) -> impl Iterator<Item = PositionRange> + '_ {
+        let lanes = self.ruled.iter().flat_map(|ruled| ruled.lanes().ready());
+        self.ready.ranges().chain(lanes.flat_map(|(_, set)| set.ranges()))
     }
 
     /// Every held position with its consumer, in no particular order of consumers.

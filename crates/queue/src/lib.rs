@@ -1,13 +1,25 @@
 //! Queue cores: which message goes to which consumer, as pure state machines.
 //! Knows positions and consumers. Never message content, sockets, files, clocks, protocols.
-//! Start reading at [`Fifo`].
+//! Start reading at [`Fifo`], then the module `rules`.
 
+mod active;
 mod consumers;
+mod deadlines;
 mod fifo;
+mod lanes;
+mod limits;
 mod positions;
+mod retry;
+mod returns;
+mod ruled;
+pub mod rules;
 mod spread;
 mod unacked;
 
 pub use consumers::{Checkout, ConsumerKey, Settling};
 pub use fifo::{Assigned, Detached, Fifo, NotHeld};
+pub use limits::{Limits, Overflow, Refused};
 pub use positions::{PositionRange, PositionSet};
+pub use retry::{Retry, RetryOn};
+pub use returns::{Return, ReturnCounts};
+pub use rules::{Arrival, Gone, Reason, Rules, Stored};

@@ -30,7 +30,7 @@ impl PositionRange {
         self.start >= self.end
     }
 
-    const fn contains(self, position: u64) -> bool {
+    pub(crate) const fn contains(self, position: u64) -> bool {
         self.start <= position && position < self.end
     }
 }
@@ -177,6 +177,7 @@ impl PositionSet {
     }
 
     /// Takes one position out; false when it was not there.
+    #[inline(never)]
     pub fn remove(&mut self, position: u64) -> bool {
         if !self.tail.contains(position) {
             return !self.holed.is_empty() && self.holed.remove(position);

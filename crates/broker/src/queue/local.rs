@@ -293,7 +293,7 @@ impl Local {
     ) -> Option<KeptTogether> {
         let message = &incoming.message;
         let at = self.fifo.enqueue(1);
-        let is_next = || self.fifo.ready().first() == Some(at) || self.is_head_here();
+        let is_next = || self.fifo.head() == Some(at) || self.is_head_here();
         let given =
             if self.fifo.is_waiting() || !is_next() { None } else { self.fifo.next_delivery() };
         let direct = given
@@ -357,7 +357,7 @@ impl Local {
     /// a consumer held it, and came back, is forgotten.
     fn size_of_next(&mut self) -> Option<usize> {
         loop {
-            let first = self.fifo.ready().first()?;
+            let first = self.fifo.head()?;
             match self.backlog.get(first) {
                 Lookup::Here(message) => return Some(message.size_bytes()),
                 Lookup::Cold => return None,

@@ -128,12 +128,12 @@ impl Queue {
 impl Local {
     /// The first ready position, or the one the next message gets.
     fn head(&self) -> u64 {
-        self.fifo.ready().first().unwrap_or_else(|| self.fifo.next_position())
+        self.fifo.head().unwrap_or_else(|| self.fifo.next_position())
     }
 
     /// Whether the first ready message is on disk only.
     pub(super) fn is_head_cold(&self) -> bool {
-        let head = self.fifo.ready().first();
+        let head = self.fifo.head();
         head.is_some_and(|head| matches!(self.backlog.get(head), Lookup::Cold))
     }
 

@@ -1,0 +1,71 @@
+use crate::consumers::ConsumerKey;
+
+/// Which one of a queue's consumers gets deliveries, where only one at a time does.
+///
+/// The first to come is active until it is cancelled or goes away. Then the next is: of the highest
+/// consumer priority, and of those the one that came first (RabbitMQ's classic queues; a higher
+/// priority that comes later waits).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SingleActive {
+    active: Option<ConsumerKey>,
+    /// All consumers with their priorities, as they came.
+    line: Vec<(ConsumerKey, i64)>,
+    has_changed: bool,
+}
+
+impl SingleActive {
+    pub(crate) const fn active(&self) -> Option<ConsumerKey> {
+        self.active
+    }
+
+    /// A consumer came; whether it is the active one.
+    pub(crate) fn add(&mut self, key: ConsumerKey, priority: i64) -> bool {
+        self.line.push((key, priority));
+        if self.active.is_none() {
+            self.active = Some(key);
+            self.has_changed = true;
+        }
+        self.active == Some(key)
+    }
+
+    /// A consumer gets nothing any more; who is active instead, if it was.
+    pub(crate) fn remove(&mut self, key: ConsumerKey) -> Option<ConsumerKey> {
+        self.line.retain(|(waiting, _)| *waiting != key);
+        if self.active != Some(key) {
+            return None;
+        }
+        // `max_by_key` gives the last of equals, hence from the back.
+        self.active =
+            self.line.iter().rev().max_by_key(|(_, priority)| *priority).map(|next| next.0);
+        self.has_changed = true;
+        self.active
+    }
+
+    /// Whether another consumer became active since this was asked last.
+    pub(crate) const fn take_change(&mut self) -> bool {
+        std::mem::replace(&mut self.has_changed, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_is_the_first_of_the_highest_priority() {
+        let mut single = SingleActive::default();
+        assert!(single.add(ConsumerKey(0), 0));
+        assert!(single.take_change());
+        for (key, priority) in [(1, 0), (2, 5), (3, 5)] {
+            assert!(!single.add(ConsumerKey(key), priority));
+        }
+        assert!(!single.take_change());
+        assert_eq!(single.remove(ConsumerKey(3)), None);
+        assert_eq!(single.remove(ConsumerKey(0)), Some(ConsumerKey(2)));
+        assert!(single.take_change());
+        assert_eq!(single.remove(ConsumerKey(2)), Some(ConsumerKey(1)));
+        assert_eq!(single.remove(ConsumerKey(1)), None);
+        assert_eq!(single.active(), None);
+        assert!(single.take_change());
+    }
+}

@@ -1,0 +1,98 @@
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// A deadline is rounded up by less than this part of the time that is left until then.
+const PRECISION: u64 = 4_096;
+/// Entries looked at when one is added and too many are of messages that are gone.
+const SWEPT_PER_ENTRY: usize = 8;
+/// Entries that are never too many.
+const ENTRIES_MIN: usize = 1_024;
+
+/// When a bucket is due, and the upper halves of its positions.
+type Key = (u64, u32);
+
+/// Deadlines in any order, gathered in buckets: four bytes per message, and up to a hundred for a
+/// bucket. A message is due late by less than 1/4096 of its time to live, and never early.
+///
+/// Entries of messages that are gone stay until their deadline or until they are swept: there are
+/// never many more of them than of messages in the queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scattered {
+    /// The lower halves of positions.
+    buckets: BTreeMap<Key, Vec<u32>>,
+    n_entries: usize,
+    /// The bucket swept last.
+    swept: Option<Key>,
+}
+
+const fn position(key: Key, low: u32) -> u64 {
+    (key.1 as u64) << 32 | low as u64
+}
+
+impl Scattered {
+    pub(super) fn push(&mut self, position: u64, deadline_ms: u64, now_ms: u64) {
+        let left_ms = deadline_ms.saturating_sub(now_ms);
+        let step_ms = (left_ms / PRECISION + 1).next_power_of_two() / 2;
+        let due_ms = deadline_ms.checked_next_multiple_of(step_ms.max(1)).unwrap_or(u64::MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "the halves of a position")]
+        let (high, low) = ((position >> 32) as u32, position as u32);
+        self.buckets.entry((due_ms, high)).or_default().push(low);
+        self.n_entries += 1;
+    }
+
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.buckets.first_key_value().map(|((due_ms, _), _)| *due_ms)
+    }
+
+    /// Takes a position out that is due.
+    pub(super) fn pop_due(&mut self, now_ms: u64) -> Option<u64> {
+        let mut bucket = self.buckets.first_entry()?;
+        let key = *bucket.key();
+        if key.0 > now_ms {
+            return None;
+        }
+        let low = bucket.get_mut().pop()?;
+        if bucket.get().is_empty() {
+            bucket.remove();
+        }
+        self.n_entries -= 1;
+        Some(position(key, low))
+    }
+
+    /// Whether too many entries are of messages that are gone, when `n_live` are not.
+    pub(super) fn wants_sweep(&self, n_live: u64) -> bool {
+        self.n_entries > ENTRIES_MIN && self.n_entries as u64 / 2 > n_live
+    }
+
+    /// Looks at the next few entries and keeps those of messages that are still there.
+    pub(super) fn sweep(&mut self, is_live: impl Fn(u64) -> bool) {
+        let mut n_left = SWEPT_PER_ENTRY;
+        while n_left > 0 {
+            let from = self.swept.map_or(Bound::Unbounded, Bound::Excluded);
+            let Some((key, bucket)) = self.buckets.range_mut((from, Bound::Unbounded)).next()
+            else {
+                self.swept = None;
+                return;
+            };
+            let (key, n_entries) = (*key, bucket.len());
+            bucket.retain(|low| is_live(position(key, *low)));
+            bucket.shrink_to(2 * bucket.len());
+            self.n_entries -= n_entries - bucket.len();
+            if bucket.is_empty() {
+                self.buckets.remove(&key);
+            }
+            self.swept = Some(key);
+            n_left = n_left.saturating_sub(n_entries);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn n_entries(&self) -> usize {
+        self.n_entries
+    }
+
+    #[cfg(test)]
+    pub(super) fn n_buckets(&self) -> usize {
+        self.buckets.len()
+    }
+}

@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+
+/// What happens when a queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// What came goes in, and ready messages go until the queue is within its limits.
+    #[default]
+    DropHead,
+    /// What came is refused.
+    RejectPublish,
+    /// What came is refused and dead-lettered.
+    RejectPublishDlx,
+}
+
+/// How long a queue may get. Only ready messages and those that wait to be tried again count; their
+/// sizes are those of their bodies, as with RabbitMQ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// `max-length`.
+    pub messages_max: Option<u64>,
+    /// `max-length-bytes`.
+    pub bytes_max: Option<u64>,
+    /// `overflow`.
+    pub overflow: Overflow,
+}
+
+/// A full queue does not take the message; its publisher is told so (`basic.nack`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Whether the message is to be dead-lettered, with [`Reason::MaxLen`](crate::Reason::MaxLen).
+    pub dead_letter: bool,
+}
+
+impl Limits {
+    /// Whether a queue of that size is too long.
+    pub(crate) fn exceeded_by(&self, n_messages: u64, n_bytes: u64) -> bool {
+        self.messages_max.is_some_and(|max| n_messages > max)
+            || self.bytes_max.is_some_and(|max| n_bytes > max)
+    }
+
+    /// Whether a message goes into a queue that would be of that size with it.
+    pub(crate) fn admit(&self, n_messages: u64, n_bytes: u64) -> Result<(), Refused> {
+        let dead_letter = match self.overflow {
+            Overflow::DropHead => return Ok(()),
+            Overflow::RejectPublish => false,
+            Overflow::RejectPublishDlx => true,
+        };
+        if self.exceeded_by(n_messages, n_bytes) { Err(Refused { dead_letter }) } else { Ok(()) }
+    }
+}
+
+/// Bytes of ready messages, as they are told: only of messages that are away is the size of each
+/// remembered, since nobody tells it when they come back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sizes {
+    ready_bytes: u64,
+    away: BTreeMap<u64, u64>,
+}
+
+impl Sizes {
+    pub(crate) const fn ready_bytes(&self) -> u64 {
+        self.ready_bytes
+    }
+
+    pub(crate) const fn set_ready_bytes(&mut self, bytes: u64) {
+        self.ready_bytes = bytes;
+    }
+
+    pub(crate) const fn came(&mut self, bytes: u64) {
+        self.ready_bytes = self.ready_bytes.saturating_add(bytes);
+    }
+
+    pub(crate) const fn left(&mut self, bytes: u64) {
+        self.ready_bytes = self.ready_bytes.saturating_sub(bytes);
+    }
+
+    pub(crate) fn note_away(&mut self, position: u64, bytes: u64) {
+        self.away.insert(position, bytes);
+    }
+
+    pub(crate) fn come_back(&mut self, position: u64) {
+        if let Some(bytes) = self.away.remove(&position) {
+            self.came(bytes);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, position: u64) {
+        self.away.remove(&position);
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_refused_when_it_would_be_one_too_many() {
+        let limits = Limits {
+            messages_max: Some(3),
+            bytes_max: Some(100),
+            overflow: Overflow::RejectPublishDlx,
+        };
+        assert_eq!(limits.admit(3, 100), Ok(()));
+        assert_eq!(limits.admit(4, 10), Err(Refused { dead_letter: true }));
+        assert_eq!(limits.admit(1, 101), Err(Refused { dead_letter: true }));
+        let limits = Limits { overflow: Overflow::RejectPublish, ..limits };
+        assert_eq!(limits.admit(4, 10), Err(Refused { dead_letter: false }));
+        let limits = Limits { overflow: Overflow::DropHead, ..limits };
+        assert_eq!(limits.admit(4, 1_000), Ok(()));
+        assert!(limits.exceeded_by(4, 0) && !limits.exceeded_by(3, 100));
+    }
+
+    #[test]
+    fn sizes_come_back_with_their_messages() {
+        let mut sizes = Sizes::default();
+        sizes.came(10);
+        sizes.came(5);
+        sizes.left(10);
+        sizes.note_away(7, 10);
+        assert_eq!(sizes.ready_bytes(), 5);
+        sizes.come_back(7);
+        sizes.come_back(7);
+        assert_eq!(sizes.ready_bytes(), 15);
+    }
+}

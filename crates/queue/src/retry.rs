@@ -1,0 +1,114 @@
+use crate::positions::{PositionRange, PositionSet};
+use crate::returns::Return;
+use std::collections::BTreeMap;
+
+/// Which messages that come back wait before they are ready again (`x-delayed-retry-type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryOn {
+    /// All of them.
+    All,
+    /// Those whose delivery failed.
+    Failed,
+    /// Those that were given back without having been tried.
+    Released,
+}
+
+/// How long a message that comes back waits until it is ready again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Which ones wait.
+    pub on: RetryOn,
+    /// Times the number of failed deliveries, at least one.
+    pub min_ms: u64,
+    /// No longer than this.
+    pub max_ms: u64,
+}
+
+impl Retry {
+    /// When a message is ready again that comes back now; `None` for at once.
+    pub(crate) fn ready_at_ms(&self, how: Return, n_failed: u32, now_ms: u64) -> Option<u64> {
+        let waits = match (self.on, how) {
+            (RetryOn::All, _)
+            | (RetryOn::Failed, Return::Failed)
+            | (RetryOn::Released, Return::Released) => true,
+            (RetryOn::Failed, Return::Released) | (RetryOn::Released, Return::Failed) => false,
+        };
+        let wait_ms = self.min_ms.saturating_mul(u64::from(n_failed.max(1))).min(self.max_ms);
+        waits.then_some(now_ms.saturating_add(wait_ms))
+    }
+}
+
+/// Messages that wait to be tried again, by time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delayed {
+    by_time: BTreeMap<u64, PositionSet>,
+    n_messages: u64,
+}
+
+impl Delayed {
+    pub(crate) const fn len(&self) -> u64 {
+        self.n_messages
+    }
+
+    pub(crate) fn push(&mut self, position: u64, ready_at_ms: u64) {
+        self.by_time.entry(ready_at_ms).or_default().insert(position);
+        self.n_messages += 1;
+    }
+
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.by_time.first_key_value().map(|(at, _)| *at)
+    }
+
+    /// Takes out one that has waited long enough.
+    pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<u64> {
+        let mut first = self.by_time.first_entry().filter(|first| *first.key() <= now_ms)?;
+        let position = first.get_mut().pop_first();
+        if first.get().is_empty() {
+            first.remove();
+        }
+        self.n_messages -= 1;
+        position
+    }
+
+    /// Takes everything out; `taken` gets it.
+    pub(crate) fn clear(&mut self, taken: &mut Vec<PositionRange>) {
+        for set in self.by_time.values() {
+            taken.extend(set.ranges());
+        }
+        *self = Self::default();
+    }
+
+    /// Which messages wait, and until when.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, PositionRange)> + '_ {
+        self.by_time.iter().flat_map(|(at, set)| set.ranges().map(move |range| (*at, range)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_grows_with_failures_up_to_the_highest() {
+        let retry = Retry { on: RetryOn::Failed, min_ms: 100, max_ms: 250 };
+        assert_eq!(retry.ready_at_ms(Return::Failed, 1, 1_000), Some(1_100));
+        assert_eq!(retry.ready_at_ms(Return::Failed, 2, 1_000), Some(1_200));
+        assert_eq!(retry.ready_at_ms(Return::Failed, 3, 1_000), Some(1_250));
+        assert_eq!(retry.ready_at_ms(Return::Released, 3, 1_000), None);
+        let retry = Retry { on: RetryOn::Released, ..retry };
+        assert_eq!(retry.ready_at_ms(Return::Released, 0, 1_000), Some(1_100));
+        assert_eq!(retry.ready_at_ms(Return::Failed, 1, 1_000), None);
+    }
+
+    #[test]
+    fn messages_leave_in_order_of_time() {
+        let mut delayed = Delayed::default();
+        delayed.push(3, 20);
+        delayed.push(9, 10);
+        delayed.push(1, 20);
+        assert_eq!((delayed.next_ms(), delayed.len()), (Some(10), 3));
+        assert_eq!(delayed.pop_due(9), None);
+        let order: Vec<u64> = std::iter::from_fn(|| delayed.pop_due(25)).collect();
+        assert_eq!((order, delayed.len()), (vec![9, 1, 3], 0));
+    }
+}

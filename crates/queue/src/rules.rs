@@ -1,0 +1,157 @@
+//! What a queue may do beyond giving messages out in order, and what its host has to do for it.
+//!
+//! A queue without [`Rules`] is a plain one: [`Fifo::enqueue`] puts messages in, nothing else needs to
+//! be told, and its backlog costs no memory. Any rule makes it a *ruled* one, and so does a message
+//! with a deadline, until the queue is empty again. Times are milliseconds of one clock that goes on
+//! over restarts (Unix time); all of them are arguments.
+//!
+//! **Putting in.** Messages of a ruled queue, and messages with a deadline of any queue, go in by
+//! [`Fifo::put`] with an [`Arrival`]: priority (its property, 0 without one), deadline and body size.
+//! The deadline is the time of arrival plus the smaller of the queue's time to live and the message's
+//! `expiration`. Where [`Limits::overflow`] refuses, [`Fifo::admits`] is asked before, message by
+//! message, with what came before it put in *and given out*; a refused one is neither logged nor put
+//! in, its publisher gets a nack, and it is dead-lettered if [`Refused`] says so.
+//!
+//! **After every operation** that puts in or gives back, in this order, as RabbitMQ does it:
+//! 1. give out: [`Fifo::next_delivery`] until [`Fifo::is_waiting`] (so that a message with a time to
+//!    live of 0 reaches a consumer that waits for it). After messages *came back*, 2 and 3 come first;
+//! 2. [`Fifo::drop_over_limit`] until it gives nothing;
+//! 3. [`Fifo::expire`] if [`Fifo::next_deadline`] has come. Before [`Fifo::take`] too.
+//!
+//! **Time.** The host keeps one timer for all queues. When [`Fifo::next_deadline`] comes it calls
+//! [`Fifo::wake`], [`Fifo::expire`] (again and again while the deadline is past: each call takes a
+//! limited number), and gives out. The deadline changes with every operation and may be in the past;
+//! that it comes without anything to do is normal.
+//! Expiry may be late by 1/4096 of a message's time to live when there are very many different
+//! deadlines, so a host that has the message at hand when it is delivered may compare its deadline,
+//! and settle and dead-letter it as expired instead.
+//!
+//! **What is gone.** `drop_over_limit`, `expire`, `reject`, `give_back` and `give_back_all` tell what
+//! left the queue as [`Gone`]: positions and why. The host dead-letters these messages with that
+//! reason if the queue has a dead-letter exchange, then releases their content and notes them as
+//! settled in its log. Only then is the content gone, so a crash in between makes them come back.
+//!
+//! What is lost to damage goes by [`Fifo::discard`]; the head a host keeps at hand is [`Fifo::head`].
+//! `drop_over_limit` and `expire` take messages from anywhere, so their content may have to be loaded.
+//!
+//! **Sizes.** The core never sees content. Where [`Limits::bytes_max`] is set, the host tells a size
+//! whenever a ready message leaves: [`Fifo::note_sent`] after each assignment,
+//! [`Fifo::note_bytes_gone`] for what was dropped, expired or discarded (for `drop_over_limit` before
+//! it is called again: that is how the next call knows). What comes back, the core knows itself. When
+//! the limit is set on a queue that is not empty, [`Fifo::set_ready_bytes`] tells the sum, and
+//! [`Fifo::note_held`] the size of each held message.
+//!
+//! **Coming back.** A ruled queue's messages come back by [`Fifo::give_back`] (`basic.reject` with
+//! requeue is [`Return::Failed`], `basic.nack` and `basic.recover` are [`Return::Released`]) and
+//! [`Fifo::detach_returning`] instead of `detach` (a closed channel is [`Return::Failed`]; a cancelled
+//! consumer keeps what it holds). They are ready at their places, or wait, or are gone by the delivery
+//! limit. [`Fifo::return_counts`] tells the headers `x-delivery-count` and `x-acquired-count`, for a
+//! message just assigned or held.
+//!
+//! **Single active consumer.** The host refuses exclusive consumers on such a queue. After `attach`,
+//! `cancel` and `detach` it asks [`Fifo::take_activity_change`] and tells listings and events;
+//! [`Fifo::is_active`] is the flag a listing shows (`activity_status` `single_active` or `waiting`).
+//! The unsettled messages of the one before stay with it.
+//!
+//! **Recovery.** `Fifo::with_rules`, [`Fifo::restore`] per message or run of messages that share
+//! everything, in rising order, then [`Fifo::restored`]. A host whose log keeps single messages has
+//! priority, deadline and size in each; one that keeps notes about pages of messages puts [`Stored`]
+//! runs into the note when it writes the page, while it has them at hand. [`Fifo::returned`] lists
+//! what only the core knows, counts of messages that came back, to be noted at a clean stop and told by
+//! [`Fifo::restore_returns`] (after a crash they start at 0, and what waited to be tried again is ready). With priorities the delivered
+//! messages are not those below one position: [`Fifo::seen`] lists them.
+//!
+//! **Changes.** [`Fifo::set_rules`] applies a policy to a queue that exists: limits, delivery limit and
+//! retry; the host then does the three steps above. Priorities and single active consumer are fixed
+//! when a queue is declared. A changed time to live is for messages that come later (as in RabbitMQ's
+//! classic queues), since deadlines are told with each.
+
+#[cfg(doc)]
+use crate::{Fifo, Return};
+use crate::{Limits, PositionRange, Retry, ReturnCounts};
+
+/// What a queue does besides giving out messages in order. The default is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// `x-max-priority`; 0 for a queue without priorities.
+    pub priority_max: u8,
+    /// Length limits.
+    pub limits: Limits,
+    /// `x-delivery-limit`: a message whose delivery failed more often is gone.
+    pub delivery_limit: Option<u32>,
+    /// Whether messages that come back are counted even without a delivery limit.
+    pub counts_returns: bool,
+    /// Delayed retry.
+    pub retry: Option<Retry>,
+}
+
+impl Rules {
+    pub(crate) fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) const fn counts(&self) -> bool {
+        self.counts_returns || self.delivery_limit.is_some() || self.retry.is_some()
+    }
+}
+
+/// What the core is told about a message that comes in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Higher ones leave first; above the queue's highest it counts as that.
+    pub priority: u8,
+    /// When it expires, in Unix milliseconds.
+    pub deadline_ms: Option<u64>,
+    /// Size of its body.
+    pub bytes: u64,
+}
+
+/// Messages as they were before a restart, which share everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Where they stand.
+    pub positions: PositionRange,
+    /// As in [`Arrival`].
+    pub priority: u8,
+    /// As in [`Arrival`].
+    pub deadline_ms: Option<u64>,
+    /// Sizes of all their bodies together.
+    pub bytes: u64,
+    /// How often each came back.
+    pub returns: ReturnCounts,
+}
+
+/// Why messages left without being settled as done: the reason `x-death` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A consumer refused them.
+    Rejected,
+    /// Their time was over.
+    Expired,
+    /// The queue was too long.
+    MaxLen,
+    /// Their delivery failed too often.
+    DeliveryLimit,
+}
+
+impl Reason {
+    /// As `x-death` spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::MaxLen => "maxlen",
+            Self::DeliveryLimit => "delivery_limit",
+        }
+    }
+}
+
+/// Messages that left the queue, and are to be dead-lettered where that is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Which ones.
+    pub positions: PositionRange,
+    /// Why.
+    pub reason: Reason,
+}

@@ -1,0 +1,322 @@
+//! Queues with rules of every kind at once, against a naive model.
+
+mod model;
+
+use model::{Message, Model, State};
+use proptest::prelude::*;
+use queue::{
+    Arrival, Checkout, Fifo, Gone, Limits, Overflow, PositionRange, Reason, Retry, RetryOn, Return,
+    ReturnCounts, Rules, Settling,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn sorted(ranges: impl Iterator<Item = PositionRange>) -> Vec<u64> {
+    let mut positions: Vec<u64> = ranges.flat_map(|range| range.start..range.end).collect();
+    positions.sort_unstable();
+    positions
+}
+
+fn positions(gone: &[Gone], reason: Reason) -> Vec<u64> {
+    assert!(gone.iter().all(|gone| gone.reason == reason), "{gone:?}");
+    sorted(gone.iter().map(|gone| gone.positions))
+}
+
+fn expired(fifo: &mut Fifo, now_ms: u64) -> Vec<u64> {
+    let mut gone = Vec::new();
+    fifo.expire(now_ms, u64::MAX, &mut gone);
+    positions(&gone, Reason::Expired)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { priority: u8, ttl_ms: Option<u64>, bytes: u64 },
+    Attach(i64),
+    Deliver,
+    Take,
+    Settle(usize),
+    Reject(usize),
+    GiveBack(usize, Return),
+    Detach(usize, Return),
+    Cancel(usize),
+    Pass(u64),
+    Discard(u64),
+    Purge,
+}
+
+fn how() -> impl Strategy<Value = Return> {
+    prop_oneof![Just(Return::Failed), Just(Return::Released)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..8_u8, prop::option::of(0..200_u64), 0..40_u64)
+            .prop_map(|(priority, ttl_ms, bytes)| Step::Put { priority, ttl_ms, bytes }),
+        1 => (0..3_i64).prop_map(Step::Attach),
+        6 => Just(Step::Deliver),
+        2 => Just(Step::Take),
+        2 => any::<usize>().prop_map(Step::Settle),
+        1 => any::<usize>().prop_map(Step::Reject),
+        5 => (any::<usize>(), how()).prop_map(|(n, how)| Step::GiveBack(n, how)),
+        1 => (any::<usize>(), how()).prop_map(|(n, how)| Step::Detach(n, how)),
+        1 => any::<usize>().prop_map(Step::Cancel),
+        4 => (0..60_u64).prop_map(Step::Pass),
+        1 => (0..60_u64).prop_map(Step::Discard),
+        1 => Just(Step::Purge),
+    ]
+}
+
+prop_compose! {
+    fn rules()(
+        priority_max in prop_oneof![Just(0_u8), Just(5_u8)],
+        messages_max in prop::option::of(2..12_u64),
+        bytes_max in prop::option::of(50..300_u64),
+        overflow in prop_oneof![Just(Overflow::DropHead), Just(Overflow::RejectPublish), Just(Overflow::RejectPublishDlx)],
+        delivery_limit in prop::option::of(0..4_u32),
+        on in prop::option::of(prop_oneof![Just(RetryOn::All), Just(RetryOn::Failed), Just(RetryOn::Released)]),
+    ) -> Rules {
+        Rules {
+            priority_max,
+            limits: Limits { messages_max, bytes_max, overflow },
+            delivery_limit,
+            counts_returns: true,
+            retry: on.map(|on| Retry { on, min_ms: 20, max_ms: 50 }),
+        }
+    }
+}
+
+struct Pair {
+    fifo: Fifo,
+    model: Model,
+}
+
+impl Pair {
+    fn new(rules: Rules, is_single: bool) -> Self {
+        let mut fifo = Fifo::with_rules(rules);
+        if is_single {
+            fifo.make_single_active();
+        }
+        let getter = fifo.attach_passive();
+        let model = Model {
+            rules,
+            now_ms: 1_000,
+            messages: BTreeMap::new(),
+            line: Vec::new(),
+            getter,
+            is_single,
+            active: None,
+            known: BTreeSet::new(),
+        };
+        Self { fifo, model }
+    }
+
+    fn run(&mut self, step: &Step) {
+        match *step {
+            Step::Put { priority, ttl_ms, bytes } => self.put(priority, ttl_ms, bytes),
+            Step::Attach(priority) => self.attach(priority),
+            Step::Deliver => self.deliver(),
+            Step::Take => self.take(),
+            Step::Settle(n) => self.settle(n),
+            Step::Reject(n) => self.reject(n),
+            Step::GiveBack(n, how) => self.give_back(n, how),
+            Step::Detach(n, how) => self.detach(n, how),
+            Step::Cancel(n) => self.cancel(n),
+            Step::Pass(ms) => self.pass(ms),
+            Step::Discard(start) => self.discard(PositionRange { start, end: start + 5 }),
+            Step::Purge => self.purge(),
+        }
+    }
+
+    fn put(&mut self, priority: u8, ttl_ms: Option<u64>, bytes: u64) {
+        let Self { fifo, model } = self;
+        let fits = !model.exceeds(model.n_counted() + 1, model.ready_bytes() + bytes);
+        let fits = fits || model.rules.limits.overflow == Overflow::DropHead;
+        assert_eq!(fifo.admits(bytes).is_ok(), fits);
+        if fits {
+            let deadline_ms = ttl_ms.map(|ttl| model.now_ms + ttl);
+            let at = fifo.put(&Arrival { priority, deadline_ms, bytes }, model.now_ms);
+            let priority = priority.min(model.rules.priority_max);
+            let (state, counts) = (State::Ready, ReturnCounts::default());
+            let new = Message { state, priority, deadline_ms, bytes, counts };
+            assert!(model.messages.insert(at, new).is_none());
+        }
+    }
+
+    fn attach(&mut self, priority: i64) {
+        let Self { fifo, model } = self;
+        let settling = Settling::ByConsumer;
+        let key = fifo.attach(Checkout { settling, prefetch: None, priority });
+        model.line.push((key, priority));
+        model.known.insert(key);
+        model.active = model.active.or(Some(key)).filter(|_| model.is_single);
+    }
+
+    fn deliver(&mut self) {
+        let Self { fifo, model } = self;
+        let next = model.next().filter(|_| !model.line.is_empty());
+        let given = fifo.next_delivery();
+        assert_eq!(given.map(|given| given.position), next);
+        let Some(given) = given else { return };
+        assert!(!model.is_single || Some(given.consumer) == model.active);
+        let message = model.message_mut(given.position);
+        assert_eq!(given.redelivered, message.counts.n_acquired > 0);
+        message.state = State::Held(given.consumer);
+        fifo.note_sent(&given, message.bytes);
+    }
+
+    fn take(&mut self) {
+        let Self { fifo, model } = self;
+        let given = fifo.take(model.getter, Settling::OnDelivery);
+        assert_eq!(given.map(|given| given.position), model.next());
+        let Some(given) = given else { return };
+        let message = model.remove(given.position);
+        assert_eq!(fifo.return_counts(given.position), message.counts);
+        fifo.note_sent(&given, message.bytes);
+    }
+
+    fn settle(&mut self, n: usize) {
+        let Some((at, key)) = self.model.pick_held(n) else { return };
+        self.fifo.settle(key, at).expect("it is held");
+        self.model.remove(at);
+    }
+
+    fn reject(&mut self, n: usize) {
+        let Some((at, key)) = self.model.pick_held(n) else { return };
+        let rejected = self.fifo.reject(key, at).expect("it is held");
+        assert_eq!(positions(&[rejected], Reason::Rejected), [at]);
+        self.model.remove(at);
+    }
+
+    fn give_back(&mut self, n: usize, how: Return) {
+        let Some((at, key)) = self.model.pick_held(n) else { return };
+        let mut gone = Vec::new();
+        let now_ms = self.model.now_ms;
+        self.fifo.give_back(key, at, how, now_ms, &mut gone).expect("it is held");
+        let is_gone = self.model.come_back(at, how);
+        assert_eq!(positions(&gone, Reason::DeliveryLimit).contains(&at), is_gone);
+    }
+
+    fn detach(&mut self, n: usize, how: Return) {
+        let Self { fifo, model } = self;
+        let Some(n) = n.checked_rem(model.known.len()) else { return };
+        let key = model.known.iter().copied().nth(n).expect("there are more");
+        let held = model.of(|message| message.state == State::Held(key));
+        let mut gone = Vec::new();
+        let left = fifo.detach_returning(key, how, model.now_ms, &mut gone);
+        assert_eq!(left.n_requeued, held.len() as u64);
+        let lost: Vec<u64> = held.into_iter().filter(|at| model.come_back(*at, how)).collect();
+        assert_eq!(positions(&gone, Reason::DeliveryLimit), lost);
+        model.end_deliveries(key);
+        model.known.remove(&key);
+    }
+
+    fn cancel(&mut self, n: usize) {
+        let Some(n) = n.checked_rem(self.model.line.len()) else { return };
+        let (key, _) = self.model.line.iter().copied().nth(n).expect("there are more");
+        self.fifo.cancel(key);
+        self.model.end_deliveries(key);
+    }
+
+    fn pass(&mut self, ms: u64) {
+        let Self { fifo, model } = self;
+        model.now_ms += ms;
+        let now_ms = model.now_ms;
+        let due = model.of(|message| matches!(message.state, State::Delayed(at) if at <= now_ms));
+        assert_eq!(fifo.wake(now_ms), due.len() as u64);
+        for at in due {
+            model.message_mut(at).state = State::Ready;
+        }
+    }
+
+    fn discard(&mut self, range: PositionRange) {
+        let Self { fifo, model } = self;
+        let mut lost = model.ready();
+        lost.retain(|at| (range.start..range.end).contains(at));
+        fifo.discard(range);
+        for at in lost {
+            fifo.note_bytes_gone(model.remove(at).bytes);
+        }
+    }
+
+    fn purge(&mut self) {
+        let Self { fifo, model } = self;
+        let free = model.of(|message| !matches!(message.state, State::Held(_)));
+        let mut taken = Vec::new();
+        assert_eq!(fifo.purge(&mut taken), free.len() as u64);
+        assert_eq!(sorted(taken.into_iter()), free);
+        model.messages.retain(|_, message| matches!(message.state, State::Held(_)));
+    }
+
+    /// What a host does after every operation, but for giving out.
+    fn tidy(&mut self) {
+        let Self { fifo, model } = self;
+        while model.rules.limits.overflow == Overflow::DropHead
+            && model.exceeds(model.n_counted(), model.ready_bytes())
+        {
+            let least =
+                model.ready().into_iter().min_by_key(|at| (model.message(*at).priority, *at));
+            let dropped = fifo.drop_over_limit();
+            assert_eq!(dropped.map(|gone| gone.positions.start), least);
+            let Some(at) = least else { break };
+            fifo.note_bytes_gone(model.remove(at).bytes);
+        }
+        if model.rules.limits.overflow == Overflow::DropHead {
+            assert_eq!(fifo.drop_over_limit(), None);
+        }
+        let now_ms = model.now_ms;
+        let is_due = |message: &Message| message.deadline_ms.is_some_and(|at| at <= now_ms);
+        let due = model.of(|message| message.state == State::Ready && is_due(message));
+        assert!(due.is_empty() || fifo.next_deadline().is_some_and(|at| at <= now_ms));
+        assert_eq!(expired(fifo, now_ms), due);
+        for at in due {
+            fifo.note_bytes_gone(model.remove(at).bytes);
+        }
+        assert!(fifo.next_deadline().is_none_or(|at| at > now_ms));
+    }
+
+    fn compare(&self) {
+        let Self { fifo, model } = self;
+        assert_eq!(sorted(fifo.ready()), model.ready());
+        assert_eq!((fifo.n_ready(), fifo.head()), (model.ready().len() as u64, model.next()));
+        let held = model.of(|message| matches!(message.state, State::Held(_)));
+        assert_eq!(fifo.n_held(), held.len() as u64);
+        let delayed: Vec<(u64, u64)> = fifo
+            .delayed()
+            .flat_map(|(at, range)| (range.start..range.end).map(move |p| (p, at)))
+            .collect();
+        assert_eq!(delayed.len() as u64, fifo.n_delayed());
+        for (position, at) in delayed {
+            assert_eq!(model.message(position).state, State::Delayed(at));
+        }
+        if model.rules.limits.bytes_max.is_some() {
+            assert_eq!(fifo.ready_bytes(), model.ready_bytes());
+        }
+        let returned: BTreeMap<u64, ReturnCounts> = fifo.returned().collect();
+        let came_back = model.messages.iter().filter(|(_, m)| m.counts.n_acquired > 0);
+        assert!(returned.into_iter().eq(came_back.map(|(at, m)| (*at, m.counts))));
+        assert_eq!(fifo.single_active(), model.active);
+        let fresh = model
+            .messages
+            .iter()
+            .find(|(_, m)| m.state == State::Ready && m.counts.n_acquired == 0);
+        assert_eq!(
+            fifo.first_undelivered(),
+            fresh.map_or_else(|| fifo.next_position(), |(at, _)| *at)
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn all_rules_at_once_agree_with_a_naive_model(
+        rules in rules(),
+        is_single in any::<bool>(),
+        steps in prop::collection::vec(step(), 0..150),
+    ) {
+        let mut pair = Pair::new(rules, is_single);
+        for step in &steps {
+            pair.run(step);
+            pair.tidy();
+            pair.compare();
+        }
+    }
+}

@@ -139,7 +139,7 @@ impl Local {
 
     /// Whether the first ready message is in memory.
     pub(super) fn is_head_here(&self) -> bool {
-        let head = self.fifo.ready().first();
+        let head = self.fifo.head();
         head.is_some_and(|head| matches!(self.backlog.get(head), Lookup::Here(_)))
     }
 

@@ -1,45 +1,34 @@
 //! A run from the first connection to the last line.
 
 mod ending;
+mod follow;
 mod mender;
 mod meter;
 mod progress;
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Sender, channel};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use crate::client::Client;
-use crate::clock::{self, MILLISECOND, SECOND};
-use crate::config::{Config, ExitWhen, Format};
+use crate::clock;
+use crate::config::{Config, Format};
 use crate::connection::Phase;
 use crate::message::Random;
 use crate::process;
-use crate::report::{self, Mishap, Printer, Shown, Summary};
+use crate::report::{Printer, Shown, Summary};
 use crate::setup::{self, Part, Recipe, parts};
 use crate::shared::{Broken, News, Shared};
-use crate::stats::Sample;
 use crate::topology::{self, Routes};
 use crate::verify::Ledger;
 use crate::worker::Worker;
-use ending::{Ending, IDLE_NS, Idle};
+use follow::Run;
 use mender::Mender;
-use meter::Meter;
-use progress::Bar;
 
-/// How long threads may take for the next connection, and for all their consumers to begin.
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest wait for what is on its way at the end of a verified run.
-const DRAIN_NS_MAX: u64 = 60 * SECOND;
-/// How often conditions are looked at that nobody tells of.
-const POLL: Duration = Duration::from_millis(20);
 /// Files that are open besides those of connections and threads.
 const FILES_BESIDES: usize = 32;
-/// How many different mishaps are kept; further ones count as the last.
-const MISHAPS_MAX: usize = 20;
 
 /// Does the run. Gives back whether it was good: `false` if it did not come to its end, or
 /// verification found something.
@@ -150,21 +139,7 @@ fn load(
             scope.spawn(move || mender.run(&broken));
         }
         drop(tell);
-        let mut run = Run {
-            recipe,
-            shared: &shared,
-            printer,
-            news,
-            n_threads: parts.len(),
-            total: Sample::new(),
-            pending: Pending::new(0),
-            meter: None,
-            bar: Bar::new(config),
-            ending: Ending::new(config),
-            mishaps: Vec::new(),
-            n_lost: 0,
-            n_recovered: 0,
-        };
+        let mut run = Run::new(recipe, &shared, printer, news, parts.len());
         let summary = run.follow(client, broker_pid);
         shared.enter(Phase::Stop);
         summary
@@ -194,280 +169,5 @@ fn work(number: usize, recipe: &Recipe<'_>, parts: &[Part], links: Links) {
         Ok(worker) => worker.run(),
         // Nobody listens any more when the run has failed elsewhere.
         Err(error) => drop(failed.send(News::Failed(error))),
-    }
-}
-
-/// A run in progress, seen from the thread that prints.
-struct Run<'a> {
-    recipe: &'a Recipe<'a>,
-    shared: &'a Shared,
-    printer: &'a Printer,
-    news: Receiver<News>,
-    n_threads: usize,
-    total: Sample,
-    pending: Pending,
-    meter: Option<Meter>,
-    bar: Option<Bar>,
-    ending: Ending,
-    mishaps: Vec<Mishap>,
-    n_lost: u64,
-    n_recovered: u64,
-}
-
-/// What the intervals of all threads amount to so far.
-struct Pending {
-    sample: Sample,
-    n_threads: usize,
-    began_at: u64,
-}
-
-impl Pending {
-    fn new(began_at: u64) -> Self {
-        Self { sample: Sample::new(), n_threads: 0, began_at }
-    }
-}
-
-impl Run<'_> {
-    fn follow(
-        &mut self,
-        client: &mut Client,
-        broker_pid: Option<u32>,
-    ) -> anyhow::Result<(Summary, bool)> {
-        self.await_ready()?;
-        if let Some(heading) = self.printer.heading() {
-            say(&heading)?;
-        }
-        self.meter = broker_pid.and_then(Meter::start);
-        let own_before = clock::own_cpu();
-        let start = self.shared.start();
-        self.pending.began_at = start;
-        self.intervals(start, client)?;
-        self.shared.enter(Phase::Drain);
-        let stopped = clock::now();
-        let own_cpu_ns = clock::own_cpu() - own_before;
-        self.last_samples(start, stopped)?;
-        self.clear_bar();
-        let reason = self.ending.reason();
-        if self.printer.format != Format::Json {
-            say(&format!("test stopped ({reason})"))?;
-        }
-        let shared = self.shared;
-        let verdict = shared.ledger.as_ref().map(|ledger| {
-            let expected = self.recipe.routes.expected(self.recipe.config);
-            self.drain(ledger, expected.as_deref());
-            ledger.verdict(expected.as_deref())
-        });
-        let summary = Summary {
-            total: std::mem::replace(&mut self.total, Sample::new()),
-            elapsed_ns: stopped.saturating_sub(start),
-            broker: self.meter.as_ref().map(Meter::total),
-            own_cpu_ns,
-            verdict,
-            reason,
-            mishaps: std::mem::take(&mut self.mishaps),
-            n_connections_lost: self.n_lost,
-            n_connections_recovered: self.n_recovered,
-        };
-        Ok((summary, !self.ending.is_failure()))
-    }
-
-    fn await_ready(&mut self) -> anyhow::Result<()> {
-        let mut n_ready = 0;
-        while n_ready < self.n_threads {
-            match self.news.recv_timeout(READY_TIMEOUT) {
-                Ok(News::Ready) => n_ready += 1,
-                Ok(News::Failed(error) | News::Lost(error)) => return Err(error),
-                // Consumers may have all they want before the last of them has begun.
-                Ok(news) => self.on_news(news),
-                Err(_) => bail!("consumers do not begin"),
-            }
-        }
-        Ok(())
-    }
-
-    /// Prints interval by interval until there is a reason to stop.
-    fn intervals(&mut self, start: u64, client: &mut Client) -> anyhow::Result<()> {
-        let run = &self.recipe.config.run;
-        let ends_at = run.time_ns.map_or(u64::MAX, |time| start.saturating_add(time));
-        let mut idle = Idle::new(start);
-        let mut looked_at = start;
-        while !self.ending.is_over() {
-            let now = clock::now();
-            if now >= ends_at {
-                self.ending.time_is_up();
-                break;
-            }
-            if let Some(exit_when) = run.exit_when
-                && now - looked_at > IDLE_NS / 10
-            {
-                looked_at = now;
-                if self.is_over(exit_when, &mut idle, client, now)? {
-                    self.ending.consumers_stopped(exit_when);
-                }
-            }
-            self.draw_bar(now - start);
-            let wait = Duration::from_nanos(ends_at - now).min(POLL);
-            match self.news.recv_timeout(wait) {
-                Ok(News::Sampled(sample)) => self.on_sample(&sample, start)?,
-                Ok(news) => self.on_news(news),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => bail!("all threads ended"),
-            }
-        }
-        Ok(())
-    }
-
-    fn on_news(&mut self, news: News) {
-        match news {
-            News::PublisherDone => self.ending.publisher_done(),
-            News::ConsumerDone => self.ending.consumer_done(),
-            News::Failed(error) => {
-                let mishap = Mishap::from(&error);
-                self.ending.failed(&mishap.to_string());
-                self.note(mishap);
-            }
-            News::Lost(error) => self.on_loss(&error),
-            News::Recovered => self.n_recovered += 1,
-            News::NotRecovered(error) => self.note(Mishap::from(&error)),
-            News::Connected | News::Ready | News::Sampled(_) | News::Stopped(_) => {}
-        }
-    }
-
-    fn on_loss(&mut self, error: &anyhow::Error) {
-        self.n_lost += 1;
-        if let Some(ledger) = &self.shared.ledger
-            && !self.recipe.config.outlives_connections()
-        {
-            ledger.doubt_loss();
-        }
-        let mishap = Mishap::from(error);
-        if self.n_lost == 1 {
-            self.clear_bar();
-            crate::complain(&format!("{mishap}; lost connections are made again"));
-        }
-        self.note(mishap);
-    }
-
-    /// Counts what went wrong.
-    fn note(&mut self, mishap: Mishap) {
-        let is_full = self.mishaps.len() >= MISHAPS_MAX;
-        let same = |one: &&mut Mishap| is_full || one.is_like(&mishap);
-        match self.mishaps.iter_mut().rev().find(same) {
-            Some(known) => known.n += mishap.n,
-            None => self.mishaps.push(mishap),
-        }
-    }
-
-    fn draw_bar(&mut self, elapsed_ns: u64) {
-        if let Some(bar) = &mut self.bar {
-            bar.draw(elapsed_ns, self.shared.n_sent(), self.shared.n_received());
-        }
-    }
-
-    fn clear_bar(&mut self) {
-        if let Some(bar) = &mut self.bar {
-            bar.clear();
-        }
-    }
-
-    fn on_sample(&mut self, sample: &Sample, start: u64) -> anyhow::Result<()> {
-        self.pending.sample.add(sample);
-        self.pending.n_threads += 1;
-        if self.pending.n_threads == self.n_threads {
-            self.end_interval(start, clock::now())?;
-        }
-        Ok(())
-    }
-
-    fn end_interval(&mut self, start: u64, now: u64) -> anyhow::Result<()> {
-        let ended = std::mem::replace(&mut self.pending, Pending::new(now));
-        self.total.add(&ended.sample);
-        let interval = report::Interval {
-            sample: &ended.sample,
-            elapsed_ns: now - start,
-            length_ns: now - ended.began_at,
-            broker: self.meter.as_mut().map(Meter::interval),
-            wall_ms: clock::wall_ms(),
-        };
-        let Some(line) = self.printer.interval(&interval) else { return Ok(()) };
-        self.clear_bar();
-        say(&line)
-    }
-
-    fn is_over(
-        &self,
-        exit_when: ExitWhen,
-        idle: &mut Idle,
-        client: &mut Client,
-        now: u64,
-    ) -> anyhow::Result<bool> {
-        let is_idle = idle.look(self.shared, now) > IDLE_NS;
-        Ok(match exit_when {
-            ExitWhen::Idle => is_idle,
-            ExitWhen::Empty => is_idle && self.n_ready(client)? == Some(0),
-        })
-    }
-
-    /// How many messages are ready; `None` while nobody can be asked.
-    fn n_ready(&self, client: &mut Client) -> anyhow::Result<Option<u64>> {
-        match topology::n_ready(client, self.recipe.routes) {
-            Ok(n) => Ok(Some(n)),
-            Err(error) if self.recipe.config.run.recovery_ns.is_none() => Err(error),
-            Err(_) => {
-                if let Ok(again) = setup::dial_configuration(self.recipe.config, self.recipe.id) {
-                    *client = again;
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// Collects what the threads measured since their last interval, and prints it unless it is
-    /// only the rest of one.
-    fn last_samples(&mut self, start: u64, stopped: u64) -> anyhow::Result<()> {
-        let mut n_stopped = 0;
-        while n_stopped < self.n_threads {
-            match self.news.recv_timeout(READY_TIMEOUT)? {
-                News::Stopped(sample) => {
-                    self.pending.sample.add(&sample);
-                    n_stopped += 1;
-                }
-                News::Sampled(sample) => self.pending.sample.add(&sample),
-                News::Connected | News::Ready => {}
-                news @ (News::PublisherDone
-                | News::ConsumerDone
-                | News::Lost(_)
-                | News::Recovered
-                | News::NotRecovered(_)
-                | News::Failed(_)) => self.on_news(news),
-            }
-        }
-        if stopped - self.pending.began_at >= self.recipe.config.run.interval_ns / 2 {
-            return self.end_interval(start, stopped);
-        }
-        self.total.add(&self.pending.sample);
-        self.meter.as_mut().map(Meter::interval);
-        Ok(())
-    }
-
-    /// Waits until everything that was promised has come, or nothing comes any more.
-    fn drain(&mut self, ledger: &Ledger, expected: Option<&[(usize, usize)]>) {
-        let began_at = clock::now();
-        let mut idle = Idle::new(began_at);
-        loop {
-            let now = clock::now();
-            let is_idle = idle.look(self.shared, now) > 2 * IDLE_NS;
-            let outstanding = self.shared.n_outstanding();
-            let is_complete = expected.is_some_and(|expected| ledger.n_missing(expected) == 0);
-            let is_settled = outstanding == 0 && is_complete && now - began_at > 200 * MILLISECOND;
-            if is_settled || is_idle || now - began_at > DRAIN_NS_MAX || self.ending.is_failure() {
-                return;
-            }
-            match self.news.recv_timeout(POLL) {
-                Ok(news) => self.on_news(news),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
     }
 }

@@ -115,6 +115,7 @@ impl Model {
                 auto_delete: false,
                 internal: false,
                 predeclared: true,
+                alternate: None,
             };
             model.exchanges.insert(name.to_owned(), exchange);
         }
@@ -436,9 +437,7 @@ impl Model {
         let wanted = |durable: bool| durable || !durable_only;
         for (name, exchange) in &self.exchanges {
             if wanted(exchange.durable) && !exchange.predeclared {
-                let Exchange { kind, durable, auto_delete, internal, .. } = exchange;
-                let kind = kind.name();
-                facts.insert(format!("x {name} {kind} {durable} {auto_delete} {internal}"));
+                facts.insert(exchange.fact(name));
             }
         }
         for (name, queue) in &self.queues {
@@ -569,16 +568,8 @@ impl Model {
         for fact in facts {
             let words: Vec<&str> = fact.split(' ').collect();
             match words.as_slice() {
-                ["x", name, kind, _, auto_delete, internal] => {
-                    let kinds = [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers];
-                    let kind = kinds.into_iter().find(|one| one.name() == *kind);
-                    let exchange = Exchange {
-                        kind: kind.unwrap_or(Kind::Direct),
-                        durable: true,
-                        auto_delete: *auto_delete == "true",
-                        internal: *internal == "true",
-                        predeclared: false,
-                    };
+                ["x", name, rest @ ..] => {
+                    let exchange = Exchange::of_fact(rest).expect("a fact is as it was told");
                     self.exchanges.insert((*name).to_owned(), exchange);
                 }
                 ["q", name, _, auto_delete, _] => {

@@ -498,7 +498,8 @@ fn facts(broker: &Broker) -> BTreeSet<String> {
     for exchange in vhost.exchanges().filter(|exchange| !exchange.is_predeclared()) {
         let (name, kind) = (exchange.name.as_str(), exchange.kind.as_str());
         let (durable, auto_delete) = (exchange.durable, exchange.auto_delete);
-        facts.insert(format!("x {name} {kind} {durable} {auto_delete} {}", exchange.internal));
+        let (internal, alternate) = (exchange.internal, exchange.alternate().unwrap_or("-"));
+        facts.insert(format!("x {name} {kind} {durable} {auto_delete} {internal} {alternate}"));
     }
     for queue in vhost.queues() {
         let (name, durable, auto_delete) = (queue.name.as_str(), queue.durable, queue.auto_delete);

@@ -1,6 +1,6 @@
 //! Routing, written as naively as it can be said.
 
-use super::Model;
+use super::{Fact, Model};
 use session::ErrorKind;
 use std::collections::BTreeSet;
 
@@ -31,7 +31,34 @@ pub(crate) struct Exchange {
     pub(crate) auto_delete: bool,
     pub(crate) internal: bool,
     pub(crate) predeclared: bool,
+    /// Gets what finds no binding.
+    pub(crate) alternate: Option<String>,
 }
+
+impl Exchange {
+    pub(crate) fn fact(&self, name: &str) -> Fact {
+        let Self { kind, durable, auto_delete, internal, predeclared: _, alternate } = self;
+        let (kind, alternate) = (kind.name(), alternate.as_deref().unwrap_or(NO_ALTERNATE));
+        format!("x {name} {kind} {durable} {auto_delete} {internal} {alternate}")
+    }
+
+    /// The rest of a fact behind the name, if it is one of a durable exchange.
+    pub(super) fn of_fact(words: &[&str]) -> Option<Self> {
+        let [kind, "true", auto_delete, internal, alternate] = words else { return None };
+        let kinds = [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers];
+        Some(Self {
+            kind: kinds.into_iter().find(|one| one.name() == *kind)?,
+            durable: true,
+            auto_delete: *auto_delete == "true",
+            internal: *internal == "true",
+            predeclared: false,
+            alternate: (*alternate != NO_ALTERNATE).then(|| (*alternate).to_owned()),
+        })
+    }
+}
+
+/// In place of an alternate exchange in a fact.
+const NO_ALTERNATE: &str = "-";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
@@ -69,10 +96,16 @@ impl Model {
         let mut left = vec![exchange];
         while let Some(name) = left.pop() {
             let Some(from) = self.exchanges.get(name) else { continue };
-            for binding in self.bindings.iter().filter(|binding| binding.source == name) {
-                if !matches(from.kind, binding, key, header) {
-                    continue;
-                }
+            let of_source = self.bindings.iter().filter(|binding| binding.source == name);
+            let matching = of_source.filter(|binding| matches(from.kind, binding, key, header));
+            let matching: Vec<&Binding> = matching.collect();
+            if matching.is_empty()
+                && let Some(alternate) = &from.alternate
+                && seen.insert(alternate)
+            {
+                left.push(alternate);
+            }
+            for binding in matching {
                 match &binding.target {
                     Target::Queue(queue) => {
                         queues.insert(queue.clone());

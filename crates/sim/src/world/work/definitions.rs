@@ -23,6 +23,9 @@ struct Declaring {
     passive: bool,
 }
 
+/// Exchanges that get what others have no binding for; one of them is never there.
+const ALTERNATES: &[&str] = &["x0", "x1", "x2", "amq.fanout", "amq.headers", "missing"];
+
 impl World {
     pub(in crate::world) fn declare_queue(&mut self, client: usize, channel: u16) {
         let queue = self.random.pick(QUEUES).to_owned();
@@ -99,7 +102,12 @@ impl World {
             auto_delete: self.random.percent(30),
             internal: self.random.percent(10),
             predeclared: false,
+            alternate: self.random.percent(40).then(|| self.random.pick(ALTERNATES).to_owned()),
         };
+        let mut arguments = Table::default();
+        if let Some(alternate) = &exchange.alternate {
+            arguments.push(short("alternate-exchange"), alternate.as_str());
+        }
         let before = self.model.facts(true);
         let (expect, durable) = match self.model.exchanges.get(name) {
             None => {
@@ -116,7 +124,7 @@ impl World {
             durable: exchange.durable,
             auto_delete: exchange.auto_delete,
             internal: exchange.internal,
-            arguments: Table::default(),
+            arguments,
         });
         self.touch(&before);
         self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });

@@ -93,8 +93,6 @@ pub struct BlobStats {
     pub reclaimed_bytes: u64,
     /// Syncs of files since the start.
     pub syncs: u64,
-    /// Bytes cut off torn ends at the start.
-    pub cut_bytes: u64,
 }
 
 /// What a writer knows.

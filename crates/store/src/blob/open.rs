@@ -63,10 +63,9 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
     let numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
     let highest = numbers.last().copied();
     let mut files = BTreeMap::new();
-    let mut cut_bytes = 0;
     for number in numbers {
         let is_highest = highest == Some(number);
-        let file = open_file(disk, options, number, is_highest, &mut cut_bytes)?;
+        let file = open_file(disk, options, number, is_highest)?;
         files.insert(number, file);
     }
     // A killed process may have created or renamed without having come to this.
@@ -74,30 +73,27 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
     let resumed = files.values().find(|file| file.stage == Stage::Filling);
     let next = highest.map_or(1, |number| number + 1);
     let filling = resumed.map_or(next, |file| file.number);
-    let mut state = State::new(files, filling, highest);
-    state.counted.cut_bytes = cut_bytes;
-    Ok(state)
+    Ok(State::new(files, filling, highest))
 }
 
 /// Makes what is found durable, since the process before this one may have been killed before it
-/// did. A file that has room goes on being filled: it must be the last, since numbers rise.
+/// did. A file that has room goes on being filled: it must be the last, since numbers rise, and
+/// whole, since what is taken for a torn end may be a damaged blob that something names.
 fn open_file(
     disk: &dyn Disk,
     options: &BlobOptions,
     number: u32,
     is_highest: bool,
-    cut_bytes: &mut u64,
 ) -> Result<BlobFile> {
     let name = file_name(&options.dir, number);
     let handle = disk.open(&name, OpenMode::Existing).context("open", &name)?;
     let mut found = format::read_file(handle.as_ref(), &name, number)?;
-    let resumes = is_highest && !found.is_sealed && found.end < options.file_bytes;
+    let end = u64::from(found.end);
+    let is_whole = found.file_bytes <= end;
+    let resumes = is_highest && is_whole && !found.is_sealed && found.end < options.file_bytes;
     if resumes {
-        // Its header may be as torn as its end: then it has no record and is written anew.
+        // Its header may be torn: then it has no record and is written anew.
         handle.write_at(0, &format::file_header(number)).context("write", &name)?;
-        let end = u64::from(found.end);
-        *cut_bytes += found.file_bytes.saturating_sub(end);
-        handle.set_len(end).context("cut", &name)?;
         found.file_bytes = end;
     }
     handle.sync_data().context("sync", &name)?;

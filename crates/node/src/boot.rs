@@ -3,7 +3,7 @@
 use crate::config::{Config, Durability, FirstStart};
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
-use broker::{Broker, StorageOptions};
+use broker::{Broker, PagerOptions, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
 use log::{Disk, WalOptions};
 use meta::{Command, PasswordHash, VhostMetadata};
@@ -28,9 +28,13 @@ pub(crate) fn open_broker(
         })),
         ..WalOptions::default()
     };
-    let embed_below = usize::try_from(config.storage.embed_below).unwrap_or(usize::MAX);
+    let bytes = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     let storage = StorageOptions {
-        embed_below_bytes: embed_below,
+        pager: PagerOptions {
+            budget_bytes: bytes(config.storage.backlog_bytes),
+            ..PagerOptions::default()
+        },
+        embed_below_bytes: bytes(config.storage.embed_below),
         default_version: config.storage.default_version,
         ..StorageOptions::default()
     };

@@ -115,6 +115,8 @@ pub(crate) struct Storage {
     pub(crate) embed_below: u64,
     /// The form of classic queues that neither an argument nor a policy says anything about.
     pub(crate) default_version: QueueVersion,
+    /// Bytes of backlogs in memory, shared by all deep queues.
+    pub(crate) backlog_bytes: u64,
     pub(crate) durability: Durability,
 }
 
@@ -395,6 +397,7 @@ impl Default for Config {
             storage: Storage {
                 embed_below: 4_096,
                 default_version: QueueVersion::V2,
+                backlog_bytes: 32 << 20,
                 durability: Durability::Fsync,
             },
             logging: Logging { console: Some(Level::Info), file: None },

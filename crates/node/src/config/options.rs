@@ -316,6 +316,18 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          a policy with `queue-version` says anything about. Queues of another form are converted.",
     ),
     row(
+        "backlog_memory",
+        "32MB",
+        Kind::ByteSize {
+            min: 0,
+            max: 1 << 40,
+            zero: Zero::Plain,
+            set: |d, v| d.config.storage.backlog_bytes = v,
+        },
+        "Memory that backlogs of deep queues share; what does not fit is on disk only. A queue is \
+         always given 16 kB. Leveret's own key.",
+    ),
+    row(
         "durability",
         "fsync",
         Kind::Durability(|d, v| d.config.storage.durability = v),

@@ -43,7 +43,8 @@ fn every_option_finds_its_field() {
          default_vhost = v\ndefault_user = u\ndefault_pass = 'p#'\ndefault_user_tags.monitoring = true\n\
          default_permissions.configure = ^c\ndefault_permissions.write = ^w\n\
          default_permissions.read = ^r\nvm_memory_high_watermark.absolute = 1GiB\n\
-         disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\ndurability = write\n\
+         disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\nbacklog_memory = 1MB\n\
+         durability = write\n\
          log.console = false\nlog.file = leveret.log\nlog.default.level = debug\n\
          cluster_name = hutch\n",
     );
@@ -88,6 +89,7 @@ fn every_option_finds_its_field() {
         storage: Storage {
             embed_below: 1024,
             default_version: QueueVersion::V2,
+            backlog_bytes: 1 << 20,
             durability: Durability::Write,
         },
         logging: Logging { console: None, file: Some(("leveret.log".into(), Level::Debug)) },

@@ -3,10 +3,11 @@
 
 use super::durability::Proof;
 use super::samples;
-use super::support::copy_dir;
+use super::support::client::Client;
 use super::support::faults::Fault;
 use super::support::node::Node;
 use super::support::random::Random;
+use super::support::{copy_dir, wait_until};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -20,13 +21,13 @@ fn assert_told(told: &str, parts: &[&str]) {
 }
 
 /// The node ends by itself under full load, says why, and has lost nothing when it starts again.
-fn fails_once(fault: Fault, parts: &[&str]) {
+fn fails(fault: Fault, dir: &str, parts: &[&str]) {
     let mut proof = Proof::start(Node::start_on_faulty_disk);
     for _ in 0..2 {
         proof.traffic(|node| {
-            node.let_disk_fail(fault, "wal");
+            node.let_disk_fail(fault, dir);
             let told = node.expect_failure();
-            assert_told(&told, &["the log has failed: "]);
+            assert_told(&told, &["the log has failed: ", dir]);
             assert_told(&told, parts);
         });
         proof.node.mend_disk(fault);
@@ -37,12 +38,19 @@ fn fails_once(fault: Fault, parts: &[&str]) {
 
 #[test]
 fn a_sync_that_fails_ends_the_node_and_loses_nothing_confirmed() {
-    fails_once(Fault::SyncFails, &["cannot sync wal", "Input/output error"]);
+    fails(Fault::SyncFails, "wal", &["cannot sync", "Input/output error"]);
+    fails(Fault::SyncFails, "pages", &["cannot sync", "Input/output error"]);
 }
 
 #[test]
 fn a_disk_without_space_ends_the_node_and_loses_nothing_confirmed() {
-    fails_once(Fault::NoSpace, &[" wal/", "No space left on device"]);
+    fails(Fault::NoSpace, "wal", &["No space left on device"]);
+    fails(Fault::NoSpace, "pages", &["cannot write", "No space left on device"]);
+}
+
+#[test]
+fn pages_that_cannot_be_read_end_the_node_and_are_there_later() {
+    fails(Fault::ReadFails, "pages", &["cannot read", "Input/output error"]);
 }
 
 #[test]
@@ -118,4 +126,63 @@ fn a_write_that_power_was_lost_in_does_no_harm() {
         samples::check(&node, true);
         node.stop();
     }
+}
+
+const PAGED: &str = "paged";
+const N_PAGED: usize = 400;
+/// Of a queue that may have next to nothing in memory no page is larger, if its messages are small.
+const PAGE_BYTES: usize = 16 << 10;
+
+fn paged_body(number: usize) -> Vec<u8> {
+    samples::body(number, 200 + number * 3)
+}
+
+/// The home of a node that was stopped with a deep queue, so that all its pages are in use.
+fn paged() -> TempDir {
+    let node = Node::start(&["backlog_memory=0"]);
+    let mut client = Client::guest(node.address());
+    client.declare(PAGED);
+    client.select_confirms();
+    for number in 0..N_PAGED {
+        client.put_content("", PAGED, 2, &paged_body(number));
+    }
+    client.wait_for_confirms();
+    wait_until("most of it is paged", || node.bytes_in("pages") > N_PAGED as u64 * 600);
+    node.stop_and_leave()
+}
+
+/// Takes everything: what comes is whole and in order. How many bytes are lost, which the node tells.
+fn lost_bytes(node: &Node) -> usize {
+    let mut client = Client::guest(node.address());
+    let (mut next, mut lost_bytes) = (0, 0);
+    while let Some(message) = client.get(PAGED) {
+        let number = (next..N_PAGED).find(|number| paged_body(*number) == message.body);
+        let number = number.expect("a message that was published, behind those before it");
+        lost_bytes += (next..number).map(|number| paged_body(number).len()).sum::<usize>();
+        next = number + 1;
+    }
+    lost_bytes += (next..N_PAGED).map(|number| paged_body(number).len()).sum::<usize>();
+    assert_eq!(lost_bytes > 0, node.log().contains("messages are lost, positions"));
+    lost_bytes
+}
+
+#[test]
+fn a_flipped_bit_in_pages_costs_one_page_and_is_told() {
+    let home = paged();
+    let mut random = Random::new();
+    let mut n_noticed = 0;
+    for _ in 0..N_FLIPS {
+        let copy = tempfile::tempdir().unwrap();
+        copy_dir(&home.path().join("data"), &copy.path().join("data"));
+        let pages = std::fs::read_dir(copy.path().join("data/pages")).unwrap();
+        let pages: Vec<PathBuf> = pages.map(|file| file.unwrap().path()).collect();
+        change(&pages[random.below(pages.len())], |bytes| {
+            let at = random.below(bytes.len());
+            bytes[at] ^= 1 << random.below(8);
+        });
+        let lost_bytes = lost_bytes(&Node::start_in(copy));
+        assert!(lost_bytes <= PAGE_BYTES, "{lost_bytes} bytes are lost");
+        n_noticed += usize::from(lost_bytes > 0);
+    }
+    assert!(n_noticed > 0);
 }

@@ -1,7 +1,8 @@
 //! kill -9 in the middle of traffic: what was confirmed is there.
 //!
 //! `DURABILITY_ROUNDS` asks for another number of rounds, `DURABILITY_MESSAGES` for another number of
-//! confirmed messages in each, `DURABILITY_SETTINGS` adds `key=value` settings, with spaces between.
+//! confirmed messages in each, `DURABILITY_SETTINGS` for other `key=value` settings, with spaces
+//! between, than [`SETTINGS`].
 
 mod ledger;
 mod load;
@@ -16,6 +17,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// Queues keep next to nothing in memory.
+const SETTINGS: &str = "backlog_memory=0";
 const N_PUBLISHERS: usize = 4;
 const N_CONSUMERS: usize = 5;
 
@@ -30,11 +33,13 @@ pub(super) struct Proof {
     random: Random,
     n_publishers: AtomicU32,
     n_lost: usize,
+    /// The most that was in files of pages when the node ended.
+    most_paged_bytes: u64,
 }
 
 impl Proof {
     pub(super) fn start(start: fn(&[&str]) -> Node) -> Self {
-        let settings: String = from_env("DURABILITY_SETTINGS", String::new());
+        let settings: String = from_env("DURABILITY_SETTINGS", SETTINGS.to_owned());
         let settings: Vec<&str> = settings.split_ascii_whitespace().collect();
         let node = start(&settings);
         declare_all(&node);
@@ -44,6 +49,7 @@ impl Proof {
             random: Random::new(),
             n_publishers: AtomicU32::new(0),
             n_lost: 0,
+            most_paged_bytes: 0,
         }
     }
 
@@ -83,11 +89,12 @@ impl Proof {
             end(node);
         });
         ledger.lock().unwrap().is_ending = false;
+        self.most_paged_bytes = self.most_paged_bytes.max(self.node.bytes_in("pages"));
     }
 
     /// Reads all queues back: takes everything, or gives it back, which makes them deep.
     pub(super) fn check(&mut self) {
-        let is_kept = self.random.below(3) == 0;
+        let is_kept = self.random.below(3) > 0;
         let mut client = Client::guest(self.node.address());
         let mut ledger = self.ledger.lock().unwrap();
         for queue in 0..N_QUEUES {
@@ -116,7 +123,11 @@ impl Proof {
             self.check();
         }
         let counts = &self.ledger.lock().unwrap().counts;
-        eprintln!("{n} rounds, {} lost, slowest start {slowest_start:?}, {counts:?}", self.n_lost);
+        let Self { n_lost, most_paged_bytes, .. } = self;
+        eprintln!("{n} rounds, {n_lost} lost, slowest start {slowest_start:?}, {counts:?}");
+        eprintln!("up to {most_paged_bytes} bytes in pages on disk");
+        let is_paged = *most_paged_bytes > 0 || std::env::var_os("DURABILITY_SETTINGS").is_some();
+        assert!(is_paged, "no backlog was written to pages");
     }
 }
 

@@ -25,7 +25,7 @@ fn table(entries: &[(&str, Value)]) -> Table {
     entries.iter().map(|(name, value)| (text(name), value.clone())).collect()
 }
 
-fn body(number: usize, size: usize) -> Vec<u8> {
+pub(super) fn body(number: usize, size: usize) -> Vec<u8> {
     (0..size).map(|at| (at * 31 + at / 251 + number * 7).to_le_bytes()[0]).collect()
 }
 
@@ -63,7 +63,7 @@ fn fill(node: &Node) {
         }
     }
     client.put_message("orders", "nobody", &properties(0), &body(0, 5000));
-    wait_for_confirms(&mut client);
+    client.wait_for_confirms();
     settle(node);
     let purge = QueuePurge { queue: b"purged", ..QueuePurge::default() };
     assert_eq!(client.ask(1, purge), "queue.purge-ok");
@@ -71,7 +71,7 @@ fn fill(node: &Node) {
     assert_eq!(client.ask(1, delete), "queue.delete-ok");
     // Confirmed behind the purge and the acknowledgements, so these are as durable.
     client.put_message("", "purged", &properties(5), &body(5, 30));
-    wait_for_confirms(&mut client);
+    client.wait_for_confirms();
     client.close();
 }
 
@@ -162,13 +162,6 @@ fn settle(node: &Node) {
     // Each makes room for another one.
     (0..10).for_each(|_| drop(client.message().unwrap()));
     client.close();
-}
-
-fn wait_for_confirms(client: &mut Client) {
-    client.flush();
-    while !client.unconfirmed.is_empty() {
-        client.try_confirmed().unwrap();
-    }
 }
 
 /// All definitions and all messages, which are gone afterwards.

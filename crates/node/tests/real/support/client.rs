@@ -248,6 +248,14 @@ impl Client {
         Ok(told)
     }
 
+    /// Writes what was put into the output, and waits until all publishes are confirmed.
+    pub(crate) fn wait_for_confirms(&mut self) {
+        self.flush();
+        while !self.unconfirmed.is_empty() {
+            self.try_confirmed().unwrap();
+        }
+    }
+
     /// One message by `basic.get`, acknowledged with it; `None` when the queue is empty.
     pub(crate) fn get(&mut self, queue: &str) -> Option<Message> {
         self.say(1, BasicGet { queue: queue.as_bytes(), no_ack: true, ..BasicGet::default() });

@@ -94,6 +94,12 @@ impl Node {
         self.home.path().join("data")
     }
 
+    /// Bytes of the files in the directory `dir` of its data.
+    pub(crate) fn bytes_in(&self, dir: &str) -> u64 {
+        let files = std::fs::read_dir(self.data_dir().join(dir)).into_iter().flatten();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+    }
+
     /// Everything logged so far, over all starts.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.data_dir().join(LOG)).unwrap()
@@ -178,6 +184,12 @@ impl Node {
     pub(crate) fn kill(&mut self) {
         assert_eq!(self.end(Signal::KILL), None);
         self.check_words();
+    }
+
+    /// As [`Self::end_well`]. Its home, with the data in `data`.
+    pub(crate) fn stop_and_leave(mut self) -> TempDir {
+        self.end_well();
+        std::mem::replace(&mut self.home, tempfile::tempdir().unwrap())
     }
 
     /// Stops it in good order, and checks that it had nothing to say about itself.

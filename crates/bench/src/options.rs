@@ -179,7 +179,7 @@ fn target(text: &str) -> Result<TargetOption, Usage> {
             }
             Some(("version", "1")) => target.versions = vec![1],
             Some(("version", "2")) => target.versions = vec![2],
-            Some(("version", "both")) => target.versions = vec![1, 2],
+            Some(("version", "both")) => target.versions = vec![2, 1],
             Some(_) | None => return Err(wrong(&format!("'{part}' is not understood"))),
         }
     }
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(options.out, Some("d".into()));
         let [first, second] = &options.targets[..] else { panic!("{options:?}") };
         assert_eq!((first.name.as_str(), first.pid), ("b", Some(7)));
-        assert_eq!(first.versions, [1, 2]);
+        assert_eq!(first.versions, [2, 1]);
         assert_eq!(first.address, "amqp://u:p@127.0.0.1:2");
         assert_eq!((second.name.as_str(), second.pid), ("a", None));
     }

@@ -1,13 +1,13 @@
 //! What a queue's lock guards: core, content and consumers, and the order things happen in.
 
-use super::older::{Keeping, Kept};
+use super::older::{Keeping, Kept, KeptTogether, store_body};
 use super::paging::Paging;
 use super::{AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
 use crate::entries::{self, SegmentCounts};
-use log::{Lsn, SegmentId};
+use log::SegmentId;
 use message::MessageRef;
 use meta::{ConnectionId, QueueDef};
 use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Settling};
@@ -250,38 +250,6 @@ impl Local {
         Some(KeptTogether { only_confirmed, ..self.keep(queue, stored_bytes, each) })
     }
 
-    /// Keeps the messages that `each` shows, with their positions; of their bodies `stored_bytes` were
-    /// stored for it.
-    fn keep(
-        &self,
-        queue: &Queue,
-        stored_bytes: usize,
-        each: impl Fn(&mut dyn FnMut(u64, &Incoming<'_>)),
-    ) -> KeptTogether {
-        let appended = self.keeping.is_logged.then(|| {
-            queue.wal().append(|batch| {
-                let mut n_logged = 0;
-                each(&mut |at, incoming| {
-                    let stored = incoming.home.and_then(BodyHome::stored);
-                    entries::put_message(batch, queue.id().0, at, &incoming.message, stored);
-                    n_logged += 1;
-                });
-                batch.retain(n_logged);
-                batch.count_beside(stored_bytes);
-            })
-        });
-        let mut note = None;
-        if let Some(journal) = &self.keeping.journal {
-            each(&mut |at, incoming| note = Some(journal.publish(at, &incoming.message)));
-        }
-        KeptTogether {
-            upto: appended.map(|appended| appended.upto),
-            note,
-            kept: Kept { segment: appended.map(|appended| appended.segment) },
-            only_confirmed: false,
-        }
-    }
-
     /// Gives one message a position, and to a consumer when one waits for it. Returns how it is kept
     /// if that had to be done now.
     fn put_in(
@@ -315,15 +283,6 @@ impl Local {
             self.handed.push(Handed { assigned, incoming });
         }
         late
-    }
-
-    /// Keeps a persistent message that was expected to pass through and did not.
-    fn keep_late(&self, queue: &Queue, at: u64, incoming: &Incoming<'_>) -> Option<KeptTogether> {
-        if !(self.keeping.is_kept() && incoming.message.persistent) {
-            return None;
-        }
-        let stored_bytes = if self.keeping.is_logged { store_body(queue, incoming) } else { 0 };
-        Some(self.keep(queue, stored_bytes, |act| act(at, incoming)))
     }
 
     /// Takes the message's size from what the consumer's outbox is believed to hold.
@@ -774,30 +733,6 @@ impl Local {
         };
         self.hosts.iter().flatten().map(view).collect()
     }
-}
-
-/// Messages that were kept together.
-#[derive(Clone, Copy)]
-struct KeptTogether {
-    /// Durable when the log is so up to here ...
-    upto: Option<Lsn>,
-    /// ... and the journal up to here.
-    note: Option<u64>,
-    kept: Kept,
-    only_confirmed: bool,
-}
-
-impl KeptTogether {
-    /// Whether `incoming` was one of them.
-    const fn takes(&self, incoming: &Incoming<'_>) -> bool {
-        incoming.message.persistent && (incoming.confirm || !self.only_confirmed)
-    }
-}
-
-/// Stores the body of a message that is about to be logged if it has a home, and is not there yet.
-/// Returns how many bytes that added.
-fn store_body(queue: &Queue, incoming: &Incoming<'_>) -> usize {
-    incoming.home.map_or(0, |home| home.settle(&queue.bodies, incoming.message.body.bytes()))
 }
 
 fn put_at<T>(places: &mut Vec<Option<T>>, consumer: ConsumerKey, value: T) {

@@ -1,7 +1,8 @@
 //! The queue's side of the older form: where its messages are kept beyond a restart.
 
-use super::local::Local;
+use super::local::{Incoming, Local};
 use super::{Queue, Wakes};
+use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
 use crate::entries;
 use crate::older::Journal;
@@ -52,6 +53,24 @@ enum Counts {
 pub(super) struct Kept {
     /// The log segment it lies in.
     pub(super) segment: Option<SegmentId>,
+}
+
+/// Messages that were kept together.
+#[derive(Clone, Copy)]
+pub(super) struct KeptTogether {
+    /// Durable when the log is so up to here ...
+    pub(super) upto: Option<Lsn>,
+    /// ... and the journal up to here.
+    pub(super) note: Option<u64>,
+    pub(super) kept: Kept,
+    pub(super) only_confirmed: bool,
+}
+
+impl KeptTogether {
+    /// Whether `incoming` was one of them.
+    pub(super) const fn takes(&self, incoming: &Incoming<'_>) -> bool {
+        incoming.message.persistent && (incoming.confirm || !self.only_confirmed)
+    }
 }
 
 /// What a queue in the older form had in its files.
@@ -409,6 +428,52 @@ impl Queue {
 }
 
 impl Local {
+    /// Keeps the messages that `each` shows, with their positions; of their bodies `stored_bytes` were
+    /// stored for it.
+    pub(super) fn keep(
+        &self,
+        queue: &Queue,
+        stored_bytes: usize,
+        each: impl Fn(&mut dyn FnMut(u64, &Incoming<'_>)),
+    ) -> KeptTogether {
+        let appended = self.keeping.is_logged.then(|| {
+            queue.wal().append(|batch| {
+                let mut n_logged = 0;
+                each(&mut |at, incoming| {
+                    let stored = incoming.home.and_then(BodyHome::stored);
+                    entries::put_message(batch, queue.id().0, at, &incoming.message, stored);
+                    n_logged += 1;
+                });
+                batch.retain(n_logged);
+                batch.count_beside(stored_bytes);
+            })
+        });
+        let mut note = None;
+        if let Some(journal) = &self.keeping.journal {
+            each(&mut |at, incoming| note = Some(journal.publish(at, &incoming.message)));
+        }
+        KeptTogether {
+            upto: appended.map(|appended| appended.upto),
+            note,
+            kept: Kept { segment: appended.map(|appended| appended.segment) },
+            only_confirmed: false,
+        }
+    }
+
+    /// Keeps a persistent message that was expected to pass through and did not.
+    pub(super) fn keep_late(
+        &self,
+        queue: &Queue,
+        at: u64,
+        incoming: &Incoming<'_>,
+    ) -> Option<KeptTogether> {
+        if !(self.keeping.is_kept() && incoming.message.persistent) {
+            return None;
+        }
+        let stored_bytes = if self.keeping.is_logged { store_body(queue, incoming) } else { 0 };
+        Some(self.keep(queue, stored_bytes, |act| act(at, incoming)))
+    }
+
     /// Tells the journal's keeper that something may have been noted.
     pub(super) fn settle_journal(&mut self, queue: &Queue) {
         let keeping = &mut self.keeping;
@@ -427,4 +492,10 @@ impl Local {
             queue.end_loading(self, wakes);
         }
     }
+}
+
+/// Stores the body of a message that is about to be logged if it has a home, and is not there yet.
+/// Returns how many bytes that added.
+pub(super) fn store_body(queue: &Queue, incoming: &Incoming<'_>) -> usize {
+    incoming.home.map_or(0, |home| home.settle(&queue.bodies, incoming.message.body.bytes()))
 }

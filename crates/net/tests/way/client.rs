@@ -5,7 +5,7 @@ use amqp091::method::{
     ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, QueueDeclare,
 };
 use amqp091::{FrameKind, Method, ProtocolHeader, decode_frame};
-use broker::{Broker, Identity, Session};
+use broker::{Broker, Identity, PagerOptions, Session, StorageOptions};
 use front_amqp091::{ClientOutbox, Connection, Settings, Step, WriteBatch};
 use log::{RealDisk, WalOptions};
 use meta::{Command, PasswordHash};
@@ -20,11 +20,21 @@ const NOW: Now = Now { monotonic_ms: 1, unix_ms: 1 };
 /// Many segments are filled and used again in a test.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
+/// Backlogs stay in memory: what pages cost that go to disk and come back is not what is looked at.
+const BACKLOG_BYTES: usize = 1 << 30;
+
 /// A broker over a folder of the real disk, with user `guest`.
 pub(crate) async fn start(dir: &std::path::Path) -> Arc<Broker> {
     let disk = Arc::new(RealDisk::new(dir).unwrap());
     let options = WalOptions { segment_bytes: SEGMENT_BYTES, ..WalOptions::default() };
-    let broker = Broker::open(disk, options).unwrap();
+    let pager = PagerOptions {
+        budget_bytes: BACKLOG_BYTES,
+        allowance_bytes_min: BACKLOG_BYTES,
+        allowance_bytes_max: BACKLOG_BYTES,
+        ..PagerOptions::default()
+    };
+    let storage = StorageOptions { pager, ..StorageOptions::default() };
+    let broker = Broker::open_with(disk, options, &storage).unwrap();
     let all = || ".*".to_owned();
     let password = PasswordHash::new(Default::default(), "guest");
     for command in [

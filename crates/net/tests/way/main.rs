@@ -16,15 +16,15 @@ mod tests {
     static ALLOCATOR: counting::Allocator = counting::Allocator;
 
     /// Not one allocation per message. Something is allocated now and then all the same: a list
-    /// finds its size again after its page went to another queue, a page comes back from disk, a
-    /// log segment is opened, a commit gathers more than any before it. How often depends on how
-    /// the threads meet, so a tenth of an allocation per message is let pass; the least real cost
-    /// is a whole one.
+    /// finds its size again after its page went to another queue, once for the dozens of messages
+    /// in a page at worst, a log segment is opened, a commit gathers more than any before it. How
+    /// often depends on how the threads meet, so a twentieth of an allocation per message is let
+    /// pass; the least real cost is a whole one.
     fn allocates_nothing_per_message(workload: &Workload) {
         let Tally { n_allocations, n_bytes } = workload.allocates();
         let (name, n_messages) = (workload.name, workload.n_messages());
         assert!(
-            n_allocations < n_messages / 10,
+            n_allocations < n_messages / 20,
             "{name}: {n_allocations} allocations ({n_bytes} bytes) for {n_messages} messages"
         );
     }
@@ -86,18 +86,18 @@ mod tests {
 
     /// A message for many queues is kept once, and its delivery names what is kept: each queue
     /// adds its place in the order and the frames around the body, which take a hundred bytes or
-    /// two. What the queues hold is little enough to stay in memory.
+    /// two.
     #[test]
-    fn a_body_for_many_queues_is_not_copied() {
-        const BODY_BYTES: usize = 32 * 1024;
+    fn a_body_for_a_hundred_queues_is_not_copied() {
+        const BODY_BYTES: usize = 64 * 1024;
         let waiting = Workload {
             name: "waiting",
-            n_queues: 20,
+            n_queues: 100,
             fan_out: true,
             taken: Taken::Not,
             body_bytes: BODY_BYTES,
             batch: 5,
-            n_rounds: 4,
+            n_rounds: 8,
             ..Workload::default()
         };
         let consumed = Workload { name: "consumed", taken: ACKED, ..waiting.clone() };

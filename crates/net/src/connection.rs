@@ -420,13 +420,18 @@ impl Task {
 
     fn log_end(&self, over: Option<&Over>) {
         let name = self.name;
-        let was_open = self.counted.is_some();
+        let was_open = self.session.is_some();
+        // Why has been said then, and how the client takes it says nothing new.
+        let was_ended = self.counted.is_some() && !was_open;
         let refusal = self.refusal.as_deref().or_else(|| self.front.failure());
         match (over, refusal) {
             (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
             // However it ended then: a client need not wait for the end of a refusal.
             (Some(_), Some(reason)) => tracing::warn!(connection = %name, "refused: {reason}"),
             (Some(Over::Said(_)), None) => tracing::info!(connection = %name, "closed"),
+            (Some(_), None) if was_ended => {
+                tracing::debug!(connection = %name, "gone after this node had ended it");
+            }
             (Some(Over::Eof), None) if was_open => {
                 tracing::info!(connection = %name, "client unexpectedly closed TCP connection");
             }

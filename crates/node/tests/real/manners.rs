@@ -4,7 +4,7 @@ use super::support::client::{Client, Login};
 use super::support::node::Node;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{
-    BasicGet, ChannelClose, ConfirmSelect, ConnectionClose, ConnectionCloseOk,
+    BasicGet, BasicQos, ChannelClose, ConfirmSelect, ConnectionClose, ConnectionCloseOk,
     ConnectionUpdateSecret, QueueDeclare, TxSelect,
 };
 use std::time::Instant;
@@ -83,6 +83,22 @@ fn a_blocked_publisher_is_not_missed() {
     }
     assert_eq!(node.n_connections(), 1);
     node.stop();
+}
+
+#[test]
+fn a_protocol_error_is_logged_once() {
+    let node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    let qos = BasicQos { prefetch_size: 1, ..BasicQos::default() };
+    let refused = "connection.close 540 NOT_IMPLEMENTED - prefetch_size!=0 (1)";
+    assert_eq!(client.ask(1, qos), refused);
+    // It goes without an answer, as many clients do.
+    drop(client);
+    node.expect_logged(1, "closing the connection: ");
+    let name_is_named = |line: &&str| line.contains(" -> ") && !line.contains("authenticated");
+    let log = node.stop();
+    let lines: Vec<&str> = log.lines().filter(name_is_named).collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::error::MetaError;
 use crate::resource::Resource;
 
 /// The argument that names the exchange for messages that find no binding.
-const ALTERNATE: &str = "alternate-exchange";
+pub(crate) const ALTERNATE: &str = "alternate-exchange";
 
 /// The exchanges every virtual host has from the start: name, kind, internal.
 pub(crate) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [

@@ -1,7 +1,9 @@
 //! Policies: settings that apply to exchanges and queues by name.
 
+mod settings;
+
 use routing::Name;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::MetaError;
 use crate::parameter::Json;
@@ -110,6 +112,7 @@ pub struct PolicySpec {
 pub struct Policy {
     spec: PolicySpec,
     pattern: Pattern,
+    settings: Map<String, Value>,
 }
 
 /// What a policy is looked up for.
@@ -119,26 +122,35 @@ pub(crate) enum Target {
     Queue(QueueKind),
 }
 
-impl Policy {
-    /// Checks a policy and compiles its pattern.
-    pub(crate) fn new(spec: &PolicySpec) -> Result<Self, MetaError> {
-        match spec.definition.value() {
+impl PolicySpec {
+    /// Refuses settings that are unknown or cannot be.
+    pub(crate) fn check(&self, scope: PolicyScope) -> Result<(), MetaError> {
+        settings::check(&self.settings()?, scope)
+    }
+
+    fn settings(&self) -> Result<Map<String, Value>, MetaError> {
+        match self.definition.value() {
             Value::Object(settings) if settings.is_empty() => {
-                return Err(MetaError::Invalid("no policy provided".to_owned()));
+                Err(MetaError::Invalid("no policy provided".to_owned()))
             }
-            Value::Object(_) => {}
+            Value::Object(settings) => Ok(settings),
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)
             | Value::String(_)
-            | Value::Array(_) => {
-                return Err(MetaError::Invalid(format!(
-                    "definition must be a dictionary: {}",
-                    spec.definition
-                )));
-            }
+            | Value::Array(_) => Err(MetaError::Invalid(format!(
+                "definition must be a dictionary: {}",
+                self.definition
+            ))),
         }
-        Ok(Self { pattern: Pattern::new(&spec.pattern)?, spec: spec.clone() })
+    }
+}
+
+impl Policy {
+    /// Reads a policy and compiles its pattern.
+    pub(crate) fn new(spec: &PolicySpec) -> Result<Self, MetaError> {
+        let settings = spec.settings()?;
+        Ok(Self { pattern: Pattern::new(&spec.pattern)?, settings, spec: spec.clone() })
     }
 
     /// As it was set.
@@ -147,11 +159,31 @@ impl Policy {
         &self.spec
     }
 
+    /// What it sets, by key.
+    #[must_use]
+    pub const fn settings(&self) -> &Map<String, Value> {
+        &self.settings
+    }
+
     pub(crate) fn applies(&self, target: Target, name: &str) -> bool {
         let is_covered = match target {
             Target::Exchange => self.spec.apply_to.covers_exchanges(),
-            Target::Queue(kind) => self.spec.apply_to.covers(kind),
+            Target::Queue(kind) => {
+                self.spec.apply_to.covers(kind) && settings::suit(kind, &self.settings)
+            }
         };
         is_covered && self.pattern.matches(name.as_bytes())
+    }
+}
+
+/// What the policies in force set together.
+pub(crate) fn in_force(
+    by_user: Option<&Policy>,
+    by_operator: Option<&Policy>,
+) -> Map<String, Value> {
+    match (by_user, by_operator) {
+        (None, None) => Map::new(),
+        (Some(only), None) | (None, Some(only)) => only.settings.clone(),
+        (Some(user), Some(operator)) => settings::merged(&user.settings, &operator.settings),
     }
 }

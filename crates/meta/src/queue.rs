@@ -73,10 +73,10 @@ impl QueueDef {
         Err(MetaError::Locked(self.resource()))
     }
 
-    /// What its arguments ask for.
+    /// What its arguments ask for; with policies: [`Vhost::queue_settings`](crate::Vhost::queue_settings).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
-        QueueSettings::new(&self.arguments)
+        QueueSettings::new(&self.arguments, &serde_json::Map::new())
     }
 
     /// Its name for error texts.

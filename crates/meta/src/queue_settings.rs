@@ -1,7 +1,8 @@
-//! What the arguments of a queue ask for, as values.
+//! What the arguments of a queue and the policies in force ask for, as values.
 
 use amqp091::{Table, Value};
 use routing::Name;
+use serde_json::{Map, Value as Json};
 
 /// What happens to a message that a full queue gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl QueueVersion {
     }
 }
 
-/// What the arguments of a queue ask for; policies are not regarded here.
+/// What the arguments of a queue ask for, and the policies in force if they were asked for too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
     /// `x-message-ttl`, in milliseconds.
@@ -72,34 +73,42 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// Reads arguments that passed the checks of a declaration; what is out of its domain counts as
-    /// missing.
-    pub(crate) fn new(arguments: &Table) -> Self {
-        let get = |key: &str| arguments.get(key.as_bytes());
-        let number = |key| get(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
+    /// Reads arguments that passed the checks of a declaration, and the settings of policies; what is
+    /// out of its domain counts as missing.
+    ///
+    /// COMPAT: of a time or a length the smaller counts, of the rest the argument.
+    pub(crate) fn new(arguments: &Table, policy: &Map<String, Json>) -> Self {
+        let argument = |key: &str| arguments.get(format!("x-{key}").as_bytes());
+        let number =
+            |key| argument(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
+        let policy_number = |key| policy.get(key).and_then(Json::as_u64);
+        let policy_text = |key| policy.get(key).and_then(Json::as_str);
+        let smaller = |key| number(key).into_iter().chain(policy_number(key)).min();
+        let text = |key| argument(key).and_then(Value::as_str).or_else(|| policy_text(key));
         Self {
-            message_ttl_ms: number("x-message-ttl"),
-            expires_ms: number("x-expires"),
-            max_length: number("x-max-length"),
-            max_length_bytes: number("x-max-length-bytes"),
-            overflow: match get("x-overflow").and_then(Value::as_str) {
+            message_ttl_ms: smaller("message-ttl"),
+            expires_ms: smaller("expires"),
+            max_length: smaller("max-length"),
+            max_length_bytes: smaller("max-length-bytes"),
+            overflow: match text("overflow") {
                 Some("reject-publish") => Overflow::RejectPublish,
                 Some("reject-publish-dlx") => Overflow::RejectPublishDeadLetter,
                 Some(_) | None => Overflow::DropHead,
             },
-            dead_letter_exchange: get("x-dead-letter-exchange")
-                .and_then(Value::as_str)
-                .map(Name::from),
-            dead_letter_routing_key: get("x-dead-letter-routing-key")
+            dead_letter_exchange: text("dead-letter-exchange").map(Name::from),
+            dead_letter_routing_key: argument("dead-letter-routing-key")
                 .and_then(Value::as_bytes)
+                .or_else(|| policy_text("dead-letter-routing-key").map(str::as_bytes))
                 .map(<[u8]>::to_vec),
-            max_priority: number("x-max-priority")
+            max_priority: number("max-priority")
                 .and_then(|n| u8::try_from(n).ok())
                 .unwrap_or_default(),
-            single_active_consumer: get("x-single-active-consumer")
+            single_active_consumer: argument("single-active-consumer")
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
-            version: number("x-queue-version").and_then(QueueVersion::of_number),
+            version: number("queue-version")
+                .or_else(|| policy_number("queue-version"))
+                .and_then(QueueVersion::of_number),
         }
     }
 }

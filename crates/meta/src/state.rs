@@ -20,7 +20,7 @@ use crate::outcome::Outcome;
 use crate::parameter::Json;
 use crate::permission::{Permission, Permissions, TopicPermissions};
 use crate::queue::{ConnectionId, QueueDef, QueueIds};
-use crate::queue_settings::QueueVersion;
+use crate::queue_settings::{QueueSettings, QueueVersion};
 use crate::resource::{Resource, ResourceKind};
 use crate::user::User;
 use crate::vhost::{BindingView, Vhost};
@@ -40,7 +40,8 @@ pub struct State {
 }
 
 /// Whether what is auto-delete goes when nothing uses it any more. In a log every removal is written
-/// down on its own, because what is durable may have been kept alive by what is not.
+/// down on its own, because what is durable may have been kept alive by what is not; and what was
+/// accepted when it happened is accepted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AutoDelete {
     Follow,
@@ -71,26 +72,54 @@ impl State {
     }
 
     fn change(&mut self, command: &Command, mode: AutoDelete) -> Result<Outcome, MetaError> {
+        // Settings and access are durable as they are.
+        let logged = |done: Result<(), MetaError>| done.map(|()| Outcome::logged(command));
         match command {
-            Command::CreateVhost { .. }
-            | Command::UpdateVhost { .. }
-            | Command::DeleteVhost { .. }
-            | Command::SetVhostLimits { .. }
-            | Command::SetPolicy { .. }
-            | Command::ClearPolicy { .. }
-            | Command::SetParameter { .. }
-            | Command::ClearParameter { .. }
-            | Command::SetGlobalParameter { .. }
-            | Command::ClearGlobalParameter { .. } => self.change_settings(command),
-            Command::CreateUser { .. }
-            | Command::SetPassword { .. }
-            | Command::SetUserTags { .. }
-            | Command::SetUserLimits { .. }
-            | Command::DeleteUser { .. }
-            | Command::SetPermissions { .. }
-            | Command::ClearPermissions { .. }
-            | Command::SetTopicPermissions { .. }
-            | Command::ClearTopicPermissions { .. } => self.change_access(command),
+            Command::CreateVhost { vhost, metadata } => logged(self.create_vhost(vhost, metadata)),
+            Command::UpdateVhost { vhost, metadata } => logged(self.update_vhost(vhost, metadata)),
+            Command::DeleteVhost { vhost } => {
+                Ok(Outcome { removed: self.delete_vhost(vhost)?, ..Outcome::logged(command) })
+            }
+            Command::SetVhostLimits { vhost, limits } => {
+                logged(self.set_vhost_limits(vhost, *limits))
+            }
+            Command::SetPolicy { scope, vhost, policy } => {
+                logged(self.set_policy(*scope, vhost, policy, mode))
+            }
+            Command::ClearPolicy { scope, vhost, name } => {
+                logged(self.clear_policy(*scope, vhost, name))
+            }
+            Command::SetParameter { vhost, component, name, value } => {
+                logged(self.set_parameter(vhost, component, name, value))
+            }
+            Command::ClearParameter { vhost, component, name } => {
+                logged(self.clear_parameter(vhost, component, name))
+            }
+            Command::SetGlobalParameter { name, value } => {
+                logged(self.set_global_parameter(name, value))
+            }
+            Command::ClearGlobalParameter { name } => logged(self.clear_global_parameter(name)),
+            Command::CreateUser { user, password, tags } => {
+                logged(self.create_user(user, password, tags))
+            }
+            Command::SetPassword { user, password } => logged(self.set_password(user, password)),
+            Command::SetUserTags { user, tags } => logged(self.set_user_tags(user, tags)),
+            Command::SetUserLimits { user, limits } => logged(self.set_user_limits(user, *limits)),
+            Command::DeleteUser { user } => {
+                Ok(Outcome { removed: self.delete_user(user)?, ..Outcome::logged(command) })
+            }
+            Command::SetPermissions { user, vhost, configure, write, read } => {
+                logged(self.set_permissions(user, vhost, [configure, write, read]))
+            }
+            Command::ClearPermissions { user, vhost } => {
+                logged(self.clear_permissions(user, vhost))
+            }
+            Command::SetTopicPermissions { user, vhost, exchange, write, read } => {
+                logged(self.set_topic_permissions(user, vhost, exchange, [write, read]))
+            }
+            Command::ClearTopicPermissions { user, vhost, exchange } => {
+                logged(self.clear_topic_permissions(user, vhost, exchange.as_ref()))
+            }
             Command::DeclareExchange(declare) => self.declare_exchange(declare),
             Command::DeleteExchange { vhost, name, if_unused } => {
                 self.delete_exchange(vhost, name, *if_unused, mode)
@@ -170,8 +199,14 @@ impl State {
     #[must_use]
     pub fn wanted_version(&self, queue: &QueueDef, default: QueueVersion) -> QueueVersion {
         // COMPAT: an argument wins over policies, and one of an operator over one of a user.
-        let by_policy = || self.vhost(&queue.vhost)?.queue_version_of_policy(queue);
-        queue.settings().version.or_else(by_policy).unwrap_or(default)
+        self.queue_settings(queue).version.unwrap_or(default)
+    }
+
+    /// What a queue is held to: its arguments, and the policies in force.
+    #[must_use]
+    pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
+        let vhost = self.vhost(&queue.vhost);
+        vhost.map_or_else(|| queue.settings(), |vhost| vhost.queue_settings(queue))
     }
 
     /// The routing table of a virtual host.

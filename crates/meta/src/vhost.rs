@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use amqp091::Table;
 use imbl::OrdMap;
-use routing::{Binding, Destination, Name, Routes, RoutingKey};
+use routing::{Binding, Destination, ExchangeRules, Name, Routes, RoutingKey};
+use serde_json::{Map, Value};
 
 use crate::command::DestinationName;
 use crate::error::MetaError;
-use crate::exchange::ExchangeDef;
+use crate::exchange::{ALTERNATE, ExchangeDef};
 use crate::parameter::Json;
-use crate::policy::{Policy, PolicyScope, Target};
+use crate::policy::{self, Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
-use crate::queue_settings::QueueVersion;
+use crate::queue_settings::QueueSettings;
 use crate::resource::Resource;
 
 /// What operators say about a virtual host.
@@ -175,23 +176,41 @@ impl Vhost {
         self.effective_policy(scope, Target::Queue(queue.kind), &queue.name)
     }
 
-    /// What policies say about the form of a queue's messages: an operator's goes before a user's.
-    pub(crate) fn queue_version_of_policy(&self, queue: &QueueDef) -> Option<QueueVersion> {
-        let wanted = |scope| {
-            let definition = self.queue_policy(scope, queue)?.spec().definition.value();
-            QueueVersion::of_number(definition.get("queue-version")?.as_u64()?)
-        };
-        wanted(PolicyScope::Operator).or_else(|| wanted(PolicyScope::User))
+    /// What the policies in force set for a queue, a user's and an operator's as one.
+    #[must_use]
+    pub fn queue_policy_settings(&self, queue: &QueueDef) -> Map<String, Value> {
+        let policy = |scope| self.queue_policy(scope, queue).map(|policy| &**policy);
+        policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator))
+    }
+
+    /// What a queue is held to: its arguments, and the policies in force.
+    #[must_use]
+    pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
+        QueueSettings::new(&queue.arguments, &self.queue_policy_settings(queue))
     }
 
     /// Whether a policy may say in which form messages are stored.
     #[must_use]
     pub fn any_version_policy(&self) -> bool {
-        let says =
-            |policy: &Arc<Policy>| policy.spec().definition.value().get("queue-version").is_some();
+        let says = |policy: &Arc<Policy>| policy.settings().contains_key("queue-version");
         [PolicyScope::User, PolicyScope::Operator]
             .into_iter()
             .any(|scope| self.policies(scope).any(says))
+    }
+
+    /// What an exchange does apart from routing: its arguments say so, or the policies in force.
+    pub(crate) fn exchange_rules(&self, exchange: &ExchangeDef) -> ExchangeRules {
+        let mut rules = exchange.rules();
+        if rules.alternate.is_none()
+            && !(self.policies.is_empty() && self.operator_policies.is_empty())
+        {
+            let policy =
+                |scope| self.exchange_policy(scope, &exchange.name).map(|policy| &**policy);
+            let settings =
+                policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator));
+            rules.alternate = settings.get(ALTERNATE).and_then(Value::as_str).map(Name::from);
+        }
+        rules
     }
 
     /// The policy in force for an exchange.

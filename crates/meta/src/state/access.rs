@@ -5,82 +5,108 @@ use std::sync::Arc;
 use routing::Name;
 
 use super::{State, check_name};
-use crate::command::Command;
 use crate::error::MetaError;
-use crate::outcome::{Outcome, Removed};
+use crate::outcome::Removed;
+use crate::password::PasswordHash;
 use crate::pattern::Pattern;
 use crate::permission::{Permissions, TopicPermissions};
-use crate::user::User;
+use crate::user::{User, UserLimits};
 
 impl State {
-    /// Applies a command about users or permissions; all of them are durable.
-    pub(super) fn change_access(&mut self, command: &Command) -> Result<Outcome, MetaError> {
-        let outcome = Outcome::logged(command);
-        match command {
-            Command::CreateUser { user, password, tags } => {
-                check_name("user", user)?;
-                if self.users.contains_key(user) {
-                    return Err(MetaError::UserExists(user.clone()));
-                }
-                let created = User::new(user.clone(), password.clone(), tags.clone());
-                self.users.insert(user.clone(), Arc::new(created));
-            }
-            Command::SetPassword { user, password } => {
-                self.user_mut(user)?.password = password.clone();
-            }
-            Command::SetUserTags { user, tags } => self.user_mut(user)?.tags = tags.clone(),
-            Command::SetUserLimits { user, limits } => self.user_mut(user)?.limits = *limits,
-            Command::DeleteUser { user } => {
-                let removed = self.users.remove(user);
-                removed.ok_or_else(|| MetaError::UserNotFound(user.clone()))?;
-                return Ok(Outcome { removed: vec![Removed::User(user.clone())], ..outcome });
-            }
-            Command::SetPermissions { user, vhost, configure, write, read } => {
-                self.vhost_or_error(vhost)?;
-                let permissions = Permissions {
-                    configure: Pattern::for_permission(configure)?,
-                    write: Pattern::for_permission(write)?,
-                    read: Pattern::for_permission(read)?,
-                };
-                let user = self.user_mut(user)?;
-                user.permissions.insert(vhost.clone(), Arc::new(permissions));
-            }
-            Command::ClearPermissions { user, vhost } => {
-                self.vhost_or_error(vhost)?;
-                self.user_mut(user)?.permissions.remove(vhost);
-            }
-            Command::SetTopicPermissions { user, vhost, exchange, write, read } => {
-                self.vhost_or_error(vhost)?;
-                let permissions = TopicPermissions::new(user, vhost, write, read)?;
-                let in_vhosts = &mut self.user_mut(user)?.topic_permissions;
-                let at_exchanges = in_vhosts.entry(vhost.clone()).or_default();
-                at_exchanges.insert(exchange.clone(), Arc::new(permissions));
-            }
-            Command::ClearTopicPermissions { user, vhost, exchange } => {
-                self.vhost_or_error(vhost)?;
-                self.user_mut(user)?.clear_topic_permissions(vhost, exchange.as_ref());
-            }
-            Command::CreateVhost { .. }
-            | Command::UpdateVhost { .. }
-            | Command::DeleteVhost { .. }
-            | Command::SetVhostLimits { .. }
-            | Command::SetPolicy { .. }
-            | Command::ClearPolicy { .. }
-            | Command::SetParameter { .. }
-            | Command::ClearParameter { .. }
-            | Command::SetGlobalParameter { .. }
-            | Command::ClearGlobalParameter { .. }
-            | Command::DeclareExchange(_)
-            | Command::DeleteExchange { .. }
-            | Command::DeclareQueue(_)
-            | Command::DeleteQueue { .. }
-            | Command::DeleteQueueById { .. }
-            | Command::DeleteExclusiveQueues { .. }
-            | Command::SetQueueVersion { .. }
-            | Command::Bind(_)
-            | Command::Unbind(_) => unreachable!("only commands about access are passed on"),
+    pub(super) fn create_user(
+        &mut self,
+        name: &Name,
+        password: &PasswordHash,
+        tags: &[Name],
+    ) -> Result<(), MetaError> {
+        check_name("user", name)?;
+        if self.users.contains_key(name) {
+            return Err(MetaError::UserExists(name.clone()));
         }
-        Ok(outcome)
+        let created = User::new(name.clone(), password.clone(), tags.to_vec());
+        self.users.insert(name.clone(), Arc::new(created));
+        Ok(())
+    }
+
+    pub(super) fn set_password(
+        &mut self,
+        user: &Name,
+        password: &PasswordHash,
+    ) -> Result<(), MetaError> {
+        self.user_mut(user)?.password = password.clone();
+        Ok(())
+    }
+
+    pub(super) fn set_user_tags(&mut self, user: &Name, tags: &[Name]) -> Result<(), MetaError> {
+        self.user_mut(user)?.tags = tags.to_vec();
+        Ok(())
+    }
+
+    pub(super) fn set_user_limits(
+        &mut self,
+        user: &Name,
+        limits: UserLimits,
+    ) -> Result<(), MetaError> {
+        self.user_mut(user)?.limits = limits;
+        Ok(())
+    }
+
+    pub(super) fn delete_user(&mut self, user: &Name) -> Result<Vec<Removed>, MetaError> {
+        let removed = self.users.remove(user);
+        removed.ok_or_else(|| MetaError::UserNotFound(user.clone()))?;
+        Ok(vec![Removed::User(user.clone())])
+    }
+
+    /// `patterns` are those for configuring, writing and reading.
+    pub(super) fn set_permissions(
+        &mut self,
+        user: &Name,
+        vhost: &Name,
+        patterns: [&str; 3],
+    ) -> Result<(), MetaError> {
+        self.vhost_or_error(vhost)?;
+        let [configure, write, read] = patterns;
+        let permissions = Permissions {
+            configure: Pattern::for_permission(configure)?,
+            write: Pattern::for_permission(write)?,
+            read: Pattern::for_permission(read)?,
+        };
+        self.user_mut(user)?.permissions.insert(vhost.clone(), Arc::new(permissions));
+        Ok(())
+    }
+
+    pub(super) fn clear_permissions(&mut self, user: &Name, vhost: &Name) -> Result<(), MetaError> {
+        self.vhost_or_error(vhost)?;
+        self.user_mut(user)?.permissions.remove(vhost);
+        Ok(())
+    }
+
+    /// `patterns` are those for writing and reading.
+    pub(super) fn set_topic_permissions(
+        &mut self,
+        user: &Name,
+        vhost: &Name,
+        exchange: &Name,
+        patterns: [&str; 2],
+    ) -> Result<(), MetaError> {
+        self.vhost_or_error(vhost)?;
+        let [write, read] = patterns;
+        let permissions = TopicPermissions::new(user, vhost, write, read)?;
+        let in_vhosts = &mut self.user_mut(user)?.topic_permissions;
+        let at_exchanges = in_vhosts.entry(vhost.clone()).or_default();
+        at_exchanges.insert(exchange.clone(), Arc::new(permissions));
+        Ok(())
+    }
+
+    pub(super) fn clear_topic_permissions(
+        &mut self,
+        user: &Name,
+        vhost: &Name,
+        exchange: Option<&Name>,
+    ) -> Result<(), MetaError> {
+        self.vhost_or_error(vhost)?;
+        self.user_mut(user)?.clear_topic_permissions(vhost, exchange);
+        Ok(())
     }
 
     /// Takes away all permissions in a virtual host that is gone.

@@ -46,7 +46,8 @@ impl State {
             arguments: declare.arguments.clone(),
         });
         let vhost = self.vhost_mut(&declare.vhost)?;
-        vhost.routes.put_exchange(declare.name.clone(), declare.kind, exchange.rules());
+        let rules = vhost.exchange_rules(&exchange);
+        vhost.routes.put_exchange(declare.name.clone(), declare.kind, rules);
         vhost.exchanges.insert(declare.name.clone(), Arc::clone(&exchange));
         let mut outcome = Outcome::of(Done::ExchangeCreated(exchange));
         if declare.durable {

@@ -5,76 +5,20 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use routing::{Name, Routes};
 
-use super::{State, check_name};
-use crate::command::Command;
+use super::{AutoDelete, State, check_name};
 use crate::error::MetaError;
 use crate::exchange::{ExchangeDef, PREDECLARED};
-use crate::outcome::{Outcome, Removed};
+use crate::outcome::Removed;
+use crate::parameter::Json;
 use crate::policy::{Policy, PolicyScope, PolicySpec};
 use crate::vhost::{Vhost, VhostLimits, VhostMetadata};
 
 impl State {
-    /// Applies a command about settings; all of them are durable.
-    pub(super) fn change_settings(&mut self, command: &Command) -> Result<Outcome, MetaError> {
-        let outcome = Outcome::logged(command);
-        match command {
-            Command::CreateVhost { vhost, metadata } => self.create_vhost(vhost, metadata)?,
-            Command::UpdateVhost { vhost, metadata } => {
-                self.vhost_mut(vhost)?.metadata = metadata.clone();
-            }
-            Command::DeleteVhost { vhost } => {
-                let removed = self.delete_vhost(vhost)?;
-                return Ok(Outcome { removed, ..outcome });
-            }
-            Command::SetVhostLimits { vhost, limits } => self.vhost_mut(vhost)?.limits = *limits,
-            Command::SetPolicy { scope, vhost, policy } => {
-                self.set_policy(*scope, vhost, policy)?
-            }
-            Command::ClearPolicy { scope, vhost, name } => {
-                let removed = self.vhost_mut(vhost)?.policy_map_mut(*scope).remove(name);
-                removed.ok_or_else(|| MetaError::ItemNotFound(format!("Policy '{name}'")))?;
-            }
-            Command::SetParameter { vhost, component, name, value } => {
-                check_name("component", component)?;
-                check_name("parameter", name)?;
-                let parameters = &mut self.vhost_mut(vhost)?.parameters;
-                let of_component = parameters.entry(component.clone()).or_default();
-                of_component.insert(name.clone(), value.clone());
-            }
-            Command::ClearParameter { vhost, component, name } => {
-                self.clear_parameter(vhost, component, name)?;
-            }
-            Command::SetGlobalParameter { name, value } => {
-                check_name("parameter", name)?;
-                self.global_parameters.insert(name.clone(), value.clone());
-            }
-            Command::ClearGlobalParameter { name } => {
-                let removed = self.global_parameters.remove(name);
-                removed.ok_or_else(|| MetaError::ItemNotFound(format!("Parameter '{name}'")))?;
-            }
-            Command::CreateUser { .. }
-            | Command::SetPassword { .. }
-            | Command::SetUserTags { .. }
-            | Command::SetUserLimits { .. }
-            | Command::DeleteUser { .. }
-            | Command::SetPermissions { .. }
-            | Command::ClearPermissions { .. }
-            | Command::SetTopicPermissions { .. }
-            | Command::ClearTopicPermissions { .. }
-            | Command::DeclareExchange(_)
-            | Command::DeleteExchange { .. }
-            | Command::DeclareQueue(_)
-            | Command::DeleteQueue { .. }
-            | Command::DeleteQueueById { .. }
-            | Command::DeleteExclusiveQueues { .. }
-            | Command::SetQueueVersion { .. }
-            | Command::Bind(_)
-            | Command::Unbind(_) => unreachable!("only commands about settings are passed on"),
-        }
-        Ok(outcome)
-    }
-
-    fn create_vhost(&mut self, name: &Name, metadata: &VhostMetadata) -> Result<(), MetaError> {
+    pub(super) fn create_vhost(
+        &mut self,
+        name: &Name,
+        metadata: &VhostMetadata,
+    ) -> Result<(), MetaError> {
         check_name("vhost", name)?;
         if self.vhosts.contains_key(name) {
             return Err(MetaError::VhostExists(name.clone()));
@@ -110,8 +54,26 @@ impl State {
         Ok(())
     }
 
+    pub(super) fn update_vhost(
+        &mut self,
+        vhost: &Name,
+        metadata: &VhostMetadata,
+    ) -> Result<(), MetaError> {
+        self.vhost_mut(vhost)?.metadata = metadata.clone();
+        Ok(())
+    }
+
+    pub(super) fn set_vhost_limits(
+        &mut self,
+        vhost: &Name,
+        limits: VhostLimits,
+    ) -> Result<(), MetaError> {
+        self.vhost_mut(vhost)?.limits = limits;
+        Ok(())
+    }
+
     /// Takes everything in it along. Bindings go unlisted: both their ends are gone.
-    fn delete_vhost(&mut self, name: &Name) -> Result<Vec<Removed>, MetaError> {
+    pub(super) fn delete_vhost(&mut self, name: &Name) -> Result<Vec<Removed>, MetaError> {
         if self.vhost_or_error(name)?.metadata.protected_from_deletion {
             return Err(MetaError::VhostProtected(name.clone()));
         }
@@ -134,19 +96,70 @@ impl State {
         Ok(removed)
     }
 
-    fn set_policy(
+    pub(super) fn set_policy(
         &mut self,
         scope: PolicyScope,
         vhost: &Name,
         spec: &PolicySpec,
+        mode: AutoDelete,
     ) -> Result<(), MetaError> {
         check_name("policy", &spec.name)?;
+        if mode == AutoDelete::Follow {
+            spec.check(scope)?;
+        }
         let policy = Arc::new(Policy::new(spec)?);
-        self.vhost_mut(vhost)?.policy_map_mut(scope).insert(spec.name.clone(), policy);
+        let vhost = self.vhost_mut(vhost)?;
+        let before = vhost.clone();
+        vhost.policy_map_mut(scope).insert(spec.name.clone(), policy);
+        review_exchanges(vhost, &before);
         Ok(())
     }
 
-    fn clear_parameter(
+    pub(super) fn clear_policy(
+        &mut self,
+        scope: PolicyScope,
+        vhost: &Name,
+        name: &Name,
+    ) -> Result<(), MetaError> {
+        let vhost = self.vhost_mut(vhost)?;
+        let before = vhost.clone();
+        let removed = vhost.policy_map_mut(scope).remove(name);
+        removed.ok_or_else(|| MetaError::ItemNotFound(format!("Policy '{name}'")))?;
+        review_exchanges(vhost, &before);
+        Ok(())
+    }
+
+    pub(super) fn set_parameter(
+        &mut self,
+        vhost: &Name,
+        component: &Name,
+        name: &Name,
+        value: &Json,
+    ) -> Result<(), MetaError> {
+        check_name("component", component)?;
+        check_name("parameter", name)?;
+        let parameters = &mut self.vhost_mut(vhost)?.parameters;
+        let of_component = parameters.entry(component.clone()).or_default();
+        of_component.insert(name.clone(), value.clone());
+        Ok(())
+    }
+
+    pub(super) fn set_global_parameter(
+        &mut self,
+        name: &Name,
+        value: &Json,
+    ) -> Result<(), MetaError> {
+        check_name("parameter", name)?;
+        self.global_parameters.insert(name.clone(), value.clone());
+        Ok(())
+    }
+
+    pub(super) fn clear_global_parameter(&mut self, name: &Name) -> Result<(), MetaError> {
+        let removed = self.global_parameters.remove(name);
+        removed.map(|_| ()).ok_or_else(|| MetaError::ItemNotFound(format!("Parameter '{name}'")))
+    }
+
+    pub(super) fn clear_parameter(
         &mut self,
         vhost: &Name,
         component: &Name,
@@ -160,5 +173,15 @@ impl State {
             parameters.remove(component);
         }
         Ok(())
+    }
+}
+
+/// Makes exchanges follow the policies, where they differ from those of `before`.
+fn review_exchanges(vhost: &mut Vhost, before: &Vhost) {
+    for exchange in before.exchanges().filter(|exchange| !exchange.name.is_empty()) {
+        let rules = vhost.exchange_rules(exchange);
+        if rules != before.exchange_rules(exchange) {
+            vhost.routes.put_exchange(exchange.name.clone(), exchange.kind, rules);
+        }
     }
 }

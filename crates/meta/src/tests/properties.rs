@@ -110,7 +110,8 @@ fn settings() -> impl Strategy<Value = Command> {
             })
     };
     let scope = || prop_oneof![Just(PolicyScope::User), Just(PolicyScope::Operator)];
-    let definition = prop::sample::select(&["{\"a\":1}", "{}", "3"][..]);
+    let definition =
+        prop::sample::select(&["{\"expires\":1}", "{\"alternate-exchange\":\"a\"}", "{}", "3"][..]);
     let apply_to = prop::sample::select(&ApplyTo::ALL[..]);
     let json = || Just(Json::parse("[null, 1.5]").unwrap());
     prop_oneof![

@@ -101,30 +101,10 @@ impl Shown<'_> {
         self.queue.conversion().map_or_else(String::new, shown)
     }
 
-    /// What users set, where operators do not override it: of numbers the smaller one counts.
+    /// COMPAT: no settings are an empty list.
     fn effective_policy(&self) -> Value {
-        let def = self.queue.def();
-        let settings = |scope| {
-            let policy = self.vhost.queue_policy(scope, def)?;
-            match policy.spec().definition.value() {
-                Value::Object(settings) => Some(settings),
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::String(_)
-                | Value::Array(_) => None,
-            }
-        };
-        let mut effective = settings(PolicyScope::User).unwrap_or_default();
-        for (name, value) in settings(PolicyScope::Operator).unwrap_or_default() {
-            let smaller = match (effective.get(&name).and_then(Value::as_i64), value.as_i64()) {
-                (Some(of_user), Some(of_operator)) => json!(of_user.min(of_operator)),
-                (_, _) => value,
-            };
-            effective.insert(name, smaller);
-        }
-        // COMPAT: no settings are an empty list.
-        if effective.is_empty() { json!([]) } else { Value::Object(effective) }
+        let settings = self.vhost.queue_policy_settings(self.queue.def());
+        if settings.is_empty() { json!([]) } else { Value::Object(settings) }
     }
 
     fn figure(&self, column: &str) -> Option<Value> {

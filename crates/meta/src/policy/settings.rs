@@ -1,9 +1,13 @@
-//! Which settings a policy may have, and with which values.
+//! Which settings a policy may have, with which values, and how an operator's meet a user's.
 
-use super::{json_text, not_valid};
-use crate::refusal::Refusal;
-use meta::{Json, PolicyScope};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::PolicyScope;
+use crate::error::MetaError;
+use crate::queue::QueueKind;
+
+/// The settings of a policy, by key.
+pub(super) type Settings = Map<String, Value>;
 
 /// One setting.
 struct Setting {
@@ -94,10 +98,8 @@ const SETTINGS: &[Setting] = &[
     user("routing-key", Domain::Any, "routing key"),
 ];
 
-/// The definition as JSON, unless it sets something unknown, or to something that cannot be.
-pub(super) fn checked(text: &str, scope: PolicyScope) -> Result<Json, Refusal> {
-    let json = json_text(text)?;
-    let Value::Object(settings) = json.value() else { return Ok(json) };
+/// Refuses a definition that sets something unknown, or to something that cannot be.
+pub(super) fn check(settings: &Settings, scope: PolicyScope) -> Result<(), MetaError> {
     // COMPAT: the Erlang terms.
     let unknown: Vec<String> = settings
         .iter()
@@ -106,17 +108,65 @@ pub(super) fn checked(text: &str, scope: PolicyScope) -> Result<Json, Refusal> {
         .collect();
     if !unknown.is_empty() {
         let unknown = unknown.join(",");
-        return Err(not_valid(&format!("[{unknown}] are not recognised policy settings")));
+        return Err(MetaError::Invalid(format!("[{unknown}] are not recognised policy settings")));
     }
-    for (name, value) in &settings {
+    for (name, value) in settings {
         if let Some(setting) = find(name, scope)
             && !allows(setting.domain, value)
         {
             let reason = format!("{} is not a valid {}", term(value), setting.meaning);
-            return Err(not_valid(&reason));
+            return Err(MetaError::Invalid(reason));
         }
     }
-    Ok(json)
+    Ok(())
+}
+
+/// What a classic queue has no use for. COMPAT: a policy with one of these does not apply to it at all.
+const NOT_FOR_CLASSIC: [&str; 8] = [
+    "max-age",
+    "stream-max-segment-size-bytes",
+    "initial-cluster-size",
+    "delivery-limit",
+    "dead-letter-strategy",
+    "max-in-memory-length",
+    "max-in-memory-bytes",
+    "target-group-size",
+];
+
+/// Whether a policy with these settings applies to queues of this kind.
+pub(super) fn suit(kind: QueueKind, settings: &Settings) -> bool {
+    let foreign = match kind {
+        QueueKind::Classic => NOT_FOR_CLASSIC,
+    };
+    !foreign.iter().any(|key| settings.contains_key(*key))
+}
+
+/// What a user's policy says and what an operator's says, as one: of lengths and times the smaller
+/// counts, of the rest the operator's.
+pub(super) fn merged(by_user: &Settings, by_operator: &Settings) -> Settings {
+    let mut merged = by_user.clone();
+    for (key, of_operator) in by_operator {
+        let value = match by_user.get(key) {
+            Some(of_user) => stricter(key, of_user, of_operator).clone(),
+            None => of_operator.clone(),
+        };
+        merged.insert(key.clone(), value);
+    }
+    merged
+}
+
+fn stricter<'v>(key: &str, of_user: &'v Value, of_operator: &'v Value) -> &'v Value {
+    let (Some(user), Some(operator)) = (of_user.as_i64(), of_operator.as_i64()) else {
+        return of_operator;
+    };
+    let users_counts = match key {
+        "queue-version" => false,
+        "target-group-size" => user > operator,
+        // A negative one is no limit: the other counts then.
+        "delivery-limit" if user < 0 || operator < 0 => user > operator,
+        _ => user < operator,
+    };
+    if users_counts { of_user } else { of_operator }
 }
 
 fn find(name: &str, scope: PolicyScope) -> Option<&'static Setting> {
@@ -161,15 +211,20 @@ fn term(value: &Value) -> String {
 mod tests {
     use super::*;
 
+    fn settings(text: &str) -> Settings {
+        serde_json::from_str(text).unwrap()
+    }
+
     #[test]
     fn values_are_checked() {
-        let told = |text: &str| match checked(text, PolicyScope::User) {
-            Ok(json) => json.to_string(),
-            Err(refusal) => refusal.text,
+        let told = |text: &str| match check(&settings(text), PolicyScope::User) {
+            Ok(()) => "fine".to_owned(),
+            Err(error) => error.to_string(),
         };
+        assert_eq!(told(r#"{"max-length":"x"}"#), "<<\"x\">> is not a valid maximum length");
         assert_eq!(
-            told(r#"{"max-length":"x"}"#),
-            "Validation failed\n\n<<\"x\">> is not a valid maximum length\n"
+            told(r#"{"bogus":1,"expires":2}"#),
+            "[{<<\"bogus\">>,1}] are not recognised policy settings"
         );
         for wrong in [
             r#"{"expires":0}"#,
@@ -183,8 +238,44 @@ mod tests {
         ] {
             assert!(told(wrong).contains(" is not a valid "), "{wrong}");
         }
-        // COMPAT: the settings come out sorted.
-        let right = r#"{"overflow":"drop-head","max-age":"7D","expires":1}"#;
-        assert_eq!(told(right), r#"{"expires":1,"max-age":"7D","overflow":"drop-head"}"#);
+        assert_eq!(told(r#"{"overflow":"drop-head","max-age":"7D","expires":1}"#), "fine");
+        let of_users = settings(r#"{"dead-letter-exchange":"x"}"#);
+        assert!(check(&of_users, PolicyScope::Operator).is_err());
+    }
+
+    #[test]
+    fn the_stricter_of_two_numbers_counts() {
+        let of = |user: &str, operator: &str| {
+            Value::Object(merged(&settings(user), &settings(operator))).to_string()
+        };
+        assert_eq!(
+            of(r#"{"max-length":5,"overflow":"drop-head"}"#, "{}"),
+            r#"{"max-length":5,"overflow":"drop-head"}"#
+        );
+        assert_eq!(
+            of(r#"{"max-length":5}"#, r#"{"max-length":7,"expires":1}"#),
+            r#"{"expires":1,"max-length":5}"#
+        );
+        assert_eq!(of(r#"{"max-length":9}"#, r#"{"max-length":7}"#), r#"{"max-length":7}"#);
+        assert_eq!(
+            of(r#"{"overflow":"drop-head"}"#, r#"{"overflow":"reject-publish"}"#),
+            r#"{"overflow":"reject-publish"}"#
+        );
+        assert_eq!(
+            of(r#"{"queue-version":1}"#, r#"{"queue-version":2}"#),
+            r#"{"queue-version":2}"#
+        );
+        assert_eq!(
+            of(r#"{"delivery-limit":-1}"#, r#"{"delivery-limit":5}"#),
+            r#"{"delivery-limit":5}"#
+        );
+        assert_eq!(
+            of(r#"{"delivery-limit":3}"#, r#"{"delivery-limit":5}"#),
+            r#"{"delivery-limit":3}"#
+        );
+        assert_eq!(
+            of(r#"{"target-group-size":3}"#, r#"{"target-group-size":5}"#),
+            r#"{"target-group-size":5}"#
+        );
     }
 }

@@ -1,0 +1,156 @@
+//! What policies in force come to.
+
+use super::*;
+
+fn set(s: &mut State, scope: PolicyScope, name_of: &str, definition: &str) {
+    let policy = PolicySpec {
+        name: name(name_of),
+        pattern: "^q".to_owned(),
+        apply_to: ApplyTo::All,
+        definition: Json::parse(definition).unwrap(),
+        priority: 0,
+    };
+    apply(s, Command::SetPolicy { scope, vhost: name(V), policy }).unwrap();
+}
+
+fn clear(s: &mut State, scope: PolicyScope, name_of: &str) {
+    let name = name(name_of);
+    apply(s, Command::ClearPolicy { scope, vhost: Name::from(V), name }).unwrap();
+}
+
+fn settings(s: &State, queue: &str) -> QueueSettings {
+    s.queue_settings(s.queue(V, queue).unwrap())
+}
+
+/// Semantics 114, features O3 and O4.
+#[test]
+fn arguments_policies_and_operator_policies_become_one() {
+    let s = &mut state();
+    declare(s, queue("q"));
+    let arguments = table(&[
+        ("x-max-length", Value::I32(10)),
+        ("x-message-ttl", Value::I32(1_000)),
+        ("x-dead-letter-exchange", Value::from("of-argument")),
+        ("x-overflow", Value::from("reject-publish")),
+    ]);
+    declare(s, QueueDeclare { arguments, ..queue("q.own") });
+    declare(s, queue("other"));
+    set(
+        s,
+        PolicyScope::User,
+        "p",
+        r#"{"max-length":7,"message-ttl":2000,"expires":5000,"dead-letter-exchange":"of-policy",
+            "dead-letter-routing-key":"k","overflow":"drop-head","queue-version":1}"#,
+    );
+    let plain = settings(s, "q");
+    assert_eq!((plain.max_length, plain.message_ttl_ms), (Some(7), Some(2_000)));
+    assert_eq!(plain.dead_letter_exchange, Some(name("of-policy")));
+    assert_eq!(plain.dead_letter_routing_key.as_deref(), Some(&b"k"[..]));
+    assert_eq!(plain.version, Some(QueueVersion::V1));
+    let own = settings(s, "q.own");
+    // Of lengths and times the smaller counts, of the rest the argument.
+    assert_eq!((own.max_length, own.message_ttl_ms), (Some(7), Some(1_000)));
+    assert_eq!(own.expires_ms, Some(5_000));
+    assert_eq!(own.dead_letter_exchange, Some(name("of-argument")));
+    assert_eq!(own.overflow, Overflow::RejectPublish);
+    assert_eq!(settings(s, "other"), QueueSettings::default());
+    set(s, PolicyScope::Operator, "o", r#"{"max-length":3,"expires":9000,"queue-version":2}"#);
+    let held = settings(s, "q");
+    assert_eq!((held.max_length, held.expires_ms), (Some(3), Some(5_000)));
+    assert_eq!(held.version, Some(QueueVersion::V2));
+    clear(s, PolicyScope::User, "p");
+    assert_eq!(
+        settings(s, "q"),
+        QueueSettings {
+            max_length: Some(3),
+            expires_ms: Some(9_000),
+            version: Some(QueueVersion::V2),
+            ..QueueSettings::default()
+        }
+    );
+}
+
+#[test]
+fn a_policy_with_settings_of_other_queue_types_does_not_apply_to_a_classic_queue() {
+    let s = &mut state();
+    declare(s, queue("q"));
+    set(s, PolicyScope::User, "p", r#"{"max-length":7,"delivery-limit":3}"#);
+    assert_eq!(settings(s, "q").max_length, None);
+    set(s, PolicyScope::User, "p", r#"{"max-length":7}"#);
+    assert_eq!(settings(s, "q").max_length, Some(7));
+}
+
+#[test]
+fn what_a_policy_cannot_set_is_refused() {
+    let s = &mut state();
+    let policy = |definition: &str| PolicySpec {
+        name: name("p"),
+        pattern: String::new(),
+        apply_to: ApplyTo::All,
+        definition: Json::parse(definition).unwrap(),
+        priority: 0,
+    };
+    let set = |scope, definition: &str| Command::SetPolicy {
+        scope,
+        vhost: name(V),
+        policy: policy(definition),
+    };
+    assert_eq!(
+        refused(s, set(PolicyScope::User, r#"{"expires":0}"#)),
+        (ErrorKind::Invalid, "0 is not a valid queue expiry".to_owned())
+    );
+    let of_users = set(PolicyScope::Operator, r#"{"alternate-exchange":"x"}"#);
+    assert_eq!(
+        refused(s, of_users).1,
+        "[{<<\"alternate-exchange\">>,<<\"x\">>}] are not recognised policy settings"
+    );
+}
+
+/// Features X3: the alternate exchange may come from a policy, and an argument goes before it.
+#[test]
+fn an_alternate_exchange_may_come_from_a_policy() {
+    let s = &mut state();
+    for name_of in ["q.x", "q.own", "last", "own"] {
+        apply(s, Command::DeclareExchange(exchange(name_of, ExchangeKind::Direct))).unwrap();
+    }
+    let arguments = table(&[("alternate-exchange", Value::from("own"))]);
+    let with_own = ExchangeDeclare { arguments, ..exchange("q.argued", ExchangeKind::Direct) };
+    apply(s, Command::DeclareExchange(with_own)).unwrap();
+    for (exchange, name_of) in [("last", "of-policy"), ("own", "of-argument")] {
+        declare(s, queue(name_of));
+        apply(s, Command::Bind(to_queue(exchange, name_of, "k"))).unwrap();
+    }
+    let routed = |s: &State, exchange: &str| {
+        let mut out = Vec::new();
+        s.routes(V).unwrap().route(exchange.as_bytes(), &[b"k"], None, &mut out);
+        let names = out.iter().map(|id| s.queue_by_id(*id).unwrap().name.to_string());
+        names.collect::<Vec<_>>()
+    };
+    assert!(routed(s, "q.x").is_empty());
+    set(s, PolicyScope::User, "p", r#"{"alternate-exchange":"last"}"#);
+    assert_eq!(routed(s, "q.x"), ["of-policy"]);
+    assert_eq!(routed(s, "q.argued"), ["of-argument"]);
+    // Also for what is declared later, and after a restart.
+    apply(s, Command::DeclareExchange(exchange("q.late", ExchangeKind::Fanout))).unwrap();
+    assert_eq!(routed(s, "q.late"), ["of-policy"]);
+    assert_eq!(routed(&State::restore(&durable(s)).unwrap(), "q.x"), ["of-policy"]);
+    clear(s, PolicyScope::User, "p");
+    assert!(routed(s, "q.x").is_empty());
+    assert!(routed(s, "q.late").is_empty());
+}
+
+/// Every queue of a virtual host is looked at when a policy changes: no JSON is read and no pattern
+/// compiled for that.
+#[test]
+fn settings_of_many_queues_are_worked_out_from_policies_read_once() {
+    let s = &mut state();
+    for n in 0..20_000 {
+        declare(s, queue(&format!("q{n}")));
+    }
+    for n in 0..10 {
+        set(s, PolicyScope::User, &format!("p{n}"), &format!("{{\"max-length\":{}}}", n + 1));
+    }
+    let vhost = s.vhost(V).unwrap();
+    let all = vhost.queues().map(|queue| vhost.queue_settings(queue));
+    assert!(all.into_iter().all(|settings| settings.max_length == Some(1)));
+}

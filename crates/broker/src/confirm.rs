@@ -67,6 +67,17 @@ impl Run {
     }
 }
 
+/// Who is to commit what a confirm waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use = "the caller may have to commit"]
+pub(crate) enum Committer {
+    /// The log's own thread, which has been told.
+    #[default]
+    Thread,
+    /// The caller, soon: a single publish waits, so that nothing would be gained by gathering more.
+    Caller,
+}
+
 /// A run that waits until the log is durable up to `upto`.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -117,18 +128,26 @@ impl ConfirmQueue {
         wal: &Wal,
         upto: Lsn,
         runs: impl IntoIterator<Item = Run>,
-    ) {
-        let newly_watched = {
+    ) -> Committer {
+        let (is_alone, newly_watched) = {
             let mut state = stdx::lock(&self.state);
             // What waits for a queue's form may go back a little.
             let upto = state.waiting.back().map_or(upto, |last| last.upto.max(upto));
             state.waiting.extend(runs.into_iter().map(|run| Waiting { upto, run }));
-            !state.waiting.is_empty() && !std::mem::replace(&mut state.watched, true)
+            let newly_watched = !state.waiting.is_empty() && !state.watched;
+            state.watched |= newly_watched;
+            let is_one = |waiting: &Waiting| waiting.run.len() == 1;
+            (state.waiting.len() == 1 && state.waiting.iter().all(is_one), newly_watched)
         };
-        if newly_watched {
-            let sink: Arc<dyn Durable> = Arc::<Self>::clone(self);
-            wal.watch(sink);
+        match (newly_watched, is_alone) {
+            (false, _) => return Committer::Thread,
+            (true, false) => wal.watch(Arc::<Self>::clone(self)),
+            (true, true) => {
+                wal.watch_here(Arc::<Self>::clone(self));
+                return Committer::Caller;
+            }
         }
+        Committer::Thread
     }
 
     /// Adds confirms that wait for journals, and perhaps the log.

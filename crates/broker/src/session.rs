@@ -16,7 +16,7 @@ mod routes;
 mod transactions;
 
 use crate::broker::{Broker, View};
-use crate::confirm::ConfirmQueue;
+use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
 use crate::queue::{AfterDetach, Wakes, wake_all};
 use batch::Batch;
@@ -50,6 +50,8 @@ pub struct Session {
     is_ahead: bool,
     /// Published during an alarm: nothing is read until it clears.
     held: bool,
+    /// Who is to commit what a publish waits for.
+    committer: Committer,
     ended: bool,
 }
 
@@ -90,6 +92,7 @@ impl Session {
             wakes: Wakes::new(),
             is_ahead: false,
             held: false,
+            committer: Committer::Thread,
             ended: false,
         })
     }
@@ -112,10 +115,33 @@ impl Session {
         result
     }
 
+    /// Whether one publish waits for nothing but the disk, so that its confirm comes soonest if the
+    /// connection commits it itself: then [`Session::commit_here`] must be called before the caller
+    /// waits.
+    #[must_use]
+    pub fn commits_here(&self) -> bool {
+        self.committer == Committer::Caller
+    }
+
+    /// Commits the log; **blocks** for a sync of a fast disk. Slow ones are left to the log's thread.
+    pub fn commit_here(&mut self) {
+        if std::mem::take(&mut self.committer) == Committer::Caller {
+            self.broker.storage.wal.commit_here();
+        }
+    }
+
     /// Wakes the connections that were given something. To be called before the caller waits for
     /// anything.
     pub fn wake(&mut self) {
         wake_all(&mut self.wakes);
+    }
+
+    /// What is done before something is waited for: nobody else is to wait for that too.
+    fn before_waiting(&mut self) {
+        self.wake();
+        if std::mem::take(&mut self.committer) == Committer::Caller {
+            self.broker.storage.wal.commit_soon();
+        }
     }
 
     async fn work_off(&mut self, input: &[u8], requests: &[Request]) -> Result<(), Stop> {
@@ -133,7 +159,7 @@ impl Session {
                         }
                     } else if let Err(error) = self.prepare(index, publish, input) {
                         self.flush(input, requests).await;
-                        self.wake();
+                        self.before_waiting();
                         Box::pin(self.fail(publish.channel, None, error)).await?;
                     }
                 }
@@ -145,7 +171,7 @@ impl Session {
                 }
                 Request::Control(control) => {
                     self.flush(input, requests).await;
-                    self.wake();
+                    self.before_waiting();
                     Box::pin(self.control(control)).await?;
                     self.look_again();
                 }
@@ -173,7 +199,7 @@ impl Session {
 
     /// Waits for queues of the batch that are still being read after a start.
     async fn until_loaded(&mut self) {
-        self.wake();
+        self.before_waiting();
         while let Some(queue) = self.batch.loading() {
             queue.loaded().await;
         }
@@ -295,7 +321,7 @@ impl Session {
     }
 
     async fn give_everything_back(&mut self) {
-        self.wake();
+        self.before_waiting();
         if std::mem::replace(&mut self.ended, true) {
             return;
         }

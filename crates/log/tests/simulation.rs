@@ -27,6 +27,8 @@ enum Work {
     Watch,
     /// The commit thread runs.
     Commit,
+    /// Somebody watches and commits at once.
+    CommitHere,
     /// The nth needed entry is settled: a record is appended, then it is released.
     Settle(u16),
     /// The survivors of the oldest segment are appended anew, then released.
@@ -40,7 +42,8 @@ fn work() -> impl Strategy<Value = Vec<Work>> {
         6 => prop::collection::vec(0_u16..300, 1..4).prop_map(Work::Append),
         1 => prop::collection::vec(900_u16..2000, 1..2).prop_map(Work::Append),
         2 => Just(Work::Watch),
-        5 => Just(Work::Commit),
+        4 => Just(Work::Commit),
+        2 => Just(Work::CommitHere),
         6 => any::<u16>().prop_map(Work::Settle),
         2 => Just(Work::Move),
         1 => Just(Work::Restart),
@@ -153,6 +156,10 @@ impl Model {
             Work::Watch => node.wal.watch(Arc::clone(&self.told) as Arc<dyn Durable>),
             Work::Commit => {
                 node.stepper.step();
+            }
+            Work::CommitHere => {
+                node.wal.watch_here(Arc::clone(&self.told) as Arc<dyn Durable>);
+                node.wal.commit_here();
             }
             Work::Settle(nth) => {
                 let needed = self.needed();

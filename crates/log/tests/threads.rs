@@ -30,15 +30,20 @@ struct Held {
 }
 
 impl Session {
-    /// Appends, holds, and watches unless it does so already.
-    fn publish(self: &Arc<Self>, wal: &Wal, bytes: &[u8]) {
+    /// Appends, holds, and watches unless it does so already. Commits itself if it is `here`.
+    fn publish(self: &Arc<Self>, wal: &Wal, bytes: &[u8], here: bool) {
         let upto = wal.append(|batch| batch.entry(1, &[bytes])).upto;
         let mut held = self.inner.lock().unwrap();
         held.waiting.push(upto);
         let watch = !std::mem::replace(&mut held.watching, true);
         drop(held);
-        if watch {
-            wal.watch(Arc::clone(self) as Arc<dyn Durable>);
+        match (watch, here) {
+            (true, true) => {
+                wal.watch_here(Arc::clone(self) as Arc<dyn Durable>);
+                wal.commit_here();
+            }
+            (true, false) => wal.watch(Arc::clone(self) as Arc<dyn Durable>),
+            (false, _) => {}
         }
     }
 
@@ -70,8 +75,10 @@ fn stress(wal: &Wal, rounds: u64) {
                 let session = Arc::<Session>::default();
                 let mut sent = 0;
                 for round in 0..rounds {
-                    for _ in 0..=(round * (thread + 1)) % 7 {
-                        session.publish(wal, &[0; 40]);
+                    let n_publishes = (round * (thread + 1)) % 7;
+                    let here = n_publishes == 0 || thread == 0;
+                    for _ in 0..=n_publishes {
+                        session.publish(wal, &[0; 40], here);
                         sent += 1;
                     }
                     session.wait_for(sent);
@@ -162,6 +169,20 @@ fn a_failure_releases_everybody_and_a_closed_log_takes_nothing() {
     let upto = wal.append(|batch| batch.entry(1, &[b"z"])).upto;
     assert!(matches!(wal.wait_durable(upto), Err(LogError::Poisoned { .. })));
     wal.close().unwrap();
+}
+
+#[test]
+fn a_failure_on_the_callers_thread_ends_the_log_as_well() {
+    let disk = MemoryDisk::new();
+    let wal = Wal::open(Arc::new(disk.clone()), WalOptions::default(), &mut |_| Ok(())).unwrap();
+    let session = Arc::<Session>::default();
+    session.publish(&wal, b"x", true);
+    session.wait_for(1);
+    disk.inject(disk.operations() + 1, Fault::Io);
+    session.publish(&wal, b"y", true);
+    let upto = wal.append(|batch| batch.entry(1, &[b"z"])).upto;
+    assert!(matches!(wal.wait_durable(upto), Err(LogError::Poisoned { .. })));
+    assert!(wal.close().is_err());
 }
 
 /// Blocks a publisher until it is woken.

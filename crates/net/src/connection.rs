@@ -251,7 +251,9 @@ impl Task {
                 if let Some(counted) = &self.counted {
                     counted.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
                 }
-                self.work_off().await?;
+                let worked_off = self.work_off().await;
+                self.commit_here();
+                worked_off?;
             }
             None => {}
         }
@@ -382,6 +384,16 @@ impl Task {
         self.input
             .consume(at, wanted)
             .map_err(|input::TooLarge| Over::Dropped("a frame is too large"))
+    }
+
+    /// A single publish that waits for the disk is committed by this very thread: its confirm is
+    /// written with what is flushed next. Others go on meanwhile.
+    fn commit_here(&mut self) {
+        if let Some(session) = &mut self.session
+            && session.commits_here()
+        {
+            tokio::task::block_in_place(|| session.commit_here());
+        }
     }
 
     /// The broker has ended the session: what it holds is given back, the client is still told.

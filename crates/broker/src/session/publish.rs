@@ -180,7 +180,8 @@ impl Session {
         }
         let wal = &self.broker.storage.wal;
         if let Some(upto) = awaited.log {
-            self.confirms.wait(wal, upto, runs(Waits::ForLog));
+            let committer = self.confirms.wait(wal, upto, runs(Waits::ForLog));
+            self.committer = self.committer.max(committer);
         }
         if !awaited.journals.is_empty() {
             self.confirms.wait_apart(wal, &awaited, runs(Waits::Apart).collect());

@@ -69,7 +69,7 @@ impl Session {
         let awaited = self.batch.put_in(&[], &tx.publishes, &mut self.wakes);
         self.batch.clear();
         self.apply_settles(tx.settles);
-        self.wake();
+        self.before_waiting();
         awaited.durable(&self.broker.storage.wal).await?;
         Ok(Acted::Done)
     }

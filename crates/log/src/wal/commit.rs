@@ -1,13 +1,13 @@
-//! The commit thread: swap, write, sync, tell.
+//! One commit: swap, write, sync, tell. And the thread that commits.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, TryLockError};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::segment::SegmentFiles;
 use super::state::{Need, Work};
-use super::{Durability, Shared};
+use super::{Durability, Durable, Shared};
 use crate::error::{LogError, Result};
 
 /// Buffers below this keep their memory for good.
@@ -16,52 +16,57 @@ const SHRINK_ABOVE_BYTES: usize = 256 << 10;
 const SHRINK_AFTER_COMMITS: u32 = 64;
 /// "Little": less than this fraction.
 const SHRINK_BELOW_FRACTION: usize = 8;
+/// A disk whose syncs took longer than this lately is left to the commit thread.
+const SYNC_HERE_MAX: Duration = Duration::from_millis(1);
+/// How many syncs "lately" reaches back, about.
+const N_SYNCS_LATELY: u32 = 8;
 
-/// Everything the commit thread owns.
+/// Everything that whoever commits needs: the commit thread, or a caller who cannot wait for it.
 pub(super) struct Committer {
     shared: Arc<Shared>,
     files: SegmentFiles,
     work: Work,
     little_used: u32,
+    /// When the oldest of what is written and not synced was written.
+    unsynced_since: Option<Instant>,
+    /// What writes with a sync took lately.
+    sync_time: Duration,
 }
 
-impl Committer {
-    pub(super) fn new(shared: Arc<Shared>, files: SegmentFiles) -> Self {
-        shared.counters.spare_segments.store(files.spares() as u64, Ordering::Relaxed);
-        Self { shared, files, work: Work::default(), little_used: 0 }
-    }
-
-    /// The thread's life.
-    pub(super) fn run(mut self) {
-        let _guard = FailOnPanic(Arc::clone(&self.shared));
-        let lazy_sync = self.shared.options.lazy_sync;
-        let mut unsynced_since = None;
-        loop {
-            let need = self.wait();
-            let overdue = unsynced_since.is_some_and(|since: Instant| since.elapsed() >= lazy_sync);
-            let must_sync = overdue || matches!(need, Need::Lazy | Need::Close);
-            if let Err(error) = self.commit(must_sync) {
-                self.shared.fail(&error);
-                return;
-            }
-            if need == Need::Close {
-                self.close();
-                return;
-            }
-            unsynced_since = if self.files.unsynced_bytes() == 0 {
-                None
-            } else {
-                unsynced_since.or_else(|| Some(Instant::now()))
-            };
+/// The thread's life.
+pub(super) fn run(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
+    let _guard = FailOnPanic(shared);
+    loop {
+        let need = shared.wait();
+        // Poisoned by a panic that has failed the log.
+        let Ok(mut committer) = committer.lock() else { return };
+        if committer.commit(need).is_err() || need == Need::Close {
+            return;
         }
     }
+}
 
+/// Commits on the caller's thread, if that is wanted, nobody commits just now, and the disk is fast.
+pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
+    let mut committer = match committer.try_lock() {
+        Ok(committer) if committer.sync_time <= SYNC_HERE_MAX => committer,
+        Ok(_) | Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return,
+    };
+    let need = shared.state().need();
+    if need == Need::Now {
+        let _guard = FailOnPanic(shared);
+        // The log says itself that it failed.
+        let _failed = committer.commit(need).is_err();
+    }
+}
+
+impl Shared {
     /// Sleeps until there is something to do. Lingers for the lazy time after a commit, so that
     /// appends nobody watches wake nobody; sleeps for good if nothing came meanwhile.
     fn wait(&self) -> Need {
-        let lazy_sync = self.shared.options.lazy_sync;
+        let lazy_sync = self.options.lazy_sync;
         let mut until = Some(Instant::now() + lazy_sync);
-        let mut state = self.shared.state();
+        let mut state = self.state();
         loop {
             let need = state.need();
             if matches!(need, Need::Now | Need::Close) {
@@ -78,24 +83,60 @@ impl Committer {
                     (false, _) => {}
                 }
                 state.sleep(true);
-                let woken = self.shared.work.wait_timeout(state, left);
+                let woken = self.work.wait_timeout(state, left);
                 woken.unwrap_or_else(std::sync::PoisonError::into_inner).0
             } else if need == Need::Lazy {
                 until = Some(Instant::now() + lazy_sync);
                 continue;
             } else {
                 state.sleep(false);
-                let woken = self.shared.work.wait(state);
+                let woken = self.work.wait(state);
                 woken.unwrap_or_else(std::sync::PoisonError::into_inner)
             };
             state.wake_up();
         }
     }
+}
+
+impl Committer {
+    pub(super) fn new(shared: Arc<Shared>, files: SegmentFiles) -> Self {
+        shared.counters.spare_segments.store(files.spares() as u64, Ordering::Relaxed);
+        Self {
+            shared,
+            files,
+            work: Work::default(),
+            little_used: 0,
+            unsynced_since: None,
+            sync_time: Duration::ZERO,
+        }
+    }
+
+    /// Commits for a reason. After an error the log has failed.
+    fn commit(&mut self, need: Need) -> Result<()> {
+        if self.shared.state().is_dead() {
+            return Err(self.shared.poison_error());
+        }
+        let lazy_sync = self.shared.options.lazy_sync;
+        let is_overdue = self.unsynced_since.is_some_and(|since| since.elapsed() >= lazy_sync);
+        let must_sync = is_overdue || matches!(need, Need::Lazy | Need::Close);
+        self.shared.state().take(&mut self.work);
+        // Dropped after a failure, when it has been told.
+        let mut sinks = std::mem::take(&mut self.work.sinks);
+        self.commit_group(&mut sinks, must_sync).inspect_err(|error| self.shared.fail(error))?;
+        self.work.sinks = sinks;
+        if need == Need::Close {
+            self.close();
+        }
+        self.unsynced_since = match self.files.unsynced_bytes() {
+            0 => None,
+            _ => self.unsynced_since.or_else(|| Some(Instant::now())),
+        };
+        Ok(())
+    }
 
     /// One group commit: everything appended so far becomes one block (or more, over a segment's
     /// end), is written, synced if that is wanted, and everybody who watches is told.
-    fn commit(&mut self, must_sync: bool) -> Result<()> {
-        self.shared.state().take(&mut self.work);
+    fn commit_group(&mut self, sinks: &mut Vec<Arc<dyn Durable>>, must_sync: bool) -> Result<()> {
         let synced = self.write_and_sync(must_sync)?;
         let upto = match self.shared.options.durability {
             Durability::Sync => self.files.synced(),
@@ -103,8 +144,8 @@ impl Committer {
         };
         self.shared.durable_upto.store(upto.0, Ordering::Release);
         self.shared.unsynced_bytes.fetch_sub(synced, Ordering::Relaxed);
-        self.work.sinks.retain(|sink| sink.durable(upto));
-        self.finish();
+        sinks.retain(|sink| sink.durable(upto));
+        self.finish(sinks);
         self.free()?;
         self.reuse_buffer();
         Ok(())
@@ -112,6 +153,7 @@ impl Committer {
 
     /// Returns the entry bytes that became synced.
     fn write_and_sync(&mut self, must_sync: bool) -> Result<usize> {
+        let began = Instant::now();
         let counters = &self.shared.counters;
         if let Some(before_commit) = &self.shared.options.before_commit {
             before_commit()?;
@@ -131,15 +173,16 @@ impl Committer {
         };
         if sync {
             synced += self.files.sync()?;
+            self.sync_time = lately(self.sync_time, began.elapsed());
             counters.syncs.fetch_add(1, Ordering::Relaxed);
         }
         Ok(synced)
     }
 
     /// Puts back who goes on watching, and wakes who waited for room.
-    fn finish(&mut self) {
+    fn finish(&self, sinks: &mut Vec<Arc<dyn Durable>>) {
         let mut state = self.shared.state();
-        state.put_back(&mut self.work.sinks);
+        state.put_back(sinks);
         if self.files.unsynced_bytes() > 0 {
             state.set_lazy();
         }
@@ -193,13 +236,18 @@ impl Committer {
     }
 }
 
-/// A panic in a watcher must not leave others waiting for ever.
-struct FailOnPanic(Arc<Shared>);
+/// A moving average: what was lately, and now.
+fn lately(before: Duration, now: Duration) -> Duration {
+    (before * (N_SYNCS_LATELY - 1) + now) / N_SYNCS_LATELY
+}
 
-impl Drop for FailOnPanic {
+/// A panic in a watcher must not leave others waiting for ever.
+struct FailOnPanic<'a>(&'a Shared);
+
+impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let reason = "the commit thread panicked".to_owned();
+            let reason = "a watcher of the log panicked".to_owned();
             self.0.fail(&LogError::Poisoned { reason });
         }
     }
@@ -207,7 +255,8 @@ impl Drop for FailOnPanic {
 
 /// Commits on demand instead of a thread.
 pub struct Stepper {
-    committer: Committer,
+    shared: Arc<Shared>,
+    committer: Arc<Mutex<Committer>>,
 }
 
 impl std::fmt::Debug for Stepper {
@@ -217,26 +266,17 @@ impl std::fmt::Debug for Stepper {
 }
 
 impl Stepper {
-    pub(super) const fn new(committer: Committer) -> Self {
-        Self { committer }
+    pub(super) const fn new(shared: Arc<Shared>, committer: Arc<Mutex<Committer>>) -> Self {
+        Self { shared, committer }
     }
 
     /// Does what the commit thread would do now, as if the lazy time were over. False if there was
     /// nothing to do or the log has failed.
     pub fn step(&mut self) -> bool {
-        let need = self.committer.shared.state().need();
-        let shared = Arc::clone(&self.committer.shared);
-        if need == Need::Nothing || shared.state().is_dead() {
+        let need = self.shared.state().need();
+        if need == Need::Nothing || self.shared.state().is_dead() {
             return false;
         }
-        let must_sync = matches!(need, Need::Lazy | Need::Close);
-        if let Err(error) = self.committer.commit(must_sync) {
-            shared.fail(&error);
-            return false;
-        }
-        if need == Need::Close {
-            self.committer.close();
-        }
-        true
+        self.committer.lock().is_ok_and(|mut committer| committer.commit(need).is_ok())
     }
 }

@@ -84,7 +84,7 @@ enum Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The commit thread is to write what there is and to stop.
+    /// What there is is to be written, and the commit thread is to stop.
     Closing,
     /// Closed or failed.
     Dead,
@@ -209,6 +209,11 @@ impl State {
         }
     }
 
+    /// The next commit is wanted, though nobody asks to be told of it.
+    pub(super) fn watch_once(&mut self) {
+        self.newly_watched |= !self.is_dead();
+    }
+
     pub(super) fn wait_for_room(&mut self, waker: &Waker) {
         if !self.room_wakers.iter().any(|known| known.will_wake(waker)) {
             self.room_wakers.push(waker.clone());
@@ -264,7 +269,7 @@ impl State {
     }
 
     pub(super) fn need(&self) -> Need {
-        if self.phase == Phase::Closing {
+        if self.phase != Phase::Open {
             return Need::Close;
         }
         let has_entries = self.has_entries();

@@ -427,6 +427,11 @@ impl Broker {
         }
     }
 
+    /// A number nobody can tell beforehand.
+    pub(crate) fn seed(&self) -> u64 {
+        self.names.hash_one((self.n_names.fetch_add(1, Ordering::Relaxed), "seed"))
+    }
+
     /// A name nobody else has: `prefix` and 22 characters.
     pub(crate) fn generate_name(&self, prefix: &str) -> String {
         const ALPHABET: &[u8; 64] =

@@ -13,15 +13,17 @@ mod properties;
 mod publish;
 mod replies;
 mod routes;
+mod routing;
 mod transactions;
 
 use crate::broker::{Broker, View};
 use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
 use crate::queue::{AfterDetach, Wakes, wake_all};
+use ::routing::QueueId;
 use batch::Batch;
 use channels::{Channel, Channels, Link};
-use routes::RouteMemory;
+use routes::{Route, RouteMemory};
 use session::{ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +44,11 @@ pub struct Session {
     links: HashMap<LinkId, Link>,
     last_link: u64,
     routes: RouteMemory,
+    /// The route of one message that is not remembered; kept for the memory it has.
+    alone: Route,
+    ids: Vec<QueueId>,
+    /// The last of the numbers that are left to chance.
+    chance: u64,
     batch: Batch,
     settles: Vec<Settle>,
     /// Connections that were given something and sleep.
@@ -77,6 +84,7 @@ impl Session {
         let connection = broker.connections.open(identity);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
+        let chance = broker.seed();
         Ok(Self {
             broker,
             connection,
@@ -87,6 +95,9 @@ impl Session {
             links: HashMap::new(),
             last_link: 0,
             routes: RouteMemory::default(),
+            alone: Route::default(),
+            ids: Vec::new(),
+            chance,
             batch: Batch::new(),
             settles: Vec::new(),
             wakes: Wakes::new(),

@@ -10,6 +10,7 @@ use routing::{
 use std::hint::black_box;
 
 pub(crate) const PIECES: &[Piece] = &[
+    ("routing/consistent-hash-100", || consistent_hash(100)),
     ("routing/default-1000", default_exchange),
     ("routing/direct-1000", || direct(1000)),
     ("routing/direct-3", || direct(3)),
@@ -71,6 +72,12 @@ fn direct(n_bindings: u64) -> Work {
 fn fanout(n_bindings: usize) -> Work {
     let bindings = (0..n_bindings).map(|_| (String::new(), Table::new()));
     routing(bound(ExchangeKind::Fanout, bindings), EXCHANGE, vec!["key".to_owned()], n_bindings)
+}
+
+fn consistent_hash(n_bindings: u64) -> Work {
+    let bindings = (0..n_bindings).map(|n| ((n % 3 + 1).to_string(), Table::new()));
+    let keys = (0..1000).map(|n| format!("key-{n}")).collect();
+    routing(bound(ExchangeKind::ConsistentHash, bindings), EXCHANGE, keys, 1)
 }
 
 /// One binding of three has a `*`, one a `#`; a message meets two.

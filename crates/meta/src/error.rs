@@ -138,6 +138,9 @@ pub enum MetaError {
         /// What was declared.
         resource: Resource,
     },
+    /// Arguments this type of exchange cannot have.
+    #[error("{0}")]
+    ExchangeArguments(String),
     /// An argument of another queue type.
     #[error("invalid arg '{key}' for {resource} of queue type rabbit_classic_queue")]
     UnsupportedArgument {
@@ -209,6 +212,7 @@ impl MetaError {
             | Self::UnknownExchangeType(_)
             | Self::InvalidArgument { .. }
             | Self::InvalidArgumentType { .. }
+            | Self::ExchangeArguments(_)
             | Self::UnsupportedArgument { .. }
             | Self::QueueTypeDisabled { .. }
             | Self::QueueLimit { .. }

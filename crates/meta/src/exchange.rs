@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use amqp091::{Table, Value};
-use routing::{ExchangeKind, ExchangeRules, Name, erlang};
+use routing::{ExchangeKind, ExchangeRules, HashOn, Name, erlang};
 
 use crate::command::ExchangeDeclare;
 use crate::error::MetaError;
@@ -11,6 +11,9 @@ use crate::resource::Resource;
 
 /// The argument that names the exchange for messages that find no binding.
 pub(crate) const ALTERNATE: &str = "alternate-exchange";
+/// The arguments of an exchange that hashes a header, or a property, instead of the routing key.
+const HASH_HEADER: &str = "hash-header";
+const HASH_PROPERTY: &str = "hash-property";
 
 /// The exchanges every virtual host has from the start: name, kind, internal.
 pub(crate) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
@@ -61,8 +64,14 @@ impl ExchangeDef {
         self.name.is_empty() || is_reserved(&self.name)
     }
 
+    /// What it does as far as it says so itself.
     pub(crate) fn rules(&self) -> ExchangeRules {
-        ExchangeRules { internal: self.internal, alternate: self.alternate().map(Name::from) }
+        ExchangeRules {
+            internal: self.internal,
+            alternate: self.alternate().map(Name::from),
+            hash_on: hash_on(&self.arguments).unwrap_or_default(),
+            watched: false,
+        }
     }
 
     /// Refuses a redeclaration that differs, with the first difference.
@@ -87,10 +96,45 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 
 /// Refuses arguments a new exchange cannot have.
 pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result<(), MetaError> {
-    check_names_exchange(ALTERNATE, &declare.arguments, || Resource::exchange(vhost, &declare.name))
+    let resource = || Resource::exchange(vhost, &declare.name);
+    check_names_exchange(ALTERNATE, &declare.arguments, resource)?;
+    match declare.kind {
+        ExchangeKind::ConsistentHash => {
+            for key in [HASH_HEADER, HASH_PROPERTY] {
+                check_names_exchange(key, &declare.arguments, resource)?;
+            }
+            hash_on(&declare.arguments).map(|_| ())
+        }
+        ExchangeKind::Direct
+        | ExchangeKind::Fanout
+        | ExchangeKind::Topic
+        | ExchangeKind::Headers
+        | ExchangeKind::ModulusHash
+        | ExchangeKind::Random
+        | ExchangeKind::LocalRandom => Ok(()),
+    }
 }
 
-/// An argument that names an exchange must be text.
+fn hash_on(arguments: &Table) -> Result<HashOn, MetaError> {
+    let text = |key: &str| arguments.get(key.as_bytes()).and_then(Value::as_bytes);
+    match (text(HASH_HEADER), text(HASH_PROPERTY)) {
+        (None, None) => Ok(HashOn::RoutingKey),
+        (Some(header), None) => Ok(HashOn::Header(header.into())),
+        (None, Some(b"message_id")) => Ok(HashOn::MessageId),
+        (None, Some(b"correlation_id")) => Ok(HashOn::CorrelationId),
+        (None, Some(b"timestamp")) => Ok(HashOn::Timestamp),
+        (None, Some(other)) => {
+            let property = String::from_utf8_lossy(other);
+            Err(MetaError::ExchangeArguments(format!("Unsupported property: {property}")))
+        }
+        (Some(_), Some(_)) => {
+            let text = "hash-header and hash-property are mutually exclusive";
+            Err(MetaError::ExchangeArguments(text.to_owned()))
+        }
+    }
+}
+
+/// An argument that names an exchange, or the like, must be text.
 pub(crate) fn check_names_exchange(
     key: &'static str,
     arguments: &Table,

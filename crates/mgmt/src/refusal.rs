@@ -89,6 +89,7 @@ impl From<MetaError> for Refusal {
             | MetaError::UnknownExchangeType(_)
             | MetaError::InvalidArgument { .. }
             | MetaError::InvalidArgumentType { .. }
+            | MetaError::ExchangeArguments(_)
             | MetaError::UnsupportedArgument { .. }
             | MetaError::QueueTypeDisabled { .. }
             | MetaError::QueueLimit { .. }

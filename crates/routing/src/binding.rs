@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use amqp091::Table;
 
+use crate::digest::Digest;
+use crate::erlang;
 use crate::error::BindingError;
 use crate::exchange::ExchangeKind;
 use crate::headers::Matcher;
@@ -32,6 +34,10 @@ pub struct Binding {
     /// The arguments sorted by name and encoded; empty for none.
     canonical: Box<[u8]>,
     matcher: Option<Box<Matcher>>,
+    /// The destination as a number, for exchanges that choose one.
+    seed: u64,
+    /// Its share there.
+    weight: u32,
 }
 
 impl Binding {
@@ -46,14 +52,30 @@ impl Binding {
         key: RoutingKey,
         arguments: Table,
     ) -> Result<Self, BindingError> {
-        let mut matcher = None;
+        let (mut matcher, mut weight) = (None, 1);
         match kind {
-            ExchangeKind::Direct | ExchangeKind::Fanout => {}
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::ModulusHash
+            | ExchangeKind::Random => {}
             ExchangeKind::Topic => topic::check_key(&key)?,
             ExchangeKind::Headers => matcher = Some(Box::new(Matcher::new(&arguments)?)),
+            ExchangeKind::ConsistentHash => weight = parse_weight(&key)?,
+            ExchangeKind::LocalRandom => check_local(&destination, &key)?,
         }
+        let seed = match &destination {
+            Destination::Queue(id) => id.0,
+            Destination::Exchange(name) => Digest::of_name(name.as_bytes()).number(),
+        };
         let canonical = canonical(&arguments);
-        Ok(Self { source, destination, key, arguments, canonical, matcher })
+        Ok(Self { source, destination, key, arguments, canonical, matcher, seed, weight })
+    }
+
+    /// The same with the destination's name said: exchanges that choose by hash then choose alike
+    /// for queues of the same names.
+    #[must_use]
+    pub fn to_destination_named(self, name: &str) -> Self {
+        Self { seed: Digest::of_name(name.as_bytes()).number(), ..self }
     }
 
     /// The exchange whose messages it leads on.
@@ -80,6 +102,14 @@ impl Binding {
         &self.arguments
     }
 
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(crate) const fn weight(&self) -> u32 {
+        self.weight
+    }
+
     pub(crate) fn matcher(&self) -> Option<&Matcher> {
         self.matcher.as_deref()
     }
@@ -93,6 +123,8 @@ impl Binding {
             arguments: Table::new(),
             canonical: Box::default(),
             matcher: None,
+            seed: 0,
+            weight: 1,
         }
     }
 
@@ -109,6 +141,29 @@ impl Binding {
 
     fn rest_of_identity(&self) -> (&RoutingKey, &[u8]) {
         (&self.key, &self.canonical)
+    }
+}
+
+/// COMPAT: signs and leading zeros are allowed, as in Erlang.
+fn parse_weight(key: &RoutingKey) -> Result<u32, BindingError> {
+    let text = std::str::from_utf8(key).unwrap_or_default();
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(BindingError::WeightNoInteger(erlang::binary(key)));
+    }
+    if text.starts_with('-') || digits.bytes().all(|byte| byte == b'0') {
+        return Err(BindingError::WeightNotPositive);
+    }
+    digits.parse().map_err(|_| BindingError::WeightTooLarge)
+}
+
+fn check_local(destination: &Destination, key: &RoutingKey) -> Result<(), BindingError> {
+    if !key.is_empty() {
+        return Err(BindingError::KeyNotEmpty(key.to_text().into_owned()));
+    }
+    match destination {
+        Destination::Queue(_) => Ok(()),
+        Destination::Exchange(_) => Err(BindingError::NotToExchanges),
     }
 }
 

@@ -35,4 +35,19 @@ pub enum BindingError {
         /// The value as an Erlang term.
         value: String,
     },
+    /// The key is a weight, but no number; as an Erlang term.
+    #[error("The binding key must be an integer: {0}")]
+    WeightNoInteger(String),
+    /// The key is a weight of nothing.
+    #[error("The binding key must be greater than 0")]
+    WeightNotPositive,
+    /// The key is too large a weight.
+    #[error("The binding key must be at most {}", u32::MAX)]
+    WeightTooLarge,
+    /// The exchange chooses without looking at keys.
+    #[error("Non empty binding '{0}' key not permitted")]
+    KeyNotEmpty(String),
+    /// The exchange leads to queues only.
+    #[error("Destination not found")]
+    NotToExchanges,
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use amqp091::TableRef;
 use imbl::{OrdMap, OrdSet};
 
 use crate::binding::{Binding, BySource, Destination};
+use crate::choice::Choices;
 use crate::headers_index::HeadersIndex;
+use crate::message::Message;
 use crate::name::{Name, RoutingKey};
 use crate::targets::Targets;
 use crate::topic::Trie;
@@ -22,11 +23,29 @@ pub enum ExchangeKind {
     Topic,
     /// The arguments of the binding match the headers of the message.
     Headers,
+    /// One destination by a hash of the message: the binding key is its share, and few messages go
+    /// elsewhere when destinations come or go.
+    ConsistentHash,
+    /// One destination by the remainder of a hash of the routing key.
+    ModulusHash,
+    /// One destination by chance.
+    Random,
+    /// One queue of this node by chance.
+    LocalRandom,
 }
 
 impl ExchangeKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Direct, Self::Fanout, Self::Topic, Self::Headers];
+    pub const ALL: [Self; 8] = [
+        Self::Direct,
+        Self::Fanout,
+        Self::Topic,
+        Self::Headers,
+        Self::ConsistentHash,
+        Self::ModulusHash,
+        Self::Random,
+        Self::LocalRandom,
+    ];
 
     /// The name used on the wire.
     #[must_use]
@@ -36,6 +55,10 @@ impl ExchangeKind {
             Self::Fanout => "fanout",
             Self::Topic => "topic",
             Self::Headers => "headers",
+            Self::ConsistentHash => "x-consistent-hash",
+            Self::ModulusHash => "x-modulus-hash",
+            Self::Random => "x-random",
+            Self::LocalRandom => "x-local-random",
         }
     }
 
@@ -46,6 +69,22 @@ impl ExchangeKind {
     }
 }
 
+/// What of a message an exchange hashes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HashOn {
+    /// The routing key.
+    #[default]
+    RoutingKey,
+    /// The header of that name.
+    Header(Box<[u8]>),
+    /// The property `message-id`.
+    MessageId,
+    /// The property `correlation-id`.
+    CorrelationId,
+    /// The property `timestamp`.
+    Timestamp,
+}
+
 /// What an exchange does apart from choosing bindings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeRules {
@@ -53,6 +92,21 @@ pub struct ExchangeRules {
     pub internal: bool,
     /// The exchange that gets what finds no binding here.
     pub alternate: Option<Name>,
+    /// What of a message it hashes, if it is of a kind that does.
+    pub hash_on: HashOn,
+    /// The host is asked about each message that comes by.
+    pub watched: bool,
+}
+
+/// What decides where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DecidedBy {
+    /// Exchange and keys.
+    Key,
+    /// Headers too.
+    Headers,
+    /// More than can be known before.
+    Message,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +115,7 @@ enum Index {
     Fanout(Targets),
     Topic(Trie),
     Headers(HeadersIndex),
+    Choice(Choices),
 }
 
 #[derive(Clone, Debug)]
@@ -79,8 +134,28 @@ impl Exchange {
             ExchangeKind::Fanout => Index::Fanout(Targets::default()),
             ExchangeKind::Topic => Index::Topic(Trie::default()),
             ExchangeKind::Headers => Index::Headers(HeadersIndex::default()),
+            ExchangeKind::ConsistentHash
+            | ExchangeKind::ModulusHash
+            | ExchangeKind::Random
+            | ExchangeKind::LocalRandom => Index::Choice(Choices::default()),
         };
         Self { name, kind, rules, bindings: OrdSet::new(), index }
+    }
+
+    /// What decides where its messages go.
+    pub(crate) fn decided_by(&self) -> DecidedBy {
+        match self.kind {
+            _ if self.rules.watched => DecidedBy::Message,
+            ExchangeKind::Direct | ExchangeKind::Fanout | ExchangeKind::Topic => DecidedBy::Key,
+            ExchangeKind::Headers => DecidedBy::Headers,
+            ExchangeKind::ModulusHash => DecidedBy::Key,
+            ExchangeKind::ConsistentHash => match self.rules.hash_on {
+                HashOn::RoutingKey => DecidedBy::Key,
+                HashOn::Header(_) => DecidedBy::Headers,
+                HashOn::MessageId | HashOn::CorrelationId | HashOn::Timestamp => DecidedBy::Message,
+            },
+            ExchangeKind::Random | ExchangeKind::LocalRandom => DecidedBy::Message,
+        }
     }
 
     pub(crate) fn n_bindings(&self) -> usize {
@@ -112,6 +187,7 @@ impl Exchange {
             Index::Fanout(targets) => targets.add(destination),
             Index::Topic(trie) => trie.add(key, destination),
             Index::Headers(index) => index.add(binding),
+            Index::Choice(choices) => choices.add(binding),
         }
         true
     }
@@ -132,17 +208,14 @@ impl Exchange {
             Index::Fanout(targets) => targets.remove(destination),
             Index::Topic(trie) => trie.remove(key, destination),
             Index::Headers(index) => index.remove(&binding),
+            Index::Choice(choices) => choices.remove(&binding),
         }
         Some(binding)
     }
 
     /// Hands over groups of destinations: within a group each comes once and in order.
-    pub(crate) fn find<'e>(
-        &'e self,
-        keys: &[&[u8]],
-        headers: Option<TableRef<'_>>,
-        mut found: impl FnMut(Group<'e>),
-    ) {
+    pub(crate) fn find<'e>(&'e self, message: &Message<'_>, mut found: impl FnMut(Group<'e>)) {
+        let keys = message.keys;
         match &self.index {
             Index::Direct(map) => {
                 for targets in keys.iter().filter_map(|key| map.get(*key)) {
@@ -156,8 +229,25 @@ impl Exchange {
                 }
             }
             Index::Headers(index) => {
-                index.find(headers, |destination| found(Group::One(destination)));
+                index.find(message.headers, |destination| found(Group::One(destination)));
             }
+            Index::Choice(choices) => {
+                if let Some(destination) = self.choose(choices, message) {
+                    found(Group::One(destination));
+                }
+            }
+        }
+    }
+
+    fn choose<'e>(&self, choices: &'e Choices, message: &Message<'_>) -> Option<&'e Destination> {
+        match self.kind {
+            ExchangeKind::ConsistentHash => choices.by_lot(message.hash(&self.rules.hash_on)),
+            ExchangeKind::ModulusHash => choices.by_modulus(message.hash(&HashOn::RoutingKey)),
+            ExchangeKind::Random | ExchangeKind::LocalRandom => choices.by_modulus(message.chance),
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::Topic
+            | ExchangeKind::Headers => None,
         }
     }
 }

@@ -1,14 +1,11 @@
 //! Headers exchanges: the arguments of a binding against the headers of a message.
 
-mod digest;
-
 use amqp091::{Table, TableRef, Value, ValueRef};
 use smallvec::SmallVec;
 
+use crate::digest::Digest;
 use crate::erlang;
 use crate::error::BindingError;
-
-pub(crate) use digest::Digest;
 
 /// Names with this prefix are no headers to match, unless `x-match` ends in `-with-x`.
 const PRIVATE_PREFIX: &[u8] = b"x-";
@@ -150,7 +147,7 @@ impl Header<'_> {
 /// COMPAT: types matter (1 is not "1"), but all integers and floats compare as numbers, and text
 /// and byte arrays as bytes, as Erlang's `==` does.
 #[derive(Clone, Copy, Debug)]
-enum Comparable<'a> {
+pub(crate) enum Comparable<'a> {
     Bool(bool),
     Integer(i64),
     Float(f64),
@@ -160,7 +157,7 @@ enum Comparable<'a> {
 }
 
 impl<'a> Comparable<'a> {
-    fn of_header(value: ValueRef<'a>) -> Self {
+    pub(crate) fn of_header(value: ValueRef<'a>) -> Self {
         match value {
             ValueRef::Bool(b) => Self::Bool(b),
             ValueRef::I8(n) => Self::Integer(n.into()),
@@ -218,7 +215,7 @@ impl<'a> Comparable<'a> {
         clippy::cast_precision_loss,
         reason = "RabbitMQ compares integers to floats as floats"
     )]
-    const fn as_number(self) -> Option<f64> {
+    pub(crate) const fn as_number(self) -> Option<f64> {
         match self {
             Self::Integer(n) => Some(n as f64),
             Self::Float(n) => Some(n),

@@ -7,7 +7,8 @@ use amqp091::TableRef;
 use imbl::OrdMap;
 
 use crate::binding::{Binding, BySource, Destination};
-use crate::headers::{Digest, Headers, Matcher, Mode};
+use crate::digest::Digest;
+use crate::headers::{Headers, Matcher, Mode};
 use crate::small_map::SmallMap;
 
 type Bindings = SmallMap<BySource, ()>;

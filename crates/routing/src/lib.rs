@@ -5,10 +5,13 @@
 pub mod erlang;
 
 mod binding;
+mod choice;
+mod digest;
 mod error;
 mod exchange;
 mod headers;
 mod headers_index;
+mod message;
 mod name;
 mod routes;
 mod small_map;
@@ -17,6 +20,7 @@ mod topic;
 
 pub use binding::{Binding, Destination};
 pub use error::BindingError;
-pub use exchange::{ExchangeKind, ExchangeRules};
+pub use exchange::{ExchangeKind, ExchangeRules, HashOn};
+pub use message::Message;
 pub use name::{Name, QueueId, RoutingKey};
-pub use routes::{RouteOutcome, Routes};
+pub use routes::{Passage, RouteOutcome, Routes};

@@ -8,7 +8,8 @@ use imbl::{OrdMap, OrdSet};
 use smallvec::SmallVec;
 
 use crate::binding::{Binding, ByDestination, Destination};
-use crate::exchange::{Exchange, ExchangeKind, ExchangeRules, Group};
+use crate::exchange::{DecidedBy, Exchange, ExchangeKind, ExchangeRules, Group};
+use crate::message::Message;
 use crate::name::{Name, QueueId, RoutingKey};
 
 /// What routing found out; the queues themselves are in the output.
@@ -20,8 +21,20 @@ pub enum RouteOutcome {
     Internal,
     /// The output holds the queues, perhaps none. Any message with these keys goes there.
     Routed,
-    /// As `Routed`, but a headers exchange was met: another message with these keys may go elsewhere.
+    /// As `Routed`, but an exchange was met that looks at headers: a message with these keys and
+    /// other headers may go elsewhere.
     RoutedByHeaders,
+    /// As `Routed`, but for this message alone: the next one may go elsewhere.
+    RoutedByMessage,
+}
+
+/// What the host says about a message at a watched exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// The exchange routes it.
+    Open,
+    /// It goes no further here, and counts as routed.
+    Closed,
 }
 
 /// The routing table of one virtual host. A clone is an O(1) snapshot, a change is O(log n).
@@ -43,7 +56,9 @@ impl Routes {
     /// Adds an exchange, or gives an existing one other rules. An existing one keeps its kind.
     pub fn put_exchange(&mut self, name: Name, kind: ExchangeKind, rules: ExchangeRules) {
         if let Some(exchange) = self.exchanges.get_mut(&name) {
-            Arc::make_mut(exchange).rules = rules;
+            if exchange.rules != rules {
+                Arc::make_mut(exchange).rules = rules;
+            }
         } else {
             self.exchanges.insert(name.clone(), Arc::new(Exchange::new(name, kind, rules)));
         }
@@ -170,69 +185,102 @@ impl Routes {
         headers: Option<TableRef<'_>>,
         out: &mut Vec<QueueId>,
     ) -> RouteOutcome {
-        if self.exchange(exchange).is_some_and(|exchange| exchange.rules.internal) {
-            out.clear();
-            return RouteOutcome::Internal;
-        }
-        self.route_from_broker(exchange, keys, headers, out)
+        self.route_message(exchange, &Message::new(keys, headers), |_| Passage::Open, out)
     }
 
-    /// As [`route`](Self::route), for what the broker itself sends: internal exchanges are open.
+    /// As [`route`](Self::route) for a message of which all is known. `watch` is asked about it with
+    /// the name of each watched exchange it comes to.
+    pub fn route_message(
+        &self,
+        exchange: &[u8],
+        message: &Message<'_>,
+        watch: impl FnMut(&Name) -> Passage,
+        out: &mut Vec<QueueId>,
+    ) -> RouteOutcome {
+        match self.exchange(exchange) {
+            Some(first) if first.rules.internal => {
+                out.clear();
+                RouteOutcome::Internal
+            }
+            first => self.walk(exchange, first, message, watch, out),
+        }
+    }
+
+    /// As [`route_message`](Self::route_message), for what the broker itself sends: internal
+    /// exchanges are open.
     pub fn route_from_broker(
         &self,
         exchange: &[u8],
-        keys: &[&[u8]],
-        headers: Option<TableRef<'_>>,
+        message: &Message<'_>,
+        watch: impl FnMut(&Name) -> Passage,
+        out: &mut Vec<QueueId>,
+    ) -> RouteOutcome {
+        self.walk(exchange, self.exchange(exchange), message, watch, out)
+    }
+
+    /// Leads a message on from its first exchange, which was looked up by its name.
+    fn walk(
+        &self,
+        name: &[u8],
+        first: Option<&Exchange>,
+        message: &Message<'_>,
+        watch: impl FnMut(&Name) -> Passage,
         out: &mut Vec<QueueId>,
     ) -> RouteOutcome {
         out.clear();
         let mut walk = Walk {
             routes: self,
-            keys,
+            message,
+            watch,
             out,
             n_groups: 0,
-            met_headers: false,
+            decided_by: DecidedBy::Key,
             pending: SmallVec::new(),
             seen: BTreeSet::new(),
         };
-        if exchange.is_empty() {
+        if name.is_empty() {
             walk.default_exchange();
         } else {
-            let Some(first) = self.exchange(exchange) else {
-                return RouteOutcome::NoSuchExchange;
-            };
-            walk.pending.push(first);
+            let Some(first) = first else { return RouteOutcome::NoSuchExchange };
+            walk.visit(first);
             while let Some(exchange) = walk.pending.pop() {
-                walk.visit(exchange, headers);
+                walk.visit(exchange);
             }
         }
-        let outcome =
-            if walk.met_headers { RouteOutcome::RoutedByHeaders } else { RouteOutcome::Routed };
+        let outcome = match walk.decided_by {
+            DecidedBy::Key => RouteOutcome::Routed,
+            DecidedBy::Headers => RouteOutcome::RoutedByHeaders,
+            DecidedBy::Message => RouteOutcome::RoutedByMessage,
+        };
         walk.finish();
         outcome
     }
 }
 
 /// One message on its way through the exchanges.
-struct Walk<'r, 'm> {
+struct Walk<'r, 'm, W> {
     routes: &'r Routes,
-    keys: &'m [&'m [u8]],
+    message: &'m Message<'m>,
+    watch: W,
     out: &'m mut Vec<QueueId>,
     /// How many sorted groups were appended: with more than one, queues may repeat.
     n_groups: usize,
-    /// Whether a headers exchange was visited.
-    met_headers: bool,
+    /// What decided where it goes, up to here.
+    decided_by: DecidedBy,
     pending: SmallVec<[&'r Exchange; 4]>,
     /// Exchanges visited or pending; empty until a message leaves its first exchange.
     seen: BTreeSet<&'r Name>,
 }
 
-impl<'r> Walk<'r, '_> {
-    fn visit(&mut self, exchange: &'r Exchange, headers: Option<TableRef<'_>>) {
+impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
+    fn visit(&mut self, exchange: &'r Exchange) {
         let mut is_unrouted = true;
-        let keys = self.keys;
-        self.met_headers |= exchange.kind == ExchangeKind::Headers;
-        exchange.find(keys, headers, |group| match group {
+        let message = self.message;
+        self.decided_by = self.decided_by.max(exchange.decided_by());
+        if exchange.rules.watched && (self.watch)(&exchange.name) == Passage::Closed {
+            return;
+        }
+        exchange.find(message, |group| match group {
             Group::Targets(targets) => {
                 self.n_groups += 1;
                 for destination in targets.iter() {
@@ -272,8 +320,9 @@ impl<'r> Walk<'r, '_> {
     }
 
     fn default_exchange(&mut self) {
-        self.n_groups += self.keys.len();
-        self.out.extend(self.keys.iter().filter_map(|key| self.routes.queue(key)));
+        let keys = self.message.keys;
+        self.n_groups += keys.len();
+        self.out.extend(keys.iter().filter_map(|key| self.routes.queue(key)));
     }
 
     fn finish(self) {

@@ -1,18 +1,15 @@
 //! Declaring, deleting and binding: permission checks, then a command to the definitions.
 
-use super::routes::Route;
-use super::{Acted, Session, publish};
+use super::{Acted, Session};
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::broker::{Broker, NotChanged, View};
 use crate::confirm::LogFailed;
 use crate::connections::Identity;
 use crate::queue::Queue;
-use amqp091::TableRef;
 use meta::{
     BindingSpec, Command, DestinationName, Done, ErrorKind as MetaKind, MetaError, Name, NamedBy,
     Permission, Resource, RoutingKey, parse_exchange_kind,
 };
-use routing::RouteOutcome;
 use session::{
     ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclare, Flag,
     QueueBinding, QueueDeclare, ShortString, Table,
@@ -87,7 +84,7 @@ fn text(name: &ShortString) -> Result<Name, Error> {
 }
 
 impl Session {
-    fn vhost(&self) -> Name {
+    pub(super) fn vhost(&self) -> Name {
         Name::from(self.connection.identity.vhost.as_str())
     }
 
@@ -110,11 +107,15 @@ impl Session {
         self.require(permission, &Resource::queue(&self.vhost(), name))
     }
 
-    fn require_on_exchange(&self, permission: Permission, name: &Name) -> Result<(), Error> {
+    pub(super) fn require_on_exchange(
+        &self,
+        permission: Permission,
+        name: &Name,
+    ) -> Result<(), Error> {
         self.require(permission, &Resource::exchange(&self.vhost(), name))
     }
 
-    fn require_topic(
+    pub(super) fn require_topic(
         &self,
         permission: Permission,
         exchange: &Name,
@@ -154,62 +155,6 @@ impl Session {
 
     pub(super) fn check_exclusive_access(&self, queue: &Queue) -> Result<(), Error> {
         queue.def().check_access(Some(self.connection.id)).map_err(|error| refused(&error))
-    }
-
-    /// Works out where messages with these keys go, or why they may not be published.
-    pub(super) fn work_out_route(
-        &self,
-        exchange: &[u8],
-        keys: &[&[u8]],
-        headers: Option<TableRef<'_>>,
-    ) -> Route {
-        let mut route = Route::default();
-        if let Err(error) = self.fill_route(&mut route, exchange, keys, headers) {
-            route.refused = Some(error);
-        }
-        route
-    }
-
-    fn fill_route(
-        &self,
-        route: &mut Route,
-        exchange: &[u8],
-        keys: &[&[u8]],
-        headers: Option<TableRef<'_>>,
-    ) -> Result<(), Error> {
-        let name = Name::from(&*String::from_utf8_lossy(exchange));
-        self.require_on_exchange(Permission::Write, &name)?;
-        let vhost = self.vhost();
-        let mut ids = Vec::new();
-        let resource = || Resource::exchange(&vhost, &name);
-        let Some(known) = self.view.meta.vhost(&vhost) else {
-            return Err(Error::new(ErrorKind::NotFound, format!("no {}", resource())));
-        };
-        let outcome = known.routes().route(exchange, keys, headers, &mut ids);
-        match outcome {
-            RouteOutcome::Routed => {}
-            RouteOutcome::RoutedByHeaders => route.by_headers = true,
-            RouteOutcome::NoSuchExchange => {
-                return Err(Error::new(ErrorKind::NotFound, format!("no {}", resource())));
-            }
-            RouteOutcome::Internal => {
-                let text = format!("cannot publish to internal {}", resource());
-                return Err(Error::new(ErrorKind::AccessRefused, text));
-            }
-        }
-        if self.is_topic_exchange(&vhost, &name) {
-            for key in keys {
-                self.require_topic(Permission::Write, &name, key)?;
-            }
-        }
-        route.queues.extend(ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
-        route.n_durable = publish::n_durable(&route.queues);
-        Ok(())
-    }
-
-    fn is_topic_exchange(&self, vhost: &Name, exchange: &Name) -> bool {
-        let def = self.view.meta.exchange(vhost, exchange);
-        def.is_some_and(|def| def.kind == meta::ExchangeKind::Topic)
     }
 
     pub(super) async fn declare_exchange(
@@ -313,7 +258,8 @@ impl Session {
         arguments: &Table,
     ) -> Result<BindingSpec, Error> {
         let vhost = self.vhost();
-        if self.is_topic_exchange(&vhost, &source) {
+        let found = self.view.meta.exchange(&vhost, &source);
+        if found.is_some_and(|found| found.kind == meta::ExchangeKind::Topic) {
             self.require_topic(Permission::Read, &source, key.as_bytes())?;
         }
         Ok(BindingSpec {

@@ -2,7 +2,7 @@
 
 use super::batch::{Changed, Prepared, address_of, message_of};
 use super::properties::{self, Inspected};
-use super::routes::Route;
+use super::routes::{Route, Special};
 use super::{Channel, Session, replies};
 use crate::bodies::{Bodies, BodyHome};
 use crate::confirm::{Awaited, Run};
@@ -10,6 +10,7 @@ use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
 use bytes::Bytes;
 use message::{Body, MessageRef};
+use routing::Message;
 use session::{ChannelId, Confirmation, Content, Error, Event, Publish, Request, Sink};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -37,7 +38,19 @@ impl Session {
         if publish.inspect {
             return self.prepare_inspected(index, publish, message_of(publish, input), sequence);
         }
-        let route = self.find_route(exchange, routing_key)?;
+        let route = match self.find_route(exchange, routing_key) {
+            Ok(route) => route,
+            Err(Special::Refused(error)) => return Err(error),
+            Err(Special::ByMessage) => {
+                let message = message_of(publish, input);
+                let properties = PropertiesRef::trusted(message.properties);
+                let keys = [message.routing_key];
+                let seen = self.seen_by_exchanges(&keys, properties);
+                self.route_alone(message.exchange, &seen);
+                self.gather_alone(index, publish, message, sequence, None);
+                return Ok(());
+            }
+        };
         let Some(remembered) = self.routes.get_mut(route) else { return Ok(()) };
         let n_queues = remembered.route.queues.len();
         let n_durable = remembered.route.n_durable;
@@ -74,65 +87,84 @@ impl Session {
             || self.may_impersonate(),
         )?;
         let properties = self.name_reply_queue(publish.channel, message.properties, properties)?;
-        if extra_keys.is_empty() {
-            let route = self.find_route(message.exchange, message.routing_key)?;
-            if let Some(remembered) = self.routes.get_mut(route)
-                && !remembered.route.by_headers
-            {
-                let n_queues = remembered.route.queues.len();
-                let n_durable = remembered.route.n_durable;
-                let logged = message.persistent && n_durable > 0;
-                let n_logging = if logged { n_durable } else { 0 };
-                let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
-                let body = shared_body(message.body, n_queues);
-                let changed = Changed { body, properties, home }.boxed();
-                let prepared = prepared(index, publish, sequence, logged, changed);
-                self.batch.add(prepared, remembered);
-                if n_queues == 0 && publish.mandatory {
-                    self.return_unroutable(publish.channel, message);
-                }
-                return Ok(());
-            }
+        let mut properties = properties;
+        if extra_keys.is_empty()
+            && self.gather_by_key(index, publish, message, sequence, &mut properties)?
+        {
+            return Ok(());
         }
         let mut keys: SmallVec<[&[u8]; 4]> = SmallVec::new();
         keys.push(message.routing_key);
         keys.extend(extra_keys.iter().map(Vec::as_slice));
-        let route = self.route_once(message.exchange, &keys, headers)?;
-        if route.queues.is_empty() && publish.mandatory {
-            self.return_unroutable(publish.channel, message);
+        if !extra_keys.is_empty() {
+            self.check_publish(message.exchange, &keys)?;
         }
-        let logged = message.persistent && route.n_durable > 0;
-        let n_logging = if logged { route.n_durable } else { 0 };
-        let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
-        let body = shared_body(message.body, route.queues.len());
-        let changed = Changed { body, properties, home }.boxed();
-        self.batch.add_to(prepared(index, publish, sequence, logged, changed), &route.queues);
+        let seen = self.seen_by_exchanges(&keys, PropertiesRef::trusted(message.properties));
+        self.route_alone(message.exchange, &Message { headers, ..seen });
+        self.gather_alone(index, publish, message, sequence, properties);
         Ok(())
     }
 
-    /// The index of the route for an exchange and key; refused routes are an error.
-    pub(super) fn find_route(&mut self, exchange: &[u8], key: &[u8]) -> Result<usize, Error> {
-        let index = if let Some(index) = self.routes.find(exchange, key) {
-            index
-        } else {
-            let route = self.work_out_route(exchange, &[key], None);
-            self.routes.remember(exchange, key, route)
+    /// Adds a publish to the batch if it goes where all messages with its key go; takes `properties`
+    /// then.
+    fn gather_by_key(
+        &mut self,
+        index: usize,
+        publish: &Publish,
+        message: MessageRef<'_>,
+        sequence: u64,
+        properties: &mut Option<Bytes>,
+    ) -> Result<bool, Error> {
+        let route = match self.find_route(message.exchange, message.routing_key) {
+            Ok(route) => route,
+            Err(Special::Refused(error)) => return Err(error),
+            Err(Special::ByMessage) => return Ok(false),
         };
-        match self.routes.get_mut(index).and_then(|found| found.route.refused.as_ref()) {
-            None => Ok(index),
-            Some(refused) => Err(refused.clone()),
+        let Some(remembered) = self.routes.get_mut(route) else { return Ok(false) };
+        if remembered.route.by_headers {
+            return Ok(false);
         }
+        let n_queues = remembered.route.queues.len();
+        let n_durable = remembered.route.n_durable;
+        let logged = message.persistent && n_durable > 0;
+        let n_logging = if logged { n_durable } else { 0 };
+        let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
+        let body = shared_body(message.body, n_queues);
+        let changed = Changed { body, properties: properties.take(), home }.boxed();
+        self.batch.add(prepared(index, publish, sequence, logged, changed), remembered);
+        if n_queues == 0 && publish.mandatory {
+            self.return_unroutable(publish.channel, message);
+        }
+        Ok(true)
     }
 
-    /// The route of one message that is not remembered.
-    fn route_once(
-        &self,
-        exchange: &[u8],
-        keys: &[&[u8]],
-        headers: Option<amqp091::TableRef<'_>>,
-    ) -> Result<Route, Error> {
-        let mut route = self.work_out_route(exchange, keys, headers);
-        route.refused.take().map_or(Ok(route), Err)
+    fn seen_by_exchanges<'m>(
+        &mut self,
+        keys: &'m [&'m [u8]],
+        properties: PropertiesRef<'m>,
+    ) -> Message<'m> {
+        Message { keys, headers: None, properties: Some(properties), chance: self.chance() }
+    }
+
+    /// Adds a publish to the batch for the queues found for it alone.
+    fn gather_alone(
+        &mut self,
+        index: usize,
+        publish: &Publish,
+        message: MessageRef<'_>,
+        sequence: u64,
+        properties: Option<Bytes>,
+    ) {
+        let Route { queues, n_durable, .. } = &self.alone;
+        if queues.is_empty() && publish.mandatory {
+            self.return_unroutable(publish.channel, message);
+        }
+        let logged = message.persistent && *n_durable > 0;
+        let n_logging = if logged { *n_durable } else { 0 };
+        let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
+        let body = shared_body(message.body, queues.len());
+        let changed = Changed { body, properties, home }.boxed();
+        self.batch.add_to(prepared(index, publish, sequence, logged, changed), queues);
     }
 
     pub(super) fn return_unroutable(&self, channel: ChannelId, message: MessageRef<'_>) {

@@ -2,6 +2,7 @@
 
 use super::channels::ReplyConsumer;
 use super::publish::prepared;
+use super::routes::Special;
 use super::{Acted, Session};
 use amqp091::PropertiesRef;
 use bytes::Bytes;
@@ -117,7 +118,9 @@ impl Session {
         sequence: u64,
     ) -> Result<(), Error> {
         // Publishing to the default exchange must be allowed; the pseudo-queue stands for all.
-        self.find_route(b"", QUEUE)?;
+        if let Err(Special::Refused(error)) = self.find_route(b"", QUEUE) {
+            return Err(error);
+        }
         let delivered = token_of(message.routing_key)
             .is_some_and(|token| self.broker.replies.deliver(token, message));
         if !delivered && publish.mandatory {

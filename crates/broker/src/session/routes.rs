@@ -16,10 +16,19 @@ pub(crate) struct Route {
     pub(crate) queues: SmallVec<[Arc<Queue>; 1]>,
     /// How many of them are durable: those log a persistent message.
     pub(crate) n_durable: usize,
-    /// It holds for the message it was worked out for: with other headers it may be another.
+    /// It holds for messages without headers: with them it may be another.
     pub(crate) by_headers: bool,
+    /// What stands against remembering it.
+    pub(crate) special: Option<Special>,
+}
+
+/// Why messages with one exchange and routing key have no route in common.
+#[derive(Debug, Clone)]
+pub(crate) enum Special {
     /// Publishing is refused altogether.
-    pub(crate) refused: Option<Error>,
+    Refused(Error),
+    /// Publishing is allowed, but each message has a route of its own.
+    ByMessage,
 }
 
 /// A remembered route, and where its queues stand in the batch being gathered.

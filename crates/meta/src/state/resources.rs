@@ -202,6 +202,11 @@ impl State {
             spec.key.clone(),
             spec.arguments.clone(),
         )?;
+        let binding = match &spec.destination {
+            DestinationName::Queue(name) | DestinationName::Exchange(name) => {
+                binding.to_destination_named(name)
+            }
+        };
         if let Some(queue) = queue {
             queue.check_access(spec.by)?;
         }

@@ -4,13 +4,14 @@ use amqp091::{ShortString, Value};
 use proptest::prelude::*;
 
 use super::*;
+use crate::exchange::HashOn;
 
 fn rules() -> ExchangeRules {
     ExchangeRules::default()
 }
 
 fn alternate(name: &str) -> ExchangeRules {
-    ExchangeRules { internal: false, alternate: Some(Name::from(name)) }
+    ExchangeRules { alternate: Some(Name::from(name)), ..rules() }
 }
 
 fn queue(id: u64) -> Destination {
@@ -59,7 +60,7 @@ fn route(routes: &Routes, exchange: &str, keys: &[&str]) -> Vec<u64> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
     let mut out = vec![QueueId(999)];
     let outcome = routes.route(exchange.as_bytes(), &keys, None, &mut out);
-    assert!(matches!(outcome, RouteOutcome::Routed | RouteOutcome::RoutedByHeaders));
+    assert!(!matches!(outcome, RouteOutcome::NoSuchExchange | RouteOutcome::Internal));
     out.into_iter().map(|QueueId(id)| id).collect()
 }
 
@@ -123,7 +124,7 @@ fn missing_and_internal_exchanges_are_told() {
     routes.put_exchange(
         Name::from("inner"),
         ExchangeKind::Fanout,
-        ExchangeRules { internal: true, alternate: None },
+        ExchangeRules { internal: true, ..rules() },
     );
     bind(&mut routes, "inner", queue(1), "");
     bind(&mut routes, "fanout", exchange("inner"), "");
@@ -133,7 +134,9 @@ fn missing_and_internal_exchanges_are_told() {
     assert_eq!(routes.route(b"inner", &[b""], None, &mut out), RouteOutcome::Internal);
     assert_eq!(out, []);
     assert_eq!(route(&routes, "fanout", &[""]), [1]);
-    assert_eq!(routes.route_from_broker(b"inner", &[b""], None, &mut out), RouteOutcome::Routed);
+    let message = Message::new(&[b""], None);
+    let outcome = routes.route_from_broker(b"inner", &message, |_| Passage::Open, &mut out);
+    assert_eq!(outcome, RouteOutcome::Routed);
     assert_eq!(out, [QueueId(1)]);
 }
 
@@ -228,6 +231,98 @@ fn a_snapshot_does_not_see_later_changes() {
     routes.remove_queue("q1");
     assert_eq!(route(&snapshot, "direct", &["a"]), [1]);
     assert_eq!(route(&routes, "direct", &["a"]), [2]);
+}
+
+fn outcome(routes: &Routes, exchange: &str, message: &Message<'_>) -> (RouteOutcome, Vec<u64>) {
+    let mut out = vec![QueueId(999)];
+    let outcome = routes.route_message(exchange.as_bytes(), message, |_| Passage::Open, &mut out);
+    (outcome, out.into_iter().map(|QueueId(id)| id).collect())
+}
+
+#[test]
+fn what_decides_beside_the_key_is_told() {
+    let mut routes = routes();
+    let header = argument("user", "ann").to_bytes();
+    let properties = amqp091::Properties {
+        message_id: Some(ShortString::from_static("1")),
+        ..amqp091::Properties::default()
+    };
+    let properties = properties.to_bytes();
+    let message = Message {
+        keys: &[b"k"],
+        headers: Some(TableRef::parse(&header).unwrap()),
+        properties: Some(amqp091::PropertiesRef::parse(&properties).unwrap()),
+        chance: 5,
+    };
+    for (on, expected) in [
+        (HashOn::RoutingKey, RouteOutcome::Routed),
+        (HashOn::Header(b"user".as_slice().into()), RouteOutcome::RoutedByHeaders),
+        (HashOn::MessageId, RouteOutcome::RoutedByMessage),
+        (HashOn::CorrelationId, RouteOutcome::RoutedByMessage),
+        (HashOn::Timestamp, RouteOutcome::RoutedByMessage),
+    ] {
+        let (name, kind) = (Name::from("x-consistent-hash"), ExchangeKind::ConsistentHash);
+        let first = bind(&mut routes, &name, queue(1), "1");
+        bind(&mut routes, &name, queue(2), "1");
+        assert!(first || routes.n_bindings() == 2);
+        routes.put_exchange(name, kind, ExchangeRules { hash_on: on, ..rules() });
+        let (decides, queues) = outcome(&routes, "x-consistent-hash", &message);
+        assert_eq!((decides, queues.len()), (expected, 1));
+    }
+    bind(&mut routes, "x-random", queue(1), "a");
+    bind(&mut routes, "x-random", queue(1), "b");
+    bind(&mut routes, "x-random", queue(3), "a");
+    bind(&mut routes, "fanout", exchange("x-random"), "");
+    let chosen = |chance| outcome(&routes, "fanout", &Message { chance, ..message });
+    let queues: BTreeSet<_> = (0..4).map(|n| chosen(n).1).collect();
+    assert_eq!(queues, [vec![1], vec![3]].into());
+    assert_eq!(chosen(0).0, RouteOutcome::RoutedByMessage);
+}
+
+#[test]
+fn the_host_may_stop_a_message_at_a_watched_exchange() {
+    let mut routes = routes();
+    let watched = ExchangeRules { watched: true, ..alternate("direct") };
+    routes.put_exchange(Name::from("topic"), ExchangeKind::Topic, watched);
+    bind(&mut routes, "fanout", exchange("topic"), "");
+    bind(&mut routes, "fanout", queue(1), "");
+    bind(&mut routes, "topic", queue(2), "#");
+    bind(&mut routes, "direct", queue(3), "k");
+    let message = Message::new(&[b"k"], None);
+    let routed = |passage| {
+        let (mut out, mut asked) = (Vec::new(), Vec::new());
+        let watch = |name: &Name| {
+            asked.push(name.to_string());
+            passage
+        };
+        let outcome = routes.route_message(b"fanout", &message, watch, &mut out);
+        assert_eq!((outcome, asked), (RouteOutcome::RoutedByMessage, vec!["topic".to_owned()]));
+        out
+    };
+    assert_eq!(routed(Passage::Open), [QueueId(1), QueueId(2)]);
+    // The alternate exchange gets nothing either.
+    assert_eq!(routed(Passage::Closed), [QueueId(1)]);
+}
+
+#[test]
+fn binding_keys_are_checked_by_the_kind_of_exchange() {
+    let refused = |kind, destination, key: &str| {
+        let (source, key) = (Name::from("x"), RoutingKey::from(key));
+        Binding::new(source, kind, destination, key, Table::new()).unwrap_err().to_string()
+    };
+    for (key, text) in [
+        ("", "The binding key must be an integer: <<>>"),
+        ("1.5", "The binding key must be an integer: <<\"1.5\">>"),
+        ("-", "The binding key must be an integer: <<\"-\">>"),
+        ("0", "The binding key must be greater than 0"),
+        ("-3", "The binding key must be greater than 0"),
+        ("4294967296", "The binding key must be at most 4294967295"),
+    ] {
+        assert_eq!(refused(ExchangeKind::ConsistentHash, queue(1), key), text);
+    }
+    let kind = ExchangeKind::LocalRandom;
+    assert_eq!(refused(kind, queue(1), "k"), "Non empty binding 'k' key not permitted");
+    assert_eq!(refused(kind, exchange("direct"), ""), "Destination not found");
 }
 
 /// The straightforward way: a list of bindings, looked through for every message.

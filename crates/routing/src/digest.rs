@@ -1,7 +1,7 @@
-//! Names and values of headers as numbers to look for. Different ones may share a number, so that
+//! Bytes, and names and values of headers, as numbers. Different ones may share a number, so that
 //! what is found must be compared; equal ones never have different numbers.
 
-use super::Comparable;
+use crate::headers::Comparable;
 
 /// Any odd number with about as many ones as zeros.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -11,12 +11,15 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) struct Digest(u64);
 
 impl Digest {
-    pub(super) fn of_name(name: &[u8]) -> Self {
+    /// Of a header's name, or of any bytes.
+    #[inline]
+    pub(crate) fn of_name(name: &[u8]) -> Self {
         Self(0).with_bytes(name)
     }
 
     /// Values that are equal as [`Comparable`] says have the same digest.
-    pub(super) fn with_value(self, value: Comparable<'_>) -> Self {
+    #[inline]
+    pub(crate) fn with_value(self, value: Comparable<'_>) -> Self {
         match value {
             Comparable::Bool(b) => self.with(1).with(b.into()),
             Comparable::Integer(_) | Comparable::Float(_) => {
@@ -29,6 +32,16 @@ impl Digest {
         }
     }
 
+    pub(crate) const fn of_number(number: u64) -> Self {
+        Self(0).with(number)
+    }
+
+    /// As a number of which every bit depends on all that went in.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
     fn with_bytes(self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
         let whole = words.iter().fold(self, |digest, word| digest.with(u64::from_le_bytes(*word)));
@@ -37,7 +50,8 @@ impl Digest {
     }
 
     /// Both halves of a product, so that each bit of what came before counts everywhere.
-    const fn with(self, word: u64) -> Self {
+    #[inline]
+    pub(crate) const fn with(self, word: u64) -> Self {
         let product = (self.0 ^ word).wrapping_add(FACTOR) as u128 * FACTOR as u128;
         #[expect(clippy::cast_possible_truncation, reason = "halves")]
         Self(product as u64 ^ (product >> 64) as u64)

@@ -1,0 +1,205 @@
+//! Exchanges of all kinds, and the checks of what is published, as clients see them.
+#![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
+#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
+#![expect(dead_code, reason = "the client is made for all tests of this crate")]
+
+#[path = "support/client.rs"]
+mod client;
+
+use amqp091::Properties;
+use broker::Broker;
+use client::{Client, Kind, block_on, short, start};
+use log::MemoryDisk;
+use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use session::{ExchangeBinding, ExchangeDeclare, Op, QueueBinding, Table, Value};
+use std::sync::Arc;
+
+fn node() -> (Arc<Broker>, Client) {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let client = Client::connect(&broker);
+    (broker, client)
+}
+
+fn table(entries: &[(&str, Value)]) -> Table {
+    entries.iter().map(|(name, value)| (short(name), value.clone())).collect()
+}
+
+fn declare(
+    client: &mut Client,
+    name: &str,
+    kind: &str,
+    arguments: &[(&str, Value)],
+) -> Vec<String> {
+    client.ask(Op::ExchangeDeclare(ExchangeDeclare {
+        exchange: short(name),
+        kind: short(kind),
+        passive: false,
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments: table(arguments),
+    }))
+}
+
+fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) -> Vec<String> {
+    client.ask(Op::QueueBind(QueueBinding {
+        queue: short(queue),
+        exchange: short(exchange),
+        routing_key: short(key),
+        arguments: Table::default(),
+    }))
+}
+
+fn bind_exchange(client: &mut Client, source: &str, destination: &str, key: &str) -> Vec<String> {
+    client.ask(Op::ExchangeBind(ExchangeBinding {
+        destination: short(destination),
+        source: short(source),
+        routing_key: short(key),
+        arguments: Table::default(),
+    }))
+}
+
+/// Durable queues of these names.
+fn queues(client: &mut Client, names: &[&str]) {
+    for name in names {
+        assert_eq!(client.declare(name, true), ["declared 0 0"]);
+    }
+}
+
+fn n_ready(client: &mut Client, queue: &str) -> usize {
+    let heard = client.declare(queue, true);
+    heard[0].split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn set_policy(broker: &Broker, pattern: &str, definition: &str) {
+    let policy = PolicySpec {
+        name: "policy".into(),
+        pattern: pattern.to_owned(),
+        apply_to: ApplyTo::Exchanges,
+        definition: Json::parse(definition).unwrap(),
+        priority: 0,
+    };
+    let (scope, vhost) = (PolicyScope::User, "/".into());
+    block_on(broker.administer(Command::SetPolicy { scope, vhost, policy })).unwrap();
+}
+
+/// Features X4: the binding key is a share, and messages with one key stay together.
+#[test]
+fn a_consistent_hash_exchange_shares_messages_out_by_weight() {
+    let (_broker, mut client) = node();
+    queues(&mut client, &["one", "three"]);
+    declare(&mut client, "x", "x-consistent-hash", &[]);
+    bind(&mut client, "x", "one", "1");
+    bind(&mut client, "x", "three", "3");
+    for n in 0..400 {
+        client.publish_to("x", &format!("key {n}"), &["a", "b"], Kind::Transient);
+    }
+    let (one, three) = (n_ready(&mut client, "one"), n_ready(&mut client, "three"));
+    assert_eq!((one + three, one % 2), (800, 0));
+    assert!((120..280).contains(&one), "{one}");
+    let refused =
+        "channel failed PreconditionFailed: The binding key must be an integer: <<\"k\">>";
+    assert_eq!(bind(&mut client, "x", "one", "k"), [refused]);
+}
+
+/// Features X4: a header or a property is hashed instead of the key.
+#[test]
+fn a_consistent_hash_exchange_hashes_headers_and_properties() {
+    let (_broker, mut client) = node();
+    queues(&mut client, &["a", "b", "c"]);
+    declare(&mut client, "header", "x-consistent-hash", &[("hash-header", "user".into())]);
+    declare(&mut client, "id", "x-consistent-hash", &[("hash-property", "message_id".into())]);
+    for (exchange, queue) in
+        ["header", "id"].into_iter().flat_map(|x| ["a", "b", "c"].map(|q| (x, q)))
+    {
+        bind(&mut client, exchange, queue, "1");
+    }
+    let message = |user: usize| {
+        let headers = Some(table(&[("user", Value::I64(user as i64))]));
+        let message_id = Some(short(&format!("message {user}")));
+        (Properties { headers, message_id, ..Properties::default() }, "x")
+    };
+    for exchange in ["header", "id"] {
+        for n in 0..60 {
+            // Same header and property, other keys.
+            client.publish_with(exchange, &format!("key {n}"), &[message(n % 20)]);
+        }
+        let counts = ["a", "b", "c"].map(|queue| n_ready(&mut client, queue));
+        assert!(counts.iter().all(|n| n % 3 == 0 && *n > 0), "{counts:?}");
+        assert_eq!(counts.iter().sum::<usize>(), 60);
+        for queue in ["a", "b", "c"] {
+            client.ask(Op::QueuePurge { queue: short(queue) });
+        }
+    }
+    let both = [("hash-header", "user".into()), ("hash-property", "message_id".into())];
+    let refused = declare(&mut client, "both", "x-consistent-hash", &both);
+    let text = "hash-header and hash-property are mutually exclusive";
+    assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
+    client.ask(Op::ChannelOpen);
+    let refused =
+        declare(&mut client, "x", "x-consistent-hash", &[("hash-property", "type".into())]);
+    assert_eq!(refused, ["channel failed PreconditionFailed: Unsupported property: type"]);
+}
+
+/// Features X5: the same key always goes to the same queue.
+#[test]
+fn a_modulus_hash_exchange_chooses_by_key() {
+    let (_broker, mut client) = node();
+    queues(&mut client, &["a", "b"]);
+    declare(&mut client, "x", "x-modulus-hash", &[]);
+    bind(&mut client, "x", "a", "");
+    bind(&mut client, "x", "b", "whatever");
+    for n in 0..50 {
+        client.publish_to("x", &format!("key {n}"), &["1", "2"], Kind::Transient);
+    }
+    let (a, b) = (n_ready(&mut client, "a"), n_ready(&mut client, "b"));
+    assert_eq!((a + b, a % 2), (100, 0));
+    assert!(a > 20 && b > 20, "{a} {b}");
+}
+
+/// Features X6 and X7.
+#[test]
+fn random_exchanges_choose_by_chance() {
+    let (_broker, mut client) = node();
+    queues(&mut client, &["a", "b"]);
+    for kind in ["x-random", "x-local-random"] {
+        declare(&mut client, kind, kind, &[]);
+        bind(&mut client, kind, "a", "");
+        bind(&mut client, kind, "b", "");
+        client.publish_to(kind, "key", &["x"; 200], Kind::Transient);
+        let (a, b) = (n_ready(&mut client, "a"), n_ready(&mut client, "b"));
+        assert_eq!(a + b, 200);
+        assert!(a > 40 && b > 40, "{a} {b}");
+        for queue in ["a", "b"] {
+            client.ask(Op::QueuePurge { queue: short(queue) });
+        }
+    }
+    let refused = "channel failed PreconditionFailed: Non empty binding 'k' key not permitted";
+    assert_eq!(bind(&mut client, "x-local-random", "a", "k"), [refused]);
+    client.ask(Op::ChannelOpen);
+    let refused = "channel failed PreconditionFailed: Destination not found";
+    assert_eq!(bind_exchange(&mut client, "x-local-random", "x-random", ""), [refused]);
+}
+
+/// Features X3, semantics 54: the alternate exchange of a policy, which an argument goes before.
+#[test]
+fn a_policy_names_the_alternate_exchange() {
+    let (broker, mut client) = node();
+    queues(&mut client, &["a", "b"]);
+    for exchange in ["x", "by-policy", "by-argument"] {
+        declare(&mut client, exchange, "fanout", &[]);
+    }
+    declare(&mut client, "y", "direct", &[("alternate-exchange", "by-argument".into())]);
+    bind(&mut client, "by-policy", "a", "");
+    bind(&mut client, "by-argument", "b", "");
+    client.publish_to("x", "k", &["lost"], Kind::Transient);
+    set_policy(&broker, "^[xy]$", r#"{"alternate-exchange":"by-policy"}"#);
+    client.publish_to("x", "k", &["1"], Kind::Mandatory);
+    client.publish_to("y", "k", &["2"], Kind::Mandatory);
+    assert_eq!(client.get("a"), ["got 1 left 0"]);
+    assert_eq!(client.get("b"), ["got 2 left 0"]);
+    let (scope, vhost, name) = (PolicyScope::User, "/".into(), "policy".into());
+    block_on(broker.administer(Command::ClearPolicy { scope, vhost, name })).unwrap();
+    assert_eq!(client.publish_to("x", "k", &["3"], Kind::Mandatory), ["returned 3"]);
+}

@@ -7,6 +7,7 @@ use crate::alarms::Alarms;
 use crate::confirm::{self, LogFailed};
 use crate::connections::Connections;
 use crate::entries::{self, SegmentCounts};
+use crate::exchanges::{Exchanges, Watched};
 use crate::queue::Queue;
 use crate::replies::Replies;
 use crate::storage::Storage;
@@ -41,6 +42,8 @@ pub struct View {
     /// The definitions.
     pub meta: State,
     queues: imbl::HashMap<QueueId, Arc<Queue>>,
+    /// Exchanges that do more than route.
+    pub(crate) exchanges: Arc<Watched>,
 }
 
 impl View {
@@ -107,6 +110,7 @@ pub struct Broker {
     /// One snapshot at a time, and never an older over a newer one.
     snapshotting: Mutex<()>,
     view: Mutex<Arc<View>>,
+    exchanges: Exchanges,
     epoch: AtomicU64,
     /// The node's connections.
     pub connections: Connections,
@@ -127,14 +131,20 @@ impl Broker {
         default_version: QueueVersion,
         was_new: bool,
     ) -> Arc<Self> {
-        let view =
-            Arc::new(View { epoch: 1, meta: control.meta.clone(), queues: control.queues.clone() });
+        let exchanges = Exchanges::of(&control.meta);
+        let view = Arc::new(View {
+            epoch: 1,
+            meta: control.meta.clone(),
+            queues: control.queues.clone(),
+            exchanges: exchanges.now(),
+        });
         let broker = Arc::new(Self {
             storage,
             default_version,
             control: Mutex::new(control),
             snapshotting: Mutex::new(()),
             view: Mutex::new(view),
+            exchanges,
             epoch: AtomicU64::new(1),
             connections: Connections::default(),
             alarms: Alarms::default(),
@@ -246,6 +256,7 @@ impl Broker {
                 }
             }
             self.log_commands(&mut control, &to_log);
+            self.exchanges.review(&control.meta);
             self.publish_view(&control, &Done::Changed);
             result?;
             control.logged_upto
@@ -272,6 +283,7 @@ impl Broker {
         self.choose_version(&mut control, &mut outcome);
         self.log_commands(&mut control, &outcome.log);
         let removed = self.follow(&mut control, &outcome);
+        self.exchanges.follow(&control.meta, command, &outcome);
         self.publish_view(&control, &outcome.done);
         let upto = control.logged_upto;
         let is_review_due = before || any_version_policy(&control.meta, command);
@@ -283,6 +295,9 @@ impl Broker {
             queue.delete();
         }
         self.close_connections_of(&outcome.removed);
+        if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
+            self.give_history(spec);
+        }
         Ok((outcome.done, upto))
     }
 
@@ -382,7 +397,7 @@ impl Broker {
         let mut view = stdx::lock(&self.view);
         let epoch = view.epoch + 1;
         let (meta, queues) = (control.meta.clone(), control.queues.clone());
-        *view = Arc::new(View { epoch, meta, queues });
+        *view = Arc::new(View { epoch, meta, queues, exchanges: self.exchanges.now() });
         self.epoch.store(epoch, Ordering::Release);
     }
 

@@ -9,6 +9,7 @@ mod broker;
 mod confirm;
 mod connections;
 mod entries;
+mod exchanges;
 mod heaviest;
 mod older;
 mod pager;

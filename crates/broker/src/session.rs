@@ -19,6 +19,7 @@ mod transactions;
 use crate::broker::{Broker, View};
 use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
+use crate::exchanges::WatchedExchange;
 use crate::queue::{AfterDetach, Wakes, wake_all};
 use ::routing::QueueId;
 use batch::Batch;
@@ -47,6 +48,8 @@ pub struct Session {
     /// The route of one message that is not remembered; kept for the memory it has.
     alone: Route,
     ids: Vec<QueueId>,
+    /// Exchanges that are to remember the message that was routed last.
+    remembering: Vec<Arc<WatchedExchange>>,
     /// The last of the numbers that are left to chance.
     chance: u64,
     batch: Batch,
@@ -97,6 +100,7 @@ impl Session {
             routes: RouteMemory::default(),
             alone: Route::default(),
             ids: Vec::new(),
+            remembering: Vec::new(),
             chance,
             batch: Batch::new(),
             settles: Vec::new(),

@@ -182,6 +182,39 @@ fn random_exchanges_choose_by_chance() {
     assert_eq!(bind_exchange(&mut client, "x-local-random", "x-random", ""), [refused]);
 }
 
+/// Features X8: the last messages go to who is bound, but for those that shall not be kept.
+#[test]
+fn a_newly_bound_queue_is_given_the_recent_history() {
+    let (_broker, mut client) = node();
+    queues(&mut client, &["early", "late", "later"]);
+    declare(&mut client, "x", "x-recent-history", &[("x-recent-history-length", Value::I32(2))]);
+    declare(&mut client, "topic", "topic", &[]);
+    bind(&mut client, "x", "early", "");
+    client.publish_to("x", "k.1", &["a", "b"], Kind::Transient);
+    let secret = table(&[("x-recent-history-no-store", Value::Bool(true))]);
+    let secret = Properties { headers: Some(secret), ..Properties::default() };
+    client.publish_with("x", "k.2", &[(secret, "secret"), (Properties::default(), "c")]);
+    assert_eq!(n_ready(&mut client, "early"), 4);
+    assert_eq!(bind(&mut client, "x", "late", "any"), ["done"]);
+    assert_eq!(client.consume("late", true), ["consuming", "deliver b", "deliver c"]);
+    assert_eq!(bind(&mut client, "x", "late", "any"), ["done"], "it is bound already");
+    bind(&mut client, "topic", "later", "*.2");
+    assert_eq!(bind_exchange(&mut client, "x", "topic", ""), ["done"]);
+    assert_eq!(client.get("later"), ["got c left 0"]);
+    client.publish_to("x", "k.3", &["d"], Kind::Transient);
+    assert_eq!(client.heard(), Vec::<String>::new());
+    for (bad, text) in [(Value::I32(0), "0"), (Value::from("2"), "<<\"2\">>")] {
+        let arguments = [("x-recent-history-length", bad)];
+        let refused = declare(&mut client, "y", "x-recent-history", &arguments);
+        let text = format!(
+            "channel failed PreconditionFailed: Invalid argument {text}, \
+             'x-recent-history-length' must be a positive integer"
+        );
+        assert_eq!(refused, [text]);
+        client.ask(Op::ChannelOpen);
+    }
+}
+
 /// Features X3, semantics 54: the alternate exchange of a policy, which an argument goes before.
 #[test]
 fn a_policy_names_the_alternate_exchange() {

@@ -7,6 +7,7 @@ use routing::{ExchangeKind, ExchangeRules, HashOn, Name, erlang};
 
 use crate::command::ExchangeDeclare;
 use crate::error::MetaError;
+use crate::exchange_settings;
 use crate::resource::Resource;
 
 /// The argument that names the exchange for messages that find no binding.
@@ -98,6 +99,7 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result<(), MetaError> {
     let resource = || Resource::exchange(vhost, &declare.name);
     check_names_exchange(ALTERNATE, &declare.arguments, resource)?;
+    exchange_settings::check(declare.kind, &declare.arguments)?;
     match declare.kind {
         ExchangeKind::ConsistentHash => {
             for key in [HASH_HEADER, HASH_PROPERTY] {
@@ -111,7 +113,8 @@ pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result
         | ExchangeKind::Headers
         | ExchangeKind::ModulusHash
         | ExchangeKind::Random
-        | ExchangeKind::LocalRandom => Ok(()),
+        | ExchangeKind::LocalRandom
+        | ExchangeKind::RecentHistory => Ok(()),
     }
 }
 

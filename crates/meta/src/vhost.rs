@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::command::DestinationName;
 use crate::error::MetaError;
 use crate::exchange::{ALTERNATE, ExchangeDef};
+use crate::exchange_settings::ExchangeSettings;
 use crate::parameter::Json;
 use crate::policy::{self, Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
@@ -198,9 +199,16 @@ impl Vhost {
             .any(|scope| self.policies(scope).any(says))
     }
 
+    /// What an exchange does with each message beyond routing it.
+    #[must_use]
+    pub fn exchange_settings(&self, exchange: &ExchangeDef) -> ExchangeSettings {
+        ExchangeSettings::new(exchange.kind, &exchange.arguments)
+    }
+
     /// What an exchange does apart from routing: its arguments say so, or the policies in force.
     pub(crate) fn exchange_rules(&self, exchange: &ExchangeDef) -> ExchangeRules {
         let mut rules = exchange.rules();
+        rules.watched = self.exchange_settings(exchange).any();
         if rules.alternate.is_none()
             && !(self.policies.is_empty() && self.operator_policies.is_empty())
         {

@@ -56,6 +56,7 @@ impl Binding {
         match kind {
             ExchangeKind::Direct
             | ExchangeKind::Fanout
+            | ExchangeKind::RecentHistory
             | ExchangeKind::ModulusHash
             | ExchangeKind::Random => {}
             ExchangeKind::Topic => topic::check_key(&key)?,

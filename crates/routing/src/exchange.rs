@@ -32,11 +32,13 @@ pub enum ExchangeKind {
     Random,
     /// One queue of this node by chance.
     LocalRandom,
+    /// All bindings; whoever is bound newly gets the last messages.
+    RecentHistory,
 }
 
 impl ExchangeKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Direct,
         Self::Fanout,
         Self::Topic,
@@ -45,6 +47,7 @@ impl ExchangeKind {
         Self::ModulusHash,
         Self::Random,
         Self::LocalRandom,
+        Self::RecentHistory,
     ];
 
     /// The name used on the wire.
@@ -59,6 +62,7 @@ impl ExchangeKind {
             Self::ModulusHash => "x-modulus-hash",
             Self::Random => "x-random",
             Self::LocalRandom => "x-local-random",
+            Self::RecentHistory => "x-recent-history",
         }
     }
 
@@ -131,7 +135,7 @@ impl Exchange {
     pub(crate) fn new(name: Name, kind: ExchangeKind, rules: ExchangeRules) -> Self {
         let index = match kind {
             ExchangeKind::Direct => Index::Direct(OrdMap::new()),
-            ExchangeKind::Fanout => Index::Fanout(Targets::default()),
+            ExchangeKind::Fanout | ExchangeKind::RecentHistory => Index::Fanout(Targets::default()),
             ExchangeKind::Topic => Index::Topic(Trie::default()),
             ExchangeKind::Headers => Index::Headers(HeadersIndex::default()),
             ExchangeKind::ConsistentHash
@@ -146,9 +150,12 @@ impl Exchange {
     pub(crate) fn decided_by(&self) -> DecidedBy {
         match self.kind {
             _ if self.rules.watched => DecidedBy::Message,
-            ExchangeKind::Direct | ExchangeKind::Fanout | ExchangeKind::Topic => DecidedBy::Key,
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::Topic
+            | ExchangeKind::ModulusHash
+            | ExchangeKind::RecentHistory => DecidedBy::Key,
             ExchangeKind::Headers => DecidedBy::Headers,
-            ExchangeKind::ModulusHash => DecidedBy::Key,
             ExchangeKind::ConsistentHash => match self.rules.hash_on {
                 HashOn::RoutingKey => DecidedBy::Key,
                 HashOn::Header(_) => DecidedBy::Headers,
@@ -247,7 +254,8 @@ impl Exchange {
             ExchangeKind::Direct
             | ExchangeKind::Fanout
             | ExchangeKind::Topic
-            | ExchangeKind::Headers => None,
+            | ExchangeKind::Headers
+            | ExchangeKind::RecentHistory => None,
         }
     }
 }

@@ -155,6 +155,10 @@ impl Session {
         sequence: u64,
         properties: Option<Bytes>,
     ) {
+        for exchange in self.remembering.drain(..) {
+            let properties = properties.as_deref().unwrap_or(message.properties);
+            exchange.remember(&MessageRef { properties, ..message });
+        }
         let Route { queues, n_durable, .. } = &self.alone;
         if queues.is_empty() && publish.mandatory {
             self.return_unroutable(publish.channel, message);

@@ -5,6 +5,7 @@ use super::{Session, publish};
 use meta::{ExchangeKind, Name, Permission, Resource};
 use routing::{Message, Passage, RouteOutcome};
 use session::{Error, ErrorKind};
+use std::sync::Arc;
 
 impl Session {
     /// The index of the route for an exchange and key, if messages have one in common.
@@ -72,7 +73,16 @@ impl Session {
     pub(super) fn route_alone(&mut self, exchange: &[u8], message: &Message<'_>) {
         self.alone.queues.clear();
         let Some(routes) = self.view.meta.routes(&self.connection.identity.vhost) else { return };
-        routes.route_message(exchange, message, |_| Passage::Open, &mut self.ids);
+        let (watched, remembering) = (&self.view.exchanges, &mut self.remembering);
+        let watch = |name: &Name| {
+            let vhost = &self.connection.identity.vhost;
+            let Some(met) = watched.get(vhost, name) else { return Passage::Open };
+            if met.remembers(message) {
+                remembering.push(Arc::clone(met));
+            }
+            met.passage(message)
+        };
+        routes.route_message(exchange, message, watch, &mut self.ids);
         self.alone.queues.extend(self.ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
         self.alone.n_durable = publish::n_durable(&self.alone.queues);
     }

@@ -1,0 +1,105 @@
+//! The last messages of an exchange, for those who are bound later.
+
+use amqp091::{TableRef, ValueRef};
+use bytes::Bytes;
+use message::{Body, MessageRef};
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+
+/// The most one exchange remembers, in bytes: the oldest messages go first.
+const HISTORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A message with this header, as true, is not remembered.
+const EXCLUDING: &[u8] = b"x-recent-history-no-store";
+
+/// COMPAT: it must be a boolean.
+pub(super) fn is_excluded(headers: Option<TableRef<'_>>) -> bool {
+    let value = headers.and_then(|headers| headers.get(EXCLUDING));
+    matches!(value, Some(ValueRef::Bool(true)))
+}
+
+/// A message of before.
+#[derive(Clone, Debug)]
+pub(super) struct Remembered {
+    head: Bytes,
+    body: Bytes,
+}
+
+impl Remembered {
+    fn new(message: &MessageRef<'_>) -> Self {
+        let mut head = Vec::with_capacity(message::head_len(message));
+        message::put_head(&mut head, message);
+        let body = match message.body {
+            Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+            Body::Shared(bytes) => bytes.clone(),
+        };
+        Self { head: Bytes::from(head), body }
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    pub(super) fn message(&self) -> Option<MessageRef<'_>> {
+        message::parse_record(&self.head, Some(&self.body)).ok()
+    }
+}
+
+/// The last messages, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    messages: VecDeque<Remembered>,
+    bytes: usize,
+}
+
+impl History {
+    /// Adds a message, and forgets those that are too many then.
+    pub(super) fn add(&mut self, message: &MessageRef<'_>, length: NonZeroU32) {
+        let length = usize::try_from(length.get()).unwrap_or(usize::MAX);
+        let newest = Remembered::new(message);
+        self.bytes += newest.size_bytes();
+        self.messages.push_back(newest);
+        while self.messages.len() > length || self.bytes > HISTORY_BYTES_MAX {
+            let Some(oldest) = self.messages.pop_front() else { break };
+            self.bytes -= oldest.size_bytes();
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Remembered> {
+        self.messages.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bodies(history: &History) -> Vec<usize> {
+        let all = history.all();
+        all.iter().map(|one| one.message().unwrap().body.len()).collect()
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten_when_there_are_too_many_or_too_large_ones() {
+        let (mut history, large) = (History::default(), vec![0; HISTORY_BYTES_MAX / 2 - 1_000]);
+        let mut add = |n: usize, length| {
+            let message = MessageRef {
+                exchange: b"x",
+                routing_key: b"k",
+                properties: &[0, 0],
+                body: Body::Borrowed(&large[..n]),
+                persistent: false,
+            };
+            history.add(&message, NonZeroU32::new(length).unwrap());
+            bodies(&history)
+        };
+        assert_eq!(add(1, 2), [1]);
+        assert_eq!(add(2, 2), [1, 2]);
+        assert_eq!(add(3, 2), [2, 3]);
+        assert_eq!(add(4, 1), [4]);
+        let n = large.len();
+        assert_eq!(add(n, 3), [4, n]);
+        assert_eq!(add(n, 3), [4, n, n]);
+        assert_eq!(add(n, 9), [n, n]);
+        assert_eq!(history.bytes, 2 * (n + 12 + 1 + 1 + 2));
+    }
+}

@@ -115,6 +115,16 @@ impl Session {
         self.require(permission, &Resource::exchange(&self.vhost(), name))
     }
 
+    /// COMPAT: any permission will do for a passive declaration (semantics 30); the refusal names the
+    /// one that another declaration needs.
+    fn require_any(&self, resource: &Resource) -> Result<(), Error> {
+        let others = [Permission::Read, Permission::Write];
+        if others.into_iter().any(|permission| self.require(permission, resource).is_ok()) {
+            return Ok(());
+        }
+        self.require(Permission::Configure, resource)
+    }
+
     pub(super) fn require_topic(
         &self,
         permission: Permission,
@@ -191,12 +201,16 @@ impl Session {
     }
 
     fn look_up_exchange(&self, name: &Name) -> Result<Acted, Error> {
+        if name.is_empty() {
+            return Err(refused(&MetaError::DefaultExchange));
+        }
         let vhost = self.vhost();
-        if name.is_empty() || self.view.meta.exchange(&vhost, name).is_some() {
+        let resource = Resource::exchange(&vhost, name);
+        self.require_any(&resource)?;
+        if self.view.meta.exchange(&vhost, name).is_some() {
             return Ok(Acted::Done);
         }
-        let text = format!("no {}", Resource::exchange(&vhost, name));
-        Err(Error::new(ErrorKind::NotFound, text))
+        Err(Error::new(ErrorKind::NotFound, format!("no {resource}")))
     }
 
     async fn change(&self, command: Command) -> Result<Acted, Error> {
@@ -322,6 +336,7 @@ impl Session {
         }
         let queue = if declare.passive {
             let name = self.queue_name(control.channel, &declare.queue)?;
+            self.require_any(&Resource::queue(&self.vhost(), &name))?;
             let queue = self.find_loaded_queue(&name).await?;
             self.check_exclusive_access(&queue)?;
             queue

@@ -6,6 +6,10 @@ use stdx::Now;
 /// Milliseconds without traffic after which buffers are given back.
 const IDLE_AFTER_MS: u64 = 1_000;
 
+/// The client is heard every so many-th part of its heartbeat interval, if only by a heartbeat: some give
+/// up after a single interval of silence, so that one at half of it must not be missed by being late.
+const CHECKS_PER_INTERVAL: u64 = 4;
+
 /// What the passing of time led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
@@ -64,7 +68,7 @@ impl Timers {
 
     pub(super) fn heartbeats(&mut self, now: Now, interval_s: u16) {
         self.heartbeat_ms = u64::from(interval_s) * 1000;
-        self.check_sent_at_ms = now.monotonic_ms + self.heartbeat_ms / 2;
+        self.check_sent_at_ms = now.monotonic_ms + self.heartbeat_ms / CHECKS_PER_INTERVAL;
     }
 
     pub(super) const fn handshake_is_done(&mut self) {
@@ -94,7 +98,7 @@ impl Timers {
         }
         if self.heartbeat_ms > 0 && self.check_sent_at_ms <= now_ms {
             self.n_taken_before = outbox.lock().heartbeat(self.n_taken_before);
-            self.check_sent_at_ms = now_ms + self.heartbeat_ms / 2;
+            self.check_sent_at_ms = now_ms + self.heartbeat_ms / CHECKS_PER_INTERVAL;
         }
         let idle = self.idle_at_ms.is_some_and(|at| at <= now_ms);
         if idle {

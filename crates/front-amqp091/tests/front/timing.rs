@@ -4,18 +4,21 @@ use front_amqp091::{Settings, Tick};
 use session::{Error, ErrorKind, Event};
 
 #[test]
-fn heartbeats_go_out_at_half_the_interval_unless_something_else_does() {
+fn the_client_hears_something_twice_per_interval() {
     let mut talk = Talk::new(Settings::default());
-    talk.handshake(10);
+    talk.handshake(8);
     assert!(matches!(talk.front.tick(talk.now), Tick::Next(Some(_))));
-    talk.now = START.plus_ms(5_000);
+    talk.now = START.plus_ms(2_000);
     talk.front.tick(talk.now);
     // The answers of the handshake went out meanwhile.
     assert_eq!(talk.hears(), [""; 0]);
-    talk.now = START.plus_ms(10_000);
-    assert_eq!(talk.front.tick(talk.now), Tick::Next(Some(START.monotonic_ms + 15_000)));
+    talk.now = START.plus_ms(4_000);
+    assert_eq!(talk.front.tick(talk.now), Tick::Next(Some(START.monotonic_ms + 6_000)));
     assert_eq!(talk.hears(), ["0 heartbeat"]);
-    talk.now = START.plus_ms(15_000);
+    talk.now = START.plus_ms(6_000);
+    talk.front.tick(talk.now);
+    assert_eq!(talk.hears(), [""; 0]);
+    talk.now = START.plus_ms(8_000);
     talk.event(Event::Blocked { reason: "low on disk" });
     talk.front.tick(talk.now);
     assert_eq!(talk.hears(), ["0 connection.blocked low on disk"]);

@@ -2,7 +2,7 @@
 
 use super::support::client::{Client, Login};
 use super::support::node::Node;
-use amqp091::method::QueueDeclare;
+use amqp091::method::{ExchangeDeclare, QueueDeclare};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,33 @@ fn permissions_given_on_the_command_line_hold() {
     let answer = client.ask(1, declare);
     assert_eq!(answer, format!("channel.close 403 ACCESS_REFUSED - {refused}"));
     node.expect_logged(1, refused);
+    node.stop();
+}
+
+/// Semantics 30: looking something up needs some permission for it, whichever.
+#[test]
+fn a_passive_declaration_needs_any_permission() {
+    let node = Node::start(&[]);
+    node.ctl(&["add_user", "ann", "secret"]);
+    node.ctl(&["set_permissions", "ann", "^configured$", "^written$", "^read$"]);
+    let login = Login { user: "ann", password: "secret", ..Login::default() };
+    let mut client = Client::login(node.address(), login);
+    for (channel, name) in (1..).zip(["configured", "written", "read", "other"]) {
+        let declare =
+            QueueDeclare { passive: true, queue: name.as_bytes(), ..QueueDeclare::default() };
+        client.open_channel(channel);
+        let expected = match name {
+            "other" => "channel.close 403 ACCESS_REFUSED - configure access to queue 'other' in vhost '/' refused for user 'ann'".to_owned(),
+            _ => format!("channel.close 404 NOT_FOUND - no queue '{name}' in vhost '/'"),
+        };
+        assert_eq!(client.ask(channel, declare), expected);
+    }
+    let declare =
+        ExchangeDeclare { passive: true, exchange: b"other", ..ExchangeDeclare::default() };
+    client.open_channel(9);
+    let refused = "configure access to exchange 'other' in vhost '/' refused for user 'ann'";
+    let answer = client.ask(9, declare);
+    assert_eq!(answer, format!("channel.close 403 ACCESS_REFUSED - {refused}"));
     node.stop();
 }
 

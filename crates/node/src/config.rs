@@ -377,8 +377,8 @@ impl Default for Config {
             },
             access: Access {
                 loopback_users: vec!["guest".to_owned()],
-                auth_mechanisms: vec!["PLAIN".to_owned(), "AMQPLAIN".to_owned()],
-                anonymous_user: None,
+                auth_mechanisms: ["PLAIN", "AMQPLAIN", "ANONYMOUS"].map(str::to_owned).to_vec(),
+                anonymous_user: Some("guest".to_owned()),
                 anonymous_pass: "guest".to_owned(),
             },
             first_start: FirstStart {

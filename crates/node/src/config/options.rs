@@ -190,14 +190,16 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         Kind::Mechanism(|d, name, v| {
             d.auth_mechanisms.insert(name.to_owned(), v.to_owned());
         }),
-        "SASL mechanisms offered, in the order of their names. Setting one replaces the default, \
-         `PLAIN` and `AMQPLAIN`. `ANONYMOUS` also needs `anonymous_login_user`.",
+        "SASL mechanisms offered, in the order of their names. Setting one replaces the default: \
+         `PLAIN`, `AMQPLAIN` and, while there is an `anonymous_login_user`, `ANONYMOUS`.",
     ),
     row(
         "anonymous_login_user",
-        "none",
+        "guest",
         Kind::TextOrNone(|d, v| d.config.access.anonymous_user = v.map(str::to_owned)),
-        "The user that `ANONYMOUS` logs in as. `none` refuses such logins.",
+        "The user that `ANONYMOUS` logs in as, with `anonymous_login_pass`; as long as that user has its \
+         first password and is one of `loopback_users`, it is let in from this machine alone. `none` refuses \
+         such logins.",
     ),
     row(
         "anonymous_login_pass",

@@ -96,6 +96,23 @@ fn permissions_given_on_the_command_line_hold() {
     node.stop();
 }
 
+#[test]
+fn nobody_in_particular_is_guest_while_guest_is_as_it_came() {
+    let node = Node::start(&[]);
+    let anonymous = Login { mechanism: "ANONYMOUS", user: "", password: "", ..Login::default() };
+    let mut client = Client::login(node.address(), anonymous);
+    client.open_channel(1);
+    assert_eq!(client.declare("q"), 0);
+    node.ctl(&["change_password", "guest", "other"]);
+    let answer = Client::asking(node.address(), anonymous).next().show();
+    assert!(
+        answer.starts_with("connection.close 403 ACCESS_REFUSED - Login was refused"),
+        "{answer}"
+    );
+    node.expect_logged(1, "ANONYMOUS login refused");
+    node.stop();
+}
+
 /// Semantics 30: looking something up needs some permission for it, whichever.
 #[test]
 fn a_passive_declaration_needs_any_permission() {

@@ -20,6 +20,7 @@ pub(crate) const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
 /// How to log in, and what to agree to.
 #[derive(Clone, Copy)]
 pub(crate) struct Login<'a> {
+    pub(crate) mechanism: &'a str,
     pub(crate) user: &'a str,
     pub(crate) password: &'a str,
     pub(crate) vhost: &'a str,
@@ -33,6 +34,7 @@ pub(crate) struct Login<'a> {
 impl Default for Login<'_> {
     fn default() -> Self {
         Self {
+            mechanism: "PLAIN",
             user: "guest",
             password: "guest",
             vhost: "/",
@@ -137,7 +139,7 @@ impl Client {
         let response = format!("\0{}\0{}", login.user, login.password);
         let start_ok = ConnectionStartOk {
             client_properties: TableRef::trusted(&properties),
-            mechanism: b"PLAIN",
+            mechanism: login.mechanism.as_bytes(),
             response: response.as_bytes(),
             locale: b"en_US",
         };

@@ -104,7 +104,7 @@ fn nobody_in_particular_is_guest_while_guest_is_as_it_came() {
     client.open_channel(1);
     assert_eq!(client.declare("q"), 0);
     node.ctl(&["change_password", "guest", "other"]);
-    let answer = Client::asking(node.address(), anonymous).next().show();
+    let answer = Client::introduced(node.address(), anonymous).next().show();
     assert!(
         answer.starts_with("connection.close 403 ACCESS_REFUSED - Login was refused"),
         "{answer}"

@@ -6,6 +6,7 @@ mod base64;
 mod client;
 mod failure;
 mod invocation;
+mod limits;
 mod local;
 mod options;
 mod output;

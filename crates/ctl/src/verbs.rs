@@ -11,7 +11,7 @@ mod vhosts;
 
 use crate::verb::{Action, Listing, Verb};
 
-pub(crate) use nodes::UNITS;
+pub(crate) use nodes::{UNITS, bytes_of};
 
 /// All of them.
 pub(crate) const TABLES: &[&[Verb]] = &[

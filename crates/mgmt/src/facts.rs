@@ -22,10 +22,6 @@ pub struct NodeFacts {
     pub log_files: Vec<PathBuf>,
     /// What is listened on.
     pub listeners: Vec<ListenerFacts>,
-    /// Publishers wait above this much used memory, bytes.
-    pub memory_high_bytes: u64,
-    /// Publishers wait below this much free disk, bytes.
-    pub disk_free_limit_bytes: u64,
     /// When the node started.
     pub started: Instant,
 }

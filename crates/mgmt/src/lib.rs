@@ -5,6 +5,7 @@
 mod control;
 mod definitions;
 mod facts;
+mod limits;
 mod listing;
 mod refusal;
 mod request;
@@ -13,6 +14,7 @@ mod table;
 
 pub use control::serve;
 pub use facts::{ListenerFacts, NodeFacts};
+pub use limits::{ResourceLimits, Threshold};
 pub use socket::{ControlSocket, SOCKET_FILE};
 
 use auth::Authenticator;
@@ -30,6 +32,8 @@ pub struct Management {
     pub authenticator: Authenticator,
     /// What does not change while the node runs.
     pub facts: NodeFacts,
+    /// The limits of memory and disk, which an operator may change.
+    pub limits: Arc<ResourceLimits>,
     /// Whether clients can connect; the node says so when it has started.
     pub running: AtomicBool,
     /// Notified when an operator wants the node to stop.

@@ -52,6 +52,10 @@ impl Request {
         self.0.get(field).and_then(Value::as_i64)
     }
 
+    pub(crate) fn fraction(&self, field: &str) -> Option<f64> {
+        self.0.get(field).and_then(Value::as_f64)
+    }
+
     /// A list of texts; absent means none.
     pub(crate) fn words(&self, field: &str) -> impl Iterator<Item = &str> {
         let list = self.0.get(field).and_then(Value::as_array);

@@ -8,6 +8,7 @@ mod render;
 mod syntax;
 mod units;
 
+use mgmt::Threshold;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -97,15 +98,6 @@ pub(crate) struct Resources {
     pub(crate) memory_high: Threshold,
     /// Stop below this much free disk; a share is of the machine's memory.
     pub(crate) disk_free: Threshold,
-}
-
-/// An amount of bytes, or a share of the machine's memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Threshold {
-    /// Share of the machine's memory, 1.0 being all of it.
-    OfMemory(f64),
-    /// Bytes.
-    Bytes(u64),
 }
 
 /// How messages are kept.

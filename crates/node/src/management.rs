@@ -39,7 +39,8 @@ impl Control {
         let management = Arc::new(Management {
             broker: Arc::clone(broker),
             authenticator: boot::authenticator(config),
-            facts: facts((config, args), watch, listeners, started),
+            facts: facts((config, args), listeners, started),
+            limits: watch.limits(),
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
         });
@@ -75,7 +76,6 @@ impl Control {
 
 fn facts(
     (config, args): (&Config, &ServerArgs),
-    watch: &Watch,
     listeners: &[Listener],
     started: Instant,
 ) -> NodeFacts {
@@ -92,8 +92,6 @@ fn facts(
             .iter()
             .map(|listener| ListenerFacts { protocol: "amqp", address: listener.address() })
             .collect(),
-        memory_high_bytes: watch.memory_high_bytes(),
-        disk_free_limit_bytes: watch.disk_free_bytes(),
         started,
     }
 }

@@ -1,44 +1,38 @@
 //! Watches memory and disk, and sets the alarms that make publishers wait.
 
-use crate::config::{Resources, Threshold};
+use crate::config::Resources;
 use broker::{Alarm, Broker, HEAVIEST_NAMED};
+use mgmt::ResourceLimits;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A machine whose memory cannot be read is taken to have this much.
 const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
 
-/// The limits of a node, in bytes.
+/// What is looked at.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    memory_high_bytes: u64,
-    disk_free_bytes: u64,
+    limits: Arc<ResourceLimits>,
     data_dir: PathBuf,
 }
 
 impl Watch {
     pub(crate) fn new(resources: &Resources, data_dir: &Path) -> Self {
         let memory_bytes = machine_memory_bytes().unwrap_or(MEMORY_FALLBACK_BYTES);
-        Self {
-            memory_high_bytes: bytes(resources.memory_high, memory_bytes),
-            disk_free_bytes: bytes(resources.disk_free, memory_bytes),
-            data_dir: data_dir.to_owned(),
-        }
+        let (memory_high, disk_free) = (resources.memory_high, resources.disk_free);
+        let limits = ResourceLimits::new(memory_bytes, memory_high, disk_free);
+        Self { limits: Arc::new(limits), data_dir: data_dir.to_owned() }
     }
 
-    /// Publishers wait above this much used memory.
-    pub(crate) const fn memory_high_bytes(&self) -> u64 {
-        self.memory_high_bytes
-    }
-
-    /// Publishers wait below this much free disk.
-    pub(crate) const fn disk_free_bytes(&self) -> u64 {
-        self.disk_free_bytes
+    /// The limits, which an operator may change.
+    pub(crate) fn limits(&self) -> Arc<ResourceLimits> {
+        Arc::clone(&self.limits)
     }
 
     /// Looks at the memory once, and sets or clears its alarm.
     pub(crate) fn look_at_memory(&self, broker: &Broker) {
         if let Some(used) = used_memory_bytes() {
-            let limit = self.memory_high_bytes;
+            let limit = self.limits.memory_high_bytes();
             let on = used > limit;
             if broker.alarms.set(Alarm::Memory, on) {
                 let (is, what) = if on { ("above", "set") } else { ("below", "cleared") };
@@ -54,7 +48,7 @@ impl Watch {
     pub(crate) fn look_at_disk(&self, broker: &Broker) {
         if let Ok(disk) = rustix::fs::statvfs(&self.data_dir) {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-            let limit = self.disk_free_bytes;
+            let limit = self.limits.disk_free_bytes();
             let on = free < limit;
             if broker.alarms.set(Alarm::Disk, on) {
                 let (is, what) = if on { ("below", "set") } else { ("above", "cleared") };
@@ -74,23 +68,6 @@ fn name_the_heaviest(broker: &Broker, on: bool) {
             tracing::warn!("heaviest at the alarm: {sentence}");
         }
     }
-}
-
-fn bytes(threshold: Threshold, memory_bytes: u64) -> u64 {
-    match threshold {
-        Threshold::Bytes(bytes) => bytes,
-        Threshold::OfMemory(share) => share_of(memory_bytes, share),
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "a limit need not be exact to the byte, and a share is not negative"
-)]
-fn share_of(bytes: u64, share: f64) -> u64 {
-    (bytes as f64 * share) as u64
 }
 
 /// The machine's memory, or the control group's when that is less.
@@ -115,11 +92,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_can_be_measured_and_shared_out() {
+    fn memory_can_be_measured() {
         let machine = machine_memory_bytes().unwrap();
         let used = used_memory_bytes().unwrap();
         assert!(used > 0 && used < machine);
-        assert_eq!(bytes(Threshold::OfMemory(0.5), 1000), 500);
-        assert_eq!(bytes(Threshold::Bytes(7), 1000), 7);
     }
 }

@@ -189,6 +189,36 @@ fn health_checks_pass_on_a_node_that_is_up() {
 }
 
 #[test]
+fn limits_of_alarms_can_be_changed() {
+    let node = Node::start();
+    let banner = "Setting memory threshold on rabbit@box to 0.000000001 ...\n";
+    assert_eq!(node.told(&["set_vm_memory_high_watermark", "0.000000001"]), banner);
+    let until_alarms = |n: usize| {
+        let begun = Instant::now();
+        while node.ctl(&["-q", "check_local_alarms"]).code != i32::from(n > 0) * 69 {
+            assert!(begun.elapsed() < DEADLINE, "{n} alarms");
+        }
+    };
+    until_alarms(1);
+    node.told(&["set_vm_memory_high_watermark", "absolute", "8GiB"]);
+    until_alarms(0);
+    let status = node.told(&["status", "--unit", "gib"]);
+    assert!(status.contains("computed to: 8.0 gib"), "{status}");
+    assert_eq!(
+        node.told(&["set_disk_free_limit", "mem_relative", "1000000"]),
+        "Setting disk free limit on rabbit@box to 1000000 times the total RAM ...\n"
+    );
+    until_alarms(1);
+    node.told(&["set_disk_free_limit", "50MB"]);
+    until_alarms(0);
+    for wrong in [&["set_vm_memory_high_watermark", "1.1"][..], &["set_disk_free_limit", "5parsec"]]
+    {
+        assert_eq!(node.ctl(wrong).code, 65, "{wrong:?}");
+    }
+    assert_eq!(node.ctl(&["set_disk_free_limit", "mem_relative"]).code, 64);
+}
+
+#[test]
 fn users_and_permissions_survive_a_restart() {
     let mut node = Node::start();
     node.told(&["add_user", "ada", "Lovelace"]);

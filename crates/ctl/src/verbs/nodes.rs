@@ -30,6 +30,22 @@ pub(crate) const UNITS: &[(&str, f64)] = &[
     ("tib", 1_099_511_627_776.0),
 ];
 
+/// The bytes of a whole number and its unit, as in `500MB`; without one it is bytes.
+pub(crate) fn bytes_of(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let number: u32 = number.parse().ok()?;
+    let unit = if unit.is_empty() { "bytes" } else { unit };
+    let (_, factor) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    let bytes = f64::from(number) * factor;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole and positive"
+    )]
+    Some(bytes as u64)
+}
+
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         name: "help",

@@ -1,6 +1,7 @@
 //! Runtime parameters and policies.
 
 use super::list;
+use crate::limits;
 use crate::options::{number, text};
 use crate::render;
 use crate::verb::{Action, Banner, Section, VERB, Verb};
@@ -9,6 +10,14 @@ const PARAMETERS: Verb = Verb { section: Section::Parameters, ..VERB };
 const POLICIES: Verb = Verb { section: Section::Policies, vhost: true, ..VERB };
 
 const POLICY_COLUMNS: &[&str] = &["vhost", "name", "pattern", "apply-to", "definition", "priority"];
+
+const LIMITS: Verb = Verb {
+    section: Section::Configuration,
+    params: &["limit", "value?"],
+    check: Some(limits::check),
+    action: Action::Local(limits::set),
+    ..VERB
+};
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
@@ -143,5 +152,33 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text("Setting cluster name to {name} ..."),
         action: Action::Ask("set_cluster_name", render::done),
         ..VERB
+    },
+    Verb {
+        name: "set_vm_memory_high_watermark",
+        usage: "set_vm_memory_high_watermark <fraction> | absolute <value>",
+        description: "Makes publishers wait when more memory is used, until the node restarts",
+        banner: Banner::Made(|invocation| {
+            let (node, limit) = (invocation.node(), invocation.param("limit"));
+            match invocation.param("value") {
+                "" => format!("Setting memory threshold on {node} to {limit} ..."),
+                value => format!("Setting memory threshold on {node} to {value} bytes ..."),
+            }
+        }),
+        ..LIMITS
+    },
+    Verb {
+        name: "set_disk_free_limit",
+        usage: "set_disk_free_limit <disk_limit> | mem_relative <fraction>",
+        description: "Makes publishers wait when less disk is free, until the node restarts",
+        banner: Banner::Made(|invocation| {
+            let (node, limit) = (invocation.node(), invocation.param("limit"));
+            match invocation.param("value") {
+                "" => format!("Setting disk free limit on {node} to {limit} bytes ..."),
+                value => {
+                    format!("Setting disk free limit on {node} to {value} times the total RAM ...")
+                }
+            }
+        }),
+        ..LIMITS
     },
 ];

@@ -59,7 +59,7 @@ fn heaviest(management: &Management) -> Value {
 }
 
 fn status(management: &Management) -> Value {
-    let facts = &management.facts;
+    let (facts, limits) = (&management.facts, &management.limits);
     let view = management.broker.view();
     let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
         list.iter().map(|path| path.display().to_string()).collect()
@@ -84,9 +84,9 @@ fn status(management: &Management) -> Value {
             "total": {"rss": memory_used_bytes()},
             "messages": management.broker.message_bytes(),
         },
-        "vm_memory_high_watermark_setting": {"absolute": facts.memory_high_bytes},
-        "vm_memory_high_watermark_limit": facts.memory_high_bytes,
-        "disk_free_limit": facts.disk_free_limit_bytes,
+        "vm_memory_high_watermark_setting": {"absolute": limits.memory_high_bytes()},
+        "vm_memory_high_watermark_limit": limits.memory_high_bytes(),
+        "disk_free_limit": limits.disk_free_bytes(),
         "disk_free": facts.disk_free_bytes(),
         "totals": {
             "connection_count": management.broker.connections.len(),

@@ -39,6 +39,10 @@ pub(super) async fn carry_out(
                 close(management, reason, usize::MAX, |one| one.identity.user == user.as_str());
             Ok(json!({"closed": n_closed}))
         }
+        "set_memory_high_watermark" => {
+            management.limits.set_memory_high(request).map(|()| Value::Null)
+        }
+        "set_disk_free_limit" => management.limits.set_disk_free(request).map(|()| Value::Null),
         "stop" => {
             tracing::info!("management: stop");
             management.stop.notify_one();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ListenerFacts, NodeFacts};
+use crate::{ListenerFacts, NodeFacts, ResourceLimits, Threshold};
 use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Session};
 use log::{MemoryDisk, WalOptions};
@@ -36,6 +36,11 @@ async fn start() -> Node {
         broker,
         authenticator: Authenticator::new(Rules { loopback_users: Vec::new(), anonymous: None }),
         facts: facts(dir.path()),
+        limits: Arc::new(ResourceLimits::new(
+            1 << 30,
+            Threshold::Bytes(1 << 30),
+            Threshold::Bytes(50_000_000),
+        )),
         running: AtomicBool::new(true),
         stop: Arc::new(Notify::new()),
     });
@@ -62,8 +67,6 @@ fn facts(data_dir: &FilePath) -> NodeFacts {
             ListenerFacts { protocol: "amqp", address: "127.0.0.1:5672".parse().unwrap() },
             ListenerFacts { protocol: "amqp", address: "[::]:5672".parse().unwrap() },
         ],
-        memory_high_bytes: 1 << 30,
-        disk_free_limit_bytes: 50_000_000,
         started: Instant::now(),
     }
 }

@@ -1,0 +1,75 @@
+//! The verbs that set the limits of alarms: a share of memory, or a size with its unit.
+
+use crate::client::{Client, unreachable};
+use crate::failure::{Failure, Invalid};
+use crate::invocation::Invocation;
+use crate::output::Answer;
+use crate::{session, verbs};
+use serde_json::{Value, json};
+
+/// How the two verbs differ.
+struct Kind {
+    question: &'static str,
+    /// The word before a value of the other kind.
+    word: &'static str,
+    /// Whether `word` is followed by a size; otherwise a size stands without it.
+    word_means_size: bool,
+    /// Largest share of memory.
+    share_max: f64,
+}
+
+const MEMORY: Kind = Kind {
+    question: "set_memory_high_watermark",
+    word: "absolute",
+    word_means_size: true,
+    share_max: 1.0,
+};
+const DISK: Kind = Kind {
+    question: "set_disk_free_limit",
+    word: "mem_relative",
+    word_means_size: false,
+    share_max: f64::INFINITY,
+};
+
+fn kind_of(invocation: &Invocation) -> Kind {
+    if invocation.verb.name == "set_disk_free_limit" { DISK } else { MEMORY }
+}
+
+/// Whether the parameters make sense.
+pub(crate) fn check(invocation: &Invocation) -> Result<(), Invalid> {
+    request(invocation, &kind_of(invocation)).map(drop)
+}
+
+/// Tells the node.
+pub(crate) fn set(invocation: &Invocation) -> Result<Answer, Failure> {
+    let kind = kind_of(invocation);
+    let request = request(invocation, &kind).unwrap_or_default();
+    let client = Client::connect(&invocation.place, invocation.timeout)
+        .map_err(|error| unreachable(invocation, &error))?;
+    session::understood(invocation, client.ask(kind.question, &request))?;
+    Ok(Answer::Done)
+}
+
+fn request(invocation: &Invocation, kind: &Kind) -> Result<Value, Invalid> {
+    let (limit, value) = (invocation.param("limit"), invocation.param("value"));
+    let (text, is_size) = match (limit == kind.word, value) {
+        (true, "") => return Err(Invalid::TooFew),
+        (true, value) => (value, kind.word_means_size),
+        (false, "") => (limit, !kind.word_means_size),
+        (false, _) => return Err(Invalid::TooMany),
+    };
+    if is_size {
+        let bytes = verbs::bytes_of(text).ok_or_else(|| bad(text))?;
+        return Ok(json!({ "bytes": bytes }));
+    }
+    let share: f64 = text.parse().map_err(|_| bad(text))?;
+    if !(0.0..=kind.share_max).contains(&share) || share.is_infinite() {
+        let text = "The threshold should be a fraction between 0.0 and 1.0";
+        return Err(Invalid::BadArgument(text.to_owned()));
+    }
+    Ok(json!({ "of_memory": share }))
+}
+
+fn bad(text: &str) -> Invalid {
+    Invalid::BadArgument(format!("'{text}' is neither a number nor a size such as 500MB"))
+}

@@ -1,0 +1,117 @@
+//! The limits beyond which alarms make publishers wait. An operator can change them while the node runs.
+
+use crate::refusal::{Kind, Refusal};
+use crate::request::Request;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A limit in bytes, or as a share of the machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Threshold {
+    /// So many bytes.
+    Bytes(u64),
+    /// This share of the memory the node may use.
+    OfMemory(f64),
+}
+
+impl Threshold {
+    /// In bytes, on a machine with so much memory.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a limit need not be exact to the byte, and a share is not negative"
+    )]
+    pub fn bytes(self, memory_bytes: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::OfMemory(share) => (memory_bytes as f64 * share) as u64,
+        }
+    }
+
+    /// What a request says: `bytes`, or `of_memory`.
+    fn of(request: &Request) -> Result<Self, Refusal> {
+        let bytes = request.number("bytes").and_then(|bytes| u64::try_from(bytes).ok());
+        let share = request.fraction("of_memory").filter(|share| *share >= 0.0);
+        bytes
+            .map(Self::Bytes)
+            .or_else(|| share.map(Self::OfMemory))
+            .ok_or_else(|| Refusal::new(Kind::Invalid, "a limit is a number that is not negative"))
+    }
+}
+
+/// The limits in force. What is configured counts again after the next start, as with RabbitMQ.
+#[derive(Debug)]
+pub struct ResourceLimits {
+    /// The memory that shares are shares of, bytes.
+    memory_bytes: u64,
+    memory_high_bytes: AtomicU64,
+    disk_free_bytes: AtomicU64,
+}
+
+impl ResourceLimits {
+    /// Publishers wait above so much used memory, and below so much free disk.
+    #[must_use]
+    pub fn new(memory_bytes: u64, memory_high: Threshold, disk_free: Threshold) -> Self {
+        Self {
+            memory_bytes,
+            memory_high_bytes: AtomicU64::new(memory_high.bytes(memory_bytes)),
+            disk_free_bytes: AtomicU64::new(disk_free.bytes(memory_bytes)),
+        }
+    }
+
+    /// Publishers wait above this much used memory.
+    #[must_use]
+    pub fn memory_high_bytes(&self) -> u64 {
+        self.memory_high_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Publishers wait below this much free disk.
+    #[must_use]
+    pub fn disk_free_bytes(&self) -> u64 {
+        self.disk_free_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_memory_high(&self, request: &Request) -> Result<(), Refusal> {
+        self.set(&self.memory_high_bytes, request, "memory above")
+    }
+
+    pub(crate) fn set_disk_free(&self, request: &Request) -> Result<(), Refusal> {
+        self.set(&self.disk_free_bytes, request, "free disk below")
+    }
+
+    fn set(&self, limit: &AtomicU64, request: &Request, what: &str) -> Result<(), Refusal> {
+        let bytes = Threshold::of(request)?.bytes(self.memory_bytes);
+        limit.store(bytes, Ordering::Relaxed);
+        tracing::info!("management: publishers wait with {what} {bytes} bytes");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Request {
+        Request::parse(text.as_bytes()).map_err(|refusal| refusal.text).unwrap()
+    }
+
+    #[test]
+    fn limits_are_bytes_or_shares_of_memory() {
+        let limits = ResourceLimits::new(1000, Threshold::OfMemory(0.5), Threshold::Bytes(7));
+        assert_eq!((limits.memory_high_bytes(), limits.disk_free_bytes()), (500, 7));
+        limits
+            .set_memory_high(&request(r#"{"bytes": 3}"#))
+            .map_err(|refusal| refusal.text)
+            .unwrap();
+        limits
+            .set_disk_free(&request(r#"{"of_memory": 1.5}"#))
+            .map_err(|refusal| refusal.text)
+            .unwrap();
+        assert_eq!((limits.memory_high_bytes(), limits.disk_free_bytes()), (3, 1500));
+        for wrong in [r#"{"bytes": -1}"#, r#"{"of_memory": -0.1}"#, r#"{"bytes": "5"}"#, "{}"] {
+            assert!(limits.set_disk_free(&request(wrong)).is_err(), "{wrong}");
+        }
+        assert_eq!(limits.disk_free_bytes(), 1500);
+    }
+}

@@ -53,8 +53,10 @@ enum Over {
     Eof,
     /// The socket failed.
     Io(io::Error),
-    /// The peer took too long or sent something that is too large.
+    /// The peer sent something that is too large, or was not wanted yet.
     Dropped(&'static str),
+    /// The peer is dead or does not listen: what waits for it never arrives.
+    Dead(&'static str),
 }
 
 /// `HOST:PORT -> HOST:PORT`, RabbitMQ's name of a connection.
@@ -145,9 +147,11 @@ pub(crate) async fn serve(
     if let Some(session) = task.session.take() {
         session.close().await;
     }
-    if let Some(Over::Said(ending)) = over {
-        let Task { writer, from_peer, .. } = &mut *task;
-        ending::close(writer.socket(), from_peer, ending).await;
+    let Task { writer, from_peer, .. } = &mut *task;
+    match over {
+        Some(Over::Said(ending)) => ending::close(writer.socket(), from_peer, ending).await,
+        Some(Over::Dead(_)) => ending::reset(writer.socket()),
+        Some(Over::Eof | Over::Io(_) | Over::Dropped(_)) | None => {}
     }
 }
 
@@ -308,7 +312,7 @@ impl Task {
         }
         let stuck_until_ms = self.moved_ms.saturating_add(STUCK_MAX_MS);
         if stuck_until_ms <= now.monotonic_ms {
-            return Err(Over::Dropped("the client does not read its answers"));
+            return Err(Over::Dead("the client does not read its answers"));
         }
         if self.is_idle && self.writer.has_written() {
             self.is_idle = false;
@@ -326,7 +330,7 @@ impl Task {
                     Some(now.monotonic_ms)
                 }
             }
-            Tick::Dead(reason) => return Err(Over::Dropped(reason)),
+            Tick::Dead(reason) => return Err(Over::Dead(reason)),
         };
         let next = next.unwrap_or(u64::MAX).min(match listening {
             Listening::Stuck => stuck_until_ms,
@@ -451,7 +455,7 @@ impl Task {
                 tracing::debug!(connection = %name, "closed before it was open");
             }
             (Some(Over::Io(error)), None) => tracing::info!(connection = %name, "lost: {error}"),
-            (Some(Over::Dropped(reason)), None) => {
+            (Some(Over::Dropped(reason) | Over::Dead(reason)), None) => {
                 tracing::info!(connection = %name, "dropped: {reason}");
             }
         }

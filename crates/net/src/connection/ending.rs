@@ -11,6 +11,12 @@ use tokio::net::tcp::OwnedReadHalf;
 /// Input that comes too late is dropped in pieces of this many bytes.
 const SINK_BYTES: usize = 512;
 
+/// Has the socket forget what was not sent when it is dropped. Otherwise the system would go on trying to
+/// send it, and a client that only writes would not learn that it is disconnected.
+pub(super) fn reset(socket: &TcpStream) {
+    let _already_closed = socket.set_zero_linger().is_err();
+}
+
 /// Closes as `ending` says. The socket itself is closed when it is dropped.
 pub(super) async fn close(socket: &TcpStream, from_peer: &mut OwnedReadHalf, ending: Ending) {
     let patience = match ending {

@@ -215,6 +215,46 @@ fn a_newly_bound_queue_is_given_the_recent_history() {
     }
 }
 
+/// Features X9: as people write selectors, and as RabbitMQ's JMS client does.
+#[test]
+fn a_jms_exchange_routes_by_selectors() {
+    let (_broker, mut client) = node();
+    queues(&mut client, &["sql", "term", "none"]);
+    declare(&mut client, "x", "x-jms-topic", &[]);
+    let mut bind_with = |queue: &str, arguments: &[(&str, Value)]| {
+        client.ask(Op::QueueBind(QueueBinding {
+            queue: short(queue),
+            exchange: short("x"),
+            routing_key: short("ignored"),
+            arguments: table(arguments),
+        }))
+    };
+    let sql = "colour = 'blue' AND weight > 2500".into();
+    assert_eq!(bind_with("sql", &[("rabbitmq_jms_selector", sql)]), ["done"]);
+    let term = "{'<=',{'ident',<<\"weight\">>},2500}.".into();
+    assert_eq!(bind_with("term", &[("rjms_erlang_selector", term)]), ["done"]);
+    assert_eq!(bind_with("none", &[]), ["done"]);
+    let message = |colour: &str, weight: i32, body| {
+        let headers = table(&[("colour", colour.into()), ("weight", weight.into())]);
+        (Properties { headers: Some(headers), ..Properties::default() }, body)
+    };
+    let messages =
+        [message("blue", 2_501, "a"), message("red", 9_999, "b"), message("red", 2_500, "c")];
+    client.publish_with("x", "k", &messages);
+    client.publish_to("x", "k", &["without headers"], Kind::Transient);
+    assert_eq!(client.get("sql"), ["got a left 0"]);
+    assert_eq!(client.get("term"), ["got c left 0"]);
+    assert_eq!(client.get("none"), ["get empty"]);
+    let refused = client.ask(Op::QueueBind(QueueBinding {
+        queue: short("sql"),
+        exchange: short("x"),
+        routing_key: short(""),
+        arguments: table(&[("rabbitmq_jms_selector", "colour =".into())]),
+    }));
+    let text = "cannot parse selector 'colour =': it ends where a value is expected";
+    assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
+}
+
 /// Features X3, semantics 54: the alternate exchange of a policy, which an argument goes before.
 #[test]
 fn a_policy_names_the_alternate_exchange() {

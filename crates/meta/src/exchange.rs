@@ -114,7 +114,8 @@ pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result
         | ExchangeKind::ModulusHash
         | ExchangeKind::Random
         | ExchangeKind::LocalRandom
-        | ExchangeKind::RecentHistory => Ok(()),
+        | ExchangeKind::RecentHistory
+        | ExchangeKind::JmsTopic => Ok(()),
     }
 }
 

@@ -3,15 +3,21 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use amqp091::Table;
+use amqp091::{Table, Value};
 
 use crate::digest::Digest;
 use crate::erlang;
 use crate::error::BindingError;
 use crate::exchange::ExchangeKind;
 use crate::headers::Matcher;
+use crate::message::Message;
 use crate::name::{Name, QueueId, RoutingKey};
+use crate::selector::{Selector, Unusable};
 use crate::topic;
+
+/// The arguments of a binding that hold a selector: as SQL, or as RabbitMQ's JMS client sends it.
+const SQL_SELECTOR: &[u8] = b"rabbitmq_jms_selector";
+const TERM_SELECTOR: &[u8] = b"rjms_erlang_selector";
 
 /// Where a binding leads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +40,7 @@ pub struct Binding {
     /// The arguments sorted by name and encoded; empty for none.
     canonical: Box<[u8]>,
     matcher: Option<Box<Matcher>>,
+    selector: Option<Box<Selector>>,
     /// The destination as a number, for exchanges that choose one.
     seed: u64,
     /// Its share there.
@@ -52,7 +59,7 @@ impl Binding {
         key: RoutingKey,
         arguments: Table,
     ) -> Result<Self, BindingError> {
-        let (mut matcher, mut weight) = (None, 1);
+        let (mut matcher, mut selector, mut weight) = (None, None, 1);
         match kind {
             ExchangeKind::Direct
             | ExchangeKind::Fanout
@@ -63,13 +70,14 @@ impl Binding {
             ExchangeKind::Headers => matcher = Some(Box::new(Matcher::new(&arguments)?)),
             ExchangeKind::ConsistentHash => weight = parse_weight(&key)?,
             ExchangeKind::LocalRandom => check_local(&destination, &key)?,
+            ExchangeKind::JmsTopic => selector = read_selector(&arguments)?,
         }
         let seed = match &destination {
             Destination::Queue(id) => id.0,
             Destination::Exchange(name) => Digest::of_name(name.as_bytes()).number(),
         };
         let canonical = canonical(&arguments);
-        Ok(Self { source, destination, key, arguments, canonical, matcher, seed, weight })
+        Ok(Self { source, destination, key, arguments, canonical, matcher, selector, seed, weight })
     }
 
     /// The same with the destination's name said: exchanges that choose by hash then choose alike
@@ -115,6 +123,11 @@ impl Binding {
         self.matcher.as_deref()
     }
 
+    /// Whether a selector of it is true for the message; it has none at exchanges of other kinds.
+    pub(crate) fn selects(&self, message: &Message<'_>) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(message))
+    }
+
     /// Something that orders as the first of all bindings to `destination` would.
     pub(crate) fn first_to(destination: Destination) -> Self {
         Self {
@@ -124,6 +137,7 @@ impl Binding {
             arguments: Table::new(),
             canonical: Box::default(),
             matcher: None,
+            selector: None,
             seed: 0,
             weight: 1,
         }
@@ -156,6 +170,20 @@ fn parse_weight(key: &RoutingKey) -> Result<u32, BindingError> {
         return Err(BindingError::WeightNotPositive);
     }
     digits.parse().map_err(|_| BindingError::WeightTooLarge)
+}
+
+/// COMPAT: a binding without a selector leads no message on.
+fn read_selector(arguments: &Table) -> Result<Option<Box<Selector>>, BindingError> {
+    let text = |name: &[u8]| arguments.get(name).and_then(Value::as_bytes);
+    let (text, read) = match (text(SQL_SELECTOR), text(TERM_SELECTOR)) {
+        (Some(text), _) => (text, Selector::of_sql(text)),
+        (None, Some(text)) => (text, Selector::of_term(text)),
+        (None, None) => return Ok(None),
+    };
+    let selector = read.map_err(|Unusable(reason)| {
+        BindingError::Selector(String::from_utf8_lossy(text).into_owned(), reason)
+    })?;
+    Ok(Some(Box::new(selector)))
 }
 
 fn check_local(destination: &Destination, key: &RoutingKey) -> Result<(), BindingError> {

@@ -47,6 +47,9 @@ pub enum BindingError {
     /// The exchange chooses without looking at keys.
     #[error("Non empty binding '{0}' key not permitted")]
     KeyNotEmpty(String),
+    /// A selector cannot be read; as text, and why.
+    #[error("cannot parse selector '{0}': {1}")]
+    Selector(String, String),
     /// The exchange leads to queues only.
     #[error("Destination not found")]
     NotToExchanges,

@@ -34,11 +34,13 @@ pub enum ExchangeKind {
     LocalRandom,
     /// All bindings; whoever is bound newly gets the last messages.
     RecentHistory,
+    /// A selector of the binding is true for the message, as JMS has it.
+    JmsTopic,
 }
 
 impl ExchangeKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Direct,
         Self::Fanout,
         Self::Topic,
@@ -48,6 +50,7 @@ impl ExchangeKind {
         Self::Random,
         Self::LocalRandom,
         Self::RecentHistory,
+        Self::JmsTopic,
     ];
 
     /// The name used on the wire.
@@ -63,6 +66,7 @@ impl ExchangeKind {
             Self::Random => "x-random",
             Self::LocalRandom => "x-local-random",
             Self::RecentHistory => "x-recent-history",
+            Self::JmsTopic => "x-jms-topic",
         }
     }
 
@@ -120,6 +124,8 @@ enum Index {
     Topic(Trie),
     Headers(HeadersIndex),
     Choice(Choices),
+    /// All bindings are looked at.
+    Selectors,
 }
 
 #[derive(Clone, Debug)]
@@ -142,6 +148,7 @@ impl Exchange {
             | ExchangeKind::ModulusHash
             | ExchangeKind::Random
             | ExchangeKind::LocalRandom => Index::Choice(Choices::default()),
+            ExchangeKind::JmsTopic => Index::Selectors,
         };
         Self { name, kind, rules, bindings: OrdSet::new(), index }
     }
@@ -161,7 +168,9 @@ impl Exchange {
                 HashOn::Header(_) => DecidedBy::Headers,
                 HashOn::MessageId | HashOn::CorrelationId | HashOn::Timestamp => DecidedBy::Message,
             },
-            ExchangeKind::Random | ExchangeKind::LocalRandom => DecidedBy::Message,
+            ExchangeKind::Random | ExchangeKind::LocalRandom | ExchangeKind::JmsTopic => {
+                DecidedBy::Message
+            }
         }
     }
 
@@ -195,6 +204,7 @@ impl Exchange {
             Index::Topic(trie) => trie.add(key, destination),
             Index::Headers(index) => index.add(binding),
             Index::Choice(choices) => choices.add(binding),
+            Index::Selectors => {}
         }
         true
     }
@@ -216,6 +226,7 @@ impl Exchange {
             Index::Topic(trie) => trie.remove(key, destination),
             Index::Headers(index) => index.remove(&binding),
             Index::Choice(choices) => choices.remove(&binding),
+            Index::Selectors => {}
         }
         Some(binding)
     }
@@ -243,6 +254,11 @@ impl Exchange {
                     found(Group::One(destination));
                 }
             }
+            Index::Selectors => {
+                for binding in self.bindings().filter(|binding| binding.selects(message)) {
+                    found(Group::One(binding.destination()));
+                }
+            }
         }
     }
 
@@ -255,7 +271,8 @@ impl Exchange {
             | ExchangeKind::Fanout
             | ExchangeKind::Topic
             | ExchangeKind::Headers
-            | ExchangeKind::RecentHistory => None,
+            | ExchangeKind::RecentHistory
+            | ExchangeKind::JmsTopic => None,
         }
     }
 }

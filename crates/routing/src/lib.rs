@@ -14,6 +14,7 @@ mod headers_index;
 mod message;
 mod name;
 mod routes;
+mod selector;
 mod small_map;
 mod targets;
 mod topic;

@@ -12,8 +12,9 @@ import pika_suite
 LIBRARIES = [pika_suite.LIBRARY, aio_suite.LIBRARY]
 
 
-def listed_scenarios():
-    text = (pathlib.Path(__file__).parent.parent / "SCENARIOS.md").read_text()
+def listed_scenarios(library):
+    lists = ["SCENARIOS.md", "EXCHANGE_TYPES.md"] if library is pika_suite.LIBRARY else ["SCENARIOS.md"]
+    text = "".join((pathlib.Path(__file__).parent.parent / name).read_text() for name in lists)
     return re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
 
 
@@ -23,7 +24,7 @@ def main():
     parser.add_argument("scenario", nargs="*")
     options = parser.parse_args()
     for library in LIBRARIES:
-        listed = listed_scenarios()
+        listed = listed_scenarios(library)
         differing = set(listed) ^ set(library.scenarios)
         if differing:
             sys.exit(f"{library.name}: differs from SCENARIOS.md in {sorted(differing)}")

@@ -110,7 +110,8 @@ pub struct Broker {
     /// One snapshot at a time, and never an older over a newer one.
     snapshotting: Mutex<()>,
     view: Mutex<Arc<View>>,
-    exchanges: Exchanges,
+    pub(crate) exchanges: Exchanges,
+    pub(crate) save_seen_at_ms: AtomicU64,
     epoch: AtomicU64,
     /// The node's connections.
     pub connections: Connections,
@@ -132,6 +133,9 @@ impl Broker {
         was_new: bool,
     ) -> Arc<Self> {
         let exchanges = Exchanges::of(&control.meta);
+        if let Err(error) = exchanges.restore_seen(storage.disk.as_ref()) {
+            tracing::error!("messages that exchanges have seen before are not known: {error}");
+        }
         let view = Arc::new(View {
             epoch: 1,
             meta: control.meta.clone(),
@@ -145,6 +149,7 @@ impl Broker {
             snapshotting: Mutex::new(()),
             view: Mutex::new(view),
             exchanges,
+            save_seen_at_ms: AtomicU64::new(0),
             epoch: AtomicU64::new(1),
             connections: Connections::default(),
             alarms: Alarms::default(),
@@ -162,6 +167,7 @@ impl Broker {
                 broker.keep_log_short();
             }
         });
+        broker.keep_delayed_queues(&[]);
         broker
     }
 
@@ -259,7 +265,9 @@ impl Broker {
             self.exchanges.review(&control.meta);
             self.publish_view(&control, &Done::Changed);
             result?;
-            control.logged_upto
+            drop(control);
+            self.keep_delayed_queues(&[]);
+            stdx::lock(&self.control).logged_upto
         };
         if confirm::durable(&self.storage.wal, upto).await.is_err() {
             std::future::pending::<()>().await;
@@ -283,7 +291,7 @@ impl Broker {
         self.choose_version(&mut control, &mut outcome);
         self.log_commands(&mut control, &outcome.log);
         let removed = self.follow(&mut control, &outcome);
-        self.exchanges.follow(&control.meta, command, &outcome);
+        let any_watched = self.exchanges.follow(&control.meta, command, &outcome);
         self.publish_view(&control, &outcome.done);
         let upto = control.logged_upto;
         let is_review_due = before || any_version_policy(&control.meta, command);
@@ -295,6 +303,9 @@ impl Broker {
             queue.delete();
         }
         self.close_connections_of(&outcome.removed);
+        if any_watched {
+            self.keep_delayed_queues(&outcome.removed);
+        }
         if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
             self.give_history(spec);
         }
@@ -479,6 +490,7 @@ impl Broker {
         self.unix_ms.store(now.unix_ms, Ordering::Relaxed);
         self.keep_log_short();
         self.keep_memory_small();
+        self.save_seen(now.monotonic_ms);
     }
 
     /// Has queues page that take more than they may since others have grown, and files reclaimed.
@@ -559,6 +571,7 @@ impl Broker {
     /// The disk's, also those of the time before.
     pub fn stop(&self) -> Result<(), log::LogError> {
         self.snapshot_definitions()?;
+        self.exchanges.save_seen(self.storage.disk.as_ref())?;
         let view = self.view();
         let known = view.queues().filter(|queue| queue.def().durable && !queue.is_loading());
         let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();

@@ -3,35 +3,63 @@
 //! Most exchanges are not here: routing asks for a [`WatchedExchange`] only where definitions say so.
 
 mod history;
+mod window;
 
 use crate::broker::{Broker, View};
 use crate::queue::{Incoming, Publishes, Queue, Wakes, wake_all};
 use ::routing::{Message, Passage};
-use amqp091::PropertiesRef;
+use amqp091::{PropertiesRef, ShortString, Table, TableRef};
 use history::{History, Remembered};
+use log::{Disk, LogError};
 use message::MessageRef;
 use meta::{
-    BindingSpec, Command, DestinationName, Done, ExchangeDef, ExchangeSettings, Name, Outcome,
-    Removed, State,
+    BindingSpec, Command, DestinationName, Done, ExchangeDef, ExchangeSettings, Name, NamedBy,
+    Outcome, QueueDeclare, Removed, State,
 };
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use stdx::record::{Reader, RecordError, put_str};
+use window::Window;
+
+/// The file that holds what deduplicating exchanges have seen, in the data directory.
+const SEEN_FILE: &str = "deduplication.snapshot";
+/// How often it is written at most, in milliseconds, and longer by one for so many bytes.
+const SEEN_EVERY_MS: u64 = 2_000;
+const SEEN_BYTES_PER_MS: u64 = 4_096;
+/// The header that says for how many milliseconds a message is held back.
+const DELAY: &[u8] = b"x-delay";
 
 /// An exchange that is asked about each message that comes to it.
 #[derive(Debug)]
 pub(crate) struct WatchedExchange {
     settings: ExchangeSettings,
     history: Arc<Mutex<History>>,
+    seen: Arc<Mutex<Window>>,
+    delayed_queue: Name,
+}
+
+/// What becomes of a message at a watched exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is routed.
+    GoesOn,
+    /// It was here before.
+    Dropped,
+    /// It waits in the exchange's own queue.
+    Delayed,
 }
 
 impl WatchedExchange {
-    fn new(settings: ExchangeSettings) -> Self {
-        Self { settings, history: Arc::default() }
+    fn new(name: &str, settings: ExchangeSettings) -> Self {
+        let delayed_queue = meta::delayed_queue_of(name);
+        Self { settings, history: Arc::default(), seen: Arc::default(), delayed_queue }
     }
 
     /// The same with other settings.
     fn with(&self, settings: ExchangeSettings) -> Self {
-        Self { settings, history: Arc::clone(&self.history) }
+        let (history, seen) = (Arc::clone(&self.history), Arc::clone(&self.seen));
+        Self { settings, history, seen, delayed_queue: self.delayed_queue.clone() }
     }
 
     /// Whether it remembers this message once it is routed.
@@ -45,15 +73,33 @@ impl WatchedExchange {
         stdx::lock(&self.history).add(message, length);
     }
 
-    /// Whether a message goes on from here.
-    #[expect(clippy::unused_self, reason = "types to come look at messages")]
-    pub(crate) const fn passage(&self, _message: &Message<'_>) -> Passage {
-        Passage::Open
+    /// What becomes of a client's message; it counts as seen from now on.
+    pub(crate) fn fate(&self, message: &Message<'_>, now_ms: u64) -> Fate {
+        if let Some(rules) = &self.settings.deduplication
+            && stdx::lock(&self.seen).has_seen(message.headers, rules, now_ms)
+        {
+            return Fate::Dropped;
+        }
+        if self.settings.delays && delay_ms(message.headers).is_some() {
+            return Fate::Delayed;
+        }
+        Fate::GoesOn
+    }
+
+    /// The queue that holds its messages back.
+    pub(crate) const fn delayed_queue(&self) -> &Name {
+        &self.delayed_queue
     }
 
     fn remembered(&self) -> Vec<Remembered> {
         stdx::lock(&self.history).all()
     }
+}
+
+/// For how long a message is to be held back, if it is. COMPAT: numbers count, texts do not.
+pub(crate) fn delay_ms(headers: Option<TableRef<'_>>) -> Option<u64> {
+    let delay_ms = headers?.get(DELAY)?.as_i64()?;
+    u64::try_from(delay_ms).ok().filter(|delay_ms| *delay_ms > 0)
 }
 
 type OfVhost = HashMap<Name, Arc<WatchedExchange>>;
@@ -96,7 +142,7 @@ impl Exchanges {
                     let after = match before {
                         Some(before) if before.settings == settings => Arc::clone(before),
                         Some(before) => Arc::new(before.with(settings)),
-                        None => Arc::new(WatchedExchange::new(settings)),
+                        None => Arc::new(WatchedExchange::new(&exchange.name, settings)),
                     };
                     let of_vhost = watched.0.entry(vhost.name().clone()).or_default();
                     of_vhost.insert(exchange.name.clone(), after);
@@ -106,8 +152,38 @@ impl Exchanges {
         *now = Arc::new(watched);
     }
 
-    /// Follows a change of definitions.
-    pub(crate) fn follow(&self, meta: &State, command: &Command, outcome: &Outcome) {
+    /// Reads what deduplicating exchanges had seen before a restart.
+    pub(crate) fn restore_seen(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        let Some(bytes) = log::read_snapshot(disk, SEEN_FILE)? else { return Ok(()) };
+        if read_seen(&mut Reader::new(&bytes), &self.now()).is_err() {
+            tracing::error!("{SEEN_FILE} cannot be read: messages seen before are not known");
+        }
+        Ok(())
+    }
+
+    /// Writes what deduplicating exchanges have seen, if that is not on disk yet.
+    pub(crate) fn save_seen(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+        let watched = self.now();
+        let deduplicating = || {
+            let all = watched.0.iter().flat_map(|(vhost, exchanges)| {
+                exchanges.iter().map(move |(name, exchange)| (vhost, name, exchange))
+            });
+            all.filter(|(_, _, exchange)| exchange.settings.deduplication.is_some())
+        };
+        if !deduplicating().any(|(_, _, exchange)| stdx::lock(&exchange.seen).is_changed()) {
+            return Ok(0);
+        }
+        let mut bytes = Vec::new();
+        for (vhost, name, exchange) in deduplicating() {
+            put_str(&mut bytes, vhost);
+            put_str(&mut bytes, name);
+            stdx::lock(&exchange.seen).encode(&mut bytes);
+        }
+        log::write_snapshot(disk, SEEN_FILE, &bytes).map(|()| bytes.len())
+    }
+
+    /// Follows a change of definitions; true if any of them may have changed.
+    pub(crate) fn follow(&self, meta: &State, command: &Command, outcome: &Outcome) -> bool {
         let is_watched = |vhost: &str, exchange: &ExchangeDef| {
             meta.vhost(vhost).is_some_and(|vhost| vhost.exchange_settings(exchange).any())
         };
@@ -126,13 +202,69 @@ impl Exchanges {
             }
         });
         let is_policy = matches!(command, Command::SetPolicy { .. } | Command::ClearPolicy { .. });
-        if is_created || is_removed || is_policy {
+        let is_concerned = is_created || is_removed || is_policy;
+        if is_concerned {
             self.review(meta);
         }
+        is_concerned
     }
 }
 
+/// Virtual host, exchange and names, again and again.
+fn read_seen(reader: &mut Reader<'_>, watched: &Watched) -> Result<(), RecordError> {
+    while !reader.is_empty() {
+        let (vhost, name) = (reader.str()?.to_owned(), reader.str()?.to_owned());
+        let window = Window::decode(reader)?;
+        if let Some(exchange) = watched.get(&vhost, &name) {
+            *stdx::lock(&exchange.seen) = window;
+        }
+    }
+    Ok(())
+}
+
 impl Broker {
+    /// Writes what deduplicating exchanges have seen, now and then: after a crash they do not know
+    /// the messages of the last seconds.
+    pub(crate) fn save_seen(&self, now_ms: u64) {
+        if now_ms < self.save_seen_at_ms.load(Ordering::Relaxed) {
+            return;
+        }
+        match self.exchanges.save_seen(self.storage.disk.as_ref()) {
+            Ok(n_bytes) => {
+                let pause_ms = SEEN_EVERY_MS + n_bytes as u64 / SEEN_BYTES_PER_MS;
+                self.save_seen_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
+            }
+            Err(error) => tracing::error!("cannot write {SEEN_FILE}: {error}"),
+        }
+    }
+
+    /// Gives each delaying exchange a queue of its own, and takes those of exchanges that are gone.
+    pub(crate) fn keep_delayed_queues(&self, removed: &[Removed]) {
+        for removed in removed {
+            if let Removed::Exchange { vhost, exchange } = removed {
+                let (vhost, name) = (vhost.clone(), meta::delayed_queue_of(&exchange.name));
+                self.change_quietly(&Command::DeleteQueue { vhost, name, by: None });
+            }
+        }
+        let view = self.view();
+        for (vhost, exchanges) in &view.exchanges.0 {
+            let delaying = exchanges.iter().filter(|(_, exchange)| exchange.settings.delays);
+            for (name, exchange) in delaying {
+                let Some(def) = view.meta.exchange(vhost, name) else { continue };
+                if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {
+                    let queue = exchange.delayed_queue.clone();
+                    self.change_quietly(&declaration_of(vhost, queue, def));
+                }
+            }
+        }
+    }
+
+    fn change_quietly(&self, command: &Command) {
+        if let Err(error) = self.change(command) {
+            tracing::warn!("the queue of a delaying exchange: {error}");
+        }
+    }
+
     /// Gives what a newly bound destination has missed. COMPAT: only when the binding is new.
     pub(crate) fn give_history(&self, spec: &BindingSpec) {
         let view = self.view();
@@ -149,6 +281,24 @@ impl Broker {
         }
         wake_all(&mut wakes);
     }
+}
+
+/// Makes the queue that holds messages back for an exchange: what is over goes on there.
+fn declaration_of(vhost: &Name, queue: Name, exchange: &ExchangeDef) -> Command {
+    let mut arguments = Table::new();
+    let exchange_name: &str = &exchange.name;
+    arguments.push(ShortString::from_static("x-dead-letter-exchange"), exchange_name);
+    arguments.push(ShortString::from_static("x-queue-type"), "classic");
+    Command::DeclareQueue(QueueDeclare {
+        vhost: vhost.clone(),
+        name: queue,
+        named_by: NamedBy::Server,
+        durable: exchange.durable,
+        auto_delete: false,
+        exclusive_owner: None,
+        arguments,
+        id: None,
+    })
 }
 
 /// The queues behind a new binding that a message of before goes to.

@@ -255,6 +255,53 @@ fn a_jms_exchange_routes_by_selectors() {
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
 }
 
+/// Features X14: by type, argument and policy; what was seen is known after a restart.
+#[test]
+fn messages_that_come_again_are_dropped() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    queues(&mut client, &["q"]);
+    declare(&mut client, "typed", "x-message-deduplication", &[("x-cache-size", 2.into())]);
+    let by = [("x-message-deduplication", true.into()), ("x-deduplication-header", "id".into())];
+    declare(&mut client, "argued", "direct", &by);
+    declare(&mut client, "ruled", "topic", &[]);
+    set_policy(&broker, "^ruled$", r#"{"x-message-deduplication":true}"#);
+    for exchange in ["typed", "argued", "ruled"] {
+        bind(&mut client, exchange, "q", "k");
+    }
+    let named = |header: &str, name: &str| {
+        let headers = Some(table(&[(header, name.into())]));
+        (Properties { headers, ..Properties::default() }, "x")
+    };
+    let mut published = |exchange: &str, header: &str, names: &[&str]| {
+        let messages: Vec<_> = names.iter().map(|name| named(header, name)).collect();
+        client.publish_with(exchange, "k", &messages);
+        let n = n_ready(&mut client, "q");
+        client.ask(Op::QueuePurge { queue: short("q") });
+        n
+    };
+    assert_eq!(published("typed", "x-deduplication-header", &["a", "a", "b", "c", "a", "c"]), 4);
+    assert_eq!(published("argued", "id", &["a", "a"]), 1);
+    assert_eq!(published("argued", "other", &["a", "a"]), 2);
+    assert_eq!(published("ruled", "x-deduplication-header", &["a", "b", "a"]), 2);
+    client.ask(Op::ConfirmSelect);
+    client.publish_to("argued", "k", &["without a name"], Kind::Mandatory);
+    assert_eq!(client.publish_to("argued", "none", &["y"], Kind::Mandatory)[0], "returned y");
+    client.disconnect();
+    broker.stop().unwrap();
+    drop(broker);
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    client.publish_with("argued", "k", &[named("id", "a"), named("id", "b")]);
+    client.publish_with("ruled", "k", &[named("x-deduplication-header", "b")]);
+    assert_eq!(n_ready(&mut client, "q"), 1);
+    let refused =
+        declare(&mut client, "bad", "x-message-deduplication", &[("x-cache-size", 0.into())]);
+    let text = "Invalid argument 0, 'x-cache-size' must be a positive integer";
+    assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
+}
+
 /// Features X3, semantics 54: the alternate exchange of a policy, which an argument goes before.
 #[test]
 fn a_policy_names_the_alternate_exchange() {

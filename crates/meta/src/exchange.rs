@@ -65,6 +65,15 @@ impl ExchangeDef {
         self.name.is_empty() || is_reserved(&self.name)
     }
 
+    /// The kind it chooses bindings as: that of a delaying exchange is named by an argument.
+    #[must_use]
+    pub fn routes_as(&self) -> ExchangeKind {
+        if self.kind != ExchangeKind::Delayed {
+            return self.kind;
+        }
+        exchange_settings::delayed_type(&self.arguments).unwrap_or(self.kind)
+    }
+
     /// What it does as far as it says so itself.
     pub(crate) fn rules(&self) -> ExchangeRules {
         ExchangeRules {
@@ -115,7 +124,9 @@ pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result
         | ExchangeKind::Random
         | ExchangeKind::LocalRandom
         | ExchangeKind::RecentHistory
-        | ExchangeKind::JmsTopic => Ok(()),
+        | ExchangeKind::JmsTopic
+        | ExchangeKind::Deduplication
+        | ExchangeKind::Delayed => Ok(()),
     }
 }
 

@@ -9,6 +9,15 @@ use crate::queue_arguments;
 use crate::queue_settings::QueueSettings;
 use crate::resource::Resource;
 
+/// What the names of queues begin with that hold messages back for an exchange.
+const DELAYED_PREFIX: &str = "amq.delayed.";
+
+/// The name of the queue that holds messages back for an exchange.
+#[must_use]
+pub fn delayed_queue_of(exchange: &str) -> Name {
+    Name::from(format!("{DELAYED_PREFIX}{exchange}"))
+}
+
 /// A client connection, as far as it can own queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
@@ -67,10 +76,25 @@ impl QueueDef {
     /// # Errors
     /// [`MetaError::Locked`].
     pub fn check_access(&self, by: Option<ConnectionId>) -> Result<(), MetaError> {
+        if by.is_some() && self.is_internal() {
+            return Err(MetaError::Locked(self.resource()));
+        }
         if self.exclusive_owner.is_none() || by.is_none() || self.exclusive_owner == by {
             return Ok(());
         }
         Err(MetaError::Locked(self.resource()))
+    }
+
+    /// The delaying exchange whose messages it holds back: such queues are the broker's own.
+    #[must_use]
+    pub fn delays_for(&self) -> Option<&str> {
+        self.name.strip_prefix(DELAYED_PREFIX)
+    }
+
+    /// Whether clients may see it at most.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.delays_for().is_some()
     }
 
     /// What its arguments ask for; with policies: [`Vhost::queue_settings`](crate::Vhost::queue_settings).

@@ -134,7 +134,8 @@ impl Vhost {
 
     /// The bindings of the default exchange: every queue by its name.
     pub(crate) fn implied_bindings(&self) -> impl Iterator<Item = BindingView> {
-        self.queues.keys().map(|queue| BindingView {
+        let queues = self.queues.values().filter(|queue| !queue.is_internal());
+        queues.map(|queue| &queue.name).map(|queue| BindingView {
             source: Name::default(),
             destination: DestinationName::Queue(queue.clone()),
             key: RoutingKey::from(queue.as_str()),
@@ -174,6 +175,9 @@ impl Vhost {
     /// first by name among equals).
     #[must_use]
     pub fn queue_policy(&self, scope: PolicyScope, queue: &QueueDef) -> Option<&Arc<Policy>> {
+        if queue.is_internal() {
+            return None;
+        }
         self.effective_policy(scope, Target::Queue(queue.kind), &queue.name)
     }
 
@@ -202,20 +206,28 @@ impl Vhost {
     /// What an exchange does with each message beyond routing it.
     #[must_use]
     pub fn exchange_settings(&self, exchange: &ExchangeDef) -> ExchangeSettings {
-        ExchangeSettings::new(exchange.kind, &exchange.arguments)
+        let mut settings = ExchangeSettings::new(exchange.kind, &exchange.arguments);
+        if !exchange.name.is_empty() {
+            settings.add_policy(&self.exchange_policy_settings(&exchange.name));
+        }
+        settings
+    }
+
+    /// What the policies in force set for an exchange.
+    fn exchange_policy_settings(&self, exchange: &str) -> Map<String, Value> {
+        if self.policies.is_empty() && self.operator_policies.is_empty() {
+            return Map::new();
+        }
+        let policy = |scope| self.exchange_policy(scope, exchange).map(|policy| &**policy);
+        policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator))
     }
 
     /// What an exchange does apart from routing: its arguments say so, or the policies in force.
     pub(crate) fn exchange_rules(&self, exchange: &ExchangeDef) -> ExchangeRules {
         let mut rules = exchange.rules();
         rules.watched = self.exchange_settings(exchange).any();
-        if rules.alternate.is_none()
-            && !(self.policies.is_empty() && self.operator_policies.is_empty())
-        {
-            let policy =
-                |scope| self.exchange_policy(scope, &exchange.name).map(|policy| &**policy);
-            let settings =
-                policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator));
+        if rules.alternate.is_none() {
+            let settings = self.exchange_policy_settings(&exchange.name);
             rules.alternate = settings.get(ALTERNATE).and_then(Value::as_str).map(Name::from);
         }
         rules

@@ -64,6 +64,8 @@ impl Binding {
             ExchangeKind::Direct
             | ExchangeKind::Fanout
             | ExchangeKind::RecentHistory
+            | ExchangeKind::Deduplication
+            | ExchangeKind::Delayed
             | ExchangeKind::ModulusHash
             | ExchangeKind::Random => {}
             ExchangeKind::Topic => topic::check_key(&key)?,

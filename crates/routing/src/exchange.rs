@@ -36,11 +36,15 @@ pub enum ExchangeKind {
     RecentHistory,
     /// A selector of the binding is true for the message, as JMS has it.
     JmsTopic,
+    /// All bindings, but messages that were seen lately are dropped.
+    Deduplication,
+    /// As another kind, but messages may be held back for a while.
+    Delayed,
 }
 
 impl ExchangeKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Direct,
         Self::Fanout,
         Self::Topic,
@@ -51,6 +55,7 @@ impl ExchangeKind {
         Self::LocalRandom,
         Self::RecentHistory,
         Self::JmsTopic,
+        Self::Deduplication,
     ];
 
     /// The name used on the wire.
@@ -67,6 +72,8 @@ impl ExchangeKind {
             Self::LocalRandom => "x-local-random",
             Self::RecentHistory => "x-recent-history",
             Self::JmsTopic => "x-jms-topic",
+            Self::Deduplication => "x-message-deduplication",
+            Self::Delayed => "x-delayed-message",
         }
     }
 
@@ -141,7 +148,10 @@ impl Exchange {
     pub(crate) fn new(name: Name, kind: ExchangeKind, rules: ExchangeRules) -> Self {
         let index = match kind {
             ExchangeKind::Direct => Index::Direct(OrdMap::new()),
-            ExchangeKind::Fanout | ExchangeKind::RecentHistory => Index::Fanout(Targets::default()),
+            ExchangeKind::Fanout
+            | ExchangeKind::RecentHistory
+            | ExchangeKind::Deduplication
+            | ExchangeKind::Delayed => Index::Fanout(Targets::default()),
             ExchangeKind::Topic => Index::Topic(Trie::default()),
             ExchangeKind::Headers => Index::Headers(HeadersIndex::default()),
             ExchangeKind::ConsistentHash
@@ -161,7 +171,9 @@ impl Exchange {
             | ExchangeKind::Fanout
             | ExchangeKind::Topic
             | ExchangeKind::ModulusHash
-            | ExchangeKind::RecentHistory => DecidedBy::Key,
+            | ExchangeKind::RecentHistory
+            | ExchangeKind::Deduplication
+            | ExchangeKind::Delayed => DecidedBy::Key,
             ExchangeKind::Headers => DecidedBy::Headers,
             ExchangeKind::ConsistentHash => match self.rules.hash_on {
                 HashOn::RoutingKey => DecidedBy::Key,
@@ -272,7 +284,9 @@ impl Exchange {
             | ExchangeKind::Topic
             | ExchangeKind::Headers
             | ExchangeKind::RecentHistory
-            | ExchangeKind::JmsTopic => None,
+            | ExchangeKind::JmsTopic
+            | ExchangeKind::Deduplication
+            | ExchangeKind::Delayed => None,
         }
     }
 }

@@ -159,8 +159,8 @@ impl Session {
             let properties = properties.as_deref().unwrap_or(message.properties);
             exchange.remember(&MessageRef { properties, ..message });
         }
-        let Route { queues, n_durable, .. } = &self.alone;
-        if queues.is_empty() && publish.mandatory {
+        let Route { queues, n_durable, absorbed, .. } = &self.alone;
+        if queues.is_empty() && !absorbed && publish.mandatory {
             self.return_unroutable(publish.channel, message);
         }
         let logged = message.persistent && *n_durable > 0;

@@ -18,6 +18,9 @@ pub(crate) struct Route {
     pub(crate) n_durable: usize,
     /// It holds for messages without headers: with them it may be another.
     pub(crate) by_headers: bool,
+    /// An exchange on the way has kept the message, or dropped it as one of before: it is not
+    /// unroutable, even without a queue.
+    pub(crate) absorbed: bool,
     /// What stands against remembering it.
     pub(crate) special: Option<Special>,
 }

@@ -2,9 +2,12 @@
 
 use super::routes::{Route, Special};
 use super::{Session, publish};
+use crate::exchanges::Fate;
+use crate::queue::Queue;
 use meta::{ExchangeKind, Name, Permission, Resource};
 use routing::{Message, Passage, RouteOutcome};
 use session::{Error, ErrorKind};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Session {
@@ -74,16 +77,34 @@ impl Session {
         self.alone.queues.clear();
         let Some(routes) = self.view.meta.routes(&self.connection.identity.vhost) else { return };
         let (watched, remembering) = (&self.view.exchanges, &mut self.remembering);
+        let mut delaying: SmallVec<[Arc<Queue>; 1]> = SmallVec::new();
+        let mut absorbed = false;
+        let now_ms = self.broker.now().unix_ms;
         let watch = |name: &Name| {
             let vhost = &self.connection.identity.vhost;
             let Some(met) = watched.get(vhost, name) else { return Passage::Open };
-            if met.remembers(message) {
-                remembering.push(Arc::clone(met));
+            match met.fate(message, now_ms) {
+                Fate::GoesOn => {
+                    if met.remembers(message) {
+                        remembering.push(Arc::clone(met));
+                    }
+                    Passage::Open
+                }
+                Fate::Dropped => {
+                    absorbed = true;
+                    Passage::Closed
+                }
+                Fate::Delayed => {
+                    absorbed = true;
+                    delaying.extend(self.view.queue(vhost, met.delayed_queue()));
+                    Passage::Closed
+                }
             }
-            met.passage(message)
         };
         routes.route_message(exchange, message, watch, &mut self.ids);
         self.alone.queues.extend(self.ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
+        self.alone.queues.extend(delaying);
+        self.alone.absorbed = absorbed;
         self.alone.n_durable = publish::n_durable(&self.alone.queues);
     }
 

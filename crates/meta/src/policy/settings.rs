@@ -23,6 +23,7 @@ struct Setting {
 #[derive(Clone, Copy)]
 enum Domain {
     Any,
+    Flag,
     Text,
     Integer,
     AtLeast(i64),
@@ -63,6 +64,11 @@ const SETTINGS: &[Setting] = &[
     operator("delayed-retry-min", Domain::AtLeast(0), "delayed retry minimum"),
     operator("delayed-retry-max", Domain::AtLeast(0), "delayed retry maximum"),
     user("alternate-exchange", Domain::Text, "alternate exchange name"),
+    user("x-delayed-exchange", Domain::Flag, "delayed exchange"),
+    user("x-message-deduplication", Domain::Flag, "message deduplication"),
+    user("x-cache-size", Domain::AtLeast(1), "deduplication cache size"),
+    user("x-cache-ttl", Domain::AtLeast(1), "deduplication cache time to live"),
+    user("x-deduplication-header", Domain::Text, "deduplication header name"),
     user("consumer-disconnected-timeout", Domain::AtLeast(0), "consumer disconnected timeout"),
     user("consumer-timeout", Domain::AtLeast(0), "consumer timeout"),
     user("dead-letter-exchange", Domain::Text, "dead letter exchange name"),
@@ -181,6 +187,7 @@ fn allows(domain: Domain, value: &Value) -> bool {
     let (number, text) = (value.as_i64(), value.as_str());
     match domain {
         Domain::Any => true,
+        Domain::Flag => value.is_boolean(),
         Domain::Text => text.is_some(),
         Domain::Integer => number.is_some(),
         Domain::AtLeast(least) => number.is_some_and(|number| number >= least),

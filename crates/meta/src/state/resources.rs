@@ -47,7 +47,7 @@ impl State {
         });
         let vhost = self.vhost_mut(&declare.vhost)?;
         let rules = vhost.exchange_rules(&exchange);
-        vhost.routes.put_exchange(declare.name.clone(), declare.kind, rules);
+        vhost.routes.put_exchange(declare.name.clone(), exchange.routes_as(), rules);
         vhost.exchanges.insert(declare.name.clone(), Arc::clone(&exchange));
         let mut outcome = Outcome::of(Done::ExchangeCreated(exchange));
         if declare.durable {
@@ -120,7 +120,9 @@ impl State {
     fn add_queue(&mut self, queue: QueueDef) -> Result<Outcome, MetaError> {
         let queue = Arc::new(queue);
         let vhost = self.vhost_mut(&queue.vhost)?;
-        vhost.routes.put_queue(queue.name.clone(), queue.id);
+        if !queue.is_internal() {
+            vhost.routes.put_queue(queue.name.clone(), queue.id);
+        }
         vhost.queues.insert(queue.name.clone(), Arc::clone(&queue));
         self.queues.insert(queue.id, Arc::clone(&queue));
         if let Some(owner) = queue.exclusive_owner {
@@ -197,7 +199,7 @@ impl State {
         };
         let binding = Binding::new(
             spec.source.clone(),
-            source.kind,
+            source.routes_as(),
             destination,
             spec.key.clone(),
             spec.arguments.clone(),

@@ -181,7 +181,7 @@ fn review_exchanges(vhost: &mut Vhost, before: &Vhost) {
     for exchange in before.exchanges().filter(|exchange| !exchange.name.is_empty()) {
         let rules = vhost.exchange_rules(exchange);
         if rules != before.exchange_rules(exchange) {
-            vhost.routes.put_exchange(exchange.name.clone(), exchange.kind, rules);
+            vhost.routes.put_exchange(exchange.name.clone(), exchange.routes_as(), rules);
         }
     }
 }

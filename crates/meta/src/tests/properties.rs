@@ -217,7 +217,7 @@ fn check_consistent(state: &State) {
             }
         }
         for exchange in vhost.exchanges().filter(|exchange| !exchange.name.is_empty()) {
-            assert_eq!(vhost.routes().kind(&exchange.name), Some(exchange.kind));
+            assert_eq!(vhost.routes().kind(&exchange.name), Some(exchange.routes_as()));
         }
         let mut n_bindings = 0;
         for binding in vhost.routes().bindings() {

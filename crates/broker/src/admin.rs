@@ -1,8 +1,9 @@
 //! What operators ask of a running node, beyond definitions.
 
 use crate::broker::Broker;
+use crate::confirm;
 use crate::queue::Queue;
-use meta::{Command, ConnectionId};
+use meta::{Command, ConnectionId, MetaError};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,33 @@ pub enum QueueRefused {
 }
 
 impl Broker {
+    /// As [`Broker::administer`] for many changes in order, which become durable together.
+    ///
+    /// # Errors
+    /// Which of them is refused, and why; those before it are in effect then.
+    pub async fn administer_all<'c>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+    ) -> Result<(), (usize, MetaError)> {
+        let mut upto = None;
+        let mut result = Ok(());
+        for (at, command) in commands.enumerate() {
+            match self.change(command) {
+                Ok((_, made_upto)) => upto = Some(made_upto),
+                Err(error) => {
+                    result = Err((at, error));
+                    break;
+                }
+            }
+        }
+        if let Some(upto) = upto
+            && confirm::durable(&self.storage.wal, upto).await.is_err()
+        {
+            std::future::pending::<()>().await;
+        }
+        result
+    }
+
     /// A queue by name.
     #[must_use]
     pub fn queue(&self, vhost: &str, name: &str) -> Option<Arc<Queue>> {

@@ -8,6 +8,7 @@ use crate::confirm::{self, LogFailed};
 use crate::connections::Connections;
 use crate::entries::{self, SegmentCounts};
 use crate::exchanges::{Exchanges, Watched};
+use crate::limits::Limits;
 use crate::queue::Queue;
 use crate::replies::Replies;
 use crate::storage::Storage;
@@ -19,7 +20,7 @@ use meta::{
 use routing::Name;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Poll;
 use stdx::Now;
 use store::blob::BlobStats;
@@ -123,6 +124,7 @@ pub struct Broker {
     names: RandomState,
     n_names: AtomicU64,
     was_new: bool,
+    limits: OnceLock<Limits>,
 }
 
 impl Broker {
@@ -159,6 +161,7 @@ impl Broker {
             names: RandomState::new(),
             n_names: AtomicU64::new(0),
             was_new,
+            limits: OnceLock::new(),
         });
         let weak = Arc::downgrade(&broker);
         broker.storage.older.belong_to(Weak::clone(&weak));
@@ -175,6 +178,15 @@ impl Broker {
     #[must_use]
     pub const fn is_new(&self) -> bool {
         self.was_new
+    }
+
+    /// Says what the limits are. To be called once, before there are clients.
+    pub fn set_limits(&self, limits: Limits) {
+        self.limits.get_or_init(|| limits);
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        self.limits.get_or_init(Limits::default)
     }
 
     /// Everything as of now.
@@ -286,6 +298,7 @@ impl Broker {
     /// returned.
     pub(crate) fn change(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
         let mut control = stdx::lock(&self.control);
+        control.meta.check_room(&self.limits().definitions, command)?;
         let before = any_version_policy(&control.meta, command);
         let mut outcome = control.meta.apply(self.now(), command)?;
         self.choose_version(&mut control, &mut outcome);

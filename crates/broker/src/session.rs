@@ -20,6 +20,7 @@ use crate::broker::{Broker, View};
 use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
 use crate::exchanges::WatchedExchange;
+use crate::limits;
 use crate::queue::{AfterDetach, Wakes, wake_all};
 use ::routing::QueueId;
 use batch::Batch;
@@ -83,7 +84,7 @@ impl Session {
         outbox: Arc<dyn Outbox>,
     ) -> Result<Self, Error> {
         let view = broker.view();
-        definitions::check_vhost(&broker, &view, &identity)?;
+        limits::check_connection(&broker, &view, &identity)?;
         let connection = broker.connections.open(identity);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));

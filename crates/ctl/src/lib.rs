@@ -4,6 +4,7 @@
 
 mod base64;
 mod client;
+mod document;
 mod failure;
 mod invocation;
 mod limits;
@@ -11,6 +12,7 @@ mod local;
 mod options;
 mod output;
 mod render;
+mod report;
 mod session;
 mod usage;
 mod verb;

@@ -42,7 +42,9 @@ pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
             let row = json!([{"version": version}]);
             Answer::Rows(Rows::new(vec!["version".to_owned()], &row, false))
         }
-        Format::Default | Format::Table | Format::PrettyTable => Answer::Text(version.to_owned()),
+        Format::Default | Format::Table | Format::PrettyTable | Format::Erlang => {
+            Answer::Text(version.to_owned())
+        }
     })
 }
 

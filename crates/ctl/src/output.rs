@@ -1,6 +1,7 @@
 //! What a verb shows, in each of the formats. Text in, text out: nothing is printed here.
 
 mod csv;
+mod erlang;
 mod json;
 mod pretty;
 mod table;
@@ -17,6 +18,8 @@ pub(crate) enum Format {
     Csv,
     Json,
     PrettyTable,
+    /// Terms.
+    Erlang,
 }
 
 impl Format {
@@ -27,6 +30,7 @@ impl Format {
             "csv" => Some(Self::Csv),
             "json" => Some(Self::Json),
             "pretty_table" => Some(Self::PrettyTable),
+            "erlang" => Some(Self::Erlang),
             _ => None,
         }
     }
@@ -35,7 +39,7 @@ impl Format {
     pub(crate) const fn is_for_machines(self) -> bool {
         match self {
             Self::Csv | Self::Json => true,
-            Self::Default | Self::Table | Self::PrettyTable => false,
+            Self::Default | Self::Table | Self::PrettyTable | Self::Erlang => false,
         }
     }
 }
@@ -53,6 +57,8 @@ pub(crate) enum Answer {
     Wrapped(String),
     /// What JSON shows as it is; only answered when JSON was asked for.
     Object(Value),
+    /// What is an Erlang term unless JSON is asked for.
+    Term(Value),
     /// A listing.
     Rows(Rows),
 }
@@ -99,9 +105,10 @@ pub(crate) fn written(answer: &Answer, style: Style<'_>) -> String {
     match (answer, style.format) {
         (Answer::Silent, _) => String::new(),
         (Answer::Done, Format::Json) => json::line(&wrapped(style.node, None)),
-        (Answer::Done, Format::Default | Format::Table | Format::Csv | Format::PrettyTable) => {
-            String::new()
-        }
+        (
+            Answer::Done,
+            Format::Default | Format::Table | Format::Csv | Format::PrettyTable | Format::Erlang,
+        ) => String::new(),
         (Answer::Text(text), Format::Json) => json::line(&Value::Object(Map::from_iter([(
             "message".to_owned(),
             text.as_str().into(),
@@ -112,10 +119,12 @@ pub(crate) fn written(answer: &Answer, style: Style<'_>) -> String {
         }
         (
             Answer::Text(text) | Answer::Wrapped(text),
-            Format::Default | Format::Table | Format::Csv,
+            Format::Default | Format::Table | Format::Csv | Format::Erlang,
         ) => format!("{text}\n"),
-        (Answer::Object(value), _) => json::line(value),
+        (Answer::Term(value), Format::Json) | (Answer::Object(value), _) => json::line(value),
+        (Answer::Term(value), _) => erlang::line(value),
         (Answer::Rows(rows), Format::Json) => json::rows(rows),
+        (Answer::Rows(rows), Format::Erlang) => erlang::rows(rows),
         (Answer::Rows(rows), Format::Csv) => csv::rows(rows),
         (Answer::Rows(rows), Format::PrettyTable) => pretty::rows(rows, style.bold),
         (Answer::Rows(rows), Format::Default | Format::Table) => table::rows(rows, style.headers),

@@ -1,6 +1,7 @@
 //! Runs a verb: prompts, banner, question, answer.
 
 use crate::client::{Client, Unanswered, is_timeout, timed_out, unreachable};
+use crate::document;
 use crate::failure::{Failure, code};
 use crate::invocation::Invocation;
 use crate::output::{self, Answer, Rows, Style};
@@ -37,6 +38,10 @@ pub(crate) fn carry_out(
     };
     print(terminal, &banner(invocation));
     ask_for_secret(invocation, terminal)?;
+    if let Some(name) = invocation.verb.document {
+        let text = document::read(invocation.param("file"), terminal.input)?;
+        invocation.params.insert(name.to_owned(), text.into());
+    }
     if invocation.flag("dry-run") {
         return Ok(());
     }
@@ -81,7 +86,10 @@ fn banner(invocation: &Invocation) -> String {
     match invocation.verb.banner {
         Banner::None => String::new(),
         Banner::Text(template) => format!("{}\n", render::filled(template, invocation)),
-        Banner::Made(make) => format!("{}\n", make(invocation)),
+        Banner::Made(make) => match make(invocation) {
+            nothing if nothing.is_empty() => nothing,
+            lines => format!("{lines}\n"),
+        },
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) enum Section {
     Monitoring,
     Parameters,
     Policies,
+    Definitions,
     Vhosts,
     Operations,
     Queues,
@@ -28,7 +29,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// In the order in which they are listed.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Help,
         Self::Nodes,
         Self::Cluster,
@@ -37,6 +38,7 @@ impl Section {
         Self::Monitoring,
         Self::Parameters,
         Self::Policies,
+        Self::Definitions,
         Self::Vhosts,
         Self::Configuration,
         Self::FeatureFlags,
@@ -55,6 +57,7 @@ impl Section {
             Self::Monitoring => "Monitoring, observability and health checks",
             Self::Parameters => "Parameters",
             Self::Policies => "Policies",
+            Self::Definitions => "Definitions",
             Self::Vhosts => "Virtual hosts",
             Self::Operations => "Operations",
             Self::Queues => "Queues",
@@ -125,6 +128,9 @@ pub(crate) struct Verb {
     pub(crate) vhost: bool,
     /// Asked for on standard input when it is missing: the parameter and the prompt.
     pub(crate) prompt: Option<Prompt>,
+    /// Read before the node is asked: from the file that the parameter `file` names, or from standard
+    /// input. The request has it under this name.
+    pub(crate) document: Option<&'static str>,
     pub(crate) check: Option<Check>,
     /// `None`: no limit unless `--timeout` says so. Milliseconds.
     pub(crate) timeout_ms: Option<u64>,
@@ -151,6 +157,7 @@ pub(crate) const VERB: Verb = Verb {
     switches: &[],
     vhost: false,
     prompt: None,
+    document: None,
     check: None,
     timeout_ms: None,
     banner: Banner::None,

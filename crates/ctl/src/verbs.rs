@@ -1,6 +1,7 @@
 //! The tables of verbs. Names, usage lines and informational lines are RabbitMQ's.
 
 mod access;
+mod definitions;
 mod health;
 mod listings;
 mod nodes;
@@ -21,6 +22,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     health::VERBS,
     listings::VERBS,
     parameters::VERBS,
+    definitions::VERBS,
     vhosts::VERBS,
     queues::VERBS,
 ];

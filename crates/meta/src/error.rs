@@ -23,6 +23,8 @@ pub enum ErrorKind {
     InUse,
     /// A limit or a protection stands against it.
     NotAllowed,
+    /// A deprecated feature that is not permitted.
+    NotPermitted,
     /// Malformed input to a management command.
     Invalid,
 }
@@ -167,6 +169,33 @@ pub enum MetaError {
         /// The limit.
         limit: i64,
     },
+    /// The cluster has all the queues it may have.
+    #[error("cannot declare queue '{name}': queue limit in cluster ({limit}) is reached")]
+    ClusterQueueLimit {
+        /// The queue.
+        name: Name,
+        /// The limit.
+        limit: u64,
+    },
+    /// The cluster has all the exchanges it may have.
+    #[error("cannot declare {exchange}: exchange limit of {limit} is reached")]
+    ExchangeLimit {
+        /// The exchange.
+        exchange: Resource,
+        /// The limit.
+        limit: u64,
+    },
+    /// The cluster has all the virtual hosts it may have.
+    #[error("cannot create vhost '{vhost}': vhost limit of {limit} is reached")]
+    VhostLimit {
+        /// The virtual host.
+        vhost: Name,
+        /// The limit.
+        limit: u64,
+    },
+    /// A feature that will go, and that the operator does not permit.
+    #[error("Feature `{0}` is deprecated.\nBy default, this feature is not permitted anymore.")]
+    Deprecated(&'static str),
     /// A binding key or arguments the exchange does not allow.
     #[error(transparent)]
     Binding(#[from] BindingError),
@@ -216,10 +245,13 @@ impl MetaError {
             | Self::UnsupportedArgument { .. }
             | Self::QueueTypeDisabled { .. }
             | Self::QueueLimit { .. }
+            | Self::ClusterQueueLimit { .. }
+            | Self::ExchangeLimit { .. }
             | Self::InvalidName { .. }
             | Self::Binding(_) => ErrorKind::PreconditionFailed,
             Self::InUse(_) => ErrorKind::InUse,
-            Self::VhostProtected(_) => ErrorKind::NotAllowed,
+            Self::VhostProtected(_) | Self::VhostLimit { .. } => ErrorKind::NotAllowed,
+            Self::Deprecated(_) => ErrorKind::NotPermitted,
             Self::InvalidPattern { .. } | Self::Invalid(_) => ErrorKind::Invalid,
         }
     }

@@ -4,9 +4,11 @@
 
 mod base64;
 mod command;
+pub mod definitions;
 mod error;
 mod exchange;
 mod exchange_settings;
+mod node_limits;
 mod outcome;
 mod parameter;
 mod password;
@@ -25,8 +27,9 @@ pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedB
 pub use error::{ErrorKind, MetaError};
 pub use exchange::{ExchangeDef, parse_exchange_kind};
 pub use exchange_settings::{Deduplication, ExchangeSettings};
+pub use node_limits::NodeLimits;
 pub use outcome::{Done, Outcome, Removed};
-pub use parameter::Json;
+pub use parameter::{Json, PARAMETER_COMPONENTS};
 pub use password::{HashAlgorithm, PasswordHash, Salt};
 pub use pattern::Pattern;
 pub use permission::{Permission, Permissions, TopicPermissions};

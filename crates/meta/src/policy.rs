@@ -128,6 +128,11 @@ impl PolicySpec {
         settings::check(&self.settings()?, scope)
     }
 
+    /// Whether there is a setting of that name.
+    pub(crate) fn is_known_setting(key: &str, scope: PolicyScope) -> bool {
+        settings::is_known(key, scope)
+    }
+
     fn settings(&self) -> Result<Map<String, Value>, MetaError> {
         match self.definition.value() {
             Value::Object(settings) if settings.is_empty() => {

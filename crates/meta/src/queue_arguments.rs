@@ -29,6 +29,9 @@ pub(crate) const CLASSIC: [&str; 14] = [
     "x-queue-leader-locator",
 ];
 
+/// The types that are not offered.
+const OTHER_KINDS: [&str; 2] = ["quorum", "stream"];
+
 /// What only other queue types know: refused, while entirely unknown arguments are let through.
 const OTHER_TYPES: [&str; 15] = [
     "x-delivery-limit",
@@ -62,6 +65,11 @@ pub(crate) fn is_classic(arguments: &Table) -> bool {
     arguments.get(TYPE.as_bytes()).is_none_or(|value| value.as_str() == Some("classic"))
 }
 
+/// Whether this is the name of a queue type that RabbitMQ has and this node does not offer.
+pub(crate) fn is_of_other_type(name: &str) -> bool {
+    OTHER_KINDS.contains(&name)
+}
+
 /// Refuses arguments a new queue cannot have.
 pub(crate) fn check(queue: &QueueDef) -> Result<(), MetaError> {
     let arguments = &queue.arguments;
@@ -88,7 +96,7 @@ fn check_type(queue: &QueueDef) -> Result<(), MetaError> {
         None => return Ok(()),
         Some(Value::LongString(name)) => match name.as_slice() {
             b"classic" => return Ok(()),
-            b"quorum" | b"stream" => {
+            name if std::str::from_utf8(name).is_ok_and(is_of_other_type) => {
                 return Err(MetaError::QueueTypeDisabled {
                     resource: queue.resource(),
                     kind: String::from_utf8_lossy(name).into_owned(),

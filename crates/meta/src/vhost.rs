@@ -239,6 +239,30 @@ impl Vhost {
         self.effective_policy(scope, Target::Exchange, exchange)
     }
 
+    /// The policies that match a queue, the one in force first.
+    #[must_use]
+    pub fn queue_policies(&self, scope: PolicyScope, queue: &QueueDef) -> Vec<&Arc<Policy>> {
+        self.matching_policies(scope, Target::Queue(queue.kind), &queue.name)
+    }
+
+    /// The policies that match an exchange, the one in force first.
+    #[must_use]
+    pub fn exchange_policies(&self, scope: PolicyScope, exchange: &str) -> Vec<&Arc<Policy>> {
+        self.matching_policies(scope, Target::Exchange, exchange)
+    }
+
+    fn matching_policies(
+        &self,
+        scope: PolicyScope,
+        target: Target,
+        name: &str,
+    ) -> Vec<&Arc<Policy>> {
+        let mut matching: Vec<_> =
+            self.policies(scope).filter(|policy| policy.applies(target, name)).collect();
+        matching.sort_by_key(|policy| std::cmp::Reverse(policy.spec().priority));
+        matching
+    }
+
     fn effective_policy(
         &self,
         scope: PolicyScope,
@@ -246,8 +270,11 @@ impl Vhost {
         name: &str,
     ) -> Option<&Arc<Policy>> {
         let mut best: Option<&Arc<Policy>> = None;
-        for policy in self.policies(scope).filter(|policy| policy.applies(target, name)) {
-            if best.is_none_or(|best| best.spec().priority < policy.spec().priority) {
+        for policy in self.policies(scope) {
+            // Patterns cost more than priorities.
+            if best.is_none_or(|best| best.spec().priority < policy.spec().priority)
+                && policy.applies(target, name)
+            {
                 best = Some(policy);
             }
         }

@@ -1,22 +1,21 @@
 //! The server behind the control socket: `POST /ctl/QUESTION` with a JSON object, answered with
 //! `{"ok": ...}` or `{"error": {"kind", "text"}}`.
 
+mod deprecated;
 mod node;
 mod operations;
 
-use crate::refusal::{Kind, Refusal};
+use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::{ControlSocket, Management, definitions, listing};
+use crate::{ControlSocket, DOCUMENT_BYTES_MAX, Management, definitions, document, listing, salt};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use meta::Salt;
 use serde_json::{Value, json};
 use std::future::Future;
-use std::io::Read as _;
 use std::sync::Arc;
 
 /// Longest request, bytes: twice the longest text that definitions hold.
@@ -34,6 +33,10 @@ pub async fn serve(
     let router = Router::new()
         .route("/ctl/{question}", post(answer))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .route(
+            "/ctl/import_definitions",
+            post(import).layer(DefaultBodyLimit::max(DOCUMENT_BYTES_MAX)),
+        )
         .with_state(management);
     let ControlSocket { listener, file } = socket;
     let served = axum::serve(listener, router).with_graceful_shutdown(until).await;
@@ -46,8 +49,17 @@ async fn answer(
     Path(question): Path<String>,
     body: Bytes,
 ) -> Response {
-    let answered = match Request::parse(&body) {
-        Ok(request) => management.answer(&question, &request).await,
+    respond(&management, &question, &body).await
+}
+
+/// The one question that may be long.
+async fn import(State(management): State<Arc<Management>>, body: Bytes) -> Response {
+    respond(&management, "import_definitions", &body).await
+}
+
+async fn respond(management: &Management, question: &str, body: &[u8]) -> Response {
+    let answered = match Request::parse(body) {
+        Ok(request) => management.answer(question, &request).await,
         Err(refusal) => Err(refusal),
     };
     let (status, answer) = match answered {
@@ -71,8 +83,14 @@ impl Management {
         if let Some(rows) = listing::rows_of_the_running(self, question, request) {
             return rows;
         }
+        if let Some(features) = deprecated::answer(self, question, request) {
+            return Ok(features);
+        }
         if let Some(facts) = node::facts(self, question) {
             return Ok(facts);
+        }
+        if let Some(answer) = document::answer(self, question, request).await {
+            return answer;
         }
         if let Some(commands) = definitions::commands(&view.meta, question, request, salt()?) {
             for command in commands? {
@@ -84,14 +102,6 @@ impl Management {
         }
         operations::carry_out(self, question, request).await
     }
-}
-
-/// Fresh random bytes. Reading them never waits once the machine is up.
-fn salt() -> Result<Salt, Refusal> {
-    let mut salt = Salt::default();
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt));
-    read.map(|()| salt)
-        .map_err(|error| Refusal::new(Kind::Invalid, format!("no randomness for a salt: {error}")))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ mod limits;
 use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
 use meta::{
-    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
-    Salt, State, Vhost, VhostMetadata,
+    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PARAMETER_COMPONENTS, PasswordHash,
+    PolicyScope, PolicySpec, Salt, State, Vhost, VhostMetadata,
 };
 use serde_json::Value;
 
@@ -210,12 +210,9 @@ fn parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
     })
 }
 
-/// Components that have parameters of their own.
-const COMPONENTS: &[&str] = &["federation-upstream", "federation-upstream-set", "shovel"];
-
 fn check_component(component: &str) -> Result<(), Refusal> {
     match component {
-        known if COMPONENTS.contains(&known) => Ok(()),
+        known if PARAMETER_COMPONENTS.contains(&known) => Ok(()),
         "policy" | "operator_policy" => Err(not_valid("policies may not be set using this method")),
         unknown => Err(not_valid(&format!("component {unknown} not found"))),
     }

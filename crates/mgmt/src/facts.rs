@@ -1,6 +1,7 @@
 //! What is known about the node itself.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,6 +23,10 @@ pub struct NodeFacts {
     pub log_files: Vec<PathBuf>,
     /// What is listened on.
     pub listeners: Vec<ListenerFacts>,
+    /// The settings in effect, by key; secrets are masked.
+    pub settings: Vec<(String, String)>,
+    /// What the configuration says about deprecated features, by name.
+    pub permits: BTreeMap<String, bool>,
     /// When the node started.
     pub started: Instant,
 }

@@ -4,15 +4,18 @@
 
 mod control;
 mod definitions;
+mod document;
 mod facts;
 mod limits;
 mod listing;
 mod refusal;
 mod request;
+mod salt;
 mod socket;
 mod table;
 
 pub use control::serve;
+pub use document::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use facts::{ListenerFacts, NodeFacts};
 pub use limits::{ResourceLimits, Threshold};
 pub use socket::{ControlSocket, SOCKET_FILE};
@@ -22,6 +25,8 @@ use broker::Broker;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
+
+use salt::salt;
 
 /// What management of a node needs to know and to reach.
 #[derive(Debug)]

@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     NotEmpty,
     InUse,
     Locked,
+    /// There may not be more.
+    Limit,
     /// Name and password do not belong together.
     Refused,
     /// A value that is not allowed.
@@ -47,6 +49,7 @@ impl Kind {
             Self::NotEmpty => "not_empty",
             Self::InUse => "in_use",
             Self::Locked => "locked",
+            Self::Limit => "limit",
             Self::Refused => "refused",
             Self::Invalid => "invalid",
         }
@@ -74,6 +77,8 @@ impl From<MetaError> for Refusal {
                 Self::new(Kind::NotFound, error.to_string())
             }
             MetaError::ItemNotFound(_) => Self::new(Kind::ParameterNotFound, error.to_string()),
+            // COMPAT: the tool's exit code for it is that of a wrong use.
+            MetaError::VhostLimit { .. } => Self::new(Kind::Limit, error.to_string()),
             MetaError::InUse(_) => Self::new(Kind::InUse, error.to_string()),
             MetaError::Locked(_) => Self::new(Kind::Locked, error.to_string()),
             // COMPAT: RabbitMQ's tool shows the Erlang term.
@@ -93,6 +98,9 @@ impl From<MetaError> for Refusal {
             | MetaError::UnsupportedArgument { .. }
             | MetaError::QueueTypeDisabled { .. }
             | MetaError::QueueLimit { .. }
+            | MetaError::ClusterQueueLimit { .. }
+            | MetaError::ExchangeLimit { .. }
+            | MetaError::Deprecated(_)
             | MetaError::Binding(_)
             | MetaError::Refused { .. }
             | MetaError::TopicRefused { .. }

@@ -1,12 +1,13 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
 use crate::config::{Config, Durability, FirstStart};
+use crate::management::node_name;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
-use broker::{Broker, PagerOptions, StorageOptions};
+use broker::{Broker, Limits, PagerOptions, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
 use log::{Disk, WalOptions};
-use meta::{Command, PasswordHash, VhostMetadata};
+use meta::{Command, NodeLimits, PasswordHash, VhostMetadata};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -38,7 +39,24 @@ pub(crate) fn open_broker(
         default_version: config.storage.default_version,
         ..StorageOptions::default()
     };
-    Broker::open_with(disk, options, &storage).context("cannot start on this data")
+    let broker = Broker::open_with(disk, options, &storage).context("cannot start on this data")?;
+    broker.set_limits(limits(config));
+    Ok(broker)
+}
+
+fn limits(config: &Config) -> Limits {
+    let of = &config.limits;
+    Limits {
+        definitions: NodeLimits {
+            vhosts: of.vhosts,
+            queues: of.queues,
+            exchanges: of.exchanges,
+            no_transient_queues: of.permits.get("transient_nonexcl_queues") == Some(&false),
+        },
+        channels: of.channels,
+        consumers_per_channel: of.consumers,
+        node: node_name(),
+    }
 }
 
 /// Creates the default virtual host and user on an empty data directory.

@@ -26,13 +26,18 @@ pub(crate) use units::Level;
 pub(crate) struct Config {
     pub(crate) listeners: Listeners,
     pub(crate) connection: ConnectionLimits,
+    pub(crate) limits: NodeLimits,
     pub(crate) access: Access,
     pub(crate) first_start: FirstStart,
+    /// Imported at every start; then nothing of `first_start` is made.
+    pub(crate) definitions: Option<DefinitionsSource>,
     pub(crate) resources: Resources,
     pub(crate) storage: Storage,
     pub(crate) logging: Logging,
     /// The name clients and operators see; derived from the host's name when absent.
     pub(crate) cluster_name: Option<String>,
+    /// What is in effect, by key, as it would be written; secrets are masked.
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 /// Where AMQP clients connect.
@@ -65,6 +70,19 @@ pub(crate) struct ConnectionLimits {
     pub(crate) max_connections: Option<u64>,
 }
 
+/// What all clients of this node together may have; `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeLimits {
+    pub(crate) channels: Option<u64>,
+    /// Of one channel.
+    pub(crate) consumers: Option<u64>,
+    pub(crate) vhosts: Option<u64>,
+    pub(crate) queues: Option<u64>,
+    pub(crate) exchanges: Option<u64>,
+    /// Whether deprecated features may be used, by name; the others as by default.
+    pub(crate) permits: BTreeMap<String, bool>,
+}
+
 /// Who may log in, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
@@ -89,6 +107,15 @@ pub(crate) struct FirstStart {
     pub(crate) configure: String,
     pub(crate) write: String,
     pub(crate) read: String,
+}
+
+/// Where definitions are imported from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DefinitionsSource {
+    /// A file, or a directory of files.
+    pub(crate) path: PathBuf,
+    /// Whether to leave it when the same was imported last.
+    pub(crate) skip_if_unchanged: bool,
 }
 
 /// When publishers are stopped for want of memory or disk.
@@ -231,12 +258,33 @@ fn apply(settings: Vec<Setting>) -> Result<(Config, Vec<Warning>), ConfigError> 
             }
         }
     }
+    let in_effect = in_effect(last.values());
     let mut draft = Draft::default();
     for (found, setting) in last.into_values() {
         set(&mut draft, &found, setting)?;
     }
-    let config = draft.finish(&mut warnings);
+    let mut config = draft.finish(&mut warnings);
+    config.settings = in_effect;
     Ok((config, warnings))
+}
+
+/// What is set, and the defaults of the rest.
+fn in_effect<'s>(set: impl Iterator<Item = &'s (Found, Setting)>) -> Vec<(String, String)> {
+    let mut all = BTreeMap::new();
+    for option in options::OPTIONS.iter().filter(|option| !option.default.is_empty()) {
+        all.insert(option.key.to_owned(), option.default.to_owned());
+    }
+    for (_, setting) in set {
+        all.insert(setting.key.join("."), setting.value.clone());
+    }
+    for (_, value) in all.iter_mut().filter(|(key, _)| is_secret(key)) {
+        "***".clone_into(value);
+    }
+    all.into_iter().collect()
+}
+
+fn is_secret(key: &str) -> bool {
+    key.contains("pass")
 }
 
 fn set(draft: &mut Draft, found: &Found, setting: Setting) -> Result<(), ConfigError> {
@@ -245,7 +293,7 @@ fn set(draft: &mut Draft, found: &Found, setting: Setting) -> Result<(), ConfigE
     }
     let key = setting.key.join(".");
     // A password mistyped in a way that makes it invalid is still not shown.
-    let value = if key.contains("pass") { "***".to_owned() } else { setting.value };
+    let value = if is_secret(&key) { "***".to_owned() } else { setting.value };
     let expected = found.option.kind.expects();
     Err(ConfigError::BadValue { place: setting.place, key, value, expected })
 }
@@ -260,6 +308,8 @@ struct Draft {
     loopback_users: BTreeMap<String, bool>,
     auth_mechanisms: BTreeMap<String, String>,
     tags: BTreeMap<String, bool>,
+    definitions: Option<PathBuf>,
+    skip_unchanged_definitions: bool,
     memory_high: Choice,
     disk_free: Choice,
     console: bool,
@@ -304,6 +354,8 @@ impl Default for Draft {
             loopback_users: BTreeMap::new(),
             auth_mechanisms: BTreeMap::new(),
             tags: BTreeMap::new(),
+            definitions: None,
+            skip_unchanged_definitions: false,
             memory_high: Choice::default(),
             disk_free: Choice::default(),
             console: true,
@@ -334,6 +386,9 @@ impl Draft {
         if !self.tags.is_empty() {
             config.first_start.tags = chosen(self.tags);
         }
+        let skip_if_unchanged = self.skip_unchanged_definitions;
+        config.definitions =
+            self.definitions.map(|path| DefinitionsSource { path, skip_if_unchanged });
         let resources = &mut config.resources;
         resources.memory_high =
             self.memory_high.finish(resources.memory_high, "vm_memory_high_watermark", warnings);
@@ -367,6 +422,7 @@ impl Default for Config {
                 max_message_size: 16 << 20,
                 max_connections: None,
             },
+            limits: NodeLimits::default(),
             access: Access {
                 loopback_users: vec!["guest".to_owned()],
                 auth_mechanisms: ["PLAIN", "AMQPLAIN", "ANONYMOUS"].map(str::to_owned).to_vec(),
@@ -382,6 +438,7 @@ impl Default for Config {
                 write: ".*".to_owned(),
                 read: ".*".to_owned(),
             },
+            definitions: None,
             resources: Resources {
                 memory_high: Threshold::OfMemory(0.6),
                 disk_free: Threshold::Bytes(50_000_000),
@@ -394,6 +451,7 @@ impl Default for Config {
             },
             logging: Logging { console: Some(Level::Info), file: None },
             cluster_name: None,
+            settings: Vec::new(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod allocator;
 mod boot;
 mod cli;
 mod config;
+mod definitions;
 mod logging;
 mod management;
 mod resources;

@@ -92,12 +92,14 @@ fn facts(
             .iter()
             .map(|listener| ListenerFacts { protocol: "amqp", address: listener.address() })
             .collect(),
+        settings: config.settings.clone(),
+        permits: config.limits.permits.clone(),
         started,
     }
 }
 
 /// `RABBITMQ_NODENAME`, or `rabbit`, with the machine's short name unless it has a host already.
-fn node_name() -> String {
+pub(crate) fn node_name() -> String {
     let name = std::env::var("RABBITMQ_NODENAME").ok().filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| "rabbit".to_owned());
     if name.contains('@') {

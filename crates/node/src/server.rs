@@ -17,6 +17,7 @@ use tokio::time::MissedTickBehavior;
 use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
+use crate::definitions;
 use crate::logging;
 use crate::management::Control;
 use crate::resources::Watch;
@@ -78,7 +79,10 @@ async fn serve(
     let listeners = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let broker = boot::open_broker(config, disk, failed)?;
-    boot::create_defaults(&broker, &config.first_start).await?;
+    match &config.definitions {
+        Some(source) => definitions::load(&broker, source).await?,
+        None => boot::create_defaults(&broker, &config.first_start).await?,
+    }
     let clock = Clock::start();
     let watch = Watch::new(&config.resources, &args.data_dir);
     let control = Control::start((config, args), &broker, &watch, &listeners, started)?;

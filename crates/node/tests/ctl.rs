@@ -360,3 +360,35 @@ fn the_tool_answers_to_rabbitmqs_names() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("rabbitmq-diagnostics [--node <node>]"), "{told}");
 }
+
+#[test]
+fn the_node_tells_its_settings_and_all_about_itself() {
+    let node = Node::start();
+    node.told(&["set_policy", "low", "^q", r#"{"max-length":5}"#]);
+    node.told(&["set_policy", "--priority", "2", "high", "q", r#"{"max-length":7}"#]);
+    Client::connect(node.address).declare("q");
+    let settings = node.told(&["-q", "environment"]);
+    assert!(settings.starts_with("[{rabbit,["), "{settings}");
+    assert!(settings.contains("{heartbeat,<<\"60\">>}"), "{settings}");
+    assert!(settings.contains("{default_pass,<<\"***\">>}"), "{settings}");
+    assert_eq!(
+        node.told(&["-q", "list_policies_that_match", "q"]),
+        "vhost\tname\tpattern\tapply-to\tdefinition\tpriority\n\
+         /\thigh\tq\tall\t{\"max-length\":7}\t2\n/\tlow\t^q\tall\t{\"max-length\":5}\t0\n"
+    );
+    assert_eq!(
+        node.told(&["-q", "list_queues", "name", "--formatter", "erlang"]),
+        "[[{name,<<\"q\">>}]]\n"
+    );
+    let report = node.told(&["report"]);
+    for part in [
+        "Reporting server status of node rabbit@box ...",
+        "Status of node rabbit@box ...",
+        "Application environment of node rabbit@box ...",
+        "Listing queues for vhost / ...",
+        "Listing policies for vhost \"/\" ...",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    node.told(&["check_if_any_deprecated_features_are_used"]);
+}

@@ -2,6 +2,7 @@
 
 use super::channels::Link;
 use super::{Acted, Session, replies};
+use crate::limits;
 use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Got, Queue};
 use meta::Permission;
 use queue::{Checkout, Settling};
@@ -68,6 +69,8 @@ impl Session {
         channel: ChannelId,
         wanted: &ShortString,
     ) -> Result<ShortString, Error> {
+        let n_consumers = self.channels.get(channel).map_or(0, |channel| channel.consumers.len());
+        limits::check_consumers(&self.broker, n_consumers)?;
         if wanted.as_bytes().is_empty() {
             return Ok(ShortString::truncated(&self.broker.generate_name("amq.ctag-")));
         }

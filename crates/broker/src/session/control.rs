@@ -1,6 +1,7 @@
 //! Control requests, one by one.
 
 use super::{Acted, Session};
+use crate::limits;
 use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Settle};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,6 +66,7 @@ impl Session {
     }
 
     fn open_channel(&mut self, channel: ChannelId) -> Result<Acted, Error> {
+        limits::check_channel(&self.broker, &self.view, &self.connection.identity.user)?;
         let opened = self.channels.open(channel);
         let counters = Arc::clone(&opened.counters);
         stdx::lock(&self.connection.channels).insert(channel, counters);

@@ -2,9 +2,8 @@
 
 use super::{Acted, Session};
 use crate::admin::{DeleteConditions, QueueRefused};
-use crate::broker::{Broker, NotChanged, View};
+use crate::broker::NotChanged;
 use crate::confirm::LogFailed;
-use crate::connections::Identity;
 use crate::queue::Queue;
 use meta::{
     BindingSpec, Command, DestinationName, Done, ErrorKind as MetaKind, MetaError, Name, NamedBy,
@@ -19,38 +18,14 @@ use std::sync::Arc;
 /// A queue that somebody deletes while it is declared is declared anew so many times.
 const DECLARE_TRIES_MAX: usize = 8;
 
-/// Whether the user may open a connection to the virtual host (features C11, C14).
-pub(super) fn check_vhost(broker: &Broker, view: &View, identity: &Identity) -> Result<(), Error> {
-    let Identity { vhost, user, .. } = identity;
-    let Some(known) = view.meta.vhost(vhost) else {
-        return Err(Error::new(ErrorKind::NotAllowed, format!("vhost {vhost} not found")));
-    };
-    if !view.meta.may_enter(user, vhost) {
-        let text = format!("access to vhost '{vhost}' refused for user '{user}'");
-        return Err(Error::new(ErrorKind::NotAllowed, text));
-    }
-    let of_vhost = || {
-        let connections = broker.connections.list();
-        connections.iter().filter(|one| one.identity.vhost == *vhost).count()
-    };
-    if let Some(limit) = known.limits().max_connections
-        && limit >= 0
-        && i64::try_from(of_vhost()).is_ok_and(|n| n >= limit)
-    {
-        let text = format!(
-            "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
-        );
-        return Err(Error::new(ErrorKind::NotAllowed, text));
-    }
-    Ok(())
-}
-
 /// The error a client sees when the definitions refuse a command.
 pub(crate) fn refused(error: &MetaError) -> Error {
     let kind = match error.kind() {
         MetaKind::NotFound => ErrorKind::NotFound,
         MetaKind::AccessRefused => ErrorKind::AccessRefused,
         MetaKind::ResourceLocked => ErrorKind::ResourceLocked,
+        // COMPAT: the whole connection is lost.
+        MetaKind::NotPermitted => ErrorKind::InternalError,
         MetaKind::AlreadyExists
         | MetaKind::PreconditionFailed
         | MetaKind::InUse

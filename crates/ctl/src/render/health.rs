@@ -296,3 +296,26 @@ pub(crate) fn server_version(invocation: &Invocation, version: Value) -> Result<
         Answer::Text(version.as_str().unwrap_or_default().to_owned())
     })
 }
+
+/// The names of those in use.
+pub(crate) fn check_deprecated_features(
+    invocation: &Invocation,
+    used: Value,
+) -> Result<Answer, Failure> {
+    let is_json = invocation.format == Format::Json;
+    let names: Vec<&str> =
+        used.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.is_empty() {
+        return Ok(if is_json {
+            Answer::Object(json!({"result": "ok"}))
+        } else {
+            Answer::Text("Cluster reported no deprecated features in use".to_owned())
+        });
+    }
+    let message = "Cluster reported deprecated features in use";
+    Err(Failure::check(if is_json {
+        json!({"result": "error", "deprecated_features": names, "message": message}).to_string()
+    } else {
+        format!("{message}: {}", names.join(", "))
+    }))
+}

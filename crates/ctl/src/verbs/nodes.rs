@@ -3,8 +3,11 @@
 use crate::failure::Invalid;
 use crate::local;
 use crate::options::{flag, number, text};
+use crate::output::Answer;
 use crate::render;
+use crate::report;
 use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
+use serde_json::Value;
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
 const NODES: Verb = Verb { section: Section::Nodes, ..VERB };
@@ -169,6 +172,69 @@ pub(super) const VERBS: &[Verb] = &[
         timeout_ms: Some(60_000),
         banner: Banner::Text("Status of node {node} ..."),
         action: Action::Ask("status", render::status),
+        ..VERB
+    },
+    Verb {
+        name: "environment",
+        section: Section::Configuration,
+        usage: "environment",
+        description: "Shows the settings in effect",
+        banner: Banner::Text("Application environment of node {node} ..."),
+        action: Action::Ask("environment", |_, answer| Ok(Answer::Term(answer))),
+        ..VERB
+    },
+    Verb {
+        name: "report",
+        section: Section::Monitoring,
+        usage: "report",
+        description: "Shows everything that helps to find a fault",
+        banner: Banner::Text("Reporting server status of node {node} ...\n"),
+        action: Action::Local(report::report),
+        ..VERB
+    },
+    Verb {
+        name: "log_location",
+        section: Section::Monitoring,
+        usage: "log_location [--all|-a]",
+        description: "Shows where the node logs to",
+        switches: &[flag("all", Some('a'))],
+        banner: Banner::Text("Log file location(s) on node {node} ..."),
+        action: Action::Ask("status", |_, answer| {
+            let files = answer.get("log_files").and_then(Value::as_array);
+            let files = files.into_iter().flatten().filter_map(Value::as_str);
+            Ok(Answer::Text(files.collect::<Vec<_>>().join("\n")))
+        }),
+        ..VERB
+    },
+    Verb {
+        name: "list_deprecated_features",
+        section: Section::FeatureFlags,
+        usage: "list_deprecated_features [--used] [<column> ...]",
+        description: "Lists features that will go, and whether they may be used",
+        switches: &[flag("used", None)],
+        columns: Some(Columns {
+            known: &["name", "deprecation_phase", "state", "provided_by", "desc", "doc_url"],
+            shown: &["name", "deprecation_phase", "state"],
+        }),
+        banner: Banner::Made(|invocation| {
+            if invocation.flag("used") {
+                return "Listing deprecated features in use ...".to_owned();
+            }
+            "Listing deprecated features ...".to_owned()
+        }),
+        action: Action::List(
+            "list_deprecated_features",
+            Listing { columns: &[], streamed: false, headers: true },
+        ),
+        ..VERB
+    },
+    Verb {
+        name: "check_if_any_deprecated_features_are_used",
+        section: Section::Monitoring,
+        usage: "check_if_any_deprecated_features_are_used",
+        description: "Passes when no feature is used that will go",
+        banner: Banner::Text("Checking if any deprecated features are used ..."),
+        action: Action::Ask("used_deprecated_features", render::check_deprecated_features),
         ..VERB
     },
     Verb {

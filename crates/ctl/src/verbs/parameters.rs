@@ -1,6 +1,7 @@
 //! Runtime parameters and policies.
 
 use super::list;
+use crate::failure::Invalid;
 use crate::limits;
 use crate::options::{number, text};
 use crate::render;
@@ -49,6 +50,29 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the policies of a vhost",
         banner: Banner::Text("Listing policies for vhost \"{vhost}\" ..."),
         action: list("list_policies", POLICY_COLUMNS),
+        ..POLICIES
+    },
+    Verb {
+        name: "list_policies_that_match",
+        usage: "list_policies_that_match [--vhost <vhost>] [--object-type <type>] <object_name>",
+        description: "Lists the policies that match a queue or exchange, the one in force first",
+        params: &["name"],
+        switches: &[text("object-type", None)],
+        check: Some(|invocation| match invocation.text("object-type") {
+            None | Some("queue" | "exchange") => Ok(()),
+            Some(_) => {
+                Err(Invalid::BadArgument("object type must be one of queue, exchange".to_owned()))
+            }
+        }),
+        banner: Banner::Made(|invocation| {
+            format!(
+                "Listing policies that match {} '{}' in vhost '{}' ...",
+                invocation.text("object-type").unwrap_or("queue"),
+                invocation.param("name"),
+                invocation.vhost()
+            )
+        }),
+        action: list("list_policies_that_match", POLICY_COLUMNS),
         ..POLICIES
     },
     Verb {

@@ -175,6 +175,10 @@ fn stricter<'v>(key: &str, of_user: &'v Value, of_operator: &'v Value) -> &'v Va
     if users_counts { of_user } else { of_operator }
 }
 
+pub(super) fn is_known(name: &str, scope: PolicyScope) -> bool {
+    find(name, scope).is_some()
+}
+
 fn find(name: &str, scope: PolicyScope) -> Option<&'static Setting> {
     let is_allowed = |setting: &&Setting| match scope {
         PolicyScope::User => true,

@@ -352,6 +352,7 @@ fn virtual_hosts_and_limits() {
     declare(s, queue("two"));
 }
 
+/// Semantics 118.
 #[test]
 fn the_default_queue_type_counts_as_asked_for() {
     let s = &mut state();
@@ -370,4 +371,58 @@ fn the_default_queue_type_counts_as_asked_for() {
     assert!(text.contains("of type 'quorum'"));
     declare(s, exclusive("mine", 1));
     assert_eq!(everything(&State::restore(&everything(s)).unwrap()), everything(s));
+}
+
+/// Features C14: limits of the node itself; what exists may be declared again.
+#[test]
+fn a_node_takes_only_so_much() {
+    let s = &mut state();
+    declare(s, queue("q"));
+    let limits = NodeLimits {
+        vhosts: Some(1),
+        queues: Some(1),
+        exchanges: Some(7),
+        no_transient_queues: false,
+    };
+    let told = |s: &State, command: &Command| {
+        s.check_room(&limits, command).err().map(|error| (error.kind(), error.to_string()))
+    };
+    assert_eq!(told(s, &Command::DeclareQueue(queue("q"))), None);
+    assert_eq!(
+        told(s, &Command::DeclareQueue(queue("q2"))),
+        Some((
+            PreconditionFailed,
+            "cannot declare queue 'q2': queue limit in cluster (1) is reached".to_owned()
+        ))
+    );
+    let declared = Command::DeclareExchange(exchange("x", ExchangeKind::Direct));
+    assert_eq!(
+        told(s, &declared),
+        Some((
+            PreconditionFailed,
+            "cannot declare exchange 'x' in vhost '/': exchange limit of 7 is reached".to_owned()
+        ))
+    );
+    let existing = Command::DeclareExchange(exchange("amq.direct", ExchangeKind::Direct));
+    assert_eq!(told(s, &existing), None);
+    let create = |vhost: &str| Command::CreateVhost {
+        vhost: name(vhost),
+        metadata: VhostMetadata::default(),
+    };
+    assert_eq!(told(s, &create(V)), None);
+    assert_eq!(
+        told(s, &create("w")),
+        Some((
+            ErrorKind::NotAllowed,
+            "cannot create vhost 'w': vhost limit of 1 is reached".to_owned()
+        ))
+    );
+    assert_eq!(s.check_room(&NodeLimits::default(), &create("w")), Ok(()));
+    let strict = NodeLimits { no_transient_queues: true, ..NodeLimits::default() };
+    let transient = Command::DeclareQueue(QueueDeclare { durable: false, ..queue("t") });
+    let told = s.check_room(&strict, &transient).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::NotPermitted);
+    assert!(told.to_string().starts_with("Feature `transient_nonexcl_queues` is deprecated."));
+    let exclusive = Command::DeclareQueue(exclusive("t", 1));
+    assert_eq!(s.check_room(&strict, &exclusive), Ok(()));
 }

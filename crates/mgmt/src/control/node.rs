@@ -1,9 +1,9 @@
 //! Questions about the node.
 
 use crate::Management;
-use crate::facts::memory_used_bytes;
+use crate::facts::{NodeFacts, memory_used_bytes};
 use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 
 /// The answer to a question about the node; `None` when it is about something else.
@@ -18,6 +18,7 @@ pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
         "server_version" => json!(facts.rabbitmq_version),
         "status" => status(management),
         "cluster_status" => cluster_status(management),
+        "environment" => environment(facts),
         "list_feature_flags" => feature_flags(),
         _ => return None,
     })
@@ -116,6 +117,14 @@ fn cluster_status(management: &Management) -> Value {
         "listeners": {node: facts.listeners()},
         "feature_flags": feature_flags(),
     })
+}
+
+/// COMPAT: by application, of which there is one.
+fn environment(facts: &NodeFacts) -> Value {
+    let settings = facts.settings.iter();
+    let settings: Map<String, Value> =
+        settings.map(|(key, value)| (key.clone(), json!(value))).collect();
+    json!({"rabbit": settings})
 }
 
 /// COMPAT: names that tools look for; what they stand for is always there.

@@ -5,6 +5,7 @@ use broker::{Alarm, Broker, Identity, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{Outbox, Sink, Table};
+use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
@@ -67,6 +68,8 @@ fn facts(data_dir: &FilePath) -> NodeFacts {
             ListenerFacts { protocol: "amqp", address: "127.0.0.1:5672".parse().unwrap() },
             ListenerFacts { protocol: "amqp", address: "[::]:5672".parse().unwrap() },
         ],
+        settings: vec![("heartbeat".to_owned(), "60".to_owned())],
+        permits: BTreeMap::new(),
         started: Instant::now(),
     }
 }

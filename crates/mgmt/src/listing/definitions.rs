@@ -28,6 +28,7 @@ pub(crate) fn rows_of_definitions(
         }
         "list_user_topic_permissions" => user(state, request).map(user_topic_permissions),
         "list_policies" => vhost(state, request).map(|vhost| policies(vhost, PolicyScope::User)),
+        "list_policies_that_match" => policies_that_match(state, request),
         "list_operator_policies" => {
             vhost(state, request).map(|vhost| policies(vhost, PolicyScope::Operator))
         }
@@ -153,15 +154,30 @@ fn user_topic_permissions(user: &User) -> Value {
 }
 
 fn policies(vhost: &Vhost, scope: PolicyScope) -> Value {
-    let object = |policy: &Policy| {
-        let spec = policy.spec();
-        json!({
-            "vhost": vhost.name().as_str(), "name": spec.name.as_str(), "pattern": spec.pattern,
-            "apply-to": spec.apply_to.as_str(), "definition": spec.definition.as_str(),
-            "priority": spec.priority,
-        })
+    vhost.policies(scope).map(|policy| policy_object(vhost, policy)).collect()
+}
+
+fn policy_object(vhost: &Vhost, policy: &Policy) -> Value {
+    let spec = policy.spec();
+    json!({
+        "vhost": vhost.name().as_str(), "name": spec.name.as_str(), "pattern": spec.pattern,
+        "apply-to": spec.apply_to.as_str(), "definition": spec.definition.as_str(),
+        "priority": spec.priority,
+    })
+}
+
+/// The one in force first.
+fn policies_that_match(state: &State, request: &Request) -> Result<Value, Refusal> {
+    let vhost = vhost(state, request)?;
+    let name = request.text("name")?;
+    let matching = match request.optional("object_type") {
+        Some("exchange") => vhost.exchange_policies(PolicyScope::User, name),
+        _ => {
+            let queue = vhost.require_queue(name)?;
+            vhost.queue_policies(PolicyScope::User, queue)
+        }
     };
-    vhost.policies(scope).map(|policy| object(policy)).collect()
+    Ok(matching.into_iter().map(|policy| policy_object(vhost, policy)).collect())
 }
 
 fn parameters(vhost: &Vhost) -> Value {

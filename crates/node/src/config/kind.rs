@@ -39,6 +39,10 @@ pub(super) enum Kind {
     FileOrFalse(fn(&mut Draft, Option<PathBuf>)),
     Mechanism(fn(&mut Draft, &str, &str)),
     Durability(fn(&mut Draft, Durability)),
+    /// A path, or `none`.
+    PathOrNone(fn(&mut Draft, Option<PathBuf>)),
+    /// The only way there is.
+    Only(&'static str),
 }
 
 /// What 0 means where it is below the minimum.
@@ -84,6 +88,10 @@ impl Kind {
             Self::FileOrFalse(set) => {
                 set(draft, (value != "false").then(|| PathBuf::from(value)));
             }
+            Self::PathOrNone(set) => {
+                set(draft, (value != "none").then(|| PathBuf::from(value)));
+            }
+            Self::Only(word) => (value == *word).then_some(())?,
             Self::Mechanism(set) => set(draft, name, MECHANISMS.iter().find(|m| **m == value)?),
             Self::Durability(set) => match value {
                 "fsync" => set(draft, Durability::Fsync),
@@ -125,6 +133,8 @@ impl Kind {
             }
             Self::FileOrFalse(_) => "a path, or `false`".to_owned(),
             Self::Mechanism(_) => format!("one of `{}`", MECHANISMS.join("`, `")),
+            Self::PathOrNone(_) => "a path, or `none`".to_owned(),
+            Self::Only(word) => format!("`{word}`"),
             Self::Durability(_) => "`fsync` or `write`".to_owned(),
         }
     }

@@ -185,6 +185,46 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         ),
     ),
     row(
+        "channel_max_per_node",
+        "infinity",
+        Kind::IntegerOrInfinity { unit: "channels", set: |d, v| d.config.limits.channels = v },
+        "Most channels of all connections to this node.",
+    ),
+    row(
+        "consumer_max_per_channel",
+        "infinity",
+        Kind::IntegerOrInfinity { unit: "consumers", set: |d, v| d.config.limits.consumers = v },
+        "Most consumers of one channel.",
+    ),
+    row(
+        "vhost_max",
+        "infinity",
+        Kind::IntegerOrInfinity { unit: "virtual hosts", set: |d, v| d.config.limits.vhosts = v },
+        "Most virtual hosts. Those that are there stay.",
+    ),
+    row(
+        "cluster_queue_limit",
+        "infinity",
+        Kind::IntegerOrInfinity { unit: "queues", set: |d, v| d.config.limits.queues = v },
+        "Most queues of all virtual hosts together. Those that are there stay, and may be declared again.",
+    ),
+    row(
+        "cluster_exchange_limit",
+        "infinity",
+        Kind::IntegerOrInfinity { unit: "exchanges", set: |d, v| d.config.limits.exchanges = v },
+        "Most exchanges of all virtual hosts together, the predeclared ones included.",
+    ),
+    row(
+        "deprecated_features.permit.$name",
+        "",
+        Kind::NamedFlag(|d, name, v| {
+            d.config.limits.permits.insert(name.to_owned(), v);
+        }),
+        "Whether a deprecated feature may be used. `transient_nonexcl_queues`, queues that are neither \
+         durable nor exclusive, may be unless this says `false`; about the others it only says what \
+         `leveret ctl list_deprecated_features` shows.",
+    ),
+    row(
         "auth_mechanisms.$name",
         "",
         Kind::Mechanism(|d, name, v| {
@@ -266,6 +306,35 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         ".*",
         Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.read)),
         "Regular expression for the names of what that user may consume from.",
+    ),
+    also(
+        "management.load_definitions",
+        row(
+            "load_definitions",
+            "none",
+            Kind::PathOrNone(|d, v| d.definitions = d.definitions.take().or(v)),
+            "A file with definitions in RabbitMQ's JSON format, or a directory of such files, that is \
+             imported at every start. The default virtual host and user are not created then. A node \
+             does not start when an object in it cannot be.",
+        ),
+    ),
+    row(
+        "definitions.import_backend",
+        "local_filesystem",
+        Kind::Only("local_filesystem"),
+        "How definitions are imported at the start: from `definitions.local.path`.",
+    ),
+    row(
+        "definitions.local.path",
+        "none",
+        Kind::PathOrNone(|d, v| d.definitions = v),
+        "The same as `load_definitions`, and counts before it.",
+    ),
+    row(
+        "definitions.skip_if_unchanged",
+        "false",
+        Kind::Flag(|d, v| d.skip_unchanged_definitions = v),
+        "Import definitions at the start only when they are others than those imported last.",
     ),
     row(
         "vm_memory_high_watermark.relative",

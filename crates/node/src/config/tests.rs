@@ -10,7 +10,21 @@ fn settings(text: &str) -> Vec<Setting> {
 fn config(text: &str) -> Config {
     let (config, warnings) = apply(settings(text)).unwrap();
     assert_eq!(warnings, []);
-    config
+    Config { settings: Vec::new(), ..config }
+}
+
+#[test]
+fn what_is_in_effect_can_be_shown() {
+    let text = "heartbeat = 30\ndefault_pass = secret\nlisteners.tcp.local = 127.0.0.1:1";
+    let (config, _) = apply(settings(text)).unwrap();
+    let shown = |key: &str| {
+        let found = config.settings.iter().find(|(known, _)| known == key);
+        found.map(|(_, value)| value.as_str())
+    };
+    assert_eq!(shown("heartbeat"), Some("30"));
+    assert_eq!(shown("frame_max"), Some("131072"));
+    assert_eq!(shown("default_pass"), Some("***"));
+    assert_eq!(shown("listeners.tcp.local"), Some("127.0.0.1:1"));
 }
 
 fn error(text: &str) -> String {
@@ -46,7 +60,11 @@ fn every_option_finds_its_field() {
          disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\nbacklog_memory = 1MB\n\
          durability = write\n\
          log.console = false\nlog.file = leveret.log\nlog.default.level = debug\n\
-         cluster_name = hutch\n",
+         cluster_name = hutch\nload_definitions = /a\ndefinitions.local.path = /b\n\
+         definitions.import_backend = local_filesystem\ndefinitions.skip_if_unchanged = true\n\
+         channel_max_per_node = 1\nconsumer_max_per_channel = 2\nvhost_max = 3\n\
+         cluster_queue_limit = 4\ncluster_exchange_limit = 5\n\
+         deprecated_features.permit.global_qos = true\n",
     );
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let expected = Config {
@@ -67,6 +85,16 @@ fn every_option_finds_its_field() {
             max_message_size: 1000,
             max_connections: Some(5),
         },
+        limits: NodeLimits {
+            channels: Some(1),
+            consumers: Some(2),
+            vhosts: Some(3),
+            queues: Some(4),
+            exchanges: Some(5),
+            permits: BTreeMap::from([("global_qos".to_owned(), true)]),
+        },
+        definitions: Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true }),
+        settings: Vec::new(),
         access: Access {
             loopback_users: words(&["root"]),
             auth_mechanisms: words(&["ANONYMOUS"]),

@@ -2,7 +2,7 @@
 
 use super::support::client::{Client, Login};
 use super::support::node::Node;
-use amqp091::method::{ExchangeDeclare, QueueDeclare};
+use amqp091::method::{BasicConsume, ChannelOpen, ExchangeDeclare, QueueDeclare};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -158,5 +158,139 @@ fn a_login_may_be_as_long_as_the_first_frames() {
     let too_long = Login { password: &too_long, ..login };
     let answer = Client::introduced(node.address(), too_long).next().show();
     assert!(answer.starts_with("connection.close 501 FRAME_ERROR - "), "{answer}");
+    node.stop();
+}
+
+/// Features C14, O7, O8: how much a user, a virtual host and a node may use, with RabbitMQ's words.
+#[test]
+fn limits_are_kept() {
+    let node = Node::start(&["consumer_max_per_channel=1", "cluster_queue_limit=3"]);
+    let mut first = Client::guest(node.address());
+    let not_allowed = "connection.close 530 NOT_ALLOWED -";
+    let refused = |node: &Node| Client::asking(node.address(), Login::default()).next().show();
+    node.ctl(&["set_user_limits", "guest", r#"{"max-connections":1,"max-channels":1}"#]);
+    assert_eq!(
+        refused(&node),
+        format!(
+            "{not_allowed} connection refused for user 'guest': user connection limit (1) is reached"
+        )
+    );
+    let open = ChannelOpen::default();
+    assert_eq!(
+        first.ask(2, open),
+        format!(
+            "{not_allowed} number of channels opened for user 'guest' has reached the maximum \
+             allowed user limit of 1"
+        )
+    );
+    node.ctl(&["clear_user_limits", "guest", "all"]);
+    let mut second = Client::guest(node.address());
+    node.ctl(&["set_vhost_limits", r#"{"max-connections":1,"max-queues":2}"#]);
+    assert_eq!(
+        refused(&node),
+        format!(
+            "{not_allowed} access to vhost '/' refused for user 'guest': connection limit (1) is reached"
+        )
+    );
+    second.declare("a");
+    second.declare("b");
+    let declare = QueueDeclare { queue: b"c", ..QueueDeclare::default() };
+    let failed = "channel.close 406 PRECONDITION_FAILED - cannot declare queue 'c':";
+    assert_eq!(second.ask(1, declare), format!("{failed} queue limit in vhost '/' (2) is reached"));
+    node.ctl(&["set_vhost_limits", "{}"]);
+    let mut third = Client::guest(node.address());
+    third.declare("c");
+    let declare = QueueDeclare { queue: b"d", ..QueueDeclare::default() };
+    assert_eq!(
+        third.ask(1, declare),
+        "channel.close 406 PRECONDITION_FAILED - cannot declare queue 'd': queue limit in cluster \
+         (3) is reached"
+    );
+    let mut fourth = Client::guest(node.address());
+    // What exists may be declared again.
+    fourth.declare("c");
+    fourth.consume("c", true);
+    let consume = BasicConsume { queue: b"c", ..BasicConsume::default() };
+    assert_eq!(
+        fourth.ask(1, consume),
+        format!("{not_allowed} reached maximum (1) of consumers per channel")
+    );
+    node.stop();
+}
+
+#[test]
+fn deprecated_features_can_be_forbidden() {
+    let node = Node::start(&["deprecated_features.permit.transient_nonexcl_queues=false"]);
+    let mut client = Client::guest(node.address());
+    client.declare("lasting");
+    let exclusive = QueueDeclare { queue: b"mine", exclusive: true, ..QueueDeclare::default() };
+    assert_eq!(client.ask(1, exclusive), "queue.declare-ok");
+    let transient = QueueDeclare { queue: b"t", ..QueueDeclare::default() };
+    let answer = client.ask(1, transient);
+    assert!(
+        answer.starts_with(
+            "connection.close 541 INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated."
+        ),
+        "{answer}"
+    );
+    let listed = node.ctl(&["-q", "list_deprecated_features", "name", "state"]);
+    assert!(listed.contains("transient_nonexcl_queues\tdenied\n"), "{listed}");
+    node.stop();
+}
+
+fn ada(node: &Node, vhost: &'static str) -> Client {
+    let login = Login { user: "ada", password: "x", vhost, ..Login::default() };
+    let mut client = Client::login(node.address(), login);
+    client.open_channel(1);
+    client
+}
+
+/// Semantics 116: a pattern is found anywhere in a name, and the empty one fits the empty name only.
+/// Semantics 117: routing keys are free unless topic permissions are set at that exchange.
+#[test]
+fn permissions_are_patterns() {
+    let node = Node::start(&[]);
+    node.ctl(&["add_user", "ada", "x"]);
+    node.ctl(&["set_permissions", "ada", "b", ".*", ".*"]);
+    let mut client = ada(&node, "/");
+    client.declare("abc");
+    let declare = QueueDeclare { queue: b"x", durable: true, ..QueueDeclare::default() };
+    let refused = "channel.close 403 ACCESS_REFUSED - configure access to queue 'x' in vhost '/' \
+                   refused for user 'ada'";
+    assert_eq!(client.ask(1, declare), refused);
+    node.ctl(&["set_permissions", "ada", "", ".*", ".*"]);
+    let mut client = ada(&node, "/");
+    assert_eq!(client.ask(1, declare), refused);
+    let mut client = ada(&node, "/");
+    client.select_confirms();
+    client.put_content("amq.topic", "b.x", 1, b"free");
+    client.flush();
+    client.wait_for_confirms();
+    node.ctl(&["set_topic_permissions", "ada", "amq.topic", "^a\\.", ".*"]);
+    client.put_content("amq.topic", "a.x", 1, b"allowed");
+    client.flush();
+    client.wait_for_confirms();
+    client.put_content("amq.topic", "b.x", 1, b"refused");
+    client.flush();
+    assert_eq!(
+        client.next().show(),
+        "channel.close 403 ACCESS_REFUSED - write access to topic 'b.x' in exchange 'amq.topic' in \
+         vhost '/' refused for user 'ada'"
+    );
+    node.stop();
+}
+
+/// Semantics 119.
+#[test]
+fn a_virtual_host_takes_its_connections_along() {
+    let node = Node::start(&[]);
+    node.ctl(&["add_vhost", "den"]);
+    node.ctl(&["add_user", "ada", "x"]);
+    node.ctl(&["set_permissions", "-p", "den", "ada", ".*", ".*", ".*"]);
+    let mut client = ada(&node, "den");
+    client.declare("q");
+    node.ctl(&["delete_vhost", "den"]);
+    let told = client.next().show();
+    assert_eq!(told, "connection.close 320 CONNECTION_FORCED - vhost 'den' is deleted");
     node.stop();
 }

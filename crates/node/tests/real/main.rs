@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod definitions;
 mod disk;
 mod durability;
 mod hostile;

@@ -36,6 +36,12 @@ impl Node {
         Self::start_at(tempfile::tempdir().unwrap(), settings)
     }
 
+    /// As [`Self::start`]; what the node says when it does not start.
+    pub(crate) fn try_start(settings: &[&str]) -> Result<Self, String> {
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        Self::try_start_at(tempfile::tempdir().unwrap(), settings).map_err(|(_, told)| told)
+    }
+
     /// As [`Self::start`], on a disk that fails on demand.
     pub(crate) fn start_on_faulty_disk(settings: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();

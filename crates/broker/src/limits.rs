@@ -1,0 +1,95 @@
+//! How much clients may use at a time: limits of the node, of virtual hosts and of users. The texts are
+//! RabbitMQ's (features C11, C14, O7, O8).
+
+use crate::broker::{Broker, View};
+use crate::connections::Identity;
+use meta::NodeLimits;
+use session::{Error, ErrorKind};
+
+/// Limits of this node; `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Of definitions.
+    pub definitions: NodeLimits,
+    /// Channels of all connections.
+    pub channels: Option<u64>,
+    /// Consumers of one channel.
+    pub consumers_per_channel: Option<u64>,
+    /// What the node is called in texts.
+    pub node: String,
+}
+
+/// Whether `n` is all there may be. COMPAT: a negative limit is none.
+fn is_reached(limit: Option<i64>, n: impl FnOnce() -> usize) -> Option<i64> {
+    let limit = limit.filter(|limit| *limit >= 0)?;
+    i64::try_from(n()).map_or(true, |n| n >= limit).then_some(limit)
+}
+
+fn not_allowed(text: String) -> Error {
+    Error::new(ErrorKind::NotAllowed, text)
+}
+
+/// Whether the user may open a connection to the virtual host.
+pub(crate) fn check_connection(
+    broker: &Broker,
+    view: &View,
+    identity: &Identity,
+) -> Result<(), Error> {
+    let Identity { vhost, user, .. } = identity;
+    let Some(known) = view.meta.vhost(vhost) else {
+        return Err(not_allowed(format!("vhost {vhost} not found")));
+    };
+    let count = |which: &dyn Fn(&Identity) -> bool| {
+        broker.connections.list().iter().filter(|one| which(&one.identity)).count()
+    };
+    let of_vhost = || count(&|one| one.vhost == *vhost);
+    if let Some(limit) = is_reached(known.limits().max_connections, of_vhost) {
+        return Err(not_allowed(format!(
+            "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
+        )));
+    }
+    let limit = view.meta.user(user).and_then(|user| user.limits().max_connections);
+    if let Some(limit) = is_reached(limit, || count(&|one| one.user == *user)) {
+        return Err(not_allowed(format!(
+            "connection refused for user '{user}': user connection limit ({limit}) is reached"
+        )));
+    }
+    if !view.meta.may_enter(user, vhost) {
+        return Err(not_allowed(format!("access to vhost '{vhost}' refused for user '{user}'")));
+    }
+    Ok(())
+}
+
+/// Whether the user may open one more channel.
+pub(crate) fn check_channel(broker: &Broker, view: &View, user: &str) -> Result<(), Error> {
+    let count = |which: &dyn Fn(&Identity) -> bool| {
+        let list = broker.connections.list();
+        let concerned = list.iter().filter(|one| which(&one.identity));
+        concerned.map(|one| one.n_channels()).sum::<usize>()
+    };
+    let limit = view.meta.user(user).and_then(|user| user.limits().max_channels);
+    if let Some(limit) = is_reached(limit, || count(&|one| one.user == user)) {
+        return Err(not_allowed(format!(
+            "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"
+        )));
+    }
+    let limits = broker.limits();
+    let limit = limits.channels.and_then(|limit| i64::try_from(limit).ok());
+    if let Some(limit) = is_reached(limit, || count(&|_| true)) {
+        let node = &limits.node;
+        return Err(not_allowed(format!(
+            "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a channel may have one more consumer than `n_consumers`.
+pub(crate) fn check_consumers(broker: &Broker, n_consumers: usize) -> Result<(), Error> {
+    match broker.limits().consumers_per_channel {
+        Some(limit) if n_consumers as u64 >= limit => {
+            Err(not_allowed(format!("reached maximum ({limit}) of consumers per channel")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,116 @@
+//! Documents in files: definitions that are exported and imported.
+
+use crate::failure::{Failure, Invalid, code};
+use crate::invocation::Invocation;
+use crate::output::{Answer, Format};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The file name that stands for standard input and output.
+const STANDARD: &str = "-";
+/// Longest document that is read, bytes: what a node takes.
+const DOCUMENT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Reads a document from a file, or from `input` when none is named.
+pub(crate) fn read(file: &str, input: &mut dyn io::BufRead) -> Result<String, Failure> {
+    let mut text = String::new();
+    let limit = DOCUMENT_BYTES_MAX + 1;
+    let read = match file {
+        "" | STANDARD => input.take(limit).read_to_string(&mut text),
+        path => File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)),
+    };
+    let refused = |reason: String| Err(Failure::error(code::DATA, reason));
+    match read {
+        Ok(0) if matches!(file, "" | STANDARD) => refused("Standard input is empty".to_owned()),
+        Ok(0) => refused(format!("File {file} is zero-sized")),
+        Ok(n) if n as u64 > DOCUMENT_BYTES_MAX => {
+            refused(format!("The document is longer than {DOCUMENT_BYTES_MAX} bytes"))
+        }
+        Ok(_) => Ok(text),
+        Err(error) => refused(format!("Could not read from file {file}: {error}")),
+    }
+}
+
+pub(crate) fn check_import(invocation: &Invocation) -> Result<(), Invalid> {
+    check_format(invocation)?;
+    match invocation.param("file") {
+        "" | STANDARD => Ok(()),
+        path if Path::new(path).exists() => Ok(()),
+        path => Err(Invalid::BadArgument(format!("File {path} does not exist"))),
+    }
+}
+
+pub(crate) fn check_export(invocation: &Invocation) -> Result<(), Invalid> {
+    check_format(invocation)?;
+    let directory = match Path::new(invocation.param("file")).parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => return Ok(()),
+    };
+    if directory.exists() {
+        return Ok(());
+    }
+    let text = format!("Directory {} does not exist", directory.display());
+    Err(Invalid::BadArgument(text))
+}
+
+fn check_format(invocation: &Invocation) -> Result<(), Invalid> {
+    match invocation.text("format") {
+        None => Ok(()),
+        Some(format) if format.eq_ignore_ascii_case("json") => Ok(()),
+        Some(_) => Err(Invalid::BadArgument("Format should be json".to_owned())),
+    }
+}
+
+pub(crate) fn export_banner(invocation: &Invocation) -> String {
+    format!("Exporting definitions in JSON to a file at \"{}\" ...", invocation.param("file"))
+}
+
+pub(crate) fn import_banner(invocation: &Invocation) -> String {
+    match invocation.param("file") {
+        "" | STANDARD => "Importing definitions in JSON from standard input ...".to_owned(),
+        path => format!("Importing definitions in JSON from a file at \"{path}\" ..."),
+    }
+}
+
+/// Whether the document itself is printed: nothing else may be then.
+pub(crate) fn is_to_output(invocation: &Invocation) -> bool {
+    invocation.param("file") == STANDARD
+}
+
+pub(crate) fn exported(invocation: &Invocation, document: Value) -> Result<Answer, Failure> {
+    let text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    if is_to_output(invocation) {
+        return Ok(if invocation.format == Format::Json {
+            Answer::Object(document)
+        } else {
+            Answer::Text(text)
+        });
+    }
+    let path = invocation.param("file");
+    match std::fs::write(path, text + "\n") {
+        Ok(()) => Ok(Answer::Done),
+        Err(error) => {
+            let text = format!("Could not write to file {path}: {error}");
+            Err(Failure::error(code::DATA, text))
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn imported(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {
+    let warnings = answer.get("warnings").and_then(Value::as_array);
+    let warnings: Vec<&str> = warnings.into_iter().flatten().filter_map(Value::as_str).collect();
+    if invocation.format == Format::Json {
+        let node = invocation.node();
+        return Ok(Answer::Object(json!({"result": "ok", "node": node, "warnings": warnings})));
+    }
+    let mut lines: Vec<String> =
+        warnings.iter().map(|warning| format!("Warning: {warning}")).collect();
+    if !invocation.output_less() {
+        let n_changes = answer.get("changes").and_then(Value::as_u64).unwrap_or_default();
+        lines.push(format!("Successfully imported definitions: {n_changes} changes"));
+    }
+    Ok(if lines.is_empty() { Answer::Done } else { Answer::Text(lines.join("\n")) })
+}

@@ -1,0 +1,66 @@
+//! `report`: what a node's operator would be asked for, one listing after the other.
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::output::Answer;
+use crate::session::Terminal;
+use crate::verb;
+use crate::{client, run_with, session};
+use serde_json::{Value, json};
+
+/// Of the node.
+const OF_NODE: [&str; 7] = [
+    "status",
+    "cluster_status",
+    "environment",
+    "list_connections",
+    "list_channels",
+    "list_users",
+    "list_global_parameters",
+];
+
+/// Of each virtual host.
+const OF_VHOST: [&str; 7] = [
+    "list_queues",
+    "list_exchanges",
+    "list_bindings",
+    "list_permissions",
+    "list_policies",
+    "list_operator_policies",
+    "list_parameters",
+];
+
+pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
+    let asked = client::Client::connect(&invocation.place, invocation.timeout)
+        .map_err(|error| client::unreachable(invocation, &error))?
+        .ask("list_vhosts", &json!({"columns": ["name"]}));
+    let vhosts = session::understood(invocation, asked)?;
+    let mut text = String::new();
+    for name in OF_NODE {
+        text.push_str(&section(invocation, name, None)?);
+    }
+    let name = |vhost: &Value| vhost.get("name").and_then(Value::as_str).map(str::to_owned);
+    for vhost in vhosts.as_array().into_iter().flatten().filter_map(name) {
+        for name in OF_VHOST {
+            text.push_str(&section(invocation, name, Some(&vhost))?);
+        }
+    }
+    Ok(Answer::Text(text.trim_end().to_owned()))
+}
+
+/// What a verb shows, with all the columns it knows.
+fn section(invocation: &Invocation, name: &str, vhost: Option<&str>) -> Result<String, Failure> {
+    let columns = verb::find(name).and_then(|verb| verb.columns);
+    let columns = columns.map_or_else(Vec::new, |columns| columns.known.to_vec());
+    let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
+    let place = &invocation.place;
+    given.extend(["--node".to_owned(), place.node.clone(), "--data-dir".to_owned()]);
+    given.push(place.data_dir.display().to_string());
+    if let Some(vhost) = vhost {
+        given.extend(["--vhost".to_owned(), vhost.to_owned()]);
+    }
+    let mut shown = Vec::new();
+    let mut terminal = Terminal { input: &mut std::io::empty(), output: &mut shown };
+    run_with(&invocation.tool, given, &mut terminal)?;
+    Ok(format!("{}\n", String::from_utf8_lossy(&shown)))
+}

@@ -1,0 +1,43 @@
+//! Definitions as a whole.
+
+use crate::document;
+use crate::options::{flag, text};
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const DEFINITIONS: Verb = Verb { section: Section::Definitions, ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "export_definitions",
+        usage: "export_definitions <file_path | \"-\"> [--format json] [--vhost <vhost>]",
+        description: "Writes definitions to a file or to standard output",
+        params: &["file"],
+        switches: &[text("format", None), text("vhost", Some('p'))],
+        check: Some(document::check_export),
+        banner: Banner::Made(|invocation| {
+            if document::is_to_output(invocation) {
+                return String::new();
+            }
+            document::export_banner(invocation)
+        }),
+        action: Action::Ask("export_definitions", document::exported),
+        ..DEFINITIONS
+    },
+    Verb {
+        name: "import_definitions",
+        usage: "import_definitions [<file_path> | \"-\"] [--format json] [--skip-if-unchanged] \
+                [--vhost <vhost>]",
+        description: "Takes definitions from a file or from standard input",
+        params: &["file?"],
+        switches: &[
+            text("format", None),
+            flag("skip-if-unchanged", None),
+            text("vhost", Some('p')),
+        ],
+        document: Some("definitions"),
+        check: Some(document::check_import),
+        banner: Banner::Made(document::import_banner),
+        action: Action::Ask("import_definitions", document::imported),
+        ..DEFINITIONS
+    },
+];

@@ -1,0 +1,266 @@
+//! A document as the changes it asks for, tried out on a copy of the state: either all of it can be done,
+//! or it is said which object cannot, and nothing is.
+
+use std::collections::BTreeSet;
+
+use routing::Name;
+use serde_json::{Map, Value};
+use stdx::Now;
+use thiserror::Error;
+
+use super::steps::{Fields, Wanted};
+use super::{ABOUT, LISTS, steps};
+use crate::command::{Command, DestinationName};
+use crate::outcome::Done;
+use crate::password::Salt;
+use crate::resource::Resource;
+use crate::state::State;
+
+/// What a document asks for.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The changes, in order. What is so already is not among them.
+    pub steps: Vec<Step>,
+    /// What is left out or not understood, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The object that asks for it, for people.
+    pub what: String,
+    /// The change.
+    pub command: Command,
+}
+
+/// Why a document cannot be imported.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{what}: {reason}")]
+pub struct ImportError {
+    /// The object, as `queue 'q' in vhost '/'`.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl ImportError {
+    pub(super) fn new(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { what: what.into(), reason: reason.into() }
+    }
+}
+
+/// Works out what a document asks for. `into` is the virtual host for a document of a single one; users
+/// and virtual hosts of a document are not regarded then. `salt` gives fresh random bytes.
+///
+/// COMPAT: queues and exchanges that exist are left as they are; everything else is replaced.
+///
+/// # Errors
+/// The first object that cannot be as it is asked for.
+pub fn import(
+    state: &State,
+    document: &Value,
+    into: Option<&Name>,
+    salt: &mut dyn FnMut() -> Salt,
+) -> Result<Import, ImportError> {
+    let Value::Object(document) = document else {
+        return Err(ImportError::new("definitions", "the document is not a JSON object"));
+    };
+    if let Some(vhost) = into
+        && state.vhost(vhost).is_none()
+    {
+        return Err(ImportError::new(format!("vhost '{vhost}'"), "there is no such virtual host"));
+    }
+    let mut importer = Importer {
+        trial: state.clone(),
+        into: into.cloned(),
+        hashes_are_old: is_before_3_6(document),
+        salt,
+        import: Import { steps: Vec::new(), warnings: Vec::new() },
+        left_out: BTreeSet::new(),
+        unknown: BTreeSet::new(),
+    };
+    importer.run(document)?;
+    Ok(importer.import)
+}
+
+/// COMPAT: users exported by versions before 3.6 name no algorithm, and were hashed with MD5.
+fn is_before_3_6(document: &Map<String, Value>) -> bool {
+    let version = document.get("rabbitmq_version").or_else(|| document.get("rabbit_version"));
+    let mut numbers = version.and_then(Value::as_str).unwrap_or_default().split('.');
+    let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    match (number(), number()) {
+        (Some(major), Some(minor)) => (major, minor) < (3, 6),
+        _ => false,
+    }
+}
+
+pub(super) struct Importer<'i> {
+    /// The state as it would be by now.
+    pub(super) trial: State,
+    /// The virtual host of everything, if the document is about a single one.
+    pub(super) into: Option<Name>,
+    pub(super) hashes_are_old: bool,
+    pub(super) salt: &'i mut dyn FnMut() -> Salt,
+    import: Import,
+    /// Exchanges and queues that cannot be here: what is bound to them is left out too.
+    left_out: BTreeSet<String>,
+    unknown: BTreeSet<String>,
+}
+
+/// Lists that are regarded when the document goes into one virtual host.
+const OF_ONE_VHOST: [&str; 5] = ["parameters", "policies", "queues", "exchanges", "bindings"];
+
+impl Importer<'_> {
+    fn run(&mut self, document: &Map<String, Value>) -> Result<(), ImportError> {
+        self.warn_of_unknown_lists(document);
+        // Limits come last: there may be more than a limit set later allows.
+        let mut limits = Vec::new();
+        for (list, known) in LISTS {
+            let objects = match document.get(list) {
+                None | Some(Value::Null) => continue,
+                Some(Value::Array(objects)) => objects,
+                Some(_) => return Err(ImportError::new(list, "it is not a list")),
+            };
+            if self.into.is_some() && !OF_ONE_VHOST.contains(&list) {
+                self.warn(format!("{list} are left out: they are of no single virtual host"));
+                continue;
+            }
+            for object in objects {
+                let Value::Object(object) = object else {
+                    return Err(ImportError::new(list, format!("this is no object: {object}")));
+                };
+                self.note_unknown(list, object, known);
+                let wanted = steps::wanted(self, list, &Fields(object))?;
+                self.take(wanted, &mut limits)?;
+            }
+        }
+        for step in limits {
+            self.change(step)?;
+        }
+        self.import.warnings.extend(std::mem::take(&mut self.unknown));
+        Ok(())
+    }
+
+    fn take(&mut self, wanted: Wanted, limits: &mut Vec<Step>) -> Result<(), ImportError> {
+        let Wanted { what, commands, warnings, left_out } = wanted;
+        for warning in warnings {
+            self.warn(format!("{what}: {warning}"));
+        }
+        self.left_out.extend(left_out);
+        for command in commands {
+            let step = Step { what: what.clone(), command };
+            if matches!(step.command, Command::SetVhostLimits { .. }) {
+                limits.push(step);
+            } else {
+                self.change(step)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries a change, and keeps it unless everything is so already.
+    fn change(&mut self, step: Step) -> Result<(), ImportError> {
+        if self.lacks_an_end(&step) || is_so(&self.trial, &step.command) {
+            return Ok(());
+        }
+        let outcome = self.trial.apply(Now::default(), &step.command);
+        let outcome =
+            outcome.map_err(|error| ImportError::new(step.what.as_str(), error.to_string()))?;
+        if !matches!(outcome.done, Done::Nothing) {
+            self.import.steps.push(step);
+        }
+        Ok(())
+    }
+
+    /// Whether it is a binding from or to something that is left out; then that is said.
+    fn lacks_an_end(&mut self, step: &Step) -> bool {
+        let Command::Bind(spec) = &step.command else { return false };
+        let source = Resource::exchange(&spec.vhost, &spec.source);
+        let destination = match &spec.destination {
+            DestinationName::Queue(name) => Resource::queue(&spec.vhost, name),
+            DestinationName::Exchange(name) => Resource::exchange(&spec.vhost, name),
+        };
+        let missing = [source, destination].map(|end| end.to_string());
+        let Some(missing) = missing.iter().find(|end| self.left_out.contains(*end)) else {
+            return false;
+        };
+        let warning = format!("{}: left out, as {missing} is", step.what);
+        self.warn(warning);
+        true
+    }
+
+    fn warn(&mut self, warning: String) {
+        self.import.warnings.push(warning);
+    }
+
+    fn warn_of_unknown_lists(&mut self, document: &Map<String, Value>) {
+        for key in document.keys() {
+            let is_known =
+                LISTS.iter().any(|(list, _)| list == key) || ABOUT.contains(&key.as_str());
+            if !is_known {
+                self.warn(format!("`{key}` is not known and left out"));
+            }
+        }
+    }
+
+    /// One warning for a field however many objects have it.
+    fn note_unknown(&mut self, list: &str, object: &Map<String, Value>, known: &[&str]) {
+        let unknown = object.keys().filter(|key| !known.contains(&key.as_str()));
+        self.unknown
+            .extend(unknown.map(|key| format!("`{key}` of {list} is not known and left out")));
+    }
+}
+
+/// Whether a change that replaces something would replace it by the same.
+fn is_so(state: &State, command: &Command) -> bool {
+    let so = || match command {
+        Command::UpdateVhost { vhost, metadata } => {
+            Some(state.vhost(vhost)?.metadata() == metadata)
+        }
+        Command::SetVhostLimits { vhost, limits } => Some(state.vhost(vhost)?.limits() == *limits),
+        Command::SetPassword { user, password } => Some(state.user(user)?.password() == password),
+        Command::SetUserTags { user, tags } => Some(state.user(user)?.tags() == tags),
+        Command::SetUserLimits { user, limits } => Some(state.user(user)?.limits() == *limits),
+        Command::SetPermissions { user, vhost, configure, write, read } => {
+            let found = state.user(user)?.permissions_in(vhost)?;
+            let patterns = [&found.configure, &found.write, &found.read];
+            Some(patterns.map(|pattern| pattern.as_str()) == [configure, write, read])
+        }
+        Command::SetTopicPermissions { user, vhost, exchange, write, read } => {
+            let found = state.user(user)?.topic_permissions_at(vhost, exchange)?;
+            Some(found.write() == write && found.read() == read)
+        }
+        Command::SetPolicy { scope, vhost, policy } => {
+            Some(state.vhost(vhost)?.policy(*scope, &policy.name)?.spec() == policy)
+        }
+        Command::SetParameter { vhost, component, name, value } => {
+            Some(state.vhost(vhost)?.parameter(component, name)? == value)
+        }
+        Command::SetGlobalParameter { name, value } => Some(state.global_parameter(name)? == value),
+        // COMPAT: what is there stays as it is, however it differs.
+        Command::DeclareExchange(declare) => {
+            Some(state.exchange(&declare.vhost, &declare.name).is_some())
+        }
+        Command::DeclareQueue(declare) => {
+            Some(state.queue(&declare.vhost, &declare.name).is_some())
+        }
+        Command::CreateVhost { .. }
+        | Command::DeleteVhost { .. }
+        | Command::CreateUser { .. }
+        | Command::DeleteUser { .. }
+        | Command::ClearPermissions { .. }
+        | Command::ClearTopicPermissions { .. }
+        | Command::ClearPolicy { .. }
+        | Command::ClearParameter { .. }
+        | Command::ClearGlobalParameter { .. }
+        | Command::DeleteExchange { .. }
+        | Command::DeleteQueue { .. }
+        | Command::DeleteQueueById { .. }
+        | Command::DeleteExclusiveQueues { .. }
+        | Command::SetQueueVersion { .. }
+        | Command::Bind(_)
+        | Command::Unbind(_) => None,
+    };
+    so().unwrap_or_default()
+}

@@ -1,0 +1,376 @@
+//! Documents of several versions, round trips, and what is refused.
+
+use serde_json::{Value, json};
+use stdx::Now;
+
+use super::*;
+use crate::{Name, PolicyScope, QueueVersion, State, UserLimits};
+
+const ORIGIN: Origin<'static> =
+    Origin { rabbitmq_version: "4.3.6", product_version: "0.1.0", cluster_name: "burrow" };
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn planned(state: &State, document: &Value, into: Option<&str>) -> Result<Import, ImportError> {
+    import(state, document, into.map(Name::from).as_ref(), &mut || [1, 2, 3, 4])
+}
+
+/// Imports a document; its warnings.
+fn take(state: &mut State, document: &Value, into: Option<&str>) -> Vec<String> {
+    let Import { steps, warnings } = planned(state, document, into).unwrap();
+    for step in steps {
+        state.apply(Now::default(), &step.command).unwrap();
+    }
+    warnings
+}
+
+fn imported(text: &str) -> (State, Vec<String>) {
+    let mut state = State::new();
+    let warnings = take(&mut state, &parsed(text), None);
+    (state, warnings)
+}
+
+fn refused(state: &State, document: &Value) -> String {
+    planned(state, document, None).unwrap_err().to_string()
+}
+
+#[test]
+fn a_document_of_3_8() {
+    let (state, warnings) = imported(include_str!("samples/3.8.json"));
+    for user in ["guest", "shop"] {
+        assert!(state.user(user).unwrap().password().verify(b"hare"), "{user}");
+    }
+    assert_eq!(state.user("shop").unwrap().tags(), ["management", "policymaker"]);
+    assert!(state.user("cert-only").unwrap().password().is_empty());
+    assert!(state.may("shop", "orders", crate::Permission::Configure, "shop.x"));
+    assert!(!state.may("shop", "orders", crate::Permission::Configure, "x"));
+    let vhost = state.vhost("orders").unwrap();
+    assert_eq!((vhost.limits().max_connections, vhost.limits().max_queues), (Some(100), Some(50)));
+    assert!(state.vhost("/").unwrap().parameter("shovel", "move").is_some());
+    assert_eq!(state.global_parameter("cluster_name").unwrap().value(), json!("rabbit@old"));
+    assert!(state.global_parameter("internal_cluster_id").is_none());
+    let lazy = vhost.queue_settings(vhost.queue("shop.lazy").unwrap());
+    assert_eq!(
+        (lazy.max_length, lazy.dead_letter_exchange),
+        (Some(1_000), Some("shop.dead".into()))
+    );
+    assert!(vhost.exchange("shop.dead").unwrap().internal);
+    assert_eq!(vhost.exchange("shop.events").unwrap().alternate(), Some("shop.dead"));
+    assert_eq!(vhost.routes().n_bindings(), 3);
+    assert_eq!(vhost.policy(PolicyScope::User, "ha"), None);
+    let mixed = vhost.policy(PolicyScope::User, "ha-short").unwrap();
+    assert_eq!(mixed.spec().definition.value(), json!({"message-ttl": 60_000}));
+    let told = |what: &str| warnings.iter().any(|warning| warning.contains(what));
+    for what in [
+        "queue 'shop.votes' in vhost 'orders': left out: queues of type `quorum` are not offered",
+        "binding from exchange 'shop.events' to queue 'shop.votes' in vhost 'orders': left out, \
+         as queue 'shop.votes' in vhost 'orders' is",
+        "policy 'ha' in vhost 'orders': left out: no setting remains",
+        "policy 'ha-short' in vhost 'orders': the setting `ha-mode` is left out",
+    ] {
+        assert!(told(what), "{what}: {warnings:#?}");
+    }
+}
+
+#[test]
+fn a_document_of_3_13() {
+    let (state, warnings) = imported(include_str!("samples/3.13.json"));
+    for user in ["hare", "old"] {
+        assert!(state.user(user).unwrap().password().verify(b"hare"), "{user}");
+    }
+    let limits = UserLimits { max_connections: Some(10), max_channels: Some(-1) };
+    assert_eq!(state.user("hare").unwrap().limits(), limits);
+    let vhost = state.vhost("metrics").unwrap();
+    assert_eq!(vhost.metadata().tags, ["internal", "qa"]);
+    assert_eq!(vhost.metadata().default_queue_type, None);
+    assert_eq!(vhost.limits().max_queues, Some(5));
+    assert_eq!(state.vhost("/").unwrap().metadata().default_queue_type, None);
+    let held = vhost.queue_settings(vhost.queue("m.cpu").unwrap());
+    assert_eq!((held.max_length, held.expires_ms), (Some(500), Some(3_600_000)));
+    assert_eq!((held.message_ttl_ms, held.version), (Some(5_000), Some(QueueVersion::V2)));
+    assert_eq!(vhost.queue("m.log"), None);
+    assert_eq!(warnings.len(), 2, "{warnings:#?}");
+}
+
+#[test]
+fn a_document_of_4_3() {
+    let (state, warnings) = imported(include_str!("samples/4.3.json"));
+    assert_eq!(warnings, [""; 0]);
+    let vhost = state.vhost("/").unwrap();
+    assert!(vhost.metadata().protected_from_deletion);
+    assert_eq!(vhost.metadata().default_queue_type.as_deref(), Some("classic"));
+    assert!(!vhost.queue("tmp").unwrap().durable);
+    assert_eq!(vhost.routes().n_bindings(), 2);
+    assert_eq!(state.global_parameter("cluster_tags").unwrap().value(), json!({"zone": "eu-1"}));
+}
+
+#[test]
+fn passwords_before_3_6_were_hashed_with_md5() {
+    let (state, warnings) = imported(include_str!("samples/2.8.json"));
+    assert_eq!(warnings, [""; 0]);
+    assert!(state.user("guest").unwrap().password().verify(b"hare"));
+    let document =
+        json!({"rabbitmq_version": "4.0.1", "users": [{"name": "u", "password": "hare"}]});
+    let mut state = State::new();
+    take(&mut state, &document, None);
+    assert!(state.user("u").unwrap().password().verify(b"hare"));
+    // Another salt is no change.
+    let again = import(&state, &document, None, &mut || [9; 4]).unwrap();
+    assert_eq!(again.steps, []);
+}
+
+#[test]
+fn a_document_of_one_virtual_host_goes_into_any() {
+    let document = parsed(include_str!("samples/4.3-one-vhost.json"));
+    let (mut state, _) = imported(r#"{"vhosts": [{"name": "new"}]}"#);
+    assert!(refused(&state, &document).contains("names no virtual host"));
+    assert_eq!(take(&mut state, &document, Some("new")), [""; 0]);
+    let vhost = state.vhost("new").unwrap();
+    assert_eq!(vhost.limits().max_queues, Some(9));
+    assert_eq!(vhost.routes().n_bindings(), 1);
+    let again = export_vhost(&state, vhost, ORIGIN);
+    let (mut other, _) = imported(r#"{"vhosts": [{"name": "copy"}]}"#);
+    assert_eq!(take(&mut other, &again, Some("copy")), [""; 0]);
+    let copy = export_vhost(&other, other.vhost("copy").unwrap(), ORIGIN);
+    for list in ["parameters", "policies", "queues", "exchanges", "bindings"] {
+        assert_eq!(copy[list], again[list], "{list}");
+    }
+    let error = planned(&state, &document, Some("nope")).unwrap_err().to_string();
+    assert_eq!(error, "vhost 'nope': there is no such virtual host");
+}
+
+/// Semantics 111: what is there already is left as it is, and nothing is done twice.
+#[test]
+fn importing_again_changes_nothing() {
+    for text in [
+        include_str!("samples/3.8.json"),
+        include_str!("samples/3.13.json"),
+        include_str!("samples/4.3.json"),
+        include_str!("samples/2.8.json"),
+    ] {
+        let (mut state, _) = imported(text);
+        assert_eq!(planned(&state, &parsed(text), None).unwrap().steps, []);
+        let exported = export(&state, ORIGIN);
+        assert_eq!(planned(&state, &exported, None).unwrap().steps, []);
+        let mut copy = State::new();
+        assert_eq!(take(&mut copy, &exported, None), [""; 0]);
+        assert_eq!(export(&copy, ORIGIN), exported);
+        let changed = json!({"queues": [
+            {"name": "q", "vhost": "/", "durable": false, "arguments": {"x-max-length": 1}}]});
+        take(&mut state, &changed, None);
+        let before = export(&state, ORIGIN);
+        take(&mut state, &json!({"queues": [{"name": "q", "vhost": "/", "durable": true}]}), None);
+        assert_eq!(export(&state, ORIGIN), before);
+    }
+}
+
+/// Semantics 111: the order in the document does not matter, and unknown keys are tolerated.
+#[test]
+fn unknown_keys_are_named_once() {
+    let document = json!({
+        "users": [{"name": "a", "colour": "brown"}, {"name": "b", "colour": "grey"}],
+        "permissions": [{"user": "a", "vhost": "v", "configure": "", "write": "", "read": ""}],
+        "vhosts": [{"name": "v"}],
+        "burrows": [],
+    });
+    let mut state = State::new();
+    assert_eq!(
+        take(&mut state, &document, None),
+        ["`burrows` is not known and left out", "`colour` of users is not known and left out"]
+    );
+    assert!(state.may_enter("a", "v"));
+}
+
+#[test]
+fn limits_do_not_keep_what_was_there_before_them() {
+    let document = json!({
+        "vhosts": [{"name": "v", "limits": {"max-queues": 1}}],
+        "queues": [{"name": "a", "vhost": "v"}, {"name": "b", "vhost": "v"}],
+    });
+    let mut state = State::new();
+    take(&mut state, &document, None);
+    assert_eq!(state.n_queues(), 2);
+    let more = json!({"queues": [{"name": "c", "vhost": "v"}]});
+    assert_eq!(
+        refused(&state, &more),
+        "queue 'c' in vhost 'v': cannot declare queue 'c': queue limit in vhost 'v' (1) is reached"
+    );
+}
+
+/// Nothing of a document is done when something in it cannot be: here there is nothing else.
+fn check_refusals(cases: &[(&str, Value, &str)]) {
+    let (state, _) = imported(r#"{"vhosts": [{"name": "v"}], "users": [{"name": "u"}]}"#);
+    for (list, object, told) in cases {
+        assert_eq!(refused(&state, &json!({*list: [object]})), *told);
+    }
+}
+
+#[test]
+fn who_cannot_be_is_named() {
+    let may = |user: &str, vhost: &str, configure: &str| json!({"user": user, "vhost": vhost, "configure": configure, "write": "", "read": ""});
+    check_refusals(&[
+        (
+            "users",
+            json!({"password_hash": "!", "name": "x"}),
+            "user 'x': `password_hash` is not the base64 form of a salted hash",
+        ),
+        (
+            "users",
+            json!({"name": "x", "hashing_algorithm": "rot13"}),
+            "user 'x': the hashing algorithm `rot13` is not known",
+        ),
+        (
+            "users",
+            json!({"name": "x", "limits": {"max-carrots": 1}}),
+            "user 'x': there is no limit `max-carrots`",
+        ),
+        ("users", json!({"tags": []}), "user: `name` is missing"),
+        ("users", json!("x"), "users: this is no object: \"x\""),
+        (
+            "vhosts",
+            json!({"name": ""}),
+            "vhost '': invalid vhost name: it must have 1 to 255 bytes",
+        ),
+        (
+            "vhosts",
+            json!({"name": "w", "metadata": 3}),
+            "vhost 'w': `metadata` must be an object, and is 3",
+        ),
+        (
+            "permissions",
+            may("x", "v", ""),
+            "permissions of user 'x' in vhost 'v': User 'x' does not exist",
+        ),
+        (
+            "permissions",
+            may("u", "w", ""),
+            "permissions of user 'u' in vhost 'w': vhost w not found",
+        ),
+        (
+            "permissions",
+            may("u", "v", "("),
+            "permissions of user 'u' in vhost 'v': invalid regexp '(': unclosed group",
+        ),
+    ]);
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let policy = |definition: Value, priority: Value| {
+        json!({"vhost": "v", "name": "p", "pattern": "", "definition": definition,
+            "priority": priority})
+    };
+    check_refusals(&[
+        (
+            "policies",
+            policy(json!({"max-length": -1}), json!(0)),
+            "policy 'p' in vhost 'v': -1 is not a valid maximum length",
+        ),
+        (
+            "policies",
+            policy(json!([]), json!(0)),
+            "policy 'p' in vhost 'v': `definition` must be an object",
+        ),
+        (
+            "policies",
+            policy(json!({"expires": 1}), json!("high")),
+            "policy 'p' in vhost 'v': \"high\" priority must be a number",
+        ),
+        (
+            "parameters",
+            json!({"vhost": "v", "component": "vhost-limits", "name": "limits",
+                "value": {"max-queues": "x"}}),
+            "parameter 'limits' in vhost 'v': `max-queues` must be a number: \"x\"",
+        ),
+        (
+            "queues",
+            json!({"vhost": "w", "name": "q"}),
+            "queue 'q' in vhost 'w': there is no virtual host 'w'",
+        ),
+        (
+            "queues",
+            json!({"vhost": "v", "name": "q", "arguments": {"x-expires": 0}}),
+            "queue 'q' in vhost 'v': invalid arg 'x-expires' for queue 'q' in vhost 'v': \
+             {value_zero,0}",
+        ),
+        (
+            "queues",
+            json!({"vhost": "v", "name": "q", "durable": "yes"}),
+            "queue 'q' in vhost 'v': `durable` must be true or false, and is \"yes\"",
+        ),
+        (
+            "exchanges",
+            json!({"vhost": "v", "name": "x"}),
+            "exchange 'x' in vhost 'v': `type` is missing",
+        ),
+        (
+            "bindings",
+            json!({"vhost": "v", "source": "amq.direct", "destination": "q",
+                "destination_type": "queue"}),
+            "binding from exchange 'amq.direct' to queue 'q' in vhost 'v': no queue 'q' in vhost 'v'",
+        ),
+        (
+            "bindings",
+            json!({"vhost": "v", "source": "x", "destination": "q", "destination_type": "hole"}),
+            "binding 'x' in vhost 'v': `destination_type` cannot be `hole`",
+        ),
+    ]);
+    let state = State::new();
+    assert_eq!(refused(&state, &json!([])), "definitions: the document is not a JSON object");
+    assert_eq!(refused(&state, &json!({"users": 3})), "users: it is not a list");
+}
+
+#[test]
+fn what_goes_with_a_connection_or_is_the_brokers_own_is_not_exported() {
+    let (mut state, _) = imported(r#"{"vhosts": [{"name": "v"}]}"#);
+    let queue = |name: &str, exclusive_owner| {
+        crate::Command::DeclareQueue(crate::QueueDeclare {
+            vhost: "v".into(),
+            name: name.into(),
+            named_by: crate::NamedBy::Server,
+            durable: false,
+            auto_delete: false,
+            exclusive_owner,
+            arguments: table::from_json(None).unwrap(),
+            id: None,
+        })
+    };
+    let bind = |name: &str| {
+        crate::Command::Bind(crate::BindingSpec {
+            vhost: "v".into(),
+            source: "amq.direct".into(),
+            destination: crate::DestinationName::Queue(name.into()),
+            key: "k".into(),
+            arguments: table::from_json(None).unwrap(),
+            by: None,
+        })
+    };
+    for command in [
+        queue("mine", Some(crate::ConnectionId(1))),
+        queue("amq.gen-x", None),
+        queue("kept", None),
+        bind("mine"),
+        bind("amq.gen-x"),
+        bind("kept"),
+    ] {
+        state.apply(Now::default(), &command).unwrap();
+    }
+    let document = export(&state, ORIGIN);
+    let names = |list: &str, field: &str| {
+        let names = document[list].as_array().unwrap().iter().map(|item| item[field].clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names("queues", "name"), ["kept"]);
+    assert_eq!(names("bindings", "destination"), ["kept"]);
+    assert_eq!(names("exchanges", "name"), [""; 0]);
+}
+
+#[test]
+fn documents_are_told_apart() {
+    let of = |texts: &[&str]| fingerprint(texts.iter().map(|text| text.as_bytes()));
+    assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
+    assert_ne!(of(&["a", "b"]), of(&["ab"]));
+    assert_eq!(of(&[]).len(), 64);
+}

@@ -1,0 +1,65 @@
+//! How many definitions a node takes. It is the node's own configuration: what another node has accepted,
+//! or this one before, stays.
+
+use crate::command::Command;
+use crate::error::MetaError;
+use crate::resource::Resource;
+use crate::state::State;
+use crate::vhost::Vhost;
+
+/// How many there may be; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// `vhost_max`.
+    pub vhosts: Option<u64>,
+    /// `cluster_queue_limit`, of all virtual hosts together.
+    pub queues: Option<u64>,
+    /// `cluster_exchange_limit`, of all virtual hosts together, predeclared ones included.
+    pub exchanges: Option<u64>,
+    /// Whether queues that are neither durable nor exclusive are refused
+    /// (`deprecated_features.permit.transient_nonexcl_queues = false`).
+    pub no_transient_queues: bool,
+}
+
+impl State {
+    /// Refuses a command that would make one thing too many. What exists may be declared again.
+    ///
+    /// # Errors
+    /// RabbitMQ's texts, with the limit.
+    pub fn check_room(&self, limits: &NodeLimits, command: &Command) -> Result<(), MetaError> {
+        if let Command::CreateVhost { vhost, .. } = command
+            && let Some(limit) = reached(limits.vhosts, || self.vhosts().count())
+            && self.vhost(vhost).is_none()
+        {
+            return Err(MetaError::VhostLimit { vhost: vhost.clone(), limit });
+        }
+        if let Command::DeclareQueue(declare) = command
+            && let Some(limit) = reached(limits.queues, || self.n_queues())
+            && self.queue(&declare.vhost, &declare.name).is_none()
+        {
+            return Err(MetaError::ClusterQueueLimit { name: declare.name.clone(), limit });
+        }
+        if let Command::DeclareQueue(declare) = command
+            && limits.no_transient_queues
+            && !declare.durable
+            && declare.exclusive_owner.is_none()
+            && self.queue(&declare.vhost, &declare.name).is_none()
+        {
+            return Err(MetaError::Deprecated("transient_nonexcl_queues"));
+        }
+        let in_vhost = |vhost: &Vhost| vhost.exchanges().len();
+        if let Command::DeclareExchange(declare) = command
+            && let Some(limit) = reached(limits.exchanges, || self.vhosts().map(in_vhost).sum())
+            && self.exchange(&declare.vhost, &declare.name).is_none()
+        {
+            let exchange = Resource::exchange(&declare.vhost, &declare.name);
+            return Err(MetaError::ExchangeLimit { exchange, limit });
+        }
+        Ok(())
+    }
+}
+
+fn reached(limit: Option<u64>, n: impl FnOnce() -> usize) -> Option<u64> {
+    let limit = limit?;
+    (n() as u64 >= limit).then_some(limit)
+}

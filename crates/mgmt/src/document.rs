@@ -1,0 +1,139 @@
+//! Definitions as a document: what operators export and import, and what a node imports at its start.
+
+use crate::refusal::{Kind, Refusal};
+use crate::request::Request;
+use crate::{Management, salt};
+use broker::Broker;
+use meta::definitions::{FINGERPRINT_PARAMETER, Import, Origin};
+use meta::{Command, Json, MetaError, Name, definitions};
+use serde_json::{Value, json};
+
+/// Longest document taken, bytes: some two million queues.
+pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Changes that become durable together.
+const BATCH: usize = 1024;
+
+/// What an import came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// How many changes were made.
+    pub n_changes: usize,
+    /// What was left out or not understood.
+    pub warnings: Vec<String>,
+}
+
+/// How to import.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ImportOptions<'a> {
+    /// The virtual host for a document of a single one.
+    pub into: Option<&'a str>,
+    /// Does nothing when the same was imported last.
+    pub skip_if_unchanged: bool,
+}
+
+/// Imports documents, one after the other. Each is imported as a whole or, when something in it cannot
+/// be, not at all.
+///
+/// # Errors
+/// Which document (by its place in the list) cannot be imported, and why, naming the object.
+pub async fn import_definitions(
+    broker: &Broker,
+    documents: &[Vec<u8>],
+    options: ImportOptions<'_>,
+) -> Result<Imported, (usize, String)> {
+    let mut imported = Imported { n_changes: 0, warnings: Vec::new() };
+    let fingerprint = definitions::fingerprint(documents.iter().map(Vec::as_slice));
+    let fingerprint = Value::from(fingerprint);
+    if options.skip_if_unchanged {
+        let view = broker.view();
+        let last = view.meta.global_parameter(FINGERPRINT_PARAMETER);
+        if last.is_some_and(|last| last.value() == fingerprint) {
+            return Ok(imported);
+        }
+    }
+    for (at, document) in documents.iter().enumerate() {
+        let Import { steps, warnings } =
+            plan(broker, document, options.into).map_err(|reason| (at, reason))?;
+        imported.warnings.extend(warnings);
+        imported.n_changes += steps.len();
+        for batch in steps.chunks(BATCH) {
+            let made = broker.administer_all(batch.iter().map(|step| &step.command)).await;
+            made.map_err(|(n, error)| {
+                let what = batch.get(n).map_or("", |step| step.what.as_str());
+                (at, format!("{what}: {error}"))
+            })?;
+        }
+    }
+    if options.skip_if_unchanged {
+        note(broker, &fingerprint).await.map_err(|error| (0, error.to_string()))?;
+    }
+    Ok(imported)
+}
+
+fn plan(broker: &Broker, document: &[u8], into: Option<&str>) -> Result<Import, String> {
+    // COMPAT: an empty file defines nothing.
+    let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
+    let document = if document.trim_ascii().is_empty() { b"{}" } else { document };
+    let document: Value =
+        serde_json::from_slice(document).map_err(|error| format!("it is not JSON: {error}"))?;
+    // Asked for before: there is no way to say in the middle that there is no randomness.
+    let mut next_salt = salt().map_err(|refusal| refusal.text)?;
+    let mut fresh = || {
+        let fresh = next_salt;
+        next_salt = salt().unwrap_or(next_salt);
+        fresh
+    };
+    let view = broker.view();
+    definitions::import(&view.meta, &document, into.map(Name::from).as_ref(), &mut fresh)
+        .map_err(|error| error.to_string())
+}
+
+async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
+    let value = Json::parse(&fingerprint.to_string())?;
+    let name = Name::from(FINGERPRINT_PARAMETER);
+    broker.administer(Command::SetGlobalParameter { name, value }).await.map(|_| ())
+}
+
+/// The answer to a question about documents; `None` when it is about something else.
+pub(crate) async fn answer(
+    management: &Management,
+    question: &str,
+    request: &Request,
+) -> Option<Result<Value, Refusal>> {
+    match question {
+        "export_definitions" => Some(export(management, request.optional("vhost"))),
+        "import_definitions" => Some(import(management, request).await),
+        _ => None,
+    }
+}
+
+fn export(management: &Management, vhost: Option<&str>) -> Result<Value, Refusal> {
+    let facts = &management.facts;
+    let state = &management.broker.view().meta;
+    let name = state.global_parameter("cluster_name").map(Json::value);
+    let origin = Origin {
+        rabbitmq_version: &facts.rabbitmq_version,
+        product_version: &facts.version,
+        cluster_name: name.as_ref().and_then(Value::as_str).unwrap_or(&facts.name),
+    };
+    let Some(vhost) = vhost else { return Ok(definitions::export(state, origin)) };
+    let vhost = state.vhost(vhost).ok_or_else(|| MetaError::VhostNotFound(Name::from(vhost)))?;
+    Ok(definitions::export_vhost(state, vhost, origin))
+}
+
+async fn import(management: &Management, request: &Request) -> Result<Value, Refusal> {
+    let document = request.text("definitions")?.as_bytes().to_vec();
+    let options = ImportOptions {
+        into: request.optional("vhost"),
+        skip_if_unchanged: request.flag("skip_if_unchanged"),
+    };
+    let imported = import_definitions(&management.broker, &[document], options).await;
+    let Imported { n_changes, warnings } =
+        imported.map_err(|(_, reason)| Refusal::new(Kind::Invalid, reason))?;
+    for warning in &warnings {
+        tracing::warn!("import of definitions: {warning}");
+    }
+    tracing::info!("management: import_definitions, {n_changes} changes");
+    Ok(json!({"changes": n_changes, "warnings": warnings}))
+}

@@ -1,0 +1,140 @@
+//! Definitions that are imported, at the start and by an operator, and exported.
+
+use super::support::client::{Client, Login};
+use super::support::node::Node;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn hare() -> Login<'static> {
+    Login { user: "hare", password: "carrot", vhost: "burrow", ..Login::default() }
+}
+
+const DOCUMENT: &str = r#"{
+    "rabbitmq_version": "4.3.6",
+    "bindings": [{"vhost": "burrow", "source": "x", "destination": "q",
+        "destination_type": "queue", "routing_key": "k", "arguments": {}}],
+    "queues": [
+        {"vhost": "burrow", "name": "q", "durable": true, "arguments": {"x-max-length": 5}},
+        {"vhost": "burrow", "name": "votes", "type": "quorum", "durable": true,
+            "arguments": {"x-queue-type": "quorum"}}],
+    "exchanges": [{"vhost": "burrow", "name": "x", "type": "direct", "durable": true}],
+    "permissions": [{"user": "hare", "vhost": "burrow",
+        "configure": ".*", "write": ".*", "read": ".*"}],
+    "users": [{"name": "hare", "password": "carrot", "tags": ["administrator"]}],
+    "vhosts": [{"name": "burrow"}]
+}"#;
+
+/// A directory with a file of definitions in it.
+fn written(text: &str) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("definitions.json");
+    std::fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+fn setting(key: &str, path: &Path) -> String {
+    format!("{key}={}", path.display())
+}
+
+/// Semantics 111: users, queues and bindings are there, the default user and virtual host are not.
+#[test]
+fn a_node_starts_with_definitions() {
+    let (dir, path) = written(DOCUMENT);
+    let mut node = Node::start(&[&setting("load_definitions", &path)]);
+    let mut client = Client::login(node.address(), hare());
+    client.open_channel(1);
+    client.put_content("x", "k", 2, b"m");
+    client.flush();
+    client.select_confirms();
+    client.put_content("x", "k", 2, b"m");
+    client.flush();
+    client.wait_for_confirms();
+    assert_eq!(node.ctl(&["-q", "list_users"]), "user\ttags\nhare\t[administrator]\n");
+    assert_eq!(node.ctl(&["-q", "list_vhosts"]), "name\nburrow\n");
+    assert_eq!(node.ctl(&["-q", "list_queues", "-p", "burrow"]), "name\tmessages\nq\t2\n");
+    node.expect_logged(1, "queue 'votes' in vhost 'burrow': left out: queues of type `quorum`");
+    node.expect_logged(1, "definitions.json: 6 changes");
+    drop(client);
+    // At the next start everything is there already.
+    node.stop_and_start();
+    node.expect_logged(1, "definitions.json: 0 changes");
+    std::fs::write(&path, r#"{"vhosts": [{"name": "burrow"}, {"name": "form"}]}"#).unwrap();
+    node.stop_and_start();
+    assert_eq!(node.ctl(&["-q", "list_vhosts"]), "name\nburrow\nform\n");
+    node.end_well();
+    drop(dir);
+}
+
+#[test]
+fn definitions_may_lie_in_a_directory_and_are_skipped_when_unchanged() {
+    let (dir, _) = written(DOCUMENT);
+    std::fs::write(dir.path().join("more.json"), r#"{"vhosts": [{"name": "form"}]}"#).unwrap();
+    std::fs::write(dir.path().join(".hidden"), "not JSON").unwrap();
+    let settings = [
+        "definitions.import_backend=local_filesystem".to_owned(),
+        setting("definitions.local.path", dir.path()),
+        "definitions.skip_if_unchanged=true".to_owned(),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut node = Node::start(&settings);
+    assert_eq!(node.ctl(&["-q", "list_vhosts"]), "name\nburrow\nform\n");
+    node.ctl(&["delete_vhost", "form"]);
+    node.stop_and_start();
+    assert_eq!(node.ctl(&["-q", "list_vhosts"]), "name\nburrow\n");
+    std::fs::write(dir.path().join("more.json"), r#"{"vhosts": [{"name": "den"}]}"#).unwrap();
+    node.stop_and_start();
+    assert_eq!(node.ctl(&["-q", "list_vhosts"]), "name\nburrow\nden\n");
+    // Not what users see of the cluster.
+    let exported = node.ctl(&["export_definitions", "-"]);
+    assert!(!exported.contains("hash_value"), "{exported}");
+    node.end_well();
+}
+
+#[test]
+fn a_node_does_not_start_on_definitions_that_cannot_be() {
+    let (dir, path) = written(r#"{"queues": [{"vhost": "nowhere", "name": "q"}]}"#);
+    let failed =
+        |path: &Path| Node::try_start(&[&setting("load_definitions", path)]).err().unwrap();
+    let told = failed(&path);
+    assert!(
+        told.contains("queue 'q' in vhost 'nowhere': there is no virtual host 'nowhere'"),
+        "{told}"
+    );
+    std::fs::write(&path, "{").unwrap();
+    assert!(failed(&path).contains("definitions.json: it is not JSON"));
+    assert!(failed(&dir.path().join("gone")).contains("cannot read the definitions in"));
+}
+
+#[test]
+fn what_one_node_exports_another_imports() {
+    let (dir, path) = written(DOCUMENT);
+    let given = path.to_str().unwrap();
+    let first = Node::start(&[]);
+    let told = first.ctl(&["import_definitions", given]);
+    assert!(told.starts_with(&format!(
+        "Importing definitions in JSON from a file at \"{given}\" ...\nWarning: queue 'votes' in vhost"
+    )));
+    assert!(told.ends_with("Successfully imported definitions: 6 changes\n"), "{told}");
+    first.ctl(&["set_operator_policy", "-p", "burrow", "o", "^q", r#"{"max-length":3}"#]);
+    first.ctl(&["set_vhost_limits", "-p", "burrow", r#"{"max-queues":10}"#]);
+    let exported = dir.path().join("exported.json");
+    let exported = exported.to_str().unwrap();
+    assert_eq!(
+        first.ctl(&["export_definitions", exported]),
+        format!("Exporting definitions in JSON to a file at \"{exported}\" ...\n")
+    );
+    let second = Node::start(&[]);
+    second.ctl(&["import_definitions", exported, "-q"]);
+    let document = first.ctl(&["export_definitions", "-"]);
+    assert_eq!(second.ctl(&["export_definitions", "-"]), document);
+    assert_eq!(document, std::fs::read_to_string(exported).unwrap());
+    // One virtual host into another.
+    let one = dir.path().join("one.json");
+    let one = one.to_str().unwrap();
+    first.ctl(&["export_definitions", one, "--vhost", "burrow"]);
+    second.ctl(&["add_vhost", "copy"]);
+    second.ctl(&["import_definitions", one, "--vhost", "copy"]);
+    assert_eq!(second.ctl(&["-q", "list_queues", "-p", "copy", "name"]), "name\nq\n");
+    first.stop();
+    second.stop();
+}

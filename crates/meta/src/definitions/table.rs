@@ -4,13 +4,13 @@
 use amqp091::{ShortString, Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
+/// Of several fields of one name the first counts, as everywhere.
 pub(super) fn to_json(table: &Table) -> Json {
-    Json::Object(
-        table
-            .iter()
-            .map(|(key, value)| (key.to_text().into_owned(), value_to_json(value)))
-            .collect(),
-    )
+    let mut fields = Map::new();
+    for (key, value) in table {
+        fields.entry(key.to_text()).or_insert_with(|| value_to_json(value));
+    }
+    Json::Object(fields)
 }
 
 fn value_to_json(value: &Value) -> Json {
@@ -75,4 +75,16 @@ fn value(value: &Json) -> Result<Value, String> {
 fn number(number: &Number) -> Value {
     let real = || Value::F64(number.as_f64().unwrap_or_default());
     number.as_i64().map_or_else(real, Value::I64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_fields_of_one_name_the_first_counts() {
+        let key = || ShortString::from_static("x-max-length");
+        let table: Table = [(key(), Value::I32(5)), (key(), Value::I32(-1))].into_iter().collect();
+        assert_eq!(to_json(&table).to_string(), r#"{"x-max-length":5}"#);
+    }
 }

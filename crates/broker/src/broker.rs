@@ -35,6 +35,9 @@ const RELOCATE_FROM_SEGMENTS: u64 = 4;
 /// is needed.
 const RELOCATE_ABOVE_FACTOR: u64 = 3;
 
+/// Queues whose settings a change of policies changes before it is answered; more take it in slices.
+const RULES_AT_ONCE_MAX: usize = 256;
+
 /// What sessions read: everything as of one moment.
 #[derive(Debug)]
 pub struct View {
@@ -165,6 +168,7 @@ impl Broker {
         });
         let weak = Arc::downgrade(&broker);
         broker.storage.older.belong_to(Weak::clone(&weak));
+        broker.storage.rules.belong_to(Weak::clone(&weak));
         broker.storage.pager.after_sync(move || {
             if let Some(broker) = weak.upgrade() {
                 broker.keep_log_short();
@@ -307,11 +311,13 @@ impl Broker {
         let any_watched = self.exchanges.follow(&control.meta, command, &outcome);
         self.publish_view(&control, &outcome.done);
         let upto = control.logged_upto;
+        let concerned = rules_concerned(&control, command);
         let is_review_due = before || any_version_policy(&control.meta, command);
         drop(control);
         if is_review_due {
             self.storage.older.review();
         }
+        self.apply_rules(concerned);
         for queue in removed {
             queue.delete();
         }
@@ -323,6 +329,22 @@ impl Broker {
             self.give_history(spec);
         }
         Ok((outcome.done, upto))
+    }
+
+    /// Has queues take what changed policies ask for: at once, or, if they are many, in slices while
+    /// everything goes on.
+    fn apply_rules(&self, queues: Vec<Arc<Queue>>) {
+        if queues.len() <= RULES_AT_ONCE_MAX {
+            queues.iter().for_each(|queue| self.review_rules(queue));
+        } else {
+            self.storage.rules.review(queues.into_iter());
+        }
+    }
+
+    /// Has a queue take what it is asked to be now.
+    pub(crate) fn review_rules(&self, queue: &Queue) {
+        let view = self.view();
+        queue.set_settings(&view.meta.queue_settings(queue.def()), view.epoch);
     }
 
     /// Says in the same breath which form a new queue's messages have.
@@ -393,13 +415,14 @@ impl Broker {
     fn follow(&self, control: &mut Control, outcome: &Outcome) -> Vec<Arc<Queue>> {
         if let Done::QueueCreated(def) = &outcome.done {
             let (def, storage) = (Arc::clone(def), Arc::clone(&self.storage));
+            let settings = control.meta.queue_settings(&def);
             let queue = match control.meta.queue_version(def.id) {
                 QueueVersion::V1 => {
-                    let queue = Queue::new_older(def, storage);
+                    let queue = Queue::new_older(def, settings, storage);
                     self.storage.older.begin(Arc::clone(&queue));
                     queue
                 }
-                QueueVersion::V2 => Queue::new(def, storage),
+                QueueVersion::V2 => Queue::new(def, settings, storage),
             };
             control.queues.insert(queue.id(), queue);
         }
@@ -471,6 +494,11 @@ impl Broker {
         self.names.hash_one((self.n_names.fetch_add(1, Ordering::Relaxed), "seed"))
     }
 
+    /// A number nobody can tell beforehand.
+    pub(crate) fn chance(&self) -> u64 {
+        self.names.hash_one(self.n_names.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// A name nobody else has: `prefix` and 22 characters.
     pub(crate) fn generate_name(&self, prefix: &str) -> String {
         const ALPHABET: &[u8; 64] =
@@ -491,16 +519,19 @@ impl Broker {
     /// have in memory.
     pub(crate) async fn has_room(&self) {
         let when = |has_room| if has_room { Poll::Ready(()) } else { Poll::Pending };
-        let Storage { wal, pager, older, .. } = &*self.storage;
+        let Storage { wal, pager, older, rules, .. } = &*self.storage;
         std::future::poll_fn(|context| when(wal.on_room(context.waker()))).await;
         std::future::poll_fn(|context| when(pager.on_room(context.waker()))).await;
         std::future::poll_fn(|context| when(older.on_room(context.waker()))).await;
+        std::future::poll_fn(|context| when(rules.on_room(context.waker()))).await;
     }
 
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
         self.monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
         self.unix_ms.store(now.unix_ms, Ordering::Relaxed);
+        self.storage.time.tick(now.unix_ms);
+        self.storage.rules.look_at_time();
         self.keep_log_short();
         self.keep_memory_small();
         self.save_seen(now.monotonic_ms);
@@ -590,6 +621,7 @@ impl Broker {
         let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();
         self.storage.pager.end();
         self.storage.older.end();
+        self.storage.rules.end();
         for journal in view.queues().filter_map(|queue| queue.journal()) {
             self.storage.older.sync_at_end(&self.storage, &journal)?;
         }
@@ -604,4 +636,13 @@ fn any_version_policy(meta: &State, command: &Command) -> bool {
         return false;
     };
     meta.vhost(vhost).is_some_and(meta::Vhost::any_version_policy)
+}
+
+/// The queues that a command about policies may ask to be different.
+fn rules_concerned(control: &Control, command: &Command) -> Vec<Arc<Queue>> {
+    let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
+        return Vec::new();
+    };
+    let queues = control.meta.vhost(vhost).into_iter().flat_map(meta::Vhost::queues);
+    queues.filter_map(|def| control.queues.get(&def.id).cloned()).collect()
 }

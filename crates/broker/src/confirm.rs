@@ -39,6 +39,12 @@ impl Awaited {
         }
     }
 
+    /// Whether all of it is durable now.
+    pub(crate) fn is_durable(&self, wal: &Wal) -> bool {
+        self.log.is_none_or(|upto| wal.durable_upto() >= upto)
+            && self.journals.iter().all(|(journal, note)| journal.is_durable(*note))
+    }
+
     /// Resolves when all of it is durable, or never will be.
     pub(crate) async fn durable(self, wal: &Wal) -> Result<(), LogFailed> {
         for (journal, note) in self.journals {

@@ -7,7 +7,7 @@
 //! 3     purged     queue u64, (start u64, end u64) ...   these ranges are gone from the queue, by a
 //!                                                        purge or settled one after the other
 //! 4     paged      queue u64, first u64, file u32, index u32, live bytes u64, load bytes u32, live n u16,
-//!                  entries n u16, has bodies u8, (start u64, end u64) ...   messages at these ranges
+//!                  entries n u16, flags u8 (1 has bodies, 2 annotated), (start u64, end u64) ...   messages at these ranges
 //!                                                        are in a page image, and no longer elsewhere
 //! 5     reference  queue u64, position u64, file u32, index u32, message record without its body,
 //!                                                        which lies in the virtual host's body store
@@ -33,6 +33,9 @@ const KIND_REFERENCE: u8 = 5;
 const KIND_META: u8 = 16;
 const KIND_STOPPED: u8 = 17;
 const KIND_STARTED: u8 = 18;
+
+const PAGE_HAS_BODIES: u8 = 1;
+const PAGE_IS_ANNOTATED: u8 = 2;
 
 /// An entry as recovery reads it.
 #[derive(Debug)]
@@ -97,6 +100,7 @@ pub(crate) fn put_message(
                 message.exchange,
                 message.routing_key,
                 message.properties,
+                message::annotations_part(message).as_bytes(),
             ],
         );
         return;
@@ -110,6 +114,7 @@ pub(crate) fn put_message(
             message.exchange,
             message.routing_key,
             message.properties,
+            message::annotations_part(message).as_bytes(),
             message.body.bytes(),
         ],
     );
@@ -181,7 +186,8 @@ pub(crate) fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
     payload.extend_from_slice(&note.load_bytes.to_le_bytes());
     payload.extend_from_slice(&note.n_live.to_le_bytes());
     payload.extend_from_slice(&note.n_entries.to_le_bytes());
-    payload.push(u8::from(note.has_bodies));
+    let flags = [(note.has_bodies, PAGE_HAS_BODIES), (note.is_annotated, PAGE_IS_ANNOTATED)];
+    payload.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     for range in &note.live {
         payload.extend_from_slice(&range.start.to_le_bytes());
         payload.extend_from_slice(&range.end.to_le_bytes());
@@ -202,8 +208,12 @@ fn read_paged<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, RecordError> {
         load_bytes: reader.u32()?,
         n_live: reader.u16()?,
         n_entries: reader.u16()?,
-        has_bodies: reader.u8()? != 0,
+        has_bodies: false,
+        is_annotated: false,
     };
+    let flags = reader.u8()?;
+    note.has_bodies = flags & PAGE_HAS_BODIES != 0;
+    note.is_annotated = flags & PAGE_IS_ANNOTATED != 0;
     let ranges = Records::rest(reader, 16, read_range)?;
     note.live = ranges.iter().map(|range| range.start..range.end).collect();
     Ok(Entry::Paged { queue, note })
@@ -378,6 +388,7 @@ mod tests {
             load_bytes: 8,
             n_entries: 9,
             has_bodies: true,
+            is_annotated: true,
         };
         let seen = reopened(|wal| {
             append_paged(wal, 3, &note);
@@ -393,6 +404,7 @@ mod tests {
             properties: &[0, 0],
             body: message::Body::Borrowed(b"in the store"),
             persistent: true,
+            annotations: Default::default(),
         };
         let body = StoredBody { blob: BlobId { file: 6, index: 7 }, bytes: 12 };
         let mut payload = Vec::new();

@@ -336,12 +336,15 @@ fn put_in(queue: &Queue, message: &MessageRef<'_>, wakes: &mut Wakes) {
     if queue.is_loading() {
         return;
     }
+    let properties = PropertiesRef::trusted(message.properties);
     let resolve = |_: u32| Incoming { message: *message, home: None, confirm: false };
     let batch = Publishes {
         items: &[0],
         resolve: &resolve,
         any_logged: message.persistent,
         any_stored: false,
+        any_expiring: properties.expiration().is_some(),
     };
-    queue.publish(&batch, wakes);
+    // A full queue goes without.
+    queue.publish(&batch, &mut Vec::new(), wakes);
 }

@@ -1,11 +1,12 @@
 //! Joins the pure cores to the log: queues at run time, sessions, confirms, listings.
-//! Never sockets, never how a protocol spells anything; the clock comes in by [`Broker::tick`].
+//! Never sockets, never how a protocol spells anything; the time comes in by [`Broker::tick`] and [`Clock`].
 //! Start reading at [`Session`], then `queue.rs`, then [`Broker`].
 
 mod admin;
 mod alarms;
 mod bodies;
 mod broker;
+mod clock;
 mod confirm;
 mod connections;
 mod entries;
@@ -17,18 +18,21 @@ mod pager;
 mod queue;
 mod recovery;
 mod replies;
+mod rules;
 mod session;
 mod storage;
 
 pub use crate::admin::{DeleteConditions, QueueRefused};
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, DEFINITIONS_FILE, View};
+pub use crate::clock::Clock;
 pub use crate::connections::{ChannelCounters, Connection, Connections, Identity};
 pub use crate::heaviest::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use crate::limits::Limits;
 pub use crate::older::OlderStepper;
 pub use crate::pager::{PagerOptions, PagerStepper};
-pub use crate::queue::{ConsumerView, Queue, QueueCounters};
+pub use crate::queue::{Activity, ConsumerView, Queue, QueueCounters};
 pub use crate::recovery::{OpenError, Steppers};
+pub use crate::rules::RuleStepper;
 pub use crate::session::{Session, Stop};
 pub use crate::storage::StorageOptions;

@@ -126,6 +126,11 @@ impl Journal {
         wake(waiter.synced());
     }
 
+    /// Whether everything up to `note` is durable, or nobody needs it to be.
+    pub(crate) fn is_durable(&self, note: u64) -> bool {
+        stdx::lock(&self.waiting).is_moot || self.v1.synced() >= note
+    }
+
     /// Tells those whose notes are durable.
     fn tell_synced(&self) {
         let done: Vec<_> = {

@@ -3,12 +3,15 @@
 //! Lock order: a queue's lock, then the log's append lock or an outbox's. Never two queues at a time,
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
+mod consumers;
 mod local;
 mod older;
 mod paging;
+mod ruled;
 
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
+pub(crate) use ruled::RefusedItem;
 
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyStore;
@@ -18,7 +21,7 @@ use crate::pager::ImageNames;
 use crate::storage::Storage;
 use local::Local;
 use log::{SegmentId, Wal};
-use meta::{QueueDef, QueueId};
+use meta::{QueueDef, QueueId, QueueSettings};
 use older::Keeping;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Outbox, Position, Settle};
@@ -28,13 +31,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use store::Queued;
-use store::backlog::{PageNote, RestoreError, Survivor};
+use store::backlog::{LoadedPage, PageNote, RestoreError, Survivor};
 use store::blob::BlobId;
 
 /// A backlog of more messages than this, or ...
 const DEEP_MESSAGES: u64 = 16 * 1024;
 /// ... of more bytes keeps consumers busy for longer than a publisher is slowed down at a time.
 const DEEP_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Publishers are slowed down while more messages than this wait to be dead-lettered.
+const DEPARTING_MAX: u64 = 16 * 1024;
 
 /// Wakers to be called when no lock is held.
 pub(crate) type Wakes = SmallVec<[Waker; 4]>;
@@ -82,6 +88,8 @@ pub struct QueueCounters {
     pub n_acked: AtomicU64,
     /// Deliveries of messages that were delivered before.
     pub n_redelivered: AtomicU64,
+    /// Messages that are gone and still to be dead-lettered.
+    pub n_departing: AtomicU64,
     /// See [`Queue::conversion`].
     conversion: AtomicU64,
     /// `n_delivered` when a publisher was slowed down last.
@@ -109,19 +117,34 @@ pub(crate) enum AfterDetach {
 
 impl Queue {
     /// An empty queue.
-    pub(crate) fn new(def: Arc<QueueDef>, storage: Arc<Storage>) -> Arc<Self> {
+    pub(crate) fn new(
+        def: Arc<QueueDef>,
+        settings: QueueSettings,
+        storage: Arc<Storage>,
+    ) -> Arc<Self> {
         let keeping = Keeping::new(def.durable);
-        Self::with_keeping(def, storage, keeping)
+        Self::with_keeping(def, settings, storage, keeping)
     }
 
     /// A queue in the older form, whose files are yet to be read or made.
-    pub(crate) fn new_older(def: Arc<QueueDef>, storage: Arc<Storage>) -> Arc<Self> {
-        Self::with_keeping(def, storage, Keeping::loading())
+    pub(crate) fn new_older(
+        def: Arc<QueueDef>,
+        settings: QueueSettings,
+        storage: Arc<Storage>,
+    ) -> Arc<Self> {
+        Self::with_keeping(def, settings, storage, Keeping::loading())
     }
 
-    fn with_keeping(def: Arc<QueueDef>, storage: Arc<Storage>, keeping: Keeping) -> Arc<Self> {
+    fn with_keeping(
+        def: Arc<QueueDef>,
+        settings: QueueSettings,
+        storage: Arc<Storage>,
+        keeping: Keeping,
+    ) -> Arc<Self> {
         let is_loading = AtomicBool::new(keeping.is_loading());
-        let local = Mutex::new(Local::new(keeping));
+        let mut local = Local::new(keeping);
+        local.begin_rules(settings, storage.time.unix_ms());
+        let local = Mutex::new(local);
         let counters = QueueCounters::default();
         let bodies = storage.bodies.of(&def.vhost);
         Arc::new_cyclic(|me| Self {
@@ -161,14 +184,18 @@ impl Queue {
 
     /// As [`Queue::with`], and leaves the waking to the caller.
     fn with_wakes<T>(&self, wakes: &mut Wakes, act: impl FnOnce(&mut Local, &mut Wakes) -> T) -> T {
-        let (result, is_pager_wanted) = {
+        let (result, is_pager_wanted, is_keeper_wanted) = {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
+            let is_keeper_wanted = local.settle_rules(self);
             local.trim(&self.storage.pool);
             local.settle_journal(self);
             self.publish_counters(&local);
-            (result, local.settle_paging(&self.storage, wakes))
+            (result, local.settle_paging(&self.storage, wakes), is_keeper_wanted)
         };
+        if is_keeper_wanted && let Some(me) = self.me.upgrade() {
+            self.storage.rules.ask(me);
+        }
         if is_pager_wanted && let Some(me) = self.me.upgrade() {
             self.storage.pager.ask(me);
         }
@@ -198,6 +225,9 @@ impl Queue {
     /// of what would make the backlog shallow.
     pub(crate) fn slows_down(&self) -> bool {
         let counters = &self.counters;
+        if counters.n_departing.load(Ordering::Relaxed) > DEPARTING_MAX {
+            return true;
+        }
         let n_ready = counters.n_ready.load(Ordering::Relaxed);
         let n_held = counters.n_unacked.load(Ordering::Relaxed);
         let bytes = counters.message_bytes.load(Ordering::Relaxed);
@@ -218,9 +248,14 @@ impl Queue {
     /// Puts messages in, in order. Returns what must be durable before those of them that are
     /// persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
     /// publishes to a queue that goes away).
-    pub(crate) fn publish(&self, batch: &Publishes<'_, '_>, wakes: &mut Wakes) -> Awaited {
+    pub(crate) fn publish(
+        &self,
+        batch: &Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> Awaited {
         self.counters.n_published.fetch_add(batch.items.len() as u64, Ordering::Relaxed);
-        self.with_wakes(wakes, |local, wakes| local.publish(self, batch, wakes))
+        self.with_wakes(wakes, |local, wakes| local.publish(self, batch, refused, wakes))
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
@@ -247,7 +282,7 @@ impl Queue {
     /// Everything the consumer holds goes back to the queue; it stays attached.
     pub(crate) fn requeue_all(&self, consumer: ConsumerKey) {
         self.with(|local, wakes| {
-            local.fifo.requeue_all(consumer);
+            local.requeue_all(self, consumer);
             local.dispatch(self, wakes);
         });
     }
@@ -256,7 +291,7 @@ impl Queue {
     /// the last delivery.
     pub(crate) fn cancel(&self, consumer: ConsumerKey, told: impl FnOnce()) -> AfterDetach {
         self.with(|local, wakes| {
-            let after = local.cancel(&self.def, consumer);
+            let after = local.cancel(self, consumer);
             told();
             local.dispatch(self, wakes);
             after
@@ -274,7 +309,7 @@ impl Queue {
     /// Takes a consumer away and gives back what it holds.
     pub(crate) fn detach(&self, consumer: ConsumerKey) -> AfterDetach {
         self.with(|local, wakes| {
-            let after = local.detach(&self.def, consumer);
+            let after = local.detach(self, consumer);
             local.dispatch(self, wakes);
             after
         })
@@ -399,6 +434,31 @@ pub struct ConsumerView {
     pub exclusive: bool,
     /// Its arguments.
     pub arguments: session::Table,
+    /// Whether it gets deliveries.
+    pub activity: Activity,
+}
+
+/// Whether a consumer gets deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It does, as others may.
+    Up,
+    /// It does, as the only one.
+    SingleActive,
+    /// It waits to be the only one that does.
+    Waiting,
+}
+
+impl Activity {
+    /// As listings show it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::SingleActive => "single_active",
+            Self::Waiting => "waiting",
+        }
+    }
 }
 
 /// A queue that is being filled after a start.
@@ -433,7 +493,30 @@ impl Restoring<'_> {
     /// # Errors
     /// The note cannot be true.
     pub(crate) fn page(&mut self, note: &PageNote, segment: SegmentId) -> Result<(), RestoreError> {
-        self.local.restore_page(note, segment)
+        self.local.restore_page(note, segment)?;
+        if !note.is_annotated && !self.local.needs_content() {
+            self.local.restore_unread(note);
+            return Ok(());
+        }
+        let page = self.read(note);
+        for queued in page.iter().flat_map(LoadedPage::messages) {
+            if note.live.iter().any(|range| range.contains(&queued.position)) {
+                self.local.restore_in_page(&queued);
+            }
+        }
+        if page.is_none() {
+            // Its messages are lost when their turn comes.
+            self.local.restore_unread(note);
+        }
+        Ok(())
+    }
+
+    /// The page that is noted, if it can be read.
+    fn read(&self, note: &PageNote) -> Option<LoadedPage> {
+        let storage = &self.queue.storage;
+        let mut image = Vec::new();
+        storage.images.durable.read(note.blob, &mut image).ok()?;
+        LoadedPage::read_all(&storage.pool, &image).ok()
     }
 
     /// Ends the restoring: positions from `next_position` on are free, and those below

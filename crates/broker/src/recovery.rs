@@ -4,10 +4,12 @@ mod content;
 
 use crate::bodies::Bodies;
 use crate::broker::{Broker, Control, DEFINITIONS_FILE};
+use crate::clock::TimeOfDay;
 use crate::entries::{self, Entry, SegmentCounts};
 use crate::older::{self, OlderForm, OlderStepper};
 use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
+use crate::rules::{self, RuleKeeper, RuleStepper};
 use crate::storage::{Images, Storage, StorageOptions};
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
@@ -81,6 +83,7 @@ impl Broker {
         let (broker, started) = finish(replay, before, wal, disk, storage_options)?;
         pager::start(&broker.storage).map_err(OpenError::Threads)?;
         older::start(&broker.storage).map_err(OpenError::Threads)?;
+        rules::start(&broker.storage).map_err(OpenError::Threads)?;
         if let Some(started) = started {
             broker.storage.wal.wait_durable(started)?;
         }
@@ -107,7 +110,8 @@ impl Broker {
         }
         let pager = PagerStepper::new(&broker.storage);
         let older = OlderStepper::new(&broker.storage);
-        Ok((broker, Steppers { log, pager, older }))
+        let rules = RuleStepper::new(&broker.storage);
+        Ok((broker, Steppers { log, pager, older, rules }))
     }
 }
 
@@ -120,6 +124,8 @@ pub struct Steppers {
     pub pager: PagerStepper,
     /// Queues in the older form.
     pub older: OlderStepper,
+    /// What comes with time, and dead letters.
+    pub rules: RuleStepper,
 }
 
 /// What the log needs to know before it is opened.
@@ -173,6 +179,8 @@ fn finish(
         bodies,
         pager,
         older,
+        time: TimeOfDay::new(options.clock),
+        rules: RuleKeeper::default(),
     });
     let control = replay.into_control(&storage);
     storage.wal.start_freeing();
@@ -247,16 +255,17 @@ impl Replay {
         let meta = self.meta.clone();
         let mut older = Vec::new();
         for def in meta.queues() {
+            let settings = meta.queue_settings(def);
             let queue = match meta.queue_version(def.id) {
                 QueueVersion::V1 => {
                     // What the log has is left from a conversion that did not come to its end.
                     self.contents.drain(def.id.0, |_| ());
-                    let queue = Queue::new_older(Arc::clone(def), Arc::clone(storage));
+                    let queue = Queue::new_older(Arc::clone(def), settings, Arc::clone(storage));
                     older.push((Arc::clone(&queue), self.cursor_of(def.id)));
                     queue
                 }
                 QueueVersion::V2 => {
-                    let queue = Queue::new(Arc::clone(def), Arc::clone(storage));
+                    let queue = Queue::new(Arc::clone(def), settings, Arc::clone(storage));
                     self.restore(&queue, &mut retained);
                     queue
                 }

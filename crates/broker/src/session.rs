@@ -298,6 +298,7 @@ impl Session {
             || !storage.wal.has_room()
             || !storage.pager.has_room()
             || !storage.older.has_room()
+            || !storage.rules.has_room()
     }
 
     /// Resolves when [`Session::is_held`] may have become false; then call

@@ -1,8 +1,10 @@
 //! What the queues of a node share: the log, and the stores of pages that are not in memory.
 
 use crate::bodies::{Bodies, BodyStore};
+use crate::clock::{Clock, TimeOfDay};
 use crate::older::OlderForm;
 use crate::pager::{ImageNames, Pager, PagerOptions};
+use crate::rules::RuleKeeper;
 use log::{Disk, Wal};
 use meta::QueueVersion;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ pub struct StorageOptions {
     /// The form of queues that neither their arguments nor a policy say anything about:
     /// `classic_queue.default_version`.
     pub default_version: QueueVersion,
+    /// What tells times to live.
+    pub clock: Clock,
 }
 
 impl Default for StorageOptions {
@@ -41,6 +45,7 @@ impl Default for StorageOptions {
             page_file_bytes: 0,
             body_file_bytes: 0,
             default_version: QueueVersion::V2,
+            clock: Clock::Ticks,
         }
     }
 }
@@ -59,6 +64,8 @@ pub(crate) struct Storage {
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) pager: Pager,
     pub(crate) older: OlderForm,
+    pub(crate) time: TimeOfDay,
+    pub(crate) rules: RuleKeeper,
 }
 
 /// Page images on disk.

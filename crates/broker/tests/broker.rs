@@ -1,6 +1,7 @@
 //! The broker without a protocol: rules of delivery, confirms and recovery, over a disk in memory.
 #![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
 #![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(dead_code, reason = "the client is made for all tests of this crate")]
 #![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
 
 #[path = "support/client.rs"]

@@ -56,6 +56,7 @@ fn relay(outbox: &ClientOutbox, input: &[u8], requests: &[Request], position: &m
                         properties: publish.properties.of(input),
                         body: Body::Borrowed(body.of(input)),
                         persistent: publish.persistent,
+                        annotations: Default::default(),
                     };
                     let position = Position(*position);
                     sink.deliver(

@@ -115,6 +115,7 @@ fn put_deliveries(outbox: &ClientOutbox, body: &[u8], last_position: &mut u64) {
                 properties: PERSISTENT,
                 body: Body::Borrowed(black_box(body)),
                 persistent: true,
+                annotations: Default::default(),
             };
             let position = Position(*last_position);
             sink.deliver(LINK, Delivery { position, redelivered: false, message: &message });

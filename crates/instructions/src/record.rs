@@ -13,6 +13,7 @@ const MESSAGE: MessageRef<'_> = MessageRef {
     properties: PERSISTENT,
     body: Body::Borrowed(b"hello, world"),
     persistent: true,
+    annotations: message::Annotations::NONE,
 };
 
 fn put(out: &mut Vec<u8>, message: &MessageRef<'_>) {

@@ -2,11 +2,13 @@
 //! Knows bytes and lengths. Never sockets, queues, files; decodes no property by itself.
 //! Start reading at [`MessageRef`].
 
+mod annotations;
 mod record;
 
+pub use annotations::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart};
 pub use record::{
-    RECORD_FIXED_BYTES, RecordError, fixed_part, fixed_part_without_body, head_len, parse_head,
-    parse_record, put_head, put_head_without_body,
+    RECORD_FIXED_BYTES, RecordError, annotations_part, fixed_part, fixed_part_without_body,
+    head_len, parse_head, parse_record, put_head, put_head_without_body,
 };
 
 use bytes::Bytes;
@@ -25,6 +27,8 @@ pub struct MessageRef<'a> {
     pub body: Body<'a>,
     /// Delivery mode 2: it is to survive a restart in a durable queue.
     pub persistent: bool,
+    /// What the broker knows about it beyond what its publisher sent.
+    pub annotations: Annotations,
 }
 
 /// Where a body lives.

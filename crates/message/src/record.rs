@@ -8,15 +8,17 @@
 //!   u8       u8           u8      u8      u32 LE         u32 LE
 //! ```
 //!
-//! `flags` bit 0: persistent. The *head* is everything before the body; a body kept in shared
+//! `flags` bit 0: persistent. Version 1 is a message without annotations; in version 2 they stand
+//! between properties and body (flags u8, deadline u64 LE). The *head* is everything before the body; a body kept in shared
 //! memory is stored beside its head instead of behind it.
 
-use crate::{Body, MessageRef};
+use crate::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart, Body, MessageRef};
 use bytes::Bytes;
 
 /// Bytes of a record before its first variable field.
 pub const RECORD_FIXED_BYTES: usize = 12;
 const VERSION: u8 = 1;
+const VERSION_ANNOTATED: u8 = 2;
 const FLAG_PERSISTENT: u8 = 1;
 
 /// A stored record that cannot be read: truncated, or of an unknown version.
@@ -38,6 +40,13 @@ pub fn head_len(message: &MessageRef<'_>) -> usize {
         + message.exchange.len()
         + message.routing_key.len()
         + message.properties.len()
+        + if message.annotations.is_none() { 0 } else { ANNOTATIONS_BYTES }
+}
+
+/// What stands between the properties and the body.
+#[must_use]
+pub fn annotations_part(message: &MessageRef<'_>) -> AnnotationsPart {
+    message.annotations.part()
 }
 
 /// The fixed part of a record: what stands before the exchange name. Panics when a name is over
@@ -58,7 +67,7 @@ pub fn fixed_part_without_body(
     let key_len = u8::try_from(message.routing_key.len()).expect("routing keys are <= 255 B");
     let properties_len = u32::try_from(message.properties.len()).expect("properties are < 4 GiB");
     let mut fixed = [0_u8; RECORD_FIXED_BYTES];
-    fixed[0] = VERSION;
+    fixed[0] = if message.annotations.is_none() { VERSION } else { VERSION_ANNOTATED };
     fixed[1] = exchange_len;
     fixed[2] = key_len;
     fixed[3] = if message.persistent { FLAG_PERSISTENT } else { 0 };
@@ -84,6 +93,9 @@ fn put_parts(out: &mut Vec<u8>, message: &MessageRef<'_>, fixed: &[u8]) {
     out.extend_from_slice(message.exchange);
     out.extend_from_slice(message.routing_key);
     out.extend_from_slice(message.properties);
+    if !message.annotations.is_none() {
+        out.extend_from_slice(message.annotations.part().as_bytes());
+    }
 }
 
 /// Reads a record. `shared` is the body when it is kept apart; otherwise the body follows the head.
@@ -110,7 +122,7 @@ pub fn parse_head(record: &[u8]) -> Result<(MessageRef<'_>, u32), RecordError> {
 fn split_head(record: &[u8]) -> Result<(MessageRef<'_>, u32, &[u8]), RecordError> {
     let (fixed, rest) = record.split_first_chunk::<RECORD_FIXED_BYTES>().ok_or(RecordError)?;
     let [version, exchange_len, key_len, flags, p0, p1, p2, p3, b0, b1, b2, b3] = *fixed;
-    if version != VERSION {
+    if version != VERSION && version != VERSION_ANNOTATED {
         return Err(RecordError);
     }
     let properties_len = u32::from_le_bytes([p0, p1, p2, p3]) as usize;
@@ -118,14 +130,22 @@ fn split_head(record: &[u8]) -> Result<(MessageRef<'_>, u32, &[u8]), RecordError
     let (exchange, rest) = rest.split_at_checked(usize::from(exchange_len)).ok_or(RecordError)?;
     let (routing_key, rest) = rest.split_at_checked(usize::from(key_len)).ok_or(RecordError)?;
     let (properties, rest) = rest.split_at_checked(properties_len).ok_or(RecordError)?;
+    let (annotations, rest) = if version == VERSION_ANNOTATED {
+        let (annotations, rest) = rest.split_first_chunk().ok_or(RecordError)?;
+        (Annotations::parse(annotations), rest)
+    } else {
+        (Annotations::default(), rest)
+    };
     let persistent = flags & FLAG_PERSISTENT != 0;
     let body = Body::Borrowed(&[]);
-    Ok((MessageRef { exchange, routing_key, properties, body, persistent }, body_bytes, rest))
+    let head = MessageRef { exchange, routing_key, properties, body, persistent, annotations };
+    Ok((head, body_bytes, rest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU64;
 
     fn sample(body: Body<'_>) -> MessageRef<'_> {
         MessageRef {
@@ -134,7 +154,14 @@ mod tests {
             properties: &[0x10, 0, 2],
             body,
             persistent: true,
+            annotations: Annotations::default(),
         }
+    }
+
+    fn annotated(body: Body<'_>) -> MessageRef<'_> {
+        let annotations =
+            Annotations { deadline_ms: NonZeroU64::new(1 << 40), dead_lettered: true };
+        MessageRef { annotations, ..sample(body) }
     }
 
     fn record_of(message: &MessageRef<'_>) -> Vec<u8> {
@@ -169,10 +196,23 @@ mod tests {
 
     #[test]
     fn every_cut_of_a_record_is_an_error() {
-        let record = record_of(&sample(Body::Borrowed(b"hello")));
-        for cut in 0..record.len() {
-            assert!(parse_record(&record[..cut], None).is_err(), "cut at {cut}");
+        for message in [sample(Body::Borrowed(b"hello")), annotated(Body::Borrowed(b"hello"))] {
+            let record = record_of(&message);
+            for cut in 0..record.len() {
+                assert!(parse_record(&record[..cut], None).is_err(), "cut at {cut}");
+            }
         }
+    }
+
+    #[test]
+    fn annotations_read_back_and_cost_nothing_where_there_are_none() {
+        let message = annotated(Body::Borrowed(b"hello"));
+        let record = record_of(&message);
+        let read = parse_record(&record, None).unwrap();
+        assert_eq!((read.annotations, read.body.bytes()), (message.annotations, &b"hello"[..]));
+        let plain = record_of(&sample(Body::Borrowed(b"hello")));
+        assert_eq!(record.len() - plain.len(), annotations_part(&message).as_bytes().len());
+        assert!(parse_record(&plain, None).unwrap().annotations.is_none());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use pattern::Pattern;
 pub use permission::{Permission, Permissions, TopicPermissions};
 pub use policy::{ApplyTo, Policy, PolicyScope, PolicySpec};
 pub use queue::{ConnectionId, QueueDef, QueueKind, delayed_queue_of};
-pub use queue_settings::{Overflow, QueueSettings, QueueVersion};
+pub use queue_settings::{DelayedRetry, Overflow, QueueSettings, QueueVersion, RetryType};
 pub use resource::{Resource, ResourceKind};
 pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, RoutingKey};
 pub use state::{RestoreError, SnapshotOf, State};

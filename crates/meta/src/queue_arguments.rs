@@ -12,7 +12,7 @@ pub(crate) const TYPE: &str = "x-queue-type";
 const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 
 /// What a classic queue knows, in the order in which redeclarations are compared.
-pub(crate) const CLASSIC: [&str; 14] = [
+pub(crate) const CLASSIC: [&str; 18] = [
     "x-expires",
     "x-message-ttl",
     DEAD_LETTER_EXCHANGE,
@@ -27,14 +27,17 @@ pub(crate) const CLASSIC: [&str; 14] = [
     TYPE,
     "x-queue-master-locator",
     "x-queue-leader-locator",
+    "x-delivery-limit",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
 ];
 
 /// The types that are not offered.
 const OTHER_KINDS: [&str; 2] = ["quorum", "stream"];
 
 /// What only other queue types know: refused, while entirely unknown arguments are let through.
-const OTHER_TYPES: [&str; 15] = [
-    "x-delivery-limit",
+const OTHER_TYPES: [&str; 11] = [
     "x-dead-letter-strategy",
     "x-quorum-initial-group-size",
     "x-quorum-target-group-size",
@@ -46,9 +49,6 @@ const OTHER_TYPES: [&str; 15] = [
     "x-initial-cluster-size",
     "x-consumer-timeout",
     "x-consumer-disconnected-timeout",
-    "x-delayed-retry-type",
-    "x-delayed-retry-min",
-    "x-delayed-retry-max",
 ];
 
 /// Ten years: longer times to live are taken for mistakes.
@@ -58,6 +58,7 @@ const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
 const PRIORITY_MAX: i64 = 255;
 
 const OVERFLOWS: [&str; 3] = ["drop-head", "reject-publish", "reject-publish-dlx"];
+const RETRY_TYPES: [&str; 4] = ["disabled", "all", "failed", "returned"];
 const LOCATORS: [&str; 5] = ["client-local", "balanced", "random", "least-leaders", "min-masters"];
 
 /// Whether these arguments ask for a classic queue, expressly or by silence.
@@ -138,6 +139,11 @@ fn check_value(key: &str, value: &Value, arguments: &Table) -> Result<(), String
             1 | 2 => Ok(()),
             n => Err(format!("\"unsupported queue version '{n}'\"")),
         },
+        "x-delivery-limit" => integer(value).map(|_| ()),
+        "x-delayed-retry-type" => {
+            one_of(value, &RETRY_TYPES, |_| "invalid_delayed_retry_type".to_owned())
+        }
+        "x-delayed-retry-min" | "x-delayed-retry-max" => not_negative(value).map(|_| ()),
         "x-single-active-consumer" => {
             value.as_bool().map(|_| ()).ok_or_else(|| unacceptable(value))
         }

@@ -4,6 +4,11 @@ use amqp091::{Table, Value};
 use routing::Name;
 use serde_json::{Map, Value as Json};
 
+/// `x-delayed-retry-min` where only the type is given, in milliseconds ...
+const RETRY_MIN_MS: u64 = 1_000;
+/// ... and `x-delayed-retry-max`.
+const RETRY_MAX_MS: u64 = 60_000;
+
 /// What happens to a message that a full queue gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
@@ -47,6 +52,28 @@ impl QueueVersion {
     }
 }
 
+/// Which messages that come back wait before they are ready again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryType {
+    /// All of them.
+    All,
+    /// Those whose delivery failed.
+    Failed,
+    /// Those that were given back without having been tried.
+    Returned,
+}
+
+/// Delayed retry: how long messages that come back wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayedRetry {
+    /// `x-delayed-retry-type`; without it none waits.
+    pub on: RetryType,
+    /// `x-delayed-retry-min`, in milliseconds, times the number of failed deliveries.
+    pub min_ms: u64,
+    /// `x-delayed-retry-max`: no longer than this.
+    pub max_ms: u64,
+}
+
 /// What the arguments of a queue ask for, and the policies in force if they were asked for too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
@@ -68,6 +95,10 @@ pub struct QueueSettings {
     pub max_priority: u8,
     /// `x-single-active-consumer`.
     pub single_active_consumer: bool,
+    /// `x-delivery-limit`: failed deliveries after which a message is gone.
+    pub delivery_limit: Option<u32>,
+    /// Delayed retry.
+    pub delayed_retry: Option<DelayedRetry>,
     /// `x-queue-version`, if it is asked for.
     pub version: Option<QueueVersion>,
 }
@@ -85,6 +116,15 @@ impl QueueSettings {
         let policy_text = |key| policy.get(key).and_then(Json::as_str);
         let smaller = |key| number(key).into_iter().chain(policy_number(key)).min();
         let text = |key| argument(key).and_then(Value::as_str).or_else(|| policy_text(key));
+        let retry_type = match text("delayed-retry-type") {
+            Some("all") => Some(RetryType::All),
+            Some("failed") => Some(RetryType::Failed),
+            Some("returned") => Some(RetryType::Returned),
+            Some(_) | None => None,
+        };
+        let of_argument_or_policy = |key| number(key).or_else(|| policy_number(key));
+        let min_ms = of_argument_or_policy("delayed-retry-min").unwrap_or(RETRY_MIN_MS);
+        let max_ms = of_argument_or_policy("delayed-retry-max").unwrap_or(RETRY_MAX_MS);
         Self {
             message_ttl_ms: smaller("message-ttl"),
             expires_ms: smaller("expires"),
@@ -106,9 +146,24 @@ impl QueueSettings {
             single_active_consumer: argument("single-active-consumer")
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
+            delivery_limit: delivery_limit(
+                argument("delivery-limit").and_then(Value::as_i64),
+                policy.get("delivery-limit").and_then(Json::as_i64),
+            ),
+            delayed_retry: retry_type.map(|on| DelayedRetry {
+                on,
+                min_ms,
+                max_ms: max_ms.max(min_ms),
+            }),
             version: number("queue-version")
                 .or_else(|| policy_number("queue-version"))
                 .and_then(QueueVersion::of_number),
         }
     }
+}
+
+/// The smaller limit; a negative one is none.
+fn delivery_limit(argument: Option<i64>, policy: Option<i64>) -> Option<u32> {
+    let limits = argument.into_iter().chain(policy);
+    limits.filter_map(|limit| u32::try_from(limit).ok()).min()
 }

@@ -10,6 +10,7 @@ use log::{Disk, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, VhostMetadata};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
 /// Opens the broker on the data directory. What makes its log fail later is told to `failed`.
@@ -37,6 +38,7 @@ pub(crate) fn open_broker(
         },
         embed_below_bytes: bytes(config.storage.embed_below),
         default_version: config.storage.default_version,
+        clock: broker::Clock::Read(unix_ms),
         ..StorageOptions::default()
     };
     let broker = Broker::open_with(disk, options, &storage).context("cannot start on this data")?;
@@ -57,6 +59,12 @@ fn limits(config: &Config) -> Limits {
         consumers_per_channel: of.consumers,
         node: node_name(),
     }
+}
+
+/// The time of day, in Unix milliseconds.
+fn unix_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Creates the default virtual host and user on an empty data directory.

@@ -14,7 +14,8 @@ impl PositionRange {
     const NONE: Self = Self { start: 0, end: 0 };
 
     /// The range of one position.
-    pub(crate) const fn one(position: u64) -> Self {
+    #[must_use]
+    pub const fn one(position: u64) -> Self {
         Self { start: position, end: position + 1 }
     }
 

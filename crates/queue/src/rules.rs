@@ -121,6 +121,17 @@ pub struct Stored {
     pub returns: ReturnCounts,
 }
 
+impl Stored {
+    /// No messages, to which nothing applies.
+    pub const NOTHING_KNOWN: Self = Self {
+        positions: PositionRange { start: 0, end: 0 },
+        priority: 0,
+        deadline_ms: None,
+        bytes: 0,
+        returns: ReturnCounts { n_failed: 0, n_acquired: 0 },
+    };
+}
+
 /// Why messages left without being settled as done: the reason `x-death` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {

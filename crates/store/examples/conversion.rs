@@ -97,6 +97,7 @@ fn fill(stores: &Stores, queue: &V1Queue, n: u64) {
         properties: &[0x10, 0, 2],
         body: Body::Borrowed(&body),
         persistent: true,
+        annotations: Default::default(),
     };
     for position in 0..n {
         queue.publish(&Queued { position, message, stored: None, is_delivered: false });

@@ -50,6 +50,7 @@ fn queued(message: &Message) -> Queued<'_> {
         properties: &[0, 0],
         body: Body::Borrowed(body),
         persistent: *is_persistent,
+        annotations: Default::default(),
     };
     Queued { position: *position, message, stored: *stored, is_delivered: false }
 }

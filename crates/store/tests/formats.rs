@@ -96,6 +96,7 @@ fn queued(position: u64, stored: Option<StoredBody>) -> Queued<'static> {
         properties: &[0x10, 0, 2],
         body: Body::Borrowed(b"hello"),
         persistent: true,
+        annotations: Default::default(),
     };
     Queued { position, message, stored, is_delivered: position == 3 }
 }

@@ -97,6 +97,7 @@ fn envelope(body: &[u8], is_persistent: bool) -> MessageRef<'_> {
         properties: &[0x10, 0, 2],
         body: Body::Borrowed(body),
         persistent: is_persistent,
+        annotations: Default::default(),
     }
 }
 

@@ -88,6 +88,7 @@ mod tests {
                 properties: &[0, 0],
                 body: Body::Borrowed(&large[..n]),
                 persistent: false,
+                annotations: Default::default(),
             };
             history.add(&message, NonZeroU32::new(length).unwrap());
             bodies(&history)

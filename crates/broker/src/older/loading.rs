@@ -86,7 +86,6 @@ impl Loading {
         let next_position = self.left.end.max(self.cursor.unwrap_or(0));
         self.queue.older_loaded(OlderContent {
             journal: Arc::clone(&self.journal),
-            ready: std::mem::take(&mut self.found),
             next_position,
             // Without the note of a clean stop anything may have been delivered.
             seen_below: self.cursor.unwrap_or(next_position),

@@ -2,19 +2,21 @@
 
 use super::older::{Keeping, Kept, KeptTogether, store_body};
 use super::paging::Paging;
-use super::{AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
+use super::ruled::{PutIn, RefusedItem, Ruling, with_counts};
+use super::{Queue, Wakes, position};
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
 use crate::entries::{self, SegmentCounts};
 use log::SegmentId;
 use message::MessageRef;
-use meta::{ConnectionId, QueueDef};
-use queue::{Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Settling};
+use meta::ConnectionId;
+use queue::{
+    Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Return, Settling, Stored,
+};
 use session::{
     ChannelId, Delivery, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString, Sink, Table,
 };
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Queued;
@@ -24,7 +26,7 @@ use store::blob::BlobId;
 /// Messages assigned before they are handed to outboxes: bounds the scratch list.
 const HAND_OVER_MESSAGES_MAX: usize = 1_024;
 /// What a consumer's outbox is believed to take before it has said so itself.
-const FIRST_ROOM_BYTES: i64 = 256 * 1024;
+pub(super) const FIRST_ROOM_BYTES: i64 = 256 * 1024;
 
 /// A message on its way in.
 pub(crate) struct Incoming<'a> {
@@ -46,6 +48,8 @@ pub(crate) struct Publishes<'b, 'a> {
     pub(crate) any_logged: bool,
     /// Whether any of them has a home for its body.
     pub(crate) any_stored: bool,
+    /// Whether any of them has an expiration.
+    pub(crate) any_expiring: bool,
 }
 
 /// A consumer on its way in.
@@ -66,27 +70,27 @@ pub(crate) struct Attach<'a> {
 pub(crate) type Owner = (ConnectionId, ChannelId);
 
 /// A consumer's place outside the core.
-struct Host {
-    connection: ConnectionId,
-    channel: ChannelId,
-    link: LinkId,
-    outbox: Arc<dyn Outbox>,
-    consumer_tag: ShortString,
-    checkout: Checkout,
-    exclusive: bool,
-    arguments: Table,
+pub(super) struct Host {
+    pub(super) connection: ConnectionId,
+    pub(super) channel: ChannelId,
+    pub(super) link: LinkId,
+    pub(super) outbox: Arc<dyn Outbox>,
+    pub(super) consumer_tag: ShortString,
+    pub(super) checkout: Checkout,
+    pub(super) exclusive: bool,
+    pub(super) arguments: Table,
     /// What its outbox takes, as of its last word.
-    room_bytes: i64,
+    pub(super) room_bytes: i64,
     /// Paused by us because `room_bytes` ran out; its outbox was not asked yet.
-    held_back: bool,
+    pub(super) held_back: bool,
 }
 
 /// One assignment, waiting to be handed to its outbox.
 #[derive(Clone, Copy)]
-struct Handed {
-    assigned: Assigned,
+pub(super) struct Handed {
+    pub(super) assigned: Assigned,
     /// Index of the incoming message, when it was not stored.
-    incoming: Option<u32>,
+    pub(super) incoming: Option<u32>,
 }
 
 /// The state under a queue's lock.
@@ -95,10 +99,14 @@ pub(crate) struct Local {
     pub(super) backlog: Backlog,
     pub(super) paging: Paging,
     pub(super) keeping: Keeping,
+    /// What it does by rules; none for a plain queue.
+    pub(super) ruling: Option<Box<Ruling>>,
+    /// The core is to be told the sizes of messages that are given out.
+    pub(super) notes_sizes: bool,
     /// Indexed by consumer key.
-    hosts: Vec<Option<Host>>,
+    pub(super) hosts: Vec<Option<Host>>,
     /// Whose each consumer is, also those that only hold messages; indexed by consumer key.
-    owners: Vec<Option<Owner>>,
+    pub(super) owners: Vec<Option<Owner>>,
     handed: Vec<Handed>,
     /// Logged positions that are gone and not yet noted in the log.
     settled: Vec<u64>,
@@ -109,9 +117,8 @@ pub(crate) struct Local {
     /// Likewise bodies.
     freed_bodies: Vec<BlobId>,
     scratch: Vec<u8>,
-    restoring: PositionSet,
-    had_consumer: bool,
-    deleted: bool,
+    pub(super) had_consumer: bool,
+    pub(super) deleted: bool,
 }
 
 impl std::fmt::Debug for Local {
@@ -127,6 +134,8 @@ impl Local {
             backlog: Backlog::new(),
             paging: Paging::default(),
             keeping,
+            ruling: None,
+            notes_sizes: false,
             hosts: Vec::new(),
             owners: Vec::new(),
             handed: Vec::new(),
@@ -135,7 +144,6 @@ impl Local {
             freed_pages: Vec::new(),
             freed_bodies: Vec::new(),
             scratch: Vec::new(),
-            restoring: PositionSet::new(),
             had_consumer: false,
             deleted: false,
         }
@@ -143,6 +151,10 @@ impl Local {
 
     pub(super) const fn is_deleted(&self) -> bool {
         self.deleted
+    }
+
+    pub(super) const fn mark_deleted(&mut self) {
+        self.deleted = true;
     }
 
     pub(super) fn give_up(&mut self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
@@ -156,18 +168,33 @@ impl Local {
         Ok(self.fifo.n_ready())
     }
 
-    /// Puts messages in: the persistent ones are kept first, all together; then each goes to a
-    /// waiting consumer or into the pages.
+    /// Puts messages in; those it does not take are `refused`.
     pub(super) fn publish(
         &mut self,
         queue: &Queue,
         batch: &Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> Awaited {
         debug_assert!(!queue.is_loading(), "publishers wait for a queue that is being read");
         if self.deleted {
             return Awaited::default();
         }
+        if batch.any_expiring || self.ruling.is_some() {
+            return self.publish_by_rules(queue, batch, refused, wakes);
+        }
+        self.publish_together(queue, batch, &PutIn::PLAINLY, wakes)
+    }
+
+    /// Puts messages in: the persistent ones are kept first, all together; then each goes to a
+    /// waiting consumer or into the pages.
+    pub(super) fn publish_together(
+        &mut self,
+        queue: &Queue,
+        batch: &Publishes<'_, '_>,
+        put_in: &PutIn<'_>,
+        wakes: &mut Wakes,
+    ) -> Awaited {
         let together = self.keep_incoming(queue, batch);
         let (mut upto, mut note) = match together {
             Some(KeptTogether { upto, note, .. }) => (upto, note),
@@ -179,7 +206,8 @@ impl Local {
             let incoming = resolve(*item);
             let kept = together.filter(|together| together.takes(&incoming));
             let kept = kept.map(|together| together.kept);
-            if let Some(late) = self.put_in(queue, *item, &incoming, kept) {
+            let at = self.place(put_in, &incoming.message);
+            if let Some(late) = self.put_in(queue, (*item, at), &incoming, kept) {
                 (upto, note) = (upto.max(late.upto), note.max(late.note));
             }
             if self.handed.len() >= HAND_OVER_MESSAGES_MAX {
@@ -250,17 +278,16 @@ impl Local {
         Some(KeptTogether { only_confirmed, ..self.keep(queue, stored_bytes, each) })
     }
 
-    /// Gives one message a position, and to a consumer when one waits for it. Returns how it is kept
-    /// if that had to be done now.
+    /// Puts one message where it has its place, and gives it to a consumer when one waits for it.
+    /// Returns how it is kept if that had to be done now.
     fn put_in(
         &mut self,
         queue: &Queue,
-        item: u32,
+        (item, at): (u32, u64),
         incoming: &Incoming<'_>,
         kept: Option<Kept>,
     ) -> Option<KeptTogether> {
         let message = &incoming.message;
-        let at = self.fifo.enqueue(1);
         let is_next = || self.fifo.head() == Some(at) || self.is_head_here();
         let given =
             if self.fifo.is_waiting() || !is_next() { None } else { self.fifo.next_delivery() };
@@ -279,6 +306,9 @@ impl Local {
         }
         if let Some(assigned) = given {
             let incoming = direct.then_some(item);
+            if self.notes_sizes {
+                self.note_sent(&assigned, direct.then(|| message.body.len()));
+            }
             self.charge(assigned, message.size_bytes());
             self.handed.push(Handed { assigned, incoming });
         }
@@ -301,6 +331,9 @@ impl Local {
             while self.handed.len() < HAND_OVER_MESSAGES_MAX && !self.fifo.is_waiting() {
                 let Some(size) = self.size_of_next() else { break };
                 let Some(assigned) = self.fifo.next_delivery() else { break };
+                if self.notes_sizes {
+                    self.note_sent(&assigned, None);
+                }
                 self.charge(assigned, size);
                 self.handed.push(Handed { assigned, incoming: None });
             }
@@ -314,7 +347,7 @@ impl Local {
 
     /// The size of the first ready message; none while it is on disk only. One that was lost while
     /// a consumer held it, and came back, is forgotten.
-    fn size_of_next(&mut self) -> Option<usize> {
+    pub(super) fn size_of_next(&mut self) -> Option<usize> {
         loop {
             let first = self.fifo.head()?;
             match self.backlog.get(first) {
@@ -363,7 +396,8 @@ impl Local {
         wakes: &mut Wakes,
     ) {
         let Some(consumer) = run.first().map(|one| one.assigned.consumer) else { return };
-        let backlog = &self.backlog;
+        let counts_returns = self.counts_returns();
+        let (backlog, fifo) = (&self.backlog, &self.fifo);
         let Some(host) = host_mut(&mut self.hosts, consumer) else { return };
         let link = host.link;
         let mut room = Room::Full;
@@ -386,6 +420,14 @@ impl Local {
                     redelivered: one.assigned.redelivered,
                     message,
                 };
+                if counts_returns
+                    && let Some(counted) =
+                        with_counts(message, fifo.return_counts(one.assigned.position))
+                {
+                    let message = &MessageRef { properties: &counted, ..*message };
+                    room = sink.deliver(link, Delivery { message, ..delivery });
+                    continue;
+                }
                 room = sink.deliver(link, delivery);
             }
         });
@@ -411,7 +453,7 @@ impl Local {
         }
     }
 
-    fn count_deliveries(&self, queue: &Queue, handed: &[Handed]) {
+    pub(super) fn count_deliveries(&self, queue: &Queue, handed: &[Handed]) {
         let counters = &queue.counters;
         let n_again = handed.iter().filter(|one| one.assigned.redelivered).count();
         counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
@@ -443,27 +485,45 @@ impl Local {
         wakes: &mut Wakes,
     ) {
         let mut n_acked = 0;
+        let (mut gone, mut any_back) = (Vec::new(), false);
         for settle in settles {
             let at = settle.position.0;
             match settle.outcome {
-                Outcome::Accepted | Outcome::Rejected => {
+                Outcome::Accepted => {
                     if self.fifo.settle(consumer, at).is_ok() {
                         n_acked += 1;
                         self.release(&queue.storage.pool, at);
                     }
                 }
+                Outcome::Rejected => {
+                    if let Ok(rejected) = self.fifo.reject(consumer, at) {
+                        n_acked += 1;
+                        gone.push(rejected);
+                    }
+                }
                 // Unknown positions were taken from the consumer meanwhile: nothing to give back.
                 Outcome::Requeued | Outcome::Returned => {
-                    let _unknown = self.fifo.requeue(consumer, at).is_err();
+                    let now_ms = self.returned_ms(queue);
+                    let how = match settle.outcome {
+                        Outcome::Requeued => Return::Failed,
+                        Outcome::Accepted | Outcome::Rejected | Outcome::Returned => {
+                            Return::Released
+                        }
+                    };
+                    let back = self.fifo.give_back(consumer, at, how, now_ms, &mut gone);
+                    any_back |= back.is_ok();
                 }
             }
         }
         queue.counters.n_acked.fetch_add(n_acked, Ordering::Relaxed);
+        if any_back || !gone.is_empty() {
+            self.after_return(queue, &gone);
+        }
         self.dispatch(queue, wakes);
     }
 
     /// Forgets a stored message.
-    fn release(&mut self, pool: &PagePool, at: u64) {
+    pub(super) fn release(&mut self, pool: &PagePool, at: u64) {
         let Some(released) = self.backlog.release(pool, at) else { return };
         if released.is_logged || self.keeping.journal.is_some() {
             self.settled.push(at);
@@ -487,7 +547,7 @@ impl Local {
 
     /// Tells the log or the journal what is gone. Nobody waits for this to be durable: a crash in between makes
     /// the messages come back, marked redelivered.
-    fn note_in_log(&mut self, queue: &Queue) {
+    pub(super) fn note_in_log(&mut self, queue: &Queue) {
         if !self.settled.is_empty() {
             let Self { settled, scratch, keeping, .. } = self;
             if keeping.is_logged {
@@ -507,167 +567,24 @@ impl Local {
         }
     }
 
-    pub(super) fn attach(
-        &mut self,
-        queue: &Queue,
-        attach: Attach<'_>,
-        wakes: &mut Wakes,
-    ) -> Result<ConsumerKey, AttachRefused> {
-        if self.deleted {
-            return Err(AttachRefused::Gone);
-        }
-        let in_exclusive_use = self.hosts.iter().flatten().any(|host| host.exclusive);
-        if in_exclusive_use || (attach.exclusive && self.fifo.n_consumers() > 0) {
-            return Err(AttachRefused::ExclusiveUse);
-        }
-        let key = self.fifo.attach(attach.checkout);
-        wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
-            sink.event(Event::Consuming {
-                channel: attach.channel,
-                link: attach.link,
-                consumer_tag: attach.consumer_tag,
-                no_ack: attach.checkout.settling == Settling::OnDelivery,
-                answer: attach.answer,
-            });
-        }));
-        let host = Host {
-            connection: attach.connection,
-            channel: attach.channel,
-            link: attach.link,
-            outbox: Arc::clone(attach.outbox),
-            consumer_tag: attach.consumer_tag.clone(),
-            checkout: attach.checkout,
-            exclusive: attach.exclusive,
-            arguments: attach.arguments,
-            room_bytes: FIRST_ROOM_BYTES,
-            held_back: false,
-        };
-        put_at(&mut self.owners, key, (attach.connection, attach.channel));
-        put_at(&mut self.hosts, key, host);
-        self.had_consumer = true;
-        self.dispatch(queue, wakes);
-        Ok(key)
-    }
-
-    pub(super) fn attach_passive(&mut self, owner: Owner) -> Result<ConsumerKey, AttachRefused> {
-        if self.deleted {
-            return Err(AttachRefused::Gone);
-        }
-        let key = self.fifo.attach_passive();
-        put_at(&mut self.owners, key, owner);
-        Ok(key)
-    }
-
-    /// Takes a consumer away if it gets nothing any more and holds nothing.
-    pub(super) fn detach_idle(&mut self, consumer: ConsumerKey) -> bool {
-        let is_idle = self.fifo.n_held_by(consumer) == 0;
-        if is_idle {
-            self.fifo.detach(consumer);
-            self.forget_owner(consumer);
-        }
-        is_idle
-    }
-
-    fn forget_owner(&mut self, consumer: ConsumerKey) {
-        if let Some(place) = self.owners.get_mut(consumer.0 as usize) {
-            *place = None;
-        }
-    }
-
-    /// Adds up how many messages each channel holds.
-    pub(super) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
-        for (slot, owner) in self.owners.iter().enumerate() {
-            let (Some(owner), Ok(slot)) = (owner, u32::try_from(slot)) else { continue };
-            *held.entry(*owner).or_default() += self.fifo.n_held_by(ConsumerKey(slot)) as u64;
-        }
-    }
-
-    pub(super) fn get(
-        &mut self,
-        queue: &Queue,
-        get: &Get<'_>,
-        wakes: &mut Wakes,
-    ) -> Result<Got, AttachRefused> {
-        if self.deleted {
-            return Err(AttachRefused::Gone);
-        }
-        if self.size_of_next().is_none() && self.fifo.n_ready() > 0 {
-            return Ok(Got::NotInMemory);
-        }
-        let settling = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
-        let Some(assigned) = self.fifo.take(get.consumer, settling) else {
-            return Ok(Got::Nothing);
-        };
-        let n_ready = self.fifo.n_ready();
-        if let Lookup::Here(message) = self.backlog.get(assigned.position) {
-            let delivery = Delivery {
-                position: position(assigned.position),
-                redelivered: assigned.redelivered,
-                message: &message,
-            };
-            wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
-                sink.event(Event::Got {
-                    channel: get.channel,
-                    link: get.link,
-                    delivery,
-                    no_ack: get.no_ack,
-                    n_ready,
-                });
-            }));
-        }
-        self.count_deliveries(queue, &[Handed { assigned, incoming: None }]);
-        if settling == Settling::ByConsumer {
-            self.keeping.note_delivered(std::iter::once(assigned.position));
-        }
-        if get.no_ack {
-            self.release(&queue.storage.pool, assigned.position);
-            self.note_in_log(queue);
-        }
-        Ok(Got::Message)
-    }
-
-    pub(super) fn cancel(&mut self, def: &QueueDef, consumer: ConsumerKey) -> AfterDetach {
-        self.fifo.cancel(consumer);
-        // The outbox may still hold deliveries of it; the core keeps what is unsettled.
-        self.drop_host(consumer);
-        self.after_detach(def)
-    }
-
-    pub(super) fn detach(&mut self, def: &QueueDef, consumer: ConsumerKey) -> AfterDetach {
-        let left = self.fifo.detach(consumer);
-        self.drop_host(consumer);
-        self.forget_owner(consumer);
-        if left.was_active { self.after_detach(def) } else { AfterDetach::Stays }
-    }
-
-    fn drop_host(&mut self, consumer: ConsumerKey) {
-        if let Some(place) = self.hosts.get_mut(consumer.0 as usize) {
-            *place = None;
-        }
-    }
-
-    fn after_detach(&mut self, def: &QueueDef) -> AfterDetach {
-        let last = self.had_consumer && self.fifo.n_consumers() == 0;
-        if !(def.auto_delete && last) || self.deleted {
-            return AfterDetach::Stays;
-        }
-        self.deleted = true;
-        AfterDetach::DeleteQueue
-    }
-
     pub(super) fn purge(&mut self, queue: &Queue) -> u64 {
         let mut gone = Vec::new();
         let n_messages = self.fifo.purge(&mut gone);
+        self.drop_ranges(queue, &gone);
+        n_messages
+    }
+
+    /// Forgets messages that are gone together.
+    pub(super) fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
         let ranges = gone.iter().map(|range| range.start..range.end);
         let dropped = self.backlog.purge(&queue.storage.pool, ranges);
         if dropped.any_logged {
-            entries::append_purged(queue.wal(), queue.id().0, &gone);
+            entries::append_purged(queue.wal(), queue.id().0, gone);
         }
         if let Some(journal) = &self.keeping.journal {
             gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
         }
         self.let_go(queue, dropped);
-        n_messages
     }
 
     /// The definition's removal is in the log already (or is of no durable queue): only the places
@@ -688,11 +605,12 @@ impl Local {
         self.let_go(queue, dropped);
         self.drop_journal(queue, wakes);
         self.fifo = Fifo::new();
+        self.end_rules(queue);
         n_ready
     }
 
     pub(super) fn restore(&mut self, pool: &PagePool, queued: &Queued<'_>, segment: SegmentId) {
-        self.restoring.push_back(queued.position, 1);
+        self.restore_in_page(queued);
         self.backlog.restore(pool, queued, segment);
     }
 
@@ -702,46 +620,39 @@ impl Local {
         segment: SegmentId,
     ) -> Result<(), RestoreError> {
         self.backlog.restore_page(note, segment)?;
-        for range in &note.live {
-            self.restoring.push_back(range.start, range.end - range.start);
-        }
         Ok(())
     }
 
+    /// Puts a message of a page back.
+    pub(super) fn restore_in_page(&mut self, queued: &Queued<'_>) {
+        let bytes = u64::from(queued.body_bytes());
+        let stored = self.stored(queued.position, &queued.message, bytes);
+        self.fifo.restore(&stored, 0);
+    }
+
+    /// Puts the messages of a page back of which nothing needs to be known.
+    pub(super) fn restore_unread(&mut self, note: &PageNote) {
+        for range in &note.live {
+            let positions = PositionRange { start: range.start, end: range.end };
+            self.fifo.restore(&Stored { positions, ..Stored::NOTHING_KNOWN }, 0);
+        }
+    }
+
     pub(super) fn restored(&mut self, next_position: u64, seen_below: u64) {
-        let ready = std::mem::take(&mut self.restoring);
-        self.fifo = Fifo::recovered(ready, next_position, seen_below);
+        self.fifo.restored(next_position, seen_below, &PositionSet::new());
     }
 
     pub(super) fn first_undelivered(&self) -> u64 {
-        self.fifo.first_undelivered()
+        let seen = self.fifo.seen();
+        match seen.last().filter(|_| self.needs_content()) {
+            // With priorities messages were delivered above others that were not.
+            Some(last) => last + 1,
+            None => self.fifo.first_undelivered(),
+        }
     }
 
     pub(super) fn trim(&mut self, pool: &PagePool) {
         self.backlog.trim(pool);
-    }
-
-    pub(super) fn consumers(&self) -> Vec<ConsumerView> {
-        let view = |host: &Host| ConsumerView {
-            connection: host.connection,
-            channel: host.channel,
-            consumer_tag: host.consumer_tag.clone(),
-            ack_required: host.checkout.settling == Settling::ByConsumer,
-            prefetch_count: host.checkout.prefetch.unwrap_or(0),
-            exclusive: host.exclusive,
-            arguments: host.arguments.clone(),
-        };
-        self.hosts.iter().flatten().map(view).collect()
-    }
-}
-
-fn put_at<T>(places: &mut Vec<Option<T>>, consumer: ConsumerKey, value: T) {
-    let slot = consumer.0 as usize;
-    if places.len() <= slot {
-        places.resize_with(slot + 1, || None);
-    }
-    if let Some(place) = places.get_mut(slot) {
-        *place = Some(value);
     }
 }
 

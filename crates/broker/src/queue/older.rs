@@ -10,7 +10,7 @@ use bytes::Bytes;
 use log::{Lsn, SegmentId};
 use message::{Body, MessageRef};
 use meta::QueueVersion;
-use queue::{Fifo, PositionRange, PositionSet};
+use queue::{PositionRange, PositionSet};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::Range;
@@ -76,7 +76,6 @@ impl KeptTogether {
 /// What a queue in the older form had in its files.
 pub(crate) struct OlderContent {
     pub(crate) journal: Arc<Journal>,
-    pub(crate) ready: PositionSet,
     pub(crate) next_position: u64,
     /// Positions below may have been delivered.
     pub(crate) seen_below: u64,
@@ -166,6 +165,8 @@ impl Queue {
     pub(crate) fn load_older(&self, position: u64, message: &MessageRef<'_>) {
         let mut local = stdx::lock(&self.local);
         if !local.is_deleted() {
+            let stored = local.stored(position, message, message.body.len() as u64);
+            local.fifo.restore(&stored, 0);
             local.backlog.push(&self.storage.pool, position, message, None, None);
         }
     }
@@ -176,8 +177,8 @@ impl Queue {
             if local.is_deleted() {
                 return;
             }
-            let OlderContent { journal, ready, next_position, seen_below, log_upto } = content;
-            local.fifo = Fifo::recovered(ready, next_position, seen_below);
+            let OlderContent { journal, next_position, seen_below, log_upto } = content;
+            local.fifo.restored(next_position, seen_below, &PositionSet::new());
             local.keeping.journal = Some(journal);
             local.keeping.journal_counts_from = Some(log_upto);
             self.end_loading(local, wakes);
@@ -188,6 +189,7 @@ impl Queue {
         local.keeping.is_loading = false;
         self.is_loading.store(false, Ordering::Release);
         wakes.extend(local.keeping.waiting.drain(..));
+        self.storage.rules.note_loaded();
     }
 
     /// Its journal, if it has one.

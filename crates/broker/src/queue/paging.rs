@@ -23,6 +23,9 @@ pub(super) struct Paging {
     account: Account,
     /// Who waits for the first ready message to be in memory.
     waiting: Vec<Waker>,
+    /// Of two messages that are wanted, one to be given out and one to be dead-lettered, the latter is
+    /// read next.
+    is_turn_of_departing: bool,
 }
 
 impl Queue {
@@ -79,6 +82,7 @@ impl Queue {
     /// A page was read, or why it cannot be.
     pub(crate) fn page_loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {
         self.with(|local, wakes| {
+            local.paging.is_turn_of_departing ^= true;
             let pool = &self.storage.pool;
             let result = loaded.and_then(|loaded| {
                 let arrived = local.backlog.loaded(pool, page, loaded);
@@ -126,8 +130,15 @@ impl Queue {
 }
 
 impl Local {
-    /// The first ready position, or the one the next message gets.
+    /// The position whose message is wanted in memory: the first ready one or the first one that is to
+    /// be dead-lettered; else the one the next message gets.
     fn head(&self) -> u64 {
+        if let Some(departing) = self.departing()
+            && (self.paging.is_turn_of_departing || !self.is_head_cold())
+            && matches!(self.backlog.get(departing), Lookup::Cold)
+        {
+            return departing;
+        }
         self.fifo.head().unwrap_or_else(|| self.fifo.next_position())
     }
 

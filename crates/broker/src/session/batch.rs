@@ -3,7 +3,8 @@
 use super::routes::Remembered;
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
-use crate::queue::{Incoming, Publishes, Queue, Wakes};
+use crate::queue::{Incoming, Publishes, Queue, RefusedItem, Wakes};
+use crate::rules::{Undelivered, dead_letters_of};
 use bytes::Bytes;
 use message::{Body, MessageRef};
 use meta::QueueId;
@@ -24,6 +25,8 @@ pub(crate) struct Prepared {
     pub(crate) logged: bool,
     /// Some of its queues keep it in a journal of their own.
     pub(crate) apart: bool,
+    /// One of its queues is full and did not take it.
+    pub(crate) refused: bool,
     /// What differs from the request as received.
     pub(crate) changed: Option<Box<Changed>>,
 }
@@ -53,19 +56,32 @@ struct Group {
     items: Vec<u32>,
 }
 
+/// Whether any publish of a batch ...
+#[derive(Clone, Copy, Debug, Default)]
+struct Any {
+    /// is persistent, and some of its queues are durable.
+    logged: bool,
+    /// has a home for its body.
+    stored: bool,
+    /// has an expiration.
+    expiring: bool,
+}
+
 /// Publishes gathered by queue.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Rises from batch to batch, from 1: tells remembered group numbers of older batches apart.
     number: u64,
     pub(crate) prepared: Vec<Prepared>,
-    any_logged: bool,
-    any_stored: bool,
+    any: Any,
     /// Some of its queues are still being read after a start.
     any_loading: bool,
     groups: Vec<Group>,
     n_groups: usize,
     group_of: HashMap<QueueId, u32>,
+    refused: Vec<RefusedItem>,
+    /// Refused messages that are dead-lettered.
+    undelivered: Vec<Undelivered>,
 }
 
 impl Batch {
@@ -92,6 +108,11 @@ impl Batch {
         }
     }
 
+    /// One of the publishes has an expiration.
+    pub(crate) const fn note_expiring(&mut self) {
+        self.any.expiring = true;
+    }
+
     /// Adds a publish for `queues`.
     pub(crate) fn add_to(&mut self, prepared: Prepared, queues: &[Arc<Queue>]) {
         let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
@@ -106,8 +127,8 @@ impl Batch {
 
     #[inline]
     fn push(&mut self, prepared: Prepared) {
-        self.any_logged |= prepared.logged;
-        self.any_stored |= prepared.changed.as_ref().is_some_and(|one| one.home.is_some());
+        self.any.logged |= prepared.logged;
+        self.any.stored |= prepared.changed.as_ref().is_some_and(|one| one.home.is_some());
         self.prepared.push(prepared);
     }
 
@@ -145,6 +166,8 @@ impl Batch {
         requests: &[Request],
         wakes: &mut Wakes,
     ) -> Awaited {
+        let mut refused = std::mem::take(&mut self.refused);
+        let mut undelivered = Vec::new();
         let resolve = |item: u32| self.incoming(item, input, requests);
         let mut awaited = Awaited::default();
         let mut apart: SmallVec<[usize; 2]> = SmallVec::new();
@@ -153,10 +176,15 @@ impl Batch {
                 let batch = Publishes {
                     items: group.items.as_slice(),
                     resolve: &resolve,
-                    any_logged: self.any_logged,
-                    any_stored: self.any_stored,
+                    any_logged: self.any.logged,
+                    any_stored: self.any.stored,
+                    any_expiring: self.any.expiring,
                 };
-                let of_queue = queue.publish(&batch, wakes);
+                let n_refused = refused.len();
+                let of_queue = queue.publish(&batch, &mut refused, wakes);
+                if let Some(refused) = refused.get(n_refused..).filter(|these| !these.is_empty()) {
+                    undelivered.extend(dead_letters_of(queue, refused, &resolve));
+                }
                 if !of_queue.journals.is_empty() {
                     apart.push(number);
                 }
@@ -166,6 +194,11 @@ impl Batch {
         for number in apart {
             self.mark_apart(number);
         }
+        if !refused.is_empty() {
+            self.mark_refused(&mut refused);
+            self.undelivered = undelivered;
+        }
+        self.refused = refused;
         awaited
     }
 
@@ -177,6 +210,20 @@ impl Batch {
                 prepared.apart = true;
             }
         }
+    }
+
+    #[cold]
+    fn mark_refused(&mut self, refused: &mut Vec<RefusedItem>) {
+        for RefusedItem { item, .. } in refused.drain(..) {
+            if let Some(prepared) = self.prepared.get_mut(item as usize) {
+                prepared.refused = true;
+            }
+        }
+    }
+
+    /// Refused messages that are to be dead-lettered.
+    pub(crate) fn take_undelivered(&mut self) -> Vec<Undelivered> {
+        std::mem::take(&mut self.undelivered)
     }
 
     /// A queue that is still being read, so that nothing can be put in yet.
@@ -220,7 +267,7 @@ impl Batch {
     /// Empties the batch; what it allocated stays for the next.
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
-        (self.any_logged, self.any_stored, self.any_loading) = (false, false, false);
+        (self.any, self.any_loading) = (Any::default(), false);
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;
             group.items.clear();
@@ -254,5 +301,6 @@ pub(crate) fn message_of<'a>(publish: &'a Publish, input: &'a [u8]) -> MessageRe
         properties: publish.properties.of(base),
         body,
         persistent: publish.persistent,
+        annotations: message::Annotations::NONE,
     }
 }

@@ -368,6 +368,7 @@ impl Session {
             };
             let Some(queue) = found else { break };
             queue.loaded().await;
+            queue.touch();
             if matches!(done, Done::QueueCreated(_)) || !queue.is_deleted() {
                 return Ok(queue);
             }

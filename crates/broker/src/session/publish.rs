@@ -86,6 +86,10 @@ impl Session {
             &self.connection.identity.user,
             || self.may_impersonate(),
         )?;
+        let expiration = PropertiesRef::trusted(message.properties).expiration();
+        if expiration.is_some() {
+            self.batch.note_expiring();
+        }
         let properties = self.name_reply_queue(publish.channel, message.properties, properties)?;
         let mut properties = properties;
         if extra_keys.is_empty()
@@ -181,6 +185,9 @@ impl Session {
             return;
         }
         let awaited = self.batch.put_in(input, requests, &mut self.wakes);
+        for letters in self.batch.take_undelivered() {
+            self.broker.storage.rules.send(letters);
+        }
         self.confirm_batch(awaited);
         self.is_ahead |= self.batch.is_slowed_down();
         self.batch.clear();
@@ -192,6 +199,7 @@ impl Session {
             return;
         }
         let waits = |one: &Prepared| match () {
+            () if one.refused => Waits::Refused,
             () if one.apart && one.logged => Waits::Apart,
             () if one.logged && awaited.log.is_some() => Waits::ForLog,
             () => Waits::Not,
@@ -211,6 +219,13 @@ impl Session {
             self.tell(|sink| {
                 for run in runs(Waits::Not) {
                     sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
+                }
+            });
+        }
+        if prepared.iter().any(|one| one.refused) {
+            self.tell(|sink| {
+                for run in runs(Waits::Refused) {
+                    sink.confirm(run.channel, run.first, run.last, Confirmation::Nack);
                 }
             });
         }
@@ -247,6 +262,8 @@ impl Session {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
     Not,
+    /// It is not: one of its queues was full (semantics 60).
+    Refused,
     ForLog,
     /// The journals of queues in the older form, and perhaps the log.
     Apart,
@@ -265,6 +282,7 @@ pub(super) fn prepared(
         sequence,
         logged,
         apart: false,
+        refused: false,
         changed,
     }
 }

@@ -67,6 +67,9 @@ impl Session {
         }
         self.until_loaded().await;
         let awaited = self.batch.put_in(&[], &tx.publishes, &mut self.wakes);
+        for letters in self.batch.take_undelivered() {
+            self.broker.storage.rules.send(letters);
+        }
         self.batch.clear();
         self.apply_settles(tx.settles);
         self.before_waiting();

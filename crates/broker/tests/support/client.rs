@@ -7,7 +7,7 @@ use meta::{Command, PasswordHash};
 use session::{
     ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
     Outbox, Outcome, Position, Publish, QueueDeclare, Request, Room, Settle, ShortString, Sink,
-    Span, Table,
+    Span, Table, Value,
 };
 use std::collections::HashMap;
 use std::future::Future;
@@ -23,6 +23,14 @@ pub(crate) struct Recorder {
     state: Mutex<Recorded>,
 }
 
+/// The message that was delivered last.
+#[derive(Clone, Default)]
+pub(crate) struct Last {
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+    pub(crate) properties: Vec<u8>,
+}
+
 #[derive(Default)]
 pub(crate) struct Recorded {
     lines: Vec<String>,
@@ -30,6 +38,7 @@ pub(crate) struct Recorded {
     unsettled: Vec<(ChannelId, LinkId, Position)>,
     full: bool,
     reply_to: String,
+    last: Last,
     paused: Vec<LinkId>,
 }
 
@@ -37,6 +46,15 @@ impl Outbox for Recorder {
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
         fill(&mut *self.state.lock().unwrap());
         None
+    }
+}
+
+fn last(delivery: &Delivery<'_>) -> Last {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Last {
+        exchange: text(delivery.message.exchange),
+        routing_key: text(delivery.message.routing_key),
+        properties: delivery.message.properties.to_vec(),
     }
 }
 
@@ -49,6 +67,7 @@ impl Sink for Recorded {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         let (channel, no_ack) = self.links[&link];
         self.lines.push(format!("deliver {}", body(&delivery)));
+        self.last = last(&delivery);
         let properties = PropertiesRef::trusted(delivery.message.properties);
         let reply_to = properties.reply_to().unwrap_or_default();
         self.reply_to = String::from_utf8_lossy(reply_to).into_owned();
@@ -69,6 +88,7 @@ impl Sink for Recorded {
                 "consuming".to_owned()
             }
             Event::Got { channel, link, delivery, no_ack, n_ready } => {
+                self.last = last(&delivery);
                 if !no_ack {
                     self.unsettled.push((channel, link, delivery.position));
                 }
@@ -222,6 +242,40 @@ impl Client {
         }))
     }
 
+    /// Declares a queue with arguments.
+    pub(crate) fn declare_with(
+        &mut self,
+        queue: &str,
+        durable: bool,
+        arguments: &[(&'static str, Value)],
+    ) -> Vec<String> {
+        self.ask(Op::QueueDeclare(QueueDeclare {
+            queue: short(queue),
+            passive: false,
+            durable,
+            exclusive: false,
+            auto_delete: false,
+            arguments: table(arguments),
+        }))
+    }
+
+    /// Consumes with arguments.
+    pub(crate) fn consume_with(
+        &mut self,
+        queue: &str,
+        tag: &str,
+        exclusive: bool,
+        arguments: &[(&'static str, Value)],
+    ) -> Vec<String> {
+        self.ask(Op::Consume(Consume {
+            queue: short(queue),
+            consumer_tag: short(tag),
+            no_ack: false,
+            exclusive,
+            arguments: table(arguments),
+        }))
+    }
+
     pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) -> Vec<String> {
         self.ask(Op::Consume(Consume {
             queue: short(queue),
@@ -287,6 +341,7 @@ impl Client {
         let mut input = Vec::new();
         let mut requests = Vec::new();
         for (properties, body) in messages {
+            let is_persistent = properties.delivery_mode == Some(2);
             let exchange = put(&mut input, exchange.as_bytes());
             let routing_key = put(&mut input, key.as_bytes());
             let properties = put(&mut input, &properties.to_bytes());
@@ -298,11 +353,42 @@ impl Client {
                 properties,
                 content,
                 mandatory: false,
-                persistent: false,
+                persistent: is_persistent,
                 inspect: true,
             }));
         }
         self.submit(&input, requests)
+    }
+
+    /// The message that was delivered last.
+    pub(crate) fn last(&self) -> Last {
+        self.recorder.state.lock().unwrap().last.clone()
+    }
+
+    /// How many messages are ready in a queue.
+    pub(crate) fn ask_ready(&mut self, queue: &str) -> u64 {
+        let heard = self.ask(Op::QueueDeclare(QueueDeclare {
+            queue: short(queue),
+            passive: true,
+            durable: false,
+            exclusive: false,
+            auto_delete: false,
+            arguments: Table::default(),
+        }));
+        heard[0].split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Gets a message from a queue that is about to have one.
+    pub(crate) fn get_soon(&mut self, queue: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let heard = self.get(queue);
+            if heard != ["get empty"] {
+                return heard.concat();
+            }
+            assert!(Instant::now() < deadline, "nothing came to {queue}");
+            std::thread::yield_now();
+        }
     }
 
     /// The reply-to of the last delivery.
@@ -333,6 +419,14 @@ impl Client {
     pub(crate) fn disconnect(mut self) {
         block_on(self.session.take().unwrap().close());
     }
+}
+
+pub(crate) fn table(entries: &[(&'static str, Value)]) -> Table {
+    let mut table = Table::default();
+    for (name, value) in entries {
+        table.insert(ShortString::from_static(name), value.clone());
+    }
+    table
 }
 
 fn put(input: &mut Vec<u8>, bytes: &[u8]) -> Span {

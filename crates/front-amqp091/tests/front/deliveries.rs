@@ -14,6 +14,7 @@ fn message(body: &[u8]) -> MessageRef<'_> {
         properties: b"\0\0",
         body: Body::Borrowed(body),
         persistent: false,
+        annotations: Default::default(),
     }
 }
 

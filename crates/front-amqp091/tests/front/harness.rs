@@ -163,6 +163,7 @@ impl Talk {
                     properties: b"\0\0",
                     body: Body::Borrowed(b""),
                     persistent: false,
+                    annotations: Default::default(),
                 };
                 let (link, position) = (session::LinkId(1), Position(self.asked.len() as u64));
                 let delivery = Delivery { position, redelivered: false, message: &message };
@@ -194,6 +195,7 @@ impl Talk {
             properties: b"\0\0",
             body,
             persistent: false,
+            annotations: Default::default(),
         };
         let position = Position(position);
         let delivery = Delivery { position, redelivered: false, message: &message };

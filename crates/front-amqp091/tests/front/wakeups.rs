@@ -106,6 +106,7 @@ fn deliver_all(link: LinkId, outbox: &dyn Outbox, paused: &Paused) {
         properties: b"\0\0",
         body: Body::Borrowed(&BODY),
         persistent: false,
+        annotations: Default::default(),
     };
     for position in 0..N_EACH {
         paused.wait_for(link);

@@ -164,6 +164,9 @@ fn queue_arguments_out_of_their_domain() {
         ("x-queue-type", Value::from("bad"), "\"unknown queue type 'bad'\""),
         ("x-queue-type", Value::I32(1), "{unacceptable_type,signedint}"),
         ("x-queue-leader-locator", Value::from("x"), "invalid_queue_locator_arg"),
+        ("x-delivery-limit", Value::from("1"), "\"expected integer, got longstr\""),
+        ("x-delayed-retry-type", Value::from("x"), "invalid_delayed_retry_type"),
+        ("x-delayed-retry-min", Value::I32(-1), "{value_negative,-1}"),
     ];
     for (key, value, reason) in cases {
         check(
@@ -181,9 +184,9 @@ fn queue_arguments_out_of_their_domain() {
     );
     check(
         s,
-        queue_with("q", &[("x-foo", Value::Void), ("x-delivery-limit", Value::I32(1))]),
+        queue_with("q", &[("x-foo", Value::Void), ("x-consumer-timeout", Value::I32(1))]),
         PreconditionFailed,
-        "invalid arg 'x-delivery-limit' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
+        "invalid arg 'x-consumer-timeout' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
     );
     check(
         s,
@@ -209,6 +212,9 @@ fn queue_arguments_inside_their_domain() {
         ("x-queue-version", Value::I32(1)),
         ("x-single-active-consumer", Value::Bool(true)),
         ("x-queue-leader-locator", Value::from("client-local")),
+        ("x-delivery-limit", Value::I32(-1)),
+        ("x-delayed-retry-type", Value::from("failed")),
+        ("x-delayed-retry-max", Value::I32(90_000)),
         ("x-unknown", Value::Void),
     ];
     assert!(apply(s, queue_with("q", &all_good)).is_ok());
@@ -223,6 +229,8 @@ fn queue_arguments_inside_their_domain() {
         dead_letter_routing_key: Some(b"k".to_vec()),
         max_priority: 255,
         single_active_consumer: true,
+        delivery_limit: None,
+        delayed_retry: Some(DelayedRetry { on: RetryType::Failed, min_ms: 1_000, max_ms: 90_000 }),
         version: Some(QueueVersion::V1),
     };
     assert_eq!(settings, expected);

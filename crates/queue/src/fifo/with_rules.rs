@@ -47,6 +47,12 @@ impl Fifo {
         self.ruled.as_deref_mut()
     }
 
+    /// Whether it has rules, or messages that expire.
+    #[must_use]
+    pub const fn is_ruled(&self) -> bool {
+        self.ruled.is_some()
+    }
+
     /// Whether the queue takes a message of that size now.
     pub fn admits(&self, bytes: u64) -> Result<(), Refused> {
         self.ruled.as_ref().map_or(Ok(()), |ruled| ruled.admits(bytes))

@@ -4,7 +4,7 @@ use super::{Node, PATIENCE, World, facts, open_session};
 use crate::client::{self, Client, Expect};
 use crate::model::Found;
 use crate::outbox::{Recorder, Transcript, What};
-use broker::{Broker, PagerOptions, Session, Steppers, StorageOptions};
+use broker::{Broker, Clock, PagerOptions, Session, Steppers, StorageOptions};
 use log::{Disk, Fault, MemoryDisk, Survival, WalOptions};
 use meta::{Command, PasswordHash, QueueVersion};
 use session::{ChannelId, Control, Op, Origin, Request, ShortString};
@@ -75,6 +75,7 @@ impl World {
             unsynced_bytes_max: 30_000,
         };
         let storage = StorageOptions {
+            clock: Clock::Ticks,
             pager,
             embed_below_bytes: self.embed_below_bytes,
             page_file_bytes: 40_000,
@@ -333,7 +334,8 @@ impl World {
 
 impl Node {
     fn step(&mut self) {
-        let Steppers { log, pager, older } = &mut self.steppers;
+        let Steppers { log, pager, older, rules } = &mut self.steppers;
+        rules.step();
         older.step();
         pager.step_jobs();
         pager.step_sync();

@@ -113,6 +113,7 @@ impl PageWriter {
             load_bytes: u32::try_from(load_bytes).unwrap_or(u32::MAX),
             n_entries: to_u16(n),
             has_bodies: self.stored_bytes > 0,
+            is_annotated: self.page.is_annotated,
         };
         let all = note(std::mem::take(&mut self.all));
         let persistent = note(std::mem::take(&mut self.persistent));
@@ -265,6 +266,7 @@ mod tests {
             properties: &[0, 0],
             body: Body::Borrowed(body),
             persistent: *persistent,
+            annotations: Default::default(),
         };
         Queued { position: *position, message, stored: *stored, is_delivered: false }
     }

@@ -271,12 +271,12 @@ impl<'a> Parts<'a> {
     }
 
     /// Whether the envelope and the names it points to lie inside.
-    fn check_envelope(&self, at: u32) -> Result<(), ImageError> {
+    fn check_envelope(&self, at: u32) -> Result<Envelope, ImageError> {
         let rest = self.inline.get(at as usize..).ok_or(ImageError::Damaged)?;
         let (fixed, rest) = rest.split_first_chunk().ok_or(ImageError::Damaged)?;
         let envelope = Envelope::decode(*fixed);
-        rest.get(..envelope.properties_len()).ok_or(ImageError::Damaged)?;
-        slice(self.inline, envelope.names, envelope.names_len()).map(|_| ())
+        rest.get(..envelope.rest_len()).ok_or(ImageError::Damaged)?;
+        slice(self.inline, envelope.names, envelope.names_len()).map(|_| envelope)
     }
 }
 
@@ -355,7 +355,7 @@ impl LoadedPage {
         for entry in parts.entries() {
             let entry = entry?;
             if checked != Some(entry.envelope) {
-                parts.check_envelope(entry.envelope)?;
+                page.is_annotated |= parts.check_envelope(entry.envelope)?.is_annotated();
                 checked = Some(entry.envelope);
             }
             if wanted.contains(entry.at) {

@@ -455,6 +455,7 @@ impl Slot {
             }
         }
         page.move_into_image();
+        self.is_annotated = page.is_annotated;
         self.image = Some(StoredImage {
             blob,
             segment: NO_SEGMENT,

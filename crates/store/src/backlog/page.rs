@@ -5,8 +5,8 @@
 //!
 //! bytes, in any order:
 //!   names      exchange | key
-//!   envelope   names u32 | properties n u31, persistent u1 (the top bit) | exchange n u8 | key n u8
-//!              | properties
+//!   envelope   names u32 | properties n u30, annotated u1, persistent u1 (the top bit)
+//!              | exchange n u8 | key n u8 | properties | annotations, 9 bytes, if annotated
 //!   body
 //! ```
 //! Integers are little-endian. A message like the one before it shares that one's names, and its
@@ -18,7 +18,7 @@ use crate::blob::BlobId;
 use crate::queued::{Queued, StoredBody};
 use bytes::Bytes;
 use log::SegmentId;
-use message::{Body, MessageRef};
+use message::{ANNOTATIONS_BYTES, Annotations, Body, MessageRef};
 
 /// Positions a page can span: first to last message, gaps included.
 pub(super) const SPAN_MAX: usize = 4096;
@@ -29,6 +29,8 @@ pub(super) const ENTRY_BYTES: usize = 16;
 /// Bytes of an envelope before its properties.
 pub(super) const ENVELOPE_FIXED_BYTES: usize = 10;
 pub(super) const PERSISTENT: u32 = 1 << 31;
+/// Annotations follow the properties.
+const ANNOTATED: u32 = 1 << 30;
 const NOWHERE: u32 = u32::MAX;
 
 /// Where one message is.
@@ -105,6 +107,8 @@ pub(super) struct Page {
     pub(super) missing_bytes: usize,
     /// `bytes` has something of messages that have no entry.
     pub(super) has_waste: bool,
+    /// Some of its messages have annotations.
+    pub(super) is_annotated: bool,
     /// The log segments its messages lie in: few, since they were logged one after the other.
     segments: Vec<SegmentId>,
     /// Where the last envelope is, and what it says: the next message is compared with it.
@@ -122,6 +126,7 @@ impl Default for Page {
             body_bytes: 0,
             missing_bytes: 0,
             has_waste: false,
+            is_annotated: false,
             segments: Vec::new(),
             last_at: NOWHERE,
             last: NO_ENVELOPE,
@@ -169,8 +174,17 @@ impl Envelope {
         self.packed & PERSISTENT != 0
     }
 
+    pub(super) const fn is_annotated(self) -> bool {
+        self.packed & ANNOTATED != 0
+    }
+
     pub(super) const fn properties_len(self) -> usize {
-        (self.packed & !PERSISTENT) as usize
+        (self.packed & !(PERSISTENT | ANNOTATED)) as usize
+    }
+
+    /// Of properties and annotations.
+    pub(super) const fn rest_len(self) -> usize {
+        self.properties_len() + if self.is_annotated() { ANNOTATIONS_BYTES } else { 0 }
     }
 }
 
@@ -236,6 +250,7 @@ impl Page {
         self.body_bytes = 0;
         self.missing_bytes = 0;
         self.has_waste = false;
+        self.is_annotated = false;
         self.segments.clear();
         self.last_at = NOWHERE;
     }
@@ -308,6 +323,7 @@ impl Page {
         if has_names
             && envelope.packed == self.last.packed
             && is_same(self.last_properties(), message.properties)
+            && (!envelope.is_annotated() || self.last_annotations() == message.annotations)
         {
             return self.last_at;
         }
@@ -320,7 +336,17 @@ impl Page {
         self.last = envelope;
         self.bytes.extend_from_slice(&envelope.encode());
         self.bytes.extend_from_slice(message.properties);
+        if envelope.is_annotated() {
+            self.is_annotated = true;
+            self.bytes.extend_from_slice(message.annotations.part().as_bytes());
+        }
         self.last_at
+    }
+
+    #[cold]
+    fn last_annotations(&self) -> Annotations {
+        let start = self.last_at as usize + ENVELOPE_FIXED_BYTES + self.last.properties_len();
+        self.bytes.get(start..).map_or_else(Annotations::default, annotations_at)
     }
 
     #[inline]
@@ -390,11 +416,13 @@ impl Page {
             return None;
         }
         let (envelope, rest) = self.envelope_at(entry.envelope)?;
-        let properties = rest.get(..envelope.properties_len())?;
+        let (properties, rest) = rest.split_at_checked(envelope.properties_len())?;
+        let annotations =
+            if envelope.is_annotated() { annotations_at(rest) } else { Annotations::default() };
         let (exchange, routing_key) = self.names_of(envelope)?;
         let persistent = envelope.packed & PERSISTENT != 0;
         let body = Body::Borrowed(&[]);
-        Some(MessageRef { exchange, routing_key, properties, body, persistent })
+        Some(MessageRef { exchange, routing_key, properties, body, persistent, annotations })
     }
 
     /// The body, if it is at hand.
@@ -528,8 +556,16 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 
 fn packed_of(message: &MessageRef<'_>) -> u32 {
     let len = to_u32(message.properties.len());
-    debug_assert!(len < PERSISTENT, "properties stay far below 2 GiB");
-    if message.persistent { len | PERSISTENT } else { len }
+    debug_assert!(len < ANNOTATED, "properties stay far below 1 GiB");
+    let annotated = if message.annotations.is_none() { 0 } else { ANNOTATED };
+    let persistent = if message.persistent { PERSISTENT } else { 0 };
+    len | annotated | persistent
+}
+
+/// The annotations that `bytes` begin with.
+#[cold]
+fn annotations_at(bytes: &[u8]) -> Annotations {
+    bytes.first_chunk().map_or_else(Annotations::default, Annotations::parse)
 }
 
 fn to_u8(value: usize) -> u8 {

@@ -25,6 +25,8 @@ pub(super) struct Slot {
     pub(super) is_closed: bool,
     /// Its image is mostly of messages that are gone, and is to be written anew.
     pub(super) is_sparse: bool,
+    /// Some messages in its image have annotations.
+    pub(super) is_annotated: bool,
 }
 
 const _: () = assert!(size_of::<Slot>() <= 96);

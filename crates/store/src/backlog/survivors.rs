@@ -32,6 +32,8 @@ pub struct PageNote {
     pub n_entries: u16,
     /// Some of its messages have their body in the body store.
     pub has_bodies: bool,
+    /// Some of its messages have annotations.
+    pub is_annotated: bool,
 }
 
 /// A message that is to be logged again.
@@ -238,6 +240,7 @@ impl Backlog {
             busy: Busy::Idle,
             is_closed: true,
             is_sparse: false,
+            is_annotated: note.is_annotated,
         };
         self.next_serial = self.next_serial.wrapping_add(1);
         self.stored_bytes += slot.live_bytes;
@@ -295,6 +298,7 @@ impl Slot {
             load_bytes: image.load_bytes,
             n_entries: image.n_entries,
             has_bodies: image.has_bodies,
+            is_annotated: self.is_annotated,
         })
     }
 

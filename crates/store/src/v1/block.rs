@@ -546,6 +546,7 @@ mod tests {
             properties: &[0, 0],
             body: Body::Borrowed(body),
             persistent: true,
+            annotations: Default::default(),
         };
         Queued { position, message, stored: None, is_delivered: false }
     }

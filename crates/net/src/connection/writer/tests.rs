@@ -75,6 +75,7 @@ async fn deliver_all(link: LinkId, outbox: Arc<ClientOutbox>, paused: Arc<Paused
         properties: b"\0\0",
         body: Body::Borrowed(&BODY),
         persistent: false,
+        annotations: Default::default(),
     };
     for position in 0..N_EACH {
         paused.wait_until(|links| !links.contains(&link)).await;

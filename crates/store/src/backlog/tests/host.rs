@@ -34,6 +34,7 @@ impl Stored {
             properties: &self.properties,
             body,
             persistent: self.logged,
+            annotations: Default::default(),
         }
     }
 

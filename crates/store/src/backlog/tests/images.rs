@@ -10,7 +10,14 @@ use proptest::prelude::*;
 const STORED: BlobId = BlobId { file: 0x0102, index: 0x0304 };
 
 fn message<'a>(key: &'a [u8], properties: &'a [u8], body: Body<'a>) -> MessageRef<'a> {
-    MessageRef { exchange: b"ex", routing_key: key, properties, body, persistent: true }
+    MessageRef {
+        exchange: b"ex",
+        routing_key: key,
+        properties,
+        body,
+        persistent: true,
+        annotations: Default::default(),
+    }
 }
 
 /// Positions 1000, 1001 and 1003: inline, kept apart, stored.

@@ -1,0 +1,220 @@
+//! Those who take messages: consumers and `get`, as they come and go.
+
+use super::local::{Attach, FIRST_ROOM_BYTES, Handed, Host, Local, Owner};
+use super::ruled::with_counts;
+use super::{Activity, AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
+use meta::QueueDef;
+use queue::{ConsumerKey, Return, Settling};
+use session::{Delivery, Event, Sink};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::backlog::Lookup;
+
+impl Local {
+    pub(super) fn attach(
+        &mut self,
+        queue: &Queue,
+        attach: Attach<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<ConsumerKey, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        let in_exclusive_use = self.hosts.iter().flatten().any(|host| host.exclusive)
+            || (attach.exclusive && self.is_single_active());
+        if in_exclusive_use || (attach.exclusive && self.fifo.n_consumers() > 0) {
+            return Err(AttachRefused::ExclusiveUse);
+        }
+        let key = self.fifo.attach(attach.checkout);
+        wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
+            sink.event(Event::Consuming {
+                channel: attach.channel,
+                link: attach.link,
+                consumer_tag: attach.consumer_tag,
+                no_ack: attach.checkout.settling == Settling::OnDelivery,
+                answer: attach.answer,
+            });
+        }));
+        let host = Host {
+            connection: attach.connection,
+            channel: attach.channel,
+            link: attach.link,
+            outbox: Arc::clone(attach.outbox),
+            consumer_tag: attach.consumer_tag.clone(),
+            checkout: attach.checkout,
+            exclusive: attach.exclusive,
+            arguments: attach.arguments,
+            room_bytes: FIRST_ROOM_BYTES,
+            held_back: false,
+        };
+        put_at(&mut self.owners, key, (attach.connection, attach.channel));
+        put_at(&mut self.hosts, key, host);
+        self.had_consumer = true;
+        self.touch(queue);
+        self.look_at_time(queue);
+        self.dispatch(queue, wakes);
+        Ok(key)
+    }
+
+    pub(super) fn attach_passive(&mut self, owner: Owner) -> Result<ConsumerKey, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        let key = self.fifo.attach_passive();
+        put_at(&mut self.owners, key, owner);
+        Ok(key)
+    }
+
+    /// Takes a consumer away if it gets nothing any more and holds nothing.
+    pub(super) fn detach_idle(&mut self, consumer: ConsumerKey) -> bool {
+        let is_idle = self.fifo.n_held_by(consumer) == 0;
+        if is_idle {
+            self.fifo.detach(consumer);
+            self.forget_owner(consumer);
+        }
+        is_idle
+    }
+
+    fn forget_owner(&mut self, consumer: ConsumerKey) {
+        if let Some(place) = self.owners.get_mut(consumer.0 as usize) {
+            *place = None;
+        }
+    }
+
+    /// Adds up how many messages each channel holds.
+    pub(super) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
+        for (slot, owner) in self.owners.iter().enumerate() {
+            let (Some(owner), Ok(slot)) = (owner, u32::try_from(slot)) else { continue };
+            *held.entry(*owner).or_default() += self.fifo.n_held_by(ConsumerKey(slot)) as u64;
+        }
+    }
+
+    pub(super) fn get(
+        &mut self,
+        queue: &Queue,
+        get: &Get<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<Got, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        self.touch(queue);
+        self.look_at_time(queue);
+        if self.size_of_next().is_none() && self.fifo.n_ready() > 0 {
+            return Ok(Got::NotInMemory);
+        }
+        let settling = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
+        let Some(assigned) = self.fifo.take(get.consumer, settling) else {
+            return Ok(Got::Nothing);
+        };
+        if self.notes_sizes {
+            self.note_sent(&assigned, None);
+        }
+        let n_ready = self.fifo.n_ready();
+        if let Lookup::Here(mut message) = self.backlog.get(assigned.position) {
+            let counts = self.fifo.return_counts(assigned.position);
+            let counted = with_counts(&message, counts).filter(|_| self.counts_returns());
+            if let Some(counted) = &counted {
+                message.properties = counted;
+            }
+            let delivery = Delivery {
+                position: position(assigned.position),
+                redelivered: assigned.redelivered,
+                message: &message,
+            };
+            wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
+                sink.event(Event::Got {
+                    channel: get.channel,
+                    link: get.link,
+                    delivery,
+                    no_ack: get.no_ack,
+                    n_ready,
+                });
+            }));
+        }
+        self.count_deliveries(queue, &[Handed { assigned, incoming: None }]);
+        if settling == Settling::ByConsumer {
+            self.keeping.note_delivered(std::iter::once(assigned.position));
+        }
+        if get.no_ack {
+            self.release(&queue.storage.pool, assigned.position);
+            self.note_in_log(queue);
+        }
+        Ok(Got::Message)
+    }
+
+    pub(super) fn cancel(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
+        self.touch(queue);
+        self.fifo.cancel(consumer);
+        // The outbox may still hold deliveries of it; the core keeps what is unsettled.
+        self.drop_host(consumer);
+        self.after_detach(&queue.def)
+    }
+
+    pub(super) fn detach(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
+        let now_ms = self.returned_ms(queue);
+        let mut gone = Vec::new();
+        let left = self.fifo.detach_returning(consumer, Return::Failed, now_ms, &mut gone);
+        self.drop_host(consumer);
+        self.forget_owner(consumer);
+        if left.was_active {
+            self.touch(queue);
+        }
+        if left.n_requeued > 0 {
+            self.after_return(queue, &gone);
+        }
+        if left.was_active { self.after_detach(&queue.def) } else { AfterDetach::Stays }
+    }
+
+    /// Everything the consumer holds goes back; it stays attached.
+    pub(super) fn requeue_all(&mut self, queue: &Queue, consumer: ConsumerKey) {
+        let now_ms = self.returned_ms(queue);
+        let mut gone = Vec::new();
+        self.fifo.give_back_all(consumer, Return::Released, now_ms, &mut gone);
+        self.after_return(queue, &gone);
+    }
+
+    fn drop_host(&mut self, consumer: ConsumerKey) {
+        if let Some(place) = self.hosts.get_mut(consumer.0 as usize) {
+            *place = None;
+        }
+    }
+
+    fn after_detach(&mut self, def: &QueueDef) -> AfterDetach {
+        let last = self.had_consumer && self.fifo.n_consumers() == 0;
+        if !(def.auto_delete && last) || self.deleted {
+            return AfterDetach::Stays;
+        }
+        self.deleted = true;
+        AfterDetach::DeleteQueue
+    }
+
+    pub(super) fn consumers(&self) -> Vec<ConsumerView> {
+        let view = |(slot, host): (u32, &Host)| ConsumerView {
+            connection: host.connection,
+            channel: host.channel,
+            consumer_tag: host.consumer_tag.clone(),
+            ack_required: host.checkout.settling == Settling::ByConsumer,
+            prefetch_count: host.checkout.prefetch.unwrap_or(0),
+            exclusive: host.exclusive,
+            arguments: host.arguments.clone(),
+            activity: match self.fifo.single_active() {
+                _ if !self.fifo.is_active(ConsumerKey(slot)) => Activity::Waiting,
+                Some(_) => Activity::SingleActive,
+                None => Activity::Up,
+            },
+        };
+        let hosts = (0..).zip(&self.hosts).filter_map(|(slot, host)| Some((slot, host.as_ref()?)));
+        hosts.map(view).collect()
+    }
+}
+
+fn put_at<T>(places: &mut Vec<Option<T>>, consumer: ConsumerKey, value: T) {
+    let slot = consumer.0 as usize;
+    if places.len() <= slot {
+        places.resize_with(slot + 1, || None);
+    }
+    if let Some(place) = places.get_mut(slot) {
+        *place = Some(value);
+    }
+}

@@ -1,0 +1,231 @@
+//! What happens to queues by rules and not by clients: messages whose time comes, queues that nobody
+//! uses, dead letters on their way, policies that change.
+//!
+//! ```text
+//! queue, under its lock --(alarm)--> [by time] ------> Queue::on_time
+//!                       --(ask)----> [asked]   ------> letters copied, routed, put into their queues,
+//!                                                      then noted as gone from where they were
+//! ```
+//! One thread and one timer for all queues. It holds one queue's lock at a time: a letter is in its
+//! new queue, and in the log, before it leaves the old one, so a crash in between doubles it at worst.
+//! What a letter sets off where it arrives is work of its own, in turn with all other queues'.
+
+mod dead_letter;
+mod transfer;
+mod work;
+
+pub(crate) use dead_letter::DeadLetterTo;
+pub(crate) use transfer::{Letter, Undelivered, dead_letters_of};
+pub use work::RuleStepper;
+pub(crate) use work::start;
+
+use crate::broker::Broker;
+use crate::confirm::Awaited;
+use crate::queue::Queue;
+use log::{Durable, Lsn, Wal};
+use meta::QueueId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
+use std::task::Waker;
+use std::thread::JoinHandle;
+
+/// Publishers wait while letters that are in no queue take more than this.
+const LETTER_BYTES_MAX: usize = 8 << 20;
+
+/// Acts on queues when their rules ask for it. Dropping it ends its thread.
+#[derive(Debug, Default)]
+pub(crate) struct RuleKeeper {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    wanted: Condvar,
+    broker: OnceLock<Weak<Broker>>,
+    /// Of letters in `State::undelivered`.
+    letter_bytes: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Each queue has one alarm at most.
+    alarms: BTreeMap<(u64, QueueId), Weak<Queue>>,
+    /// Queues with dead letters to be sent.
+    asked: VecDeque<Arc<Queue>>,
+    /// Letters of messages that are in no queue: their publishers' queue was full.
+    undelivered: VecDeque<Undelivered>,
+    /// Queues whose letters are to be durable where they arrived before they leave.
+    settling: Vec<(Arc<Queue>, u64, Awaited)>,
+    /// Queues whose letters go to one that is being read after a start.
+    deferred: Vec<Arc<Queue>>,
+    /// Queues that policies may ask to be different.
+    to_review: VecDeque<Arc<Queue>>,
+    room_wakers: Vec<Waker>,
+    is_time_to_look: bool,
+    has_ended: bool,
+}
+
+impl RuleKeeper {
+    /// Whose queues these are. Told once.
+    pub(crate) fn belong_to(&self, broker: Weak<Broker>) {
+        if self.shared.broker.set(broker).is_err() {
+            tracing::error!("the keeper of rules is told twice whose queues it keeps");
+        }
+    }
+
+    /// Has [`Queue::on_time`] called at `at_ms` instead of at `before_ms`.
+    pub(crate) fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, times: AlarmTimes) {
+        let mut state = stdx::lock(&self.shared.state);
+        if let Some(before_ms) = times.before_ms {
+            state.alarms.remove(&(before_ms, id));
+        }
+        let Some(at_ms) = times.at_ms.filter(|_| !state.has_ended) else { return };
+        let is_first = state.alarms.first_key_value().is_none_or(|(first, _)| at_ms < first.0);
+        state.alarms.insert((at_ms, id), Weak::clone(queue));
+        drop(state);
+        if is_first {
+            self.shared.wanted.notify_one();
+        }
+    }
+
+    /// Sends a queue's dead letters soon. The queue sees to it that it asks once.
+    pub(crate) fn ask(&self, queue: Arc<Queue>) {
+        self.shared.add(|state| state.asked.push_back(queue));
+    }
+
+    /// Sends letters that are in no queue.
+    pub(crate) fn send(&self, letters: Undelivered) {
+        self.shared.letter_bytes.fetch_add(letters.bytes(), Ordering::Relaxed);
+        self.shared.add(|state| state.undelivered.push_back(letters));
+    }
+
+    /// Has these queues look again at what policies ask for.
+    pub(crate) fn review(&self, queues: impl Iterator<Item = Arc<Queue>>) {
+        self.shared.add(|state| state.to_review.extend(queues));
+    }
+
+    /// A queue has been read after a start: letters may go there.
+    pub(crate) fn note_loaded(&self) {
+        self.shared.add(|state| {
+            let deferred = std::mem::take(&mut state.deferred);
+            state.asked.extend(deferred);
+        });
+    }
+
+    /// Time has gone on.
+    pub(crate) fn look_at_time(&self) {
+        self.shared.add(|state| state.is_time_to_look = true);
+    }
+
+    /// Whether those who publish may go on; see [`RuleKeeper::on_room`].
+    pub(crate) fn has_room(&self) -> bool {
+        self.shared.has_room()
+    }
+
+    /// True if there is room now; otherwise `waker` is woken when there is.
+    #[must_use = "false means: wait to be woken"]
+    pub(crate) fn on_room(&self, waker: &Waker) -> bool {
+        let mut state = stdx::lock(&self.shared.state);
+        if self.shared.has_room() || state.has_ended {
+            return true;
+        }
+        if !state.room_wakers.iter().any(|known| known.will_wake(waker)) {
+            state.room_wakers.push(waker.clone());
+        }
+        false
+    }
+
+    /// Does nothing any more, and lets nobody wait.
+    pub(crate) fn end(&self) {
+        self.shared.end();
+        let thread = stdx::lock(&self.thread).take();
+        if let Some(thread) = thread
+            // The last handle may be its own.
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that keeps rules panicked");
+        }
+    }
+}
+
+impl Drop for RuleKeeper {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A queue's alarm, before and from now on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AlarmTimes {
+    pub(crate) before_ms: Option<u64>,
+    pub(crate) at_ms: Option<u64>,
+}
+
+impl Shared {
+    fn add(&self, act: impl FnOnce(&mut State)) {
+        let mut state = stdx::lock(&self.state);
+        if !state.has_ended {
+            act(&mut state);
+        }
+        drop(state);
+        self.wanted.notify_one();
+    }
+
+    fn has_room(&self) -> bool {
+        self.letter_bytes.load(Ordering::Relaxed) < LETTER_BYTES_MAX
+    }
+
+    fn tell_of_room(&self) {
+        if !self.has_room() {
+            return;
+        }
+        let wakers = std::mem::take(&mut stdx::lock(&self.state).room_wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn end(&self) {
+        let (wakers, state) = {
+            let mut state = stdx::lock(&self.state);
+            state.has_ended = true;
+            let wakers = std::mem::take(&mut state.room_wakers);
+            (wakers, std::mem::replace(&mut *state, State { has_ended: true, ..State::default() }))
+        };
+        self.wanted.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+        drop(state);
+    }
+}
+
+/// Tells the keeper that something it waits for may be durable.
+struct Nudge {
+    shared: Arc<Shared>,
+    upto: Lsn,
+}
+
+impl Nudge {
+    /// To be told when the log is durable up to `upto`.
+    fn watch(shared: &Arc<Shared>, wal: &Wal, upto: Lsn) {
+        wal.watch(Arc::new(Self { shared: Arc::clone(shared), upto }));
+    }
+}
+
+impl Durable for Nudge {
+    fn durable(&self, upto: Lsn) -> bool {
+        if upto < self.upto {
+            return true;
+        }
+        self.shared.add(|_| ());
+        false
+    }
+}
+
+impl crate::older::JournalSynced for Nudge {
+    fn synced(self: Box<Self>) -> Option<Waker> {
+        self.shared.add(|_| ());
+        None
+    }
+}

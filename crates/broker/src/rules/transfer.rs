@@ -1,0 +1,247 @@
+//! Letters on their way: routed as what the broker itself publishes, and put into their queues in
+//! batches.
+
+use super::dead_letter::{DeadLetterTo, Death, Redirected};
+use crate::bodies::BodyHome;
+use crate::broker::{Broker, View};
+use crate::confirm::Awaited;
+use crate::exchanges::Fate;
+use crate::queue::{
+    Incoming, Publishes, Queue, RefusedItem, SHARED_BODY_MIN_BYTES, Wakes, wake_all,
+};
+use amqp091::PropertiesRef;
+use bytes::Bytes;
+use message::{Annotations, Body, MessageRef};
+use meta::{Name, QueueDef, QueueId};
+use queue::Reason;
+use routing::Passage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A message that dies, apart from where it was.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) reason: Reason,
+    exchange: Vec<u8>,
+    routing_key: Vec<u8>,
+    properties: Vec<u8>,
+    body: Bytes,
+    persistent: bool,
+    annotations: Annotations,
+}
+
+impl Letter {
+    pub(crate) fn of(message: &MessageRef<'_>, reason: Reason) -> Self {
+        Self {
+            reason,
+            exchange: message.exchange.to_vec(),
+            routing_key: message.routing_key.to_vec(),
+            properties: message.properties.to_vec(),
+            body: match message.body {
+                Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+                Body::Shared(bytes) => bytes.clone(),
+            },
+            persistent: message.persistent,
+            annotations: message.annotations,
+        }
+    }
+
+    fn message(&self) -> MessageRef<'_> {
+        MessageRef {
+            exchange: &self.exchange,
+            routing_key: &self.routing_key,
+            properties: &self.properties,
+            body: self.shown_body(),
+            persistent: self.persistent,
+            annotations: self.annotations,
+        }
+    }
+
+    /// The message it is where it goes.
+    fn message_to<'m>(
+        &'m self,
+        to: &'m DeadLetterTo,
+        redirected: &'m Redirected,
+    ) -> MessageRef<'m> {
+        MessageRef {
+            exchange: to.exchange.as_bytes(),
+            routing_key: redirected.keys.first().map_or(&[], Vec::as_slice),
+            properties: &redirected.properties,
+            body: self.shown_body(),
+            persistent: self.persistent,
+            annotations: Annotations { deadline_ms: None, dead_lettered: true },
+        }
+    }
+
+    /// Small bodies are copied into pages, larger ones shared.
+    fn shown_body(&self) -> Body<'_> {
+        if self.body.len() < SHARED_BODY_MIN_BYTES {
+            Body::Borrowed(&self.body)
+        } else {
+            Body::Shared(&self.body)
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.message().size_bytes() + size_of::<Self>()
+    }
+}
+
+/// Letters that are in no queue.
+#[derive(Debug)]
+pub(crate) struct Undelivered {
+    /// The queue that did not take them.
+    pub(crate) from: Arc<QueueDef>,
+    pub(crate) to: Arc<DeadLetterTo>,
+    pub(crate) letters: Vec<Letter>,
+}
+
+impl Undelivered {
+    pub(crate) fn bytes(&self) -> usize {
+        self.letters.iter().map(Letter::bytes).sum()
+    }
+}
+
+/// What has come of sending letters.
+pub(super) enum Sent {
+    /// They are in their queues, and safe when this is durable; some queues may have refused theirs.
+    Done { awaited: Awaited, undelivered: Vec<Undelivered> },
+    /// One of the queues is still being read after a start. None was sent.
+    NotYet,
+}
+
+/// Sends letters of a queue to where its dead letters go.
+pub(super) fn send(
+    broker: &Broker,
+    from: &QueueDef,
+    to: &DeadLetterTo,
+    letters: &[Letter],
+) -> Sent {
+    let mut posting = Posting { letters, redirected: Vec::new(), groups: BTreeMap::new() };
+    posting.route(broker, from, to);
+    if posting.groups.values().any(|group| group.queue.is_loading()) {
+        return Sent::NotYet;
+    }
+    posting.post(to)
+}
+
+/// Letters and where they go.
+struct Posting<'a> {
+    letters: &'a [Letter],
+    /// For each letter.
+    redirected: Vec<(Redirected, Option<BodyHome>)>,
+    groups: BTreeMap<QueueId, Group>,
+}
+
+struct Group {
+    queue: Arc<Queue>,
+    items: Vec<u32>,
+}
+
+impl Posting<'_> {
+    fn route(&mut self, broker: &Broker, from: &QueueDef, to: &DeadLetterTo) {
+        let view = broker.view();
+        let unix_ms = broker.storage.time.unix_ms();
+        let mut ids = Vec::new();
+        for (item, letter) in (0..).zip(self.letters) {
+            let death = Death { queue: &from.name, reason: letter.reason, unix_ms };
+            let redirected = Redirected::new(&letter.message(), &death, to);
+            self.redirected.push((redirected, None));
+            let Some((redirected, home)) = self.redirected.last_mut() else { continue };
+            find_queues(broker, &view, from, (to, redirected), letter, &mut ids);
+            let queues = ids.iter().filter_map(|id| view.queue_by_id(*id));
+            let mut n_durable = 0;
+            for queue in queues.filter(|queue| !redirected.is_cycle(&queue.def().name)) {
+                n_durable += usize::from(queue.def().durable);
+                let group = self.groups.entry(queue.id());
+                group.or_insert_with(|| Group { queue, items: Vec::new() }).items.push(item);
+            }
+            let is_stored = letter.persistent
+                && n_durable > 1
+                && broker.storage.bodies.is_stored(letter.body.len());
+            *home = is_stored.then(BodyHome::default);
+        }
+    }
+
+    fn post(self, to: &DeadLetterTo) -> Sent {
+        let resolve = |item: u32| self.incoming(item, to);
+        let (mut awaited, mut undelivered) = (Awaited::default(), Vec::new());
+        let (mut wakes, mut refused) = (Wakes::new(), Vec::new());
+        for Group { queue, items } in self.groups.values() {
+            let batch = Publishes {
+                items,
+                resolve: &resolve,
+                any_logged: self.letters.iter().any(|letter| letter.persistent),
+                any_stored: self.redirected.iter().any(|(_, home)| home.is_some()),
+                any_expiring: false,
+            };
+            awaited.add(queue.publish(&batch, &mut refused, &mut wakes));
+            undelivered.extend(dead_letters_of(queue, &refused, &resolve));
+            refused.clear();
+        }
+        wake_all(&mut wakes);
+        Sent::Done { awaited, undelivered }
+    }
+
+    fn incoming<'m>(&'m self, item: u32, to: &'m DeadLetterTo) -> Incoming<'m> {
+        let at = item as usize;
+        let (letter, redirected) = (self.letters.get(at), self.redirected.get(at));
+        let (redirected, home) = redirected.expect("each letter is redirected");
+        let letter = letter.expect("items index `letters`");
+        let message = letter.message_to(to, redirected);
+        Incoming { message, home: home.as_ref(), confirm: false }
+    }
+}
+
+/// The queues a letter is routed to; none if the exchange does not exist (semantics 100).
+fn find_queues(
+    broker: &Broker,
+    view: &View,
+    from: &QueueDef,
+    (to, redirected): (&DeadLetterTo, &Redirected),
+    letter: &Letter,
+    ids: &mut Vec<QueueId>,
+) {
+    ids.clear();
+    let Some(vhost) = view.meta.vhost(&from.vhost) else { return };
+    let keys: Vec<&[u8]> = redirected.keys.iter().map(Vec::as_slice).collect();
+    let properties = PropertiesRef::trusted(&redirected.properties);
+    let seen = routing::Message {
+        properties: Some(properties),
+        chance: broker.chance(),
+        ..routing::Message::new(&keys, properties.headers())
+    };
+    let unix_ms = broker.storage.time.unix_ms();
+    let mut delaying = Vec::new();
+    let watch = |exchange: &Name| {
+        let Some(met) = view.exchanges.get(&from.vhost, exchange) else { return Passage::Open };
+        match met.fate(&seen, unix_ms) {
+            Fate::Dropped => return Passage::Closed,
+            // What comes from there was held back already.
+            Fate::Delayed if *met.delayed_queue() != from.name => {
+                delaying.extend(view.queue(&from.vhost, met.delayed_queue()));
+                return Passage::Closed;
+            }
+            Fate::Delayed | Fate::GoesOn => {}
+        }
+        if met.remembers(&seen) {
+            met.remember(&letter.message_to(to, redirected));
+        }
+        Passage::Open
+    };
+    vhost.routes().route_from_broker(to.exchange.as_bytes(), &seen, watch, ids);
+    ids.extend(delaying.iter().map(|queue| queue.id()));
+}
+
+/// What a queue did not take and has dead-lettered instead.
+pub(crate) fn dead_letters_of<'a>(
+    queue: &Queue,
+    refused: &[RefusedItem],
+    resolve: &dyn Fn(u32) -> Incoming<'a>,
+) -> Option<Undelivered> {
+    let to = refused.iter().find_map(|refused| refused.dead_letter_to.clone())?;
+    let dead = refused.iter().filter(|refused| refused.dead_letter_to.is_some());
+    let letter = |refused: &RefusedItem| Letter::of(&resolve(refused.item).message, Reason::MaxLen);
+    let letters = dead.map(letter).collect();
+    Some(Undelivered { from: Arc::clone(queue.def()), to, letters })
+}

@@ -1,0 +1,185 @@
+//! The keeper's work: what is due, one piece after the other, by a thread or in steps.
+
+use super::transfer::{self, Sent, Undelivered};
+use super::{Nudge, Shared, State};
+use crate::broker::Broker;
+use crate::queue::{AfterDetach, Queue};
+use crate::storage::Storage;
+use meta::{Command, QueueId};
+use std::sync::{Arc, PoisonError, Weak};
+
+/// Letters of one queue before another has its turn ...
+const LETTERS_PER_TURN: usize = 256;
+/// ... and their bytes, more or less.
+const LETTER_BYTES_PER_TURN: usize = 1 << 20;
+/// Queues that look at policies before others have their turn.
+const REVIEWS_PER_TURN: usize = 32;
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn start(storage: &Arc<Storage>) -> std::io::Result<()> {
+    let shared = Arc::clone(&storage.rules.shared);
+    let weak = Arc::downgrade(storage);
+    let thread = std::thread::Builder::new().name("rules".to_owned());
+    let thread = thread.spawn(move || run(&shared, &weak))?;
+    *stdx::lock(&storage.rules.thread) = Some(thread);
+    Ok(())
+}
+
+fn run(shared: &Arc<Shared>, weak: &Weak<Storage>) {
+    while let Some(task) = wait(shared, weak) {
+        work_off(shared, task);
+    }
+}
+
+/// Waits for something to do; none when there will be nothing any more.
+fn wait(shared: &Shared, weak: &Weak<Storage>) -> Option<Task> {
+    let mut state = stdx::lock(&shared.state);
+    loop {
+        if state.has_ended {
+            return None;
+        }
+        let storage = weak.upgrade()?;
+        if let Some(task) = next_task(&mut state, &storage) {
+            return Some(task);
+        }
+        let first = state.alarms.first_key_value().map(|((at_ms, _), _)| *at_ms);
+        let time = first.and_then(|at_ms| storage.time.time_until(at_ms));
+        drop(storage);
+        state = match time {
+            None => shared.wanted.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => {
+                shared.wanted.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+}
+
+/// Something to do without the keeper's lock.
+enum Task {
+    /// Its time has come.
+    OnTime(Arc<Queue>),
+    /// Its letters are durable where they arrived.
+    Settled(Arc<Queue>, u64),
+    Letters(Arc<Queue>),
+    Undelivered(Undelivered),
+    Review(Vec<Arc<Queue>>),
+}
+
+fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
+    state.is_time_to_look = false;
+    if let Some(queue) = next_alarm(state, storage.time.unix_ms()) {
+        return Some(Task::OnTime(queue));
+    }
+    let is_settled =
+        |(_, _, awaited): &(_, _, crate::confirm::Awaited)| awaited.is_durable(&storage.wal);
+    if let Some(at) = state.settling.iter().position(is_settled) {
+        let (queue, n, _) = state.settling.swap_remove(at);
+        return Some(Task::Settled(queue, n));
+    }
+    if !state.to_review.is_empty() {
+        let n = state.to_review.len().min(REVIEWS_PER_TURN);
+        return Some(Task::Review(state.to_review.drain(..n).collect()));
+    }
+    if let Some(letters) = state.undelivered.pop_front() {
+        return Some(Task::Undelivered(letters));
+    }
+    state.asked.pop_front().map(Task::Letters)
+}
+
+/// The queue whose alarm is due.
+fn next_alarm(state: &mut State, now_ms: u64) -> Option<Arc<Queue>> {
+    loop {
+        let first = state.alarms.first_entry()?;
+        let (at_ms, QueueId(_)) = *first.key();
+        if at_ms > now_ms {
+            return None;
+        }
+        if let Some(queue) = first.remove().upgrade() {
+            return Some(queue);
+        }
+    }
+}
+
+fn work_off(shared: &Arc<Shared>, task: Task) {
+    let Some(broker) = shared.broker.get().and_then(Weak::upgrade) else { return };
+    match task {
+        Task::OnTime(queue) => {
+            if queue.on_time() == AfterDetach::DeleteQueue {
+                let gone = broker.change(&Command::DeleteQueueById { id: queue.id() });
+                if let Err(error) = gone {
+                    tracing::debug!("an unused queue is not deleted: {error}");
+                }
+            }
+        }
+        Task::Settled(queue, n) => queue.letters_left(n),
+        Task::Letters(queue) => send_letters(shared, &broker, queue),
+        Task::Undelivered(letters) => send_undelivered(shared, &broker, letters),
+        Task::Review(queues) => queues.iter().for_each(|queue| broker.review_rules(queue)),
+    }
+}
+
+fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
+    let Some(batch) = queue.letters(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else { return };
+    match transfer::send(broker, queue.def(), &batch.to, &batch.letters) {
+        Sent::NotYet => shared.add(|state| state.deferred.push(queue)),
+        Sent::Done { awaited, undelivered } => {
+            undelivered.into_iter().for_each(|letters| broker.storage.rules.send(letters));
+            // In one log the order is enough: what came first is durable first.
+            if awaited.journals.is_empty() && queue.journal().is_none() {
+                queue.letters_left(batch.n_positions);
+                return;
+            }
+            let wal = &broker.storage.wal;
+            if let Some(upto) = awaited.log {
+                Nudge::watch(shared, wal, upto);
+            }
+            for (journal, note) in &awaited.journals {
+                let nudge = Nudge { shared: Arc::clone(shared), upto: log::Lsn(0) };
+                journal.wait(*note, Box::new(nudge));
+            }
+            shared.add(|state| state.settling.push((queue, batch.n_positions, awaited)));
+        }
+    }
+}
+
+fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, letters: Undelivered) {
+    let bytes = letters.bytes();
+    match transfer::send(broker, &letters.from, &letters.to, &letters.letters) {
+        // Letters of refused messages may be lost (features D5): their publishers know.
+        Sent::NotYet => tracing::warn!(
+            queue = %letters.from.name,
+            "{} dead letters are dropped: a queue is still being read", letters.letters.len()
+        ),
+        Sent::Done { undelivered, .. } => {
+            undelivered.into_iter().for_each(|letters| broker.storage.rules.send(letters));
+        }
+    }
+    shared.letter_bytes.fetch_sub(bytes, std::sync::atomic::Ordering::Relaxed);
+    shared.tell_of_room();
+}
+
+/// The keeper's work, done by the caller. For simulation.
+#[derive(Debug)]
+pub struct RuleStepper {
+    shared: Arc<Shared>,
+    storage: Weak<Storage>,
+}
+
+impl RuleStepper {
+    pub(crate) fn new(storage: &Arc<Storage>) -> Self {
+        Self { shared: Arc::clone(&storage.rules.shared), storage: Arc::downgrade(storage) }
+    }
+
+    /// Does one thing; false if there was nothing to do.
+    pub fn step(&mut self) -> bool {
+        let Some(storage) = self.storage.upgrade() else { return false };
+        let task = next_task(&mut stdx::lock(&self.shared.state), &storage);
+        drop(storage);
+        let Some(task) = task else { return false };
+        work_off(&self.shared, task);
+        true
+    }
+}

@@ -1,0 +1,369 @@
+//! What queues do by rules: times to live, limits, dead letters, priorities, who is served first.
+#![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
+#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
+#![expect(dead_code, reason = "the client is made for all tests of this crate")]
+
+#[path = "support/client.rs"]
+mod client;
+
+use amqp091::{Properties, PropertiesRef};
+use broker::Broker;
+use client::{Client, Kind, short, start};
+use log::MemoryDisk;
+use session::{Op, Outcome, Table, Value};
+use std::sync::Arc;
+use stdx::Now;
+
+const fn number(n: i64) -> Value {
+    Value::I64(n)
+}
+
+fn text(text: &str) -> Value {
+    Value::LongString(text.as_bytes().to_vec())
+}
+
+fn new_node() -> (Arc<MemoryDisk>, Arc<Broker>) {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    (disk, broker)
+}
+
+fn at(broker: &Broker, unix_ms: u64) {
+    broker.tick(Now { monotonic_ms: unix_ms, unix_ms });
+}
+
+fn dead_letters_to(queue: &str) -> Vec<(&'static str, Value)> {
+    vec![("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(queue))]
+}
+
+fn with(
+    mut arguments: Vec<(&'static str, Value)>,
+    name: &'static str,
+    value: Value,
+) -> Vec<(&'static str, Value)> {
+    arguments.push((name, value));
+    arguments
+}
+
+fn expiring(ms: &str) -> Properties {
+    Properties { expiration: Some(short(ms)), ..Properties::default() }
+}
+
+fn headers(client: &Client) -> Table {
+    let properties = client.last().properties;
+    PropertiesRef::trusted(&properties)
+        .headers()
+        .map(|it| it.to_owned().unwrap())
+        .unwrap_or_default()
+}
+
+fn header(client: &Client, name: &str) -> String {
+    let headers = headers(client);
+    let bytes = headers.get(name.as_bytes()).and_then(Value::as_bytes).unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Semantics 95: a message that is over goes at its time, also behind others, and without consumers;
+/// and 99: the smaller one of two times counts.
+#[test]
+fn semantics_95_99_messages_expire_on_time_wherever_they_stand() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("dead", false);
+    client.declare_with("q", false, &with(dead_letters_to("dead"), "x-message-ttl", number(1_000)));
+    client.publish("q", &["long"], Kind::Transient);
+    client.publish_with("", "q", &[(expiring("50"), "short"), (expiring("9000"), "longer")]);
+    at(&broker, 51);
+    assert_eq!(client.get_soon("dead"), "got short left 0");
+    assert_eq!(header(&client, "x-last-death-reason"), "expired");
+    assert_eq!(client.get("q"), ["got long left 1"]);
+    at(&broker, 1_001);
+    assert_eq!(client.get_soon("dead"), "got longer left 0");
+    client.settle(1, Outcome::Accepted);
+    assert_eq!(client.get("q"), ["get empty"]);
+    // The one that is held goes when it comes back.
+    client.settle(1, Outcome::Returned);
+    assert_eq!(client.get_soon("dead"), "got long left 0");
+}
+
+/// Semantics 95: a time to live of 0 is for consumers that wait.
+#[test]
+fn semantics_95_a_time_to_live_of_zero_reaches_who_waits() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", false, &[("x-message-ttl", number(0))]);
+    client.publish("q", &["nobody"], Kind::Transient);
+    assert_eq!(client.get("q"), ["get empty"]);
+    client.consume("q", false);
+    assert_eq!(client.publish("q", &["somebody"], Kind::Transient), ["deliver somebody"]);
+}
+
+/// Semantics 98: only ready messages count, the oldest makes room, also one that comes back.
+#[test]
+fn semantics_98_the_oldest_message_makes_room() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("dead", false);
+    client.declare_with("q", false, &with(dead_letters_to("dead"), "x-max-length", number(2)));
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    assert_eq!(client.get_soon("dead"), "got a left 0");
+    assert_eq!(header(&client, "x-first-death-reason"), "maxlen");
+    client.settle(1, Outcome::Accepted);
+    assert_eq!(client.get("q"), ["got b left 1"]);
+    client.publish("q", &["d"], Kind::Transient);
+    client.settle(1, Outcome::Requeued);
+    assert_eq!(client.get_soon("dead"), "got b left 0", "and it is not redelivered there");
+    assert_eq!(client.get("q"), ["got c left 1"]);
+}
+
+/// Features Q4: the bodies of ready messages count.
+#[test]
+fn bytes_are_limited() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", false, &[("x-max-length-bytes", number(5))]);
+    client.publish("q", &["aaa", "bb", "c"], Kind::Transient);
+    assert_eq!(client.get("q"), ["got bb left 1"]);
+    client.publish("q", &["dddd"], Kind::Transient);
+    client.settle(1, Outcome::Requeued);
+    assert_eq!(client.get("q"), ["got c left 1"]);
+    assert_eq!(client.get("q"), ["got dddd left 0"]);
+}
+
+/// Semantics 60 and 75: what a full queue does not take is nacked, and never returned.
+#[test]
+fn semantics_60_75_a_full_queue_refuses() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    let full = [("x-max-length", number(2)), ("x-overflow", text("reject-publish"))];
+    client.declare_with("q", true, &full);
+    client.ask(Op::ConfirmSelect);
+    let heard = client.publish("q", &["a", "b", "c", "d"], Kind::Mandatory);
+    assert_eq!(heard, ["ack 1..=2", "nack 3..=4"]);
+    let heard = client.publish("q", &["e"], Kind::Persistent);
+    assert_eq!(heard, ["nack 5..=5"]);
+    assert_eq!(client.get("q"), ["got a left 1"]);
+    let heard = client.publish("q", &["f", "g"], Kind::Persistent);
+    let mut heard = client.wait_for(heard, 2);
+    heard.sort();
+    assert_eq!(heard, ["ack 6..=6", "nack 7..=7"]);
+}
+
+/// Features Q5: `reject-publish-dlx` dead-letters what is refused.
+#[test]
+fn what_is_refused_can_be_dead_lettered() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("dead", false);
+    let full = with(dead_letters_to("dead"), "x-max-length", number(1));
+    client.declare_with("q", false, &with(full, "x-overflow", text("reject-publish-dlx")));
+    client.ask(Op::ConfirmSelect);
+    let heard = client.publish("q", &["a", "b"], Kind::Transient);
+    assert_eq!(heard, ["ack 1..=1", "nack 2..=2"]);
+    assert_eq!(client.get_soon("dead"), "got b left 0");
+    assert_eq!(header(&client, "x-first-death-queue"), "q");
+}
+
+/// Semantics 100 and 101, and 86: what a dead letter looks like.
+#[test]
+fn semantics_86_100_101_a_refused_message_is_dead_lettered() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("q.dead", false);
+    client.declare_with("q", false, &dead_letters_to("q.dead"));
+    let mut own = Table::default();
+    own.insert(short("CC"), Value::Array(vec![text("elsewhere")]));
+    own.insert(short("own"), text("kept"));
+    let properties = Properties { headers: Some(own), ..expiring("60000") };
+    client.publish_with("", "q", &[(properties, "m")]);
+    assert_eq!(client.get("q"), ["got m left 0"]);
+    client.settle(1, Outcome::Requeued);
+    assert_eq!(client.get("q"), ["got m again left 0"]);
+    client.settle(1, Outcome::Rejected);
+    assert_eq!(client.get_soon("q.dead"), "got m left 0");
+    let last = client.last();
+    assert_eq!((last.exchange.as_str(), last.routing_key.as_str()), ("", "q.dead"));
+    assert_eq!(PropertiesRef::trusted(&last.properties).expiration(), None);
+    assert_eq!(header(&client, "own"), "kept");
+    let headers = headers(&client);
+    assert!(headers.get(b"CC").is_some());
+    let death = headers.get(b"x-death").and_then(Value::as_array).unwrap()[0].as_table().unwrap();
+    let keys = Value::Array(vec![text("q"), text("elsewhere")]);
+    assert_eq!(death.get(b"routing-keys"), Some(&keys));
+    assert_eq!(death.get(b"original-expiration"), Some(&text("60000")));
+    assert_eq!(death.get(b"reason"), Some(&text("rejected")));
+}
+
+/// Semantics 101: a message that goes in circles by being refused is counted.
+#[test]
+fn semantics_101_deaths_are_counted() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("work", false, &dead_letters_to("wait"));
+    client.declare_with("wait", false, &with(dead_letters_to("work"), "x-message-ttl", number(10)));
+    client.publish("work", &["m"], Kind::Transient);
+    for round in 1..=3 {
+        assert_eq!(client.get_soon("work"), "got m left 0");
+        if round > 1 {
+            let headers = headers(&client);
+            let deaths = headers.get(b"x-death").and_then(Value::as_array).unwrap();
+            let count = |at: usize| deaths[at].as_table().unwrap().get(b"count").cloned();
+            assert_eq!((count(0), count(1)), (Some(number(round - 1)), Some(number(round - 1))));
+            assert_eq!(header(&client, "x-last-death-queue"), "wait");
+            assert_eq!(header(&client, "x-first-death-queue"), "work");
+        }
+        client.settle(1, Outcome::Rejected);
+        while client.ask_ready("wait") == 0 {
+            std::thread::yield_now();
+        }
+        at(&broker, 100 * u64::try_from(round).unwrap());
+    }
+}
+
+/// Semantics 102: what goes in circles by itself is dropped.
+#[test]
+fn semantics_102_a_cycle_without_a_reject_ends() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("a", false, &with(dead_letters_to("b"), "x-message-ttl", number(5)));
+    client.declare_with("b", false, &with(dead_letters_to("a"), "x-message-ttl", number(5)));
+    client.publish("a", &["m"], Kind::Transient);
+    at(&broker, 10);
+    while client.ask_ready("b") == 0 {
+        std::thread::yield_now();
+    }
+    at(&broker, 20);
+    let queues = || {
+        broker
+            .view()
+            .queues()
+            .map(|queue| queue.counters.n_departing.load(std::sync::atomic::Ordering::Relaxed))
+            .sum::<u64>()
+    };
+    while client.ask_ready("b") > 0 || queues() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.get("a"), ["get empty"]);
+}
+
+/// Semantics 96: the highest first, in order within; missing is 0, too high is the highest.
+#[test]
+fn semantics_96_priorities() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", false, &[("x-max-priority", number(5))]);
+    let of = |priority| Properties { priority, ..Properties::default() };
+    let messages = [
+        (of(None), "none"),
+        (of(Some(1)), "1"),
+        (of(Some(9)), "9"),
+        (of(Some(5)), "5"),
+        (of(Some(0)), "0"),
+    ];
+    client.publish_with("", "q", &messages);
+    let expected =
+        ["consuming", "deliver 9", "deliver 5", "deliver 1", "deliver none", "deliver 0"];
+    assert_eq!(client.consume("q", true), expected);
+}
+
+/// Semantics 92: who has the higher priority is served while it has credit.
+#[test]
+fn semantics_92_consumer_priorities() {
+    let (_disk, broker) = new_node();
+    let mut low = Client::connect(&broker);
+    let mut high = Client::connect(&broker);
+    low.declare("q", false);
+    low.consume("q", false);
+    high.ask(Op::Qos { prefetch_count: 1, global: false });
+    high.consume_with("q", "", false, &[("x-priority", number(5))]);
+    assert_eq!(low.publish("q", &["a", "b"], Kind::Transient), ["deliver b"]);
+    assert_eq!(high.heard(), ["deliver a"]);
+}
+
+/// Semantics 93 and 78: one at a time, the next by registration; and none may be exclusive.
+#[test]
+fn semantics_78_93_a_single_active_consumer() {
+    let (_disk, broker) = new_node();
+    let [mut first, mut second, mut third] = [(); 3].map(|()| Client::connect(&broker));
+    first.declare_with("q", false, &[("x-single-active-consumer", Value::Bool(true))]);
+    for (client, tag) in [(&mut first, "1"), (&mut second, "2"), (&mut third, "3")] {
+        assert_eq!(client.consume_with("q", tag, false, &[]), ["consuming"]);
+    }
+    let views = broker.consumers();
+    let active: Vec<_> = views.iter().map(|(_, one)| one.activity.as_str()).collect();
+    assert_eq!(active, ["single_active", "waiting", "waiting"]);
+    third.publish("q", &["a", "b"], Kind::Transient);
+    assert_eq!(first.heard(), ["deliver a", "deliver b"]);
+    // What it holds stays with it.
+    first.ask(Op::Cancel { consumer_tag: short("1") });
+    third.publish("q", &["c"], Kind::Transient);
+    assert_eq!(second.heard(), ["deliver c"]);
+    first.disconnect();
+    assert_eq!(second.heard(), ["deliver a again", "deliver b again"]);
+    second.disconnect();
+    assert_eq!(third.heard(), ["deliver a again", "deliver b again", "deliver c again"]);
+    let refused = third.consume_with("q", "x", true, &[]);
+    assert_eq!(refused, ["channel failed AccessRefused: queue 'q' in vhost '/' in exclusive use"]);
+}
+
+/// Semantics 91 on classic queues: a reject counts as a failure, a nack does not.
+#[test]
+fn semantics_91_a_delivery_limit() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("dead", false);
+    client.declare_with("q", false, &with(dead_letters_to("dead"), "x-delivery-limit", number(1)));
+    client.publish("q", &["m"], Kind::Transient);
+    assert_eq!(client.get("q"), ["got m left 0"]);
+    assert!(headers(&client).get(b"x-delivery-count").is_none());
+    client.settle(1, Outcome::Returned);
+    client.get("q");
+    client.settle(1, Outcome::Requeued);
+    assert_eq!(client.get("q"), ["got m again left 0"]);
+    assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(1)));
+    assert_eq!(headers(&client).get(b"x-acquired-count"), Some(&number(2)));
+    client.settle(1, Outcome::Requeued);
+    assert_eq!(client.get_soon("dead"), "got m left 0");
+    assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
+}
+
+/// Features Q17: what comes back waits.
+#[test]
+fn a_retry_is_delayed() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    let retry = [("x-delayed-retry-type", text("failed")), ("x-delayed-retry-min", number(100))];
+    client.declare_with("q", false, &retry);
+    client.publish("q", &["m"], Kind::Transient);
+    client.get("q");
+    client.settle(1, Outcome::Requeued);
+    assert_eq!(client.get("q"), ["get empty"]);
+    at(&broker, 200);
+    assert_eq!(client.get_soon("q"), "got m again left 0");
+}
+
+/// Features Q3 and semantics 46: a queue that nobody uses goes; publishing is no use.
+#[test]
+fn semantics_46_an_unused_queue_goes() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", true, &[("x-expires", number(1_000))]);
+    at(&broker, 900);
+    client.publish("q", &["m"], Kind::Transient);
+    client.get("q");
+    client.settle(1, Outcome::Accepted);
+    at(&broker, 1_100);
+    client.declare_with("q", true, &[("x-expires", number(1_000))]);
+    at(&broker, 2_000);
+    assert!(broker.view().queue("/", "q").is_some());
+    client.consume_with("q", "c", false, &[]);
+    at(&broker, 9_000);
+    client.ask(Op::Cancel { consumer_tag: short("c") });
+    at(&broker, 9_900);
+    assert!(broker.view().queue("/", "q").is_some());
+    at(&broker, 10_001);
+    while broker.view().queue("/", "q").is_some() {
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,64 @@
+use std::num::NonZeroU64;
+
+/// Bytes of annotations as they are stored.
+pub const ANNOTATIONS_BYTES: usize = 9;
+const FLAG_DEAD_LETTERED: u8 = 1;
+
+/// What the broker notes about a message and clients do not see. Most messages have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// When it expires in the queue it is in, in Unix milliseconds.
+    pub deadline_ms: Option<NonZeroU64>,
+    /// It was dead-lettered: the header `x-death` and its like are the broker's, not a client's.
+    pub dead_lettered: bool,
+}
+
+/// Annotations on their way into a record: nothing when there are none.
+#[derive(Clone, Copy, Debug)]
+pub struct AnnotationsPart {
+    bytes: [u8; ANNOTATIONS_BYTES],
+    len: usize,
+}
+
+impl AnnotationsPart {
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Annotations {
+    /// No annotations.
+    pub const NONE: Self = Self { deadline_ms: None, dead_lettered: false };
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.deadline_ms.is_none() && !self.dead_lettered
+    }
+
+    /// As they are stored: flags u8, deadline u64 LE (0 for none).
+    #[must_use]
+    pub fn part(&self) -> AnnotationsPart {
+        if self.is_none() {
+            return AnnotationsPart { bytes: [0; ANNOTATIONS_BYTES], len: 0 };
+        }
+        let mut bytes = [0; ANNOTATIONS_BYTES];
+        bytes[0] = if self.dead_lettered { FLAG_DEAD_LETTERED } else { 0 };
+        let deadline_ms = self.deadline_ms.map_or(0, NonZeroU64::get);
+        bytes[1..].copy_from_slice(&deadline_ms.to_le_bytes());
+        AnnotationsPart { bytes, len: ANNOTATIONS_BYTES }
+    }
+
+    /// Reads stored ones.
+    #[must_use]
+    pub const fn parse(bytes: &[u8; ANNOTATIONS_BYTES]) -> Self {
+        let [flags, d0, d1, d2, d3, d4, d5, d6, d7] = *bytes;
+        let deadline_ms = u64::from_le_bytes([d0, d1, d2, d3, d4, d5, d6, d7]);
+        Self {
+            deadline_ms: NonZeroU64::new(deadline_ms),
+            dead_lettered: flags & FLAG_DEAD_LETTERED != 0,
+        }
+    }
+}

@@ -523,6 +523,8 @@ impl Restoring<'_> {
     /// `seen_below` may have been delivered before.
     pub(crate) fn end(mut self, next_position: u64, seen_below: u64) {
         self.local.restored(next_position, seen_below);
+        // Nothing departs yet: only the alarm is set.
+        self.local.settle_rules(self.queue);
         self.queue.publish_counters(&self.local);
     }
 }

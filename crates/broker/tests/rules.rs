@@ -367,3 +367,50 @@ fn semantics_46_an_unused_queue_goes() {
         std::thread::yield_now();
     }
 }
+
+/// Deadlines, priorities and letters in transit are those of before a crash, in memory and in page images.
+#[test]
+fn rules_outlive_a_crash() {
+    let pager = broker::PagerOptions {
+        budget_bytes: 4_000,
+        allowance_bytes_min: 4_000,
+        allowance_bytes_max: 4_000,
+        ..broker::PagerOptions::default()
+    };
+    let limits = broker::StorageOptions { pager, ..broker::StorageOptions::default() };
+    let disk = MemoryDisk::new();
+    let broker = client::start_with(Arc::new(disk.clone()), &limits);
+    let mut client = Client::connect(&broker);
+    client.ask(Op::ConfirmSelect);
+    client.declare("dead", true);
+    client.declare_with("q", true, &with(dead_letters_to("dead"), "x-max-priority", number(3)));
+    let large = "x".repeat(1_000);
+    let of = |priority, ms| Properties {
+        priority: Some(priority),
+        delivery_mode: Some(2),
+        ..expiring(ms)
+    };
+    let mut messages: Vec<_> = (0..40).map(|n| (of(n % 4, "900000"), large.as_str())).collect();
+    messages.push((of(0, "500"), "short"));
+    let heard = client.publish_with("", "q", &messages);
+    assert_eq!(client.wait_for(heard, 1), ["ack 1..=41"]);
+    let queue = broker.view().queue("/", "q").unwrap();
+    while queue.pages_on_disk() < 5 {
+        std::thread::yield_now();
+    }
+    let survivors = disk.survive(log::Survival::OnlySynced);
+    drop((client, queue, broker));
+    let broker = client::start_with(Arc::new(survivors), &limits);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.ask_ready("q"), 41);
+    at(&broker, 600);
+    assert_eq!(client.get_soon("dead"), "got short left 0");
+    client.get_soon("q");
+    let properties = client.last().properties;
+    assert_eq!(PropertiesRef::trusted(&properties).priority(), Some(3));
+    at(&broker, 900_100);
+    while client.ask_ready("dead") < 39 {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.ask_ready("q"), 0);
+}

@@ -308,8 +308,7 @@ struct Draft {
     loopback_users: BTreeMap<String, bool>,
     auth_mechanisms: BTreeMap<String, String>,
     tags: BTreeMap<String, bool>,
-    definitions: Option<PathBuf>,
-    skip_unchanged_definitions: bool,
+    definitions: DefinitionsDraft,
     memory_high: Choice,
     disk_free: Choice,
     console: bool,
@@ -317,6 +316,12 @@ struct Draft {
     file: Option<PathBuf>,
     file_level: Option<Level>,
     default_level: Level,
+}
+
+#[derive(Debug, Default)]
+struct DefinitionsDraft {
+    path: Option<PathBuf>,
+    skip_if_unchanged: bool,
 }
 
 #[derive(Debug, Default)]
@@ -354,8 +359,7 @@ impl Default for Draft {
             loopback_users: BTreeMap::new(),
             auth_mechanisms: BTreeMap::new(),
             tags: BTreeMap::new(),
-            definitions: None,
-            skip_unchanged_definitions: false,
+            definitions: DefinitionsDraft::default(),
             memory_high: Choice::default(),
             disk_free: Choice::default(),
             console: true,
@@ -386,9 +390,8 @@ impl Draft {
         if !self.tags.is_empty() {
             config.first_start.tags = chosen(self.tags);
         }
-        let skip_if_unchanged = self.skip_unchanged_definitions;
-        config.definitions =
-            self.definitions.map(|path| DefinitionsSource { path, skip_if_unchanged });
+        let DefinitionsDraft { path, skip_if_unchanged } = self.definitions;
+        config.definitions = path.map(|path| DefinitionsSource { path, skip_if_unchanged });
         let resources = &mut config.resources;
         resources.memory_high =
             self.memory_high.finish(resources.memory_high, "vm_memory_high_watermark", warnings);

@@ -312,7 +312,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         row(
             "load_definitions",
             "none",
-            Kind::PathOrNone(|d, v| d.definitions = d.definitions.take().or(v)),
+            Kind::PathOrNone(|d, v| d.definitions.path = d.definitions.path.take().or(v)),
             "A file with definitions in RabbitMQ's JSON format, or a directory of such files, that is \
              imported at every start. The default virtual host and user are not created then. A node \
              does not start when an object in it cannot be.",
@@ -327,13 +327,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "definitions.local.path",
         "none",
-        Kind::PathOrNone(|d, v| d.definitions = v),
+        Kind::PathOrNone(|d, v| d.definitions.path = v),
         "The same as `load_definitions`, and counts before it.",
     ),
     row(
         "definitions.skip_if_unchanged",
         "false",
-        Kind::Flag(|d, v| d.skip_unchanged_definitions = v),
+        Kind::Flag(|d, v| d.definitions.skip_if_unchanged = v),
         "Import definitions at the start only when they are others than those imported last.",
     ),
     row(

@@ -60,11 +60,7 @@ fn every_option_finds_its_field() {
          disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\nbacklog_memory = 1MB\n\
          durability = write\n\
          log.console = false\nlog.file = leveret.log\nlog.default.level = debug\n\
-         cluster_name = hutch\nload_definitions = /a\ndefinitions.local.path = /b\n\
-         definitions.import_backend = local_filesystem\ndefinitions.skip_if_unchanged = true\n\
-         channel_max_per_node = 1\nconsumer_max_per_channel = 2\nvhost_max = 3\n\
-         cluster_queue_limit = 4\ncluster_exchange_limit = 5\n\
-         deprecated_features.permit.global_qos = true\n",
+         cluster_name = hutch\n",
     );
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let expected = Config {
@@ -85,15 +81,8 @@ fn every_option_finds_its_field() {
             max_message_size: 1000,
             max_connections: Some(5),
         },
-        limits: NodeLimits {
-            channels: Some(1),
-            consumers: Some(2),
-            vhosts: Some(3),
-            queues: Some(4),
-            exchanges: Some(5),
-            permits: BTreeMap::from([("global_qos".to_owned(), true)]),
-        },
-        definitions: Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true }),
+        limits: NodeLimits::default(),
+        definitions: None,
         settings: Vec::new(),
         access: Access {
             loopback_users: words(&["root"]),
@@ -124,6 +113,27 @@ fn every_option_finds_its_field() {
         cluster_name: Some("hutch".to_owned()),
     };
     assert_eq!(changed, expected);
+}
+
+#[test]
+fn definitions_and_their_limits_find_their_fields() {
+    let changed = config(
+        "load_definitions = /a\ndefinitions.local.path = /b\n\
+         definitions.import_backend = local_filesystem\ndefinitions.skip_if_unchanged = true\n\
+         channel_max_per_node = 1\nconsumer_max_per_channel = 2\nvhost_max = 3\n\
+         cluster_queue_limit = 4\ncluster_exchange_limit = 5\n\
+         deprecated_features.permit.global_qos = true\n",
+    );
+    let limits = NodeLimits {
+        channels: Some(1),
+        consumers: Some(2),
+        vhosts: Some(3),
+        queues: Some(4),
+        exchanges: Some(5),
+        permits: BTreeMap::from([("global_qos".to_owned(), true)]),
+    };
+    let definitions = Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true });
+    assert_eq!(changed, Config { limits, definitions, ..Config::default() });
 }
 
 #[test]

@@ -396,6 +396,7 @@ impl World {
             self.model.synced();
             self.older.clear();
         }
+        let facts = self.model.facts(true);
         self.hear();
         if !self.has_failed() {
             self.check_confirmed();
@@ -403,6 +404,10 @@ impl World {
         let busy: Vec<usize> = self.clients.keys().copied().collect();
         for client in busy {
             self.poll(client);
+        }
+        if !self.just_synced {
+            // What a client takes with it when its channel fails may be back, too, if the log has failed.
+            self.touch(&facts);
         }
         self.just_synced = false;
     }

@@ -184,6 +184,13 @@ impl Bodies {
     }
 }
 
+impl Drop for Bodies {
+    /// Stores keep the list they are in.
+    fn drop(&mut self) {
+        lock(&self.unsynced).clear();
+    }
+}
+
 impl BodyStore {
     /// Takes a body, with one reference.
     fn append(self: &Arc<Self>, body: &[u8]) -> BlobId {

@@ -246,6 +246,13 @@ impl Broker {
         self.storage.n_lost.load(Ordering::Relaxed)
     }
 
+    /// Places in the files of queues of version 1 that could not be read since the start: damage,
+    /// or writes that were cut off.
+    #[must_use]
+    pub fn n_unreadable(&self) -> u64 {
+        self.storage.n_unreadable.load(Ordering::Relaxed)
+    }
+
     /// Changes definitions, and returns when the change is durable as far as it has to be. Never
     /// returns when the log has failed meanwhile: the node is on its way down.
     ///
@@ -627,6 +634,16 @@ impl Broker {
         }
         entries::append_stopped(&self.storage.wal, &cursors);
         self.storage.wal.close()
+    }
+}
+
+impl Drop for Broker {
+    /// Queues that wait for their turn keep the storage they wait in, and who waits for a journal
+    /// keeps that.
+    fn drop(&mut self) {
+        self.storage.pager.end();
+        self.storage.older.end();
+        self.view().queues().filter_map(|queue| queue.journal()).for_each(|journal| journal.fail());
     }
 }
 

@@ -21,6 +21,7 @@ mod replies;
 mod rules;
 mod session;
 mod storage;
+mod worker;
 
 pub use crate::admin::{DeleteConditions, QueueRefused};
 pub use crate::alarms::{Alarm, Alarms};

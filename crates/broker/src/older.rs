@@ -7,19 +7,21 @@
 //!       confirms of those that wait <-- synced <-- sync when idle, after 200 ms, or when much waits
 //! ```
 //! One thread does what touches files: it syncs and flushes journals, loads queues after a start,
-//! and removes what is not needed. What fails here ends the log: see [`OlderForm::check`].
+//! and removes what is not needed. What fails here ends the log: see [`OlderForm::failure`].
 
 mod conversion;
 mod loading;
 mod work;
 
+pub(crate) use loading::image_from_journal;
 pub use work::OlderStepper;
 pub(crate) use work::start;
 
 use crate::bodies::BodyStore;
 use crate::broker::Broker;
 use crate::queue::Queue;
-use log::{LogError, Lsn};
+use crate::worker::{self, Failure};
+use log::Lsn;
 use message::MessageRef;
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
@@ -33,6 +35,10 @@ use store::v1::V1Queue;
 
 /// Publishers wait while journals have so much that is not durable.
 const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
+
+/// So many journals may have their files open, for queues may be many more than a process may have
+/// files.
+const OPEN_JOURNALS_MAX: usize = 256;
 
 /// Where the queues are that have files of their own.
 pub(crate) const QUEUES_DIR: &str = "queues";
@@ -59,6 +65,8 @@ pub(crate) struct Journal {
     is_listed: AtomicBool,
     /// As part of what all journals have.
     counted_bytes: AtomicU64,
+    /// Among those whose files may be open.
+    is_open: AtomicBool,
 }
 
 #[derive(Default)]
@@ -83,6 +91,7 @@ impl Journal {
             waiting: Mutex::default(),
             is_listed: AtomicBool::new(false),
             counted_bytes: AtomicU64::new(0),
+            is_open: AtomicBool::new(false),
         })
     }
 
@@ -148,7 +157,7 @@ impl Journal {
     }
 
     /// What is waited for will never be.
-    fn fail(&self) {
+    pub(crate) fn fail(&self) {
         let mut waiting = stdx::lock(&self.waiting);
         waiting.has_failed = true;
         let dropped = std::mem::take(&mut waiting.by_note);
@@ -194,7 +203,9 @@ struct Shared {
     /// There is something to do.
     wanted: Condvar,
     unsynced_bytes: AtomicU64,
-    failure: OnceLock<String>,
+    /// Journals whose files may be open, the one that was written first in front.
+    open: Mutex<VecDeque<Weak<Journal>>>,
+    failure: Failure,
     broker: OnceLock<Weak<Broker>>,
 }
 
@@ -303,35 +314,20 @@ impl OlderForm {
         if self.shared.has_room() || state.has_ended {
             return true;
         }
-        if !state.room_wakers.iter().any(|known| known.will_wake(waker)) {
-            state.room_wakers.push(waker.clone());
-        }
+        stdx::add_waker(&mut state.room_wakers, waker);
         false
     }
 
-    /// What the log is to ask before it reports anything durable.
-    ///
-    /// # Errors
-    /// A journal could not be written.
-    pub(crate) fn check(&self) -> impl Fn() -> Result<(), LogError> + Send + Sync + use<> {
-        let shared = Arc::clone(&self.shared);
-        move || match shared.failure.get() {
-            None => Ok(()),
-            Some(reason) => Err(LogError::Poisoned { reason: reason.clone() }),
-        }
+    /// A journal that could not be written.
+    pub(crate) fn failure(&self) -> Failure {
+        self.shared.failure.clone()
     }
 
     /// Makes everything durable that was noted, does nothing any more, and lets nobody wait.
     pub(crate) fn end(&self) {
         self.shared.end();
         let thread = stdx::lock(&self.thread).take();
-        if let Some(thread) = thread
-            // The last handle may be its own.
-            && thread.thread().id() != std::thread::current().id()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of queues in the older form panicked");
-        }
+        thread.into_iter().for_each(worker::join);
     }
 }
 
@@ -355,6 +351,24 @@ impl Shared {
         }
     }
 
+    /// A journal has written its file, and keeps it open as long as there are not too many.
+    fn note_open(&self, journal: &Arc<Journal>) {
+        if journal.is_open.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut open = stdx::lock(&self.open);
+        open.push_back(Arc::downgrade(journal));
+        if open.len() <= OPEN_JOURNALS_MAX {
+            return;
+        }
+        let first = open.pop_front().and_then(|journal| journal.upgrade());
+        drop(open);
+        if let Some(journal) = first {
+            journal.is_open.store(false, Ordering::Release);
+            journal.v1.close_files();
+        }
+    }
+
     fn tell_of_room(&self) {
         if !self.has_room() {
             return;
@@ -371,6 +385,10 @@ impl Shared {
         };
         self.wanted.notify_all();
         wakers.into_iter().for_each(Waker::wake);
-        drop(tasks);
+        for task in tasks {
+            if let Task::Remove { journal: Some(journal), .. } = task {
+                journal.fail();
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //! Two threads, so that reading never waits for a sync: one takes jobs from queues that asked, the
 //! other writes images, reports them, and reclaims files. A queue is locked for one job or report
-//! at a time. What fails here ends the log: see [`Pager::check`].
+//! at a time. What fails here ends the log: see [`Pager::failure`].
 
 mod names;
 mod work;
@@ -17,7 +17,7 @@ pub use work::PagerStepper;
 pub(crate) use work::{ImageWritten, start};
 
 use crate::queue::Queue;
-use log::LogError;
+use crate::worker::{self, Failure};
 use names::Naming;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ struct Shared {
     n_deep: AtomicUsize,
     /// What queues take beyond their allowance, together.
     excess_bytes: AtomicU64,
-    failure: OnceLock<String>,
+    failure: Failure,
     after_sync: OnceLock<AfterSync>,
 }
 
@@ -127,7 +127,7 @@ impl Pager {
             allowance_bytes,
             n_deep: AtomicUsize::new(0),
             excess_bytes: AtomicU64::new(0),
-            failure: OnceLock::new(),
+            failure: Failure::default(),
             after_sync: OnceLock::new(),
         };
         Self { shared: Arc::new(shared), threads: Mutex::default() }
@@ -186,9 +186,7 @@ impl Pager {
         if self.shared.is_within_limits() || !state.is_busy() {
             return true;
         }
-        if !state.room_wakers.iter().any(|known| known.will_wake(waker)) {
-            state.room_wakers.push(waker.clone());
-        }
+        stdx::add_waker(&mut state.room_wakers, waker);
         false
     }
 
@@ -215,28 +213,16 @@ impl Pager {
         self.shared.unsynced.notify_one();
     }
 
-    /// What the log is to ask before it reports anything durable.
-    ///
-    /// # Errors
-    /// A page could not be written.
-    pub(crate) fn check(&self) -> impl Fn() -> Result<(), LogError> + Send + Sync + use<> {
-        let shared = Arc::clone(&self.shared);
-        move || match shared.failure.get() {
-            None => Ok(()),
-            Some(reason) => Err(LogError::Poisoned { reason: reason.clone() }),
-        }
+    /// A page that could not be read or written.
+    pub(crate) fn failure(&self) -> Failure {
+        self.shared.failure.clone()
     }
 
     /// Does nothing any more, and lets nobody wait.
     pub(crate) fn end(&self) {
         self.shared.end();
         let threads = std::mem::take(&mut *stdx::lock(&self.threads));
-        for thread in threads {
-            // The last handle may be one of its own.
-            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
-                tracing::error!("the pager panicked");
-            }
-        }
+        threads.into_iter().for_each(worker::join);
     }
 }
 
@@ -266,18 +252,20 @@ impl Shared {
     }
 
     fn end(&self) {
-        let (wakers, queues) = {
+        let (wakers, queues, written) = {
             let mut state = stdx::lock(&self.state);
             state.has_ended = true;
             state.naming.clear();
             let mut queues = std::mem::take(&mut state.deferred);
             queues.extend(std::mem::take(&mut state.asked));
-            (std::mem::take(&mut state.room_wakers), queues)
+            let written = std::mem::take(&mut state.written);
+            (std::mem::take(&mut state.room_wakers), queues, written)
         };
         self.asked.notify_all();
         self.unsynced.notify_all();
         wakers.into_iter().for_each(Waker::wake);
-        drop(queues);
+        // These keep the storage, which keeps this.
+        drop((queues, written));
     }
 
     /// Wakes who waits for room, if there is some.

@@ -11,6 +11,7 @@ use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::rules::{self, RuleKeeper, RuleStepper};
 use crate::storage::{Images, Storage, StorageOptions};
+use crate::worker::Failure;
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
 use log::{Disk, LogError, Lsn, Refused, SegmentId, Wal, WalOptions};
@@ -145,11 +146,10 @@ fn parts_before_log(
     let (pager, older) = (Pager::new(options.pager), OlderForm::new());
     let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
     let bodies = Arc::new(Bodies::new(Arc::clone(disk), embed_below, file_bytes));
-    let (check_pager, check_older) = (pager.check(), older.check());
+    let failures = [pager.failure(), older.failure()];
     let synced = Arc::clone(&bodies);
     of_log.before_commit = Some(Box::new(move || {
-        check_pager()?;
-        check_older()?;
+        failures.iter().try_for_each(Failure::check)?;
         synced.sync()
     }));
     BeforeLog { pager, bodies, older }
@@ -175,6 +175,7 @@ fn finish(
         pool: PagePool::default(),
         held_bytes: AtomicU64::new(0),
         n_lost: AtomicU64::new(0),
+        n_unreadable: AtomicU64::new(0),
         images,
         bodies,
         pager,

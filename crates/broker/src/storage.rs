@@ -60,6 +60,8 @@ pub(crate) struct Storage {
     pub(crate) held_bytes: AtomicU64,
     /// Messages lost by damage since the start.
     pub(crate) n_lost: AtomicU64,
+    /// Places in the files of queues of version 1 that could not be read since the start.
+    pub(crate) n_unreadable: AtomicU64,
     pub(crate) images: Images,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) pager: Pager,

@@ -1,5 +1,6 @@
 //! The simulated world: disk, node, clients, and the model that watches them.
 
+mod damage;
 mod hear;
 mod life;
 mod work;
@@ -9,12 +10,12 @@ use crate::model::{LinkKey, Model, Target};
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use broker::{Broker, Identity, Session, Steppers};
-use log::MemoryDisk;
+use log::{Disk, MemoryDisk};
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// Steps after which something must have happened.
@@ -27,6 +28,8 @@ const OLDER_STEPS_MAX: usize = 50;
 struct Node {
     broker: Arc<Broker>,
     steppers: Steppers,
+    /// Gone with the node, if nothing of it is left behind.
+    disk: Weak<dyn Disk>,
     /// The log has failed.
     failed: Arc<AtomicBool>,
 }
@@ -430,7 +433,7 @@ impl World {
 
     /// What must hold between two operations.
     fn check(&self) {
-        if self.has_failed() || !self.model.closing.is_empty() {
+        if self.has_failed() || !self.model.closing.is_empty() || self.any_declared_in_vain() {
             return;
         }
         if let Some(untold) = self.model.to_be_told.first() {
@@ -477,6 +480,16 @@ impl World {
             let actual = self.broker().message_bytes();
             self.object(format!("{actual} bytes in memory instead of {bytes}"));
         }
+    }
+
+    /// Whether a queue has gone whose declaration is being made durable: that closes a channel before
+    /// anybody is told.
+    fn any_declared_in_vain(&self) -> bool {
+        let is_in_vain = |client: &Client| {
+            matches!(&client.doing.expect, Expect::Declared { queue, .. }
+                if client.task.is_some() && !self.model.queues.contains_key(queue))
+        };
+        self.clients.values().any(is_in_vain)
     }
 
     fn is_full(&self, key: LinkKey) -> bool {

@@ -8,6 +8,14 @@ mod time;
 pub use time::{Now, civil_date};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// Adds a waker to those that are called later, unless one is there that wakes the same task.
+pub fn add_waker(known: &mut Vec<Waker>, waker: &Waker) {
+    if !known.iter().any(|known| known.will_wake(waker)) {
+        known.push(waker.clone());
+    }
+}
 
 /// Locks a mutex, also one whose holder panicked: our locks guard state that every operation leaves
 /// whole, and one connection's panic must not take the others down.

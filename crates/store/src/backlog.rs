@@ -55,6 +55,14 @@ pub struct PageKey {
     serial: u32,
 }
 
+impl PageKey {
+    /// The page's first position.
+    #[must_use]
+    pub const fn first(&self) -> u64 {
+        self.first
+    }
+}
+
 /// Where a message is.
 #[derive(Debug)]
 pub enum Lookup<'a> {

@@ -11,15 +11,18 @@
 //! old form complete, one after it the new; a start removes what the losing side has left. Many
 //! queues go together, so that they share what has to wait for the disk.
 
-use super::work::{Nudge, sync};
+use super::loading::image_from_journal;
+use super::work::{SYNC_ALL_FROM, sync};
 use super::{Journal, Shared, dir_of};
 use crate::broker::Broker;
 use crate::queue::{Poured, Queue, ReadForPage, ToBeLogged};
 use crate::storage::Storage;
 use bytes::Bytes;
-use log::{LogError, Lsn};
+use log::{IoContext, LogError, Lsn};
 use meta::QueueVersion;
+use std::iter::once;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use store::StoreError;
 use store::backlog::{PersistentPositions, StoredPage};
 use store::blob::BlobId;
@@ -100,7 +103,7 @@ impl Group {
                 postponed.push(queue);
                 continue;
             }
-            bytes += queue.counters.message_bytes.load(std::sync::atomic::Ordering::Relaxed);
+            bytes += queue.counters.message_bytes.load(Ordering::Relaxed);
             conversions.extend(Conversion::start(storage, queue, wanted)?);
             if conversions.len() >= GROUP_QUEUES_MAX || bytes >= GROUP_BYTES_MAX {
                 break;
@@ -183,9 +186,15 @@ impl Group {
     /// change.
     fn settle(&self, shared: &Shared, storage: &Storage) -> Result<Lsn, StoreError> {
         self.conversions.iter().for_each(|one| one.queue.await_both());
-        let to_older = self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
-        let journals: Vec<_> = to_older.map(|one| Arc::clone(&one.journal)).collect();
+        let to_older = || self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
+        let journals: Vec<_> = to_older().map(|one| Arc::clone(&one.journal)).collect();
         sync(shared, storage, &journals)?;
+        if journals.len() < SYNC_ALL_FROM {
+            // What was removed there must not come back, also if nothing was written since.
+            for dir in to_older().map(|one| dir_of(one.queue.id().0)) {
+                storage.disk.sync_dir(&dir).context("sync", &dir)?;
+            }
+        }
         Ok(storage.wal.stats().appended_upto)
     }
 
@@ -205,7 +214,7 @@ impl Group {
             }
         };
         if storage.wal.durable_upto() < upto {
-            storage.wal.watch(Arc::new(Nudge));
+            storage.wal.commit_soon();
             return Ok(Converted::Wait);
         }
         let wanted = self.conversions.iter().map(|one| (&one.queue, one.to));
@@ -273,11 +282,11 @@ impl Conversion {
                     return Ok(false);
                 }
                 Poured::Damaged { next } => {
-                    self.leave_behind("its image is damaged");
+                    self.leave_behind(storage, "its image is damaged");
                     self.next = next;
                 }
                 Poured::Read { blob, next, .. } if self.damaged == Some(blob) => {
-                    self.leave_behind("its image cannot be read");
+                    self.leave_behind(storage, "its image cannot be read");
                     self.next = next;
                 }
                 Poured::Read { blob, is_durable, .. } => {
@@ -320,15 +329,22 @@ impl Conversion {
             }
             ToBeLogged::Stored(page) => page,
         };
-        if self.damaged == Some(page.blob) {
-            self.leave_behind("its image cannot be read");
-            self.next = page.next;
-            return Ok(Logged::Part { copied: None });
-        }
-        let read = self.read_image(storage, page.blob, page.is_durable, scratch)?;
+        let is_damaged = self.damaged == Some(page.blob);
+        let read = if is_damaged && !page.is_durable {
+            // The journal has them.
+            let first = page.page.first();
+            image_from_journal(&self.journal, once(first..page.next), first, scratch)?;
+            (!scratch.is_empty()).then_some(page.blob)
+        } else {
+            self.read_image(storage, page.blob, page.is_durable, scratch)?
+        };
         let persistent = PersistentPositions::of(scratch).ok().filter(|_| read.is_some());
         let Some(persistent) = persistent else {
             self.damaged = Some(page.blob);
+            if is_damaged {
+                self.leave_behind(storage, "its image cannot be read");
+                self.next = page.next;
+            }
             return Ok(Logged::Part { copied: None });
         };
         self.next = page.next;
@@ -356,7 +372,8 @@ impl Conversion {
         }
     }
 
-    fn leave_behind(&self, why: &str) {
+    fn leave_behind(&self, storage: &Storage, why: &str) {
+        storage.n_unreadable.fetch_add(1, Ordering::Relaxed);
         let def = self.queue.def();
         tracing::error!(
             queue = %def.name,

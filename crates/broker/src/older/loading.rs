@@ -1,5 +1,6 @@
 //! From files to a queue in memory, after a start; or the files of a new queue.
 
+use super::work::LOAD_BYTES;
 use super::{Journal, dir_of};
 use crate::queue::{OlderContent, Queue};
 use crate::storage::Storage;
@@ -7,7 +8,10 @@ use log::LogError;
 use queue::PositionSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use store::StoreError;
+use store::backlog::PageWriter;
+use store::blob::BlobId;
 use store::v1::{V1Options, V1Queue};
 
 /// A queue that is being loaded. Nobody else uses it.
@@ -36,6 +40,15 @@ impl Loading {
             V1Queue::open(Arc::clone(&storage.disk), V1Options::new(&*dir), &mut |live| {
                 found.push_back(live.position, 1);
             })?;
+        let n_unreadable = recovered.damage.len() + recovered.torn.len();
+        storage.n_unreadable.fetch_add(n_unreadable as u64, Ordering::Relaxed);
+        for torn in &recovered.torn {
+            tracing::warn!(
+                queue = %queue.def().name,
+                vhost = %queue.def().vhost,
+                "a write was cut off, or is damaged: {torn}"
+            );
+        }
         for damage in &recovered.damage {
             tracing::error!(
                 queue = %queue.def().name,
@@ -81,6 +94,7 @@ impl Loading {
             return Ok(false);
         }
         if self.n_lost > 0 {
+            storage.n_lost.fetch_add(self.n_lost, Ordering::Relaxed);
             tracing::error!(queue = %self.queue.def().name, "{} messages are lost", self.n_lost);
         }
         let next_position = self.left.end.max(self.cursor.unwrap_or(0));
@@ -93,4 +107,36 @@ impl Loading {
         });
         Ok(true)
     }
+}
+
+/// Makes the image of a page that begins at `first` from what a journal has of `positions`, for one
+/// that is damaged. None of them, no image.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn image_from_journal(
+    journal: &Journal,
+    positions: impl IntoIterator<Item = Range<u64>>,
+    first: u64,
+    into: &mut Vec<u8>,
+) -> Result<(), StoreError> {
+    let mut writer = PageWriter::of_page(first);
+    let mut failure = None;
+    for mut left in positions {
+        while !left.is_empty() {
+            left.start =
+                journal.v1.read(left.clone(), LOAD_BYTES, &mut |position, queued| match queued {
+                    Ok(queued) => writer.push(&queued),
+                    Err(error @ StoreError::Disk(LogError::Io { .. })) => failure = Some(error),
+                    Err(error) => tracing::error!(position, "a message cannot be read: {error}"),
+                });
+        }
+    }
+    into.clear();
+    writer.finish(|parts| {
+        into.extend(parts.iter().copied().flatten());
+        // It stays in memory.
+        BlobId { file: 0, index: 0 }
+    });
+    failure.map_or(Ok(()), Err)
 }

@@ -2,11 +2,12 @@
 
 use super::conversion::{Converted, Group};
 use super::loading::Loading;
-use super::{Journal, OlderForm, QUEUES_DIR, Shared, State, Task, dir_of};
+use super::{Journal, OPEN_JOURNALS_MAX, OlderForm, QUEUES_DIR, Shared, State, Task, dir_of};
 use crate::broker::Broker;
 use crate::queue::Queue;
 use crate::storage::Storage;
-use log::{Durable, IoContext, LogError, Lsn};
+use crate::worker;
+use log::{IoContext, LogError, Lsn};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -24,44 +25,21 @@ const LOOK_MS_MAX: u64 = 8;
 /// After so many turns without a rest journals have waited as for a look.
 const BUSY_TURNS: u32 = 16;
 /// So many journals are cheaper to sync with everything else on the disk.
-const SYNC_ALL_FROM: usize = 16;
+pub(super) const SYNC_ALL_FROM: usize = 16;
 /// What is read of a queue before others have their turn.
-const LOAD_BYTES: u64 = 1 << 20;
+pub(super) const LOAD_BYTES: u64 = 1 << 20;
 
 /// Starts the thread.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn start(storage: &Arc<Storage>) -> io::Result<()> {
-    let mut worker = Worker::new(storage);
-    let thread = std::thread::Builder::new().name("older-form".to_owned()).spawn(move || {
-        let shared = Arc::clone(&worker.shared);
-        let _guard = FailOnPanic(&shared);
-        worker.run();
-    })?;
+    let mut work = Worker::new(storage);
+    let shared = Arc::clone(&work.shared);
+    let failure = storage.older.failure();
+    let thread = worker::spawn("older-form", failure, move || shared.end(), move || work.run())?;
     stdx::lock(&storage.older.thread).replace(thread);
     Ok(())
-}
-
-/// A panic must not leave others waiting for ever.
-struct FailOnPanic<'a>(&'a Shared);
-
-impl Drop for FailOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.failure.get_or_init(|| "the thread of older queues panicked".to_owned());
-            self.0.end();
-        }
-    }
-}
-
-/// Has the log commit.
-pub(super) struct Nudge;
-
-impl Durable for Nudge {
-    fn durable(&self, _: Lsn) -> bool {
-        false
-    }
 }
 
 /// A journal with something to sync.
@@ -261,7 +239,7 @@ impl Worker {
                     .extend(left.into_iter().map(|(id, journal)| (id, Some(journal), upto)));
                 self.converting = None;
                 // What waits for the log has it commit.
-                storage.wal.watch(Arc::new(Nudge));
+                storage.wal.commit_soon();
                 Ok(Next::Go)
             }
         }
@@ -295,11 +273,11 @@ impl Worker {
 
     /// Nothing is reported durable from now on.
     fn fail(&self, error: &StoreError) {
-        self.shared.failure.get_or_init(|| error.to_string());
+        self.shared.failure.note(error);
         self.end();
         // The commit thread finds out.
         if let Some(storage) = self.storage.upgrade() {
-            storage.wal.watch(Arc::new(Nudge));
+            storage.wal.commit_soon();
         }
     }
 
@@ -309,6 +287,16 @@ impl Worker {
         let dirty = std::mem::take(&mut stdx::lock(&self.shared.state).dirty);
         let watched = self.watched.iter().map(|watched| &watched.journal);
         dirty.iter().chain(watched).for_each(|journal| journal.fail());
+    }
+}
+
+impl Drop for Worker {
+    /// Who waits for the journal of a queue that is gone keeps it.
+    fn drop(&mut self) {
+        self.removals
+            .iter()
+            .filter_map(|(_, journal, _)| journal.as_ref())
+            .for_each(|one| one.fail());
     }
 }
 
@@ -330,20 +318,9 @@ pub(super) fn sync(
 ) -> Result<(), StoreError> {
     // What is noted from here on lists a journal anew.
     journals.iter().for_each(|journal| journal.is_listed.store(false, Ordering::Release));
-    if journals.len() >= SYNC_ALL_FROM {
-        let written: Result<Vec<Unsynced>, StoreError> = journals
-            .iter()
-            .map(|journal| journal.v1.write_unsynced(journal.bodies.blobs()))
-            .collect();
-        let written = written?;
-        storage.disk.sync_all().context("sync", QUEUES_DIR)?;
-        for (journal, written) in journals.iter().zip(written) {
-            journal.v1.confirm(written);
-        }
-    } else {
-        for journal in journals {
-            journal.v1.sync(journal.bodies.blobs())?;
-        }
+    for journals in journals.chunks(OPEN_JOURNALS_MAX) {
+        make_durable(storage, journals)?;
+        journals.iter().for_each(|journal| shared.note_open(journal));
     }
     for journal in journals {
         shared.count(journal);
@@ -353,9 +330,25 @@ pub(super) fn sync(
         let flushed = journal.v1.flush(journal.bodies.blobs())?;
         shared.count(journal);
         for damage in flushed.damage {
+            storage.n_unreadable.fetch_add(1, Ordering::Relaxed);
             tracing::error!("messages of a queue are lost: {damage}");
         }
         journal.tell_synced();
+    }
+    Ok(())
+}
+
+fn make_durable(storage: &Storage, journals: &[Arc<Journal>]) -> Result<(), StoreError> {
+    if journals.len() < SYNC_ALL_FROM {
+        return journals
+            .iter()
+            .try_for_each(|journal| journal.v1.sync(journal.bodies.blobs()).map(drop));
+    }
+    let write = |journal: &Arc<Journal>| journal.v1.write_unsynced(journal.bodies.blobs());
+    let written: Vec<Unsynced> = journals.iter().map(write).collect::<Result<_, StoreError>>()?;
+    storage.disk.sync_all().context("sync", QUEUES_DIR)?;
+    for (journal, written) in journals.iter().zip(written) {
+        journal.v1.confirm(written);
     }
     Ok(())
 }
@@ -367,8 +360,13 @@ fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
         listed => listed.context("list", QUEUES_DIR)?,
     };
     let ids = names.iter().filter_map(|name| name.parse::<u64>().ok());
-    for id in ids.filter(|id| !wanted.contains(id)) {
-        V1Queue::remove_all(storage.disk.as_ref(), &dir_of(id))?;
+    let left: Vec<u64> = ids.filter(|id| !wanted.contains(id)).collect();
+    for id in &left {
+        V1Queue::remove_all(storage.disk.as_ref(), &dir_of(*id))?;
+    }
+    if !left.is_empty() {
+        // A queue that is declared now may get the number of one whose declaration was lost.
+        storage.disk.sync_all().context("sync", QUEUES_DIR)?;
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! The pager's two kinds of work, and the threads or the steps that do it.
 
 use super::{AfterSync, Shared, names};
+use crate::older;
 use crate::queue::Queue;
 use crate::storage::Storage;
+use crate::worker;
 use bytes::Bytes;
-use log::{Durable, LogError, Lsn};
+use log::{LogError, Lsn};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -51,31 +53,17 @@ struct Reclaiming {
 /// # Errors
 /// The system's.
 pub(crate) fn start(storage: &Arc<Storage>) -> std::io::Result<()> {
-    let spawn = |name: &str, run: fn(&Shared, &Weak<Storage>)| {
+    let spawn = |name, run: fn(&Shared, &Weak<Storage>)| {
         let shared = Arc::clone(&storage.pager.shared);
+        let to_end = Arc::clone(&shared);
         let weak = Arc::downgrade(storage);
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        thread.spawn(move || {
-            let _guard = FailOnPanic(&shared);
-            run(&shared, &weak);
-        })
+        let failure = storage.pager.failure();
+        worker::spawn(name, failure, move || to_end.end(), move || run(&shared, &weak))
     };
     let jobs = spawn("pager-jobs", |shared, _| run_jobs(shared))?;
     let syncs = spawn("pager-sync", run_syncs)?;
     stdx::lock(&storage.pager.threads).extend([jobs, syncs]);
     Ok(())
-}
-
-/// A panic must not leave others waiting for ever.
-struct FailOnPanic<'a>(&'a Shared);
-
-impl Drop for FailOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.failure.get_or_init(|| "the pager panicked".to_owned());
-            self.0.end();
-        }
-    }
 }
 
 fn run_jobs(shared: &Shared) {
@@ -169,6 +157,18 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
     let mut loaded = read.map_err(|error| error.to_string()).and_then(|()| {
         LoadedPage::read(&storage.pool, &scratch.bytes, &wanted).map_err(|error| error.to_string())
     });
+    if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
+        let (name, vhost) = (&queue.def().name, &queue.def().vhost);
+        tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
+        older::image_from_journal(
+            &journal,
+            wanted.ranges_from(page.first()),
+            page.first(),
+            &mut scratch.bytes,
+        )?;
+        let read = LoadedPage::read(&storage.pool, &scratch.bytes, &wanted);
+        loaded = read.map_err(|_| reason.clone());
+    }
     if let Ok(loaded) = &mut loaded {
         fetch_bodies(&mut scratch.body_bytes, queue, loaded)?;
     }
@@ -331,16 +331,10 @@ fn reclaim_part(
 
 /// Nothing is reported durable from now on.
 fn fail(shared: &Shared, storage: &Storage, error: &StoreError) {
-    struct Nudge;
-    impl Durable for Nudge {
-        fn durable(&self, _: Lsn) -> bool {
-            false
-        }
-    }
-    shared.failure.get_or_init(|| error.to_string());
+    shared.failure.note(error);
     shared.end();
     // The commit thread finds out.
-    storage.wal.watch(Arc::new(Nudge));
+    storage.wal.commit_soon();
 }
 
 /// Does the pager's work on demand instead of threads.

@@ -151,10 +151,7 @@ impl Queue {
             if local.is_deleted() || !local.keeping.is_loading {
                 return Poll::Ready(());
             }
-            let waiting = &mut local.keeping.waiting;
-            if !waiting.iter().any(|known| known.will_wake(context.waker())) {
-                waiting.push(context.waker().clone());
-            }
+            stdx::add_waker(&mut local.keeping.waiting, context.waker());
             Poll::Pending
         })
         .await;

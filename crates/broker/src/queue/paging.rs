@@ -97,7 +97,7 @@ impl Queue {
                     self.bodies.release(arrived.bodies.iter().copied());
                     if !arrived.lost.is_empty() {
                         let lost = arrived.lost.iter().map(|at| *at..at + 1);
-                        local.lose(self, lost, "their bodies cannot be read");
+                        local.lose(self, lost, "they cannot be read, or their bodies");
                     }
                 }
                 Err(reason) => {
@@ -118,10 +118,7 @@ impl Queue {
                 if local.is_deleted() || !local.is_head_cold() {
                     return Poll::Ready(());
                 }
-                let waiting = &mut local.paging.waiting;
-                if !waiting.iter().any(|known| known.will_wake(context.waker())) {
-                    waiting.push(context.waker().clone());
-                }
+                stdx::add_waker(&mut local.paging.waiting, context.waker());
                 Poll::Pending
             })
         })

@@ -111,13 +111,25 @@ impl MemoryDisk {
                 (kept.fold(state.synced_names.clone(), apply), Vec::new())
             }
         };
-        let inodes = state.inodes.iter().map(|inode| inode.survive(survival, &mut random));
-        let inodes = inodes.collect();
+        // What no name leads to any more is not there for the next start.
+        let renewed = unsynced_names.iter().filter_map(NameChange::idx);
+        let wanted: BTreeSet<usize> =
+            names.values().chain(state.synced_names.values()).copied().chain(renewed).collect();
+        let survive = |(idx, inode): (usize, &Inode)| {
+            if wanted.contains(&idx) {
+                inode.survive(survival, &mut random)
+            } else {
+                Inode::default()
+            }
+        };
+        let inodes = state.inodes.iter().enumerate().map(survive).collect();
         let synced_names = match survival {
             Survival::Everything => state.synced_names.clone(),
             Survival::OnlySynced | Survival::Torn(_) => names.clone(),
         };
-        let dirs = state.dirs.clone();
+        // A directory that was removed is there again with a file in it.
+        let mut dirs = state.dirs.clone();
+        names.keys().for_each(|name| add_dirs(&mut dirs, parent(name)));
         let next =
             State { dirs, names, synced_names, unsynced_names, inodes, ..Default::default() };
         Self { state: Arc::new(Mutex::new(next)) }
@@ -128,11 +140,19 @@ impl MemoryDisk {
         let mut state = self.state();
         let Some(idx) = state.names.get(name).copied() else { return false };
         let Some(inode) = state.inodes.get_mut(idx) else { return false };
-        for bytes in [&mut inode.now, &mut inode.synced] {
-            let Some(byte) = bytes.get_mut(offset) else { return false };
-            *byte ^= 1 << (bit & 7);
+        let flip = |byte: &mut u8| *byte ^= 1 << (bit & 7);
+        if let Some(byte) = inode.synced.get_mut(offset) {
+            flip(byte);
         }
-        true
+        inode.now.get_mut(offset).map(flip).is_some()
+    }
+
+    /// All files and their lengths, in order.
+    #[must_use]
+    pub fn files(&self) -> Vec<(String, usize)> {
+        let state = self.state();
+        let length = |idx: &usize| state.inodes.get(*idx).map_or(0, |inode| inode.now.len());
+        state.names.iter().map(|(name, idx)| (name.clone(), length(idx))).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,6 +178,14 @@ fn apply(mut names: BTreeMap<String, usize>, change: &NameChange) -> BTreeMap<St
 }
 
 impl NameChange {
+    /// The file it gives a name to that it did not have.
+    const fn idx(&self) -> Option<usize> {
+        match self {
+            Self::Set(_, idx) => Some(*idx),
+            Self::Rename(..) | Self::Remove(_) => None,
+        }
+    }
+
     fn dir(&self) -> &str {
         match self {
             Self::Set(name, _) | Self::Remove(name) | Self::Rename(name, _) => parent(name),
@@ -239,6 +267,13 @@ fn parent(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
+/// Adds a directory and those it lies in.
+fn add_dirs(dirs: &mut BTreeSet<String>, mut dir: &str) {
+    while !dir.is_empty() && dirs.insert(dir.to_owned()) {
+        dir = parent(dir);
+    }
+}
+
 fn power_is_off() -> io::Error {
     io::Error::other("simulated power loss")
 }
@@ -305,11 +340,7 @@ impl Disk for MemoryDisk {
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         let mut state = self.state();
         state.alive()?;
-        let mut dir = dir;
-        while !dir.is_empty() {
-            state.dirs.insert(dir.to_owned());
-            dir = parent(dir);
-        }
+        add_dirs(&mut state.dirs, dir);
         Ok(())
     }
 

@@ -215,9 +215,7 @@ impl State {
     }
 
     pub(super) fn wait_for_room(&mut self, waker: &Waker) {
-        if !self.room_wakers.iter().any(|known| known.will_wake(waker)) {
-            self.room_wakers.push(waker.clone());
-        }
+        stdx::add_waker(&mut self.room_wakers, waker);
     }
 
     pub(super) fn is_dead(&self) -> bool {

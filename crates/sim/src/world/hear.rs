@@ -140,7 +140,9 @@ impl World {
     }
 
     fn end_channel(&mut self, client: usize, channel: u16) {
+        let before = self.model.facts(true);
         self.model.end_channel(client, channel);
+        self.touch(&before);
         self.model.closing.remove(&(client, channel));
         self.client(client).channels.remove(&channel);
     }

@@ -3,7 +3,7 @@
 use super::{Node, PATIENCE, World, facts, open_session};
 use crate::client::{self, Client, Expect};
 use crate::model::Found;
-use crate::outbox::{Recorder, Transcript, What};
+use crate::outbox::{Given, Recorder, Transcript, What};
 use broker::{Broker, Clock, PagerOptions, Session, Steppers, StorageOptions};
 use log::{Disk, Fault, MemoryDisk, Survival, WalOptions};
 use meta::{Command, PasswordHash, QueueVersion};
@@ -11,14 +11,16 @@ use session::{ChannelId, Control, Op, Origin, Request, ShortString};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 const LIVES_MAX: usize = 5;
 const WORK_MAX: usize = 120;
 /// Disk operations within which a planned fault comes.
 const FAULT_WITHIN: usize = 60;
+/// Restarts that are looked at with a bit flipped.
+const DAMAGED_PERCENT: usize = 30;
 /// Faults in a row that starts may meet.
 const FAULTY_STARTS_MAX: usize = 3;
 
@@ -46,6 +48,9 @@ impl World {
             self.restart(clean);
         }
         // A planned fault may still come.
+        if self.random.percent(DAMAGED_PERCENT) {
+            return self.damage_end();
+        }
         while !self.drain() {
             self.restart(false);
         }
@@ -82,13 +87,14 @@ impl World {
             body_file_bytes: 20_000,
             default_version: self.default_version,
         };
+        let weak = Arc::downgrade(&disk);
         let opened = Broker::open_stepped(disk, options, &storage);
         let (broker, steppers) = opened.map_err(|error| error.to_string())?;
-        Ok(Node { broker, steppers, failed })
+        Ok(Node { broker, steppers, disk: weak, failed })
     }
 
     /// As [`World::open`], and has it load the queues in the older form.
-    fn open_loaded(&self, disk: &MemoryDisk) -> Result<Node, String> {
+    pub(super) fn open_loaded(&self, disk: &MemoryDisk) -> Result<Node, String> {
         let mut node = self.open(disk)?;
         for _ in 0..PATIENCE {
             if node.steppers.older.has_failed() {
@@ -161,7 +167,7 @@ impl World {
     }
 
     /// Ends all connections; false when the disk is against it.
-    fn leave_all(&mut self) -> bool {
+    pub(super) fn leave_all(&mut self) -> bool {
         if self.alarm {
             self.set_alarm(false);
         }
@@ -208,7 +214,10 @@ impl World {
         let versions = [QueueVersion::V1, QueueVersion::V2, QueueVersion::V2];
         self.default_version = self.random.choose(&versions).unwrap_or_default();
         self.clients.clear();
-        self.node = None;
+        let left = self.node.take().map(|node| Weak::clone(&node.disk));
+        if left.is_some_and(|disk| disk.strong_count() > 0) {
+            self.object("something of the node is left in memory");
+        }
         self.alarm = false;
         stdx::lock(&self.transcript).clear();
         for n_faults in 0.. {
@@ -223,6 +232,9 @@ impl World {
                     self.disk = disk;
                     self.node = Some(node);
                     let found = self.peek(&copy);
+                    if self.random.percent(DAMAGED_PERCENT) {
+                        self.damage_start(&copy, &found);
+                    }
                     self.compare(clean, &found);
                     return;
                 }
@@ -255,8 +267,9 @@ impl World {
         for queue in view.meta.queues() {
             let name = queue.name.to_string();
             let mut messages = Found::new();
-            while let Some((id, redelivered)) = self.hold(solo.get(&name)) {
-                messages.push((id, redelivered));
+            while let Some(given) = self.hold(solo.get(&name)) {
+                let id = given.content.id().unwrap_or(u64::MAX);
+                messages.push((id, given.redelivered));
             }
             found.insert(name, messages);
         }
@@ -358,14 +371,14 @@ fn block_on<T>(future: impl Future<Output = T>, mut step: impl FnMut()) -> Optio
 }
 
 /// The only client of a node that is looked into.
-struct Solo {
-    node: Node,
+pub(super) struct Solo {
+    pub(super) node: Node,
     session: Session,
     transcript: Transcript,
 }
 
 impl Solo {
-    fn new(node: Node) -> Result<Self, String> {
+    pub(super) fn new(node: Node) -> Result<Self, String> {
         let transcript = Transcript::default();
         let recorder = Recorder::new(0, &transcript, usize::MAX);
         let session = open_session(&node.broker, &recorder)?;
@@ -384,15 +397,13 @@ impl Solo {
         Ok(heard.into_iter().map(|(_, what)| what).collect())
     }
 
-    fn get(&mut self, queue: &str) -> Result<Option<(u64, bool)>, String> {
+    pub(super) fn get(&mut self, queue: &str) -> Result<Option<Given>, String> {
         let op = Op::Get { queue: ShortString::truncated(queue), no_ack: false };
-        match self.ask(op)?.as_slice() {
-            [What::GetEmpty] => Ok(None),
-            [What::Got { given, .. }] => {
-                let id = given.content.id().ok_or("a message without a number")?;
-                Ok(Some((id, given.redelivered)))
-            }
-            other => Err(format!("peeking gave {other:?}")),
+        let mut told = self.ask(op)?;
+        match (told.pop(), told.is_empty()) {
+            (Some(What::GetEmpty), true) => Ok(None),
+            (Some(What::Got { given, .. }), true) => Ok(Some(given)),
+            other => Err(format!("peeking gave {other:?}, {told:?}")),
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::queued::Queued;
 #[derive(Debug)]
 pub struct PageWriter {
     first: u64,
+    /// Begins there, wherever its first message lies.
+    is_placed: bool,
     positions: Vec<u16>,
     page: Page,
     /// Of bodies in the body store, which a loaded page holds.
@@ -57,6 +59,7 @@ impl PageWriter {
     pub fn new() -> Self {
         Self {
             first: 0,
+            is_placed: false,
             positions: Vec::new(),
             page: Page::default(),
             stored_bytes: 0,
@@ -64,6 +67,12 @@ impl PageWriter {
             persistent: Counted::default(),
             image: Image::default(),
         }
+    }
+
+    /// For one page that begins at `first`, which is to take the place of another image.
+    #[must_use]
+    pub fn of_page(first: u64) -> Self {
+        Self { first, is_placed: true, ..Self::new() }
     }
 
     /// Whether [`Self::finish`] comes before this message.
@@ -81,7 +90,7 @@ impl PageWriter {
 
     /// Adds a message, whose position is higher than the one before it.
     pub fn push(&mut self, queued: &Queued<'_>) {
-        if self.positions.is_empty() {
+        if self.positions.is_empty() && !self.is_placed {
             self.first = queued.position;
         }
         let at = to_u16(usize::try_from(queued.position - self.first).unwrap_or(usize::MAX));

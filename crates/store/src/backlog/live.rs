@@ -107,7 +107,8 @@ impl PositionsInPage {
     }
 
     /// Runs of positions of a page that begins at `first`, lowest first.
-    pub(super) fn ranges_from(&self, first: u64) -> Vec<Range<u64>> {
+    #[must_use]
+    pub fn ranges_from(&self, first: u64) -> Vec<Range<u64>> {
         let absolute = |at: u16| first + u64::from(at);
         self.runs().map(|run| absolute(run.start)..absolute(run.end)).collect()
     }

@@ -47,6 +47,8 @@ pub(super) const BLOCK_HEADER_BYTES: usize = 48;
 const ENTRY_BYTES: usize = 24;
 /// A block is closed when its data reaches this length: what one read fetches.
 const BLOCK_DATA_BYTES: usize = 64 << 10;
+/// What a search for a block reads at a time.
+const SEARCH_BYTES: usize = 64 << 10;
 /// A block has no more operations than this.
 const BLOCK_ENTRIES_MAX: u32 = 2048;
 
@@ -422,24 +424,27 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    /// Damage to what was durable; all there is if the whole file was.
-    pub(super) fn damage(&mut self, extent: Extent) -> impl Iterator<Item = StoreError> + '_ {
+    /// What cannot be read of what was durable, which is all if the whole file was, and of the rest.
+    pub(super) fn take_damage(&mut self, extent: Extent) -> (Vec<StoreError>, Vec<StoreError>) {
         let synced = match extent {
             Extent::Whole => u64::MAX,
             Extent::AsItSays => self.synced,
         };
-        self.damage.drain(..).filter(move |(at, _)| *at < synced).map(|(_, error)| error)
+        let was_durable = |(at, _): &(u64, StoreError)| *at < synced;
+        let (durable, rest): (Vec<_>, Vec<_>) = self.damage.drain(..).partition(was_durable);
+        let errors = |damage: Vec<(u64, StoreError)>| damage.into_iter().map(|(_, error)| error);
+        (errors(durable).collect(), errors(rest).collect())
     }
 
-    /// Ends the file before the first damage to what was not durable. What lies behind it comes
-    /// again.
+    /// Ends the file before the first damage to what was perhaps not durable. What lies behind it
+    /// comes again, if it was cut off.
     pub(super) fn cut_torn_end(&mut self) {
         let synced = self.synced;
         let torn = self.damage.iter().map(|(at, _)| *at).find(|at| *at >= synced);
         if let Some(end) = torn {
             self.end = end;
             self.blocks.retain(|block| block.at < end);
-            self.damage.retain(|(at, _)| *at < end);
+            self.damage.retain(|(at, _)| *at <= end);
         }
     }
 }
@@ -463,7 +468,7 @@ pub(super) enum Depth {
 }
 
 /// Goes through the blocks of a file and hands each operation to `each`. A block that cannot be
-/// used is passed over; where not even a header can be read, the file ends.
+/// used is passed over, and what lies before the next header where none can be read.
 pub(super) fn scan(
     file: &dyn DiskFile,
     (name, tag): (&str, Tag),
@@ -486,7 +491,9 @@ pub(super) fn scan(
             |header: &Header| at + block_bytes(header.n_entries, header.data_bytes) <= file_bytes;
         let Some(header) = header.filter(fits) else {
             scanned.damage.push((at, StoreError::corrupt(name, at, "no block begins here")));
-            break;
+            let Some(next) = next_block(file, (name, tag), at + 1..file_bytes)? else { break };
+            scanned.end = next;
+            continue;
         };
         let data_bytes = if depth == Depth::Data { header.data_bytes as usize } else { 0 };
         bytes.resize(header.table_bytes() + data_bytes, 0);
@@ -504,6 +511,31 @@ pub(super) fn scan(
         scanned.blocks.push(take_table(table, at, &header, each));
     }
     Ok(scanned)
+}
+
+/// Where the first block in a part of a file begins.
+fn next_block(
+    file: &dyn DiskFile,
+    (name, tag): (&str, Tag),
+    within: Range<u64>,
+) -> Result<Option<u64>> {
+    let mut bytes = Vec::new();
+    let mut at = within.start;
+    while at < within.end {
+        // Each part begins with what was too short for a header in the one before.
+        bytes.resize(SEARCH_BYTES, 0);
+        let n = file.read_at(at, &mut bytes).context("read", name)?;
+        bytes.truncate(n);
+        let is_header = |header: &[u8]| Header::parse(header, tag).is_some();
+        if let Some(found) = bytes.windows(BLOCK_HEADER_BYTES).position(is_header) {
+            return Ok(Some(at + found as u64));
+        }
+        if n < SEARCH_BYTES {
+            break;
+        }
+        at += (SEARCH_BYTES - BLOCK_HEADER_BYTES + 1) as u64;
+    }
+    Ok(None)
 }
 
 fn take_table(table: &[u8], at: u64, header: &Header, each: &mut dyn FnMut(Operation)) -> BlockRef {

@@ -43,6 +43,8 @@ pub struct Recovered {
     /// What had been durable and cannot be read: the messages in it are lost, or come again if it
     /// was about acknowledgements.
     pub damage: Vec<StoreError>,
+    /// What cannot be read and was written last: most likely a write that power was lost in.
+    pub torn: Vec<StoreError>,
 }
 
 pub(super) fn journal_name(dir: &str, number: u64) -> String {
@@ -63,6 +65,13 @@ fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
         numbers
     };
     (of(JOURNAL_SUFFIX, 16), of(SEGMENT_SUFFIX, 10))
+}
+
+impl Recovered {
+    fn take(&mut self, (durable, torn): (Vec<StoreError>, Vec<StoreError>)) {
+        self.damage.extend(durable);
+        self.torn.extend(torn);
+    }
 }
 
 /// What journals say about one segment.
@@ -179,7 +188,9 @@ fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(St
             // An interrupted flush leaves its journal, and maybe a torn end.
             scanned.cut_torn_end();
         }
-        recovered.damage.extend(scanned.damage(Extent::Whole));
+        // What is cut off of a segment comes again from the journal, unless it was another one's.
+        let extent = if journals.is_empty() { Extent::Whole } else { Extent::AsItSays };
+        recovered.take(scanned.take_damage(extent));
         let segment = Segment { blocks: scanned.blocks, end: scanned.end, ..Segment::default() };
         state.take_segment(number, segment, from, each);
     }
@@ -219,7 +230,7 @@ fn read_journals(
                 found.take(operation);
             })?;
         file.sync_data().context("sync", &name)?;
-        recovered.damage.extend(scanned.damage(Extent::AsItSays));
+        recovered.take(scanned.take_damage(Extent::AsItSays));
         journal.blocks = scanned.blocks;
         journal.end = scanned.end;
         journal.is_on_disk = true;
@@ -311,6 +322,7 @@ pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
         let name = format!("{dir}/{name}");
         disk.remove(&name).context("remove", &name)?;
     }
-    disk.sync_dir(dir).context("sync", dir)?;
-    Ok(())
+    // Nothing is synced, for that many queues may go at once: what comes back is not wanted by the
+    // next start either. Who makes a queue there again syncs the directory.
+    Ok(disk.remove_dir(dir).context("remove", dir)?)
 }

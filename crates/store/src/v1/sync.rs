@@ -17,6 +17,7 @@ use crate::error::Result;
 struct Work {
     number: u64,
     handle: Option<Arc<dyn DiskFile>>,
+    is_on_disk: bool,
     /// A loss of power does not undo the file's creation.
     is_name_durable: bool,
     chunks: Vec<Arc<Chunk>>,
@@ -87,6 +88,15 @@ impl V1Queue {
         self.synced()
     }
 
+    /// Closes the journal's file, which is opened again when it is needed: many queues shall not have
+    /// as many files open.
+    pub fn close_files(&self) {
+        let _writing = lock(&self.writing);
+        let mut state = lock(&self.state);
+        let State { journal, older, .. } = &mut *state;
+        older.iter_mut().chain([journal]).for_each(|journal| journal.handle = None);
+    }
+
     fn finish_sync(&self, work: &Work, handle: Option<Arc<dyn DiskFile>>) {
         let bytes = lock(&self.state).finish_sync(work, handle);
         self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
@@ -100,6 +110,9 @@ impl V1Queue {
         let name = self.journal_name(work.number);
         let file = match &work.handle {
             Some(handle) => Arc::clone(handle),
+            None if work.is_on_disk => {
+                Arc::from(self.disk.open(&name, OpenMode::Existing).context("open", &name)?)
+            }
             None => {
                 let file = self.disk.open(&name, OpenMode::New).context("create", &name)?;
                 let header = file_header(Tag::journal(work.number));
@@ -133,6 +146,7 @@ impl State {
         Work {
             number: self.journal.number,
             handle: self.journal.handle.clone(),
+            is_on_disk: self.journal.is_on_disk,
             is_name_durable: self.journal.is_name_durable,
             chunks: self.journal.unwritten.iter().cloned().collect(),
             upto: self.last_note,

@@ -11,7 +11,7 @@ use super::support::client::Client;
 use super::support::node::Node;
 use super::support::random::Random;
 use super::support::wait_until;
-use amqp091::method::{ExchangeDeclare, QueueBind};
+use amqp091::method::{BasicQos, ExchangeDeclare, QueueBind};
 use ledger::{COPIES, FANOUT, Ledger, N_QUEUES, queue_name};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,6 +33,9 @@ pub(super) struct Proof {
     random: Random,
     n_publishers: AtomicU32,
     n_lost: usize,
+    /// Policies change the form of queues all the time.
+    flips_versions: bool,
+    n_flips: usize,
     /// The most that was in files of pages when the node ended.
     most_paged_bytes: u64,
 }
@@ -49,13 +52,15 @@ impl Proof {
             random: Random::new(),
             n_publishers: AtomicU32::new(0),
             n_lost: 0,
+            flips_versions: false,
+            n_flips: 0,
             most_paged_bytes: 0,
         }
     }
 
     /// Traffic until enough is confirmed; then the node ends in the middle of it.
     pub(super) fn traffic(&mut self, end: impl FnOnce(&mut Node)) {
-        let Self { node, ledger, random, n_publishers, .. } = self;
+        let Self { node, ledger, random, n_publishers, flips_versions, n_flips, .. } = self;
         let ledger = &*ledger;
         let n_confirmed = || ledger.lock().unwrap().counts.confirmed;
         let most = from_env("DURABILITY_MESSAGES", 3000);
@@ -84,7 +89,13 @@ impl Proof {
             for (mut client, mut random) in meddlers {
                 scope.spawn(move || load::meddle(&mut client, ledger, &mut random));
             }
-            wait_until("enough is confirmed", || n_confirmed() >= enough);
+            wait_until("enough is confirmed", || {
+                if *flips_versions {
+                    flip_versions(node, random);
+                    *n_flips += 1;
+                }
+                n_confirmed() >= enough
+            });
             ledger.lock().unwrap().is_ending = true;
             end(node);
         });
@@ -123,12 +134,21 @@ impl Proof {
             self.check();
         }
         let counts = &self.ledger.lock().unwrap().counts;
-        let Self { n_lost, most_paged_bytes, .. } = self;
+        let Self { n_lost, n_flips, most_paged_bytes, .. } = self;
         eprintln!("{n} rounds, {n_lost} lost, slowest start {slowest_start:?}, {counts:?}");
+        eprintln!("{n_flips} changes of policies about versions");
         eprintln!("up to {most_paged_bytes} bytes in pages on disk");
         let is_paged = *most_paged_bytes > 0 || std::env::var_os("DURABILITY_SETTINGS").is_some();
         assert!(is_paged, "no backlog was written to pages");
     }
+}
+
+/// Some queues are to have another form, or one they have already: their conversion may be under way
+/// when this returns.
+fn flip_versions(node: &Node, random: &mut Random) {
+    let pattern = ["^durable-", "^durable-1", "^durable-[02468]$"][random.below(3)];
+    let definition = format!("{{\"queue-version\":{}}}", 1 + random.below(2));
+    node.ctl(&["set_policy", "form", pattern, &definition, "--apply-to", "queues"]);
 }
 
 /// All queues are there, before and after.
@@ -153,6 +173,65 @@ fn what_was_confirmed_survives_kill_9() {
     let mut proof = Proof::start(Node::start);
     proof.rounds(from_env("DURABILITY_ROUNDS", 5), Node::kill);
     proof.node.stop();
+}
+
+#[test]
+fn what_was_confirmed_survives_kill_9_while_queues_are_converted() {
+    let mut proof = Proof::start(Node::start);
+    proof.flips_versions = true;
+    proof.rounds(from_env("DURABILITY_ROUNDS", 4), Node::kill);
+    assert!(proof.n_flips > 0);
+    proof.node.stop();
+}
+
+/// Ready messages, unacknowledged ones and bytes of all of them.
+fn counts(node: &Node) -> String {
+    node.ctl(&["list_queues", "messages_ready", "messages_unacknowledged", "message_bytes", "-q"])
+}
+
+#[test]
+fn a_conversion_leaves_counts_as_they_are() {
+    const N_MESSAGES: u16 = 1_000;
+    let mut node = Node::start(&["backlog_memory=0"]);
+    let mut client = Client::guest(node.address());
+    client.declare("counted");
+    client.select_confirms();
+    for number in 0..N_MESSAGES {
+        client.put_content("", "counted", 2, &vec![b'x'; number.into()]);
+    }
+    client.wait_for_confirms();
+    let mut holder = Client::guest(node.address());
+    let qos = BasicQos { prefetch_count: 10, ..BasicQos::default() };
+    assert_eq!(holder.ask(1, qos), "basic.qos-ok");
+    holder.consume("counted", false);
+    for _ in 0..10 {
+        holder.message().unwrap();
+    }
+    let before = counts(&node);
+    assert!(before.contains("990\t10"), "{before}");
+    for version in [1, 2, 1] {
+        let definition = format!("{{\"queue-version\":{version}}}");
+        node.ctl(&["set_policy", "form", "counted", &definition, "--apply-to", "queues"]);
+        let is_converted = || {
+            let shown = node.ctl(&[
+                "list_queues",
+                "storage_version",
+                "conversion",
+                "-q",
+                "--no-table-headers",
+            ]);
+            shown.split_ascii_whitespace().eq([version.to_string().as_str()])
+        };
+        wait_until("the queue is converted", is_converted);
+        assert_eq!(counts(&node), before);
+    }
+    holder.close();
+    client.close();
+    for _ in 0..2 {
+        node.kill_and_start();
+        assert_eq!(Client::guest(node.address()).declare("counted"), u32::from(N_MESSAGES));
+    }
+    node.stop();
 }
 
 #[test]

@@ -123,6 +123,7 @@ fn publish(body: u32) -> Request {
         content: Content::Inline(Span { start: 3, len: body }),
         mandatory: false,
         persistent: false,
+        immediate: false,
         inspect: false,
     })
 }

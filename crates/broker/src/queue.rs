@@ -356,6 +356,11 @@ impl Queue {
         stdx::lock(&self.local).is_deleted()
     }
 
+    /// Whether a consumer would be given the next message at once.
+    pub(crate) fn takes_at_once(&self) -> bool {
+        stdx::lock(&self.local).fifo.takes_at_once()
+    }
+
     /// Ready messages and consumers, exactly as of now.
     pub(crate) fn ready_and_consumers(&self) -> (u64, u64) {
         let local = stdx::lock(&self.local);

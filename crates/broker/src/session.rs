@@ -168,6 +168,10 @@ impl Session {
         for (index, request) in requests.iter().enumerate() {
             match request {
                 Request::Publish(publish) => {
+                    if publish.inspect && publish.immediate {
+                        // Who can be given it depends on what comes before it.
+                        self.flush(input, requests).await;
+                    }
                     if self.is_transactional(publish.channel) {
                         if let Err(stop) = self.keep_publish(publish, input) {
                             self.flush(input, requests).await;

@@ -192,6 +192,7 @@ fn publishing_to_a_missing_exchange_closes_the_channel() {
         content: session::Content::Inline(session::Span::default()),
         mandatory: false,
         persistent: false,
+        immediate: false,
         inspect: false,
     };
     let heard = client.submit(&input, vec![session::Request::Publish(publish)]);
@@ -362,6 +363,41 @@ fn headers_decide_where_a_headers_exchange_is_on_the_way() {
     client.publish("b", &["c"], Kind::Transient);
     assert_eq!(client.get("b"), ["got a left 2"]);
     assert_eq!(client.declare("a", false), ["declared 0 0"]);
+}
+
+/// Semantics 63, where the operator wants it honoured.
+#[test]
+fn an_immediate_message_comes_back_when_no_consumer_can_be_given_it() {
+    let (_disk, broker) = node();
+    let (mut client, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    client.ask(exchange("x", "fanout"));
+    for queue in ["idle", "busy"] {
+        client.declare(queue, true);
+        client.ask(Op::QueueBind(QueueBinding {
+            queue: short(queue),
+            exchange: short("x"),
+            routing_key: short(""),
+            arguments: Table::default(),
+        }));
+    }
+    let publish = |client: &mut Client, bodies: &[&str]| {
+        let messages: Vec<_> = bodies.iter().map(|body| (Properties::default(), *body)).collect();
+        client.publish_as("x", "", &messages, Kind::Immediate)
+    };
+    assert_eq!(publish(&mut client, &["a"]), ["returned a without consumers"]);
+    consumer.ask(Op::Qos { prefetch_count: 2, global: false });
+    consumer.consume("busy", false);
+    consumer.heard();
+    assert_eq!(publish(&mut client, &["b", "c", "d"]), ["returned d without consumers"]);
+    assert_eq!(consumer.heard(), ["deliver b", "deliver c"]);
+    assert_eq!(client.declare("idle", true), ["declared 0 0"]);
+    let lost = [(Properties::default(), "e")];
+    let heard = client.publish_as("", "nowhere", &lost, Kind::Immediate);
+    assert_eq!(heard, ["returned e without consumers"]);
+    consumer.settle(2, Outcome::Accepted);
+    client.ask(Op::ConfirmSelect);
+    assert_eq!(publish(&mut client, &["f"]), ["ack 1..=1"]);
+    assert_eq!(consumer.heard(), ["deliver f"]);
 }
 
 fn exchange(name: &str, kind: &str) -> Op {

@@ -14,4 +14,4 @@ pub use outbox::{
     ClientOutbox, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_LOW_WATER_BYTES, OUTBOX_STUCK_BYTES,
     WriteBatch,
 };
-pub use settings::Settings;
+pub use settings::{Immediate, Settings};

@@ -24,8 +24,19 @@ pub struct Settings {
     pub message_bytes_max: u64,
     /// Most bytes of unfinished messages of one connection, over all its channels.
     pub unfinished_bytes_max: u64,
+    /// What becomes of a publish with `immediate`.
+    pub immediate: Immediate,
     /// Milliseconds a client has from connecting to `connection.open-ok`.
     pub handshake_timeout_ms: u64,
+}
+
+/// What becomes of a publish with `immediate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Immediate {
+    /// The connection is closed with 540, as RabbitMQ does since 3.0.
+    Refuse,
+    /// The message comes back when no consumer can be given it at once.
+    Honour,
 }
 
 impl Default for Settings {
@@ -40,6 +51,7 @@ impl Default for Settings {
             heartbeat_s: spec::HEARTBEAT_DEFAULT_SECS,
             message_bytes_max: 16 * 1024 * 1024,
             unfinished_bytes_max: 512 * 1024 * 1024,
+            immediate: Immediate::Refuse,
             handshake_timeout_ms: 10_000,
         }
     }

@@ -129,6 +129,7 @@ pub(crate) fn front_settings(config: &Config) -> Settings {
         initial_frame_max: limits.initial_frame_max,
         heartbeat_s: limits.heartbeat_s,
         message_bytes_max: limits.max_message_size,
+        immediate: limits.immediate,
         handshake_timeout_ms: limits.handshake_timeout_ms.unwrap_or(u64::MAX),
         ..settings
     }

@@ -8,6 +8,7 @@ mod render;
 mod syntax;
 mod units;
 
+use front_amqp091::Immediate;
 use mgmt::Threshold;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,6 +69,8 @@ pub(crate) struct ConnectionLimits {
     pub(crate) max_message_size: u64,
     /// Connections to this node; `None` is no limit.
     pub(crate) max_connections: Option<u64>,
+    /// What becomes of AMQP 0-9-1 publishes with `immediate`.
+    pub(crate) immediate: Immediate,
 }
 
 /// What all clients of this node together may have; `None` is no limit.
@@ -424,6 +427,7 @@ impl Default for Config {
                 channel_max: 2_047,
                 max_message_size: 16 << 20,
                 max_connections: None,
+                immediate: Immediate::Refuse,
             },
             limits: NodeLimits::default(),
             access: Access {

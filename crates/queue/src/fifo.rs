@@ -103,6 +103,12 @@ impl Fifo {
         self.n_ready() == 0 || self.consumers.next().is_none()
     }
 
+    /// Whether the next message put in would be given to a consumer at once.
+    #[must_use]
+    pub fn takes_at_once(&self) -> bool {
+        self.n_ready() == 0 && self.consumers.next().is_some()
+    }
+
     /// Whether the next message put in would be gone at once: nothing is ready before it, and every
     /// consumer in turn is one whose messages are settled by being delivered.
     #[must_use]

@@ -124,7 +124,18 @@ pub enum Event<'a> {
     Returned {
         /// The channel.
         channel: ChannelId,
+        /// Why.
+        reason: ReturnReason,
         /// The message as it was published.
         message: MessageRef<'a>,
     },
+}
+
+/// Why a message comes back to its publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnReason {
+    /// It is mandatory, and no queue is bound that it goes to.
+    Unroutable,
+    /// It is immediate, and no consumer could be given it at once.
+    NoConsumers,
 }

@@ -9,7 +9,7 @@ mod outbox;
 mod request;
 
 pub use error::{Error, ErrorKind};
-pub use event::{Event, Origin};
+pub use event::{Event, Origin, ReturnReason};
 pub use outbox::{Confirmation, Delivery, Outbox, Room, Sink};
 pub use request::{
     Consume, Content, Control, ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, OwnedContent,

@@ -34,6 +34,7 @@ impl Span {
 /// A message to be routed. The spans lie in the input of the read, or in
 /// [`OwnedContent::head`] when the content is owned.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own of the message")]
 pub struct Publish {
     /// The channel it came on.
     pub channel: ChannelId,
@@ -47,6 +48,8 @@ pub struct Publish {
     pub content: Content,
     /// Return it when no queue takes it.
     pub mandatory: bool,
+    /// Return it when no queue has a consumer that gets it at once; `inspect` is set then.
+    pub immediate: bool,
     /// Delivery mode 2.
     pub persistent: bool,
     /// Whether properties hold anything that routing or the queue must look at (headers,

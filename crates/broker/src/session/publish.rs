@@ -11,7 +11,9 @@ use amqp091::PropertiesRef;
 use bytes::Bytes;
 use message::{Body, MessageRef};
 use routing::Message;
-use session::{ChannelId, Confirmation, Content, Error, Event, Publish, Request, Sink};
+use session::{
+    ChannelId, Confirmation, Content, Error, Event, Publish, Request, ReturnReason, Sink,
+};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -93,6 +95,7 @@ impl Session {
         let properties = self.name_reply_queue(publish.channel, message.properties, properties)?;
         let mut properties = properties;
         if extra_keys.is_empty()
+            && !publish.immediate
             && self.gather_by_key(index, publish, message, sequence, &mut properties)?
         {
             return Ok(());
@@ -100,7 +103,7 @@ impl Session {
         let mut keys: SmallVec<[&[u8]; 4]> = SmallVec::new();
         keys.push(message.routing_key);
         keys.extend(extra_keys.iter().map(Vec::as_slice));
-        if !extra_keys.is_empty() {
+        if !extra_keys.is_empty() || publish.immediate {
             self.check_publish(message.exchange, &keys)?;
         }
         let seen = self.seen_by_exchanges(&keys, PropertiesRef::trusted(message.properties));
@@ -163,10 +166,14 @@ impl Session {
             let properties = properties.as_deref().unwrap_or(message.properties);
             exchange.remember(&MessageRef { properties, ..message });
         }
-        let Route { queues, n_durable, absorbed, .. } = &self.alone;
-        if queues.is_empty() && !absorbed && publish.mandatory {
+        let Route { queues, absorbed, .. } = &self.alone;
+        let is_unroutable = queues.is_empty() && !absorbed;
+        if is_unroutable && publish.mandatory {
             self.return_unroutable(publish.channel, message);
+        } else if publish.immediate {
+            self.keep_immediate(publish.channel, message);
         }
+        let Route { queues, n_durable, .. } = &self.alone;
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };
         let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
@@ -176,7 +183,19 @@ impl Session {
     }
 
     pub(super) fn return_unroutable(&self, channel: ChannelId, message: MessageRef<'_>) {
-        self.tell(|sink| sink.event(Event::Returned { channel, message }));
+        let reason = ReturnReason::Unroutable;
+        self.tell(|sink| sink.event(Event::Returned { channel, reason, message }));
+    }
+
+    /// Leaves an immediate message the queues that have a consumer for it now, or returns it.
+    fn keep_immediate(&mut self, channel: ChannelId, message: MessageRef<'_>) {
+        let Route { queues, n_durable: n, absorbed, .. } = &mut self.alone;
+        queues.retain(|queue| queue.takes_at_once());
+        *n = n_durable(queues);
+        if queues.is_empty() && !*absorbed {
+            let reason = ReturnReason::NoConsumers;
+            self.tell(|sink| sink.event(Event::Returned { channel, reason, message }));
+        }
     }
 
     /// Puts the batch into its queues, and confirms what need not wait for the disk.

@@ -116,6 +116,7 @@ fn owned(publish: &Publish, input: &[u8]) -> Publish {
         content: Content::Owned(Box::new(OwnedContent { head: head.freeze(), body })),
         mandatory: publish.mandatory,
         persistent: publish.persistent,
+        immediate: publish.immediate,
         inspect: publish.inspect,
     }
 }

@@ -6,8 +6,8 @@ use log::{Disk, MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
 use session::{
     ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
-    Outbox, Outcome, Position, Publish, QueueDeclare, Request, Room, Settle, ShortString, Sink,
-    Span, Table, Value,
+    Outbox, Outcome, Position, Publish, QueueDeclare, Request, ReturnReason, Room, Settle,
+    ShortString, Sink, Span, Table, Value,
 };
 use std::collections::HashMap;
 use std::future::Future;
@@ -98,8 +98,12 @@ impl Sink for Recorded {
             Event::QueueDeclared { n_ready, n_consumers, .. } => {
                 format!("declared {n_ready} {n_consumers}")
             }
-            Event::Returned { message, .. } => {
-                format!("returned {}", String::from_utf8_lossy(message.body.bytes()))
+            Event::Returned { message, reason, .. } => {
+                let why = match reason {
+                    ReturnReason::Unroutable => "",
+                    ReturnReason::NoConsumers => " without consumers",
+                };
+                format!("returned {}{why}", String::from_utf8_lossy(message.body.bytes()))
             }
             Event::ChannelFailed { error, .. } => {
                 format!("channel failed {:?}: {error}", error.kind)
@@ -318,6 +322,7 @@ impl Client {
                 content: Content::Inline(body),
                 mandatory: matches!(kind, Kind::Mandatory),
                 persistent: matches!(kind, Kind::Persistent),
+                immediate: false,
                 inspect: false,
             }));
         }
@@ -338,6 +343,17 @@ impl Client {
         key: &str,
         messages: &[(Properties, &str)],
     ) -> Vec<String> {
+        self.publish_as(exchange, key, messages, Kind::Transient)
+    }
+
+    /// As [`Client::publish_with`], of another kind.
+    pub(crate) fn publish_as(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        messages: &[(Properties, &str)],
+        kind: Kind,
+    ) -> Vec<String> {
         let mut input = Vec::new();
         let mut requests = Vec::new();
         for (properties, body) in messages {
@@ -352,8 +368,9 @@ impl Client {
                 routing_key,
                 properties,
                 content,
-                mandatory: false,
-                persistent: is_persistent,
+                mandatory: matches!(kind, Kind::Mandatory),
+                persistent: is_persistent || matches!(kind, Kind::Persistent),
+                immediate: matches!(kind, Kind::Immediate),
                 inspect: true,
             }));
         }
@@ -440,4 +457,5 @@ pub(crate) enum Kind {
     Transient,
     Persistent,
     Mandatory,
+    Immediate,
 }

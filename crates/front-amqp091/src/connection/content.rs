@@ -66,6 +66,7 @@ pub(super) struct Envelope {
     head: Vec<u8>,
     exchange_len: u32,
     mandatory: bool,
+    immediate: bool,
 }
 
 impl Envelope {
@@ -74,18 +75,21 @@ impl Envelope {
             head: [publish.exchange, publish.routing_key].concat(),
             exchange_len: len_u32(publish.exchange),
             mandatory: publish.mandatory,
+            immediate: publish.immediate,
         }
     }
 }
 
 /// A message whose body is being gathered.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own of the message")]
 pub(super) struct Gathering {
     /// Exchange name, routing key, properties.
     head: Vec<u8>,
     exchange_len: u32,
     key_len: u32,
     mandatory: bool,
+    immediate: bool,
     persistent: bool,
     inspect: bool,
     /// `None` when the body is larger than allowed: it is swallowed, then refused.
@@ -108,7 +112,7 @@ impl Gathering {
             return Err(Error::new(ErrorKind::FrameError, text));
         }
         let reserve = usize::try_from(size).unwrap_or(usize::MAX).min(BODY_RESERVE_BYTES_MAX);
-        let Envelope { mut head, exchange_len, mandatory } = envelope;
+        let Envelope { mut head, exchange_len, mandatory, immediate } = envelope;
         let key_len = len_u32(&head) - exchange_len;
         head.extend_from_slice(header.properties.as_bytes());
         Ok(Self {
@@ -116,8 +120,9 @@ impl Gathering {
             exchange_len,
             key_len,
             mandatory,
+            immediate,
             persistent: header.properties.is_persistent(),
-            inspect: is_inspected(header.properties),
+            inspect: immediate || is_inspected(header.properties),
             body: (size <= message_bytes_max).then(|| Vec::with_capacity(reserve)),
             size,
             n_left: size,
@@ -165,6 +170,7 @@ impl Gathering {
                 body: Bytes::from(body),
             })),
             mandatory: self.mandatory,
+            immediate: self.immediate,
             persistent: self.persistent,
             inspect: self.inspect,
         })
@@ -193,6 +199,7 @@ pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
             body => span(at + publish.body_at(), body),
         }),
         mandatory: publish.mandatory,
+        immediate: false,
         persistent: publish.properties.is_persistent(),
         inspect: is_inspected(publish.properties),
     }
@@ -250,8 +257,9 @@ pub(super) fn look_ahead(
         ),
         content: Body::Inline(body),
         mandatory: publish.mandatory,
+        immediate: publish.immediate,
         persistent: header.properties.is_persistent(),
-        inspect: is_inspected(header.properties),
+        inspect: publish.immediate || is_inspected(header.properties),
     };
     Ahead::Whole(publish, total)
 }

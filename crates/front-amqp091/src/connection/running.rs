@@ -14,6 +14,7 @@ use super::{
 use crate::outbox::events::LINGER_MS;
 use crate::outbox::{ClientOutbox, DeliveryTag, Ending, Locked, Settlement, TxStep};
 use crate::reply;
+use crate::settings::Immediate;
 use amqp091::method::{
     BasicAck, BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose,
     ConnectionCloseOk, TxCommit, TxRollback, TxSelect, peek_id,
@@ -367,7 +368,7 @@ impl Connection {
         publish: &BasicPublish<'_>,
         used: usize,
     ) -> Result<Took, Fault> {
-        if publish.immediate {
+        if publish.immediate && self.settings.immediate == Immediate::Refuse {
             return Err(Fault::new(not_implemented("immediate=true"), BasicPublish::ID));
         }
         let at = (reading.at, used);

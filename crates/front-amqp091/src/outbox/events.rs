@@ -16,7 +16,7 @@ use amqp091::method::{
 };
 use amqp091::{Method, ReplyCode};
 use message::MessageRef;
-use session::{ChannelId, Delivery, Error, Event, LinkId, Origin, ShortString};
+use session::{ChannelId, Delivery, Error, Event, LinkId, Origin, ReturnReason, ShortString};
 
 /// Milliseconds the client has to close its socket after `connection.close-ok`.
 pub(crate) const LINGER_MS: u64 = 1000;
@@ -83,14 +83,20 @@ impl Locked {
                 let link = if no_ack { None } else { Some(link) };
                 self.got(channel, link, &delivery, n_ready);
             }
-            Event::Returned { channel, message } => self.returned(channel, &message),
+            Event::Returned { channel, reason, message } => {
+                self.returned(channel, reason, &message)
+            }
         }
     }
 
-    fn returned(&mut self, channel: ChannelId, message: &MessageRef<'_>) {
+    fn returned(&mut self, channel: ChannelId, reason: ReturnReason, message: &MessageRef<'_>) {
+        let code = match reason {
+            ReturnReason::Unroutable => ReplyCode::NoRoute,
+            ReturnReason::NoConsumers => ReplyCode::NoConsumers,
+        };
         let method = BasicReturn {
-            reply_code: ReplyCode::NoRoute.code(),
-            reply_text: ReplyCode::NoRoute.name().as_bytes(),
+            reply_code: code.code(),
+            reply_text: code.name().as_bytes(),
             exchange: message.exchange,
             routing_key: message.routing_key,
         };

@@ -6,7 +6,7 @@ use amqp091::method::{
     ConnectionClose, ConnectionUpdateSecret, ExchangeDelete, QueueDeclare, QueueDelete,
 };
 use amqp091::{PropertiesRef, TableRef};
-use front_amqp091::{Ending, Settings, Step};
+use front_amqp091::{Ending, Immediate, Settings, Step};
 use session::{ChannelId, Error, ErrorKind, Event, Flag};
 
 fn open(channels: &[u16]) -> Talk {
@@ -256,6 +256,27 @@ fn settlements_become_the_messages_they_settle() {
     talk.says(1, BasicAck { delivery_tag: 0, multiple: false });
     let close = "1 channel.close 406 PRECONDITION_FAILED - unknown delivery tag 0 (60,80)";
     assert_eq!(talk.hears(), [close]);
+}
+
+/// Semantics 63: both ways a publish is read.
+#[test]
+fn an_immediate_publish_is_handed_on_where_that_is_honoured() {
+    let settings = Settings { immediate: Immediate::Honour, ..Settings::default() };
+    let mut talk = Talk::open(settings, &[1]);
+    let method = BasicPublish { routing_key: b"k", immediate: true, ..BasicPublish::default() };
+    let mut bytes = Vec::new();
+    method.encode_frame(1, &mut bytes);
+    encode_content_header(1, PropertiesRef::EMPTY, 6, &mut bytes);
+    encode_body(1, b"abcdef", 131_072, &mut bytes);
+    method.encode_frame(1, &mut bytes);
+    encode_content_header(1, PropertiesRef::EMPTY, 6, &mut bytes);
+    encode_body(1, b"abc", 131_072, &mut bytes);
+    encode_body(1, b"def", 131_072, &mut bytes);
+    talk.gets(&bytes);
+    assert_eq!(talk.asked.len(), 2);
+    for asked in &talk.asked {
+        assert!(asked.ends_with(" immediate inspect"), "{asked}");
+    }
 }
 
 #[test]

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use front_amqp091::{OUTBOX_HIGH_WATER_BYTES, Settings, WriteBatch};
 use message::{Body, MessageRef};
 use session::{
-    ChannelId, Confirmation, Delivery, Event, Flag, LinkId, Outbox, Position, Room, ShortString,
+    ChannelId, Confirmation, Delivery, Event, Flag, LinkId, Outbox, Position, ReturnReason, Room,
+    ShortString,
 };
 
 fn message(body: &[u8]) -> MessageRef<'_> {
@@ -128,7 +129,16 @@ fn returns_come_before_confirms_and_confirms_before_the_end_of_the_channel() {
     talk.says(1, ConfirmSelect { no_wait: true });
     talk.batch(|sink| {
         sink.confirm(ChannelId(1), 1, 1, Confirmation::Ack);
-        sink.event(Event::Returned { channel: ChannelId(1), message: message(b"back") });
+        sink.event(Event::Returned {
+            channel: ChannelId(1),
+            reason: ReturnReason::Unroutable,
+            message: message(b"back"),
+        });
+        sink.event(Event::Returned {
+            channel: ChannelId(1),
+            reason: ReturnReason::NoConsumers,
+            message: message(b"now"),
+        });
         sink.confirm(ChannelId(1), 2, 3, Confirmation::Ack);
         sink.confirm(ChannelId(1), 5, 5, Confirmation::Nack);
     });
@@ -138,6 +148,9 @@ fn returns_come_before_confirms_and_confirms_before_the_end_of_the_channel() {
             "1 basic.return 312 NO_ROUTE",
             "1 header 4",
             "1 body back",
+            "1 basic.return 313 NO_CONSUMERS",
+            "1 header 3",
+            "1 body now",
             "1 basic.ack 3 multiple",
             "1 basic.nack 5",
         ]

@@ -41,7 +41,7 @@ fn describe_publish(publish: &Publish, input: &[u8]) -> String {
     let text = |span: session::Span| String::from_utf8_lossy(span.of(head)).into_owned();
     let sum = body.iter().fold(0_u32, |sum, byte| sum.wrapping_mul(31) + u32::from(*byte));
     format!(
-        "publish ch{} {}/{} {:x?} {} bytes {sum}{}{}{}",
+        "publish ch{} {}/{} {:x?} {} bytes {sum}{}{}{}{}",
         publish.channel.0,
         text(publish.exchange),
         text(publish.routing_key),
@@ -49,6 +49,7 @@ fn describe_publish(publish: &Publish, input: &[u8]) -> String {
         body.len(),
         if publish.mandatory { " mandatory" } else { "" },
         if publish.persistent { " persistent" } else { "" },
+        if publish.immediate { " immediate" } else { "" },
         if publish.inspect { " inspect" } else { "" },
     )
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use net::ListenAddress;
 
 use super::units::{self, LEVELS, Level};
-use super::{Draft, Durability};
+use super::{Draft, Durability, Immediate};
 
 /// What values an option takes, and where they go.
 pub(super) enum Kind {
@@ -43,6 +43,7 @@ pub(super) enum Kind {
     PathOrNone(fn(&mut Draft, Option<PathBuf>)),
     /// The only way there is.
     Only(&'static str),
+    Immediate(fn(&mut Draft, Immediate)),
 }
 
 /// What 0 means where it is below the minimum.
@@ -98,6 +99,11 @@ impl Kind {
                 "write" => set(draft, Durability::Write),
                 _ => return None,
             },
+            Self::Immediate(set) => match value {
+                "refuse" => set(draft, Immediate::Refuse),
+                "honour" => set(draft, Immediate::Honour),
+                _ => return None,
+            },
         }
         Some(())
     }
@@ -136,6 +142,7 @@ impl Kind {
             Self::PathOrNone(_) => "a path, or `none`".to_owned(),
             Self::Only(word) => format!("`{word}`"),
             Self::Durability(_) => "`fsync` or `write`".to_owned(),
+            Self::Immediate(_) => "`refuse` or `honour`".to_owned(),
         }
     }
 }

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn every_option_but_our_own_is_a_rabbitmq_key() {
-        let ours = ["backlog_memory", "durability"];
+        let ours = ["amqp091.immediate", "backlog_memory", "durability"];
         for option in OPTIONS.iter().filter(|option| !ours.contains(&option.key)) {
             for name in [Some(option.key), option.alias].into_iter().flatten() {
                 assert!(known_keys().any(|known| known == name), "{name}");

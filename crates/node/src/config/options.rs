@@ -172,6 +172,14 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         },
         "Largest message body.",
     ),
+    row(
+        "amqp091.immediate",
+        "refuse",
+        Kind::Immediate(|d, v| d.config.connection.immediate = v),
+        "What becomes of a message published with `immediate`: `refuse` closes the connection with \
+         540, as RabbitMQ does, `honour` returns it with 313 when no consumer could be given it at \
+         once. Leveret's own key.",
+    ),
     also(
         "connection_max",
         row(

@@ -51,7 +51,7 @@ fn every_option_finds_its_field() {
         "listeners.tcp.b = ::1:5673\nlisteners.tcp.a = 127.0.0.1:5672\n\
          tcp_listen_options.backlog = 4096\ntcp_listen_options.nodelay = false\n\
          handshake_timeout = infinity\nheartbeat = 580\nframe_max = 0\ninitial_frame_max = 4KB\n\
-         channel_max = 100\nmax_message_size = 1000\nconnection_max = 5\n\
+         channel_max = 100\nmax_message_size = 1000\namqp091.immediate = honour\nconnection_max = 5\n\
          auth_mechanisms.1 = ANONYMOUS\nanonymous_login_user = anne\nanonymous_login_pass = x\n\
          loopback_users.guest = false\nloopback_users.root = true\n\
          default_vhost = v\ndefault_user = u\ndefault_pass = 'p#'\ndefault_user_tags.monitoring = true\n\
@@ -80,6 +80,7 @@ fn every_option_finds_its_field() {
             channel_max: 100,
             max_message_size: 1000,
             max_connections: Some(5),
+            immediate: Immediate::Honour,
         },
         limits: NodeLimits::default(),
         definitions: None,

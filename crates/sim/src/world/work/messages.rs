@@ -103,6 +103,7 @@ impl World {
             content: session::Content::Inline(read.put(&content.body)),
             mandatory,
             persistent,
+            immediate: false,
             inspect: header.is_some(),
         };
         read.requests.push(Request::Publish(publish));

@@ -497,11 +497,6 @@ impl Broker {
     }
 
     /// A number nobody can tell beforehand.
-    pub(crate) fn seed(&self) -> u64 {
-        self.names.hash_one((self.n_names.fetch_add(1, Ordering::Relaxed), "seed"))
-    }
-
-    /// A number nobody can tell beforehand.
     pub(crate) fn chance(&self) -> u64 {
         self.names.hash_one(self.n_names.fetch_add(1, Ordering::Relaxed))
     }

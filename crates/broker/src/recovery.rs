@@ -134,6 +134,7 @@ struct BeforeLog {
     pager: Pager,
     bodies: Arc<Bodies>,
     older: OlderForm,
+    rules: RuleKeeper,
 }
 
 /// Before each commit bodies are made durable; and the log ends when something it relies on has
@@ -144,15 +145,16 @@ fn parts_before_log(
     of_log: &mut WalOptions,
 ) -> BeforeLog {
     let (pager, older) = (Pager::new(options.pager), OlderForm::new());
+    let rules = RuleKeeper::default();
     let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
     let bodies = Arc::new(Bodies::new(Arc::clone(disk), embed_below, file_bytes));
-    let failures = [pager.failure(), older.failure()];
+    let failures = [pager.failure(), older.failure(), rules.failure()];
     let synced = Arc::clone(&bodies);
     of_log.before_commit = Some(Box::new(move || {
         failures.iter().try_for_each(Failure::check)?;
         synced.sync()
     }));
-    BeforeLog { pager, bodies, older }
+    BeforeLog { pager, bodies, older, rules }
 }
 
 /// Puts everything in its place. Also returns what must be durable before anybody is given a
@@ -166,7 +168,7 @@ fn finish(
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
     let was_new = replay.serial == 0;
     let has_cursors = replay.cursors.is_some();
-    let BeforeLog { pager, bodies, older } = before;
+    let BeforeLog { pager, bodies, older, rules } = before;
     let images = Images::open(&disk, options)?;
     bodies.open_all(replay.meta.vhosts().map(Vhost::name))?;
     let storage = Arc::new(Storage {
@@ -181,7 +183,7 @@ fn finish(
         pager,
         older,
         time: TimeOfDay::new(options.clock),
-        rules: RuleKeeper::default(),
+        rules,
     });
     let control = replay.into_control(&storage);
     storage.wal.start_freeing();

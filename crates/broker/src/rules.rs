@@ -22,7 +22,8 @@ pub(crate) use work::start;
 use crate::broker::Broker;
 use crate::confirm::Awaited;
 use crate::queue::Queue;
-use log::{Durable, Lsn, Wal};
+use crate::worker::{self, Failure};
+use log::{Durable, Lsn};
 use meta::QueueId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +48,7 @@ struct Shared {
     broker: OnceLock<Weak<Broker>>,
     /// Of letters in `State::undelivered`.
     letter_bytes: AtomicUsize,
+    failure: Failure,
 }
 
 #[derive(Debug, Default)]
@@ -132,23 +134,20 @@ impl RuleKeeper {
         if self.shared.has_room() || state.has_ended {
             return true;
         }
-        if !state.room_wakers.iter().any(|known| known.will_wake(waker)) {
-            state.room_wakers.push(waker.clone());
-        }
+        stdx::add_waker(&mut state.room_wakers, waker);
         false
+    }
+
+    /// Set when its thread has panicked: rules that nobody keeps would fill queues without a word.
+    pub(crate) fn failure(&self) -> Failure {
+        self.shared.failure.clone()
     }
 
     /// Does nothing any more, and lets nobody wait.
     pub(crate) fn end(&self) {
         self.shared.end();
         let thread = stdx::lock(&self.thread).take();
-        if let Some(thread) = thread
-            // The last handle may be its own.
-            && thread.thread().id() != std::thread::current().id()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that keeps rules panicked");
-        }
+        thread.into_iter().for_each(worker::join);
     }
 }
 
@@ -204,13 +203,6 @@ impl Shared {
 struct Nudge {
     shared: Arc<Shared>,
     upto: Lsn,
-}
-
-impl Nudge {
-    /// To be told when the log is durable up to `upto`.
-    fn watch(shared: &Arc<Shared>, wal: &Wal, upto: Lsn) {
-        wal.watch(Arc::new(Self { shared: Arc::clone(shared), upto }));
-    }
 }
 
 impl Durable for Nudge {

@@ -88,7 +88,7 @@ impl Session {
         let connection = broker.connections.open(identity);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
-        let chance = broker.seed();
+        let chance = broker.chance();
         Ok(Self {
             broker,
             connection,

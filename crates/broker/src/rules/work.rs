@@ -5,6 +5,8 @@ use super::{Nudge, Shared, State};
 use crate::broker::Broker;
 use crate::queue::{AfterDetach, Queue};
 use crate::storage::Storage;
+use crate::worker;
+use log::Lsn;
 use meta::{Command, QueueId};
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -21,9 +23,11 @@ const REVIEWS_PER_TURN: usize = 32;
 /// The system's.
 pub(crate) fn start(storage: &Arc<Storage>) -> std::io::Result<()> {
     let shared = Arc::clone(&storage.rules.shared);
+    let to_end = Arc::clone(&shared);
     let weak = Arc::downgrade(storage);
-    let thread = std::thread::Builder::new().name("rules".to_owned());
-    let thread = thread.spawn(move || run(&shared, &weak))?;
+    let failure = storage.rules.failure();
+    let thread =
+        worker::spawn("rules", failure, move || to_end.end(), move || run(&shared, &weak))?;
     *stdx::lock(&storage.rules.thread) = Some(thread);
     Ok(())
 }
@@ -132,13 +136,12 @@ fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
                 queue.letters_left(batch.n_positions);
                 return;
             }
-            let wal = &broker.storage.wal;
+            let nudge = |upto| Nudge { shared: Arc::clone(shared), upto };
             if let Some(upto) = awaited.log {
-                Nudge::watch(shared, wal, upto);
+                broker.storage.wal.watch(Arc::new(nudge(upto)));
             }
             for (journal, note) in &awaited.journals {
-                let nudge = Nudge { shared: Arc::clone(shared), upto: log::Lsn(0) };
-                journal.wait(*note, Box::new(nudge));
+                journal.wait(*note, Box::new(nudge(Lsn(0))));
             }
             shared.add(|state| state.settling.push((queue, batch.n_positions, awaited)));
         }

@@ -236,14 +236,7 @@ impl Client {
     }
 
     pub(crate) fn declare(&mut self, queue: &str, durable: bool) -> Vec<String> {
-        self.ask(Op::QueueDeclare(QueueDeclare {
-            queue: short(queue),
-            passive: false,
-            durable,
-            exclusive: false,
-            auto_delete: false,
-            arguments: Table::default(),
-        }))
+        self.declare_with(queue, durable, &[])
     }
 
     /// Declares a queue with arguments.

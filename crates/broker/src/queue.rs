@@ -26,7 +26,7 @@ use older::Keeping;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Outbox, Position, Settle};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
@@ -279,10 +279,10 @@ impl Queue {
         self.with_wakes(wakes, |local, wakes| local.settle(self, consumer, settles, wakes));
     }
 
-    /// Everything the consumer holds goes back to the queue; it stays attached.
-    pub(crate) fn requeue_all(&self, consumer: ConsumerKey) {
+    /// Everything the consumer holds goes back to the queue, but for `kept`; it stays attached.
+    pub(crate) fn requeue_all(&self, consumer: ConsumerKey, kept: &HashSet<u64>) {
         self.with(|local, wakes| {
-            local.requeue_all(self, consumer);
+            local.requeue_all(self, consumer, kept);
             local.dispatch(self, wakes);
         });
     }

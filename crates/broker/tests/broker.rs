@@ -221,6 +221,26 @@ fn a_transaction_takes_effect_at_its_commit() {
     assert_eq!(client.ask(Op::ConfirmSelect), [refused]);
 }
 
+/// What a transaction has settled is not given back before it ends.
+#[test]
+fn recovering_in_a_transaction_leaves_what_it_settled() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    client.publish("q", &["a", "b", "c"], Kind::Transient);
+    client.ask(Op::TxSelect);
+    for _ in 0..3 {
+        client.get("q");
+    }
+    client.settle(1, Outcome::Accepted);
+    assert_eq!(client.ask(Op::Recover { answer: true }), ["done"]);
+    assert_eq!(client.get("q"), ["got b again left 1"]);
+    assert_eq!(client.get("q"), ["got c again left 0"]);
+    client.ask(Op::TxRollback);
+    assert_eq!(client.ask(Op::Recover { answer: true }), ["done"]);
+    assert_eq!(client.declare("q", false), ["declared 3 0"]);
+}
+
 #[test]
 fn deleting_a_queue_tells_its_consumers() {
     let (_disk, broker) = node();

@@ -357,6 +357,9 @@ fn semantics_46_an_unused_queue_goes() {
     client.declare_with("q", true, &[("x-expires", number(1_000))]);
     at(&broker, 2_000);
     assert!(broker.view().queue("/", "q").is_some());
+    assert_eq!(client.look_up("q"), ["declared 0 0"]);
+    at(&broker, 2_900);
+    assert!(broker.view().queue("/", "q").is_some());
     client.consume_with("q", "c", false, &[]);
     at(&broker, 9_000);
     client.ask(Op::Cancel { consumer_tag: short("c") });

@@ -17,7 +17,7 @@ mod table;
 pub use control::serve;
 pub use document::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use facts::{ListenerFacts, NodeFacts};
-pub use limits::{ResourceLimits, Threshold};
+pub use limits::{ResourceLimits, Resources, Threshold};
 pub use socket::{ControlSocket, SOCKET_FILE};
 
 use auth::Authenticator;
@@ -37,8 +37,8 @@ pub struct Management {
     pub authenticator: Authenticator,
     /// What does not change while the node runs.
     pub facts: NodeFacts,
-    /// The limits of memory and disk, which an operator may change.
-    pub limits: Arc<ResourceLimits>,
+    /// Memory and disk, and their limits, which an operator may change.
+    pub resources: Arc<dyn Resources>,
     /// Whether clients can connect; the node says so when it has started.
     pub running: AtomicBool,
     /// Notified when an operator wants the node to stop.

@@ -2,6 +2,7 @@
 
 use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
+use broker::Broker;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A limit in bytes, or as a share of the machine's memory.
@@ -38,6 +39,15 @@ impl Threshold {
             .or_else(|| share.map(Self::OfMemory))
             .ok_or_else(|| Refusal::new(Kind::Invalid, "a limit is a number that is not negative"))
     }
+}
+
+/// What watches memory and disk.
+pub trait Resources: std::fmt::Debug + Send + Sync {
+    /// The limits in force.
+    fn limits(&self) -> &ResourceLimits;
+
+    /// Looks at memory and disk at once, and sets or clears the alarms.
+    fn look(&self, broker: &Broker);
 }
 
 /// The limits in force. What is configured counts again after the next start, as with RabbitMQ.

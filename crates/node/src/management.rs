@@ -30,7 +30,7 @@ impl Control {
     pub(crate) fn start(
         (config, args): (&Config, &ServerArgs),
         broker: &Arc<Broker>,
-        watch: &Watch,
+        watch: &Arc<Watch>,
         listeners: &[Listener],
         started: Instant,
     ) -> anyhow::Result<Self> {
@@ -40,7 +40,7 @@ impl Control {
             broker: Arc::clone(broker),
             authenticator: boot::authenticator(config),
             facts: facts((config, args), listeners, started),
-            limits: watch.limits(),
+            resources: Arc::clone(watch) as Arc<dyn mgmt::Resources>,
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
         });

@@ -4,7 +4,6 @@ use crate::config::Resources;
 use broker::{Alarm, Broker, HEAVIEST_NAMED};
 use mgmt::ResourceLimits;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A machine whose memory cannot be read is taken to have this much.
 const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
@@ -12,7 +11,7 @@ const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
 /// What is looked at.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    limits: Arc<ResourceLimits>,
+    limits: ResourceLimits,
     data_dir: PathBuf,
 }
 
@@ -21,16 +20,11 @@ impl Watch {
         let memory_bytes = machine_memory_bytes().unwrap_or(MEMORY_FALLBACK_BYTES);
         let (memory_high, disk_free) = (resources.memory_high, resources.disk_free);
         let limits = ResourceLimits::new(memory_bytes, memory_high, disk_free);
-        Self { limits: Arc::new(limits), data_dir: data_dir.to_owned() }
-    }
-
-    /// The limits, which an operator may change.
-    pub(crate) fn limits(&self) -> Arc<ResourceLimits> {
-        Arc::clone(&self.limits)
+        Self { limits, data_dir: data_dir.to_owned() }
     }
 
     /// Looks at the memory once, and sets or clears its alarm.
-    pub(crate) fn look_at_memory(&self, broker: &Broker) {
+    fn look_at_memory(&self, broker: &Broker) {
         if let Some(used) = used_memory_bytes() {
             let limit = self.limits.memory_high_bytes();
             let on = used > limit;
@@ -45,7 +39,7 @@ impl Watch {
     }
 
     /// Looks at the disk once, and sets or clears its alarm.
-    pub(crate) fn look_at_disk(&self, broker: &Broker) {
+    fn look_at_disk(&self, broker: &Broker) {
         if let Ok(disk) = rustix::fs::statvfs(&self.data_dir) {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let limit = self.limits.disk_free_bytes();
@@ -58,6 +52,17 @@ impl Watch {
                 name_the_heaviest(broker, on);
             }
         }
+    }
+}
+
+impl mgmt::Resources for Watch {
+    fn limits(&self) -> &ResourceLimits {
+        &self.limits
+    }
+
+    fn look(&self, broker: &Broker) {
+        self.look_at_memory(broker);
+        self.look_at_disk(broker);
     }
 }
 

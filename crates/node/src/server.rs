@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use broker::Broker;
 use log::{DataDir, Disk, RealDisk};
+use mgmt::Resources as _;
 use net::{Clock, Listener, Server, ServerSettings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -84,7 +85,7 @@ async fn serve(
         None => boot::create_defaults(&broker, &config.first_start).await?,
     }
     let clock = Clock::start();
-    let watch = Watch::new(&config.resources, &args.data_dir);
+    let watch = Arc::new(Watch::new(&config.resources, &args.data_dir));
     let control = Control::start((config, args), &broker, &watch, &listeners, started)?;
     tokio::spawn(keep_time(Arc::clone(&broker), clock, watch));
     announce(&listeners, &args.data_dir, started)?;
@@ -108,13 +109,12 @@ async fn serve(
 }
 
 /// Tells the broker the time and looks at memory and disk, over and over.
-async fn keep_time(broker: Arc<Broker>, clock: Clock, watch: Watch) {
+async fn keep_time(broker: Arc<Broker>, clock: Clock, watch: Arc<Watch>) {
     let mut ticks = tokio::time::interval(RESOURCE_TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in (0..TICK_EVERY).cycle() {
         ticks.tick().await;
-        watch.look_at_memory(&broker);
-        watch.look_at_disk(&broker);
+        watch.look(&broker);
         if number == 0 {
             broker.tick(clock.now());
         }

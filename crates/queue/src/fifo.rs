@@ -2,6 +2,7 @@ use crate::consumers::{Checkout, ConsumerKey, Consumers, Settling};
 use crate::positions::{PositionRange, PositionSet};
 use crate::ruled::Ruled;
 use crate::rules::Arrival;
+use std::collections::HashSet;
 
 mod with_rules;
 
@@ -225,16 +226,19 @@ impl Fifo {
     /// Everything the consumer holds is ready again at its old place; it stays attached. Returns
     /// how many. For a ruled queue there is [`Fifo::give_back_all`].
     pub fn requeue_all(&mut self, consumer: ConsumerKey) -> u64 {
-        let held = self.let_go_all(consumer);
+        let held = self.let_go_all(consumer, &HashSet::new());
         for position in &held {
             self.make_ready(*position);
         }
         held.len() as u64
     }
 
-    fn let_go_all(&mut self, consumer: ConsumerKey) -> Vec<u64> {
+    /// Takes from the consumer what it holds, but for `kept`.
+    fn let_go_all(&mut self, consumer: ConsumerKey, kept: &HashSet<u64>) -> Vec<u64> {
         let Some(holder) = self.consumers.get_mut(consumer) else { return Vec::new() };
-        let held: Vec<u64> = std::mem::take(&mut holder.unacked).iter().collect();
+        let all = std::mem::take(&mut holder.unacked);
+        let (stays, held): (Vec<u64>, Vec<u64>) = all.iter().partition(|at| kept.contains(at));
+        stays.into_iter().for_each(|position| holder.unacked.hold(position));
         self.n_held -= held.len() as u64;
         self.consumers.line_up(consumer);
         held

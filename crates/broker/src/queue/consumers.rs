@@ -6,7 +6,7 @@ use super::{Activity, AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue,
 use meta::QueueDef;
 use queue::{ConsumerKey, Return, Settling};
 use session::{Delivery, Event, Sink};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use store::backlog::Lookup;
 
@@ -166,11 +166,16 @@ impl Local {
         if left.was_active { self.after_detach(&queue.def) } else { AfterDetach::Stays }
     }
 
-    /// Everything the consumer holds goes back; it stays attached.
-    pub(super) fn requeue_all(&mut self, queue: &Queue, consumer: ConsumerKey) {
+    /// Everything the consumer holds goes back, but for `kept`; it stays attached.
+    pub(super) fn requeue_all(
+        &mut self,
+        queue: &Queue,
+        consumer: ConsumerKey,
+        kept: &HashSet<u64>,
+    ) {
         let now_ms = self.returned_ms(queue);
         let mut gone = Vec::new();
-        self.fifo.give_back_all(consumer, Return::Released, now_ms, &mut gone);
+        self.fifo.give_back_all(consumer, kept, Return::Released, now_ms, &mut gone);
         self.after_return(queue, &gone);
     }
 

@@ -5,7 +5,7 @@ use crate::queue::Queue;
 use meta::QueueId;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Request, Settle, ShortString};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Bytes of publishes a transaction may gather before it is committed.
@@ -46,6 +46,14 @@ pub(crate) struct Tx {
     pub(super) publishes: Vec<Request>,
     pub(super) publish_bytes: usize,
     pub(super) settles: Vec<Settle>,
+}
+
+impl Tx {
+    /// The positions it settles of what was delivered on a link.
+    pub(super) fn settled_on(&self, link: LinkId) -> HashSet<u64> {
+        let of_link = self.settles.iter().filter(|settle| settle.link == link);
+        of_link.map(|settle| settle.position.0).collect()
+    }
 }
 
 /// What a link stands for.

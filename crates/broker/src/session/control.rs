@@ -114,11 +114,14 @@ impl Session {
         Ok(Acted::Done)
     }
 
-    /// Everything unsettled on the channel goes back to its queues.
+    /// Everything unsettled on the channel goes back to its queues, but for what its transaction
+    /// has settled already.
     fn recover(&mut self, channel: ChannelId, answer: bool) -> Acted {
         for id in self.links_of(channel) {
+            let tx = self.channels.get(channel).and_then(|channel| channel.tx.as_deref());
+            let settled = tx.map(|tx| tx.settled_on(id)).unwrap_or_default();
             if let Some(link) = self.links.get(&id) {
-                link.queue.requeue_all(link.consumer);
+                link.queue.requeue_all(link.consumer, &settled);
             }
         }
         if answer { Acted::Done } else { Acted::Answered }

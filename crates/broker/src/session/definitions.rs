@@ -314,6 +314,7 @@ impl Session {
             self.require_any(&Resource::queue(&self.vhost(), &name))?;
             let queue = self.find_loaded_queue(&name).await?;
             self.check_exclusive_access(&queue)?;
+            queue.touch();
             queue
         } else {
             self.declare_or_find(control.channel, declare).await?

@@ -246,14 +246,13 @@ impl Client {
         durable: bool,
         arguments: &[(&'static str, Value)],
     ) -> Vec<String> {
-        self.ask(Op::QueueDeclare(QueueDeclare {
-            queue: short(queue),
-            passive: false,
-            durable,
-            exclusive: false,
-            auto_delete: false,
-            arguments: table(arguments),
-        }))
+        self.ask(Op::QueueDeclare(declaration(queue, durable, arguments)))
+    }
+
+    /// Declares a queue passively.
+    pub(crate) fn look_up(&mut self, queue: &str) -> Vec<String> {
+        let declaration = QueueDeclare { passive: true, ..declaration(queue, false, &[]) };
+        self.ask(Op::QueueDeclare(declaration))
     }
 
     /// Consumes with arguments.
@@ -451,4 +450,15 @@ pub(crate) enum Kind {
     Persistent,
     Mandatory,
     Immediate,
+}
+
+fn declaration(queue: &str, durable: bool, arguments: &[(&'static str, Value)]) -> QueueDeclare {
+    QueueDeclare {
+        queue: short(queue),
+        passive: false,
+        durable,
+        exclusive: false,
+        auto_delete: false,
+        arguments: table(arguments),
+    }
 }

@@ -60,7 +60,7 @@ fn heaviest(management: &Management) -> Value {
 }
 
 fn status(management: &Management) -> Value {
-    let (facts, limits) = (&management.facts, &management.limits);
+    let (facts, limits) = (&management.facts, management.resources.limits());
     let view = management.broker.view();
     let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
         list.iter().map(|path| path.display().to_string()).collect()

@@ -40,9 +40,13 @@ pub(super) async fn carry_out(
             Ok(json!({"closed": n_closed}))
         }
         "set_memory_high_watermark" => {
-            management.limits.set_memory_high(request).map(|()| Value::Null)
+            management.resources.limits().set_memory_high(request)?;
+            Ok(look_at_resources(management))
         }
-        "set_disk_free_limit" => management.limits.set_disk_free(request).map(|()| Value::Null),
+        "set_disk_free_limit" => {
+            management.resources.limits().set_disk_free(request)?;
+            Ok(look_at_resources(management))
+        }
         "stop" => {
             tracing::info!("management: stop");
             management.stop.notify_one();
@@ -53,6 +57,12 @@ pub(super) async fn carry_out(
             format!("this node does not know the command `{question}`"),
         )),
     }
+}
+
+/// Whoever changes a limit sees at once what comes of it.
+fn look_at_resources(management: &Management) -> Value {
+    management.resources.look(&management.broker);
+    Value::Null
 }
 
 async fn authenticate(management: &Management, request: &Request) -> Result<Value, Refusal> {

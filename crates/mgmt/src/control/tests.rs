@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ListenerFacts, NodeFacts, ResourceLimits, Threshold};
+use crate::{ListenerFacts, NodeFacts, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Session};
 use log::{MemoryDisk, WalOptions};
@@ -29,6 +29,20 @@ struct Node {
     management: Arc<Management>,
 }
 
+/// Resources of a node that uses one byte of memory.
+#[derive(Debug)]
+struct OneByte(ResourceLimits);
+
+impl Resources for OneByte {
+    fn limits(&self) -> &ResourceLimits {
+        &self.0
+    }
+
+    fn look(&self, broker: &Broker) {
+        broker.alarms.set(Alarm::Memory, self.0.memory_high_bytes() < 1);
+    }
+}
+
 async fn start() -> Node {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
     let broker = Broker::open(Arc::new(MemoryDisk::new()), options).unwrap();
@@ -37,11 +51,11 @@ async fn start() -> Node {
         broker,
         authenticator: Authenticator::new(Rules { loopback_users: Vec::new(), anonymous: None }),
         facts: facts(dir.path()),
-        limits: Arc::new(ResourceLimits::new(
+        resources: Arc::new(OneByte(ResourceLimits::new(
             1 << 30,
             Threshold::Bytes(1 << 30),
             Threshold::Bytes(50_000_000),
-        )),
+        ))),
         running: AtomicBool::new(true),
         stop: Arc::new(Notify::new()),
     });
@@ -255,6 +269,15 @@ async fn the_node_tells_about_itself() {
     node.ok("set_cluster_name", json!({"name": "c1"})).await;
     assert_eq!(node.ok("cluster_status", json!({})).await["cluster_name"], json!("c1"));
     assert_eq!(node.ok("server_version", json!({})).await, json!("4.3.6"));
+}
+
+#[tokio::test]
+async fn a_new_limit_counts_at_once() {
+    let node = start().await;
+    node.ok("set_memory_high_watermark", json!({"bytes": 0})).await;
+    assert_eq!(node.ok("alarms", json!({})).await[0]["resource"], json!("memory"));
+    node.ok("set_memory_high_watermark", json!({"of_memory": 0.5})).await;
+    assert_eq!(node.ok("alarms", json!({})).await, json!([]));
 }
 
 #[tokio::test]

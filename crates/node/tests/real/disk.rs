@@ -105,7 +105,7 @@ fn a_flipped_bit_in_the_log_is_told_with_its_place_or_does_no_harm() {
             bytes[at] ^= 1 << random.below(8);
         });
         match Node::try_start_in(home) {
-            Ok(node) => samples::check(&node, true),
+            Ok(node) => samples::check(&node, true, 1),
             Err((_, told)) => {
                 assert_told(&told, &["wal/00000000000000000001.wal is corrupt at byte "]);
                 n_refused += 1;
@@ -123,7 +123,7 @@ fn a_write_that_power_was_lost_in_does_no_harm() {
         let torn = random.bytes(n_bytes);
         change(&file, |bytes| bytes.extend_from_slice(&torn));
         let node = Node::start_in(home);
-        samples::check(&node, true);
+        samples::check(&node, true, 1);
         node.stop();
     }
 }

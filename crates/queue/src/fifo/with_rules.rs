@@ -8,6 +8,7 @@ use crate::positions::{PositionRange, PositionSet};
 use crate::returns::{Return, ReturnCounts};
 use crate::ruled::Ruled;
 use crate::rules::{Arrival, Gone, Reason, Rules, Stored};
+use std::collections::HashSet;
 
 impl Fifo {
     /// An empty queue with `rules`.
@@ -205,16 +206,17 @@ impl Fifo {
         Ok(())
     }
 
-    /// As [`Fifo::give_back`], of everything the consumer holds; it stays attached. Returns how many
-    /// messages that were.
+    /// As [`Fifo::give_back`], of everything the consumer holds but for `kept`; it stays attached.
+    /// Returns how many messages that were.
     pub fn give_back_all(
         &mut self,
         consumer: ConsumerKey,
+        kept: &HashSet<u64>,
         how: Return,
         now_ms: u64,
         gone: &mut Vec<Gone>,
     ) -> u64 {
-        let held = self.let_go_all(consumer);
+        let held = self.let_go_all(consumer, kept);
         for position in &held {
             self.come_back(*position, how, now_ms, gone);
         }
@@ -338,7 +340,7 @@ impl Fifo {
         now_ms: u64,
         gone: &mut Vec<Gone>,
     ) -> Detached {
-        let n_requeued = self.give_back_all(consumer, how, now_ms, gone);
+        let n_requeued = self.give_back_all(consumer, &HashSet::new(), how, now_ms, gone);
         Detached { n_requeued, ..self.detach(consumer) }
     }
 }

@@ -1,0 +1,163 @@
+//! What directories have since format 2, where backlogs are paged, queues have two forms and bodies
+//! are stored once for several queues, and since format 3, where queues have rules.
+
+use super::{body, properties, table, take};
+use crate::support::client::{Client, Message};
+use crate::support::node::Node;
+use crate::support::wait_until;
+use amqp091::method::{BasicGet, BasicReject, QueueDeclare};
+use amqp091::{Properties, PropertiesRef, TableRef, Value};
+
+const N_PAGED: usize = 700;
+const N_OLDER: usize = 40;
+/// Of those in the older form, so many are gone again.
+const N_OLDER_GONE: usize = 7;
+const N_URGENT: usize = 12;
+const N_PRIORITIES: usize = 4;
+const N_TIMED: usize = 5;
+/// Of those with a time to live, the first was refused.
+const TTL_MS: i64 = 3_600_000;
+
+fn declare(client: &mut Client, queue: &str, arguments: &[(&str, Value)]) {
+    let arguments = table(arguments).to_bytes();
+    let (queue, arguments) = (queue.as_bytes(), TableRef::trusted(&arguments));
+    let declare = QueueDeclare { queue, arguments, durable: true, ..QueueDeclare::default() };
+    assert_eq!(client.ask(1, declare), "queue.declare-ok");
+}
+
+fn urgent(number: usize) -> Properties {
+    Properties { priority: u8::try_from(number % N_PRIORITIES).ok(), ..properties(number) }
+}
+
+fn older_bytes(number: usize) -> usize {
+    if number.is_multiple_of(10) { 5_000 } else { 50 }
+}
+
+/// Adds what a directory of this format has more than one of format 1.
+pub(super) fn fill(node: &Node, client: &mut Client, format: u32) {
+    if format >= 2 {
+        fill_paged(node, client);
+    }
+    if format >= 3 {
+        fill_ruled(client);
+    }
+}
+
+fn fill_paged(node: &Node, client: &mut Client) {
+    declare(client, "older", &[("x-queue-version", Value::I32(1))]);
+    declare(client, "paged", &[]);
+    let put_older = |client: &mut Client, number| {
+        client.put_message("", "older", &properties(number), &body(number, older_bytes(number)));
+    };
+    (1..N_OLDER).for_each(|number| put_older(client, number - 1));
+    for number in 0..N_PAGED {
+        client.put_message("", "paged", &properties(number), &body(number, 40));
+    }
+    client.wait_for_confirms();
+    (0..N_OLDER_GONE).for_each(|_| drop(client.get("older")));
+    // Confirmed behind those, so they are as durable.
+    put_older(client, N_OLDER - 1);
+    client.wait_for_confirms();
+    wait_until("pages are written", || node.bytes_in("pages") > 10_000);
+}
+
+fn fill_ruled(client: &mut Client) {
+    declare(client, "urgent", &[("x-max-priority", Value::I32(3))]);
+    declare(client, "late", &[]);
+    let to_late = [
+        ("x-message-ttl", Value::I64(TTL_MS)),
+        ("x-dead-letter-exchange", "".into()),
+        ("x-dead-letter-routing-key", "late".into()),
+    ];
+    declare(client, "timed", &to_late);
+    for number in 0..N_URGENT {
+        client.put_message("", "urgent", &urgent(number), &body(number, 30));
+    }
+    for number in 0..N_TIMED {
+        client.put_message("", "timed", &properties(number), &body(number, 30));
+    }
+    client.wait_for_confirms();
+    client.say(1, BasicGet { queue: b"timed", ..BasicGet::default() });
+    let first = client.message().unwrap();
+    client.say(1, BasicReject { delivery_tag: first.tag, requeue: false });
+    wait_until("the letter has arrived", || client.declare("late") == 1);
+}
+
+/// How `list_queues` shows these queues, but for those whose messages go with time.
+pub(super) fn listed(format: u32) -> Vec<String> {
+    let mut lines = Vec::new();
+    if format >= 2 {
+        lines.push(format!("older\t\t{}", N_OLDER - N_OLDER_GONE));
+        lines.push(format!("paged\t\t{N_PAGED}"));
+    }
+    if format >= 3 {
+        lines.push(format!("urgent\t\t{N_URGENT}"));
+    }
+    lines
+}
+
+/// Whether time takes from what this line of `list_queues` is about.
+pub(super) fn is_timed(line: &str) -> bool {
+    ["timed\t", "late\t"].iter().any(|timed| line.starts_with(timed))
+}
+
+/// Reads back what [`fill`] made, which is gone afterwards.
+pub(super) fn check(client: &mut Client, was_killed: bool, format: u32) {
+    if format >= 2 {
+        let older = take(client, "older");
+        assert_eq!(older.len(), N_OLDER - N_OLDER_GONE);
+        for (number, found) in (N_OLDER_GONE..).zip(&older) {
+            assert_one(found, &properties(number), &body(number, older_bytes(number)));
+            assert_eq!(found.redelivered, was_killed);
+        }
+        let paged = take(client, "paged");
+        assert_eq!(paged.len(), N_PAGED);
+        for (number, found) in paged.iter().enumerate() {
+            assert_one(found, &properties(number), &body(number, 40));
+        }
+    }
+    if format >= 3 {
+        check_ruled(client, was_killed);
+    }
+}
+
+fn check_ruled(client: &mut Client, was_killed: bool) {
+    let found = take(client, "urgent");
+    let by_priority = |priority| (0..N_URGENT).filter(move |n| n % N_PRIORITIES == priority);
+    let order: Vec<usize> = (0..N_PRIORITIES).rev().flat_map(by_priority).collect();
+    assert_eq!(found.len(), order.len());
+    for (number, found) in order.into_iter().zip(&found) {
+        assert_one(found, &urgent(number), &body(number, 30));
+        assert_eq!(found.redelivered, was_killed);
+    }
+    check_timed(client);
+}
+
+/// What has a time to live is in its queue until then, and a dead letter afterwards.
+fn check_timed(client: &mut Client) {
+    let (mut alive, mut dead) = (Vec::new(), Vec::new());
+    wait_until("all are there, dead or alive", || {
+        alive.extend(take(client, "timed"));
+        dead.extend(take(client, "late"));
+        alive.len() + dead.len() == N_TIMED
+    });
+    for (number, found) in (N_TIMED - alive.len()..).zip(&alive) {
+        assert_one(found, &properties(number), &body(number, 30));
+    }
+    for (number, found) in dead.iter().enumerate() {
+        assert_eq!(found.body, body(number, 30));
+        let reason = if number == 0 { "rejected" } else { "expired" };
+        assert_eq!(reason_of(found), reason, "{number}");
+    }
+}
+
+fn reason_of(letter: &Message) -> String {
+    let properties = PropertiesRef::parse(&letter.properties).unwrap().to_owned().unwrap();
+    let headers = properties.headers.unwrap();
+    headers.get(b"x-first-death-reason").unwrap().as_str().unwrap().to_owned()
+}
+
+fn assert_one(found: &Message, properties: &Properties, body: &[u8]) {
+    assert!(found.body == body);
+    assert_eq!(found.properties, properties.to_bytes());
+}

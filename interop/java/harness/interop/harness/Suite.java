@@ -27,6 +27,7 @@ public final class Suite {
   private final Map<String, Entry> scenarios = new LinkedHashMap<>();
   private final String name;
   private volatile String note = "";
+  private Body end = (node, id) -> {};
   private int passed;
   private int failed;
   private int skipped;
@@ -52,6 +53,11 @@ public final class Suite {
     note = ", " + text;
   }
 
+  /** What is done after the last scenario, while the node is still there; its failure counts. */
+  public void atEnd(Body body) {
+    end = body;
+  }
+
   /** Runs the scenarios named in {@code wanted}, or all; returns the exit code. */
   public int run(String[] wanted) throws Exception {
     List<String> ids = wanted.length == 0 ? List.copyOf(scenarios.keySet()) : Arrays.asList(wanted);
@@ -65,6 +71,7 @@ public final class Suite {
       for (String id : ids) {
         runOne(node, id, scenarios.get(id));
       }
+      end.run(node, "end");
     }
     System.out.printf("%d passed, %d failed, %d skipped%n", passed, failed, skipped);
     return failed == 0 ? 0 : 1;

@@ -5,34 +5,21 @@ import collections
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "python"))
 
 import broker  # noqa: E402
+import queue_features  # noqa: E402
+from worker import HERE, STEP_DEADLINE_S, Worker, lines, wait_until  # noqa: E402
 
-STEP_DEADLINE_S = 90
 STALL_DEADLINE_S = 60
 RESULTS = 200
 DEFAULT_TASKS = 10_000
-
-
-def lines(path):
-    return path.read_text().split() if path.exists() else []
-
-
-def wait_until(condition, what, deadline_s=STEP_DEADLINE_S, alive=lambda: None):
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        alive()
-        assert time.monotonic() < deadline, f"not within {deadline_s} s: {what}"
-        time.sleep(0.02)
 
 
 class Application:
@@ -49,20 +36,15 @@ class Application:
         from application import app  # reads the environment set above
 
         self.app = app
-        self.worker_log = open(self.folder / "worker.log", "wb")
-        self.worker = None
+        self.worker = Worker(app, self.folder, "worker")
+        self.careful = Worker(app, self.folder, "careful")
 
     def start_worker(self):
         self.app.control.purge()
-        command = [sys.executable, "-m", "celery", "-A", "application", "worker", "-E", "-l", "INFO", "-c", "2"]
-        self.worker = subprocess.Popen(command, cwd=HERE, stdout=self.worker_log, stderr=subprocess.STDOUT)
-        wait_until(lambda: self.app.control.ping(timeout=1, limit=1), "the worker's answer to ping", alive=self.check_worker)
-
-    def check_worker(self):
-        assert self.worker.poll() is None, f"worker exited with {self.worker.returncode}:\n{self.log_tail()}"
+        self.worker.start("-c", "2", "-Q", "celery")
 
     def log_tail(self):
-        return (self.folder / "worker.log").read_text(errors="replace")[-3000:]
+        return f"{self.worker.log_tail()}\n{self.careful.log_tail()}"
 
     def client(self, *arguments):
         return subprocess.Popen([sys.executable, "client.py", *map(str, arguments)], cwd=HERE)
@@ -71,22 +53,13 @@ class Application:
         client = self.client("results", RESULTS)
         assert client.wait(STEP_DEADLINE_S) == 0, "the client did not get its results"
 
-    def stop_worker(self):
-        self.worker.send_signal(signal.SIGTERM)
-        status = self.worker.wait(STEP_DEADLINE_S)
-        assert status == 0, f"worker stopped with {status}:\n{self.log_tail()}"
-
     def close(self):
-        if self.worker is not None and self.worker.poll() is None:
-            self.worker.send_signal(signal.SIGQUIT)  # a cold stop that takes the pool along
-            try:
-                self.worker.wait(10)
-            except subprocess.TimeoutExpired:
-                self.worker.kill()
+        self.worker.close()
+        self.careful.close()
         if broker.external():
             with self.app.connection_for_write() as connection:
                 connection.default_channel.queue_delete("celery")
-        self.worker_log.close()
+            queue_features.delete_queues(self)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def wait_for_effects(self):
@@ -94,7 +67,7 @@ class Application:
         wanted = set(lines(self.submitted))
         done, changed_at = -1, time.monotonic()
         while missing := wanted - set(lines(self.effects)):
-            self.check_worker()
+            self.worker.check()
             if len(missing) != done:
                 done, changed_at = len(missing), time.monotonic()
             quiet_s = time.monotonic() - changed_at
@@ -165,7 +138,7 @@ def scenario_after(application):
 
 
 def scenario_stop(application):
-    application.stop_worker()
+    application.worker.stop()
 
 
 def scenario_start(application):
@@ -177,6 +150,7 @@ SCENARIOS = [
     ("control", scenario_control),
     ("results-over-rpc", scenario_results),
     ("events", scenario_events),
+    *queue_features.SCENARIOS,
     ("none-lost", scenario_none_lost),
     ("usable-after-restart", scenario_after),
     ("worker-stops-warm", scenario_stop),
@@ -198,7 +172,7 @@ def main():
             except Exception as error:
                 failed += 1
                 print(f"FAIL celery {name}: {type(error).__name__}: {error}", flush=True)
-                if application.worker is None or application.worker.poll() is not None:
+                if not application.worker.running:
                     break
                 continue
             passed += 1

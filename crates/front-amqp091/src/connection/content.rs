@@ -18,7 +18,12 @@ use session::{ChannelId, Content as Body, Error, ErrorKind, OwnedContent, Publis
 
 /// Bodies up to this many bytes are taken where they lie; larger ones are gathered, so that they
 /// are copied no more.
-pub(super) const INLINE_BODY_BYTES_MAX: usize = 16 * 1024;
+const INLINE_BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// ... where messages may have so many. What is larger is read to its end and refused.
+pub(super) fn inline_body_bytes_max(message_bytes_max: u64) -> usize {
+    usize::try_from(message_bytes_max).unwrap_or(usize::MAX).min(INLINE_BODY_BYTES_MAX)
+}
 /// A content header up to this size is waited for instead of gathered.
 const INLINE_HEADER_BYTES_MAX: usize = 16 * 1024;
 /// What is reserved for an announced body at first; more only as it arrives.
@@ -215,13 +220,20 @@ pub(super) enum Ahead {
     Gather,
 }
 
+/// What is not looked ahead for.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) frame_max: u32,
+    pub(super) body_bytes_max: usize,
+}
+
 /// Looks for the content of a publish whose method frame begins at `at` and takes `used` bytes.
 pub(super) fn look_ahead(
     input: &[u8],
     (at, used): (usize, usize),
     channel: u16,
     publish: &BasicPublish<'_>,
-    frame_max: u32,
+    Limits { frame_max, body_bytes_max }: Limits,
 ) -> Ahead {
     let header_at = at + used;
     let behind = input.get(header_at..).unwrap_or_default();
@@ -236,7 +248,7 @@ pub(super) fn look_ahead(
         return Ahead::Gather;
     }
     let Ok(header) = ContentHeader::decode(header_frame.payload) else { return Ahead::Gather };
-    if header.body_size > INLINE_BODY_BYTES_MAX as u64 {
+    if header.body_size > body_bytes_max as u64 {
         return Ahead::Gather;
     }
     let body_at = header_at + header_len;

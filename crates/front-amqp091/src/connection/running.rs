@@ -2,7 +2,7 @@
 
 use super::channels::{Channel, ChannelState};
 use super::content::{
-    Ahead, Content, Envelope, Gathering, INLINE_BODY_BYTES_MAX, PartialBody, decode_header,
+    Ahead, Content, Envelope, Gathering, Limits, PartialBody, decode_header, inline_body_bytes_max,
     inline_publish, look_ahead, unexpected_content,
 };
 use super::handshake::NO_METHOD;
@@ -131,11 +131,12 @@ impl Connection {
     /// Whatever is out of the ordinary is left where it is, for [`Connection::frame`].
     fn take_whole(&mut self, reading: &mut Reading<'_>, tags: &mut Tags<'_>) {
         let frame_max = self.negotiated.frame_max;
+        let body_bytes_max = inline_body_bytes_max(self.settings.message_bytes_max);
         // Nothing in here opens, closes or fails a channel. Channel 0 is none.
         let mut ready_channel = 0;
         while reading.requests.len() < REQUESTS_PER_READ_MAX {
             let rest = reading.rest();
-            if let Some(publish) = whole_publish(rest, frame_max, INLINE_BODY_BYTES_MAX) {
+            if let Some(publish) = whole_publish(rest, frame_max, body_bytes_max) {
                 if publish.channel != ready_channel && !self.is_ready(publish.channel) {
                     return;
                 }
@@ -372,7 +373,11 @@ impl Connection {
             return Err(Fault::new(not_implemented("immediate=true"), BasicPublish::ID));
         }
         let at = (reading.at, used);
-        Ok(match look_ahead(reading.input, at, id, publish, self.negotiated.frame_max) {
+        let limits = Limits {
+            frame_max: self.negotiated.frame_max,
+            body_bytes_max: inline_body_bytes_max(self.settings.message_bytes_max),
+        };
+        Ok(match look_ahead(reading.input, at, id, publish, limits) {
             Ahead::Whole(request, n) => {
                 reading.requests.push(Request::Publish(request));
                 Took::Bytes(used + n)

@@ -16,5 +16,6 @@ mod manners;
 mod many;
 mod nonsense;
 mod samples;
+mod semantics;
 mod slow;
 mod support;

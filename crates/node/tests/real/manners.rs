@@ -5,7 +5,7 @@ use super::support::node::Node;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{
     BasicGet, BasicQos, ChannelClose, ConfirmSelect, ConnectionClose, ConnectionCloseOk,
-    ConnectionUpdateSecret, QueueDeclare, TxSelect,
+    QueueDeclare, TxSelect,
 };
 use std::time::Instant;
 
@@ -110,11 +110,6 @@ fn a_client_is_told_why_it_is_thrown_out() {
     assert_eq!(client.next().show(), format!("{forced} - maintenance"));
     client.say(0, ConnectionCloseOk {});
     assert_eq!(client.rest(), b"");
-
-    let mut client = Client::guest(node.address());
-    let update = ConnectionUpdateSecret { new_secret: b"wrong", ..Default::default() };
-    let refused = "New secret was refused by one of the backends";
-    assert_eq!(client.ask(0, update), format!("connection.close 530 NOT_ALLOWED - {refused}"));
 
     let mut client = Client::guest(node.address());
     let mut crossing = Client::guest(node.address());

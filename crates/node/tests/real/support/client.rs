@@ -128,7 +128,12 @@ impl Client {
         assert_eq!(client.next().show(), "connection.start");
         let mut properties = Table::new();
         if login.capable {
-            let names = ["authentication_failure_close", "connection.blocked", "basic.nack"];
+            let names = [
+                "authentication_failure_close",
+                "connection.blocked",
+                "basic.nack",
+                "consumer_cancel_notify",
+            ];
             let capabilities: Table = names
                 .into_iter()
                 .map(|name| (ShortString::from_static(name), Value::Bool(true)))

@@ -1,0 +1,244 @@
+//! 1-29: handshake, frames, connection.
+
+use super::super::support::client::{Client, HEADER, Login};
+use super::super::support::node::Node;
+use super::super::support::wait_until;
+use super::talk::{Kind, Talk, declaration};
+use amqp091::method::{
+    BasicConsume, BasicPublish, BasicQos, ConnectionUpdateSecret, ExchangeDeclare, QueueDeclare,
+};
+use amqp091::{Method, Properties};
+
+/// A content header without properties, byte by byte.
+fn header_frame(client: &mut Client, class: u16, body_size: u64) {
+    client.out.extend_from_slice(b"\x02\0\x01\0\0\0\x0e");
+    client.out.extend_from_slice(&class.to_be_bytes());
+    client.out.extend_from_slice(&[0; 2]);
+    client.out.extend_from_slice(&body_size.to_be_bytes());
+    client.out.extend_from_slice(b"\0\0\xCE");
+}
+
+#[test]
+fn semantics_02_the_server_begins_and_says_what_it_can() {
+    let node = Node::start(&[]);
+    let mut client = Client::raw(node.address());
+    client.write(HEADER);
+    let start = client.next();
+    let Method::ConnectionStart(start) = start.method() else { panic!("{}", start.show()) };
+    assert_eq!((start.version_major, start.version_minor), (0, 9));
+    let properties = start.server_properties.to_owned().unwrap();
+    let capabilities = properties.get(b"capabilities").unwrap().as_table().unwrap();
+    for name in [
+        "publisher_confirms",
+        "exchange_exchange_bindings",
+        "basic.nack",
+        "consumer_cancel_notify",
+        "connection.blocked",
+        "consumer_priorities",
+        "authentication_failure_close",
+        "per_consumer_qos",
+        "direct_reply_to",
+    ] {
+        let can = capabilities.get(name.as_bytes()).and_then(amqp091::Value::as_bool);
+        assert_eq!(can, Some(true), "{name}");
+    }
+}
+
+#[test]
+fn semantics_11_only_who_publishes_hears_of_an_alarm() {
+    let node = Node::start(&[]);
+    let mut publisher = Talk::to(&node);
+    let mut incapable = Talk::with(&node, Login { capable: false, ..Login::default() });
+    let mut consumer = Talk::to(&node);
+    publisher.plain("q");
+    publisher.publish("", "q", "before");
+    publisher.quiet();
+    node.ctl(&["set_vm_memory_high_watermark", "absolute", "0"]);
+    publisher.quiet();
+    assert_eq!(consumer.consume("q", "c", true), "consuming c");
+    assert_eq!(consumer.next(), "c 1 before");
+    // The publish that shows a publisher is still heard, what follows is not.
+    publisher.publish("", "q", "shown");
+    assert_eq!(publisher.next(), "connection.blocked low on memory");
+    assert_eq!(consumer.next(), "c 2 shown");
+    publisher.publish("", "q", "held");
+    incapable.publish("", "q", "shown too");
+    assert_eq!(consumer.next(), "c 3 shown too");
+    incapable.publish("", "q", "held too");
+    consumer.quiet();
+    node.ctl(&["set_vm_memory_high_watermark", "0.9"]);
+    assert_eq!(publisher.next(), "connection.unblocked");
+    let mut held = [consumer.next(), consumer.next()];
+    held.sort_unstable();
+    assert!(held[0].starts_with("c 4 held") && held[1].starts_with("c 5 held"), "{held:?}");
+    incapable.quiet();
+}
+
+#[test]
+fn semantics_12_acknowledgements_before_a_held_publish_count() {
+    let node = Node::start(&[]);
+    let mut both = Talk::to(&node);
+    both.plain("q");
+    both.publish("", "q", "a");
+    both.publish("", "q", "b");
+    assert_eq!(both.get("q"), "got 1 a left 1");
+    assert_eq!(both.get("q"), "got 2 b left 0");
+    node.ctl(&["set_vm_memory_high_watermark", "absolute", "0"]);
+    both.ack(1, false);
+    both.publish("", "q", "shown");
+    assert_eq!(both.next(), "connection.blocked low on memory");
+    both.ack(2, false);
+    let unacked = || node.ctl(&["list_queues", "-s", "messages_unacknowledged"]);
+    assert_eq!(unacked().trim(), "1");
+    node.ctl(&["set_vm_memory_high_watermark", "0.9"]);
+    assert_eq!(both.next(), "connection.unblocked");
+    wait_until("the second acknowledgement", || unacked().trim() == "0");
+}
+
+/// What is the channel's fault closes the channel, what is the connection's closes it all.
+#[test]
+fn semantics_20_some_errors_are_soft_and_some_are_hard() {
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    assert_eq!(
+        talk.refused(QueueDeclare { queue: b"amq.q", ..QueueDeclare::default() }),
+        "403 ACCESS_REFUSED - queue name 'amq.q' contains reserved prefix 'amq.*'"
+    );
+    assert_eq!(
+        talk.refused(BasicConsume { queue: b"none", ..BasicConsume::default() }),
+        "404 NOT_FOUND - no queue 'none' in vhost '/'"
+    );
+    let mut other = Talk::to(&node);
+    other.queue("mine", Kind { exclusive: true, ..Kind::default() }, &[]);
+    let locked = talk.refused(declaration("mine", Kind::default(), &[]));
+    assert!(
+        locked.starts_with("405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine' in vhost '/'"),
+        "{locked}"
+    );
+    talk.plain("q");
+    assert_eq!(
+        talk.refused(declaration("q", Kind { durable: true, ..Kind::default() }, &[])),
+        "406 PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': received 'true' but current is 'false'"
+    );
+    let exchange = ExchangeDeclare { exchange: b"x", kind: b"odd", ..ExchangeDeclare::default() };
+    assert_eq!(talk.refused(exchange), "406 PRECONDITION_FAILED - unknown exchange type 'odd'");
+    assert_eq!(
+        talk.ask(BasicQos { prefetch_size: 1, ..BasicQos::default() }),
+        "connection.close 540 NOT_IMPLEMENTED - prefetch_size!=0 (1)"
+    );
+    let mut talk = Talk::to(&node);
+    talk.client.say(9, QueueDeclare::default());
+    assert_eq!(talk.next(), "connection.close 504 CHANNEL_ERROR - expected 'channel.open'");
+}
+
+#[test]
+fn semantics_21_reply_texts_begin_with_the_name_and_have_room_for_255_bytes() {
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    let name = "n".repeat(255);
+    let told = talk.look_up(&name);
+    let text = told.strip_prefix("channel.close 404 ").unwrap();
+    assert_eq!(text.len(), 255);
+    assert!(text.starts_with("NOT_FOUND - no queue 'nnn"), "{text}");
+}
+
+/// Passwords do not expire: who has one may say what they like.
+#[test]
+fn semantics_23_a_new_secret_is_looked_at_where_secrets_expire() {
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    let update = ConnectionUpdateSecret { new_secret: b"whatever", reason: b"renewed" };
+    talk.client.say(0, update);
+    assert_eq!(talk.next(), "connection.update-secret-ok");
+    talk.quiet();
+}
+
+#[test]
+fn semantics_24_line_ends_are_stripped_from_names() {
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    assert_eq!(talk.queue("probe6a\r\nb", Kind::default(), &[]), "declared probe6ab 0 0");
+    assert_eq!(talk.exchange("x\r\ny", "fanout", false), "exchange.declare-ok");
+    assert_eq!(talk.bind("probe6ab", "xy", ""), "queue.bind-ok");
+    talk.publish("xy", "", "m");
+    assert_eq!(talk.get("probe6ab"), "got 1 m left 0");
+    // A table whose only value is of no known type.
+    let mut bytes = Vec::new();
+    QueueDeclare { queue: b"t", ..QueueDeclare::default() }.encode_frame(1, &mut bytes);
+    bytes.truncate(bytes.len() - 5);
+    bytes.extend_from_slice(b"\0\0\0\x03\x01kZ\xCE");
+    let size = u32::try_from(bytes.len() - 8).unwrap();
+    bytes[3..7].copy_from_slice(&size.to_be_bytes());
+    talk.client.write(&bytes);
+    let told = talk.next();
+    assert!(told.starts_with("connection.close 502 SYNTAX_ERROR - "), "{told}");
+    Talk::to(&node).quiet();
+}
+
+#[test]
+fn semantics_25_properties_that_are_missing_stay_missing() {
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    talk.plain("q");
+    for properties in [
+        Properties::default(),
+        Properties { delivery_mode: Some(1), ..Properties::default() },
+        Properties {
+            correlation_id: Some(amqp091::ShortString::from_static("")),
+            ..Properties::default()
+        },
+    ] {
+        talk.publish_with("", "q", false, &properties, "m");
+        assert!(talk.get("q").ends_with(" m left 0"));
+        assert_eq!(talk.last.properties, properties.to_bytes());
+    }
+}
+
+#[test]
+fn semantics_26_an_empty_body_has_no_frame() {
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    talk.plain("q");
+    let publish = BasicPublish { routing_key: b"q", ..BasicPublish::default() };
+    publish.encode_frame(1, &mut talk.client.out);
+    header_frame(&mut talk.client, 60, 0);
+    talk.client.flush();
+    assert_eq!(talk.consume("q", "c", true), "consuming c");
+    assert_eq!(talk.next(), "c 1 ");
+    talk.quiet();
+}
+
+#[test]
+fn semantics_27_a_content_header_is_of_its_methods_class() {
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    BasicPublish::default().encode_frame(1, &mut talk.client.out);
+    header_frame(&mut talk.client, 50, 0);
+    talk.client.flush();
+    assert_eq!(
+        talk.next(),
+        "connection.close 505 UNEXPECTED_FRAME - expected content header for class 60, got one for class 50 instead"
+    );
+}
+
+/// Every type of value comes back as it was sent.
+#[test]
+fn semantics_29_tables_hold_what_rabbitmq_knows() {
+    const ENTRIES: &[u8] =
+        b"\x01ab\xff\x01bB\xff\x01cs\xff\xfe\x01du\xff\xfe\x01eI\xff\xff\xff\xfe\
+        \x01fi\xff\xff\xff\xfe\x01gl\xff\xff\xff\xff\xff\xff\xff\xfe\x01hf\x3f\x80\0\0\
+        \x01jd\x3f\xf0\0\0\0\0\0\0\x01kD\x02\0\0\0\x7b\x01mS\0\0\0\x02hi\x01nx\0\0\0\x02\0\xff\
+        \x01oV\x01pt\x01\x01qT\0\0\0\0\x5e\0\0\0\x01rA\0\0\0\x03t\0V\x01sF\0\0\0\x03\x01zV";
+    let node = Node::start(&[]);
+    let mut talk = Talk::to(&node);
+    talk.plain("q");
+    let mut properties = b"\x20\0".to_vec();
+    properties.extend_from_slice(&u32::try_from(ENTRIES.len()).unwrap().to_be_bytes());
+    properties.extend_from_slice(ENTRIES);
+    talk.publish_bytes("", "q", false, &properties, b"m");
+    assert_eq!(talk.get("q"), "got 1 m left 0");
+    assert_eq!(talk.last.properties, properties);
+    let read = |name: &[u8]| talk.headers().get(name).and_then(amqp091::Value::as_i64);
+    let numbers = [b"a", b"b", b"c", b"d", b"e", b"g"].map(|name| read(name).unwrap());
+    assert_eq!(numbers, [-1, 255, -2, 65_534, -2, -2]);
+}

@@ -94,6 +94,7 @@ fn a_channel_is_opened_closed_and_opened_again() {
     );
 }
 
+/// Semantics 14.
 #[test]
 fn nothing_counts_on_a_channel_the_server_closed_until_the_client_has_answered() {
     let mut talk = open(&[1]);
@@ -111,6 +112,7 @@ fn nothing_counts_on_a_channel_the_server_closed_until_the_client_has_answered()
     assert_eq!(talk.hears(), ["1 channel.open-ok"]);
 }
 
+/// Semantics 16.
 #[test]
 fn closes_that_cross_are_both_answered() {
     let mut talk = open(&[1]);
@@ -164,6 +166,7 @@ fn a_close_is_answered_after_everything_before() {
     assert_eq!(talk.ending, Some(Ending::Linger(1000)));
 }
 
+/// Semantics 16.
 #[test]
 fn connection_closes_that_cross_end_the_connection() {
     let mut talk = open(&[1]);

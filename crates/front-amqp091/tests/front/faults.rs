@@ -106,6 +106,7 @@ fn frames_where_they_do_not_belong() {
     }
 }
 
+/// Semantics 8.
 #[test]
 fn heartbeats_say_nothing() {
     assert_eq!(closed_by(&HEARTBEAT), [""; 0]);

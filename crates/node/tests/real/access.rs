@@ -6,6 +6,7 @@ use amqp091::method::{BasicConsume, ChannelOpen, ExchangeDeclare, QueueDeclare};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+/// Semantics 3.
 #[test]
 fn a_wrong_password_is_told_only_to_clients_that_understand() {
     let node = Node::start(&[]);
@@ -37,6 +38,7 @@ fn a_wrong_password_is_told_only_to_clients_that_understand() {
     node.stop();
 }
 
+/// Semantics 4.
 #[test]
 fn a_virtual_host_that_is_not_there_is_no_place_to_be() {
     let node = Node::start(&[]);

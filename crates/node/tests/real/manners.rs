@@ -9,6 +9,7 @@ use amqp091::method::{
 };
 use std::time::Instant;
 
+/// Semantics 13.
 #[test]
 fn an_exclusive_queue_is_gone_before_close_ok() {
     let node = Node::start(&[]);
@@ -21,6 +22,7 @@ fn an_exclusive_queue_is_gone_before_close_ok() {
     node.stop();
 }
 
+/// Semantics 17.
 #[test]
 fn a_channel_number_begins_anew() {
     let node = Node::start(&[]);
@@ -101,6 +103,7 @@ fn a_protocol_error_is_logged_once() {
     assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 
+/// Semantics 22.
 #[test]
 fn a_client_is_told_why_it_is_thrown_out() {
     let node = Node::start(&[]);

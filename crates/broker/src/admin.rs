@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::confirm;
-use crate::queue::Queue;
+use crate::queue::{HeldBack, Queue};
 use meta::{Command, ConnectionId, MetaError};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -47,10 +47,32 @@ impl Broker {
         result
     }
 
-    /// A queue by name.
+    /// A queue by name, unless it is the broker's own.
     #[must_use]
     pub fn queue(&self, vhost: &str, name: &str) -> Option<Arc<Queue>> {
-        self.view().queue(vhost, name)
+        self.view().queue(vhost, name).filter(|queue| !queue.def().is_internal())
+    }
+
+    /// The first `n_max` messages that an exchange holds back, in the order in which they go on; `None`
+    /// if it holds nothing back.
+    #[must_use]
+    pub fn held_back(&self, vhost: &str, exchange: &str, n_max: usize) -> Option<Vec<HeldBack>> {
+        Some(self.delayed_queue(vhost, exchange)?.held_back(n_max))
+    }
+
+    /// Drops a message that an exchange holds back, for good; false if there is none of that id.
+    pub async fn cancel_held_back(&self, vhost: &str, exchange: &str, id: u64) -> bool {
+        let Some(queue) = self.delayed_queue(vhost, exchange) else { return false };
+        let is_cancelled = queue.cancel_held_back(id);
+        let upto = self.storage.wal.stats().appended_upto;
+        if is_cancelled && confirm::durable(&self.storage.wal, upto).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        is_cancelled
+    }
+
+    fn delayed_queue(&self, vhost: &str, exchange: &str) -> Option<Arc<Queue>> {
+        self.view().queue(vhost, &meta::delayed_queue_of(exchange))
     }
 
     /// Drops a queue's ready messages; returns how many, or `None` without such a queue.

@@ -174,7 +174,7 @@ impl Broker {
                 broker.keep_log_short();
             }
         });
-        broker.keep_delayed_queues(&[]);
+        broker.keep_delayed_queues();
         broker
     }
 
@@ -289,7 +289,7 @@ impl Broker {
             self.publish_view(&control, &Done::Changed);
             result?;
             drop(control);
-            self.keep_delayed_queues(&[]);
+            self.keep_delayed_queues();
             stdx::lock(&self.control).logged_upto
         };
         if confirm::durable(&self.storage.wal, upto).await.is_err() {
@@ -330,7 +330,7 @@ impl Broker {
         }
         self.close_connections_of(&outcome.removed);
         if any_watched {
-            self.keep_delayed_queues(&outcome.removed);
+            self.keep_delayed_queues();
         }
         if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
             self.give_history(spec);

@@ -2,6 +2,7 @@
 //!
 //! Most exchanges are not here: routing asks for a [`WatchedExchange`] only where definitions say so.
 
+pub(crate) mod delay;
 mod history;
 mod window;
 
@@ -27,8 +28,6 @@ const SEEN_FILE: &str = "deduplication.snapshot";
 /// How often it is written at most, in milliseconds, and longer by one for so many bytes.
 const SEEN_EVERY_MS: u64 = 2_000;
 const SEEN_BYTES_PER_MS: u64 = 4_096;
-/// The header that says for how many milliseconds a message is held back.
-const DELAY: &[u8] = b"x-delay";
 
 /// An exchange that is asked about each message that comes to it.
 #[derive(Debug)]
@@ -80,10 +79,17 @@ impl WatchedExchange {
         {
             return Fate::Dropped;
         }
-        if self.settings.delays && delay_ms(message.headers).is_some() {
+        if self.settings.delays && delay::of(message.headers).is_some() {
             return Fate::Delayed;
         }
         Fate::GoesOn
+    }
+
+    /// Takes back that a message counts as seen: it has gone nowhere and will come again.
+    pub(crate) fn forget(&self, headers: Option<TableRef<'_>>) {
+        if let Some(rules) = &self.settings.deduplication {
+            stdx::lock(&self.seen).forget(headers, rules);
+        }
     }
 
     /// The queue that holds its messages back.
@@ -94,12 +100,6 @@ impl WatchedExchange {
     fn remembered(&self) -> Vec<Remembered> {
         stdx::lock(&self.history).all()
     }
-}
-
-/// For how long a message is to be held back, if it is. COMPAT: numbers count, texts do not.
-pub(crate) fn delay_ms(headers: Option<TableRef<'_>>) -> Option<u64> {
-    let delay_ms = headers?.get(DELAY)?.as_i64()?;
-    u64::try_from(delay_ms).ok().filter(|delay_ms| *delay_ms > 0)
 }
 
 type OfVhost = HashMap<Name, Arc<WatchedExchange>>;
@@ -238,14 +238,8 @@ impl Broker {
         }
     }
 
-    /// Gives each delaying exchange a queue of its own, and takes those of exchanges that are gone.
-    pub(crate) fn keep_delayed_queues(&self, removed: &[Removed]) {
-        for removed in removed {
-            if let Removed::Exchange { vhost, exchange } = removed {
-                let (vhost, name) = (vhost.clone(), meta::delayed_queue_of(&exchange.name));
-                self.change_quietly(&Command::DeleteQueue { vhost, name, by: None });
-            }
-        }
+    /// Gives each delaying exchange a queue of its own; it goes with the exchange.
+    pub(crate) fn keep_delayed_queues(&self) {
         let view = self.view();
         for (vhost, exchanges) in &view.exchanges.0 {
             let delaying = exchanges.iter().filter(|(_, exchange)| exchange.settings.delays);

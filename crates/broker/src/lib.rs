@@ -32,7 +32,7 @@ pub use crate::heaviest::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue}
 pub use crate::limits::Limits;
 pub use crate::older::OlderStepper;
 pub use crate::pager::{PagerOptions, PagerStepper};
-pub use crate::queue::{Activity, ConsumerView, Queue, QueueCounters};
+pub use crate::queue::{Activity, ConsumerView, HeldBack, HeldBackMessage, Queue, QueueCounters};
 pub use crate::recovery::{OpenError, Steppers};
 pub use crate::rules::RuleStepper;
 pub use crate::session::{Session, Stop};

@@ -4,11 +4,13 @@
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
 mod consumers;
+mod held_back;
 mod local;
 mod older;
 mod paging;
 mod ruled;
 
+pub use held_back::{HeldBack, HeldBackMessage};
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
 pub(crate) use ruled::RefusedItem;
@@ -475,7 +477,7 @@ pub(crate) struct Restoring<'a> {
 impl Restoring<'_> {
     /// Puts a message back in. Positions rise from call to call.
     pub(crate) fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
-        self.local.restore(&self.queue.storage.pool, queued, segment);
+        self.local.restore(self.queue, queued, segment);
     }
 
     /// Adds a reference of a stored body; false if there is no such body.
@@ -506,7 +508,7 @@ impl Restoring<'_> {
         let page = self.read(note);
         for queued in page.iter().flat_map(LoadedPage::messages) {
             if note.live.iter().any(|range| range.contains(&queued.position)) {
-                self.local.restore_in_page(&queued);
+                self.local.restore_in_page(self.queue, &queued);
             }
         }
         if page.is_none() {

@@ -503,3 +503,23 @@ fn the_version_is_known_without_a_node() {
     assert_eq!(alone(&["hash_password", "x"]).output.lines().count(), 2);
     assert_eq!(alone(&["hash_password", ""]).code, 65);
 }
+
+#[test]
+fn delayed_messages_are_listed_and_dropped() {
+    let row = json!({"id": 7, "due_ms": 1_700_000_000_000_u64, "exchange": "x",
+        "routing_key": "k", "body_bytes": 3, "persistent": true});
+    let ran = told(&["list_delayed_messages", "x", "--limit", "5"], &json!({"ok": [row]}));
+    assert_eq!(
+        ran.output,
+        "Listing messages delayed by exchange 'x' in vhost '/' ...\n\
+         id\tdue_ms\texchange\trouting_key\tbody_bytes\tpersistent\n\
+         7\t1700000000000\tx\tk\t3\ttrue\n"
+    );
+    assert_eq!(ran.asked.unwrap().1, json!({"exchange": "x", "limit": 5, "vhost": "/"}));
+    let ran = told(&["cancel_delayed_message", "-p", "v", "x", "7"], &json!({"ok": null}));
+    assert_eq!(ran.output, "Dropping message 7 delayed by exchange 'x' in vhost 'v' ...\n");
+    assert_eq!(ran.asked.unwrap().1, json!({"exchange": "x", "id": "7", "vhost": "v"}));
+    let gone = refusal("not_found", "exchange 'x' delays no message 7");
+    let ran = told(&["cancel_delayed_message", "x", "7"], &gone);
+    assert_eq!((ran.code, ran.error.as_str()), (69, "Error:\nexchange 'x' delays no message 7"));
+}

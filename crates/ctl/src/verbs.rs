@@ -2,6 +2,7 @@
 
 mod access;
 mod definitions;
+mod delays;
 mod health;
 mod listings;
 mod nodes;
@@ -25,6 +26,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     definitions::VERBS,
     vhosts::VERBS,
     queues::VERBS,
+    delays::VERBS,
 ];
 
 /// A listing whose columns cannot be chosen.

@@ -68,10 +68,7 @@ impl ExchangeDef {
     /// The kind it chooses bindings as: that of a delaying exchange is named by an argument.
     #[must_use]
     pub fn routes_as(&self) -> ExchangeKind {
-        if self.kind != ExchangeKind::Delayed {
-            return self.kind;
-        }
-        exchange_settings::delayed_type(&self.arguments).unwrap_or(self.kind)
+        routes_as(self.kind, &self.arguments)
     }
 
     /// What it does as far as it says so itself.
@@ -99,6 +96,13 @@ impl ExchangeDef {
     }
 }
 
+fn routes_as(kind: ExchangeKind, arguments: &Table) -> ExchangeKind {
+    if kind != ExchangeKind::Delayed {
+        return kind;
+    }
+    exchange_settings::delayed_type(arguments).unwrap_or(kind)
+}
+
 /// Whether clients may not create things of this name.
 pub(crate) fn is_reserved(name: &str) -> bool {
     name.starts_with("amq.")
@@ -108,8 +112,8 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 pub(crate) fn check_arguments(vhost: &Name, declare: &ExchangeDeclare) -> Result<(), MetaError> {
     let resource = || Resource::exchange(vhost, &declare.name);
     check_names_exchange(ALTERNATE, &declare.arguments, resource)?;
-    exchange_settings::check(declare.kind, &declare.arguments)?;
-    match declare.kind {
+    exchange_settings::check(declare.kind, &declare.name, &declare.arguments)?;
+    match routes_as(declare.kind, &declare.arguments) {
         ExchangeKind::ConsistentHash => {
             for key in [HASH_HEADER, HASH_PROPERTY] {
                 check_names_exchange(key, &declare.arguments, resource)?;

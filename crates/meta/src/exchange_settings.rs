@@ -7,6 +7,8 @@ use routing::{ExchangeKind, erlang};
 use serde_json::{Map, Value as Json};
 
 use crate::error::MetaError;
+use crate::exchange::{ExchangeDef, parse_exchange_kind};
+use crate::queue::DELAYED_PREFIX;
 
 /// The argument of an exchange that says how many messages it remembers.
 const HISTORY_LENGTH: &str = "x-recent-history-length";
@@ -24,12 +26,12 @@ const CACHE_SIZE_DEFAULT: u32 = 128;
 /// The most messages one exchange can tell from new ones.
 const CACHE_SIZE_MAX: u32 = 1_000_000;
 
-/// Whether messages are held back yet.
-const DELAYS: bool = false;
 /// The argument, and key of policies, of an exchange that holds messages back.
 const DELAYED: &str = "x-delayed-exchange";
 /// The argument that says which kind a delaying exchange routes as.
 const DELAYED_TYPE: &str = "x-delayed-type";
+/// Bytes of the longest name of a delaying exchange: that of the queue behind it is to be a name too.
+const DELAYING_NAME_BYTES_MAX: usize = 255 - DELAYED_PREFIX.len();
 
 /// What an exchange does with each message that comes to it, beyond routing it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,8 +56,10 @@ pub struct Deduplication {
 }
 
 impl ExchangeSettings {
-    /// Of an exchange of this kind with these arguments.
-    pub(crate) fn new(kind: ExchangeKind, arguments: &Table) -> Self {
+    /// What this exchange asks for itself.
+    pub(crate) fn new(exchange: &ExchangeDef) -> Self {
+        let ExchangeDef { kind, arguments, .. } = exchange;
+        let kind = *kind;
         let history = (kind == ExchangeKind::RecentHistory)
             .then(|| history_length(arguments).unwrap_or(HISTORY_LENGTH_DEFAULT));
         let flag = |key: &str| arguments.get(key.as_bytes()).and_then(Value::as_bool);
@@ -65,14 +69,14 @@ impl ExchangeSettings {
         let deduplication = deduplicates.then(|| {
             Deduplication::new(text(DEDUPLICATION_HEADER), number(CACHE_SIZE), number(CACHE_TTL))
         });
-        let delays = DELAYS && (kind == ExchangeKind::Delayed || flag(DELAYED) == Some(true));
+        let delays = kind == ExchangeKind::Delayed || flag(DELAYED) == Some(true);
         Self { history, deduplication, delays }
     }
 
-    /// Adds what a policy asks for; arguments go before it.
-    pub(crate) fn add_policy(&mut self, policy: &Map<String, Json>) {
+    /// Adds what a policy asks for of the exchange `name`; arguments go before it.
+    pub(crate) fn add_policy(&mut self, name: &str, policy: &Map<String, Json>) {
         let is_set = |key: &str| policy.get(key).and_then(Json::as_bool) == Some(true);
-        self.delays |= DELAYS && is_set(DELAYED);
+        self.delays |= is_set(DELAYED) && name.len() <= DELAYING_NAME_BYTES_MAX;
         if self.deduplication.is_none() && is_set(DEDUPLICATION) {
             let number = |key: &str| policy.get(key).and_then(Json::as_i64);
             let header = policy.get(DEDUPLICATION_HEADER).and_then(Json::as_str);
@@ -112,8 +116,8 @@ pub(crate) fn delayed_type(arguments: &Table) -> Option<ExchangeKind> {
     ExchangeKind::parse(name).filter(|kind| *kind != ExchangeKind::Delayed)
 }
 
-/// Refuses arguments an exchange of this kind cannot have.
-pub(crate) fn check(kind: ExchangeKind, arguments: &Table) -> Result<(), MetaError> {
+/// Refuses arguments an exchange of this kind and name cannot have.
+pub(crate) fn check(kind: ExchangeKind, name: &str, arguments: &Table) -> Result<(), MetaError> {
     if kind == ExchangeKind::RecentHistory {
         check_positive(HISTORY_LENGTH, arguments)?;
     }
@@ -121,12 +125,41 @@ pub(crate) fn check(kind: ExchangeKind, arguments: &Table) -> Result<(), MetaErr
         check_positive(CACHE_SIZE, arguments)?;
         check_positive(CACHE_TTL, arguments)?;
     }
-    if kind == ExchangeKind::Delayed && delayed_type(arguments).is_none() {
+    if kind == ExchangeKind::Delayed {
+        check_delayed_type(arguments)?;
+    }
+    let is_delaying = kind == ExchangeKind::Delayed || arguments.get(DELAYED.as_bytes()).is_some();
+    if is_delaying && name.len() > DELAYING_NAME_BYTES_MAX {
         return Err(MetaError::ExchangeArguments(format!(
-            "Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type"
+            "the name of an exchange that delays messages has at most {DELAYING_NAME_BYTES_MAX} \
+             bytes, and '{name}' has {}",
+            name.len()
         )));
     }
     Ok(())
+}
+
+fn check_delayed_type(arguments: &Table) -> Result<(), MetaError> {
+    let refused = |text: String| MetaError::ExchangeArguments(format!("Invalid argument, {text}"));
+    let Some(name) = arguments.get(DELAYED_TYPE.as_bytes()).and_then(Value::as_str) else {
+        return Err(refused(format!("'{DELAYED_TYPE}' must be an existing exchange type")));
+    };
+    match parse_exchange_kind(name)? {
+        ExchangeKind::Delayed => {
+            Err(refused(format!("'{name}' can't be used for '{DELAYED_TYPE}'")))
+        }
+        ExchangeKind::Direct
+        | ExchangeKind::Fanout
+        | ExchangeKind::Topic
+        | ExchangeKind::Headers
+        | ExchangeKind::ConsistentHash
+        | ExchangeKind::ModulusHash
+        | ExchangeKind::Random
+        | ExchangeKind::LocalRandom
+        | ExchangeKind::RecentHistory
+        | ExchangeKind::JmsTopic
+        | ExchangeKind::Deduplication => Ok(()),
+    }
 }
 
 fn check_positive(key: &str, arguments: &Table) -> Result<(), MetaError> {

@@ -3,6 +3,7 @@
 
 use crate::command::Command;
 use crate::error::MetaError;
+use crate::queue::is_internal_name;
 use crate::resource::Resource;
 use crate::state::State;
 use crate::vhost::Vhost;
@@ -32,6 +33,9 @@ impl State {
             && self.vhost(vhost).is_none()
         {
             return Err(MetaError::VhostLimit { vhost: vhost.clone(), limit });
+        }
+        if matches!(command, Command::DeclareQueue(declare) if is_internal_name(&declare.name)) {
+            return Ok(());
         }
         if let Command::DeclareQueue(declare) = command
             && let Some(limit) = reached(limits.queues, || self.n_queues())

@@ -10,12 +10,17 @@ use crate::queue_settings::QueueSettings;
 use crate::resource::Resource;
 
 /// What the names of queues begin with that hold messages back for an exchange.
-const DELAYED_PREFIX: &str = "amq.delayed.";
+pub(crate) const DELAYED_PREFIX: &str = "amq.delayed.";
 
 /// The name of the queue that holds messages back for an exchange.
 #[must_use]
 pub fn delayed_queue_of(exchange: &str) -> Name {
     Name::from(format!("{DELAYED_PREFIX}{exchange}"))
+}
+
+/// Whether a queue of that name is the broker's own.
+pub(crate) fn is_internal_name(name: &str) -> bool {
+    name.starts_with(DELAYED_PREFIX)
 }
 
 /// A client connection, as far as it can own queues.
@@ -94,13 +99,13 @@ impl QueueDef {
     /// Whether clients may see it at most.
     #[must_use]
     pub fn is_internal(&self) -> bool {
-        self.delays_for().is_some()
+        is_internal_name(&self.name)
     }
 
     /// What its arguments ask for; with policies: [`Vhost::queue_settings`](crate::Vhost::queue_settings).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
-        QueueSettings::new(&self.arguments, &serde_json::Map::new())
+        QueueSettings::of(self, &serde_json::Map::new())
     }
 
     /// Its name for error texts.

@@ -1,8 +1,10 @@
 //! What the arguments of a queue and the policies in force ask for, as values.
 
-use amqp091::{Table, Value};
+use amqp091::Value;
 use routing::Name;
 use serde_json::{Map, Value as Json};
+
+use crate::queue::QueueDef;
 
 /// `x-delayed-retry-min` where only the type is given, in milliseconds ...
 const RETRY_MIN_MS: u64 = 1_000;
@@ -101,6 +103,8 @@ pub struct QueueSettings {
     pub delayed_retry: Option<DelayedRetry>,
     /// `x-queue-version`, if it is asked for.
     pub version: Option<QueueVersion>,
+    /// It holds messages back for a delaying exchange, each for as long as it says.
+    pub holds_back: bool,
 }
 
 impl QueueSettings {
@@ -108,7 +112,8 @@ impl QueueSettings {
     /// out of its domain counts as missing.
     ///
     /// COMPAT: of a time or a length the smaller counts, of the rest the argument.
-    pub(crate) fn new(arguments: &Table, policy: &Map<String, Json>) -> Self {
+    pub(crate) fn of(queue: &QueueDef, policy: &Map<String, Json>) -> Self {
+        let arguments = &queue.arguments;
         let argument = |key: &str| arguments.get(format!("x-{key}").as_bytes());
         let number =
             |key| argument(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
@@ -158,6 +163,7 @@ impl QueueSettings {
             version: number("queue-version")
                 .or_else(|| policy_number("queue-version"))
                 .and_then(QueueVersion::of_number),
+            holds_back: queue.is_internal(),
         }
     }
 }

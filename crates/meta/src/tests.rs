@@ -2,6 +2,7 @@
 
 mod access;
 mod cascades;
+mod delays;
 mod policies;
 mod properties;
 mod scale;

@@ -13,7 +13,7 @@ use crate::exchange::{ALTERNATE, ExchangeDef};
 use crate::exchange_settings::ExchangeSettings;
 use crate::parameter::Json;
 use crate::policy::{self, Policy, PolicyScope, Target};
-use crate::queue::QueueDef;
+use crate::queue::{DELAYED_PREFIX, QueueDef, is_internal_name};
 use crate::queue_settings::QueueSettings;
 use crate::resource::Resource;
 
@@ -191,7 +191,7 @@ impl Vhost {
     /// What a queue is held to: its arguments, and the policies in force.
     #[must_use]
     pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
-        QueueSettings::new(&queue.arguments, &self.queue_policy_settings(queue))
+        QueueSettings::of(queue, &self.queue_policy_settings(queue))
     }
 
     /// Whether a policy may say in which form messages are stored.
@@ -206,9 +206,9 @@ impl Vhost {
     /// What an exchange does with each message beyond routing it.
     #[must_use]
     pub fn exchange_settings(&self, exchange: &ExchangeDef) -> ExchangeSettings {
-        let mut settings = ExchangeSettings::new(exchange.kind, &exchange.arguments);
+        let mut settings = ExchangeSettings::new(exchange);
         if !exchange.name.is_empty() {
-            settings.add_policy(&self.exchange_policy_settings(&exchange.name));
+            settings.add_policy(&exchange.name, &self.exchange_policy_settings(&exchange.name));
         }
         settings
     }
@@ -298,7 +298,9 @@ impl Vhost {
     pub(crate) fn queue_limit_reached(&self) -> Option<i64> {
         let limit = self.limits.max_queues?;
         let most = usize::try_from(limit).ok()?;
-        (self.queues.len() >= most).then_some(limit)
+        let from = Name::from(DELAYED_PREFIX);
+        let own = self.queues.range(from..).take_while(|(name, _)| is_internal_name(name));
+        (self.queues.len() - own.count() >= most).then_some(limit)
     }
 
     /// Whether an end of a binding survives a restart.

@@ -2,6 +2,7 @@
 
 mod connections;
 mod definitions;
+mod delayed;
 mod queues;
 
 pub(crate) use definitions::rows_of_definitions;
@@ -24,6 +25,7 @@ pub(crate) fn rows_of_the_running(
         "list_consumers" => {
             request.vhost().map(|vhost| connections::consumers(management, &vhost, request))
         }
+        "list_delayed_messages" => delayed::messages(management, request),
         "list_connections" => Ok(connections::connections(management, request)),
         "list_channels" => Ok(connections::channels(management, request)),
         _ => return None,

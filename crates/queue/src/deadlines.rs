@@ -79,12 +79,23 @@ impl Deadlines {
             due.push(PositionRange::one(position));
             return true;
         }
-        if self.rising.take_due(now_ms, limit, due) {
-            return true;
-        }
-        let position = self.scattered.pop_due(now_ms);
-        due.extend(position.map(PositionRange::one));
-        position.is_some()
+        // In the order they are due in, whichever part knows them.
+        let scattered_ms = self.scattered.next_ms().unwrap_or(u64::MAX);
+        self.rising.take_due(now_ms.min(scattered_ms), limit, due)
+            || self.scattered.take_due(now_ms, limit, due)
+    }
+
+    /// Positions with when they are due, in that order; of some the messages are gone.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let late = self.late.ranges().flat_map(|range| range.start..range.end).map(|at| (0, at));
+        let mut rising = self.rising.in_order().peekable();
+        let mut scattered = self.scattered.in_order().peekable();
+        let merged = std::iter::from_fn(move || match (rising.peek(), scattered.peek()) {
+            (Some(one), Some(other)) if other.0 < one.0 => scattered.next(),
+            (Some(_), _) => rising.next(),
+            (None, _) => scattered.next(),
+        });
+        late.chain(merged)
     }
 
     /// A message that was away is ready again.

@@ -231,6 +231,10 @@ impl Ruled {
         self.forget_returns(taken.get(before..).unwrap_or_default());
     }
 
+    pub(crate) fn by_deadline(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.deadlines.in_order().filter(|(_, position)| self.lanes.is_ready(*position))
+    }
+
     pub(crate) fn take_ready(&mut self, range: PositionRange, taken: &mut Vec<PositionRange>) {
         let before = taken.len();
         self.lanes.take_ready(range, taken);

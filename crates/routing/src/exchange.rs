@@ -44,7 +44,7 @@ pub enum ExchangeKind {
 
 impl ExchangeKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Direct,
         Self::Fanout,
         Self::Topic,
@@ -56,6 +56,7 @@ impl ExchangeKind {
         Self::RecentHistory,
         Self::JmsTopic,
         Self::Deduplication,
+        Self::Delayed,
     ];
 
     /// The name used on the wire.

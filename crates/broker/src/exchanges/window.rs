@@ -29,12 +29,21 @@ impl Window {
         now_ms: u64,
     ) -> bool {
         let Some(headers) = headers else { return false };
-        let Some(name) = headers.get(&rules.header).and_then(name_of) else { return false };
+        let Some(name) = name_in(headers, rules) else { return false };
         let own_ms = headers.get(OWN_TTL).and_then(|value| value.as_i64());
         let own_ms = own_ms.and_then(|own_ms| u64::try_from(own_ms).ok());
         let until_ms =
             own_ms.or(rules.ttl_ms).map_or(u64::MAX, |ttl_ms| now_ms.saturating_add(ttl_ms));
         self.note(&name, until_ms, rules.size, now_ms)
+    }
+
+    /// Does as if a message had not been here.
+    pub(super) fn forget(&mut self, headers: Option<TableRef<'_>>, rules: &Deduplication) {
+        let Some(name) = headers.and_then(|headers| name_in(headers, rules)) else { return };
+        if self.until_ms.remove(name.as_slice()).is_some() {
+            self.order.retain(|known| **known != *name);
+            self.is_changed = true;
+        }
     }
 
     fn note(&mut self, name: &[u8], until_ms: u64, size: u32, now_ms: u64) -> bool {
@@ -82,6 +91,10 @@ impl Window {
         window.is_changed = false;
         Ok(window)
     }
+}
+
+fn name_in(headers: TableRef<'_>, rules: &Deduplication) -> Option<Vec<u8>> {
+    headers.get(&rules.header).and_then(name_of)
 }
 
 /// A header's value with its type: 1 is not "1".
@@ -135,6 +148,16 @@ mod tests {
         let long = Value::LongString(vec![b'x'; NAME_BYTES_MAX]);
         assert!(!seen(&mut window, long.clone(), &short, 0) && !seen(&mut window, long, &short, 0));
         assert!(!window.has_seen(None, &short, 0));
+        let mut headers = Table::new();
+        headers.push(ShortString::from_static("id"), "forgotten");
+        let forgotten = headers.to_bytes();
+        let forgotten = Some(TableRef::parse(&forgotten).unwrap());
+        assert!(!window.has_seen(forgotten, &short, 0) && window.has_seen(forgotten, &short, 0));
+        window.forget(forgotten, &short);
+        window.forget(None, &short);
+        assert_eq!(window.order.len(), window.until_ms.len());
+        assert!(!window.has_seen(forgotten, &short, 0));
+        window.forget(forgotten, &short);
         let mut bytes = Vec::new();
         window.encode(&mut bytes);
         let mut again = Window::decode(&mut Reader::new(&bytes)).unwrap();

@@ -609,9 +609,9 @@ impl Local {
         n_ready
     }
 
-    pub(super) fn restore(&mut self, pool: &PagePool, queued: &Queued<'_>, segment: SegmentId) {
-        self.restore_in_page(queued);
-        self.backlog.restore(pool, queued, segment);
+    pub(super) fn restore(&mut self, queue: &Queue, queued: &Queued<'_>, segment: SegmentId) {
+        self.restore_in_page(queue, queued);
+        self.backlog.restore(&queue.storage.pool, queued, segment);
     }
 
     pub(super) fn restore_page(
@@ -624,10 +624,10 @@ impl Local {
     }
 
     /// Puts a message of a page back.
-    pub(super) fn restore_in_page(&mut self, queued: &Queued<'_>) {
+    pub(super) fn restore_in_page(&mut self, queue: &Queue, queued: &Queued<'_>) {
         let bytes = u64::from(queued.body_bytes());
         let stored = self.stored(queued.position, &queued.message, bytes);
-        self.fifo.restore(&stored, 0);
+        self.fifo.restore(&stored, restored_ms(queue, &stored));
     }
 
     /// Puts the messages of a page back of which nothing needs to be known.
@@ -654,6 +654,11 @@ impl Local {
     pub(super) fn trim(&mut self, pool: &PagePool) {
         self.backlog.trim(pool);
     }
+}
+
+/// The time a message comes back after a start, where that matters.
+pub(super) fn restored_ms(queue: &Queue, stored: &Stored) -> u64 {
+    stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms())
 }
 
 fn host_mut(hosts: &mut [Option<Host>], consumer: ConsumerKey) -> Option<&mut Host> {

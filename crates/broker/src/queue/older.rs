@@ -1,6 +1,6 @@
 //! The queue's side of the older form: where its messages are kept beyond a restart.
 
-use super::local::{Incoming, Local};
+use super::local::{Incoming, Local, restored_ms};
 use super::{Queue, Wakes};
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
@@ -163,7 +163,7 @@ impl Queue {
         let mut local = stdx::lock(&self.local);
         if !local.is_deleted() {
             let stored = local.stored(position, message, message.body.len() as u64);
-            local.fifo.restore(&stored, 0);
+            local.fifo.restore(&stored, restored_ms(self, &stored));
             local.backlog.push(&self.storage.pool, position, message, None, None);
         }
     }

@@ -4,6 +4,7 @@
 use super::local::{Incoming, Local, Publishes};
 use super::{AfterDetach, Queue, Wakes};
 use crate::confirm::Awaited;
+use crate::exchanges::delay;
 use crate::rules::{AlarmTimes, DeadLetterTo, Letter};
 use amqp091::{PropertiesRef, ShortString, TableRef, Value};
 use message::MessageRef;
@@ -117,6 +118,7 @@ impl Ruling {
     /// Whether messages that come must be looked at.
     fn looks_at_arrivals(&self) -> bool {
         self.settings.message_ttl_ms.is_some()
+            || self.settings.holds_back
             || self.settings.max_priority > 0
             || self.settings.max_length.is_some()
             || self.counts_bytes()
@@ -162,12 +164,19 @@ struct Arrivals {
     now_ms: u64,
     ttl_ms: Option<u64>,
     has_priorities: bool,
+    /// Each stays for as long as it says, and what it says of its expiration counts later.
+    holds_back: bool,
 }
 
 impl Arrivals {
     /// When a message expires.
     fn deadline_ms(&self, message: &MessageRef<'_>) -> Option<NonZeroU64> {
-        let expiration = PropertiesRef::trusted(message.properties).expiration();
+        let properties = PropertiesRef::trusted(message.properties);
+        if self.holds_back {
+            let delay_ms = delay::of(properties.headers()).unwrap_or_default();
+            return NonZeroU64::new(self.now_ms.saturating_add(delay_ms).max(1));
+        }
+        let expiration = properties.expiration();
         let own = expiration.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
         let ttl_ms = match (self.ttl_ms, own) {
             (Some(of_queue), Some(own)) => of_queue.min(own),
@@ -225,6 +234,7 @@ impl Local {
             now_ms: queue.storage.time.unix_ms(),
             ttl_ms: ruling.and_then(|ruling| ruling.settings.message_ttl_ms),
             has_priorities: ruling.is_some_and(|ruling| ruling.settings.max_priority > 0),
+            holds_back: ruling.is_some_and(|ruling| ruling.settings.holds_back),
         };
         let resolve = |item| {
             let mut incoming = (batch.resolve)(item);

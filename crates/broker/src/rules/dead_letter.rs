@@ -3,6 +3,7 @@
 //! A message that was dead-lettered before says so in its annotations; the headers of others that
 //! look like it are a client's, and count for nothing (semantics 73).
 
+use crate::exchanges::delay::Released;
 use amqp091::{PropertiesRef, ShortString, Table, Value};
 use message::MessageRef;
 use meta::Name;
@@ -34,7 +35,10 @@ pub(super) struct Redirected {
     pub(super) properties: Vec<u8>,
     /// The routing key, then those of CC.
     pub(super) keys: Vec<Vec<u8>>,
+    /// Queue and reason of each death; none for a message that was only held back.
     deaths: Vec<(Vec<u8>, Vec<u8>)>,
+    /// It has not died: it goes on as what it was.
+    pub(super) is_released: bool,
 }
 
 impl Redirected {
@@ -50,7 +54,13 @@ impl Redirected {
         headers.insert(ShortString::from_static("x-death"), Value::Array(table.clone()));
         properties.headers = Some(headers);
         let keys = to.routing_key.clone().map_or(keys, |key| vec![key]);
-        Self { properties: properties.to_bytes(), keys, deaths: names(&table) }
+        Self { properties: properties.to_bytes(), keys, deaths: names(&table), is_released: false }
+    }
+
+    /// A message that was held back.
+    pub(super) fn released(message: &MessageRef<'_>) -> Self {
+        let Released { properties, keys } = Released::new(message.properties, message.routing_key);
+        Self { properties, keys, deaths: Vec::new(), is_released: true }
     }
 
     /// Whether the message came back to `queue` by itself: without a consumer that refused it

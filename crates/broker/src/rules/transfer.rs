@@ -5,7 +5,7 @@ use super::dead_letter::{DeadLetterTo, Death, Redirected};
 use crate::bodies::BodyHome;
 use crate::broker::{Broker, View};
 use crate::confirm::Awaited;
-use crate::exchanges::Fate;
+use crate::exchanges::{Fate, WatchedExchange};
 use crate::queue::{
     Incoming, Publishes, Queue, RefusedItem, SHARED_BODY_MIN_BYTES, Wakes, wake_all,
 };
@@ -63,13 +63,15 @@ impl Letter {
         to: &'m DeadLetterTo,
         redirected: &'m Redirected,
     ) -> MessageRef<'m> {
+        let is_released = redirected.is_released;
+        let dead_lettered = !is_released || self.annotations.dead_lettered;
         MessageRef {
-            exchange: to.exchange.as_bytes(),
+            exchange: if is_released { &self.exchange } else { to.exchange.as_bytes() },
             routing_key: redirected.keys.first().map_or(&[], Vec::as_slice),
             properties: &redirected.properties,
             body: self.shown_body(),
             persistent: self.persistent,
-            annotations: Annotations { deadline_ms: None, dead_lettered: true },
+            annotations: Annotations { deadline_ms: None, dead_lettered },
         }
     }
 
@@ -117,9 +119,11 @@ pub(super) fn send(
     to: &DeadLetterTo,
     letters: &[Letter],
 ) -> Sent {
-    let mut posting = Posting { letters, redirected: Vec::new(), groups: BTreeMap::new() };
+    let mut posting =
+        Posting { letters, redirected: Vec::new(), groups: BTreeMap::new(), seen_by: Vec::new() };
     posting.route(broker, from, to);
     if posting.groups.values().any(|group| group.queue.is_loading()) {
+        posting.take_back();
         return Sent::NotYet;
     }
     posting.post(to)
@@ -131,6 +135,8 @@ struct Posting<'a> {
     /// For each letter.
     redirected: Vec<(Redirected, Option<BodyHome>)>,
     groups: BTreeMap<QueueId, Group>,
+    /// Letters, and exchanges that they count as seen by since they were routed.
+    seen_by: Vec<(usize, Arc<WatchedExchange>)>,
 }
 
 struct Group {
@@ -145,10 +151,19 @@ impl Posting<'_> {
         let mut ids = Vec::new();
         for (item, letter) in (0..).zip(self.letters) {
             let death = Death { queue: &from.name, reason: letter.reason, unix_ms };
-            let redirected = Redirected::new(&letter.message(), &death, to);
+            let message = letter.message();
+            // What a delaying exchange held back goes on as it was.
+            let redirected = match from.delays_for() {
+                Some(_) => Redirected::released(&message),
+                None => Redirected::new(&message, &death, to),
+            };
             self.redirected.push((redirected, None));
+            let seen_at = self.redirected.len() - 1;
             let Some((redirected, home)) = self.redirected.last_mut() else { continue };
-            find_queues(broker, &view, from, (to, redirected), letter, &mut ids);
+            let saw = |exchange: &Arc<WatchedExchange>| {
+                self.seen_by.push((seen_at, Arc::clone(exchange)));
+            };
+            find_queues(broker, &view, from, (to, redirected), letter, (saw, &mut ids));
             let queues = ids.iter().filter_map(|id| view.queue_by_id(*id));
             let mut n_durable = 0;
             for queue in queues.filter(|queue| !redirected.is_cycle(&queue.def().name)) {
@@ -163,6 +178,15 @@ impl Posting<'_> {
         }
     }
 
+    /// The letters were sent nowhere, and come again.
+    fn take_back(&self) {
+        for (at, exchange) in &self.seen_by {
+            if let Some((redirected, _)) = self.redirected.get(*at) {
+                exchange.forget(PropertiesRef::trusted(&redirected.properties).headers());
+            }
+        }
+    }
+
     fn post(self, to: &DeadLetterTo) -> Sent {
         let resolve = |item: u32| self.incoming(item, to);
         let (mut awaited, mut undelivered) = (Awaited::default(), Vec::new());
@@ -173,7 +197,7 @@ impl Posting<'_> {
                 resolve: &resolve,
                 any_logged: self.letters.iter().any(|letter| letter.persistent),
                 any_stored: self.redirected.iter().any(|(_, home)| home.is_some()),
-                any_expiring: false,
+                any_expiring: self.redirected.iter().any(|(one, _)| expires(&one.properties)),
             };
             awaited.add(queue.publish(&batch, &mut refused, &mut wakes));
             undelivered.extend(dead_letters_of(queue, &refused, &resolve));
@@ -193,6 +217,10 @@ impl Posting<'_> {
     }
 }
 
+fn expires(properties: &[u8]) -> bool {
+    PropertiesRef::trusted(properties).expiration().is_some()
+}
+
 /// The queues a letter is routed to; none if the exchange does not exist (semantics 100).
 fn find_queues(
     broker: &Broker,
@@ -200,7 +228,7 @@ fn find_queues(
     from: &QueueDef,
     (to, redirected): (&DeadLetterTo, &Redirected),
     letter: &Letter,
-    ids: &mut Vec<QueueId>,
+    (mut saw, ids): (impl FnMut(&Arc<WatchedExchange>), &mut Vec<QueueId>),
 ) {
     ids.clear();
     let Some(vhost) = view.meta.vhost(&from.vhost) else { return };
@@ -215,14 +243,19 @@ fn find_queues(
     let mut delaying = Vec::new();
     let watch = |exchange: &Name| {
         let Some(met) = view.exchanges.get(&from.vhost, exchange) else { return Passage::Open };
-        match met.fate(&seen, unix_ms) {
-            Fate::Dropped => return Passage::Closed,
-            // What comes from there was held back already.
-            Fate::Delayed if *met.delayed_queue() != from.name => {
-                delaying.extend(view.queue(&from.vhost, met.delayed_queue()));
-                return Passage::Closed;
+        // What comes from its own queue was seen, and held back, already.
+        if *met.delayed_queue() != from.name {
+            match met.fate(&seen, unix_ms) {
+                Fate::Dropped => return Passage::Closed,
+                Fate::Delayed => {
+                    saw(met);
+                    if let Some(queue) = view.queue(&from.vhost, met.delayed_queue()) {
+                        delaying.push(queue);
+                        return Passage::Closed;
+                    }
+                }
+                Fate::GoesOn => saw(met),
             }
-            Fate::Delayed | Fate::GoesOn => {}
         }
         if met.remembers(&seen) {
             met.remember(&letter.message_to(to, redirected));

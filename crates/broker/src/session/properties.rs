@@ -94,9 +94,14 @@ fn without_bcc(properties: PropertiesRef<'_>, headers: TableRef<'_>) -> Result<B
         headers.to_owned().map_err(|_| refuse("invalid message: bad headers".to_owned()))?;
     table.remove(b"BCC");
     let bytes = table.to_bytes();
-    let mut out = Vec::with_capacity(properties.as_bytes().len());
-    properties.encode_with_headers(Some(TableRef::trusted(&bytes)), &mut out);
-    Ok(Bytes::from(out))
+    Ok(with_headers(properties.as_bytes(), Some(TableRef::trusted(&bytes))))
+}
+
+/// Properties with these headers in place of theirs.
+pub(super) fn with_headers(properties: &[u8], headers: Option<TableRef<'_>>) -> Bytes {
+    let mut out = Vec::with_capacity(properties.len());
+    PropertiesRef::trusted(properties).encode_with_headers(headers, &mut out);
+    Bytes::from(out)
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ impl Session {
             &self.connection.identity.user,
             || self.may_impersonate(),
         )?;
+        let hides_keys = properties.is_some();
         let expiration = PropertiesRef::trusted(message.properties).expiration();
         if expiration.is_some() {
             self.batch.note_expiring();
@@ -108,6 +109,11 @@ impl Session {
         }
         let seen = self.seen_by_exchanges(&keys, PropertiesRef::trusted(message.properties));
         self.route_alone(message.exchange, &Message { headers, ..seen });
+        if hides_keys && self.is_only_held_back() {
+            // They are needed when it goes on.
+            let changed = properties.as_deref().unwrap_or(message.properties);
+            properties = Some(properties::with_headers(changed, headers));
+        }
         self.gather_alone(index, publish, message, sequence, properties);
         Ok(())
     }

@@ -94,11 +94,15 @@ impl Session {
                     absorbed = true;
                     Passage::Closed
                 }
-                Fate::Delayed => {
-                    absorbed = true;
-                    delaying.extend(self.view.queue(vhost, met.delayed_queue()));
-                    Passage::Closed
-                }
+                Fate::Delayed => match self.view.queue(vhost, met.delayed_queue()) {
+                    Some(queue) => {
+                        absorbed = true;
+                        delaying.push(queue);
+                        Passage::Closed
+                    }
+                    // A policy that has just come has no queue yet.
+                    None => Passage::Open,
+                },
             }
         };
         routes.route_message(exchange, message, watch, &mut self.ids);
@@ -106,6 +110,12 @@ impl Session {
         self.alone.queues.extend(delaying);
         self.alone.absorbed = absorbed;
         self.alone.n_durable = publish::n_durable(&self.alone.queues);
+    }
+
+    /// Whether the message that was routed last is held back, and nothing else.
+    pub(super) fn is_only_held_back(&self) -> bool {
+        let queues = &self.alone.queues;
+        !queues.is_empty() && queues.iter().all(|queue| queue.def().is_internal())
     }
 
     /// A number nobody can tell beforehand (splitmix64).

@@ -58,7 +58,7 @@ fn a_document_of_3_8() {
     );
     assert!(vhost.exchange("shop.dead").unwrap().internal);
     assert_eq!(vhost.exchange("shop.events").unwrap().alternate(), Some("shop.dead"));
-    assert_eq!(vhost.routes().n_bindings(), 3);
+    assert_eq!(vhost.routes().n_bindings(), 4);
     assert_eq!(vhost.policy(PolicyScope::User, "ha"), None);
     let mixed = vhost.policy(PolicyScope::User, "ha-short").unwrap();
     assert_eq!(mixed.spec().definition.value(), json!({"message-ttl": 60_000}));

@@ -12,7 +12,7 @@ use crate::command::{
 use crate::error::MetaError;
 use crate::exchange::{self, ExchangeDef, is_reserved};
 use crate::outcome::{Done, Outcome, Removed};
-use crate::queue::{ConnectionId, QueueDef, QueueKind};
+use crate::queue::{ConnectionId, QueueDef, QueueKind, delayed_queue_of, is_internal_name};
 use crate::queue_arguments;
 use crate::queue_settings::QueueVersion;
 use crate::resource::{Resource, ResourceKind};
@@ -78,7 +78,29 @@ impl State {
         }
         let mut removal = Removal::new(self.vhost_mut(vhost)?, mode);
         removal.exchange(name);
-        Ok(removal.finish())
+        let outcome = removal.finish();
+        Ok(self.without_delayed_queues(outcome, mode))
+    }
+
+    /// Exchanges that go take the queues with them that held messages back for them.
+    fn without_delayed_queues(&mut self, mut outcome: Outcome, mode: AutoDelete) -> Outcome {
+        if mode == AutoDelete::AsLogged {
+            return outcome;
+        }
+        let queue_of = |removed: &Removed| match removed {
+            Removed::Exchange { vhost, exchange } => {
+                Some(self.queue(vhost, &delayed_queue_of(&exchange.name))?.id)
+            }
+            Removed::Binding { .. } | Removed::Queue(_) | Removed::Vhost(_) | Removed::User(_) => {
+                None
+            }
+        };
+        let ids: Vec<QueueId> = outcome.removed.iter().filter_map(queue_of).collect();
+        if let Ok(Outcome { removed, log, .. }) = self.delete_queues(&ids, mode) {
+            outcome.removed.extend(removed);
+            outcome.log.extend(log);
+        }
+        outcome
     }
 
     pub(super) fn declare_queue(&mut self, declare: &QueueDeclare) -> Result<Outcome, MetaError> {
@@ -166,6 +188,9 @@ impl State {
             outcome.removed.extend(removed);
             outcome.log.extend(log);
         }
+        if outcome.removed.iter().any(|removed| matches!(removed, Removed::Exchange { .. })) {
+            outcome = self.without_delayed_queues(outcome, mode);
+        }
         Ok(outcome)
     }
 
@@ -251,11 +276,15 @@ impl State {
             removal.log.push(Command::Unbind(BindingSpec { by: None, ..spec.clone() }));
         }
         removal.bindings(vec![binding], None);
-        Ok(removal.finish())
+        let outcome = removal.finish();
+        Ok(self.without_delayed_queues(outcome, mode))
     }
 }
 
 fn check_queue_limit(vhost: &Vhost, declare: &QueueDeclare) -> Result<(), MetaError> {
+    if is_internal_name(&declare.name) {
+        return Ok(());
+    }
     let Some(limit) = vhost.queue_limit_reached() else { return Ok(()) };
     let (name, vhost) = (declare.name.clone(), declare.vhost.clone());
     Err(MetaError::QueueLimit { name, vhost, limit })

@@ -232,6 +232,7 @@ fn queue_arguments_inside_their_domain() {
         delivery_limit: None,
         delayed_retry: Some(DelayedRetry { on: RetryType::Failed, min_ms: 1_000, max_ms: 90_000 }),
         version: Some(QueueVersion::V1),
+        holds_back: false,
     };
     assert_eq!(settings, expected);
     declare(s, queue("plain"));

@@ -22,6 +22,7 @@ pub(super) async fn carry_out(
             let purged = management.broker.purge_queue(&vhost, name);
             purged.map(Value::from).ok_or_else(no_queue)
         }
+        "cancel_delayed_message" => cancel_delayed(management, request).await,
         "close_connection" => {
             let pid = request.text("pid")?;
             let id = connection(management, pid).ok_or_else(|| no_connection(pid))?;
@@ -87,6 +88,19 @@ async fn delete_queue(management: &Management, request: &Request) -> Result<Valu
         Err(QueueRefused::InUse) => Err(Refusal::new(Kind::InUse, "the queue is in use")),
         Err(QueueRefused::NotEmpty) => Err(Refusal::new(Kind::NotEmpty, "the queue is not empty")),
     }
+}
+
+async fn cancel_delayed(management: &Management, request: &Request) -> Result<Value, Refusal> {
+    let (vhost, exchange) = (request.vhost()?, request.text("exchange")?);
+    let id = request.text("id")?;
+    let cancelled = match id.parse() {
+        Ok(id) => management.broker.cancel_held_back(&vhost, exchange, id).await,
+        Err(_) => false,
+    };
+    if cancelled {
+        return Ok(Value::Null);
+    }
+    Err(Refusal::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}")))
 }
 
 fn no_queue() -> Refusal {

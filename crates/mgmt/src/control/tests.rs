@@ -300,3 +300,33 @@ async fn bad_requests_are_refused() {
     assert!(node.post("list_users", &long).await.starts_with("HTTP/1.1 413"));
     assert_eq!(node.ok("list_users", json!({})).await.as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn delayed_messages_are_listed_and_cancelled() {
+    let node = start().await;
+    let x = meta::ExchangeDeclare {
+        vhost: "/".into(),
+        name: "x".into(),
+        kind: meta::ExchangeKind::Fanout,
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments: [(session::ShortString::from_static("x-delayed-exchange"), true.into())]
+            .into_iter()
+            .collect(),
+    };
+    node.management.broker.administer(Command::DeclareExchange(x)).await.unwrap();
+    let exchange = |name: &str| json!({"vhost": "/", "exchange": name});
+    assert_eq!(node.ok("list_delayed_messages", exchange("x")).await, json!([]));
+    assert_eq!(node.refused("list_delayed_messages", exchange("amq.direct")).await, "not_found");
+    for id in ["0", "-1", "one"] {
+        let cancel = json!({"vhost": "/", "exchange": "x", "id": id});
+        assert_eq!(node.refused("cancel_delayed_message", cancel).await, "not_found");
+    }
+    // The queue behind it is nobody else's business.
+    let columns = json!({"vhost": "/", "columns": ["name"]});
+    assert_eq!(node.ok("list_queues", columns).await, json!([]));
+    let own = json!({"vhost": "/", "name": "amq.delayed.x"});
+    assert_eq!(node.refused("purge_queue", own.clone()).await, "not_found");
+    assert_eq!(node.refused("delete_queue", own).await, "not_found");
+}

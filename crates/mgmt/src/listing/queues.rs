@@ -25,6 +25,7 @@ pub(super) fn queues(management: &Management, vhost: &str, request: &Request) ->
     let consumers = if wants_consumers { management.broker.consumers() } else { Vec::new() };
     vhost
         .queues()
+        .filter(|def| !def.is_internal())
         .filter_map(|def| view.queue_by_id(def.id))
         .map(|queue| {
             let exclusive = exclusive_consumer(&consumers, &queue);

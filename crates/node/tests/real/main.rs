@@ -9,6 +9,7 @@
 
 mod access;
 mod definitions;
+mod delays;
 mod disk;
 mod durability;
 mod hostile;

@@ -148,6 +148,15 @@ impl Rising {
         }
     }
 
+    /// Positions with when they are due, in that order.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let starts = std::iter::once(self.start).chain(self.steps.iter().map(|step| step.end));
+        starts.zip(&self.steps).flat_map(move |(start, step)| {
+            let spoken_for = move |at: &u64| !self.exceptions.contains(*at);
+            (start..step.end).filter(spoken_for).map(move |at| (step.due_ms, at))
+        })
+    }
+
     #[cfg(test)]
     pub(super) fn n_steps(&self) -> usize {
         self.steps.len()

@@ -1,3 +1,4 @@
+use crate::positions::PositionRange;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -44,19 +45,28 @@ impl Scattered {
         self.buckets.first_key_value().map(|((due_ms, _), _)| *due_ms)
     }
 
-    /// Takes a position out that is due.
-    pub(super) fn pop_due(&mut self, now_ms: u64) -> Option<u64> {
-        let mut bucket = self.buckets.first_entry()?;
+    /// Takes out at most `limit` positions of the first bucket, in the order they came in, if it is
+    /// due; false if it is not.
+    pub(super) fn take_due(
+        &mut self,
+        now_ms: u64,
+        limit: u64,
+        due: &mut Vec<PositionRange>,
+    ) -> bool {
+        let Some(mut bucket) = self.buckets.first_entry() else { return false };
         let key = *bucket.key();
         if key.0 > now_ms {
-            return None;
+            return false;
         }
-        let low = bucket.get_mut().pop()?;
-        if bucket.get().is_empty() {
+        let lows = bucket.get_mut();
+        let n = usize::try_from(limit).unwrap_or(usize::MAX).min(lows.len());
+        let taken = lows.drain(..n);
+        due.extend(taken.map(|low| PositionRange::one(position(key, low))));
+        self.n_entries -= n;
+        if lows.is_empty() {
             bucket.remove();
         }
-        self.n_entries -= 1;
-        Some(position(key, low))
+        true
     }
 
     /// Whether too many entries are of messages that are gone, when `n_live` are not.
@@ -84,6 +94,14 @@ impl Scattered {
             self.swept = Some(key);
             n_left = n_left.saturating_sub(n_entries);
         }
+    }
+
+    /// Positions with when they are due, in that order.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter().flat_map(|(key, lows)| {
+            let key = *key;
+            lows.iter().map(move |low| (key.0, position(key, *low)))
+        })
     }
 
     #[cfg(test)]

@@ -170,3 +170,20 @@ fn messages_without_deadlines_between_others_stay() {
     queue.lanes.take_ready(ALL, &mut taken);
     assert!(taken.iter().all(|range| range.len() == 1 && range.start % 2 == 1));
 }
+
+/// Whoever waits for messages to become due is given them in that order, the older first among equals.
+#[test]
+fn messages_are_due_in_order() {
+    let mut queue = Queue::new();
+    for deadline_ms in [500, 100, 300, 100, 600, 300] {
+        queue.put(1, Some(deadline_ms), 0);
+    }
+    let in_order: Vec<(u64, u64)> = queue.deadlines.in_order().collect();
+    assert_eq!(in_order, [(100, 1), (100, 3), (300, 2), (300, 5), (500, 0), (600, 4)]);
+    let mut gone = Vec::new();
+    queue.deadlines.expire(499, 1, &mut queue.lanes, &mut gone);
+    assert_eq!(gone, [PositionRange::one(1)], "no more than are wanted");
+    queue.deadlines.expire(1_000, u64::MAX, &mut queue.lanes, &mut gone);
+    let order: Vec<u64> = gone.iter().flat_map(|range| range.start..range.end).collect();
+    assert_eq!(order, [1, 3, 2, 5, 0, 4]);
+}

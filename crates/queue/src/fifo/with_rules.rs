@@ -162,6 +162,11 @@ impl Fifo {
         gone.extend(taken.into_iter().map(|positions| Gone { positions, reason }));
     }
 
+    /// Ready messages that expire: when, and their positions, the next one first.
+    pub fn by_deadline(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ruled.iter().flat_map(|ruled| ruled.by_deadline())
+    }
+
     fn forget_redelivered(&mut self, taken: &[PositionRange]) {
         if self.redelivered.is_empty() {
             return;

@@ -1,0 +1,159 @@
+//! What a message says about how long it is to be held back, and what it says when that is over.
+
+use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value, ValueRef};
+
+/// The header that says for how many milliseconds a message is held back.
+const DELAY: &str = "x-delay";
+/// COMPAT: a message with a longer delay is not held back at all, as with RabbitMQ's plugin.
+const DELAY_MAX_MS: i64 = u32::MAX as i64;
+
+/// For how many milliseconds a message is to be held back, if it is.
+pub(crate) fn of(headers: Option<TableRef<'_>>) -> Option<u64> {
+    let delay_ms = number(&headers?.get(DELAY.as_bytes())?)?;
+    (1..=DELAY_MAX_MS).contains(&delay_ms).then(|| delay_ms.unsigned_abs())
+}
+
+/// COMPAT: as the plugin has it, a text counts as the number it shows, and a fraction is cut off.
+fn number(value: &ValueRef<'_>) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "what is too large saturates")]
+    let whole = |n: f64| Some(n as i64);
+    match value {
+        ValueRef::LongString(text) | ValueRef::Bytes(text) => {
+            std::str::from_utf8(text).ok()?.parse().ok()
+        }
+        ValueRef::F32(n) => whole(f64::from(*n)),
+        ValueRef::F64(n) => whole(*n),
+        ValueRef::Bool(_)
+        | ValueRef::I8(_)
+        | ValueRef::U8(_)
+        | ValueRef::I16(_)
+        | ValueRef::U16(_)
+        | ValueRef::I32(_)
+        | ValueRef::U32(_)
+        | ValueRef::I64(_)
+        | ValueRef::Decimal(_)
+        | ValueRef::Array(_)
+        | ValueRef::Timestamp(_)
+        | ValueRef::Table(_)
+        | ValueRef::Void => value.as_i64(),
+    }
+}
+
+/// A message that is held back no more.
+#[derive(Debug)]
+pub(crate) struct Released {
+    pub(crate) properties: Vec<u8>,
+    /// Its routing key, then those of CC and BCC.
+    pub(crate) keys: Vec<Vec<u8>>,
+}
+
+impl Released {
+    /// COMPAT: the delay is negative now, so that nobody holds the message back again and everybody
+    /// can see that it was.
+    pub(crate) fn new(properties: &[u8], routing_key: &[u8]) -> Self {
+        let view = PropertiesRef::trusted(properties);
+        let headers = view.headers().and_then(|headers| headers.to_owned().ok());
+        let mut headers = headers.unwrap_or_default();
+        let mut keys = vec![routing_key.to_vec()];
+        for name in ["CC", "BCC"] {
+            let more = headers.get(name.as_bytes()).and_then(Value::as_array).unwrap_or_default();
+            keys.extend(more.iter().filter_map(Value::as_bytes).map(<[u8]>::to_vec));
+        }
+        headers.remove(b"BCC");
+        negate(&mut headers, of(view.headers()));
+        let headers = headers.to_bytes();
+        let mut out = Vec::with_capacity(properties.len() + 8);
+        view.encode_with_headers(Some(TableRef::trusted(&headers)), &mut out);
+        Self { properties: out, keys }
+    }
+}
+
+/// The header stays where it is among the others.
+fn negate(headers: &mut Table, delay_ms: Option<u64>) {
+    let delay_ms = delay_ms.and_then(|delay_ms| i64::try_from(delay_ms).ok());
+    if let Some(delay_ms) = delay_ms {
+        headers.insert(ShortString::from_static(DELAY), Value::I64(-delay_ms));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use amqp091::Properties;
+
+    fn with(value: impl Into<Value>) -> Table {
+        let mut headers = Table::new();
+        headers.push(ShortString::from_static(DELAY), value);
+        headers
+    }
+
+    fn delay(value: impl Into<Value>) -> Option<u64> {
+        let bytes = with(value).to_bytes();
+        of(Some(TableRef::parse(&bytes).unwrap()))
+    }
+
+    #[test]
+    fn numbers_of_all_sorts_are_delays() {
+        for value in [
+            Value::I8(5),
+            Value::U8(5),
+            Value::I16(5),
+            Value::U16(5),
+            Value::I32(5),
+            Value::U32(5),
+            Value::I64(5),
+            Value::F32(5.9),
+            Value::F64(5.9),
+            Value::from("5"),
+            Value::from("+5"),
+            Value::Bytes(b"5".to_vec()),
+        ] {
+            assert_eq!(delay(value.clone()), Some(5), "{value:?}");
+        }
+        assert_eq!(delay(i64::from(u32::MAX)), Some(4_294_967_295));
+    }
+
+    #[test]
+    fn what_is_no_delay_holds_nothing_back() {
+        for value in [
+            Value::I32(0),
+            Value::I32(-5),
+            Value::I64(i64::from(u32::MAX) + 1),
+            Value::I64(i64::MAX),
+            Value::F64(f64::NAN),
+            Value::F64(1e300),
+            Value::F32(0.9),
+            Value::from("soon"),
+            Value::from(""),
+            Value::from("5.5"),
+            Value::Bool(true),
+            Value::Void,
+            Value::Timestamp(5),
+            Value::Array(vec![Value::I32(5)]),
+            Value::Table(with(5)),
+        ] {
+            assert_eq!(delay(value.clone()), None, "{value:?}");
+        }
+        assert_eq!(of(None), None);
+        assert_eq!(of(Some(TableRef::parse(&Table::new().to_bytes()).unwrap())), None);
+    }
+
+    #[test]
+    fn a_released_message_says_that_it_was_held_back() {
+        let text = |text: &str| Value::LongString(text.as_bytes().to_vec());
+        let mut headers = with("700");
+        headers.push(ShortString::from_static("CC"), Value::Array(vec![text("copy")]));
+        headers.push(ShortString::from_static("BCC"), Value::Array(vec![text("hidden")]));
+        let expiration = Some(ShortString::from_static("60"));
+        let source = Properties { headers: Some(headers), expiration, ..Properties::default() };
+        let released = Released::new(&source.to_bytes(), b"key");
+        assert_eq!(released.keys, [b"key".to_vec(), b"copy".to_vec(), b"hidden".to_vec()]);
+        let properties = PropertiesRef::parse(&released.properties).unwrap();
+        assert_eq!(properties.expiration(), Some(b"60".as_slice()));
+        let headers = properties.headers().unwrap().to_owned().unwrap();
+        assert_eq!(headers.get(b"x-delay"), Some(&Value::I64(-700)));
+        assert!(headers.get(b"CC").is_some() && headers.get(b"BCC").is_none());
+        let again = headers.to_bytes();
+        assert_eq!(of(Some(TableRef::parse(&again).unwrap())), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Messages that exchanges delay. RabbitMQ's tools have nothing like it.
+
+use super::list;
+use crate::options::number;
+use crate::render;
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "list_delayed_messages",
+        usage: "list_delayed_messages [--vhost <vhost>] [--limit <limit>] <exchange>",
+        description: "Lists the messages that an exchange delays, the next one first",
+        params: &["exchange"],
+        switches: &[number("limit", None)],
+        banner: Banner::Text(
+            "Listing messages delayed by exchange '{exchange}' in vhost '{vhost}' ...",
+        ),
+        action: list(
+            "list_delayed_messages",
+            &["id", "due_ms", "exchange", "routing_key", "body_bytes", "persistent"],
+        ),
+        ..DELAYS
+    },
+    Verb {
+        name: "cancel_delayed_message",
+        usage: "cancel_delayed_message [--vhost <vhost>] <exchange> <id>",
+        description: "Drops a message that an exchange delays, named by its id in the listing",
+        params: &["exchange", "id"],
+        banner: Banner::Text(
+            "Dropping message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
+        ),
+        action: Action::Ask("cancel_delayed_message", render::done),
+        ..DELAYS
+    },
+];

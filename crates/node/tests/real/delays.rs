@@ -1,0 +1,101 @@
+//! Delayed messages, as clients and operators see them.
+
+use super::support::client::{Client, Message};
+use super::support::node::Node;
+use super::support::wait_until;
+use amqp091::method::{ExchangeDeclare, QueueBind};
+use amqp091::{Properties, PropertiesRef, ShortString, Table, TableRef, Value};
+
+fn table(entries: &[(&'static str, Value)]) -> Table {
+    let entry =
+        |(name, value): &(&'static str, Value)| (ShortString::from_static(name), value.clone());
+    entries.iter().map(entry).collect()
+}
+
+/// An exchange that delays and routes as `kind`.
+fn declare(client: &mut Client, exchange: &str, kind: &str) -> String {
+    let arguments = table(&[("x-delayed-type", kind.into())]).to_bytes();
+    let declare = ExchangeDeclare {
+        exchange: exchange.as_bytes(),
+        kind: b"x-delayed-message",
+        durable: true,
+        arguments: TableRef::trusted(&arguments),
+        ..ExchangeDeclare::default()
+    };
+    client.ask(1, declare)
+}
+
+fn bind(client: &mut Client, queue: &str, key: &str) {
+    client.declare(queue);
+    let (queue, routing_key) = (queue.as_bytes(), key.as_bytes());
+    let bind = QueueBind { queue, exchange: b"x", routing_key, ..QueueBind::default() };
+    assert_eq!(client.ask(1, bind), "queue.bind-ok");
+}
+
+fn put(client: &mut Client, key: &str, delay_ms: impl Into<Value>, body: &str) {
+    let properties = Properties {
+        delivery_mode: Some(2),
+        headers: Some(table(&[("x-delay", delay_ms.into())])),
+        ..Properties::default()
+    };
+    client.put_message("x", key, &properties, body.as_bytes());
+}
+
+fn delay_of(message: &Message) -> Option<i64> {
+    let headers = PropertiesRef::parse(&message.properties).unwrap().headers()?;
+    headers.get(b"x-delay")?.as_i64()
+}
+
+/// Features X10: whatever kills the node, messages come in time, in order, from all bindings.
+#[test]
+fn delayed_messages_survive_what_kills_the_node() {
+    let mut node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    assert_eq!(declare(&mut client, "x", "topic"), "exchange.declare-ok");
+    bind(&mut client, "q", "a.*");
+    bind(&mut client, "other", "#");
+    client.select_confirms();
+    for (delay_ms, body) in [(3_600_000, "never"), (3_000, "third"), (1_000, "first")] {
+        put(&mut client, "a.b", delay_ms, body);
+    }
+    put(&mut client, "a.b", "2000", "second");
+    client.wait_for_confirms();
+    assert_eq!(client.get("q"), None);
+    let listed = node.ctl(&["-s", "list_delayed_messages", "x"]);
+    let rows: Vec<Vec<&str>> = listed.lines().map(|row| row.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 4, "{listed}");
+    assert_eq!(rows[3][2..], ["x", "a.b", "5", "true"]);
+    node.ctl(&["cancel_delayed_message", "x", rows[3][0]]);
+    node.kill_and_start();
+    let mut client = Client::guest(node.address());
+    client.consume("q", true);
+    for (body, delay_ms) in [("first", -1_000), ("second", -2_000), ("third", -3_000)] {
+        let message = client.message().unwrap();
+        assert_eq!(message.body, body.as_bytes());
+        assert_eq!(
+            (message.exchange.as_slice(), message.routing_key.as_slice()),
+            (&b"x"[..], &b"a.b"[..])
+        );
+        assert_eq!(delay_of(&message), Some(delay_ms));
+    }
+    wait_until("the third in the other queue", || {
+        node.ctl(&["-s", "list_queues"]) == "other\t3\nq\t0\n"
+    });
+    assert_eq!(node.ctl(&["-s", "list_delayed_messages", "x"]).trim(), "");
+    drop(client);
+    node.end_well();
+}
+
+#[test]
+fn an_exchange_that_cannot_delay_is_refused() {
+    let node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    let refused = declare(&mut client, &"x".repeat(244), "direct");
+    assert!(
+        refused.starts_with("channel.close 406 PRECONDITION_FAILED - the name of an exchange"),
+        "{refused}"
+    );
+    client.open_channel(2);
+    drop(client);
+    node.stop();
+}

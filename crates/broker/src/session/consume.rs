@@ -30,7 +30,7 @@ impl Session {
         let checkout = Checkout {
             settling: if consume.no_ack { Settling::OnDelivery } else { Settling::ByConsumer },
             prefetch: self.prefetch(channel),
-            priority: priority(&consume.arguments)?,
+            priority: priority(&consume.arguments, &queue)?,
         };
         let link = self.next_link();
         let attached = queue.attach(Attach {
@@ -175,12 +175,13 @@ fn refusal(refused: AttachRefused, queue: &Queue) -> Error {
 }
 
 /// `x-priority` of a consumer: any integer; 0 when missing.
-fn priority(arguments: &Table) -> Result<i64, Error> {
+fn priority(arguments: &Table, queue: &Queue) -> Result<i64, Error> {
     let Some(value) = arguments.get(b"x-priority") else { return Ok(0) };
     let integer = if matches!(value, Value::Timestamp(_)) { None } else { value.as_i64() };
     integer.ok_or_else(|| {
         let text = format!(
-            "invalid arg 'x-priority' for consumer: \"expected integer, got {}\"",
+            "invalid arg 'x-priority' for {}: \"expected integer, got {}\"",
+            queue.def().resource(),
             value.type_name()
         );
         Error::new(ErrorKind::PreconditionFailed, text)

@@ -2,12 +2,12 @@
 
 use super::super::support::node::Node;
 use super::super::support::wait_until;
-use super::talk::{Kind, Talk, text};
-use amqp091::Value;
+use super::talk::{Kind, Talk, table, text};
 use amqp091::method::{
     BasicCancel, BasicConsume, BasicGet, BasicNack, BasicQos, BasicRecover, BasicReject,
     ChannelClose, ChannelOpen, QueuePurge,
 };
+use amqp091::{TableRef, Value};
 
 fn fill(talk: &mut Talk, queue: &str, bodies: &[&str]) {
     talk.plain(queue);
@@ -229,6 +229,13 @@ fn semantics_89_and_90_a_cancelled_consumer_keeps_what_it_holds() {
 fn semantics_92_and_93_who_comes_first() {
     let node = Node::start(&[]);
     let mut talk = Talk::to(&node);
+    talk.plain("q");
+    let arguments = table(&[("x-priority", text("high"))]);
+    let arguments = TableRef::trusted(&arguments);
+    assert_eq!(
+        talk.refused(BasicConsume { queue: b"q", arguments, ..BasicConsume::default() }),
+        "406 PRECONDITION_FAILED - invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got longstr\""
+    );
     talk.queue("single", Kind::default(), &[("x-single-active-consumer", Value::Bool(true))]);
     talk.consume("single", "first", false);
     talk.consume("single", "second", false);

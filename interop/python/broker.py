@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -86,6 +87,9 @@ class Node:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_DEADLINE_S)
 
+    def ctl_command(self):
+        return [self.binary, "ctl", "--data-dir", self.data_dir]
+
     def log_tail(self, size_bytes=4000):
         with open(self.log_path, "rb") as log:
             return log.read()[-size_bytes:].decode(errors="replace")
@@ -101,6 +105,10 @@ class External:
 
     def __init__(self, host, port):
         self.host, self.port = host, port
+
+    def ctl_command(self):
+        """The command of INTEROP_CTL, such as rabbitmqctl with its options, or None."""
+        return shlex.split(os.environ.get("INTEROP_CTL", "")) or None
 
     def log_tail(self):
         return ""

@@ -1,5 +1,6 @@
 """Registers scenarios, runs them one by one with a deadline, and prints a line for each."""
 
+import subprocess
 import sys
 import threading
 import time
@@ -62,6 +63,15 @@ class Context:
         relay = Relay(self.node.host, self.node.port)
         self.on_end(relay.close)
         return relay
+
+    def ctl(self, *arguments):
+        """Runs a verb of the node's command-line tool; fails with what it says."""
+        command = self.node.ctl_command()
+        if command is None:
+            raise Skip("the command-line tool needs a node of our own, or INTEROP_CTL")
+        done = subprocess.run([*command, "-q", *arguments], capture_output=True, text=True, timeout=WAIT_S * 2)
+        assert done.returncode == 0, f"{arguments}: exit {done.returncode}: {done.stderr or done.stdout}"
+        return done.stdout
 
     def own_node(self):
         """A node of this scenario alone, to be restarted."""

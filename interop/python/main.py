@@ -13,7 +13,9 @@ LIBRARIES = [pika_suite.LIBRARY, aio_suite.LIBRARY]
 
 
 def listed_scenarios(library):
-    lists = ["SCENARIOS.md", "EXCHANGE_TYPES.md"] if library is pika_suite.LIBRARY else ["SCENARIOS.md"]
+    lists = ["SCENARIOS.md"]
+    if library is pika_suite.LIBRARY:
+        lists += ["EXCHANGE_TYPES.md", "QUEUE_RULES.md"]
     text = "".join((pathlib.Path(__file__).parent.parent / name).read_text() for name in lists)
     return re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
 
@@ -27,7 +29,7 @@ def main():
         listed = listed_scenarios(library)
         differing = set(listed) ^ set(library.scenarios)
         if differing:
-            sys.exit(f"{library.name}: differs from SCENARIOS.md in {sorted(differing)}")
+            sys.exit(f"{library.name}: differs from the lists in {sorted(differing)}")
         library.scenarios = {scenario: library.scenarios[scenario] for scenario in listed}
     chosen = [library for library in LIBRARIES if options.library in (None, library.name)]
     return harness.run(chosen, options.scenario)

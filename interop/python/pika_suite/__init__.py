@@ -1,6 +1,8 @@
 """The scenario list with pika."""
 
-from pika_suite import connections, consuming, exchange_types, exchanges, publishing, queues, restart  # noqa: F401
+# ruff: noqa: F401
+from pika_suite import connections, consuming, exchange_types, exchanges, publishing, queues, restart
+from pika_suite import rule_consumers, rule_dead_letters, rule_expiry, rule_lengths, rule_policies
 from pika_suite.client import LIBRARY
 
 __all__ = ["LIBRARY"]

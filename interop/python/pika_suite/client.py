@@ -32,6 +32,15 @@ def confirming(connection):
     return channel
 
 
+def server_version(connection):
+    """Major and minor version of RabbitMQ that the node gives as its own."""
+    return tuple(int(part) for part in connection._impl.server_properties["version"].split(".")[:2])
+
+
+def is_leveret(connection):
+    return "leveret_version" in connection._impl.server_properties
+
+
 def clean_up(node, names):
     connection = pika.BlockingConnection(parameters(node.host, node.port))
     channel = connection.channel()

@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
@@ -136,6 +137,34 @@ public final class Node implements AutoCloseable {
   public synchronized void kill9() throws Exception {
     process.destroyForcibly();
     process.waitFor();
+  }
+
+  /**
+   * Runs a verb of the node's command-line tool, or of the one {@code INTEROP_CTL} names for an
+   * external broker, and returns what it prints.
+   */
+  public String ctl(String... arguments) throws Exception {
+    List<String> command = new ArrayList<>(ctlCommand());
+    command.add("-q");
+    command.addAll(List.of(arguments));
+    Process tool = new ProcessBuilder(command).redirectErrorStream(true).start();
+    String output = new String(tool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    int status = tool.waitFor();
+    if (status != 0) {
+      throw new IllegalStateException(String.join(" ", arguments) + ": exit " + status + ": " + output);
+    }
+    return output;
+  }
+
+  private List<String> ctlCommand() {
+    if (binary != null) {
+      return List.of(binary, "ctl", "--data-dir", dataDir.toString());
+    }
+    String external = System.getenv("INTEROP_CTL");
+    if (external == null || external.isBlank()) {
+      throw new Skip("the command-line tool needs a node of our own, or INTEROP_CTL");
+    }
+    return List.of(external.trim().split("\\s+"));
   }
 
   /** The last lines the node printed. */

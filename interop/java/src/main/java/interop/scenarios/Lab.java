@@ -30,6 +30,7 @@ final class Lab implements AutoCloseable {
   private final String prefix;
   private final Deque<Connection> connections = new ArrayDeque<>();
   private final Deque<Cleanup> cleanups = new ArrayDeque<>();
+  private final Deque<Check.Action> ends = new ArrayDeque<>();
 
   private Lab(Node node, String id) {
     this.node = node;
@@ -48,6 +49,11 @@ final class Lab implements AutoCloseable {
 
   Node node() {
     return node;
+  }
+
+  /** Done when the scenario ends, before its queues are deleted. */
+  void later(Check.Action action) {
+    ends.push(action);
   }
 
   /** A name nobody else uses. */
@@ -139,6 +145,9 @@ final class Lab implements AutoCloseable {
   public void close() throws Exception {
     for (Connection connection : connections) {
       connection.abort(2_000);
+    }
+    for (Check.Action end : ends) {
+      end.run();
     }
     if (cleanups.isEmpty() || !node.running()) {
       return;

@@ -2,7 +2,7 @@ package interop.scenarios;
 
 import interop.harness.Suite;
 
-/** Runs the scenario list of interop/SCENARIOS.md with com.rabbitmq:amqp-client. */
+/** Runs the scenario lists of interop/ with com.rabbitmq:amqp-client. */
 public final class Main {
   private Main() {}
 
@@ -15,6 +15,12 @@ public final class Main {
     Connections.register(suite);
     Restarts.register(suite);
     Wire.register(suite);
+    ExchangeTypes.register(suite);
+    RuleExpiry.register(suite);
+    RuleLengths.register(suite);
+    RuleDeadLetters.register(suite);
+    RuleConsumers.register(suite);
+    RulePolicies.register(suite);
     System.exit(suite.run(wanted));
   }
 }

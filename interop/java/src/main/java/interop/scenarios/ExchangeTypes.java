@@ -1,0 +1,160 @@
+package interop.scenarios;
+
+import static interop.scenarios.Desk.headers;
+import static interop.scenarios.Desk.numbers;
+
+import com.rabbitmq.client.AMQP.BasicProperties;
+import com.rabbitmq.client.Channel;
+import com.rabbitmq.client.GetResponse;
+import interop.harness.Suite;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** Exchange types that are names and arguments to client libraries. */
+final class ExchangeTypes {
+  private static final List<String> KEYS = numbers(0, 400);
+
+  private ExchangeTypes() {}
+
+  static void register(Suite suite) {
+    suite.add("type-consistent-hash", Desk.body(ExchangeTypes::consistentHash));
+    suite.add("type-consistent-hash-property", Desk.body(ExchangeTypes::consistentHashProperty));
+    suite.add("type-modulus-hash", Desk.body(ExchangeTypes::modulusHash));
+    suite.add("type-random", Desk.body(ExchangeTypes::random));
+    suite.add("type-recent-history", Desk.body(ExchangeTypes::recentHistory));
+    suite.add("type-jms-topic", Desk.body(ExchangeTypes::jmsTopic));
+    suite.add("type-deduplication", Desk.body(ExchangeTypes::deduplication));
+  }
+
+  /** Publishes each key so many times, then waits for all confirms. */
+  private static void publishKeys(Desk desk, String exchange, int times) throws Exception {
+    for (String key : KEYS) {
+      for (int i = 0; i < times; i++) {
+        Lab.publish(desk.channel, exchange, key, key);
+      }
+    }
+    desk.channel.waitForConfirmsOrDie(Check.WAIT_SECONDS * 1000);
+  }
+
+  /** The keys found in a queue, each of which has to be there so many times. */
+  private static Set<String> homes(Desk desk, String queue, int times) throws Exception {
+    Map<String, Integer> counts = new HashMap<>();
+    for (GetResponse message : desk.drain(queue)) {
+      counts.merge(message.getEnvelope().getRoutingKey(), 1, Integer::sum);
+    }
+    counts.forEach((key, count) -> Check.equal(times, count, "messages with key " + key));
+    return counts.keySet();
+  }
+
+  private static void allOnce(List<Set<String>> homes) {
+    List<String> all = new ArrayList<>();
+    homes.forEach(all::addAll);
+    Check.equal(KEYS.size(), all.size(), "keys in all queues");
+    Check.equal(new HashSet<>(KEYS), new HashSet<>(all), "keys");
+  }
+
+  private static void consistentHash(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-consistent-hash");
+    String one = desk.bound("q1", exchange, "1");
+    String three = desk.bound("q2", exchange, "3");
+    publishKeys(desk, exchange, 2);
+    Set<String> ofOne = homes(desk, one, 2);
+    Set<String> ofThree = homes(desk, three, 2);
+    allOnce(List.of(ofOne, ofThree));
+    Check.that(!ofOne.isEmpty() && ofOne.size() < ofThree.size(), ofOne.size() + " and " + ofThree.size());
+    String late = desk.bound("q3", exchange, "2");
+    publishKeys(desk, exchange, 1);
+    Set<String> moved = homes(desk, late, 1);
+    Check.that(!moved.isEmpty(), "nothing moved");
+    ofOne.removeAll(moved);
+    ofThree.removeAll(moved);
+    Check.equal(ofOne, homes(desk, one, 1), "left with the first");
+    Check.equal(ofThree, homes(desk, three, 1), "left with the second");
+    Channel channel = desk.connection.createChannel();
+    Check.channelCloses(channel, 406, "PRECONDITION_FAILED - The binding key must be an integer: <<\"none\">>",
+        () -> channel.queueBind(late, exchange, "none"));
+  }
+
+  private static void consistentHashProperty(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-consistent-hash", "hash-property", "message_id");
+    List<String> queues = List.of(desk.bound("q1", exchange, "1"), desk.bound("q2", exchange, "1"));
+    for (String id : numbers(0, 50)) {
+      BasicProperties properties = Desk.persistent().messageId(id).build();
+      desk.publish(exchange, "a", id, properties, false);
+      desk.publish(exchange, "b", id, properties, false);
+    }
+    for (String queue : queues) {
+      List<String> found = desk.bodies(queue);
+      Check.that(!found.isEmpty(), "an empty queue");
+      Check.equal(found.size(), 2 * new HashSet<>(found).size(), "messages of ids that are here");
+    }
+    Channel channel = desk.connection.createChannel();
+    Check.channelCloses(channel, 406, "PRECONDITION_FAILED - hash-header and hash-property are mutually exclusive",
+        () -> channel.exchangeDeclare(desk.lab.name("both"), "x-consistent-hash", true, false,
+            Desk.arguments("hash-property", "message_id", "hash-header", "user")));
+  }
+
+  private static void modulusHash(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-modulus-hash");
+    String first = desk.bound("q1", exchange, "");
+    String second = desk.bound("q2", exchange, "");
+    publishKeys(desk, exchange, 2);
+    Set<String> ofFirst = homes(desk, first, 2);
+    Set<String> ofSecond = homes(desk, second, 2);
+    allOnce(List.of(ofFirst, ofSecond));
+    Check.that(!ofFirst.isEmpty() && !ofSecond.isEmpty(), "an empty queue");
+  }
+
+  private static void random(Desk desk) throws Exception {
+    for (String type : List.of("x-random", "x-local-random")) {
+      String exchange = desk.exchange(type, type);
+      String first = desk.bound(type + ".q1", exchange, "");
+      String second = desk.bound(type + ".q2", exchange, "");
+      publishKeys(desk, exchange, 1);
+      int ofFirst = desk.drain(first).size();
+      int ofSecond = desk.drain(second).size();
+      Check.equal(KEYS.size(), ofFirst + ofSecond, type);
+      Check.that(ofFirst > 0 && ofSecond > 0, type + ": " + ofFirst + " and " + ofSecond);
+    }
+  }
+
+  private static void recentHistory(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-recent-history", "x-recent-history-length", 3);
+    for (String text : numbers(1, 5)) {
+      desk.publish(exchange, "key", text, Desk.persistent().build(), false);
+    }
+    desk.publish(exchange, "key", "5", headers("x-recent-history-no-store", true), false);
+    Check.equal(numbers(2, 5), desk.bodies(desk.bound("q", exchange, "")), "history");
+  }
+
+  private static void jmsTopic(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-jms-topic");
+    String first = desk.queue("q1");
+    String second = desk.queue("q2");
+    desk.channel.queueBind(first, exchange, "",
+        Map.of("rabbitmq_jms_selector", "colour = 'blue' AND weight BETWEEN 1 AND 10"));
+    desk.channel.queueBind(second, exchange, "",
+        Map.of("rjms_erlang_selector", "{'like',{'ident',<<\"colour\">>},<<\"r%\">>,no_escape}."));
+    desk.publish(exchange, "key", "1", headers("colour", "blue", "weight", 5), false);
+    desk.publish(exchange, "key", "2", headers("colour", "blue", "weight", 11), false);
+    desk.publish(exchange, "key", "3", headers("colour", "red", "weight", 5), false);
+    Check.equal(List.of("1"), desk.bodies(first), "by the SQL selector");
+    Check.equal(List.of("3"), desk.bodies(second), "by the term");
+  }
+
+  private static void deduplication(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-message-deduplication", "x-cache-size", 10);
+    String queue = desk.bound("q", exchange, "");
+    List<String> names = List.of("a", "b", "a");
+    for (int i = 0; i < names.size(); i++) {
+      desk.publish(exchange, "key", "" + (i + 1), headers("x-deduplication-header", names.get(i)), false);
+    }
+    desk.publish(exchange, "key", "4", Desk.persistent().build(), false);
+    desk.publish(exchange, "key", "5", Desk.persistent().build(), false);
+    Check.equal(List.of("1", "2", "4", "5"), desk.bodies(queue), "first of each name, and without one");
+  }
+}

@@ -1,0 +1,129 @@
+package interop.scenarios;
+
+import static interop.scenarios.Desk.numbers;
+
+import com.rabbitmq.client.Channel;
+import com.rabbitmq.client.Delivery;
+import com.rabbitmq.client.GetResponse;
+import interop.harness.Suite;
+import interop.scenarios.Desk.Mortal;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Who is given which message, and how often. */
+final class RuleConsumers {
+  private RuleConsumers() {}
+
+  static void register(Suite suite) {
+    suite.add("rule-priority", Desk.body(RuleConsumers::priority));
+    suite.add("rule-priority-requeued", Desk.body(RuleConsumers::priorityRequeued));
+    suite.add("rule-round-robin", Desk.body(RuleConsumers::roundRobin));
+    suite.add("rule-single-active-failover", Desk.body(RuleConsumers::singleActive));
+    suite.add("rule-single-active-keeps", Desk.body(RuleConsumers::singleActiveKeeps));
+    suite.add("rule-single-active-exclusive-403", Desk.body(RuleConsumers::singleActiveExclusive));
+    suite.add("rule-delivery-limit", Desk.body(RuleConsumers::deliveryLimit));
+  }
+
+  private static void publishRanked(Desk desk, String queue, Integer... priorities) throws Exception {
+    for (int i = 0; i < priorities.length; i++) {
+      desk.publish("", queue, Integer.toString(i), Desk.persistent().priority(priorities[i]).build(), false);
+    }
+  }
+
+  private static void priority(Desk desk) throws Exception {
+    String queue = desk.queue("q", "x-max-priority", 5);
+    publishRanked(desk, queue, null, 0, 9, 5, 1, 200, null);
+    List<GetResponse> messages = desk.drain(queue);
+    Check.equal(List.of("2", "3", "5", "4", "0", "1", "6"), messages.stream().map(Desk::text).toList(), "order");
+    Check.equal(Arrays.asList(9, 5, 200, 1, null, 0, null),
+        messages.stream().map(message -> message.getProps().getPriority()).toList(), "priorities");
+  }
+
+  private static void priorityRequeued(Desk desk) throws Exception {
+    String queue = desk.queue("q", "x-max-priority", 2);
+    publishRanked(desk, queue, 1, 2, 1);
+    Channel holder = desk.connection.createChannel();
+    Check.equal("1", Desk.text(holder.basicGet(queue, false)), "first");
+    Check.equal("0", Desk.text(holder.basicGet(queue, false)), "second");
+    holder.basicNack(2, true, true);
+    desk.awaitReady(queue, 3);
+    Check.equal(List.of("1", "0", "2"), desk.bodies(queue), "order after the requeue");
+  }
+
+  private static void roundRobin(Desk desk) throws Exception {
+    String queue = desk.queue("q");
+    List<Inbox> inboxes = List.of(
+        desk.consumer(queue, true), desk.consumer(queue, true), desk.consumer(queue, true));
+    desk.publishAll(queue, numbers(0, 9));
+    for (Inbox inbox : inboxes) {
+      inbox.take(3);
+    }
+    desk.awaitReady(queue, 0);
+    Check.equal(0, inboxes.stream().mapToInt(Inbox::waiting).sum(), "beyond three each");
+  }
+
+  /** Bodies with whether they are redelivered. */
+  private static Map<String, Boolean> seen(List<Delivery> deliveries) {
+    Map<String, Boolean> seen = new HashMap<>();
+    deliveries.forEach(delivery -> seen.put(Inbox.body(delivery), delivery.getEnvelope().isRedeliver()));
+    return seen;
+  }
+
+  private static void singleActive(Desk desk) throws Exception {
+    String queue = desk.queue("q", "x-single-active-consumer", true);
+    Inbox first = desk.consumer(queue, false);
+    Inbox second = desk.consumer(queue, false);
+    Inbox third = desk.consumer(queue, false);
+    desk.publishAll(queue, numbers(0, 2));
+    first.take(2);
+    first.getChannel().basicCancel(first.getConsumerTag());
+    desk.publish(queue, "2");
+    Check.equal(Map.of("2", false), seen(second.take(1)), "the second consumer's");
+    first.getChannel().basicAck(1, false);
+    first.getChannel().close();
+    Check.equal(Map.of("1", true), seen(second.take(1)), "left by the first");
+    Check.equal(0, third.waiting(), "given to the third before its turn");
+    second.getChannel().close();
+    Check.equal(Map.of("1", true, "2", true), seen(third.take(2)), "left by the second");
+    Check.equal(0, first.waiting(), "given to the first after its cancel");
+  }
+
+  private static void singleActiveKeeps(Desk desk) throws Exception {
+    String queue = desk.queue("q", "x-single-active-consumer", true);
+    Inbox first = desk.consumer(queue, true);
+    Inbox second = desk.consumer(queue, true, "x-priority", 10);
+    desk.publishAll(queue, numbers(0, 2));
+    Check.equal(numbers(0, 2), first.bodies(2), "the first consumer's");
+    first.getChannel().basicCancel(first.getConsumerTag());
+    desk.publish(queue, "2");
+    Check.equal(List.of("2"), second.bodies(1), "the second consumer's");
+  }
+
+  private static void singleActiveExclusive(Desk desk) throws Exception {
+    String queue = desk.queue("q", "x-single-active-consumer", true);
+    Channel channel = desk.connection.createChannel();
+    String text = "ACCESS_REFUSED - queue '" + queue + "' in vhost '/' in exclusive use";
+    Check.channelCloses(channel, 403, text,
+        () -> channel.basicConsume(queue, false, "", false, true, Map.of(), new Inbox(channel)));
+  }
+
+  private static void deliveryLimit(Desk desk) throws Exception {
+    // Classic queues have no such limit with RabbitMQ.
+    String type = desk.isLeveret() ? "classic" : "quorum";
+    Mortal mortal = desk.mortal("q", "x-delivery-limit", 2, "x-queue-type", type);
+    desk.publish(mortal.queue(), "poison");
+    Inbox inbox = desk.consumer(mortal.queue(), false);
+    for (long failures = 0; failures < 3; failures++) {
+      Delivery delivery = inbox.take();
+      Map<String, Object> headers = delivery.getProperties().getHeaders();
+      Object count = headers == null ? null : headers.get("x-delivery-count");
+      Check.equal(failures == 0 ? null : failures, count, "x-delivery-count");
+      Check.equal(failures > 0, delivery.getEnvelope().isRedeliver(), "redelivered");
+      inbox.getChannel().basicReject(delivery.getEnvelope().getDeliveryTag(), true);
+    }
+    Check.equal("delivery_limit", Desk.death(desk.one(mortal.dead()), "reason"), "reason");
+    Check.equal(0, inbox.waiting(), "further deliveries");
+  }
+}

@@ -99,6 +99,15 @@ def single_active_exclusive(ctx):
         Consumer(connection.channel(), queue, exclusive=True)
 
 
+@LIBRARY.scenario("rule-consumer-priority-wrong-406")
+def consumer_priority_wrong(ctx):
+    connection = connect(ctx)
+    queue = declared(ctx, connection.channel())
+    text = f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{queue}' in vhost '/': \"expected integer, got longstr\""
+    with closes_channel(connection, 406, text):
+        Consumer(connection.channel(), queue, arguments={"x-priority": "high"})
+
+
 @LIBRARY.scenario("rule-delivery-limit")
 def delivery_limit(ctx):
     connection = connect(ctx)

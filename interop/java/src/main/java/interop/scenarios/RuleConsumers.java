@@ -23,6 +23,7 @@ final class RuleConsumers {
     suite.add("rule-single-active-failover", Desk.body(RuleConsumers::singleActive));
     suite.add("rule-single-active-keeps", Desk.body(RuleConsumers::singleActiveKeeps));
     suite.add("rule-single-active-exclusive-403", Desk.body(RuleConsumers::singleActiveExclusive));
+    suite.add("rule-consumer-priority-wrong-406", Desk.body(RuleConsumers::priorityOfWrongType));
     suite.add("rule-delivery-limit", Desk.body(RuleConsumers::deliveryLimit));
   }
 
@@ -107,6 +108,15 @@ final class RuleConsumers {
     String text = "ACCESS_REFUSED - queue '" + queue + "' in vhost '/' in exclusive use";
     Check.channelCloses(channel, 403, text,
         () -> channel.basicConsume(queue, false, "", false, true, Map.of(), new Inbox(channel)));
+  }
+
+  private static void priorityOfWrongType(Desk desk) throws Exception {
+    String queue = desk.queue("q");
+    Channel channel = desk.connection.createChannel();
+    String text = "PRECONDITION_FAILED - invalid arg 'x-priority' for queue '" + queue
+        + "' in vhost '/': \"expected integer, got longstr\"";
+    Check.channelCloses(channel, 406, text, () -> channel.basicConsume(queue, false, "", false, false,
+        Desk.arguments("x-priority", "high"), new Inbox(channel)));
   }
 
   private static void deliveryLimit(Desk desk) throws Exception {

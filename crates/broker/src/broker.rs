@@ -7,7 +7,9 @@ use crate::alarms::Alarms;
 use crate::confirm::{self, LogFailed};
 use crate::connections::Connections;
 use crate::entries::{self, SegmentCounts};
+use crate::events::{BY_ITSELF, BY_OPERATOR};
 use crate::exchanges::{Exchanges, Watched};
+use crate::interceptors::Interceptors;
 use crate::limits::Limits;
 use crate::queue::Queue;
 use crate::replies::Replies;
@@ -128,6 +130,9 @@ pub struct Broker {
     n_names: AtomicU64,
     was_new: bool,
     limits: OnceLock<Limits>,
+    interceptors: OnceLock<Interceptors>,
+    /// Where events are told, if they are.
+    pub(crate) event_vhost: OnceLock<Name>,
 }
 
 impl Broker {
@@ -165,6 +170,8 @@ impl Broker {
             n_names: AtomicU64::new(0),
             was_new,
             limits: OnceLock::new(),
+            interceptors: OnceLock::new(),
+            event_vhost: OnceLock::new(),
         });
         let weak = Arc::downgrade(&broker);
         broker.storage.older.belong_to(Weak::clone(&weak));
@@ -187,6 +194,15 @@ impl Broker {
     /// Says what the limits are. To be called once, before there are clients.
     pub fn set_limits(&self, limits: Limits) {
         self.limits.get_or_init(|| limits);
+    }
+
+    /// Says what is written into each message. To be called once, before there are clients.
+    pub fn set_interceptors(&self, interceptors: Interceptors) {
+        self.interceptors.get_or_init(|| interceptors);
+    }
+
+    pub(crate) fn interceptors(&self) -> Interceptors {
+        self.interceptors.get().copied().unwrap_or_default()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -259,7 +275,7 @@ impl Broker {
     /// # Errors
     /// The definitions refuse it; nothing has changed then.
     pub async fn administer(&self, command: Command) -> Result<Done, MetaError> {
-        match self.change_durably(&command).await {
+        match self.change_durably(&command, BY_OPERATOR).await {
             Ok(done) => Ok(done),
             Err(NotChanged::Refused(error)) => Err(error),
             Err(NotChanged::LogFailed) => std::future::pending().await,
@@ -298,9 +314,14 @@ impl Broker {
         Ok(())
     }
 
-    /// As [`Broker::administer`], for those who must go on when the log has failed.
-    pub(crate) async fn change_durably(&self, command: &Command) -> Result<Done, NotChanged> {
-        let (done, upto) = self.change(command)?;
+    /// As [`Broker::administer`], for those who must go on when the log has failed; `by` is the user
+    /// that events name.
+    pub(crate) async fn change_durably(
+        &self,
+        command: &Command,
+        by: &str,
+    ) -> Result<Done, NotChanged> {
+        let (done, upto) = self.change_by(command, by)?;
         confirm::durable(&self.storage.wal, upto).await?;
         Ok(done)
     }
@@ -308,6 +329,11 @@ impl Broker {
     /// Changes definitions and publishes the new view. Durable when the log is so up to what is
     /// returned.
     pub(crate) fn change(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
+        self.change_by(command, BY_ITSELF)
+    }
+
+    /// As [`Broker::change`], for a user that events name.
+    fn change_by(&self, command: &Command, by: &str) -> Result<(Done, Lsn), MetaError> {
         let mut control = stdx::lock(&self.control);
         control.meta.check_room(&self.limits().definitions, command)?;
         let before = any_version_policy(&control.meta, command);
@@ -329,6 +355,7 @@ impl Broker {
             queue.delete();
         }
         self.close_connections_of(&outcome.removed);
+        self.tell_of_change(command, &outcome, by);
         if any_watched {
             self.keep_delayed_queues();
         }
@@ -491,7 +518,7 @@ impl Broker {
     }
 
     async fn drop_definition(&self, command: Command) {
-        if let Err(error) = self.change_durably(&command).await {
+        if let Err(error) = self.change_durably(&command, BY_ITSELF).await {
             tracing::debug!("not deleted: {error:?}");
         }
     }

@@ -7,10 +7,11 @@ mod history;
 mod window;
 
 use crate::broker::{Broker, View};
+use crate::owned::OwnedMessage;
 use crate::queue::{Incoming, Publishes, Queue, Wakes, wake_all};
 use ::routing::{Message, Passage};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef};
-use history::{History, Remembered};
+use history::History;
 use log::{Disk, LogError};
 use message::MessageRef;
 use meta::{
@@ -97,7 +98,7 @@ impl WatchedExchange {
         &self.delayed_queue
     }
 
-    fn remembered(&self) -> Vec<Remembered> {
+    fn remembered(&self) -> Vec<OwnedMessage> {
         stdx::lock(&self.history).all()
     }
 }
@@ -326,7 +327,7 @@ impl View {
 
 /// Puts one message of the broker's own into a queue; one that is being read after a start takes
 /// none.
-fn put_in(queue: &Queue, message: &MessageRef<'_>, wakes: &mut Wakes) {
+pub(crate) fn put_in(queue: &Queue, message: &MessageRef<'_>, wakes: &mut Wakes) {
     if queue.is_loading() {
         return;
     }

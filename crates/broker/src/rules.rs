@@ -11,16 +11,19 @@
 //! What a letter sets off where it arrives is work of its own, in turn with all other queues'.
 
 mod dead_letter;
+mod notices;
 mod transfer;
 mod work;
 
 pub(crate) use dead_letter::DeadLetterTo;
+pub(crate) use notices::Notice;
 pub(crate) use transfer::{Letter, Undelivered, dead_letters_of};
 pub use work::RuleStepper;
 pub(crate) use work::start;
 
 use crate::broker::Broker;
 use crate::confirm::Awaited;
+use crate::firehose::Tracing;
 use crate::queue::Queue;
 use crate::worker::{self, Failure};
 use log::{Durable, Lsn};
@@ -48,6 +51,10 @@ struct Shared {
     broker: OnceLock<Weak<Broker>>,
     /// Of letters in `State::undelivered`.
     letter_bytes: AtomicUsize,
+    /// Of what is in `State::notices`.
+    notice_bytes: AtomicUsize,
+    n_notices_dropped: AtomicUsize,
+    tracing: Tracing,
     failure: Failure,
 }
 
@@ -65,6 +72,8 @@ struct State {
     deferred: Vec<Arc<Queue>>,
     /// Queues that policies may ask to be different.
     to_review: VecDeque<Arc<Queue>>,
+    /// What the broker tells; everything else comes first.
+    notices: VecDeque<Notice>,
     room_wakers: Vec<Waker>,
     is_time_to_look: bool,
     has_ended: bool,

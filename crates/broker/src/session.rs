@@ -19,14 +19,18 @@ mod transactions;
 use crate::broker::{Broker, View};
 use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
+use crate::events::Facts;
 use crate::exchanges::WatchedExchange;
+use crate::interceptors::Interceptors;
 use crate::limits;
-use crate::queue::{AfterDetach, Wakes, wake_all};
+use crate::queue::{AfterDetach, Queue, Wakes, wake_all};
 use ::routing::QueueId;
 use batch::Batch;
 use channels::{Channel, Channels, Link};
 use routes::{Route, RouteMemory};
-use session::{ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle};
+use session::{
+    ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle, ShortString,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,6 +55,8 @@ pub struct Session {
     ids: Vec<QueueId>,
     /// Exchanges that are to remember the message that was routed last.
     remembering: Vec<Arc<WatchedExchange>>,
+    /// What is written into each message it publishes.
+    interceptors: Option<Interceptors>,
     /// The last of the numbers that are left to chance.
     chance: u64,
     batch: Batch,
@@ -86,9 +92,11 @@ impl Session {
         let view = broker.view();
         limits::check_connection(&broker, &view, &identity)?;
         let connection = broker.connections.open(identity);
+        broker.tell_connected(&connection);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
         let chance = broker.chance();
+        let interceptors = Some(broker.interceptors()).filter(Interceptors::any);
         Ok(Self {
             broker,
             connection,
@@ -102,6 +110,7 @@ impl Session {
             alone: Route::default(),
             ids: Vec::new(),
             remembering: Vec::new(),
+            interceptors,
             chance,
             batch: Batch::new(),
             settles: Vec::new(),
@@ -351,6 +360,7 @@ impl Session {
         }
         self.broker.drop_exclusive_queues(self.connection.id).await;
         self.broker.connections.close(self.connection.id);
+        self.broker.tell_disconnected(&self.connection);
     }
 
     /// Refuses a request: closes its channel, or the connection when the error is of that kind.
@@ -409,9 +419,8 @@ impl Session {
     /// queues, confirms on their way are dropped.
     async fn release_channel(&mut self, id: ChannelId) {
         self.end_replies(id);
-        if self.channels.close(id).is_none() {
-            return;
-        }
+        let Some(closed) = self.channels.close(id) else { return };
+        self.tell_closed(id, &closed);
         stdx::lock(&self.connection.channels).remove(&id);
         self.confirms.forget(id);
         for link in self.links_of(id) {
@@ -420,6 +429,27 @@ impl Session {
                 self.broker.drop_queue(&link.queue).await;
             }
         }
+    }
+
+    /// Tells of a channel that goes, and of its consumers.
+    fn tell_closed(&self, id: ChannelId, closed: &Channel) {
+        for (consumer_tag, link) in &closed.consumers {
+            if let Some(link) = self.links.get(link) {
+                self.tell_consumer("consumer.deleted", id, (&link.queue, consumer_tag), |it| it);
+            }
+        }
+        self.broker.tell_channel("channel.closed", &self.connection, id);
+    }
+
+    fn tell_consumer(
+        &self,
+        event: &str,
+        channel: ChannelId,
+        (queue, consumer_tag): (&Queue, &ShortString),
+        more: impl FnOnce(Facts) -> Facts,
+    ) {
+        let (by, queue) = ((&*self.connection, channel), &queue.def().name);
+        self.broker.tell_consumer(event, by, (queue, consumer_tag), more);
     }
 
     /// The links of a channel, oldest first.

@@ -523,3 +523,13 @@ fn delayed_messages_are_listed_and_dropped() {
     let ran = told(&["cancel_delayed_message", "x", "7"], &gone);
     assert_eq!((ran.code, ran.error.as_str()), (69, "Error:\nexchange 'x' delays no message 7"));
 }
+
+#[test]
+fn tracing_is_switched() {
+    let ran = told(&["trace_on", "-p", "v", "-u", "ada"], &json!({"ok": null}));
+    assert_eq!(ran.output, "Starting tracing of user \"ada\" for vhost \"v\" ...\n");
+    assert_eq!(ran.asked.unwrap(), ("trace_on".to_owned(), json!({"vhost": "v", "user": "ada"})));
+    let ran = told(&["trace_off"], &json!({"ok": null}));
+    assert_eq!(ran.output, "Stopping tracing for vhost \"/\" ...\n");
+    assert_eq!(ran.asked.unwrap(), ("trace_off".to_owned(), json!({"vhost": "/"})));
+}

@@ -8,6 +8,7 @@ mod listings;
 mod nodes;
 mod parameters;
 mod queues;
+mod tracing;
 mod users;
 mod vhosts;
 
@@ -27,6 +28,7 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     vhosts::VERBS,
     queues::VERBS,
     delays::VERBS,
+    tracing::VERBS,
 ];
 
 /// A listing whose columns cannot be chosen.

@@ -16,6 +16,9 @@ pub(crate) const ALTERNATE: &str = "alternate-exchange";
 const HASH_HEADER: &str = "hash-header";
 const HASH_PROPERTY: &str = "hash-property";
 
+/// The exchange that events go to, where a node is asked to tell of them.
+pub const EVENT_EXCHANGE: &str = "amq.rabbitmq.event";
+
 /// The exchanges every virtual host has from the start: name, kind, internal.
 pub(crate) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
     ("", ExchangeKind::Direct, false),
@@ -101,6 +104,16 @@ fn routes_as(kind: ExchangeKind, arguments: &Table) -> ExchangeKind {
         return kind;
     }
     exchange_settings::delayed_type(arguments).unwrap_or(kind)
+}
+
+/// Whether this is the exchange for events as the broker itself declares it.
+pub(crate) fn is_for_events(declare: &ExchangeDeclare) -> bool {
+    let ExchangeDeclare { name, kind, durable, auto_delete, internal, .. } = declare;
+    name.as_str() == EVENT_EXCHANGE
+        && *kind == ExchangeKind::Topic
+        && *durable
+        && *internal
+        && !auto_delete
 }
 
 /// Whether clients may not create things of this name.

@@ -25,7 +25,7 @@ mod vhost;
 
 pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
 pub use error::{ErrorKind, MetaError};
-pub use exchange::{ExchangeDef, parse_exchange_kind};
+pub use exchange::{EVENT_EXCHANGE, ExchangeDef, parse_exchange_kind};
 pub use exchange_settings::{Deduplication, ExchangeSettings};
 pub use node_limits::NodeLimits;
 pub use outcome::{Done, Outcome, Removed};

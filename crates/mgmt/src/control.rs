@@ -77,7 +77,8 @@ impl Management {
     /// Answers one question.
     async fn answer(&self, question: &str, request: &Request) -> Result<Value, Refusal> {
         let view = self.broker.view();
-        if let Some(rows) = listing::rows_of_definitions(&view.meta, question, request) {
+        let is_traced = |vhost: &str| self.broker.is_traced(vhost);
+        if let Some(rows) = listing::rows_of_definitions(&view.meta, question, request, is_traced) {
             return rows;
         }
         if let Some(rows) = listing::rows_of_the_running(self, question, request) {

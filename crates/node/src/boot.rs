@@ -4,7 +4,7 @@ use crate::config::{Config, Durability, FirstStart};
 use crate::management::node_name;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
-use broker::{Broker, Limits, PagerOptions, StorageOptions};
+use broker::{Broker, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
 use log::{Disk, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, VhostMetadata};
@@ -43,7 +43,19 @@ pub(crate) fn open_broker(
     };
     let broker = Broker::open_with(disk, options, &storage).context("cannot start on this data")?;
     broker.set_limits(limits(config));
+    let overwrite = |yes| if yes { Overwrite::Yes } else { Overwrite::No };
+    broker.set_interceptors(Interceptors {
+        timestamp: config.messages.timestamp.map(overwrite),
+        routing_node: config.messages.routing_node.map(overwrite),
+    });
     Ok(broker)
+}
+
+/// Has the broker tell of events, if that is wanted.
+pub(crate) async fn tell_events(config: &Config, broker: &Broker) -> anyhow::Result<()> {
+    let Some(vhost) = &config.messages.event_vhost else { return Ok(()) };
+    let told = broker.tell_events_in(vhost).await;
+    told.with_context(|| format!("cannot tell events in the virtual host '{vhost}'"))
 }
 
 fn limits(config: &Config) -> Limits {

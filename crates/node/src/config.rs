@@ -37,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) logging: Logging,
     /// The name clients and operators see; derived from the host's name when absent.
     pub(crate) cluster_name: Option<String>,
+    pub(crate) messages: Messages,
     /// What is in effect, by key, as it would be written; secrets are masked.
     pub(crate) settings: Vec<(String, String)>,
 }
@@ -119,6 +120,19 @@ pub(crate) struct DefinitionsSource {
     pub(crate) path: PathBuf,
     /// Whether to leave it when the same was imported last.
     pub(crate) skip_if_unchanged: bool,
+}
+
+/// What the node itself has to do with messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Messages {
+    /// How long one may wait for its acknowledgement, milliseconds; `None` is for ever.
+    pub(crate) consumer_timeout_ms: Option<u64>,
+    /// The virtual host in which events are told.
+    pub(crate) event_vhost: Option<String>,
+    /// Whether a time is written into each, over that of its publisher or not.
+    pub(crate) timestamp: Option<bool>,
+    /// Likewise the node's name.
+    pub(crate) routing_node: Option<bool>,
 }
 
 /// When publishers are stopped for want of memory or disk.
@@ -458,6 +472,12 @@ impl Default for Config {
             },
             logging: Logging { console: Some(Level::Info), file: None },
             cluster_name: None,
+            messages: Messages {
+                consumer_timeout_ms: Some(1_800_000),
+                event_vhost: None,
+                timestamp: None,
+                routing_node: None,
+            },
             settings: Vec::new(),
         }
     }

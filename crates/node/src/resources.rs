@@ -28,7 +28,7 @@ impl Watch {
         if let Some(used) = used_memory_bytes() {
             let limit = self.limits.memory_high_bytes();
             let on = used > limit;
-            if broker.alarms.set(Alarm::Memory, on) {
+            if broker.set_alarm(Alarm::Memory, on) {
                 let (is, what) = if on { ("above", "set") } else { ("below", "cleared") };
                 tracing::warn!(
                     "memory resource limit alarm {what}: {used} bytes used, {is} the limit of {limit}"
@@ -44,7 +44,7 @@ impl Watch {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let limit = self.limits.disk_free_bytes();
             let on = free < limit;
-            if broker.alarms.set(Alarm::Disk, on) {
+            if broker.set_alarm(Alarm::Disk, on) {
                 let (is, what) = if on { ("below", "set") } else { ("above", "cleared") };
                 tracing::warn!(
                     "disk resource limit alarm {what}: {free} bytes free, {is} the limit of {limit}"

@@ -84,6 +84,7 @@ async fn serve(
         Some(source) => definitions::load(&broker, source).await?,
         None => boot::create_defaults(&broker, &config.first_start).await?,
     }
+    boot::tell_events(config, &broker).await?;
     let clock = Clock::start();
     let watch = Arc::new(Watch::new(&config.resources, &args.data_dir));
     let control = Control::start((config, args), &broker, &watch, &listeners, started)?;

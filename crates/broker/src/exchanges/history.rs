@@ -1,8 +1,8 @@
 //! The last messages of an exchange, for those who are bound later.
 
+use crate::owned::OwnedMessage;
 use amqp091::{TableRef, ValueRef};
-use bytes::Bytes;
-use message::{Body, MessageRef};
+use message::MessageRef;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
@@ -17,37 +17,10 @@ pub(super) fn is_excluded(headers: Option<TableRef<'_>>) -> bool {
     matches!(value, Some(ValueRef::Bool(true)))
 }
 
-/// A message of before.
-#[derive(Clone, Debug)]
-pub(super) struct Remembered {
-    head: Bytes,
-    body: Bytes,
-}
-
-impl Remembered {
-    fn new(message: &MessageRef<'_>) -> Self {
-        let mut head = Vec::with_capacity(message::head_len(message));
-        message::put_head(&mut head, message);
-        let body = match message.body {
-            Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-            Body::Shared(bytes) => bytes.clone(),
-        };
-        Self { head: Bytes::from(head), body }
-    }
-
-    fn size_bytes(&self) -> usize {
-        self.head.len() + self.body.len()
-    }
-
-    pub(super) fn message(&self) -> Option<MessageRef<'_>> {
-        message::parse_record(&self.head, Some(&self.body)).ok()
-    }
-}
-
 /// The last messages, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    messages: VecDeque<Remembered>,
+    messages: VecDeque<OwnedMessage>,
     bytes: usize,
 }
 
@@ -55,7 +28,7 @@ impl History {
     /// Adds a message, and forgets those that are too many then.
     pub(super) fn add(&mut self, message: &MessageRef<'_>, length: NonZeroU32) {
         let length = usize::try_from(length.get()).unwrap_or(usize::MAX);
-        let newest = Remembered::new(message);
+        let newest = OwnedMessage::new(message);
         self.bytes += newest.size_bytes();
         self.messages.push_back(newest);
         while self.messages.len() > length || self.bytes > HISTORY_BYTES_MAX {
@@ -64,7 +37,7 @@ impl History {
         }
     }
 
-    pub(super) fn all(&self) -> Vec<Remembered> {
+    pub(super) fn all(&self) -> Vec<OwnedMessage> {
         self.messages.iter().cloned().collect()
     }
 }
@@ -72,6 +45,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use message::Body;
 
     fn bodies(history: &History) -> Vec<usize> {
         let all = history.all();

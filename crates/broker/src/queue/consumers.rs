@@ -132,6 +132,11 @@ impl Local {
                 });
             }));
         }
+        if queue.storage.rules.tracing().is_any()
+            && let Lookup::Here(message) = self.backlog.get(assigned.position)
+        {
+            self.trace(queue, get.consumer, assigned.redelivered, &message);
+        }
         self.count_deliveries(queue, &[Handed { assigned, incoming: None }]);
         if settling == Settling::ByConsumer {
             self.keeping.note_delivered(std::iter::once(assigned.position));

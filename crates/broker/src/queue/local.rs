@@ -240,6 +240,11 @@ impl Local {
             }
         });
         wakes.extend(waker);
+        if queue.storage.rules.tracing().is_any() {
+            for item in batch.items.iter().take(n_passed) {
+                self.trace(queue, consumer, false, &(batch.resolve)(*item).message);
+            }
+        }
         self.fifo.pass_on(n_passed as u64);
         self.note_room(consumer, room);
         queue.counters.n_delivered.fetch_add(n_passed as u64, Ordering::Relaxed);
@@ -376,6 +381,9 @@ impl Local {
         for run in handed.chunk_by(|a, b| a.assigned.consumer == b.assigned.consumer) {
             self.hand_to_one(run, resolve, wakes);
         }
+        if queue.storage.rules.tracing().is_any() {
+            self.trace_handed(queue, &handed, resolve);
+        }
         self.count_deliveries(queue, &handed);
         let held = |one: &&Handed| one.assigned.settling == Settling::ByConsumer;
         let held = handed.iter().filter(held).map(|one| one.assigned.position);
@@ -433,6 +441,43 @@ impl Local {
         });
         wakes.extend(waker);
         self.note_room(consumer, room);
+    }
+
+    /// Tells the firehose of what was handed over.
+    #[cold]
+    fn trace_handed<'a>(
+        &self,
+        queue: &Queue,
+        handed: &[Handed],
+        resolve: Option<&dyn Fn(u32) -> Incoming<'a>>,
+    ) {
+        for Handed { assigned, incoming } in handed {
+            let Assigned { consumer, position, redelivered, .. } = *assigned;
+            match (incoming, resolve) {
+                (Some(item), Some(resolve)) => {
+                    self.trace(queue, consumer, redelivered, &resolve(*item).message);
+                }
+                (_, _) => {
+                    if let Lookup::Here(message) = self.backlog.get(position) {
+                        self.trace(queue, consumer, redelivered, &message);
+                    }
+                }
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn trace(
+        &self,
+        queue: &Queue,
+        consumer: ConsumerKey,
+        redelivered: bool,
+        message: &MessageRef<'_>,
+    ) {
+        let owner = self.owners.get(consumer.0 as usize).copied().flatten();
+        if let Some(owner) = owner {
+            queue.storage.rules.trace_delivery(&queue.def, owner, redelivered, message);
+        }
     }
 
     /// What a consumer's outbox said last.

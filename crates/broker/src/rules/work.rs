@@ -1,7 +1,7 @@
 //! The keeper's work: what is due, one piece after the other, by a thread or in steps.
 
 use super::transfer::{self, Sent, Undelivered};
-use super::{Nudge, Shared, State};
+use super::{Notice, Nudge, Shared, State};
 use crate::broker::Broker;
 use crate::queue::{AfterDetach, Queue};
 use crate::storage::Storage;
@@ -70,6 +70,7 @@ enum Task {
     Letters(Arc<Queue>),
     Undelivered(Undelivered),
     Review(Vec<Arc<Queue>>),
+    Notice(Notice),
 }
 
 fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
@@ -90,7 +91,8 @@ fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
     if let Some(letters) = state.undelivered.pop_front() {
         return Some(Task::Undelivered(letters));
     }
-    state.asked.pop_front().map(Task::Letters)
+    let letters = state.asked.pop_front().map(Task::Letters);
+    letters.or_else(|| state.notices.pop_front().map(Task::Notice))
 }
 
 /// The queue whose alarm is due.
@@ -121,6 +123,7 @@ fn work_off(shared: &Arc<Shared>, task: Task) {
         Task::Settled(queue, n) => queue.letters_left(n),
         Task::Letters(queue) => send_letters(shared, &broker, queue),
         Task::Undelivered(letters) => send_undelivered(shared, &broker, letters),
+        Task::Notice(notice) => shared.told(notice, &broker),
         Task::Review(queues) => queues.iter().for_each(|queue| broker.review_rules(queue)),
     }
 }

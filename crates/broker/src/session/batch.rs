@@ -7,7 +7,7 @@ use crate::queue::{Incoming, Publishes, Queue, RefusedItem, Wakes};
 use crate::rules::{Undelivered, dead_letters_of};
 use bytes::Bytes;
 use message::{Body, MessageRef};
-use meta::QueueId;
+use meta::{Name, QueueId};
 use session::{ChannelId, Content, Publish, Request};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -200,6 +200,28 @@ impl Batch {
         }
         self.refused = refused;
         awaited
+    }
+
+    /// Shows each message with the names of its queues, in order.
+    pub(crate) fn each_routed(
+        &self,
+        input: &[u8],
+        requests: &[Request],
+        mut show: impl FnMut(ChannelId, &MessageRef<'_>, &[Name]),
+    ) {
+        let mut queues: Vec<Vec<Name>> = vec![Vec::new(); self.prepared.len()];
+        for group in self.groups.iter().take(self.n_groups) {
+            let Some(queue) = &group.queue else { continue };
+            for item in &group.items {
+                if let Some(names) = queues.get_mut(*item as usize) {
+                    names.push(queue.def().name.clone());
+                }
+            }
+        }
+        for ((item, prepared), queues) in (0..).zip(&self.prepared).zip(&queues) {
+            let incoming = self.incoming(item, input, requests);
+            show(prepared.channel, &incoming.message, queues);
+        }
     }
 
     #[cold]

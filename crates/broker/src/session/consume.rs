@@ -45,6 +45,13 @@ impl Session {
             answer: !control.nowait,
         });
         let consumer = attached.map_err(|refused| refusal(refused, &queue))?;
+        self.tell_consumer("consumer.created", channel, (&queue, &consumer_tag), |facts| {
+            facts
+                .put("exclusive", consume.exclusive)
+                .put("ack_required", !consume.no_ack)
+                .number("prefetch_count", checkout.prefetch.unwrap_or(0))
+                .table("arguments", &consume.arguments)
+        });
         self.links.insert(link, Link { channel, queue, consumer, active: true });
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.consumers.insert(consumer_tag, link);
@@ -110,6 +117,7 @@ impl Session {
         let consumer = link.consumer;
         let tell = || self.tell(|sink| sink.event(cancelled()));
         let after = queue.cancel(consumer, tell);
+        self.tell_consumer("consumer.deleted", channel, (&queue, consumer_tag), |facts| facts);
         if queue.detach_idle(consumer) {
             self.links.remove(&id);
         }

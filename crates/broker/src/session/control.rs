@@ -71,6 +71,7 @@ impl Session {
         let opened = self.channels.open(channel);
         let counters = Arc::clone(&opened.counters);
         stdx::lock(&self.connection.channels).insert(channel, counters);
+        self.broker.tell_channel("channel.created", &self.connection, channel);
         self.answer(Event::ChannelOpened(channel))
     }
 

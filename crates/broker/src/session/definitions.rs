@@ -6,8 +6,8 @@ use crate::broker::NotChanged;
 use crate::confirm::LogFailed;
 use crate::queue::Queue;
 use meta::{
-    BindingSpec, Command, DestinationName, Done, ErrorKind as MetaKind, MetaError, Name, NamedBy,
-    Permission, Resource, RoutingKey, parse_exchange_kind,
+    BindingSpec, Command, DestinationName, Done, EVENT_EXCHANGE, ErrorKind as MetaKind, MetaError,
+    Name, NamedBy, Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
 };
 use session::{
     ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclare, Flag,
@@ -157,6 +157,10 @@ impl Session {
             return Err(refused(&MetaError::DefaultExchange));
         }
         self.require_on_exchange(Permission::Configure, &name)?;
+        if name.as_str() == EVENT_EXCHANGE && self.view.meta.exchange(&vhost, &name).is_none() {
+            let kind = ResourceKind::Exchange;
+            return Err(refused(&MetaError::ReservedName { kind, name }));
+        }
         if let Some(alternate) = declare.arguments.get(b"alternate-exchange") {
             self.require_on_exchange(Permission::Read, &name)?;
             if let Some(alternate) = alternate.as_str() {
@@ -189,7 +193,7 @@ impl Session {
     }
 
     async fn change(&self, command: Command) -> Result<Acted, Error> {
-        self.broker.change_durably(&command).await?;
+        self.broker.change_durably(&command, &self.connection.identity.user).await?;
         Ok(Acted::Done)
     }
 
@@ -358,7 +362,7 @@ impl Session {
             id: None,
         });
         for _ in 0..DECLARE_TRIES_MAX {
-            let done = self.broker.change_durably(&command).await?;
+            let done = self.broker.change_durably(&command, &self.connection.identity.user).await?;
             self.look_again();
             let found = match &done {
                 Done::QueueCreated(def) | Done::QueueExists(def) => self.view.queue_by_id(def.id),
@@ -431,7 +435,8 @@ impl Session {
                 Error::new(ErrorKind::PreconditionFailed, text)
             })?;
             n_messages = n_ready;
-            self.broker.change_durably(&Command::DeleteQueueById { id: queue.id() }).await?;
+            let command = Command::DeleteQueueById { id: queue.id() };
+            self.broker.change_durably(&command, &self.connection.identity.user).await?;
         }
         if control.nowait {
             return Ok(Acted::Answered);

@@ -37,7 +37,7 @@ impl Session {
         if replies::is_reply(exchange, routing_key) {
             return self.reply(index, publish, message_of(publish, input), sequence);
         }
-        if publish.inspect {
+        if publish.inspect || self.interceptors.is_some() {
             return self.prepare_inspected(index, publish, message_of(publish, input), sequence);
         }
         let route = match self.find_route(exchange, routing_key) {
@@ -83,6 +83,9 @@ impl Session {
         message: MessageRef<'_>,
         sequence: u64,
     ) -> Result<(), Error> {
+        let intercepted = self.intercepted(message.properties);
+        let received = intercepted.as_deref().unwrap_or(message.properties);
+        let message = MessageRef { properties: received, ..message };
         let Inspected { properties, extra_keys, headers } = properties::inspect(
             PropertiesRef::trusted(message.properties),
             &self.connection.identity.user,
@@ -93,6 +96,7 @@ impl Session {
         if expiration.is_some() {
             self.batch.note_expiring();
         }
+        let properties = properties.or_else(|| intercepted.clone());
         let properties = self.name_reply_queue(publish.channel, message.properties, properties)?;
         let mut properties = properties;
         if extra_keys.is_empty()
@@ -116,6 +120,12 @@ impl Session {
         }
         self.gather_alone(index, publish, message, sequence, properties);
         Ok(())
+    }
+
+    /// What the broker writes into a message, with its properties.
+    fn intercepted(&self, properties: &[u8]) -> Option<Bytes> {
+        let unix_ms = || self.broker.storage.time.unix_ms();
+        self.interceptors?.apply(properties, unix_ms(), &self.broker.limits().node)
     }
 
     /// Adds a publish to the batch if it goes where all messages with its key go; takes `properties`
@@ -210,12 +220,26 @@ impl Session {
             return;
         }
         let awaited = self.batch.put_in(input, requests, &mut self.wakes);
+        if self.broker.storage.rules.tracing().is_any() {
+            self.trace_batch(input, requests);
+        }
         for letters in self.batch.take_undelivered() {
             self.broker.storage.rules.send(letters);
         }
         self.confirm_batch(awaited);
         self.is_ahead |= self.batch.is_slowed_down();
         self.batch.clear();
+    }
+
+    /// Tells the firehose of the batch, if it is to know.
+    #[cold]
+    pub(super) fn trace_batch(&self, input: &[u8], requests: &[Request]) {
+        if !self.broker.traces(&self.connection) {
+            return;
+        }
+        self.batch.each_routed(input, requests, |channel, message, queues| {
+            self.broker.trace_publish((&self.connection, channel), message, queues);
+        });
     }
 
     fn confirm_batch(&mut self, awaited: Awaited) {

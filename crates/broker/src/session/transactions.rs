@@ -67,6 +67,9 @@ impl Session {
         }
         self.until_loaded().await;
         let awaited = self.batch.put_in(&[], &tx.publishes, &mut self.wakes);
+        if self.broker.storage.rules.tracing().is_any() {
+            self.trace_batch(&[], &tx.publishes);
+        }
         for letters in self.batch.take_undelivered() {
             self.broker.storage.rules.send(letters);
         }

@@ -5,8 +5,8 @@ use crate::listing::connection_of_pid;
 use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
 use auth::Credentials;
-use broker::{Connection, DeleteConditions, QueueRefused};
-use meta::ConnectionId;
+use broker::{Broker, Connection, DeleteConditions, QueueRefused};
+use meta::{ConnectionId, MetaError};
 use serde_json::{Value, json};
 
 pub(super) async fn carry_out(
@@ -23,6 +23,8 @@ pub(super) async fn carry_out(
             purged.map(Value::from).ok_or_else(no_queue)
         }
         "cancel_delayed_message" => cancel_delayed(management, request).await,
+        "trace_on" => trace(management, request, Broker::trace_on),
+        "trace_off" => trace(management, request, Broker::trace_off),
         "close_connection" => {
             let pid = request.text("pid")?;
             let id = connection(management, pid).ok_or_else(|| no_connection(pid))?;
@@ -101,6 +103,18 @@ async fn cancel_delayed(management: &Management, request: &Request) -> Result<Va
         return Ok(Value::Null);
     }
     Err(Refusal::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}")))
+}
+
+fn trace(
+    management: &Management,
+    request: &Request,
+    switch: fn(&Broker, &str, Option<&str>) -> bool,
+) -> Result<Value, Refusal> {
+    let vhost = request.vhost()?;
+    if switch(&management.broker, &vhost, request.optional("user")) {
+        return Ok(Value::Null);
+    }
+    Err(MetaError::VhostNotFound(vhost).into())
 }
 
 fn no_queue() -> Refusal {

@@ -330,3 +330,18 @@ async fn delayed_messages_are_listed_and_cancelled() {
     assert_eq!(node.refused("purge_queue", own.clone()).await, "not_found");
     assert_eq!(node.refused("delete_queue", own).await, "not_found");
 }
+
+#[tokio::test]
+async fn virtual_hosts_are_traced() {
+    let node = start().await;
+    let columns = json!({"columns": ["name", "tracing"]});
+    node.ok("trace_on", json!({"vhost": "/", "user": "ada"})).await;
+    let traced = node.ok("list_vhosts", columns.clone()).await;
+    assert_eq!(traced, json!([{"name": "/", "tracing": true}]));
+    node.ok("trace_off", json!({"vhost": "/"})).await;
+    let traced = node.ok("list_vhosts", columns).await;
+    assert_eq!(traced, json!([{"name": "/", "tracing": false}]));
+    for question in ["trace_on", "trace_off"] {
+        assert_eq!(node.refused(question, json!({"vhost": "x"})).await, "no_such_vhost");
+    }
+}

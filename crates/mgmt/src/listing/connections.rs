@@ -4,7 +4,7 @@ use super::{channel_pid, connection_pid, row};
 use crate::Management;
 use crate::request::Request;
 use crate::table::table;
-use broker::{ChannelCounters, Connection, ConsumerView, Queue};
+use broker::{Activity, ChannelCounters, Connection, ConsumerView, Queue};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -115,8 +115,8 @@ fn consumer_value(
         "consumer_tag" => json!(consumer.consumer_tag.to_text()),
         "ack_required" => json!(consumer.ack_required),
         "prefetch_count" => json!(consumer.prefetch_count),
-        "active" => json!(true),
-        "activity_status" => json!("up"),
+        "active" => json!(consumer.activity != Activity::Waiting),
+        "activity_status" => json!(consumer.activity.as_str()),
         "arguments" => table(&consumer.arguments),
         _ => return None,
     })

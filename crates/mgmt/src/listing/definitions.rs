@@ -15,11 +15,16 @@ pub(crate) fn rows_of_definitions(
     state: &State,
     question: &str,
     request: &Request,
+    is_traced: impl Fn(&str) -> bool,
 ) -> Option<Result<Value, Refusal>> {
     Some(match question {
         "list_users" => Ok(users(state)),
         "list_vhosts" => {
-            Ok(state.vhosts().map(|vhost| row(request, |name| vhost_value(vhost, name))).collect())
+            let value = |vhost: &Vhost, column: &str| match column {
+                "tracing" => Some(json!(is_traced(vhost.name()))),
+                _ => vhost_value(vhost, column),
+            };
+            Ok(state.vhosts().map(|vhost| row(request, |name| value(vhost, name))).collect())
         }
         "list_permissions" => vhost(state, request).map(|vhost| permissions(state, vhost.name())),
         "list_user_permissions" => user(state, request).map(user_permissions),
@@ -93,7 +98,6 @@ fn vhost_value(vhost: &Vhost, column: &str) -> Option<Value> {
         "tags" => texts(&metadata.tags),
         "default_queue_type" => json!(kind),
         "protected_from_deletion" => json!(metadata.protected_from_deletion),
-        "tracing" => json!(false),
         "cluster_state" => json!([]),
         "metadata" => json!({
             "description": metadata.description,

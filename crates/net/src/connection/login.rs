@@ -25,6 +25,10 @@ impl Task {
         let view = self.server.broker.view();
         let peer = Some(self.name.peer.ip());
         let result = self.server.auth.login(credentials, peer, &view.meta).await;
+        let (login_name, broker) = (login.user.clone(), &self.server.broker);
+        let refused = result.as_ref().err().map(ToString::to_string);
+        let connection = self.name.to_string();
+        broker.tell_login(&login_name, &connection, refused.as_deref());
         let result = match result {
             Ok(user) => {
                 self.logged_in = Some(LoggedIn {

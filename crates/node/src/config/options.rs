@@ -315,6 +315,44 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.read)),
         "Regular expression for the names of what that user may consume from.",
     ),
+    row(
+        "consumer_timeout",
+        "1800000",
+        Kind::IntegerOrInfinity {
+            unit: "milliseconds",
+            set: |d, v| d.config.messages.consumer_timeout_ms = v,
+        },
+        "Time a message may wait for its acknowledgement; then its channel is closed with 406 and what it \
+         held goes back. The argument `x-consumer-timeout` of a consumer or queue, and the policy key \
+         `consumer-timeout`, count before it.",
+    ),
+    row(
+        "message_interceptors.incoming.set_header_timestamp.overwrite",
+        "",
+        Kind::Flag(|d, v| d.config.messages.timestamp = Some(v)),
+        "Write the time into each message that is published: the header `timestamp_in_ms` and the property \
+         `timestamp`. `false` leaves those that are there already. Nothing is written when not set.",
+    ),
+    row(
+        "message_interceptors.incoming.set_header_routing_node.overwrite",
+        "",
+        Kind::Flag(|d, v| d.config.messages.routing_node = Some(v)),
+        "Write the node's name into each message that is published, as the header `x-routed-by`. `false` \
+         leaves one that is there already. Nothing is written when not set.",
+    ),
+    row(
+        "event_exchange.vhost",
+        "none",
+        Kind::TextOrNone(|d, v| d.config.messages.event_vhost = v.map(str::to_owned)),
+        "The virtual host that gets an exchange `amq.rabbitmq.event`, to which the node tells what happens \
+         to definitions, connections, channels, consumers and alarms. `none` tells nothing.",
+    ),
+    row(
+        "event_exchange.protocol",
+        "amqp_0_9_1",
+        Kind::Only("amqp_0_9_1"),
+        "How events are written: what is known of one stands in the headers of a message without a body.",
+    ),
     also(
         "management.load_definitions",
         row(

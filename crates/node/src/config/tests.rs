@@ -112,6 +112,7 @@ fn every_option_finds_its_field() {
         },
         logging: Logging { console: None, file: Some(("leveret.log".into(), Level::Debug)) },
         cluster_name: Some("hutch".to_owned()),
+        messages: Config::default().messages,
     };
     assert_eq!(changed, expected);
 }
@@ -135,6 +136,24 @@ fn definitions_and_their_limits_find_their_fields() {
     };
     let definitions = Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true });
     assert_eq!(changed, Config { limits, definitions, ..Config::default() });
+}
+
+#[test]
+fn what_the_node_does_with_messages_finds_its_fields() {
+    let changed = config(
+        "consumer_timeout = 60000\nevent_exchange.vhost = /\n\
+         event_exchange.protocol = amqp_0_9_1\n\
+         message_interceptors.incoming.set_header_timestamp.overwrite = true\n\
+         message_interceptors.incoming.set_header_routing_node.overwrite = false\n",
+    );
+    let messages = Messages {
+        consumer_timeout_ms: Some(60_000),
+        event_vhost: Some("/".to_owned()),
+        timestamp: Some(true),
+        routing_node: Some(false),
+    };
+    assert_eq!(changed, Config { messages, ..Config::default() });
+    assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, None);
 }
 
 #[test]

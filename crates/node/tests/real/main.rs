@@ -20,3 +20,4 @@ mod samples;
 mod semantics;
 mod slow;
 mod support;
+mod told;

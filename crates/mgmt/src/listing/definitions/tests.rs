@@ -91,7 +91,7 @@ fn state() -> State {
 
 fn ask(question: &str, request: Value) -> Result<Value, Refusal> {
     let request = Request::parse(request.to_string().as_bytes()).unwrap();
-    rows_of_definitions(&state(), question, &request).unwrap()
+    rows_of_definitions(&state(), question, &request, |_| false).unwrap()
 }
 
 #[test]

@@ -1,0 +1,205 @@
+//! Events: what happens to definitions, connections and the like, told to the exchange
+//! `amq.rabbitmq.event` of one virtual host (<https://www.rabbitmq.com/docs/event-exchange>).
+//!
+//! A message per event, with what is known of it in the headers and an empty body. While nothing is bound
+//! to the exchange nothing is made.
+
+mod changes;
+
+use crate::alarms::Alarm;
+use crate::broker::Broker;
+use crate::connections::{Connection, Identity};
+use crate::rules::Notice;
+use amqp091::{Properties, ShortString, Table, Value};
+use message::Body;
+use meta::{Command, EVENT_EXCHANGE, ExchangeKind, MetaError, Name};
+use session::ChannelId;
+
+/// Who has done what nobody asked for, as RabbitMQ names it ...
+pub(crate) const BY_ITSELF: &str = "rmq-internal";
+/// ... and what was asked for by the command line.
+pub(crate) const BY_OPERATOR: &str = "rmq-cli";
+
+/// What is known of an event.
+#[derive(Debug, Default)]
+pub(crate) struct Facts(Table);
+
+impl Facts {
+    pub(crate) fn put(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.0.push(ShortString::from_static(name), value);
+        self
+    }
+
+    pub(crate) fn text(self, name: &'static str, text: &str) -> Self {
+        self.put(name, Value::LongString(text.as_bytes().to_vec()))
+    }
+
+    pub(crate) fn number(self, name: &'static str, number: impl Into<i64>) -> Self {
+        self.put(name, Value::I64(number.into()))
+    }
+
+    pub(crate) fn table(self, name: &'static str, table: &Table) -> Self {
+        self.put(name, Value::Table(table.clone()))
+    }
+
+    pub(crate) fn names(self, name: &'static str, names: &[Name]) -> Self {
+        let text = |name: &Name| Value::LongString(name.as_bytes().to_vec());
+        self.put(name, Value::Array(names.iter().map(text).collect()))
+    }
+
+    pub(crate) fn by(self, user: &str) -> Self {
+        self.text("user_who_performed_action", user)
+    }
+}
+
+impl Broker {
+    /// Tells of events from now on, in this virtual host. To be called once, before there are clients.
+    ///
+    /// # Errors
+    /// There is no such virtual host.
+    pub async fn tell_events_in(&self, vhost: &str) -> Result<(), MetaError> {
+        let vhost = Name::from(vhost);
+        let exchange = Command::DeclareExchange(meta::ExchangeDeclare {
+            vhost: vhost.clone(),
+            name: Name::from(EVENT_EXCHANGE),
+            kind: ExchangeKind::Topic,
+            durable: true,
+            auto_delete: false,
+            internal: true,
+            arguments: Table::new(),
+        });
+        self.administer(exchange).await?;
+        self.event_vhost.get_or_init(|| vhost);
+        Ok(())
+    }
+
+    /// Tells of an event, if anybody listens. `facts` are gathered only then.
+    pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> Facts) {
+        let Some(vhost) = self.event_vhost.get() else { return };
+        let view = self.view();
+        let n_listening =
+            view.meta.routes(vhost).map_or(0, |routes| routes.n_bindings_from(EVENT_EXCHANGE));
+        if n_listening == 0 {
+            return;
+        }
+        let unix_ms = self.storage.time.unix_ms();
+        let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+        let Facts(headers) = facts().number("timestamp_in_ms", in_ms);
+        let properties = Properties {
+            delivery_mode: Some(2),
+            timestamp: Some(unix_ms / 1_000),
+            headers: Some(headers),
+            ..Properties::default()
+        };
+        let (key, body) = (event.as_bytes().to_vec(), Body::Borrowed(&[]));
+        let notice = Notice::publish(vhost, EVENT_EXCHANGE, key, &properties, &body);
+        self.storage.rules.post(notice);
+    }
+
+    /// Tells of a login: `refused` says why it failed.
+    pub fn tell_login(&self, user: &str, connection: &str, refused: Option<&str>) {
+        let facts = || {
+            let facts = Facts::default().text("name", user).text("connection_name", connection);
+            facts.text("connection_type", "network").text("protocol", "{'AMQP',\"0-9-1\"}")
+        };
+        match refused {
+            None => self.tell("user.authentication.success", facts),
+            Some(error) => {
+                self.tell("user.authentication.failure", || facts().text("error", error));
+            }
+        }
+    }
+
+    /// Sets or clears an alarm, and tells of it; true when that changed it.
+    pub fn set_alarm(&self, alarm: Alarm, on: bool) -> bool {
+        let is_changed = self.alarms.set(alarm, on);
+        if is_changed {
+            let event = if on { "alarm.set" } else { "alarm.cleared" };
+            let resource = match alarm {
+                Alarm::Memory => "memory",
+                Alarm::Disk => "disk",
+            };
+            self.tell(event, || {
+                let node = &self.limits().node;
+                Facts::default().text("resource", resource).text("node", node)
+            });
+        }
+        is_changed
+    }
+
+    pub(crate) fn tell_connected(&self, connection: &Connection) {
+        self.tell("connection.created", || {
+            let identity = &connection.identity;
+            let Identity { user, vhost, peer_host, peer_port, host, port, .. } = identity;
+            self.about_connection(connection)
+                .text("peer_host", peer_host)
+                .number("peer_port", *peer_port)
+                .text("host", host)
+                .number("port", *port)
+                .text("user", user)
+                .text("vhost", vhost)
+                .text("protocol", identity.protocol)
+                .text("auth_mechanism", &identity.auth_mechanism)
+                .number("timeout", identity.heartbeat_s)
+                .number("frame_max", identity.frame_max)
+                .number("channel_max", identity.channel_max)
+                .number("connected_at", i64::try_from(identity.connected_at_ms).unwrap_or(0))
+        });
+    }
+
+    pub(crate) fn tell_disconnected(&self, connection: &Connection) {
+        self.tell("connection.closed", || self.about_connection(connection));
+    }
+
+    fn about_connection(&self, connection: &Connection) -> Facts {
+        let identity = &connection.identity;
+        Facts::default()
+            .text("pid", &self.connection_pid(connection))
+            .text("name", &identity.name)
+            .text("node", &self.limits().node)
+            .table("client_properties", &identity.client_properties)
+            .by(&identity.user)
+    }
+
+    pub(crate) fn tell_channel(&self, event: &str, connection: &Connection, channel: ChannelId) {
+        self.tell(event, || {
+            let Identity { name, user, vhost, .. } = &connection.identity;
+            Facts::default()
+                .text("pid", &self.channel_pid(connection, channel))
+                .text("name", &format!("{name} ({})", channel.0))
+                .text("connection", &self.connection_pid(connection))
+                .number("number", channel.0)
+                .text("user", user)
+                .text("vhost", vhost)
+                .by(user)
+        });
+    }
+
+    /// Tells of a consumer of a queue: of `more` when it begins.
+    pub(crate) fn tell_consumer(
+        &self,
+        event: &str,
+        (connection, channel): (&Connection, ChannelId),
+        (queue, consumer_tag): (&str, &ShortString),
+        more: impl FnOnce(Facts) -> Facts,
+    ) {
+        self.tell(event, || {
+            let Identity { user, vhost, .. } = &connection.identity;
+            let facts = Facts::default()
+                .text("consumer_tag", &consumer_tag.to_text())
+                .text("channel", &self.channel_pid(connection, channel))
+                .text("queue", queue)
+                .text("vhost", vhost);
+            more(facts).by(user)
+        });
+    }
+
+    /// COMPAT: as listings name processes, so that tools bring both together.
+    fn connection_pid(&self, connection: &Connection) -> String {
+        format!("<{}.1.{}.0>", self.limits().node, connection.id.0)
+    }
+
+    fn channel_pid(&self, connection: &Connection, channel: ChannelId) -> String {
+        format!("<{}.2.{}.{}>", self.limits().node, connection.id.0, channel.0)
+    }
+}

@@ -1,0 +1,34 @@
+//! The firehose.
+
+use crate::invocation::Invocation;
+use crate::options::text;
+use crate::render;
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const TRACING: Verb =
+    Verb { section: Section::Vhosts, vhost: true, switches: &[text("user", Some('u'))], ..VERB };
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "trace_on",
+        usage: "trace_on [--vhost <vhost>] [--user <user>]",
+        description: "Copies what is published and delivered to the exchange amq.rabbitmq.trace",
+        banner: Banner::Made(|invocation| told(invocation, "Starting")),
+        action: Action::Ask("trace_on", render::done),
+        ..TRACING
+    },
+    Verb {
+        name: "trace_off",
+        usage: "trace_off [--vhost <vhost>] [--user <user>]",
+        description: "Ends what trace_on began",
+        banner: Banner::Made(|invocation| told(invocation, "Stopping")),
+        action: Action::Ask("trace_off", render::done),
+        ..TRACING
+    },
+];
+
+fn told(invocation: &Invocation, what: &str) -> String {
+    let of_user = invocation.text("user").map(|user| format!(" of user \"{user}\""));
+    let (vhost, of_user) = (invocation.vhost(), of_user.unwrap_or_default());
+    format!("{what} tracing{of_user} for vhost \"{vhost}\" ...")
+}

@@ -1,0 +1,86 @@
+//! What a node tells of itself, and writes into messages, because its configuration or an operator
+//! says so.
+
+use super::support::client::{Client, Login, Message};
+use super::support::node::Node;
+use super::support::wait_until;
+use amqp091::method::QueueBind;
+use amqp091::{Properties, PropertiesRef, Value};
+
+/// A queue that gets all that an exchange is told.
+fn listen(client: &mut Client, exchange: &str, queue: &str) {
+    client.declare(queue);
+    let (queue, exchange) = (queue.as_bytes(), exchange.as_bytes());
+    let bind = QueueBind { queue, exchange, routing_key: b"#", ..QueueBind::default() };
+    assert_eq!(client.ask(1, bind), "queue.bind-ok");
+}
+
+fn next(client: &mut Client, queue: &str) -> Message {
+    let mut found = None;
+    wait_until(&format!("a message in {queue}"), || {
+        found = client.get(queue);
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn header(message: &Message, name: &str) -> String {
+    let headers = PropertiesRef::parse(&message.properties).unwrap().headers().unwrap();
+    let headers = headers.to_owned().unwrap();
+    let value = headers.get(name.as_bytes()).and_then(Value::as_bytes);
+    String::from_utf8_lossy(value.unwrap_or(b"(none)")).into_owned()
+}
+
+#[test]
+fn events_are_told_where_the_configuration_says_so() {
+    let node = Node::start(&["event_exchange.vhost=/"]);
+    let mut client = Client::guest(node.address());
+    listen(&mut client, "amq.rabbitmq.event", "events");
+    assert_eq!(next(&mut client, "events").routing_key, b"binding.created");
+    let login = Login { password: "wrong", ..Login::default() };
+    let _intruder = Client::introduced(node.address(), login);
+    let event = next(&mut client, "events");
+    assert_eq!(event.routing_key, b"user.authentication.failure");
+    assert_eq!(header(&event, "name"), "guest");
+    node.ctl(&["add_user", "ada", "x"]);
+    let event = next(&mut client, "events");
+    assert_eq!(
+        (event.routing_key.as_slice(), header(&event, "name").as_str()),
+        (&b"user.created"[..], "ada")
+    );
+    drop(client);
+    node.stop();
+}
+
+#[test]
+fn messages_are_stamped_and_traced() {
+    let node = Node::start(&[
+        "message_interceptors.incoming.set_header_routing_node.overwrite=true",
+        "message_interceptors.incoming.set_header_timestamp.overwrite=true",
+    ]);
+    let mut client = Client::guest(node.address());
+    client.declare("q");
+    listen(&mut client, "amq.rabbitmq.trace", "traces");
+    node.ctl(&["trace_on"]);
+    client.put_message("", "q", &Properties::default(), b"hello");
+    client.flush();
+    let message = next(&mut client, "q");
+    assert!(header(&message, "x-routed-by").contains('@'));
+    let properties = PropertiesRef::parse(&message.properties).unwrap().to_owned().unwrap();
+    assert!(properties.timestamp.unwrap() > 1_700_000_000);
+    for (key, body) in [("publish.", "hello"), ("deliver.q", "hello")] {
+        let trace = next(&mut client, "traces");
+        assert_eq!(
+            (trace.routing_key.as_slice(), trace.body.as_slice()),
+            (key.as_bytes(), body.as_bytes())
+        );
+        assert_eq!(
+            (header(&trace, "user"), header(&trace, "vhost")),
+            ("guest".to_owned(), "/".to_owned())
+        );
+        assert!(header(&trace, "connection").contains(" -> "));
+    }
+    node.ctl(&["trace_off"]);
+    drop(client);
+    node.stop();
+}

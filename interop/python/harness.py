@@ -48,7 +48,7 @@ class Context:
         self.library, self.scenario, self.node = library, scenario, node
         self.token = uuid.uuid4().hex[:8]
         self.names = []
-        self.deadline_s = RESTART_DEADLINE_S if scenario.startswith("restart-") else SCENARIO_DEADLINE_S
+        self.deadline_s = RESTART_DEADLINE_S if "restart" in scenario else SCENARIO_DEADLINE_S
         self._closers = []
 
     def name(self, suffix="q"):

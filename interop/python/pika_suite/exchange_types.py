@@ -1,9 +1,21 @@
 """Exchange types that are names and arguments to client libraries."""
 
+import json
+
 import pika
 
 from harness import equal
-from pika_suite.client import LIBRARY, bodies, closes_channel, confirming, connect, keys, publish
+from pika_suite.client import (
+    LIBRARY,
+    bodies,
+    closes_channel,
+    confirming,
+    connect,
+    get_all,
+    keys,
+    publish,
+    wait_ready,
+)
 from pika_suite.exchanges import bound_queue, exchange_of, headers
 
 
@@ -116,3 +128,49 @@ def deduplication(ctx):
         publish(channel, "key", f"{number}", exchange=exchange, properties=properties)
     publish(channel, "key", b"4", b"5", exchange=exchange)
     equal(bodies(channel, queue), [b"1", b"2", b"4", b"5"])
+
+
+def delayed(delay_ms):
+    return headers(**{"x-delay": delay_ms})
+
+
+@LIBRARY.scenario("type-delayed")
+def delayed_message(ctx):
+    connection = connect(ctx)
+    channel = confirming(connection)
+    exchange = exchange_of(ctx, channel, "x-delayed-message", arguments={"x-delayed-type": "topic"})
+    queue = bound_queue(ctx, channel, exchange, "q", "a.*")
+    other = bound_queue(ctx, channel, exchange, "other", "#")
+    for body, delay_ms in (("late", 300), ("soon", 100), ("cancelled", 3_600_000)):
+        publish(channel, "a.b", body, exchange=exchange, properties=delayed(delay_ms))
+    publish(channel, "a.b", b"now", exchange=exchange)
+    publish(channel, "b", b"also soon", exchange=exchange, properties=delayed(100))
+    wait_ready(channel, queue, 3)
+    wait_ready(channel, other, 4)
+    found = get_all(channel, queue)
+    equal([body for _, _, body in found], [b"now", b"soon", b"late"])
+    equal([(properties.headers or {}).get("x-delay") for _, properties, _ in found], [None, -100, -300])
+    equal(bodies(channel, other)[-1], b"late")
+    refused = "PRECONDITION_FAILED - Invalid argument, 'x-delayed-type' must be an existing exchange type"
+    with closes_channel(connection, 406, refused):
+        exchange_of(ctx, channel, "x-delayed-message", "untyped")
+
+
+@LIBRARY.scenario("type-delayed-restart")
+def delayed_restart(ctx):
+    node = ctx.own_node()
+    channel = confirming(connect(ctx))
+    exchange = exchange_of(ctx, channel, "x-delayed-message", arguments={"x-delayed-type": "direct"})
+    queue = bound_queue(ctx, channel, exchange, "q", "key")
+    for number in range(100):
+        publish(channel, "key", f"{number}", exchange=exchange, properties=delayed(1_500 + 5 * number))
+    publish(channel, "key", b"listed", exchange=exchange, properties=delayed(3_600_000))
+    node.kill9()
+    node.start()
+    channel = connect(ctx).channel()
+    wait_ready(channel, queue, 100)
+    equal(bodies(channel, queue), [str(number).encode() for number in range(100)])
+    (waiting,) = json.loads(ctx.ctl("list_delayed_messages", exchange, "--formatter", "json"))
+    equal((waiting["routing_key"], waiting["body_bytes"]), ("key", len("listed")))
+    ctx.ctl("cancel_delayed_message", exchange, str(waiting["id"]))
+    equal(json.loads(ctx.ctl("list_delayed_messages", exchange, "--formatter", "json")), [])

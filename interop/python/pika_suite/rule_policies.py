@@ -21,7 +21,8 @@ from pika_suite.client import (
 from pika_suite.consuming import numbers
 from pika_suite.exchanges import bound_queue, exchange_of
 from pika_suite.publishing import declared
-from pika_suite.rule_expiry import SOON_MS, reasons
+from pika_suite.rule_dead_letters import reject_one
+from pika_suite.rule_expiry import SOON_MS, reasons, with_dead_letters
 
 
 def set_policy(ctx, pattern, definition, suffix="policy", priority=0, kind="policy", apply_to="queues"):
@@ -181,3 +182,31 @@ def vhost_deleted(ctx):
         texts = [f"CONNECTION_FORCED - vhost '{vhost}' is {why}" for why in (["deleted"] if newer else ["deleted", "down"])]
         assert closed.reply_code == 320 and closed.reply_text in texts, closed
     refuses_connection(ctx, 530, f"NOT_ALLOWED - vhost {vhost} not found", virtual_host=vhost)
+
+
+@LIBRARY.scenario("rule-restart-survives")
+def restart(ctx):
+    """Rules, and what they have done to messages, are the same after a crash."""
+    node = ctx.own_node()
+    connection = connect(ctx)
+    channel = confirming(connection)
+    expiring, dead = with_dead_letters(ctx, channel, "expiring", message_ttl=1_500)
+    rejected, kept = with_dead_letters(ctx, channel, "rejected")
+    ranked = declared(ctx, channel, "ranked", arguments={"x-max-priority": 5})
+    limited = declared(ctx, channel, "limited")
+    set_policy(ctx, limited, {"max-length": 2})
+    publish(channel, expiring, b"waits")
+    publish(channel, rejected, b"letter")
+    reject_one(connection, rejected)
+    wait_ready(channel, kept, 1)
+    for priority in (1, 3, 2):
+        publish(channel, ranked, str(priority), properties=pika.BasicProperties(delivery_mode=2, priority=priority))
+    node.kill9()
+    node.start()
+    channel = confirming(connect(ctx))
+    equal(bodies(channel, ranked), [b"3", b"2", b"1"])
+    equal(reasons(get_all(channel, kept)), ["rejected"])
+    publish(channel, limited, *numbers(4))
+    equal(bodies(channel, limited), numbers(2, 4))
+    wait_ready(channel, dead, 1)
+    equal(reasons(get_all(channel, dead)), ["expired"])

@@ -45,6 +45,11 @@ final class Desk {
     return Lab.body(lab -> steps.run(new Desk(lab)));
   }
 
+  /** The same with a new connection, after the node was restarted. */
+  Desk again() throws Exception {
+    return new Desk(lab);
+  }
+
   /** Arguments from names and values in turn. */
   static Map<String, Object> arguments(Object... namesAndValues) {
     Map<String, Object> arguments = new HashMap<>();

@@ -8,15 +8,19 @@ import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.GetResponse;
 import interop.harness.Suite;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** Exchange types that are names and arguments to client libraries. */
 final class ExchangeTypes {
   private static final List<String> KEYS = numbers(0, 400);
+  private static final int HOUR_MILLIS = 3_600_000;
 
   private ExchangeTypes() {}
 
@@ -28,6 +32,8 @@ final class ExchangeTypes {
     suite.add("type-recent-history", Desk.body(ExchangeTypes::recentHistory));
     suite.add("type-jms-topic", Desk.body(ExchangeTypes::jmsTopic));
     suite.add("type-deduplication", Desk.body(ExchangeTypes::deduplication));
+    suite.add("type-delayed", Desk.body(ExchangeTypes::delayed));
+    suite.add("type-delayed-restart", 60, Desk.body(ExchangeTypes::delayedRestart));
   }
 
   /** Publishes each key so many times, then waits for all confirms. */
@@ -156,5 +162,57 @@ final class ExchangeTypes {
     desk.publish(exchange, "key", "4", Desk.persistent().build(), false);
     desk.publish(exchange, "key", "5", Desk.persistent().build(), false);
     Check.equal(List.of("1", "2", "4", "5"), desk.bodies(queue), "first of each name, and without one");
+  }
+
+  private static void delay(Desk desk, String exchange, String key, int millis, String text) throws Exception {
+    desk.publish(exchange, key, text, headers("x-delay", millis), false);
+  }
+
+  private static Object delayOf(GetResponse message) {
+    Map<String, Object> headers = message.getProps().getHeaders();
+    return headers == null ? null : String.valueOf(headers.get("x-delay"));
+  }
+
+  private static void delayed(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "x-delayed-message", "x-delayed-type", "topic");
+    String queue = desk.bound("q", exchange, "a.*");
+    String other = desk.bound("other", exchange, "#");
+    delay(desk, exchange, "a.b", 300, "late");
+    delay(desk, exchange, "a.b", 100, "soon");
+    delay(desk, exchange, "a.b", HOUR_MILLIS, "cancelled");
+    desk.publish(exchange, "a.b", "now", Desk.persistent().build(), false);
+    delay(desk, exchange, "b", 100, "also soon");
+    desk.awaitReady(queue, 3);
+    desk.awaitReady(other, 4);
+    List<GetResponse> found = desk.drain(queue);
+    Check.equal(List.of("now", "soon", "late"), found.stream().map(Desk::text).toList(), "order");
+    Check.equal(Arrays.asList(null, "-100", "-300"), found.stream().map(ExchangeTypes::delayOf).toList(), "x-delay");
+    Check.equal("late", desk.bodies(other).get(3), "last in the other queue");
+    Channel channel = desk.connection.createChannel();
+    Check.channelCloses(channel, 406,
+        "PRECONDITION_FAILED - Invalid argument, 'x-delayed-type' must be an existing exchange type",
+        () -> channel.exchangeDeclare(desk.lab.name("untyped"), "x-delayed-message", true));
+  }
+
+  private static void delayedRestart(Desk desk) throws Exception {
+    Restarts.needsOwnNode(desk.lab);
+    String exchange = desk.exchange("x", "x-delayed-message", "x-delayed-type", "direct");
+    String queue = desk.bound("q", exchange, "key");
+    for (int i = 0; i < 100; i++) {
+      delay(desk, exchange, "key", 1_500 + 5 * i, Integer.toString(i));
+    }
+    delay(desk, exchange, "key", HOUR_MILLIS, "listed");
+    desk.lab.node().kill9();
+    desk.lab.node().start();
+    Desk after = desk.again();
+    after.awaitReady(queue, 100);
+    Check.equal(numbers(0, 100), after.bodies(queue), "order");
+    String waiting = desk.ctl("list_delayed_messages", exchange, "--formatter", "json");
+    Matcher id = Pattern.compile("\"id\": *\"?([^,\"}]+)").matcher(waiting);
+    Check.that(id.find() && waiting.contains("\"key\""), "listed: " + waiting);
+    desk.ctl("cancel_delayed_message", exchange, id.group(1));
+    Check.that(!id.find(), "more than one is listed: " + waiting);
+    String left = desk.ctl("list_delayed_messages", exchange, "--formatter", "json");
+    Check.that(!left.contains("\"id\""), "left: " + left);
   }
 }

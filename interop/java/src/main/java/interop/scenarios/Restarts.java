@@ -224,7 +224,7 @@ final class Restarts {
     }
   }
 
-  private static void needsOwnNode(Lab lab) {
+  static void needsOwnNode(Lab lab) {
     if (!lab.node().restartable()) {
       throw new Skip("the broker is not ours to restart");
     }

@@ -9,6 +9,7 @@ import com.rabbitmq.client.Connection;
 import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.ShutdownSignalException;
 import interop.harness.Suite;
+import interop.scenarios.Desk.Mortal;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -28,6 +29,7 @@ final class RulePolicies {
     suite.add("rule-vhost-limits", Desk.body(RulePolicies::vhostLimits));
     suite.add("rule-user-limits", Desk.body(RulePolicies::userLimits));
     suite.add("rule-vhost-deleted", Desk.body(RulePolicies::vhostDeleted));
+    suite.add("rule-restart-survives", 60, Desk.body(RulePolicies::restart));
   }
 
   /** Sets a policy that is cleared when the scenario ends; {@code kind} is the word after {@code set_}. */
@@ -177,5 +179,29 @@ final class RulePolicies {
       Check.equal("CONNECTION_FORCED - vhost '" + vhost + "' is deleted", close.getReplyText(), "reply text");
     }
     desk.refuses(into(desk, vhost), 530, "NOT_ALLOWED - vhost " + vhost + " not found");
+  }
+
+  private static void restart(Desk desk) throws Exception {
+    Restarts.needsOwnNode(desk.lab);
+    Mortal expiring = desk.mortal("expiring", "x-message-ttl", 1_500);
+    Mortal rejected = desk.mortal("rejected");
+    String ranked = desk.queue("ranked", "x-max-priority", 5);
+    String limited = desk.queue("limited");
+    set(desk, "policy", 0, limited, "{\"max-length\": 2}");
+    desk.publish(expiring.queue(), "waits");
+    desk.publish(rejected.queue(), "letter");
+    desk.rejectOne(rejected.queue());
+    desk.awaitReady(rejected.dead(), 1);
+    for (int priority : new int[] {1, 3, 2}) {
+      desk.publish("", ranked, Integer.toString(priority), Desk.persistent().priority(priority).build(), false);
+    }
+    desk.lab.node().kill9();
+    desk.lab.node().start();
+    Desk after = desk.again();
+    Check.equal(List.of("3", "2", "1"), after.bodies(ranked), "order by priority");
+    Check.equal(List.of("rejected"), Desk.reasons(after.drain(rejected.dead())), "the dead letter's reason");
+    after.publishAll(limited, numbers(0, 4));
+    Check.equal(numbers(2, 4), after.bodies(limited), "kept by the policy");
+    Check.equal("expired", Desk.death(after.one(expiring.dead()), "reason"), "reason");
   }
 }

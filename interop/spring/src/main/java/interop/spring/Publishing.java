@@ -3,13 +3,17 @@ package interop.spring;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.ShutdownSignalException;
 import interop.harness.Expect;
+import interop.harness.Skip;
 import interop.harness.Suite;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.springframework.amqp.core.BindingBuilder;
 import org.springframework.amqp.core.Declarables;
+import org.springframework.amqp.core.DirectExchange;
+import org.springframework.amqp.core.ExchangeBuilder;
 import org.springframework.amqp.core.FanoutExchange;
+import org.springframework.amqp.core.Message;
 import org.springframework.amqp.core.Queue;
 import org.springframework.amqp.core.QueueBuilder;
 import org.springframework.amqp.core.ReturnedMessage;
@@ -33,6 +37,7 @@ final class Publishing {
     suite.add("returns-before-confirms", Lab.body(Publishing::returned));
     suite.add("confirms-negative", Lab.body(Publishing::negative));
     suite.add("confirms-missing-exchange", Lab.body(Publishing::missingExchange));
+    suite.add("delayed-exchange", Lab.body(Publishing::delayed));
   }
 
   @Configuration(proxyBeanMethods = false)
@@ -133,6 +138,32 @@ final class Publishing {
         }
       }
     };
+  }
+
+  /** Confirmed at once, delivered later, although everything is mandatory. */
+  private static void delayed(Lab lab) throws Exception {
+    if (!lab.node().restartable()) {
+      throw new Skip("needs a plugin with another broker");
+    }
+    DirectExchange later = ExchangeBuilder.directExchange(lab.name("later")).delayed().build();
+    Queue due = QueueBuilder.nonDurable(lab.name("due")).exclusive().build();
+    lab.admin().declareExchange(later);
+    lab.admin().declareQueue(due);
+    lab.admin().declareBinding(BindingBuilder.bind(due).to(later).with("due"));
+    for (long delayMillis : new long[] {300, 100}) {
+      CorrelationData correlation = new CorrelationData();
+      lab.template().convertAndSend(later.getName(), "due", "after " + delayMillis, message -> {
+        message.getMessageProperties().setDelayLong(delayMillis);
+        return message;
+      }, correlation);
+      Expect.that(confirm(correlation).ack(), "not confirmed");
+      Expect.equal(null, correlation.getReturned(), "returned");
+    }
+    Expect.equal("after 100", new String(lab.receive("due").getBody()), "first");
+    Message last = lab.receive("due");
+    Expect.equal("after 300", new String(last.getBody()), "last");
+    Expect.equal(300L, last.getMessageProperties().getReceivedDelayLong(), "received delay");
+    lab.admin().deleteExchange(later.getName());
   }
 
   static CorrelationData.Confirm confirm(CorrelationData correlation) throws Exception {

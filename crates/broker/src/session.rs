@@ -9,6 +9,7 @@ mod channels;
 mod consume;
 mod control;
 mod definitions;
+mod hold;
 mod properties;
 mod publish;
 mod replies;
@@ -27,6 +28,7 @@ use crate::queue::{AfterDetach, Queue, Wakes, wake_all};
 use ::routing::QueueId;
 use batch::Batch;
 use channels::{Channel, Channels, Link};
+use hold::Hold;
 use routes::{Route, RouteMemory};
 use session::{
     ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle, ShortString,
@@ -65,8 +67,8 @@ pub struct Session {
     wakes: Wakes,
     /// What it published piles up while consumers take it as fast as they can.
     is_ahead: bool,
-    /// Published during an alarm: nothing is read until it clears.
-    held: bool,
+    /// Published during an alarm: nothing more is done until it clears.
+    hold: Option<Hold>,
     /// Who is to commit what a publish waits for.
     committer: Committer,
     ended: bool,
@@ -116,7 +118,7 @@ impl Session {
             settles: Vec::new(),
             wakes: Wakes::new(),
             is_ahead: false,
-            held: false,
+            hold: None,
             committer: Committer::Thread,
             ended: false,
         })
@@ -135,6 +137,9 @@ impl Session {
     /// # Errors
     /// [`Stop`] when the connection is over: what it is told is in the outbox.
     pub async fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) -> Result<(), Stop> {
+        if self.keeps(input, requests) {
+            return Ok(());
+        }
         let result = self.work_off(input, requests).await;
         requests.clear();
         result
@@ -169,13 +174,18 @@ impl Session {
         }
     }
 
-    async fn work_off(&mut self, input: &[u8], requests: &[Request]) -> Result<(), Stop> {
+    async fn work_off(&mut self, input: &[u8], requests: &mut Vec<Request>) -> Result<(), Stop> {
         if self.ended {
             return Err(Stop);
         }
         self.look_again();
+        let mut n_done = requests.len();
         for (index, request) in requests.iter().enumerate() {
             match request {
+                Request::Publish(_) if self.broker.alarms.any() => {
+                    n_done = index;
+                    break;
+                }
                 Request::Publish(publish) => {
                     if publish.inspect && publish.immediate {
                         // Who can be given it depends on what comes before it.
@@ -207,6 +217,9 @@ impl Session {
             }
         }
         self.flush(input, requests).await;
+        if n_done < requests.len() {
+            self.hold(input, requests.drain(n_done..));
+        }
         Ok(())
     }
 
@@ -300,36 +313,6 @@ impl Session {
     /// take, so that they lack the processor more than it does. To be asked once after each read.
     pub const fn take_is_ahead(&mut self) -> bool {
         std::mem::replace(&mut self.is_ahead, false)
-    }
-
-    /// Whether the connection must not be read now: it published during an alarm, or the log, the
-    /// pager or the queues in the older form have more to write than they may.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        let storage = &self.broker.storage;
-        self.held
-            || !storage.wal.has_room()
-            || !storage.pager.has_room()
-            || !storage.older.has_room()
-            || !storage.rules.has_room()
-    }
-
-    /// Resolves when [`Session::is_held`] may have become false; then call
-    /// [`Session::release_hold`].
-    pub async fn released(&self) {
-        if self.held {
-            self.broker.alarms.cleared().await;
-        }
-        self.broker.has_room().await;
-    }
-
-    /// Ends the hold of an alarm that has cleared, and tells the client.
-    pub fn release_hold(&mut self) {
-        if self.held && !self.broker.alarms.any() {
-            self.held = false;
-            self.connection.blocked.store(false, Ordering::Relaxed);
-            self.tell(|sink| sink.event(Event::Unblocked));
-        }
     }
 
     /// Closes the connection from the broker's side, with 320 and this reason.

@@ -244,10 +244,8 @@ impl Task {
         if let Some(reason) = woken.interrupted {
             self.interrupted(&reason).await?;
         }
-        if woken.released
-            && let Some(session) = &mut self.session
-        {
-            session.release_hold();
+        if woken.released {
+            self.release_hold().await;
         }
         match woken.n_read {
             Some(0) => return Err(Over::Eof),
@@ -388,6 +386,17 @@ impl Task {
         self.input
             .consume(at, wanted)
             .map_err(|input::TooLarge| Over::Dropped("a frame is too large"))
+    }
+
+    /// The node has room again, or its alarms have cleared: what was kept is worked off.
+    async fn release_hold(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        let released = session.release_hold().await;
+        session.wake();
+        self.commit_here();
+        if released.is_err() {
+            self.let_go().await;
+        }
     }
 
     /// A single publish that waits for the disk is committed by this very thread: its confirm is

@@ -2,7 +2,7 @@
 
 use crate::model::Link;
 use crate::outbox::Recorder;
-use broker::Session;
+use broker::{Broker, Session};
 use session::{ErrorKind, LinkId, Outcome, Position, Request, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -115,11 +115,15 @@ impl Client {
     }
 }
 
-/// Works off a read and gives the session back.
-pub(crate) fn submit(mut session: Session, mut read: Read) -> Task {
+/// Works off a read and gives the session back, once no alarm holds what it published.
+pub(crate) fn submit(mut session: Session, mut read: Read, broker: Arc<Broker>) -> Task {
     Box::pin(async move {
-        let stopped = session.submit(&read.input, &mut read.requests).await.is_err();
-        if stopped {
+        let mut done = session.submit(&read.input, &mut read.requests).await;
+        while done.is_ok() && session.is_held() && broker.alarms.any() {
+            broker.alarms.cleared().await;
+            done = session.release_hold().await;
+        }
+        if done.is_err() {
             session.close().await;
             return None;
         }

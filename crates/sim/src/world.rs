@@ -167,9 +167,10 @@ impl World {
 
     /// Hands a read to the session. It may stay in it until the log is committed.
     fn submit(&mut self, client: usize, read: Read, doing: Doing) {
+        let broker = Arc::clone(self.broker());
         let state = self.client(client);
         let session = state.session.take().expect("only idle clients ask");
-        state.task = Some(client::submit(session, read));
+        state.task = Some(client::submit(session, read, broker));
         self.begin(client, doing);
     }
 
@@ -188,6 +189,10 @@ impl World {
         self.model.closing.extend(closes.iter().map(|channel| (client, *channel)));
         self.client(client).doing = doing;
         self.poll(client);
+        if self.alarm && self.client_is_held(client) {
+            self.set_alarm(false);
+            self.poll(client);
+        }
         self.touch(&facts);
         // A message that is on disk only is waited for. A page that cannot be written is found out
         // by the commit.
@@ -223,6 +228,11 @@ impl World {
             }
             self.step();
         }
+    }
+
+    /// Whether a client has published during an alarm: nothing of it has happened.
+    fn client_is_held(&self, client: usize) -> bool {
+        self.clients.get(&client).is_some_and(|state| state.blocked && state.task.is_some())
     }
 
     /// Whether a client waits for a message it gets.

@@ -16,7 +16,6 @@ use session::{
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bodies of at least this size that go to several queues are shared by them instead of copied.
 const FANOUT_SHARED_BODY_MIN_BYTES: usize = 256;
@@ -29,7 +28,6 @@ impl Session {
         publish: &Publish,
         input: &[u8],
     ) -> Result<(), Error> {
-        self.hold_while_alarmed();
         let Some(channel) = self.channels.get_mut(publish.channel) else { return Ok(()) };
         channel.counters.note_published();
         let sequence = channel.next_sequence();
@@ -286,18 +284,6 @@ impl Session {
         if !awaited.journals.is_empty() {
             self.confirms.wait_apart(wal, &awaited, runs(Waits::Apart).collect());
         }
-    }
-
-    /// Publishing while an alarm is on: the client is told once, and the connection is held until
-    /// the alarm clears (RabbitMQ: `connection.blocked` comes with the first publish, not before).
-    fn hold_while_alarmed(&mut self) {
-        if self.held || !self.broker.alarms.any() {
-            return;
-        }
-        let Some(reason) = self.broker.alarms.reason() else { return };
-        self.held = true;
-        self.connection.blocked.store(true, Ordering::Relaxed);
-        self.tell(|sink| sink.event(Event::Blocked { reason }));
     }
 
     /// Puts something into the client's outbox. The caller is the connection's own task, which

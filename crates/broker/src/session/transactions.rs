@@ -96,7 +96,7 @@ impl Session {
 }
 
 /// A copy of a publish that does not depend on the input it came in.
-fn owned(publish: &Publish, input: &[u8]) -> Publish {
+pub(super) fn owned(publish: &Publish, input: &[u8]) -> Publish {
     let message = message_of(publish, input);
     let mut head = BytesMut::new();
     let mut keep = |part: &[u8]| {

@@ -37,6 +37,9 @@ const RELOCATE_FROM_SEGMENTS: u64 = 4;
 /// is needed.
 const RELOCATE_ABOVE_FACTOR: u64 = 3;
 
+/// Queues are looked at for overdue messages each second, and later by a millisecond for so many.
+const OVERDUE_QUEUES_PER_MS: u64 = 20;
+
 /// Queues whose settings a change of policies changes before it is answered; more take it in slices.
 const RULES_AT_ONCE_MAX: usize = 256;
 
@@ -131,6 +134,7 @@ pub struct Broker {
     was_new: bool,
     limits: OnceLock<Limits>,
     interceptors: OnceLock<Interceptors>,
+    overdue_at_ms: AtomicU64,
     /// Where events are told, if they are.
     pub(crate) event_vhost: OnceLock<Name>,
 }
@@ -171,6 +175,7 @@ impl Broker {
             was_new,
             limits: OnceLock::new(),
             interceptors: OnceLock::new(),
+            overdue_at_ms: AtomicU64::new(0),
             event_vhost: OnceLock::new(),
         });
         let weak = Arc::downgrade(&broker);
@@ -564,6 +569,22 @@ impl Broker {
         self.keep_log_short();
         self.keep_memory_small();
         self.save_seen(now.monotonic_ms);
+        self.look_for_overdue(now.monotonic_ms);
+    }
+
+    /// Has channels closed that hold messages for too long.
+    fn look_for_overdue(&self, now_ms: u64) {
+        if now_ms < self.overdue_at_ms.load(Ordering::Relaxed) {
+            return;
+        }
+        let (view, node_timeout_ms) = (self.view(), self.limits().consumer_timeout_ms);
+        for overdue in view.queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms)) {
+            if let Some(connection) = self.connections.get(overdue.connection) {
+                connection.note_overdue(overdue.channel, overdue.timeout_ms);
+            }
+        }
+        let pause_ms = view.queues.len() as u64 / OVERDUE_QUEUES_PER_MS;
+        self.overdue_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
     }
 
     /// Has queues page that take more than they may since others have grown, and files reclaimed.

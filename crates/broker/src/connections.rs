@@ -58,7 +58,17 @@ pub struct Connection {
     pub blocked: AtomicBool,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
     kicked: Mutex<Option<String>>,
+    overdue: Mutex<BTreeMap<ChannelId, u64>>,
     kick: Notify,
+}
+
+/// What a connection's task is to do although its client asks for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kick {
+    /// Close the connection, for this reason.
+    Close(String),
+    /// Call [`Session::fail_overdue`](crate::Session::fail_overdue).
+    FailOverdue,
 }
 
 impl ChannelCounters {
@@ -95,15 +105,29 @@ impl Connection {
         self.kick.notify_one();
     }
 
-    /// Resolves with the reason when somebody kicks the connection.
-    pub async fn kicked(&self) -> String {
+    /// Resolves when somebody kicks the connection, or one of its channels holds messages for too long.
+    pub async fn kicked(&self) -> Kick {
         loop {
             let kick = self.kick.notified();
             if let Some(reason) = stdx::lock(&self.kicked).clone() {
-                return reason;
+                return Kick::Close(reason);
+            }
+            if !stdx::lock(&self.overdue).is_empty() {
+                return Kick::FailOverdue;
             }
             kick.await;
         }
+    }
+
+    /// A channel holds a message for longer than `timeout_ms`.
+    pub(crate) fn note_overdue(&self, channel: ChannelId, timeout_ms: u64) {
+        stdx::lock(&self.overdue).entry(channel).or_insert(timeout_ms);
+        self.kick.notify_one();
+    }
+
+    /// The channels that hold messages for too long, and how long would not be.
+    pub(crate) fn take_overdue(&self) -> BTreeMap<ChannelId, u64> {
+        std::mem::take(&mut stdx::lock(&self.overdue))
     }
 
     /// Publishes of a channel whose confirms wait for the disk.
@@ -146,6 +170,7 @@ impl Connections {
             blocked: AtomicBool::new(false),
             confirms: OnceLock::new(),
             kicked: Mutex::default(),
+            overdue: Mutex::default(),
             kick: Notify::new(),
         });
         stdx::lock(&self.by_id).insert(id, Arc::clone(&connection));

@@ -31,7 +31,7 @@ pub use crate::admin::{DeleteConditions, QueueRefused};
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, DEFINITIONS_FILE, View};
 pub use crate::clock::Clock;
-pub use crate::connections::{ChannelCounters, Connection, Connections, Identity};
+pub use crate::connections::{ChannelCounters, Connection, Connections, Identity, Kick};
 pub use crate::heaviest::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::limits::Limits;

@@ -15,6 +15,8 @@ pub struct Limits {
     pub channels: Option<u64>,
     /// Consumers of one channel.
     pub consumers_per_channel: Option<u64>,
+    /// How long a message may wait for its acknowledgement, in milliseconds.
+    pub consumer_timeout_ms: Option<u64>,
     /// What the node is called in texts.
     pub node: String,
 }

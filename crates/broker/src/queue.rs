@@ -7,6 +7,7 @@ mod consumers;
 mod held_back;
 mod local;
 mod older;
+mod overdue;
 mod paging;
 mod ruled;
 

@@ -328,6 +328,27 @@ impl Session {
         });
     }
 
+    /// Closes the channels that hold messages for too long; those go back to their queues.
+    ///
+    /// COMPAT: RabbitMQ's text.
+    pub async fn fail_overdue(&mut self) {
+        self.before_waiting();
+        for (channel, timeout_ms) in self.connection.take_overdue() {
+            if self.channels.get(channel).is_none() {
+                continue;
+            }
+            let text = format!(
+                "delivery acknowledgement on channel {} timed out. Timeout value used: {timeout_ms} \
+                 ms. This timeout value can be configured, see consumers doc guide to learn more",
+                channel.0
+            );
+            let error = Error::new(session::ErrorKind::PreconditionFailed, text);
+            // It closes a channel, never the connection.
+            let _stops = self.fail(channel, None, error).await;
+        }
+        self.wake();
+    }
+
     /// Gives back everything the connection holds. To be called at the end, whatever ended it.
     pub async fn close(mut self) {
         self.give_everything_back().await;

@@ -12,7 +12,7 @@ pub(crate) const TYPE: &str = "x-queue-type";
 const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 
 /// What a classic queue knows, in the order in which redeclarations are compared.
-pub(crate) const CLASSIC: [&str; 18] = [
+pub(crate) const CLASSIC: [&str; 19] = [
     "x-expires",
     "x-message-ttl",
     DEAD_LETTER_EXCHANGE,
@@ -31,13 +31,14 @@ pub(crate) const CLASSIC: [&str; 18] = [
     "x-delayed-retry-type",
     "x-delayed-retry-min",
     "x-delayed-retry-max",
+    "x-consumer-timeout",
 ];
 
 /// The types that are not offered.
 const OTHER_KINDS: [&str; 2] = ["quorum", "stream"];
 
 /// What only other queue types know: refused, while entirely unknown arguments are let through.
-const OTHER_TYPES: [&str; 11] = [
+const OTHER_TYPES: [&str; 10] = [
     "x-dead-letter-strategy",
     "x-quorum-initial-group-size",
     "x-quorum-target-group-size",
@@ -47,7 +48,6 @@ const OTHER_TYPES: [&str; 11] = [
     "x-stream-max-segment-size-bytes",
     "x-stream-filter-size-bytes",
     "x-initial-cluster-size",
-    "x-consumer-timeout",
     "x-consumer-disconnected-timeout",
 ];
 
@@ -143,7 +143,9 @@ fn check_value(key: &str, value: &Value, arguments: &Table) -> Result<(), String
         "x-delayed-retry-type" => {
             one_of(value, &RETRY_TYPES, |_| "invalid_delayed_retry_type".to_owned())
         }
-        "x-delayed-retry-min" | "x-delayed-retry-max" => not_negative(value).map(|_| ()),
+        "x-delayed-retry-min" | "x-delayed-retry-max" | "x-consumer-timeout" => {
+            not_negative(value).map(|_| ())
+        }
         "x-single-active-consumer" => {
             value.as_bool().map(|_| ()).ok_or_else(|| unacceptable(value))
         }

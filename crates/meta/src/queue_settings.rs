@@ -103,6 +103,9 @@ pub struct QueueSettings {
     pub delayed_retry: Option<DelayedRetry>,
     /// `x-queue-version`, if it is asked for.
     pub version: Option<QueueVersion>,
+    /// `x-consumer-timeout`: how long a message may wait for its acknowledgement, in milliseconds; 0 is
+    /// for ever. Without it the node says.
+    pub consumer_timeout_ms: Option<u64>,
     /// It holds messages back for a delaying exchange, each for as long as it says.
     pub holds_back: bool,
 }
@@ -163,6 +166,7 @@ impl QueueSettings {
             version: number("queue-version")
                 .or_else(|| policy_number("queue-version"))
                 .and_then(QueueVersion::of_number),
+            consumer_timeout_ms: smaller("consumer-timeout"),
             holds_back: queue.is_internal(),
         }
     }

@@ -13,7 +13,7 @@ mod login;
 mod writer;
 
 use crate::server::{Handshake, SHUTDOWN_REASON, Server};
-use broker::Session;
+use broker::{Kick, Session};
 use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
 use input::Input;
 use login::LoggedIn;
@@ -78,7 +78,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// Resolves with the reason when somebody wants the connection closed.
-type Interrupt = Pin<Box<dyn Future<Output = String> + Send>>;
+type Interrupt = Pin<Box<dyn Future<Output = Kick> + Send>>;
 
 struct Task {
     server: Arc<Server>,
@@ -127,7 +127,7 @@ enum Listening {
 struct Woken {
     /// Bytes read; 0 at the end of the stream.
     n_read: Option<usize>,
-    interrupted: Option<String>,
+    interrupted: Option<Kick>,
     released: bool,
 }
 
@@ -177,7 +177,7 @@ impl Task {
         let interrupt: Interrupt = Box::pin(async move {
             // The sender lives as long as the server.
             let _ended = stopping.wait_for(|stopping| *stopping).await;
-            SHUTDOWN_REASON.to_owned()
+            Kick::Close(SHUTDOWN_REASON.to_owned())
         });
         Self {
             outbox: front.outbox(),
@@ -241,8 +241,8 @@ impl Task {
     }
 
     async fn turn(&mut self, woken: Woken) -> Result<(), Over> {
-        if let Some(reason) = woken.interrupted {
-            self.interrupted(&reason).await?;
+        if let Some(kick) = woken.interrupted {
+            self.interrupted(kick).await?;
         }
         if woken.released {
             self.release_hold().await;
@@ -285,10 +285,10 @@ impl Task {
                 is_ready = true;
             }
             if let Some(future) = interrupt
-                && let Poll::Ready(reason) = future.as_mut().poll(cx)
+                && let Poll::Ready(kick) = future.as_mut().poll(cx)
             {
                 *interrupt = None;
-                woken.interrupted = Some(reason);
+                woken.interrupted = Some(kick);
                 is_ready = true;
             }
             if is_held && released.as_mut().poll(cx).is_ready() {
@@ -420,10 +420,18 @@ impl Task {
         self.requests.clear();
     }
 
-    async fn interrupted(&mut self, reason: &str) -> Result<(), Over> {
+    async fn interrupted(&mut self, kick: Kick) -> Result<(), Over> {
         let Some(session) = &mut self.session else { return Err(Over::Dropped("shutdown")) };
-        session.force_close(reason).await;
-        self.let_go().await;
+        match kick {
+            Kick::Close(reason) => {
+                session.force_close(&reason).await;
+                self.let_go().await;
+            }
+            Kick::FailOverdue => {
+                session.fail_overdue().await;
+                self.listen_for_kicks();
+            }
+        }
         Ok(())
     }
 

@@ -264,6 +264,17 @@ impl Fifo {
         self.consumers.get(consumer).map_or(0, |holder| holder.unacked.len())
     }
 
+    /// What a consumer holds, lowest position first.
+    pub fn held_by(&self, consumer: ConsumerKey) -> impl Iterator<Item = u64> + '_ {
+        self.consumers.get(consumer).into_iter().flat_map(|holder| holder.unacked.iter())
+    }
+
+    /// Whether a consumer holds the message at `position`.
+    #[must_use]
+    pub fn holds(&self, consumer: ConsumerKey, position: u64) -> bool {
+        self.consumers.get(consumer).is_some_and(|holder| holder.unacked.holds(position))
+    }
+
     /// Whether the consumer was added and not detached since.
     #[must_use]
     pub fn knows(&self, consumer: ConsumerKey) -> bool {

@@ -68,6 +68,11 @@ impl Unacked {
         true
     }
 
+    pub(crate) fn holds(&self, position: u64) -> bool {
+        let found = self.entries.binary_search_by_key(&position, |entry| position_of(*entry));
+        found.is_ok_and(|at| self.entries.get(at).is_some_and(|entry| !is_gone(*entry)))
+    }
+
     fn trim(&mut self) {
         while self.entries.front().is_some_and(|entry| is_gone(*entry)) {
             self.entries.pop_front();
@@ -105,6 +110,7 @@ mod tests {
                     prop_assert_eq!(unacked.release(position), model.remove(&position));
                 }
                 prop_assert_eq!(unacked.len(), model.len());
+                prop_assert_eq!(unacked.holds(position), model.contains(&position));
                 let held: Vec<u64> = unacked.iter().collect();
                 prop_assert_eq!(held, model.iter().copied().collect::<Vec<_>>());
                 prop_assert!(unacked.entries.len() <= 64.max(2 * model.len() + 2));

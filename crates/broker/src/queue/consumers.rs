@@ -159,6 +159,7 @@ impl Local {
     pub(super) fn detach(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
         let now_ms = self.returned_ms(queue);
         let mut gone = Vec::new();
+        self.watched.forget_all(consumer);
         let left = self.fifo.detach_returning(consumer, Return::Failed, now_ms, &mut gone);
         self.drop_host(consumer);
         self.forget_owner(consumer);
@@ -180,6 +181,7 @@ impl Local {
     ) {
         let now_ms = self.returned_ms(queue);
         let mut gone = Vec::new();
+        self.watched.forget_all(consumer);
         self.fifo.give_back_all(consumer, kept, Return::Released, now_ms, &mut gone);
         self.after_return(queue, &gone);
     }

@@ -1,6 +1,7 @@
 //! What a queue's lock guards: core, content and consumers, and the order things happen in.
 
 use super::older::{Keeping, Kept, KeptTogether, store_body};
+use super::overdue::Watched;
 use super::paging::Paging;
 use super::ruled::{PutIn, RefusedItem, Ruling, with_counts};
 use super::{Queue, Wakes, position};
@@ -119,6 +120,8 @@ pub(crate) struct Local {
     scratch: Vec<u8>,
     pub(super) had_consumer: bool,
     pub(super) deleted: bool,
+    /// What is held for long.
+    pub(super) watched: Watched,
 }
 
 impl std::fmt::Debug for Local {
@@ -146,6 +149,7 @@ impl Local {
             scratch: Vec::new(),
             had_consumer: false,
             deleted: false,
+            watched: Watched::default(),
         }
     }
 
@@ -555,6 +559,7 @@ impl Local {
                             Return::Released
                         }
                     };
+                    self.watched.forget(consumer, at);
                     let back = self.fifo.give_back(consumer, at, how, now_ms, &mut gone);
                     any_back |= back.is_ok();
                 }

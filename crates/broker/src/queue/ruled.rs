@@ -489,6 +489,11 @@ impl Local {
         if self.fifo.is_ruled() { queue.storage.time.unix_ms() } else { 0 }
     }
 
+    /// How long a message may wait for its acknowledgement, if the queue says so.
+    pub(super) fn queue_consumer_timeout_ms(&self) -> Option<u64> {
+        self.ruling.as_deref()?.settings.consumer_timeout_ms
+    }
+
     /// Whether only one consumer at a time is given messages.
     pub(super) fn is_single_active(&self) -> bool {
         self.ruling.as_deref().is_some_and(|ruling| ruling.settings.single_active_consumer)

@@ -1,7 +1,7 @@
 //! A client without a protocol: requests in, a transcript of what the outbox was given out.
 
 use amqp091::{Properties, PropertiesRef};
-use broker::{Broker, Identity, Session, StorageOptions};
+use broker::{Broker, Identity, Limits, Session, StorageOptions};
 use log::{Disk, MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
 use session::{
@@ -159,8 +159,18 @@ pub(crate) fn start_on(disk: Arc<dyn Disk>) -> Arc<Broker> {
 
 /// As [`start_on`], with other limits.
 pub(crate) fn start_with(disk: Arc<dyn Disk>, storage: &StorageOptions) -> Arc<Broker> {
+    start_limited(disk, storage, Limits::default())
+}
+
+/// As [`start_with`], with limits for clients.
+pub(crate) fn start_limited(
+    disk: Arc<dyn Disk>,
+    storage: &StorageOptions,
+    limits: Limits,
+) -> Arc<Broker> {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
     let broker = Broker::open_with(disk, options, storage).unwrap();
+    broker.set_limits(limits);
     if broker.is_new() {
         let password = PasswordHash::new(Default::default(), "guest");
         for command in [
@@ -409,6 +419,15 @@ impl Client {
     pub(crate) fn settle(&mut self, n: usize, outcome: Outcome) -> Vec<String> {
         let taken: Vec<_> = self.recorder.state.lock().unwrap().unsettled.drain(..n).collect();
         let requests = taken.into_iter().map(|(channel, link, position)| {
+            Request::Settle(Settle { channel, link, position, outcome })
+        });
+        self.submit(&[], requests.collect())
+    }
+
+    /// Settles the newest unsettled delivery.
+    pub(crate) fn settle_newest(&mut self, outcome: Outcome) -> Vec<String> {
+        let newest = self.recorder.state.lock().unwrap().unsettled.pop();
+        let requests = newest.into_iter().map(|(channel, link, position)| {
             Request::Settle(Settle { channel, link, position, outcome })
         });
         self.submit(&[], requests.collect())

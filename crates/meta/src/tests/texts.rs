@@ -167,6 +167,7 @@ fn queue_arguments_out_of_their_domain() {
         ("x-delivery-limit", Value::from("1"), "\"expected integer, got longstr\""),
         ("x-delayed-retry-type", Value::from("x"), "invalid_delayed_retry_type"),
         ("x-delayed-retry-min", Value::I32(-1), "{value_negative,-1}"),
+        ("x-consumer-timeout", Value::I32(-1), "{value_negative,-1}"),
     ];
     for (key, value, reason) in cases {
         check(
@@ -184,9 +185,9 @@ fn queue_arguments_out_of_their_domain() {
     );
     check(
         s,
-        queue_with("q", &[("x-foo", Value::Void), ("x-consumer-timeout", Value::I32(1))]),
+        queue_with("q", &[("x-foo", Value::Void), ("x-max-age", Value::I32(1))]),
         PreconditionFailed,
-        "invalid arg 'x-consumer-timeout' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
+        "invalid arg 'x-max-age' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
     );
     check(
         s,
@@ -215,6 +216,7 @@ fn queue_arguments_inside_their_domain() {
         ("x-delivery-limit", Value::I32(-1)),
         ("x-delayed-retry-type", Value::from("failed")),
         ("x-delayed-retry-max", Value::I32(90_000)),
+        ("x-consumer-timeout", Value::I32(5)),
         ("x-unknown", Value::Void),
     ];
     assert!(apply(s, queue_with("q", &all_good)).is_ok());
@@ -232,6 +234,7 @@ fn queue_arguments_inside_their_domain() {
         delivery_limit: None,
         delayed_retry: Some(DelayedRetry { on: RetryType::Failed, min_ms: 1_000, max_ms: 90_000 }),
         version: Some(QueueVersion::V1),
+        consumer_timeout_ms: Some(5),
         holds_back: false,
     };
     assert_eq!(settings, expected);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{ListenerFacts, NodeFacts, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};
-use broker::{Alarm, Broker, Identity, Session};
+use broker::{Alarm, Broker, Identity, Kick, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{Outbox, Sink, Table};
@@ -233,9 +233,9 @@ async fn connections_are_listed_and_closed() {
     let connections = node.management.broker.connections.list();
     let close = |pid: &Value| json!({"pid": pid, "explanation": "because"});
     node.ok("close_connection", close(&rows[0]["pid"])).await;
-    assert_eq!(connections[0].kicked().await, "because");
+    assert_eq!(connections[0].kicked().await, Kick::Close("because".to_owned()));
     node.ok("close_connection", close(&rows[1]["name"])).await;
-    assert_eq!(connections[1].kicked().await, "because");
+    assert_eq!(connections[1].kicked().await, Kick::Close("because".to_owned()));
     assert_eq!(node.refused("close_connection", close(&json!("<0.0.0>"))).await, "not_found");
     let none = json!({"vhost": "other", "explanation": "x"});
     assert_eq!(node.ok("close_all_connections", none).await, json!({"closed": 0}));
@@ -243,7 +243,7 @@ async fn connections_are_listed_and_closed() {
     assert_eq!(node.ok("close_all_connections", limited).await, json!({"closed": 2}));
     let all = json!({"vhost": "other", "explanation": "x", "global": true});
     assert_eq!(node.ok("close_all_connections", all).await, json!({"closed": 3}));
-    assert_eq!(connections[2].kicked().await, "x");
+    assert_eq!(connections[2].kicked().await, Kick::Close("x".to_owned()));
     let user = json!({"user": "bob", "explanation": "x"});
     assert_eq!(node.ok("close_all_user_connections", user).await, json!({"closed": 0}));
 }

@@ -53,6 +53,13 @@ impl Task {
         self.front.opened(now, result);
     }
 
+    /// Has the task woken when the broker wants something of the connection.
+    pub(super) fn listen_for_kicks(&mut self) {
+        if let Some(connection) = self.counted.clone() {
+            self.interrupt = Some(Box::pin(async move { connection.kicked().await }));
+        }
+    }
+
     fn open_session(&mut self, vhost: String) -> Result<(), Error> {
         self.handshake = None;
         let broker = Arc::clone(&self.server.broker);
@@ -80,7 +87,7 @@ impl Task {
         if *self.server.stopping.borrow() {
             connection.kick(crate::server::SHUTDOWN_REASON);
         }
-        self.interrupt = Some(Box::pin(async move { connection.kicked().await }));
+        self.listen_for_kicks();
         Ok(())
     }
 

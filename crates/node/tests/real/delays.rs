@@ -1,9 +1,9 @@
-//! Delayed messages, as clients and operators see them.
+//! Delayed messages, and those that are held for too long, as clients and operators see them.
 
 use super::support::client::{Client, Message};
 use super::support::node::Node;
 use super::support::wait_until;
-use amqp091::method::{ExchangeDeclare, QueueBind};
+use amqp091::method::{ChannelCloseOk, ExchangeDeclare, QueueBind};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, TableRef, Value};
 
 fn table(entries: &[(&'static str, Value)]) -> Table {
@@ -84,6 +84,28 @@ fn delayed_messages_survive_what_kills_the_node() {
     assert_eq!(node.ctl(&["-s", "list_delayed_messages", "x"]).trim(), "");
     drop(client);
     node.end_well();
+}
+
+/// Features U7.
+#[test]
+fn a_client_that_never_acknowledges_loses_its_channel() {
+    let node = Node::start(&["consumer_timeout=1000"]);
+    let mut client = Client::guest(node.address());
+    client.declare("q");
+    client.put_publish("q", true, b"held");
+    client.consume("q", false);
+    assert_eq!(client.message().unwrap().body, b"held");
+    assert_eq!(
+        client.next().show(),
+        "channel.close 406 PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. \
+         Timeout value used: 1000 ms. This timeout value can be configured, see consumers doc guide \
+         to learn more"
+    );
+    client.say(1, ChannelCloseOk {});
+    client.open_channel(1);
+    assert!(client.get("q").unwrap().redelivered);
+    client.close();
+    node.stop();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 import pika
 
-from harness import equal, wait_until
+from harness import Skip, equal, wait_until
 from pika_suite.client import (
     LIBRARY,
     Consumer,
@@ -142,3 +142,24 @@ def single_active_keeps(ctx):
     publish(channel, queue, b"2")
     second.wait(1)
     equal((first.bodies(), second.bodies()), (numbers(2), [b"2"]))
+
+
+@LIBRARY.scenario("rule-delayed-retry")
+def delayed_retry(ctx):
+    connection = connect(ctx)
+    if not is_leveret(connection):
+        raise Skip("classic queues do not delay there")
+    channel = confirming(connection)
+    arguments = {"x-delayed-retry-type": "failed", "x-delayed-retry-min": 200, "x-delayed-retry-max": 300}
+    queue = declared(ctx, channel, arguments=arguments)
+    publish(channel, queue, b"fails")
+    consumer = Consumer(connection.channel(), queue)
+    ((method, _, _),) = consumer.wait(1)
+    consumer.channel.basic_reject(method.delivery_tag, requeue=True)
+    publish(channel, queue, b"overtakes", b"is given back")
+    messages = consumer.wait(3)
+    consumer.channel.basic_nack(messages[2][0].delivery_tag, requeue=True)  # no failure: not delayed
+    messages = consumer.wait(5)
+    seen = [(body, method.redelivered) for method, _, body in messages]
+    given_back = [(b"is given back", False), (b"is given back", True)]
+    equal(seen, [(b"fails", False), (b"overtakes", False), *given_back, (b"fails", True)])

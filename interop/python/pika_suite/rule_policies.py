@@ -184,6 +184,37 @@ def vhost_deleted(ctx):
     refuses_connection(ctx, 530, f"NOT_ALLOWED - vhost {vhost} not found", virtual_host=vhost)
 
 
+@LIBRARY.scenario("rule-firehose")
+def firehose(ctx):
+    """What is published and delivered, told to the trace exchange while an operator wants it."""
+    connection = connect(ctx)
+    channel = confirming(connection)
+    exchange = exchange_of(ctx, channel, "direct")
+    queue = bound_queue(ctx, channel, exchange, "q", "key")
+    told = declared(ctx, channel, "told")
+    for key in (f"publish.{exchange}", f"deliver.{queue}"):
+        channel.queue_bind(told, "amq.rabbitmq.trace", key)
+    publish(channel, "key", b"before", exchange=exchange)
+    ctx.ctl("trace_on")
+    ctx.on_end(lambda: ctx.ctl("trace_off"))
+    publish(channel, "key", b"traced", exchange=exchange, properties=pika.BasicProperties(message_id="m", delivery_mode=2))
+    channel.queue_purge(queue)
+    publish(channel, "key", b"taken", exchange=exchange)
+    equal(bodies(channel, queue), [b"taken"])
+    wait_ready(channel, told, 3)
+    messages = get_all(channel, told)
+    equal([(method.routing_key.split(".", 1)[0], body) for method, _, body in messages],
+          [("publish", b"traced"), ("publish", b"taken"), ("deliver", b"taken")])
+    headers = messages[0][1].headers
+    equal((headers["exchange_name"], headers["routing_keys"], headers["routed_queues"]), (exchange, ["key"], [queue]))
+    equal((headers["properties"]["message_id"], headers["vhost"], headers["user"]), ("m", "/", "guest"))
+    equal(messages[2][1].headers["redelivered"], 0)
+    ctx.ctl("trace_off")
+    publish(channel, "key", b"after", exchange=exchange)
+    equal(bodies(channel, queue), [b"after"])
+    equal(ready(channel, told), 0)
+
+
 @LIBRARY.scenario("rule-restart-survives")
 def restart(ctx):
     """Rules, and what they have done to messages, are the same after a crash."""

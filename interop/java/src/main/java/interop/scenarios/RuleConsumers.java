@@ -5,6 +5,7 @@ import static interop.scenarios.Desk.numbers;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.Delivery;
 import com.rabbitmq.client.GetResponse;
+import interop.harness.Skip;
 import interop.harness.Suite;
 import interop.scenarios.Desk.Mortal;
 import java.util.Arrays;
@@ -25,6 +26,7 @@ final class RuleConsumers {
     suite.add("rule-single-active-exclusive-403", Desk.body(RuleConsumers::singleActiveExclusive));
     suite.add("rule-consumer-priority-wrong-406", Desk.body(RuleConsumers::priorityOfWrongType));
     suite.add("rule-delivery-limit", Desk.body(RuleConsumers::deliveryLimit));
+    suite.add("rule-delayed-retry", Desk.body(RuleConsumers::delayedRetry));
   }
 
   private static void publishRanked(Desk desk, String queue, Integer... priorities) throws Exception {
@@ -135,5 +137,26 @@ final class RuleConsumers {
     }
     Check.equal("delivery_limit", Desk.death(desk.one(mortal.dead()), "reason"), "reason");
     Check.equal(0, inbox.waiting(), "further deliveries");
+  }
+
+  private static String seen(Delivery delivery) {
+    return Inbox.body(delivery) + (delivery.getEnvelope().isRedeliver() ? " again" : "");
+  }
+
+  private static void delayedRetry(Desk desk) throws Exception {
+    if (!desk.isLeveret()) {
+      throw new Skip("classic queues do not delay there");
+    }
+    String queue = desk.queue("q", "x-delayed-retry-type", "failed", "x-delayed-retry-min", 200,
+        "x-delayed-retry-max", 300);
+    desk.publish(queue, "fails");
+    Inbox inbox = desk.consumer(queue, false);
+    Channel channel = inbox.getChannel();
+    channel.basicReject(inbox.take().getEnvelope().getDeliveryTag(), true);
+    desk.publishAll(queue, List.of("overtakes", "is given back"));
+    Check.equal("overtakes", seen(inbox.take()), "second delivery");
+    channel.basicNack(inbox.take().getEnvelope().getDeliveryTag(), false, true); // no failure: not delayed
+    Check.equal(List.of("is given back again", "fails again"),
+        inbox.take(2).stream().map(RuleConsumers::seen).toList(), "further deliveries");
   }
 }

@@ -7,16 +7,20 @@ import com.rabbitmq.client.AMQP;
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.Connection;
 import com.rabbitmq.client.ConnectionFactory;
+import com.rabbitmq.client.GetResponse;
 import com.rabbitmq.client.ShutdownSignalException;
 import interop.harness.Suite;
 import interop.scenarios.Desk.Mortal;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** Rules an operator sets while the node runs, through its command-line tool. */
 final class RulePolicies {
+  private static final String TRACE = "amq.rabbitmq.trace";
+
   private RulePolicies() {}
 
   static void register(Suite suite) {
@@ -29,6 +33,7 @@ final class RulePolicies {
     suite.add("rule-vhost-limits", Desk.body(RulePolicies::vhostLimits));
     suite.add("rule-user-limits", Desk.body(RulePolicies::userLimits));
     suite.add("rule-vhost-deleted", Desk.body(RulePolicies::vhostDeleted));
+    suite.add("rule-firehose", Desk.body(RulePolicies::firehose));
     suite.add("rule-restart-survives", 60, Desk.body(RulePolicies::restart));
   }
 
@@ -179,6 +184,39 @@ final class RulePolicies {
       Check.equal("CONNECTION_FORCED - vhost '" + vhost + "' is deleted", close.getReplyText(), "reply text");
     }
     desk.refuses(into(desk, vhost), 530, "NOT_ALLOWED - vhost " + vhost + " not found");
+  }
+
+  /** What is published and delivered, told to the trace exchange while an operator wants it. */
+  private static void firehose(Desk desk) throws Exception {
+    String exchange = desk.exchange("x", "direct");
+    String queue = desk.bound("q", exchange, "key");
+    String told = desk.bound("told", TRACE, "publish." + exchange);
+    desk.channel.queueBind(told, TRACE, "deliver." + queue);
+    desk.publish(exchange, "key", "before", Desk.persistent().build(), false);
+    desk.ctl("trace_on");
+    desk.lab.later(() -> desk.ctl("trace_off"));
+    desk.publish(exchange, "key", "traced", Desk.persistent().messageId("m").build(), false);
+    desk.channel.queuePurge(queue);
+    desk.publish(exchange, "key", "taken", Desk.persistent().build(), false);
+    Check.equal(List.of("taken"), desk.bodies(queue), "in the queue");
+    desk.awaitReady(told, 3);
+    List<GetResponse> messages = desk.drain(told);
+    Check.equal(List.of("publish traced", "publish taken", "deliver taken"),
+        messages.stream().map(RulePolicies::traced).toList(), "told");
+    Map<String, Object> headers = messages.get(0).getProps().getHeaders();
+    Check.equal(exchange, headers.get("exchange_name").toString(), "exchange");
+    Check.equal("[key]", headers.get("routing_keys").toString(), "keys");
+    Check.equal("[" + queue + "]", headers.get("routed_queues").toString(), "queues");
+    Check.equal("m", ((Map<?, ?>) headers.get("properties")).get("message_id").toString(), "message id");
+    Check.equal(0, messages.get(2).getProps().getHeaders().get("redelivered"), "redelivered");
+    desk.ctl("trace_off");
+    desk.publish(exchange, "key", "after", Desk.persistent().build(), false);
+    Check.equal(List.of("after"), desk.bodies(queue), "in the queue");
+    Check.equal(0, desk.ready(told), "told afterwards");
+  }
+
+  private static String traced(GetResponse message) {
+    return message.getEnvelope().getRoutingKey().split("\\.")[0] + " " + Desk.text(message);
   }
 
   private static void restart(Desk desk) throws Exception {

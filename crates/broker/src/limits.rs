@@ -15,6 +15,9 @@ pub struct Limits {
     pub channels: Option<u64>,
     /// Consumers of one channel.
     pub consumers_per_channel: Option<u64>,
+    /// `basic.qos` with `global` limits what all consumers of a channel hold together, as it did before
+    /// RabbitMQ 4.3; otherwise it limits each.
+    pub channel_prefetch: bool,
     /// How long a message may wait for its acknowledgement, in milliseconds.
     pub consumer_timeout_ms: Option<u64>,
     /// What the node is called in texts.

@@ -3,6 +3,7 @@
 //! Lock order: a queue's lock, then the log's append lock or an outbox's. Never two queues at a time,
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
+mod channel_limit;
 mod consumers;
 mod held_back;
 mod local;
@@ -11,6 +12,7 @@ mod overdue;
 mod paging;
 mod ruled;
 
+pub(crate) use channel_limit::ChannelLimit;
 pub use held_back::{HeldBack, HeldBackMessage};
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
@@ -327,6 +329,19 @@ impl Queue {
     /// Adds up how many messages each channel holds.
     pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
         stdx::lock(&self.local).count_held(held);
+    }
+
+    /// From now on the consumer is one of those that share `limit`.
+    pub(crate) fn limit_consumer(&self, consumer: ConsumerKey, limit: &Arc<ChannelLimit>) {
+        self.with(|local, _| local.limit_consumer(consumer, limit));
+    }
+
+    /// The limit that the consumer shares has room again.
+    pub(crate) fn resume_limited(&self, consumer: ConsumerKey) {
+        self.with(|local, wakes| {
+            local.resume_limited(consumer);
+            local.dispatch(self, wakes);
+        });
     }
 
     /// The consumer's connection can take deliveries again.

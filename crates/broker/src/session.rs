@@ -5,6 +5,7 @@
 //! its kind says; requests of a channel that is gone are passed over.
 
 mod batch;
+mod channel_limit;
 mod channels;
 mod consume;
 mod control;
@@ -277,6 +278,7 @@ impl Session {
             settles.sort_unstable_by_key(|settle| (settle.link, settle.position));
         }
         for run in settles.chunk_by(|a, b| a.link == b.link) {
+            self.make_room(run);
             self.settle_link(run);
         }
         settles.clear();

@@ -8,7 +8,7 @@
 mod client;
 
 use amqp091::Properties;
-use client::{Client, Kind, block_on, short, start};
+use client::{Client, Kind, block_on, short, start, start_limited};
 use log::MemoryDisk;
 use session::{ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
@@ -219,6 +219,44 @@ fn a_transaction_takes_effect_at_its_commit() {
     assert_eq!(client.declare("q", true), ["declared 1 0"]);
     let refused = "channel failed PreconditionFailed: cannot switch from tx to confirm mode";
     assert_eq!(client.ask(Op::ConfirmSelect), [refused]);
+}
+
+/// Where the operator lets clients have it, `global` limits what all consumers of a channel hold together,
+/// in turn; what is got with `basic.get` does not count.
+#[test]
+fn a_prefetch_limit_can_be_a_whole_channels() {
+    let limits = broker::Limits { channel_prefetch: true, ..broker::Limits::default() };
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start_limited(disk, &broker::StorageOptions::default(), limits);
+    let mut client = Client::connect(&broker);
+    for queue in ["p", "q"] {
+        client.declare(queue, false);
+        client.publish(queue, &["1", "2", "3", "4"], Kind::Transient);
+    }
+    let limit = |prefetch_count| Op::Qos { prefetch_count, global: true };
+    assert_eq!(client.get("p"), ["got 1 left 3"]);
+    // Who was there before is limited, too, and what it holds counts.
+    client.ask(Op::Qos { prefetch_count: 1, global: false });
+    assert_eq!(client.consume("p", false), ["consuming", "deliver 2"]);
+    assert_eq!(client.ask(limit(2)), ["done"]);
+    client.ask(Op::Qos { prefetch_count: 0, global: false });
+    assert_eq!(client.consume("q", false), ["consuming", "deliver 1"]);
+    // The first is what was got; each of the others makes room for one, for who waits longer.
+    assert_eq!(client.settle(1, Outcome::Accepted), [""; 0]);
+    assert_eq!(client.settle(1, Outcome::Accepted), ["deliver 2"]);
+    assert_eq!(client.settle(1, Outcome::Accepted), ["deliver 3"]);
+    assert_eq!(client.ask(limit(3)), ["deliver 3", "done"]);
+    // What goes back makes room for what comes first again.
+    let back = client.ask(Op::Recover { answer: true });
+    assert_eq!(back.len(), 4, "{back:?}");
+    // No limit any more but the first consumer's own.
+    let rest = client.ask(limit(0));
+    assert_eq!(rest, ["deliver 4", "done"]);
+    // Others have nothing to do with it.
+    let mut other = Client::connect(&broker);
+    other.declare("r", false);
+    other.publish("r", &["1", "2", "3", "4"], Kind::Transient);
+    assert_eq!(other.consume("r", false).len(), 5);
 }
 
 /// What a transaction has settled is not given back before it ends.

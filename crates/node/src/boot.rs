@@ -69,6 +69,7 @@ fn limits(config: &Config) -> Limits {
         },
         channels: of.channels,
         consumers_per_channel: of.consumers,
+        channel_prefetch: of.permits.get("global_qos") == Some(&true),
         consumer_timeout_ms: config.messages.consumer_timeout_ms,
         node: node_name(),
     }

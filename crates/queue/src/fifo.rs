@@ -156,6 +156,12 @@ impl Fifo {
         self.consumers.add(checkout, true)
     }
 
+    /// Whose turn it is: who gets the next delivery if anything is ready.
+    #[must_use]
+    pub fn next_taker(&self) -> Option<ConsumerKey> {
+        self.consumers.next()
+    }
+
     /// Gives the next message to the consumer whose turn it is.
     pub fn next_delivery(&mut self) -> Option<Assigned> {
         let consumer = self.consumers.next()?;

@@ -46,7 +46,9 @@ impl Local {
             arguments: attach.arguments,
             room_bytes: FIRST_ROOM_BYTES,
             held_back: false,
+            limit: attach.limit,
         };
+        self.n_limited += usize::from(host.limit.is_some());
         put_at(&mut self.owners, key, (attach.connection, attach.channel));
         put_at(&mut self.hosts, key, host);
         self.had_consumer = true;
@@ -187,9 +189,9 @@ impl Local {
     }
 
     fn drop_host(&mut self, consumer: ConsumerKey) {
-        if let Some(place) = self.hosts.get_mut(consumer.0 as usize) {
-            *place = None;
-        }
+        let place = self.hosts.get_mut(consumer.0 as usize);
+        let left = place.and_then(Option::take);
+        self.n_limited -= usize::from(left.is_some_and(|host| host.limit.is_some()));
     }
 
     fn after_detach(&mut self, def: &QueueDef) -> AfterDetach {

@@ -1,5 +1,6 @@
 //! What a queue's lock guards: core, content and consumers, and the order things happen in.
 
+use super::channel_limit::ChannelLimit;
 use super::older::{Keeping, Kept, KeptTogether, store_body};
 use super::overdue::Watched;
 use super::paging::Paging;
@@ -65,6 +66,8 @@ pub(crate) struct Attach<'a> {
     pub(crate) arguments: Table,
     /// Whether the client waits for an answer.
     pub(crate) answer: bool,
+    /// What it shares with the other consumers of its channel.
+    pub(crate) limit: Option<Arc<ChannelLimit>>,
 }
 
 /// The channel a consumer belongs to.
@@ -84,6 +87,8 @@ pub(super) struct Host {
     pub(super) room_bytes: i64,
     /// Paused by us because `room_bytes` ran out; its outbox was not asked yet.
     pub(super) held_back: bool,
+    /// What it shares with the other consumers of its channel.
+    pub(super) limit: Option<Arc<ChannelLimit>>,
 }
 
 /// One assignment, waiting to be handed to its outbox.
@@ -104,6 +109,8 @@ pub(crate) struct Local {
     pub(super) ruling: Option<Box<Ruling>>,
     /// The core is to be told the sizes of messages that are given out.
     pub(super) notes_sizes: bool,
+    /// Consumers that share a limit with others of their channel.
+    pub(super) n_limited: usize,
     /// Indexed by consumer key.
     pub(super) hosts: Vec<Option<Host>>,
     /// Whose each consumer is, also those that only hold messages; indexed by consumer key.
@@ -139,6 +146,7 @@ impl Local {
             keeping,
             ruling: None,
             notes_sizes: false,
+            n_limited: 0,
             hosts: Vec::new(),
             owners: Vec::new(),
             handed: Vec::new(),
@@ -226,7 +234,8 @@ impl Local {
     /// Hands messages to a consumer that is the only one and settles nothing, straight from where
     /// they lie, until its outbox is full. Returns how many: for those that is all there is to do.
     fn pass_on(&mut self, queue: &Queue, batch: &Publishes<'_, '_>, wakes: &mut Wakes) -> usize {
-        let Some(consumer) = self.fifo.sole_taker() else { return 0 };
+        let taker = if self.n_limited > 0 { None } else { self.fifo.sole_taker() };
+        let Some(consumer) = taker else { return 0 };
         let Some(host) = host_mut(&mut self.hosts, consumer) else { return 0 };
         let link = host.link;
         let first = self.fifo.next_position();
@@ -298,8 +307,7 @@ impl Local {
     ) -> Option<KeptTogether> {
         let message = &incoming.message;
         let is_next = || self.fifo.head() == Some(at) || self.is_head_here();
-        let given =
-            if self.fifo.is_waiting() || !is_next() { None } else { self.fifo.next_delivery() };
+        let given = if self.fifo.is_waiting() || !is_next() { None } else { self.next_delivery() };
         let direct = given
             .is_some_and(|given| given.position == at && given.settling == Settling::OnDelivery);
         let mut late = None;
@@ -339,7 +347,7 @@ impl Local {
         loop {
             while self.handed.len() < HAND_OVER_MESSAGES_MAX && !self.fifo.is_waiting() {
                 let Some(size) = self.size_of_next() else { break };
-                let Some(assigned) = self.fifo.next_delivery() else { break };
+                let Some(assigned) = self.next_delivery() else { break };
                 if self.notes_sizes {
                     self.note_sent(&assigned, None);
                 }
@@ -711,6 +719,6 @@ pub(super) fn restored_ms(queue: &Queue, stored: &Stored) -> u64 {
     stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms())
 }
 
-fn host_mut(hosts: &mut [Option<Host>], consumer: ConsumerKey) -> Option<&mut Host> {
+pub(super) fn host_mut(hosts: &mut [Option<Host>], consumer: ConsumerKey) -> Option<&mut Host> {
     hosts.get_mut(consumer.0 as usize)?.as_mut()
 }

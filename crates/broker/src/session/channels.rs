@@ -1,7 +1,7 @@
 //! A connection's channels and links.
 
 use crate::connections::ChannelCounters;
-use crate::queue::Queue;
+use crate::queue::{ChannelLimit, Queue};
 use meta::QueueId;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Request, Settle, ShortString};
@@ -22,6 +22,8 @@ pub(crate) struct Channel {
     pub(super) tx: Option<Box<Tx>>,
     /// Prefetch limit of consumers to come; 0 for none.
     pub(super) prefetch_count: u16,
+    /// What its consumers may hold together, where clients are let have such a limit.
+    pub(super) limit: Option<Arc<ChannelLimit>>,
     /// The queue an empty name stands for.
     pub(super) last_queue: Option<ShortString>,
     pub(super) consumers: HashMap<ShortString, LinkId>,

@@ -43,6 +43,7 @@ impl Session {
             exclusive: consume.exclusive,
             arguments: consume.arguments.clone(),
             answer: !control.nowait,
+            limit: self.channel_limit(channel),
         });
         let consumer = attached.map_err(|refused| refusal(refused, &queue))?;
         self.tell_consumer("consumer.created", channel, (&queue, &consumer_tag), |facts| {

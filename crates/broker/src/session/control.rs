@@ -39,6 +39,10 @@ impl Session {
                 self.delete_queue(control, queue, *if_unused, *if_empty).await
             }
             Op::Qos { prefetch_count, global } => {
+                if *global && self.broker.limits().channel_prefetch {
+                    self.limit_channel(channel, *prefetch_count);
+                    return Ok(Acted::Done);
+                }
                 self.set_qos(channel, *prefetch_count);
                 if *global {
                     self.set_prefetch_of_consumers(channel);
@@ -112,6 +116,7 @@ impl Session {
                 link.queue.requeue_all(link.consumer, &settled);
             }
         }
+        self.make_room_after_recovery(channel);
         if answer { Acted::Done } else { Acted::Answered }
     }
 

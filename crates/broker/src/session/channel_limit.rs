@@ -1,0 +1,59 @@
+//! The prefetch limit of a whole channel, where the operator lets clients have it.
+
+use super::Session;
+use crate::queue::ChannelLimit;
+use session::{ChannelId, LinkId, Settle};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl Session {
+    /// From now on the channel's consumers hold no more than this together; 0 for no limit.
+    pub(super) fn limit_channel(&mut self, id: ChannelId, prefetch_count: u16) {
+        let Some(channel) = self.channels.get_mut(id) else { return };
+        let is_new = channel.limit.is_none();
+        let limit = Arc::clone(channel.limit.get_or_insert_default());
+        if is_new {
+            let gets: HashSet<LinkId> = channel.gets.values().copied().collect();
+            let links = self.links.iter();
+            let consumers = links.filter(|(of, link)| link.channel == id && !gets.contains(of));
+            for (_, link) in consumers {
+                link.queue.limit_consumer(link.consumer, &limit);
+            }
+        }
+        self.go_on(&limit.set(prefetch_count));
+    }
+
+    /// What a new consumer of the channel shares.
+    pub(super) fn channel_limit(&self, id: ChannelId) -> Option<Arc<ChannelLimit>> {
+        self.channels.get(id)?.limit.clone()
+    }
+
+    /// What a consumer was given is settled: there is room for as much on its channel. What was
+    /// asked for by `basic.get` takes none.
+    pub(super) fn make_room(&mut self, run: &[Settle]) {
+        let Some(first) = run.first() else { return };
+        let Some(channel) = self.channels.get(first.channel) else { return };
+        let Some(limit) = &channel.limit else { return };
+        if channel.gets.values().any(|get| *get == first.link) {
+            return;
+        }
+        let waiting = limit.release(run.len() as u64);
+        self.go_on(&waiting);
+    }
+
+    /// Everything went back but what a transaction has settled.
+    pub(super) fn make_room_after_recovery(&mut self, id: ChannelId) {
+        let Some(channel) = self.channels.get(id) else { return };
+        let Some(limit) = &channel.limit else { return };
+        let settled = channel.tx.as_deref().map_or(&[][..], |tx| &tx.settles);
+        let of_consumer = |settle: &&Settle| !channel.gets.values().any(|get| *get == settle.link);
+        let waiting = limit.recover(settled.iter().filter(of_consumer).count() as u64);
+        self.go_on(&waiting);
+    }
+
+    fn go_on(&self, links: &[LinkId]) {
+        for link in links.iter().filter_map(|link| self.links.get(link)) {
+            link.queue.resume_limited(link.consumer);
+        }
+    }
+}

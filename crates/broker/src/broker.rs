@@ -17,7 +17,7 @@ use crate::storage::Storage;
 use log::Lsn;
 use meta::{
     Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, QueueVersion, Removed,
-    SnapshotOf, State,
+    SnapshotOf, State, VhostDefaults,
 };
 use routing::Name;
 use std::hash::{BuildHasher, RandomState};
@@ -134,6 +134,7 @@ pub struct Broker {
     was_new: bool,
     limits: OnceLock<Limits>,
     interceptors: OnceLock<Interceptors>,
+    vhost_defaults: OnceLock<VhostDefaults>,
     overdue_at_ms: AtomicU64,
     /// Where events are told, if they are.
     pub(crate) event_vhost: OnceLock<Name>,
@@ -175,6 +176,7 @@ impl Broker {
             was_new,
             limits: OnceLock::new(),
             interceptors: OnceLock::new(),
+            vhost_defaults: OnceLock::new(),
             overdue_at_ms: AtomicU64::new(0),
             event_vhost: OnceLock::new(),
         });
@@ -204,6 +206,23 @@ impl Broker {
     /// Says what is written into each message. To be called once, before there are clients.
     pub fn set_interceptors(&self, interceptors: Interceptors) {
         self.interceptors.get_or_init(|| interceptors);
+    }
+
+    /// Says what each new virtual host gets. To be called once, before there are any.
+    pub fn set_vhost_defaults(&self, defaults: VhostDefaults) {
+        self.vhost_defaults.get_or_init(|| defaults);
+    }
+
+    /// Gives a virtual host that was created just now what new ones get.
+    fn furnish(&self, vhost: &Name) {
+        let Some(defaults) = self.vhost_defaults.get() else { return };
+        for command in defaults.commands(&self.view().meta, vhost) {
+            if let Err(error) = self.change(&command) {
+                tracing::warn!(
+                    "what the virtual host '{vhost}' is to have from the start: {error}"
+                );
+            }
+        }
     }
 
     pub(crate) fn interceptors(&self) -> Interceptors {
@@ -311,6 +330,11 @@ impl Broker {
             result?;
             drop(control);
             self.keep_delayed_queues();
+            for command in commands {
+                if let Command::CreateVhost { vhost, .. } = command {
+                    self.furnish(vhost);
+                }
+            }
             stdx::lock(&self.control).logged_upto
         };
         if confirm::durable(&self.storage.wal, upto).await.is_err() {
@@ -366,6 +390,10 @@ impl Broker {
         }
         if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
             self.give_history(spec);
+        }
+        if let Command::CreateVhost { vhost, .. } = command {
+            self.furnish(vhost);
+            return Ok((outcome.done, stdx::lock(&self.control).logged_upto));
         }
         Ok((outcome.done, upto))
     }

@@ -22,6 +22,7 @@ mod resource;
 mod state;
 mod user;
 mod vhost;
+mod vhost_defaults;
 
 pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
 pub use error::{ErrorKind, MetaError};
@@ -41,6 +42,7 @@ pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, Rou
 pub use state::{RestoreError, SnapshotOf, State};
 pub use user::{User, UserLimits};
 pub use vhost::{BindingView, Vhost, VhostLimits, VhostMetadata};
+pub use vhost_defaults::{DefaultLimits, DefaultPolicy, DefaultUser, VhostDefaults};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{Broker, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
 use log::{Disk, WalOptions};
-use meta::{Command, NodeLimits, PasswordHash, VhostMetadata};
+use meta::{Command, NodeLimits, PasswordHash, VhostDefaults, VhostMetadata};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -43,6 +43,7 @@ pub(crate) fn open_broker(
     };
     let broker = Broker::open_with(disk, options, &storage).context("cannot start on this data")?;
     broker.set_limits(limits(config));
+    broker.set_vhost_defaults(vhost_defaults(config));
     let overwrite = |yes| if yes { Overwrite::Yes } else { Overwrite::No };
     broker.set_interceptors(Interceptors {
         timestamp: config.messages.timestamp.map(overwrite),
@@ -73,6 +74,17 @@ fn limits(config: &Config) -> Limits {
         consumer_timeout_ms: config.messages.consumer_timeout_ms,
         node: node_name(),
     }
+}
+
+/// What new virtual hosts get, with the passwords of their users.
+fn vhost_defaults(config: &Config) -> VhostDefaults {
+    let mut defaults = config.vhost_defaults.clone();
+    for (name, user) in &mut defaults.users {
+        if let Some(password) = config.default_passwords.get(name) {
+            user.password = PasswordHash::new(random_salt(), password);
+        }
+    }
+    defaults
 }
 
 /// The time of day, in Unix milliseconds.

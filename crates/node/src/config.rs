@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use meta::QueueVersion;
+use meta::{QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use options::Found;
 use syntax::{Place, Setting, SyntaxError};
@@ -38,6 +38,10 @@ pub(crate) struct Config {
     /// The name clients and operators see; derived from the host's name when absent.
     pub(crate) cluster_name: Option<String>,
     pub(crate) messages: Messages,
+    /// What new virtual hosts get; the passwords of users are apart.
+    pub(crate) vhost_defaults: VhostDefaults,
+    /// By user.
+    pub(crate) default_passwords: BTreeMap<String, String>,
     /// What is in effect, by key, as it would be written; secrets are masked.
     pub(crate) settings: Vec<(String, String)>,
 }
@@ -478,6 +482,8 @@ impl Default for Config {
                 timestamp: None,
                 routing_node: None,
             },
+            vhost_defaults: VhostDefaults::default(),
+            default_passwords: BTreeMap::new(),
             settings: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use meta::{ApplyTo, Pattern};
 use net::ListenAddress;
 
 use super::units::{self, LEVELS, Level};
@@ -31,6 +32,17 @@ pub(super) enum Kind {
     Flag(fn(&mut Draft, bool)),
     NamedFlag(fn(&mut Draft, &str, bool)),
     Text(fn(&mut Draft, &str)),
+    NamedText(fn(&mut Draft, &str, &str)),
+    /// Words with commas between them.
+    NamedWords(fn(&mut Draft, &str, Vec<String>)),
+    /// A regular expression.
+    NamedPattern(fn(&mut Draft, &str, &str)),
+    /// A whole number; a negative one is no limit.
+    NamedLimit(fn(&mut Draft, &str, i64)),
+    NamedInteger(fn(&mut Draft, &str, u64)),
+    NamedByteSize(fn(&mut Draft, &str, u64)),
+    NamedTime(fn(&mut Draft, &str, u64)),
+    NamedApplyTo(fn(&mut Draft, &str, ApplyTo)),
     TextOrNone(fn(&mut Draft, Option<&str>)),
     Address(fn(&mut Draft, &str, ListenAddress)),
     /// The only value is `none`.
@@ -82,6 +94,22 @@ impl Kind {
             Self::Flag(set) => set(draft, units::boolean(value)?),
             Self::NamedFlag(set) => set(draft, name, units::boolean(value)?),
             Self::Text(set) => set(draft, value),
+            Self::NamedText(set) => set(draft, name, value),
+            Self::NamedWords(set) => {
+                let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
+                set(draft, name, words.map(str::to_owned).collect());
+            }
+            Self::NamedPattern(set) => {
+                Pattern::new(value).ok()?;
+                set(draft, name, value);
+            }
+            Self::NamedLimit(set) => set(draft, name, value.parse().ok()?),
+            Self::NamedInteger(set) => set(draft, name, units::integer(value)?),
+            Self::NamedByteSize(set) => set(draft, name, units::byte_size(value)?),
+            Self::NamedTime(set) => set(draft, name, units::milliseconds(value)?),
+            Self::NamedApplyTo(set) => {
+                set(draft, name, *ApplyTo::ALL.iter().find(|word| word.as_str() == value)?);
+            }
             Self::TextOrNone(set) => set(draft, Some(value).filter(|text| *text != "none")),
             Self::Address(set) => set(draft, name, units::listen_address(value)?),
             Self::Nothing(set) => (value == "none").then(|| set(draft))?,
@@ -126,7 +154,19 @@ impl Kind {
             }
             Self::Ratio(_) => "a share such as `0.6` or `60%`".to_owned(),
             Self::Flag(_) | Self::NamedFlag(_) => "`true` or `false`".to_owned(),
-            Self::Text(_) => "text".to_owned(),
+            Self::Text(_) | Self::NamedText(_) => "text".to_owned(),
+            Self::NamedWords(_) => "words with commas between them".to_owned(),
+            Self::NamedPattern(_) => "a regular expression".to_owned(),
+            Self::NamedLimit(_) => "a whole number, or `-1` for no limit".to_owned(),
+            Self::NamedInteger(_) => "a whole number".to_owned(),
+            Self::NamedByteSize(_) => "a number of bytes, or one with `KB`, `MB`, `GB`".to_owned(),
+            Self::NamedTime(_) => {
+                "a number of milliseconds, or one with `s`, `m`, `h`, `d`, `w`".to_owned()
+            }
+            Self::NamedApplyTo(_) => {
+                let words = ApplyTo::ALL.map(|word| format!("`{}`", word.as_str()));
+                format!("one of {}", words.join(", "))
+            }
             Self::TextOrNone(_) => "text, or `none`".to_owned(),
             Self::Address(_) => {
                 "a port, or an IP address and port as in `127.0.0.1:5672`".to_owned()

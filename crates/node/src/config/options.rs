@@ -1,8 +1,9 @@
 //! The table of options: one row per option with its key, kind, default and meaning.
 //! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
 
+use super::Draft;
 use super::kind::{Kind, Zero};
-use meta::QueueVersion;
+use meta::{DefaultLimits, DefaultPolicy, DefaultUser, QueueVersion};
 
 /// One row of the table.
 pub(super) struct ConfigOption {
@@ -40,16 +41,39 @@ pub(super) fn find(key: &[String]) -> Option<Found> {
     if let Some(option) = OPTIONS.iter().find(exact) {
         return Some(Found { option, name: String::new() });
     }
-    let (name, start) = key.split_last()?;
-    let option = OPTIONS.iter().find(|option| {
-        option.key.rsplit_once(".$").is_some_and(|(fixed, _)| fixed.split('.').eq(start.iter()))
-    })?;
-    Some(Found { option, name: name.clone() })
+    OPTIONS.iter().find_map(|option| Some(Found { option, name: free_segment(option.key, key)? }))
+}
+
+/// What stands in `key` for the free segment of `pattern`; none if the rest is not the same.
+fn free_segment(pattern: &str, key: &[String]) -> Option<String> {
+    let segments: Vec<&str> = pattern.split('.').collect();
+    let is_free = |segment: &&str| segment.starts_with('$');
+    let fits = |(segment, given): (&&str, &String)| is_free(segment) || segment == given;
+    if segments.len() != key.len() || !segments.iter().zip(key).all(fits) {
+        return None;
+    }
+    key.get(segments.iter().position(is_free)?).cloned()
 }
 
 /// A number whose range the option's row has already checked.
 fn fits<T: TryFrom<u64>>(number: u64) -> T {
     T::try_from(number).ok().expect("the option's range is that of its field")
+}
+
+fn limits_of<'d>(draft: &'d mut Draft, id: &str) -> &'d mut DefaultLimits {
+    draft.config.vhost_defaults.limits.entry(id.to_owned()).or_default()
+}
+
+fn policy_of<'d>(draft: &'d mut Draft, id: &str) -> &'d mut DefaultPolicy {
+    draft.config.vhost_defaults.operator_policies.entry(id.to_owned()).or_default()
+}
+
+fn set_in_policy(draft: &mut Draft, id: &str, key: &'static str, value: u64) {
+    policy_of(draft, id).settings.insert(key, value);
+}
+
+fn user_of<'d>(draft: &'d mut Draft, name: &str) -> &'d mut DefaultUser {
+    draft.config.vhost_defaults.users.entry(name.to_owned()).or_default()
 }
 
 const fn row(
@@ -352,6 +376,121 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "amqp_0_9_1",
         Kind::Only("amqp_0_9_1"),
         "How events are written: what is known of one stands in the headers of a message without a body.",
+    ),
+    row(
+        "default_limits.vhosts.$id.pattern",
+        "",
+        Kind::NamedPattern(|d, id, v| v.clone_into(&mut limits_of(d, id).pattern)),
+        "New virtual hosts whose names match get these limits; of several ids the first counts. Those that \
+         are there already stay as they are.",
+    ),
+    row(
+        "default_limits.vhosts.$id.max_connections",
+        "",
+        Kind::NamedLimit(|d, id, v| limits_of(d, id).limits.max_connections = Some(v)),
+        "Most connections to such a virtual host.",
+    ),
+    row(
+        "default_limits.vhosts.$id.max_queues",
+        "",
+        Kind::NamedLimit(|d, id, v| limits_of(d, id).limits.max_queues = Some(v)),
+        "Most queues in such a virtual host.",
+    ),
+    row(
+        "default_policies.operator.$id.vhost_pattern",
+        "",
+        Kind::NamedPattern(|d, id, v| v.clone_into(&mut policy_of(d, id).vhost_pattern)),
+        "New virtual hosts whose names match get an operator policy of this name.",
+    ),
+    row(
+        "default_policies.operator.$id.queue_pattern",
+        "",
+        Kind::NamedPattern(|d, id, v| v.clone_into(&mut policy_of(d, id).queue_pattern)),
+        "The queues it applies to; all of them when not set.",
+    ),
+    row(
+        "default_policies.operator.$id.apply_to",
+        "",
+        Kind::NamedApplyTo(|d, id, v| policy_of(d, id).apply_to = v),
+        "What it applies to; `queues` when not set.",
+    ),
+    row(
+        "default_policies.operator.$id.expires",
+        "",
+        Kind::NamedTime(|d, id, v| set_in_policy(d, id, "expires", v)),
+        "Time without use after which such a queue is deleted.",
+    ),
+    row(
+        "default_policies.operator.$id.message_ttl",
+        "",
+        Kind::NamedTime(|d, id, v| set_in_policy(d, id, "message-ttl", v)),
+        "Time to live of the messages of such a queue.",
+    ),
+    row(
+        "default_policies.operator.$id.max_length",
+        "",
+        Kind::NamedInteger(|d, id, v| set_in_policy(d, id, "max-length", v)),
+        "Most ready messages of such a queue.",
+    ),
+    row(
+        "default_policies.operator.$id.max_length_bytes",
+        "",
+        Kind::NamedByteSize(|d, id, v| set_in_policy(d, id, "max-length-bytes", v)),
+        "Most bytes of the ready messages of such a queue.",
+    ),
+    row(
+        "default_policies.operator.$id.delivery_limit",
+        "",
+        Kind::NamedInteger(|d, id, v| set_in_policy(d, id, "delivery-limit", v)),
+        "Failed deliveries after which a message is gone. A policy with this does not apply to classic \
+         queues.",
+    ),
+    row(
+        "default_policies.operator.$id.classic_queues.queue_version",
+        "",
+        Kind::NamedInteger(|d, id, v| set_in_policy(d, id, "queue-version", v)),
+        "The form such a queue is stored in.",
+    ),
+    row(
+        "default_users.$name.vhost_pattern",
+        "",
+        Kind::NamedPattern(|d, name, v| v.clone_into(&mut user_of(d, name).vhost_pattern)),
+        "The user gets access to new virtual hosts whose names match, and is created with the first.",
+    ),
+    row(
+        "default_users.$name.password",
+        "",
+        Kind::NamedText(|d, name, v| {
+            user_of(d, name);
+            d.config.default_passwords.insert(name.to_owned(), v.to_owned());
+        }),
+        "The password of that user; without it nobody can log in by one.",
+    ),
+    row(
+        "default_users.$name.tags",
+        "",
+        Kind::NamedWords(|d, name, v| {
+            user_of(d, name).tags = v.iter().map(|tag| tag.as_str().into()).collect();
+        }),
+        "The tags of that user.",
+    ),
+    row(
+        "default_users.$name.configure",
+        "",
+        Kind::NamedPattern(|d, name, v| v.clone_into(&mut user_of(d, name).configure)),
+        "The names of what that user may declare and delete; all when not set.",
+    ),
+    row(
+        "default_users.$name.write",
+        "",
+        Kind::NamedPattern(|d, name, v| v.clone_into(&mut user_of(d, name).write)),
+        "The names of what that user may publish to; all when not set.",
+    ),
+    row(
+        "default_users.$name.read",
+        "",
+        Kind::NamedPattern(|d, name, v| v.clone_into(&mut user_of(d, name).read)),
+        "The names of what that user may consume from; all when not set.",
     ),
     also(
         "management.load_definitions",

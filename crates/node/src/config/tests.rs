@@ -2,6 +2,7 @@ use std::io::Write as _;
 
 use super::options::OPTIONS;
 use super::*;
+use meta::ApplyTo;
 
 fn settings(text: &str) -> Vec<Setting> {
     syntax::parse_file(Path::new("a.conf"), text).unwrap()
@@ -113,6 +114,8 @@ fn every_option_finds_its_field() {
         logging: Logging { console: None, file: Some(("leveret.log".into(), Level::Debug)) },
         cluster_name: Some("hutch".to_owned()),
         messages: Config::default().messages,
+        vhost_defaults: VhostDefaults::default(),
+        default_passwords: BTreeMap::new(),
     };
     assert_eq!(changed, expected);
 }
@@ -154,6 +157,49 @@ fn what_the_node_does_with_messages_finds_its_fields() {
     };
     assert_eq!(changed, Config { messages, ..Config::default() });
     assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, None);
+}
+
+#[test]
+fn what_new_virtual_hosts_get_finds_its_fields() {
+    let changed = config(
+        "default_limits.vhosts.1.pattern = ^shop\ndefault_limits.vhosts.1.max_queues = 5\n\
+         default_limits.vhosts.1.max_connections = -1\n\
+         default_policies.operator.ttl.vhost_pattern = ^v\n\
+         default_policies.operator.ttl.queue_pattern = ^q\n\
+         default_policies.operator.ttl.apply_to = classic_queues\n\
+         default_policies.operator.ttl.expires = 1h\n\
+         default_policies.operator.ttl.message_ttl = 500\n\
+         default_policies.operator.ttl.max_length = 7\n\
+         default_policies.operator.ttl.max_length_bytes = 1KB\n\
+         default_policies.operator.ttl.classic_queues.queue_version = 1\n\
+         default_users.ann.vhost_pattern = ^a\ndefault_users.ann.password = secret\n\
+         default_users.ann.tags = monitoring, management\ndefault_users.ann.read = ^r\n",
+    );
+    let limits = &changed.vhost_defaults.limits["1"];
+    assert_eq!(limits.pattern, "^shop");
+    assert_eq!((limits.limits.max_queues, limits.limits.max_connections), (Some(5), Some(-1)));
+    let policy = &changed.vhost_defaults.operator_policies["ttl"];
+    assert_eq!((policy.vhost_pattern.as_str(), policy.queue_pattern.as_str()), ("^v", "^q"));
+    assert_eq!(policy.apply_to, ApplyTo::ClassicQueues);
+    let settings = [
+        ("expires", 3_600_000),
+        ("max-length", 7),
+        ("max-length-bytes", 1_024),
+        ("message-ttl", 500),
+        ("queue-version", 1),
+    ];
+    assert_eq!(policy.settings, BTreeMap::from(settings));
+    let user = &changed.vhost_defaults.users["ann"];
+    assert_eq!((user.vhost_pattern.as_str(), user.read.as_str()), ("^a", "^r"));
+    assert_eq!((user.configure.as_str(), user.tags.len()), (".*", 2));
+    assert_eq!(changed.default_passwords["ann"], "secret");
+    let shown = format!("{:?}", changed.settings);
+    assert!(!shown.contains("secret"), "{shown}");
+    assert_eq!(
+        error("default_users.ann.read = ("),
+        "a.conf:1: `default_users.ann.read` cannot be `(`: expected a regular expression"
+    );
+    assert!(error("default_users.ann.raed = x").contains("did you mean `default_users.ann.read`?"));
 }
 
 #[test]

@@ -50,6 +50,21 @@ pub(crate) fn byte_size(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
+/// A time such as `60000` (milliseconds), `60s` or `1h`.
+pub(crate) fn milliseconds(text: &str) -> Option<u64> {
+    let (number, unit) = number_and_unit(text)?;
+    let factor = match unit {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 604_800_000,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
 /// An amount of memory or disk such as `2GB` (10^9) or `2GiB`, `2G` (2^30).
 pub(crate) fn memory(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;

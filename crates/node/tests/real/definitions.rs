@@ -138,3 +138,33 @@ fn what_one_node_exports_another_imports() {
     first.stop();
     second.stop();
 }
+
+/// Features O10.
+#[test]
+fn new_virtual_hosts_get_what_the_configuration_says() {
+    let node = Node::start(&[
+        "default_limits.vhosts.1.pattern=^bur",
+        "default_limits.vhosts.1.max_queues=1",
+        "default_policies.operator.short.vhost_pattern=^bur",
+        "default_policies.operator.short.max_length=3",
+        "default_users.hare.vhost_pattern=^(bur|/)",
+        "default_users.hare.password=carrot",
+        "default_users.hare.tags=monitoring",
+    ]);
+    let users = "user\ttags\nguest\t[administrator]\nhare\t[monitoring]\n";
+    assert_eq!(node.ctl(&["-q", "list_users"]), users);
+    node.ctl(&["add_vhost", "burrow"]);
+    let mut client = Client::login(node.address(), hare());
+    client.open_channel(1);
+    client.declare("q");
+    for _ in 0..5 {
+        client.put_publish("q", true, b"m");
+    }
+    client.flush();
+    assert_eq!(client.declare("q"), 3);
+    assert_eq!(node.ctl(&["-q", "list_vhost_limits", "-p", "burrow"]).trim(), "{\"max-queues\":1}");
+    assert!(node.ctl(&["-q", "list_operator_policies", "-p", "burrow"]).contains("short"));
+    assert_eq!(node.ctl(&["-q", "list_vhost_limits"]).trim(), "");
+    drop(client);
+    node.stop();
+}

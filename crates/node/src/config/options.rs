@@ -253,7 +253,9 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             d.config.limits.permits.insert(name.to_owned(), v);
         }),
         "Whether a deprecated feature may be used. `transient_nonexcl_queues`, queues that are neither \
-         durable nor exclusive, may be unless this says `false`; about the others it only says what \
+         durable nor exclusive, may be unless this says `false`. `global_qos`: with `true`, \
+         `basic.qos` with `global` limits what all consumers of a channel hold together, as it did \
+         up to RabbitMQ 4.2; otherwise it limits each. About the others it only says what \
          `leveret ctl list_deprecated_features` shows.",
     ),
     row(

@@ -33,6 +33,15 @@ pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn autocomplete(invocation: &Invocation) -> Result<Answer, Failure> {
+    let prefix = invocation.param("prefix");
+    let names = verb::all().map(|verb| verb.name).filter(|name| name.starts_with(prefix));
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    Ok(if names.is_empty() { Answer::Silent } else { Answer::Text(names.join("\n")) })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
     let own_name = invocation.tool.starts_with("leveret");
     let version = if own_name { env!("CARGO_PKG_VERSION") } else { RABBITMQ_VERSION };

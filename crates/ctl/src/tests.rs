@@ -533,3 +533,86 @@ fn tracing_is_switched() {
     assert_eq!(ran.output, "Stopping tracing for vhost \"/\" ...\n");
     assert_eq!(ran.asked.unwrap(), ("trace_off".to_owned(), json!({"vhost": "/"})));
 }
+
+#[test]
+fn definitions_are_printed_or_written() {
+    let document = json!({"users": [], "vhosts": [{"name": "/"}]});
+    let ran = told(&["export_definitions", "-"], &json!({"ok": document}));
+    assert_eq!(serde_json::from_str::<Value>(&ran.output).unwrap(), document);
+    assert_eq!(ran.asked.unwrap(), ("export_definitions".to_owned(), json!({"file": "-"})));
+    let dir = data_dir();
+    let path = dir.join("out.json").display().to_string();
+    let ran = told(&["export_definitions", &path, "-p", "v"], &json!({"ok": document}));
+    assert_eq!(ran.output, format!("Exporting definitions in JSON to a file at \"{path}\" ...\n"));
+    assert_eq!(ran.asked.unwrap().1, json!({"file": path, "vhost": "v"}));
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), document);
+    assert!(written.ends_with("}\n"));
+    std::fs::remove_dir_all(dir).unwrap();
+    let ran = alone(&["export_definitions", "/no/such/place/out.json"]);
+    assert_eq!(ran.code, 65);
+    assert!(ran.error.contains("Directory /no/such/place does not exist"), "{}", ran.error);
+}
+
+#[test]
+fn definitions_are_read_from_a_file_or_typed() {
+    let answer = json!({"ok": {"changes": 2, "warnings": ["queue 'q' is left out"]}});
+    let node = node(&answer);
+    let ran = run_in(&node.data_dir, &["import_definitions", "--skip-if-unchanged"], "{\"a\":1}");
+    assert_eq!(
+        ran.output,
+        "Importing definitions in JSON from standard input ...\n\
+         Warning: queue 'q' is left out\nSuccessfully imported definitions: 2 changes\n"
+    );
+    let (question, request) = node.thread.join().unwrap();
+    assert_eq!(question, "import_definitions");
+    assert_eq!(request, json!({"definitions": "{\"a\":1}", "skip_if_unchanged": true}));
+    let path = node.data_dir.join("in.json");
+    std::fs::write(&path, "{}").unwrap();
+    let ran = told(&["import_definitions", "-q", &path.display().to_string()], &answer);
+    assert_eq!(ran.output, "Warning: queue 'q' is left out\n");
+    assert_eq!(ran.asked.unwrap().1["definitions"], json!("{}"));
+    std::fs::remove_dir_all(node.data_dir).unwrap();
+    let ran = alone(&["import_definitions", "gone.json"]);
+    assert_eq!(ran.code, 65);
+    assert!(ran.error.contains("File gone.json does not exist"), "{}", ran.error);
+    let ran = alone(&["import_definitions", "--format", "erlang"]);
+    assert!(ran.error.contains("Format should be json"), "{}", ran.error);
+}
+
+#[test]
+fn terms_are_shown_to_those_who_ask() {
+    let rows = json!({"ok": [{"user": "ada", "tags": ["a"]}]});
+    let ran = told(&["-q", "list_users", "--formatter", "erlang"], &rows);
+    assert_eq!(ran.output, "[[{user,<<\"ada\">>},{tags,[<<\"a\">>]}]]\n");
+    let settings = json!({"ok": {"rabbit": {"heartbeat": "60"}}});
+    let ran = told(&["-q", "environment"], &settings);
+    assert_eq!(ran.output, "[{rabbit,[{heartbeat,<<\"60\">>}]}]\n");
+    let ran = told(&["-q", "environment", "--formatter", "json"], &settings);
+    assert_eq!(ran.output, "{\"rabbit\":{\"heartbeat\":\"60\"}}\n");
+    let check = "check_if_any_deprecated_features_are_used";
+    let ran = told(&["-q", check], &json!({"ok": []}));
+    assert_eq!(ran.output, "Cluster reported no deprecated features in use\n");
+    let ran = told(&["-q", check], &json!({"ok": ["global_qos"]}));
+    assert_eq!(ran.code, 69);
+    assert_eq!(ran.error, "Cluster reported deprecated features in use: global_qos");
+}
+
+#[test]
+fn verbs_are_completed() {
+    let ran = alone(&["autocomplete", "list_vh"]);
+    assert_eq!(ran.output, "list_vhost_limits\nlist_vhosts\n");
+    assert_eq!(alone(&["autocomplete", "nothing like it"]).output, "");
+    let ran = alone(&["autocomplete"]);
+    assert!(ran.output.lines().any(|line| line == "trace_on"), "{}", ran.output);
+    assert!(ran.output.lines().is_sorted());
+}
+
+#[test]
+fn what_there_is_no_need_for_asks_only_whether_the_node_is_there() {
+    for verb in ["force_gc", "reconcile_vhosts"] {
+        let ran = told(&["-q", verb], &json!({"ok": {"running": true}}));
+        assert_eq!((ran.code, ran.asked.unwrap().0.as_str()), (0, "state"), "{verb}");
+        assert_ne!(alone(&[verb]).code, 0, "{verb} without a node");
+    }
+}

@@ -193,6 +193,22 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
+        name: "autocomplete",
+        usage: "autocomplete [<prefix>]",
+        description: "Lists the commands that begin like this",
+        params: &["prefix?"],
+        action: Action::Local(local::autocomplete),
+        ..HELP
+    },
+    Verb {
+        name: "force_gc",
+        usage: "force_gc",
+        description: "Does nothing: memory is given back as soon as it is not needed",
+        banner: Banner::Text("Will ask all processes on node {node} to schedule a GC run"),
+        action: Action::Ask("state", render::done),
+        ..NODES
+    },
+    Verb {
         name: "log_location",
         section: Section::Monitoring,
         usage: "log_location [--all|-a]",

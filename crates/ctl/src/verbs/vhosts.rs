@@ -61,6 +61,16 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
+        name: "reconcile_vhosts",
+        usage: "reconcile_vhosts",
+        description: "Does nothing: a virtual host is up as long as its node is",
+        banner: Banner::Text(
+            "Will try to initiate virtual host reconciliation on all reachable cluster nodes...",
+        ),
+        action: Action::Ask("state", render::done),
+        ..VHOSTS
+    },
+    Verb {
         name: "set_vhost_tags",
         usage: "set_vhost_tags <vhost> <tag> [...]",
         description: "Replaces a virtual host's tags",

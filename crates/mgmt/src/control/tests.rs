@@ -4,7 +4,7 @@ use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Kick, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, NamedBy, QueueDeclare};
-use session::{Outbox, Sink, Table};
+use session::{ChannelId, Consume, Control, Op, Origin, Outbox, Request, ShortString, Sink, Table};
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -311,7 +311,7 @@ async fn delayed_messages_are_listed_and_cancelled() {
         durable: true,
         auto_delete: false,
         internal: false,
-        arguments: [(session::ShortString::from_static("x-delayed-exchange"), true.into())]
+        arguments: [(ShortString::from_static("x-delayed-exchange"), true.into())]
             .into_iter()
             .collect(),
     };
@@ -344,4 +344,103 @@ async fn virtual_hosts_are_traced() {
     for question in ["trace_on", "trace_off"] {
         assert_eq!(node.refused(question, json!({"vhost": "x"})).await, "no_such_vhost");
     }
+}
+
+#[tokio::test]
+async fn definitions_go_out_and_come_in() {
+    let node = start().await;
+    node.declare("q").await;
+    let document = node.ok("export_definitions", json!({})).await;
+    assert_eq!(document["rabbitmq_version"], json!("4.3.6"));
+    assert_eq!(document["original_cluster_name"], json!("rabbit@box"));
+    assert_eq!(document["queues"][0]["name"], json!("q"));
+    let import = |document: &Value| json!({"definitions": document.to_string()});
+    let nothing = json!({"changes": 0, "warnings": []});
+    assert_eq!(node.ok("import_definitions", import(&document)).await, nothing);
+    let broken = json!({"vhosts": [{"name": "new"}], "queues": [{"vhost": "gone", "name": "q"}]});
+    let answer = node.ask("import_definitions", import(&broken)).await;
+    assert_eq!(
+        answer["error"]["text"],
+        json!("queue 'q' in vhost 'gone': there is no virtual host 'gone'")
+    );
+    assert_eq!(node.refused("export_definitions", json!({"vhost": "new"})).await, "no_such_vhost");
+    // The one request that may be longer than others.
+    let long = json!({"definitions": format!("{{{}}}", " ".repeat(REQUEST_BYTES_MAX))});
+    assert_eq!(node.ok("import_definitions", long).await, nothing);
+    let once =
+        json!({"definitions": "{\"vhosts\":[{\"name\":\"new\"}]}", "skip_if_unchanged": true});
+    assert_eq!(node.ok("import_definitions", once.clone()).await["changes"], json!(1));
+    node.ok("delete_vhost", json!({"vhost": "new"})).await;
+    assert_eq!(node.ok("import_definitions", once).await, nothing);
+}
+
+#[tokio::test]
+async fn deprecated_features_are_told_apart() {
+    let node = start().await;
+    let columns = json!({"columns": ["name", "state"]});
+    let all = node.ok("list_deprecated_features", columns).await;
+    assert_eq!(all.as_array().unwrap().len(), 8);
+    let used = json!({"columns": ["name", "deprecation_phase"], "used": true});
+    assert_eq!(node.ok("list_deprecated_features", used.clone()).await, json!([]));
+    let declare = QueueDeclare {
+        vhost: "/".into(),
+        name: "t".into(),
+        named_by: NamedBy::Client,
+        durable: false,
+        auto_delete: false,
+        exclusive_owner: None,
+        arguments: Table::new(),
+        id: None,
+    };
+    node.management.broker.administer(Command::DeclareQueue(declare)).await.unwrap();
+    assert_eq!(
+        node.ok("list_deprecated_features", used).await,
+        json!([{"name": "transient_nonexcl_queues", "deprecation_phase": "permitted_by_default"}])
+    );
+    let names = node.ok("used_deprecated_features", json!({})).await;
+    assert_eq!(names, json!(["transient_nonexcl_queues"]));
+}
+
+#[tokio::test]
+async fn consumers_tell_whether_they_are_active() {
+    let node = start().await;
+    let arguments = [(ShortString::from_static("x-single-active-consumer"), true.into())];
+    let declare = QueueDeclare {
+        vhost: "/".into(),
+        name: "single".into(),
+        named_by: NamedBy::Client,
+        durable: true,
+        auto_delete: false,
+        exclusive_owner: None,
+        arguments: arguments.into_iter().collect(),
+        id: None,
+    };
+    node.management.broker.administer(Command::DeclareQueue(declare)).await.unwrap();
+    node.declare("shared").await;
+    let mut sessions = [node.connect(1), node.connect(2)];
+    for session in &mut sessions {
+        let consume = |queue: &'static str| {
+            Op::Consume(Consume {
+                queue: ShortString::from_static(queue),
+                consumer_tag: ShortString::from_static(queue),
+                no_ack: true,
+                exclusive: false,
+                arguments: Table::new(),
+            })
+        };
+        for op in [Op::ChannelOpen, consume("single"), consume("shared")] {
+            let control =
+                Control { channel: ChannelId(1), origin: Origin::default(), nowait: false, op };
+            let mut requests = vec![Request::Control(Box::new(control))];
+            session.submit(&[], &mut requests).await.unwrap();
+        }
+    }
+    let columns = json!({"vhost": "/", "columns": ["queue_name", "active", "activity_status"]});
+    let rows = node.ok("list_consumers", columns).await;
+    let of = |queue: &str| -> Vec<Value> {
+        let rows = rows.as_array().unwrap().iter().filter(|row| row["queue_name"] == queue);
+        rows.map(|row| json!([row["active"], row["activity_status"]])).collect()
+    };
+    assert_eq!(of("single"), [json!([true, "single_active"]), json!([false, "waiting"])]);
+    assert_eq!(of("shared"), [json!([true, "up"]), json!([true, "up"])]);
 }

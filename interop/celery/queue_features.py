@@ -1,4 +1,4 @@
-"""What Celery makes of queue arguments, priorities, delays and acknowledgements, with a worker that takes one task at a time."""
+"""Queue arguments, priorities, delays and acknowledgements, with a worker that takes one task at a time."""
 
 import collections
 import threading

@@ -103,7 +103,8 @@ def single_active_exclusive(ctx):
 def consumer_priority_wrong(ctx):
     connection = connect(ctx)
     queue = declared(ctx, connection.channel())
-    text = f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{queue}' in vhost '/': \"expected integer, got longstr\""
+    text = f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{queue}' in vhost '/': "
+    text += '"expected integer, got longstr"'
     with closes_channel(connection, 406, text):
         Consumer(connection.channel(), queue, arguments={"x-priority": "high"})
 

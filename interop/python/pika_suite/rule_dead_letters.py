@@ -19,6 +19,11 @@ def reject_one(connection, queue):
     channel.close()
 
 
+def leading_to(queue):
+    """Arguments of a queue whose dead letters go to this one."""
+    return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
+
+
 def one_letter(channel, queue):
     wait_ready(channel, queue, 1)
     ((method, properties, body),) = get_all(channel, queue)
@@ -39,14 +44,14 @@ def dead_letter_headers(ctx):
     channel = confirming(connection)
     source = exchange_of(ctx, channel, "direct")
     second, last = with_dead_letters(ctx, channel, "second")
-    first = declared(ctx, channel, "first", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": second})
+    first = declared(ctx, channel, "first", arguments=leading_to(second))
     channel.queue_bind(first, source, "key")
     publish(channel, "key", b"body", exchange=source, properties=lasting(SOON_MS, headers={"own": 1}, message_id="m"))
     wait_ready(channel, second, 1)
     reject_one(connection, second)
     method, properties, body = one_letter(channel, last)
-    expired = {"count": 1, "reason": "expired", "queue": first, "exchange": source, "routing-keys": ["key"],
-               "original-expiration": str(SOON_MS)}
+    expired = {"count": 1, "reason": "expired", "queue": first, "exchange": source, "routing-keys": ["key"]}
+    expired["original-expiration"] = str(SOON_MS)
     rejected = {"count": 1, "reason": "rejected", "queue": second, "exchange": "", "routing-keys": [second]}
     found = properties.headers
     equal([without_time(death) for death in found["x-death"]], [rejected, expired], "x-death")
@@ -64,9 +69,8 @@ def dead_letter_counts(ctx):
     connection = connect(ctx)
     channel = confirming(connection)
     work = ctx.name("work")
-    wait = declared(ctx, channel, "wait", arguments={
-        "x-message-ttl": SOON_MS, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": work})
-    channel.queue_declare(work, durable=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": wait})
+    wait = declared(ctx, channel, "wait", arguments={"x-message-ttl": SOON_MS, **leading_to(work)})
+    channel.queue_declare(work, durable=True, arguments=leading_to(wait))
     publish(channel, work, b"again")
     for _ in range(3):
         wait_ready(channel, work, 1)
@@ -166,8 +170,7 @@ def reasons_of_one_queue(ctx):
     channel = confirming(connection)
     work, wait = ctx.name("work"), ctx.name("wait")
     for queue, other in ((work, wait), (wait, work)):
-        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": other}
-        channel.queue_declare(queue, durable=True, arguments=arguments)
+        channel.queue_declare(queue, durable=True, arguments=leading_to(other))
     publish(channel, work, b"body", properties=lasting(SOON_MS))
     wait_ready(channel, wait, 1)  # expired; without its expiration it stays
     reject_one(connection, wait)
@@ -218,8 +221,7 @@ def full(ctx):
     connection = connect(ctx)
     channel = confirming(connection)
     narrow = declared(ctx, channel, "narrow", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
-    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": narrow}
-    queue = declared(ctx, channel, arguments=arguments)
+    queue = declared(ctx, channel, arguments=leading_to(narrow))
     publish(channel, queue, b"1", b"2", b"3")
     reject_one(connection, queue)
     wait_ready(channel, narrow, 1)
@@ -234,7 +236,7 @@ def keeps_priority(ctx):
     connection = connect(ctx)
     channel = confirming(connection)
     ranked = declared(ctx, channel, "ranked", arguments={"x-max-priority": 3})
-    queue = declared(ctx, channel, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": ranked})
+    queue = declared(ctx, channel, arguments=leading_to(ranked))
     for priority in (1, 3, 2):
         publish(channel, queue, str(priority), properties=pika.BasicProperties(delivery_mode=2, priority=priority))
         reject_one(connection, queue)

@@ -163,8 +163,8 @@ def user_limits(ctx):
         connection.channel()
         raise AssertionError("a second channel was opened")
     except pika.exceptions.ConnectionClosedByBroker as closed:
-        text = f"NOT_ALLOWED - number of channels opened for user '{user}' has reached the maximum allowed user limit of "
         equal(closed.reply_code, 530)
+        text = f"NOT_ALLOWED - number of channels opened for user '{user}' has reached the maximum allowed user limit of"
         starts(closed.reply_text, text)
 
 
@@ -176,10 +176,12 @@ def vhost_deleted(ctx):
     connection.channel().queue_declare("q")
     ctx.ctl("delete_vhost", vhost)
     try:
-        wait_until(lambda: connection.is_closed, "the connection closed", step=lambda: connection.process_data_events(0.05))
+        pump = lambda: connection.process_data_events(0.05)  # noqa: E731
+        wait_until(lambda: connection.is_closed, "the connection closed", step=pump)
         raise AssertionError("closed without a word")
     except pika.exceptions.ConnectionClosedByBroker as closed:
-        texts = [f"CONNECTION_FORCED - vhost '{vhost}' is {why}" for why in (["deleted"] if newer else ["deleted", "down"])]
+        whys = ["deleted"] if newer else ["deleted", "down"]
+        texts = [f"CONNECTION_FORCED - vhost '{vhost}' is {why}" for why in whys]
         assert closed.reply_code == 320 and closed.reply_text in texts, closed
     refuses_connection(ctx, 530, f"NOT_ALLOWED - vhost {vhost} not found", virtual_host=vhost)
 
@@ -197,7 +199,8 @@ def firehose(ctx):
     publish(channel, "key", b"before", exchange=exchange)
     ctx.ctl("trace_on")
     ctx.on_end(lambda: ctx.ctl("trace_off"))
-    publish(channel, "key", b"traced", exchange=exchange, properties=pika.BasicProperties(message_id="m", delivery_mode=2))
+    properties = pika.BasicProperties(message_id="m", delivery_mode=2)
+    publish(channel, "key", b"traced", exchange=exchange, properties=properties)
     channel.queue_purge(queue)
     publish(channel, "key", b"taken", exchange=exchange)
     equal(bodies(channel, queue), [b"taken"])

@@ -164,3 +164,30 @@ def delayed_retry(ctx):
     seen = [(body, method.redelivered) for method, _, body in messages]
     given_back = [(b"is given back", False), (b"is given back", True)]
     equal(seen, [(b"fails", False), (b"overtakes", False), *given_back, (b"fails", True)])
+
+
+def close_at_once(channel):
+    """Closes a channel without cancelling its consumers before, as pika does with those it knows of."""
+    channel._impl._consumers.clear()
+    channel._impl.close()
+    wait_until(lambda: channel.is_closed, "the channel closed", step=lambda: channel.connection.process_data_events(0.05))
+
+
+@LIBRARY.scenario("rule-single-active-order")
+def single_active_order(ctx):
+    """When the active consumer's channel ends, the next one goes on where it was."""
+    connection = connect(ctx)
+    channel = confirming(connection)
+    queue = declared(ctx, channel, arguments=SINGLE_ACTIVE)
+    ending, going_on = connect(ctx).channel(), connection.channel()
+    ending.basic_qos(prefetch_count=1)
+    going_on.basic_qos(prefetch_count=1)
+    first, second = Consumer(ending, queue), Consumer(going_on, queue)
+    publish(channel, queue, *numbers(3))
+    first.wait(1)
+    close_at_once(ending)
+    for count in range(1, 4):
+        second.wait(count)
+        going_on.basic_ack(count)
+    found = [(body, method.redelivered) for method, _, body in second.messages]
+    equal(found, [(b"0", True), (b"1", False), (b"2", False)])

@@ -27,6 +27,7 @@ final class RuleConsumers {
     suite.add("rule-consumer-priority-wrong-406", Desk.body(RuleConsumers::priorityOfWrongType));
     suite.add("rule-delivery-limit", Desk.body(RuleConsumers::deliveryLimit));
     suite.add("rule-delayed-retry", Desk.body(RuleConsumers::delayedRetry));
+    suite.add("rule-single-active-order", Desk.body(RuleConsumers::singleActiveOrder));
   }
 
   private static void publishRanked(Desk desk, String queue, Integer... priorities) throws Exception {
@@ -158,5 +159,26 @@ final class RuleConsumers {
     channel.basicNack(inbox.take().getEnvelope().getDeliveryTag(), false, true); // no failure: not delayed
     Check.equal(List.of("is given back again", "fails again"),
         inbox.take(2).stream().map(RuleConsumers::seen).toList(), "further deliveries");
+  }
+
+  /** When the active consumer's channel ends, the next one goes on where it was. */
+  private static void singleActiveOrder(Desk desk) throws Exception {
+    String queue = desk.queue("q", "x-single-active-consumer", true);
+    Channel ending = desk.lab.channel();
+    Channel goingOn = desk.connection.createChannel();
+    ending.basicQos(1);
+    goingOn.basicQos(1);
+    Inbox first = new Inbox(ending);
+    Inbox second = new Inbox(goingOn);
+    ending.basicConsume(queue, false, first);
+    goingOn.basicConsume(queue, false, second);
+    desk.publishAll(queue, numbers(0, 3));
+    first.take();
+    ending.close();
+    for (String expected : List.of("0 again", "1", "2")) {
+      Delivery next = second.take();
+      Check.equal(expected, seen(next), "next");
+      goingOn.basicAck(next.getEnvelope().getDeliveryTag(), false);
+    }
   }
 }

@@ -520,6 +520,7 @@ impl Broker {
         for removed in removed {
             match removed {
                 Removed::Vhost(vhost) => {
+                    self.storage.rules.tracing().stop(vhost, None);
                     let reason = format!("vhost '{vhost}' is deleted");
                     self.kick_where(&reason, |identity| identity.vhost == vhost.as_str());
                 }

@@ -30,7 +30,16 @@ enum Who {
 #[derive(Debug, Default)]
 pub(crate) struct Tracing {
     is_any: AtomicBool,
-    by_vhost: Mutex<BTreeMap<Name, Who>>,
+    by_vhost: Mutex<BTreeMap<Name, Arc<Who>>>,
+}
+
+impl Who {
+    fn covers(&self, user: &str) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::These(users) => users.contains(user),
+        }
+    }
 }
 
 impl Tracing {
@@ -40,38 +49,38 @@ impl Tracing {
         self.is_any.load(Ordering::Relaxed)
     }
 
-    fn is_on(&self, vhost: &str) -> bool {
-        self.is_any() && stdx::lock(&self.by_vhost).contains_key(vhost)
+    /// Whose messages are traced in a virtual host.
+    fn of(&self, vhost: &str) -> Option<Arc<Who>> {
+        if !self.is_any() {
+            return None;
+        }
+        stdx::lock(&self.by_vhost).get(vhost).cloned()
     }
 
     fn covers(&self, vhost: &str, user: &str) -> bool {
-        match stdx::lock(&self.by_vhost).get(vhost) {
-            Some(Who::Everybody) => true,
-            Some(Who::These(users)) => users.contains(user),
-            None => false,
-        }
+        self.of(vhost).is_some_and(|who| who.covers(user))
     }
 
     fn start(&self, vhost: Name, user: Option<Name>) {
         let mut by_vhost = stdx::lock(&self.by_vhost);
-        match (by_vhost.get_mut(&vhost), user) {
+        match (by_vhost.get_mut(&vhost).map(Arc::make_mut), user) {
             (Some(Who::These(users)), Some(user)) => {
                 users.insert(user);
             }
             (None, Some(user)) => {
-                by_vhost.insert(vhost, Who::These(BTreeSet::from([user])));
+                by_vhost.insert(vhost, Arc::new(Who::These(BTreeSet::from([user]))));
             }
             (Some(Who::Everybody), Some(_)) => {}
             (_, None) => {
-                by_vhost.insert(vhost, Who::Everybody);
+                by_vhost.insert(vhost, Arc::new(Who::Everybody));
             }
         }
         self.is_any.store(true, Ordering::Relaxed);
     }
 
-    fn stop(&self, vhost: &str, user: Option<&str>) {
+    pub(crate) fn stop(&self, vhost: &str, user: Option<&str>) {
         let mut by_vhost = stdx::lock(&self.by_vhost);
-        let is_over = match (by_vhost.get_mut(vhost), user) {
+        let is_over = match (by_vhost.get_mut(vhost).map(Arc::make_mut), user) {
             (Some(Who::These(users)), Some(user)) => {
                 users.remove(user);
                 users.is_empty()
@@ -94,6 +103,8 @@ pub(crate) struct Delivered {
     channel: ChannelId,
     redelivered: bool,
     message: OwnedMessage,
+    /// Whose messages were traced then.
+    traced: Arc<Who>,
 }
 
 impl Delivered {
@@ -105,8 +116,7 @@ impl Delivered {
     pub(crate) fn notice(&self, broker: &Broker) -> Option<Notice> {
         let connection = broker.connections.get(self.connection)?;
         let Self { queue, channel, redelivered, .. } = self;
-        let user = &connection.identity.user;
-        if !broker.storage.rules.tracing().covers(&queue.vhost, user) {
+        if !self.traced.covers(&connection.identity.user) {
             return None;
         }
         let told = [("redelivered", Value::I32(i32::from(*redelivered)))];
@@ -128,9 +138,10 @@ impl RuleKeeper {
         redelivered: bool,
         message: &MessageRef<'_>,
     ) {
-        if self.tracing().is_on(&queue.vhost) && message.exchange != EXCHANGE.as_bytes() {
+        let traced = self.tracing().of(&queue.vhost);
+        if let Some(traced) = traced.filter(|_| message.exchange != EXCHANGE.as_bytes()) {
             let (queue, message) = (Arc::clone(queue), OwnedMessage::new(message));
-            let delivered = Delivered { queue, connection, channel, redelivered, message };
+            let delivered = Delivered { queue, connection, channel, redelivered, message, traced };
             self.post(Notice::Delivered(Box::new(delivered)));
         }
     }
@@ -158,7 +169,7 @@ impl Broker {
     /// Whether anything of a virtual host is traced.
     #[must_use]
     pub fn is_traced(&self, vhost: &str) -> bool {
-        self.storage.rules.tracing().is_on(vhost)
+        self.storage.rules.tracing().of(vhost).is_some()
     }
 
     /// Whether what this connection publishes is traced.
@@ -268,16 +279,16 @@ mod tests {
     #[test]
     fn users_and_virtual_hosts_are_traced_on_their_own() {
         let tracing = Tracing::default();
-        assert!(!tracing.is_any() && !tracing.is_on("a") && !tracing.covers("a", "x"));
+        assert!(!tracing.is_any() && tracing.of("a").is_none() && !tracing.covers("a", "x"));
         tracing.start("a".into(), Some("x".into()));
-        assert!(tracing.is_on("a") && tracing.covers("a", "x") && !tracing.covers("a", "y"));
+        assert!(tracing.of("a").is_some() && tracing.covers("a", "x") && !tracing.covers("a", "y"));
         tracing.start("b".into(), None);
         tracing.start("b".into(), Some("x".into()));
         assert!(tracing.covers("b", "y"), "all stay all");
         tracing.stop("a", Some("y"));
         assert!(tracing.covers("a", "x"));
         tracing.stop("a", Some("x"));
-        assert!(!tracing.is_on("a") && tracing.is_any());
+        assert!(tracing.of("a").is_none() && tracing.is_any());
         tracing.stop("b", None);
         assert!(!tracing.is_any());
     }

@@ -161,8 +161,10 @@ fn what_is_no_delay_goes_on_at_once() {
     // Neither is returned: nobody can say yet where they go.
     let heard = client.publish_as("x", "", &[(delayed(60_000), "later")], Kind::Mandatory);
     assert_eq!(heard, Vec::<String>::new());
+    let heard = client.publish_as("x", "", &[(delayed(60_000), "later")], Kind::Immediate);
+    assert_eq!(heard, Vec::<String>::new());
     at(&broker, 60_001);
-    for n in (0..5).rev() {
+    for n in (0..6).rev() {
         assert_eq!(client.get_soon("q"), format!("got later left {n}"));
         assert_eq!(headers(&client).get(b"x-delay"), Some(&Value::I64(-60_000)));
     }

@@ -136,6 +136,12 @@ fn copies_that_are_too_many_are_dropped_and_nobody_waits() {
     client.publish("q", &vec![large.as_str(); 64], Kind::Transient);
     assert_eq!(client.ask_ready("q"), 64);
     assert!(broker.trace_off("/", None));
+    let create = Command::CreateVhost { vhost: "gone".into(), metadata: Default::default() };
+    block_on(broker.administer(create.clone())).unwrap();
+    assert!(broker.trace_on("gone", None));
+    block_on(broker.administer(Command::DeleteVhost { vhost: "gone".into() })).unwrap();
+    block_on(broker.administer(create)).unwrap();
+    assert!(!broker.is_traced("gone"), "a new one of that name is not traced");
     // What fits comes; the node goes on.
     let deadline = Instant::now() + Duration::from_secs(20);
     while client.ask_ready("traces") < 7 {

@@ -201,10 +201,11 @@ impl Session {
         self.tell(|sink| sink.event(Event::Returned { channel, reason, message }));
     }
 
-    /// Leaves an immediate message the queues that have a consumer for it now, or returns it.
+    /// Leaves an immediate message the queues that have a consumer for it now, or returns it. Where it
+    /// is delayed, it is too early to say.
     fn keep_immediate(&mut self, channel: ChannelId, message: MessageRef<'_>) {
         let Route { queues, n_durable: n, absorbed, .. } = &mut self.alone;
-        queues.retain(|queue| queue.takes_at_once());
+        queues.retain(|queue| queue.def().is_internal() || queue.takes_at_once());
         *n = n_durable(queues);
         if queues.is_empty() && !*absorbed {
             let reason = ReturnReason::NoConsumers;

@@ -91,7 +91,7 @@ fn status(management: &Management) -> Value {
         "disk_free": facts.disk_free_bytes(),
         "totals": {
             "connection_count": management.broker.connections.len(),
-            "queue_count": view.meta.n_queues(),
+            "queue_count": view.meta.queues().filter(|queue| !queue.is_internal()).count(),
             "virtual_host_count": view.meta.vhosts().count(),
         },
         "listeners": facts.listeners(),

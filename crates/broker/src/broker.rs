@@ -715,6 +715,7 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.storage.pager.end();
         self.storage.older.end();
+        self.storage.rules.end();
         self.view().queues().filter_map(|queue| queue.journal()).for_each(|journal| journal.fail());
     }
 }

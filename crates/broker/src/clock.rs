@@ -9,6 +9,8 @@ pub enum Clock {
     /// The last [`Broker::tick`](crate::Broker::tick): time stands still in between.
     #[default]
     Ticks,
+    /// The same; before the first tick it is this time.
+    TicksFrom(u64),
     /// A function that reads it, in Unix milliseconds.
     Read(fn() -> u64),
 }
@@ -22,7 +24,8 @@ pub(crate) struct TimeOfDay {
 
 impl TimeOfDay {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, ticked_ms: AtomicU64::new(0) }
+        let started_ms = if let Clock::TicksFrom(started_ms) = clock { started_ms } else { 0 };
+        Self { clock, ticked_ms: AtomicU64::new(started_ms) }
     }
 
     pub(crate) fn tick(&self, unix_ms: u64) {
@@ -32,7 +35,7 @@ impl TimeOfDay {
     /// Unix milliseconds.
     pub(crate) fn unix_ms(&self) -> u64 {
         match self.clock {
-            Clock::Ticks => self.ticked_ms.load(Ordering::Relaxed),
+            Clock::Ticks | Clock::TicksFrom(_) => self.ticked_ms.load(Ordering::Relaxed),
             Clock::Read(read) => read(),
         }
     }
@@ -40,7 +43,7 @@ impl TimeOfDay {
     /// How long to wait until `at_ms`; `None` for until the next tick.
     pub(crate) fn time_until(&self, at_ms: u64) -> Option<Duration> {
         match self.clock {
-            Clock::Ticks => None,
+            Clock::Ticks | Clock::TicksFrom(_) => None,
             Clock::Read(read) => Some(Duration::from_millis(at_ms.saturating_sub(read()))),
         }
     }

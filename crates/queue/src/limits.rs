@@ -33,9 +33,15 @@ pub struct Refused {
 
 impl Limits {
     /// Whether a queue of that size is too long.
-    pub(crate) fn exceeded_by(&self, n_messages: u64, n_bytes: u64) -> bool {
+    fn exceeded_by(&self, n_messages: u64, n_bytes: u64) -> bool {
         self.messages_max.is_some_and(|max| n_messages > max)
             || self.bytes_max.is_some_and(|max| n_bytes > max)
+    }
+
+    /// Whether ready messages go from a queue of that size. Where publishers are refused none does, not
+    /// even when messages come back to a full queue, as with RabbitMQ.
+    pub(crate) fn drops(&self, n_messages: u64, n_bytes: u64) -> bool {
+        self.overflow == Overflow::DropHead && self.exceeded_by(n_messages, n_bytes)
     }
 
     /// Whether a message goes into a queue that would be of that size with it.

@@ -206,7 +206,7 @@ impl Ruled {
     /// Takes out a message that is too many.
     pub(crate) fn pop_over_limit(&mut self) -> Option<u64> {
         let n_messages = self.n_ready() + self.n_delayed();
-        if !self.rules.limits.exceeded_by(n_messages, self.sizes.ready_bytes()) {
+        if !self.rules.limits.drops(n_messages, self.sizes.ready_bytes()) {
             return None;
         }
         let position = self.lanes.pop_least()?;

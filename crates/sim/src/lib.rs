@@ -1,14 +1,20 @@
 //! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from
 //! one seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol.
 //! Start reading at [`run`], then `world.rs`; the rules that are checked stand in `model.rs`.
+//! Every second seed is about queues from which time, limits and returns take messages: `rules.rs`.
 
 mod client;
 mod model;
+mod node;
 mod outbox;
 mod random;
+mod rules;
+mod trace;
 mod world;
 
+use rules::Course;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use trace::Trace;
 use world::World;
 
 /// How a run went.
@@ -34,13 +40,23 @@ pub enum Show {
 /// Runs one simulation. The same seed always does the same.
 #[must_use]
 pub fn run(seed: u64, show: Show) -> Report {
-    let mut world = World::new(seed, show == Show::Printed);
-    let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let echo = show == Show::Printed;
+    if seed.is_multiple_of(2) {
+        let mut world = World::new(seed, echo);
+        let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
+        report(ran, std::mem::take(&mut world.trace))
+    } else {
+        let mut course = Course::new(seed, echo);
+        let ran = catch_unwind(AssertUnwindSafe(|| course.run()));
+        report(ran, std::mem::take(&mut course.trace))
+    }
+}
+
+fn report(ran: std::thread::Result<()>, trace: Trace) -> Report {
     let failure = ran.err().map(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         text.unwrap_or_else(|| "a panic without a text".to_owned())
     });
-    let world::Trace { lines, hash, .. } = std::mem::take(&mut world.trace);
-    Report { trace: lines, hash, failure }
+    Report { trace: trace.lines, hash: trace.hash, failure }
 }

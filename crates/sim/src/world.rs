@@ -7,54 +7,20 @@ mod work;
 
 use crate::client::{self, Client, Doing, Expect, Read};
 use crate::model::{LinkKey, Model, Target};
+use crate::node::{Node, PATIENCE, open_session};
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
-use broker::{Broker, Identity, Session, Steppers};
-use log::{Disk, MemoryDisk};
+use crate::trace::Trace;
+use broker::{Broker, Session};
+use log::MemoryDisk;
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-
-/// Steps after which something must have happened.
-const PATIENCE: usize = 1_000;
 
 /// Turns of queues in the older form before a commit: everything they have to sync is done then.
 const OLDER_STEPS_MAX: usize = 50;
-
-/// A running broker whose storage works on demand.
-struct Node {
-    broker: Arc<Broker>,
-    steppers: Steppers,
-    /// Gone with the node, if nothing of it is left behind.
-    disk: Weak<dyn Disk>,
-    /// The log has failed.
-    failed: Arc<AtomicBool>,
-}
-
-/// What happened, as text and as a number that tells two runs apart.
-#[derive(Default)]
-pub(crate) struct Trace {
-    pub(crate) lines: Vec<String>,
-    pub(crate) hash: u64,
-    echo: bool,
-}
-
-impl Trace {
-    #[expect(clippy::print_stdout, reason = "asked for by the person who replays a seed")]
-    fn note(&mut self, line: String) {
-        for byte in line.bytes() {
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        if self.echo {
-            println!("{line}");
-        } else {
-            self.lines.push(line);
-        }
-    }
-}
 
 pub(crate) struct World {
     random: Random,
@@ -97,7 +63,7 @@ impl World {
         let embed_below_bytes = random.choose(&[0, 10, 2_000, 4_096, 1 << 20]).unwrap_or(0);
         Self {
             random,
-            trace: Trace { lines: Vec::new(), hash: 0xcbf2_9ce4_8422_2325, echo },
+            trace: Trace::new(echo),
             disk: MemoryDisk::new(),
             node: None,
             clients: BTreeMap::new(),
@@ -507,17 +473,6 @@ impl World {
     }
 }
 
-fn open_session(broker: &Arc<Broker>, recorder: &Arc<Recorder>) -> Result<Session, String> {
-    let identity = Identity {
-        user: "guest".to_owned(),
-        vhost: "/".to_owned(),
-        name: "simulated".to_owned(),
-        ..Identity::default()
-    };
-    let outbox = Arc::<Recorder>::clone(recorder);
-    Session::open(Arc::clone(broker), identity, outbox).map_err(|error| error.to_string())
-}
-
 /// Everything that is defined, in the model's words.
 fn facts(broker: &Broker) -> BTreeSet<String> {
     let view = broker.view();
@@ -552,14 +507,4 @@ fn facts(broker: &Broker) -> BTreeSet<String> {
         facts.insert(binding.fact());
     }
     facts
-}
-
-/// A list for the trace.
-fn join<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
-    let mut text = String::new();
-    for item in items {
-        let gap = if text.is_empty() { "" } else { " " };
-        write!(text, "{gap}{item}").expect("a string takes everything");
-    }
-    text
 }

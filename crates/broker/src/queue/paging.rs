@@ -130,11 +130,13 @@ impl Local {
     /// The position whose message is wanted in memory: the first ready one or the first one that is to
     /// be dead-lettered; else the one the next message gets.
     fn head(&self) -> u64 {
-        if let Some(departing) = self.departing()
-            && (self.paging.is_turn_of_departing || !self.is_head_cold())
-            && matches!(self.backlog.get(departing), Lookup::Cold)
-        {
-            return departing;
+        if let Some(departing) = self.departing() {
+            let is_cold = matches!(self.backlog.get(departing), Lookup::Cold);
+            let is_next = self.paging.is_turn_of_departing || !self.is_head_cold();
+            let is_wanted = if is_cold { is_next } else { self.awaits_keeper() };
+            if is_wanted {
+                return departing;
+            }
         }
         self.fifo.head().unwrap_or_else(|| self.fifo.next_position())
     }

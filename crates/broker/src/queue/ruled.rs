@@ -35,6 +35,8 @@ pub(super) struct Ruling {
     n_unsized: u64,
     /// The keeper is to come for `departing`, or is at it.
     is_asked: bool,
+    /// It has not come yet: the first of them stays in memory.
+    is_awaited: bool,
     /// When the keeper comes anyway.
     alarm_ms: Option<u64>,
     /// The queue was used last.
@@ -395,6 +397,11 @@ impl Local {
         Some(self.first_departing()?.gone.positions.start)
     }
 
+    /// Whether the keeper comes for the first message that departs, which is in memory for it.
+    pub(super) fn awaits_keeper(&self) -> bool {
+        self.ruling.as_deref().is_some_and(|ruling| ruling.is_awaited)
+    }
+
     /// Brings up to date what depends on rules, after every operation. True if the keeper is to be
     /// asked.
     #[inline]
@@ -425,7 +432,9 @@ impl Local {
             ruling.alarm_ms = at_ms;
             queue.storage.rules.set_alarm(&queue.me, queue.id(), times);
         }
-        is_at_hand && dead_letters && !std::mem::replace(&mut ruling.is_asked, true)
+        let asks = is_at_hand && dead_letters && !std::mem::replace(&mut ruling.is_asked, true);
+        ruling.is_awaited |= asks;
+        asks
     }
 
     fn next_alarm_ms(&self) -> Option<u64> {
@@ -633,8 +642,9 @@ impl Queue {
     pub(crate) fn letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
         self.with(|local, _| {
             let batch = local.letters(n_max, bytes_max);
-            if let Some(ruling) = local.ruling.as_deref_mut().filter(|_| batch.is_none()) {
-                ruling.is_asked = false;
+            if let Some(ruling) = &mut local.ruling {
+                ruling.is_awaited = false;
+                ruling.is_asked = batch.is_some();
             }
             batch
         })

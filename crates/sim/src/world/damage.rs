@@ -2,8 +2,8 @@
 //! published; what is lost is one message or one page, and told.
 
 use super::World;
-use super::life::Solo;
 use crate::model::Found;
+use crate::node::Solo;
 use log::{MemoryDisk, Survival};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,19 +1,15 @@
 //! Lives of the node: starts, stops, crashes, and what is there afterwards.
 
-use super::{Node, PATIENCE, World, facts, open_session};
+use super::{PATIENCE, World, facts};
 use crate::client::{self, Client, Expect};
 use crate::model::Found;
-use crate::outbox::{Given, Recorder, Transcript, What};
-use broker::{Broker, Clock, PagerOptions, Session, Steppers, StorageOptions};
-use log::{Disk, Fault, MemoryDisk, Survival, WalOptions};
-use meta::{Command, PasswordHash, QueueVersion};
-use session::{ChannelId, Control, Op, Origin, Request, ShortString};
+use crate::node::{Node, NodeOptions, Solo};
+use broker::Clock;
+use log::{Fault, MemoryDisk, Survival};
+use meta::QueueVersion;
+use session::Op;
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::sync::Weak;
 
 const LIVES_MAX: usize = 5;
 const WORK_MAX: usize = 120;
@@ -56,82 +52,28 @@ impl World {
         }
     }
 
-    fn options(&self) -> (WalOptions, Arc<AtomicBool>) {
-        let failed = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&failed);
-        let options = WalOptions {
+    fn options(&self) -> NodeOptions {
+        NodeOptions {
             segment_bytes: self.segment_bytes,
-            unsynced_bytes_max: 64 << 10,
-            salt: 7,
-            on_failure: Some(Box::new(move |_| seen.store(true, Ordering::SeqCst))),
-            ..WalOptions::default()
-        };
-        (options, failed)
+            allowance_bytes: self.allowance_bytes,
+            embed_below_bytes: self.embed_below_bytes,
+            default_version: self.default_version,
+            clock: Clock::Ticks,
+        }
     }
 
     fn open(&self, disk: &MemoryDisk) -> Result<Node, String> {
-        let (options, failed) = self.options();
-        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-        let pager = PagerOptions {
-            budget_bytes: 5 * self.allowance_bytes,
-            allowance_bytes_min: self.allowance_bytes,
-            allowance_bytes_max: self.allowance_bytes,
-            excess_bytes_max: 40_000,
-            unsynced_bytes_max: 30_000,
-        };
-        let storage = StorageOptions {
-            clock: Clock::Ticks,
-            pager,
-            embed_below_bytes: self.embed_below_bytes,
-            page_file_bytes: 40_000,
-            body_file_bytes: 20_000,
-            default_version: self.default_version,
-        };
-        let weak = Arc::downgrade(&disk);
-        let opened = Broker::open_stepped(disk, options, &storage);
-        let (broker, steppers) = opened.map_err(|error| error.to_string())?;
-        Ok(Node { broker, steppers, disk: weak, failed })
+        Node::open(disk, &self.options())
     }
 
     /// As [`World::open`], and has it load the queues in the older form.
     pub(super) fn open_loaded(&self, disk: &MemoryDisk) -> Result<Node, String> {
-        let mut node = self.open(disk)?;
-        for _ in 0..PATIENCE {
-            if node.steppers.older.has_failed() {
-                return Err("simulated power loss while queues were loaded".to_owned());
-            }
-            if !node.broker.view().queues().any(|queue| queue.is_loading()) {
-                return Ok(node);
-            }
-            node.steppers.older.step();
-            node.steppers.pager.step_jobs();
-            node.steppers.pager.step_sync();
-        }
-        Err("queues are not loaded".to_owned())
+        Node::open_loaded(disk, &self.options())
     }
 
     fn bootstrap(&mut self) {
-        let password = PasswordHash::new([0; 4], "guest");
-        let commands = [
-            Command::CreateVhost { vhost: "/".into(), metadata: meta::VhostMetadata::default() },
-            Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
-            Command::SetPermissions {
-                user: "guest".into(),
-                vhost: "/".into(),
-                configure: ".*".to_owned(),
-                write: ".*".to_owned(),
-                read: ".*".to_owned(),
-            },
-        ];
         let node = self.node.as_mut().expect("the node runs");
-        let broker = Arc::clone(&node.broker);
-        for command in commands {
-            let changed = block_on(broker.administer(command), || node.step());
-            assert!(
-                changed.is_some_and(|changed| changed.is_ok()),
-                "a new node takes its first user"
-            );
-        }
+        node.add_first_user();
     }
 
     fn plan_fault(&mut self) {
@@ -280,7 +222,7 @@ impl World {
         for (name, found) in found {
             let shown =
                 found.iter().map(|(id, again)| format!("m{id}{}", if *again { "*" } else { "" }));
-            let line = format!("{name} has {}", super::join(shown));
+            let line = format!("{name} has {}", crate::trace::join(shown));
             self.note(line);
         }
         let facts = facts(self.broker());
@@ -310,100 +252,8 @@ impl World {
         if self.broker().message_bytes() != 0 {
             self.object("bytes are left after the drain");
         }
-        // Queues may still be on their way into another form, which is a definition.
-        for _ in 0..10 {
-            self.step();
-        }
-        if self.broker().snapshot_definitions().is_err() {
-            return false;
-        }
-        for _ in 0..4 {
-            self.page_all();
-            self.step();
-        }
-        if self.has_failed() {
-            return false;
-        }
-        let (durable, volatile) = self.broker().page_stats();
-        if durable.live_blobs + volatile.live_blobs > 0 {
-            self.object(format!("pages are not freed: {durable:?}, {volatile:?}"));
-        }
-        for (vhost, bodies) in self.broker().body_stats() {
-            if bodies.live_blobs > 0 {
-                self.object(format!("bodies of {vhost} are not freed: {bodies:?}"));
-            }
-        }
-        if self.broker().n_lost() > 0 {
-            self.object("messages are lost by damage that was never done");
-        }
-        let stats = self.broker().log_stats();
-        let live = stats.oldest.map_or(0, |oldest| oldest.live);
-        if stats.segments > 1 || live > 0 {
-            self.object(format!("the log is not freed: {stats:?}"));
-        }
-        true
-    }
-}
-
-impl Node {
-    fn step(&mut self) {
-        let Steppers { log, pager, older, rules } = &mut self.steppers;
-        rules.step();
-        older.step();
-        pager.step_jobs();
-        pager.step_sync();
-        pager.step_names();
-        log.step();
-    }
-}
-
-/// Polls a future, stepping in between; `None` when it never ends.
-fn block_on<T>(future: impl Future<Output = T>, mut step: impl FnMut()) -> Option<T> {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..PATIENCE {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return Some(value);
-        }
-        step();
-    }
-    None
-}
-
-/// The only client of a node that is looked into.
-pub(super) struct Solo {
-    pub(super) node: Node,
-    session: Session,
-    transcript: Transcript,
-}
-
-impl Solo {
-    pub(super) fn new(node: Node) -> Result<Self, String> {
-        let transcript = Transcript::default();
-        let recorder = Recorder::new(0, &transcript, usize::MAX);
-        let session = open_session(&node.broker, &recorder)?;
-        let mut solo = Self { node, session, transcript };
-        solo.ask(Op::ChannelOpen)?;
-        Ok(solo)
-    }
-
-    fn ask(&mut self, op: Op) -> Result<Vec<What>, String> {
-        let control = Control { channel: ChannelId(1), origin: Origin(0), nowait: false, op };
-        let mut requests = vec![Request::Control(Box::new(control))];
-        let node = &mut self.node;
-        let done = block_on(self.session.submit(&[], &mut requests), || node.step());
-        done.and_then(Result::ok).ok_or("the peeking client is thrown out")?;
-        let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
-        Ok(heard.into_iter().map(|(_, what)| what).collect())
-    }
-
-    pub(super) fn get(&mut self, queue: &str) -> Result<Option<Given>, String> {
-        let op = Op::Get { queue: ShortString::truncated(queue), no_ack: false };
-        let mut told = self.ask(op)?;
-        match (told.pop(), told.is_empty()) {
-            (Some(What::GetEmpty), true) => Ok(None),
-            (Some(What::Got { given, .. }), true) => Ok(Some(given)),
-            other => Err(format!("peeking gave {other:?}, {told:?}")),
-        }
+        let Some(node) = &mut self.node else { return false };
+        let freed = node.frees_all();
+        self.hold(freed)
     }
 }

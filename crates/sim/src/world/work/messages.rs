@@ -4,7 +4,7 @@ use super::{QUEUES, SOURCES, SPREAD_SOURCE, World, short};
 use crate::client::{Doing, Expect, Publishing, Read, Tx};
 use crate::model::{Link, LinkKey, Place};
 use crate::outbox::Content;
-use crate::world::join;
+use crate::trace::join;
 use session::{
     ChannelId, Consume, ErrorKind, LinkId, Op, Outcome, Position, Publish, Request, Settle, Table,
 };

@@ -1,0 +1,240 @@
+//! A broker in one process over a simulated disk, whose storage works when it is told to.
+
+use crate::outbox::{Given, Recorder, Transcript, What};
+use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
+use log::{Disk, MemoryDisk, WalOptions};
+use meta::{Command, PasswordHash, QueueVersion};
+use session::{ChannelId, Control, Op, Origin, Request, ShortString};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+
+/// Steps after which something must have happened.
+pub(crate) const PATIENCE: usize = 1_000;
+/// Turns of everything after which there is nothing left to do.
+const DRY_STEPS_MAX: usize = 5_000;
+
+/// A running broker whose storage works on demand.
+pub(crate) struct Node {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) steppers: Steppers,
+    /// Gone with the node, if nothing of it is left behind.
+    pub(crate) disk: Weak<dyn Disk>,
+    /// The log has failed.
+    pub(crate) failed: Arc<AtomicBool>,
+}
+
+/// How a node is started.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeOptions {
+    pub(crate) segment_bytes: u64,
+    /// What a queue may have in memory.
+    pub(crate) allowance_bytes: usize,
+    /// Smaller bodies are never stored apart.
+    pub(crate) embed_below_bytes: usize,
+    /// The form of queues no policy is about.
+    pub(crate) default_version: QueueVersion,
+    pub(crate) clock: Clock,
+}
+
+impl Node {
+    pub(crate) fn open(disk: &MemoryDisk, options: &NodeOptions) -> Result<Self, String> {
+        let failed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&failed);
+        let wal_options = WalOptions {
+            segment_bytes: options.segment_bytes,
+            unsynced_bytes_max: 64 << 10,
+            salt: 7,
+            on_failure: Some(Box::new(move |_| seen.store(true, Ordering::SeqCst))),
+            ..WalOptions::default()
+        };
+        let pager = PagerOptions {
+            budget_bytes: 5 * options.allowance_bytes,
+            allowance_bytes_min: options.allowance_bytes,
+            allowance_bytes_max: options.allowance_bytes,
+            excess_bytes_max: 40_000,
+            unsynced_bytes_max: 30_000,
+        };
+        let storage = StorageOptions {
+            clock: options.clock,
+            pager,
+            embed_below_bytes: options.embed_below_bytes,
+            page_file_bytes: 40_000,
+            body_file_bytes: 20_000,
+            default_version: options.default_version,
+        };
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let weak = Arc::downgrade(&disk);
+        let opened = Broker::open_stepped(disk, wal_options, &storage);
+        let (broker, steppers) = opened.map_err(|error| error.to_string())?;
+        Ok(Self { broker, steppers, disk: weak, failed })
+    }
+
+    /// As [`Node::open`], and has it load the queues in the older form.
+    pub(crate) fn open_loaded(disk: &MemoryDisk, options: &NodeOptions) -> Result<Self, String> {
+        let mut node = Self::open(disk, options)?;
+        for _ in 0..PATIENCE {
+            if node.steppers.older.has_failed() {
+                return Err("simulated power loss while queues were loaded".to_owned());
+            }
+            if !node.broker.view().queues().any(|queue| queue.is_loading()) {
+                return Ok(node);
+            }
+            node.steppers.older.step();
+            node.steppers.pager.step_jobs();
+            node.steppers.pager.step_sync();
+        }
+        Err("queues are not loaded".to_owned())
+    }
+
+    pub(crate) fn add_first_user(&mut self) {
+        let password = PasswordHash::new([0; 4], "guest");
+        let commands = [
+            Command::CreateVhost { vhost: "/".into(), metadata: meta::VhostMetadata::default() },
+            Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
+            Command::SetPermissions {
+                user: "guest".into(),
+                vhost: "/".into(),
+                configure: ".*".to_owned(),
+                write: ".*".to_owned(),
+                read: ".*".to_owned(),
+            },
+        ];
+        let broker = Arc::clone(&self.broker);
+        for command in commands {
+            let changed = block_on(broker.administer(command), || {
+                self.step();
+            });
+            assert!(
+                changed.is_some_and(|changed| changed.is_ok()),
+                "a new node takes its first user"
+            );
+        }
+    }
+
+    /// Everything has a turn; false if there was nothing to do.
+    pub(crate) fn step(&mut self) -> bool {
+        let Steppers { log, pager, older, rules } = &mut self.steppers;
+        let mut stepped = rules.step();
+        stepped |= older.step();
+        stepped |= pager.step_jobs();
+        stepped |= pager.step_sync();
+        stepped |= pager.step_names();
+        stepped | log.step()
+    }
+
+    /// Does everything there is to do; false if there is no end to it.
+    pub(crate) fn step_all(&mut self) -> bool {
+        (0..DRY_STEPS_MAX).any(|_| !self.step())
+    }
+
+    /// Looks at what is left of the storage of a node whose queues are all empty; false when the disk
+    /// fails meanwhile.
+    pub(crate) fn frees_all(&mut self) -> Result<bool, String> {
+        // Queues may still be on their way into another form, which is a definition.
+        self.step_all();
+        if self.broker.snapshot_definitions().is_err() {
+            return Ok(false);
+        }
+        self.step_all();
+        if self.has_failed() {
+            return Ok(false);
+        }
+        let (durable, volatile) = self.broker.page_stats();
+        if durable.live_blobs + volatile.live_blobs > 0 {
+            return Err(format!("pages are not freed: {durable:?}, {volatile:?}"));
+        }
+        for (vhost, bodies) in self.broker.body_stats() {
+            if bodies.live_blobs > 0 {
+                return Err(format!("bodies of {vhost} are not freed: {bodies:?}"));
+            }
+        }
+        if self.broker.n_lost() > 0 {
+            return Err("messages are lost by damage that was never done".to_owned());
+        }
+        let stats = self.broker.log_stats();
+        let live = stats.oldest.map_or(0, |oldest| oldest.live);
+        if stats.segments > 1 || live > 0 {
+            return Err(format!("the log is not freed: {stats:?}"));
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+}
+
+pub(crate) fn open_session(
+    broker: &Arc<Broker>,
+    recorder: &Arc<Recorder>,
+) -> Result<Session, String> {
+    let identity = Identity {
+        user: "guest".to_owned(),
+        vhost: "/".to_owned(),
+        name: "simulated".to_owned(),
+        ..Identity::default()
+    };
+    let outbox = Arc::<Recorder>::clone(recorder);
+    Session::open(Arc::clone(broker), identity, outbox).map_err(|error| error.to_string())
+}
+
+/// Polls a future, stepping in between; `None` when it never ends.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>, mut step: impl FnMut()) -> Option<T> {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..PATIENCE {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+        step();
+    }
+    None
+}
+
+/// A request on channel 1.
+pub(crate) fn request(op: Op) -> Request {
+    let control = Control { channel: ChannelId(1), origin: Origin(0), nowait: false, op };
+    Request::Control(Box::new(control))
+}
+
+/// The only client of a node that is looked into.
+pub(crate) struct Solo {
+    pub(crate) node: Node,
+    session: Session,
+    transcript: Transcript,
+}
+
+impl Solo {
+    pub(crate) fn new(node: Node) -> Result<Self, String> {
+        let transcript = Transcript::default();
+        let recorder = Recorder::new(0, &transcript, usize::MAX);
+        let session = open_session(&node.broker, &recorder)?;
+        let mut solo = Self { node, session, transcript };
+        solo.ask(Op::ChannelOpen)?;
+        Ok(solo)
+    }
+
+    fn ask(&mut self, op: Op) -> Result<Vec<What>, String> {
+        let mut requests = vec![request(op)];
+        let node = &mut self.node;
+        let done = block_on(self.session.submit(&[], &mut requests), || {
+            node.step();
+        });
+        done.and_then(Result::ok).ok_or("the peeking client is thrown out")?;
+        let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
+        Ok(heard.into_iter().map(|(_, what)| what).collect())
+    }
+
+    pub(crate) fn get(&mut self, queue: &str) -> Result<Option<Given>, String> {
+        let op = Op::Get { queue: ShortString::truncated(queue), no_ack: false };
+        let mut told = self.ask(op)?;
+        match (told.pop(), told.is_empty()) {
+            (Some(What::GetEmpty), true) => Ok(None),
+            (Some(What::Got { given, .. }), true) => Ok(Some(given)),
+            other => Err(format!("peeking gave {other:?}, {told:?}")),
+        }
+    }
+}

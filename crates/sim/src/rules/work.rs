@@ -1,0 +1,328 @@
+//! What clients of queues with rules do.
+
+use super::ledger::Sent;
+use super::{Asking, Course, Peer, short};
+use crate::node::{block_on, open_session, request};
+use crate::outbox::{Content, Recorder};
+use crate::trace::join;
+use session::{
+    ChannelId, Consume, LinkId, Op, Outcome, Position, Publish, Request, Settle, Span, Table,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const PEERS_MAX: usize = 4;
+const PUBLISHES_MAX: usize = 12;
+
+impl Course {
+    /// One random thing happens.
+    pub(super) fn act(&mut self) {
+        match self.random.below(100) {
+            0..10 => self.step(),
+            10..24 => self.tick(),
+            24..30 => self.connect(),
+            30..32 => self.leave(),
+            32..36 => self.read(),
+            36..62 => self.publish(),
+            62..80 => self.settle(),
+            80..90 => self.consume(),
+            90..92 => self.cancel(),
+            92..98 => self.get(),
+            _ => self.declare_missing(),
+        }
+        self.check();
+    }
+
+    /// Parts of the node have a turn.
+    fn step(&mut self) {
+        let what = self.random.below(6);
+        let Some(node) = &mut self.node else { return };
+        let steppers = &mut node.steppers;
+        let (name, stepped) = match what {
+            0 | 1 => ("rules", steppers.rules.step()),
+            2 => ("commit", steppers.log.step()),
+            3 => ("older form", steppers.older.step()),
+            4 => ("page jobs", steppers.pager.step_jobs()),
+            _ => ("page sync", steppers.pager.step_sync()),
+        };
+        if stepped {
+            self.note(name);
+        }
+        self.hear();
+    }
+
+    fn tick(&mut self) {
+        let ms = self.random.choose(&[1, 500, 1_000, 1_000, 3_000, 6_000]).unwrap_or(1);
+        self.ledger.now_ms += ms;
+        let now_ms = self.ledger.now_ms;
+        self.note(format!("it is {now_ms}"));
+        self.is_dry = false;
+        if let Some(node) = &self.node {
+            node.broker.tick(stdx::Now { monotonic_ms: now_ms, unix_ms: now_ms });
+        }
+        if self.random.percent(60) {
+            self.dry();
+        }
+    }
+
+    fn some_peer(&mut self) -> Option<usize> {
+        let peers: Vec<usize> = self.peers.keys().copied().collect();
+        self.random.choose(&peers)
+    }
+
+    fn some_queue(&mut self) -> Option<&'static str> {
+        let queues = self.queues();
+        self.random.choose(&queues)
+    }
+
+    pub(super) fn connect(&mut self) {
+        if self.peers.len() >= PEERS_MAX {
+            return;
+        }
+        let Some(node) = &self.node else { return };
+        let number = self.n_peers;
+        let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
+        let recorder = Recorder::new(number, &self.transcript, limit);
+        let session = open_session(&node.broker, &recorder);
+        let session = self.hold(session);
+        self.n_peers += 1;
+        self.note(format!("client {number} connects"));
+        let peer = Peer {
+            session: Some(session),
+            recorder: Arc::clone(&recorder),
+            n_published: 0,
+            unconfirmed: BTreeMap::new(),
+            links: BTreeMap::new(),
+            held: BTreeMap::new(),
+            prefetch: 0,
+        };
+        self.peers.insert(number, peer);
+        self.control(number, Op::ChannelOpen);
+        self.control(number, Op::ConfirmSelect);
+    }
+
+    pub(super) fn control(&mut self, peer: usize, op: Op) {
+        self.note(format!("client {peer}: {op:?}"));
+        self.submit(peer, &[], vec![request(op)]);
+    }
+
+    fn leave(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        // Who is gone is told nothing any more.
+        self.dry();
+        self.disconnect(peer);
+    }
+
+    pub(super) fn disconnect(&mut self, peer: usize) {
+        self.note(format!("client {peer} is lost"));
+        let (Some(node), Some(state)) = (&mut self.node, self.peers.get_mut(&peer)) else { return };
+        let Some(session) = state.session.take() else { return };
+        let closed = block_on(session.close(), || {
+            node.step();
+        });
+        // What one of its consumers held may have gone to another one first.
+        self.hear();
+        let Some(state) = self.peers.remove(&peer) else { return };
+        for at in state.held.values() {
+            self.ledger.note_failed(*at);
+            self.returned_to.insert(at.1);
+        }
+        let consumers = state.links.values().filter(|link| link.is_consumer);
+        let queues: Vec<&'static str> = consumers.map(|link| link.queue).collect();
+        queues.into_iter().for_each(|queue| self.use_queue(queue));
+        if closed.is_none() && !self.has_failed() {
+            self.object("a client cannot leave");
+        }
+    }
+
+    fn read(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        let state = self.peer(peer);
+        let links = state.recorder.read_all();
+        if let Some(session) = &state.session {
+            session.resume(&links);
+        }
+        self.note(format!("client {peer} reads"));
+        self.hear();
+    }
+
+    fn publish(&mut self) {
+        let Some(peer) = self.some_peer() else { return self.connect() };
+        let (mut input, mut requests, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..=self.random.below(PUBLISHES_MAX) {
+            let names: Vec<&'static str> = self.ledger.specs.keys().copied().collect();
+            let Some(queue) = self.random.choose(&names) else { return };
+            let sent = self.make_message(queue);
+            let id = self.ledger.sent.len() as u64 + 1;
+            requests.push(publish_of(&sent, &mut input));
+            let state = self.peer(peer);
+            state.n_published += 1;
+            state.unconfirmed.insert(state.n_published, id);
+            shown.push(format!("m{id}>{queue}"));
+            if sent.is_routed {
+                self.enforced.insert(queue);
+            }
+            self.ledger.sent.insert(id, sent);
+        }
+        self.note(format!("client {peer} publishes {}", join(shown)));
+        self.submit(peer, &input, requests);
+    }
+
+    fn make_message(&mut self, queue: &'static str) -> Sent {
+        let id = self.ledger.sent.len() as u64 + 1;
+        let expiration_ms =
+            if self.random.percent(15) { self.random.choose(&[0, 700, 4_000]) } else { None };
+        let priority = u8::try_from(self.random.below(6)).unwrap_or(0);
+        let properties = amqp091::Properties {
+            priority: self.random.percent(60).then_some(priority),
+            expiration: expiration_ms.map(|ms: u64| short(&ms.to_string())),
+            ..amqp091::Properties::default()
+        };
+        let size = self.random.choose(&[0, 20, 300, 3_000, 9_000]).unwrap_or(0);
+        let mut body = format!("{id}|").into_bytes();
+        body.resize(body.len() + size, b'a' + u8::try_from(id % 26).unwrap_or(0));
+        let content = Content {
+            exchange: Vec::new(),
+            key: queue.into(),
+            properties: properties.to_bytes(),
+            body,
+            persistent: self.random.percent(75),
+        };
+        Sent {
+            queue,
+            published_ms: self.ledger.now_ms,
+            expiration_ms,
+            priority: properties.priority.unwrap_or(0),
+            content,
+            is_routed: self.is_there(queue),
+            answer: None,
+            is_sure: true,
+            is_gone: false,
+        }
+    }
+
+    fn settle(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        let held: Vec<_> = self.peer(peer).held.iter().map(|(key, at)| (*key, *at)).collect();
+        let some = self.random.choose(&[20, 60, 100]).unwrap_or(100);
+        let held: Vec<_> = held.into_iter().filter(|_| self.random.percent(some)).collect();
+        if held.is_empty() {
+            return;
+        }
+        let outcomes = [Outcome::Accepted, Outcome::Rejected, Outcome::Requeued, Outcome::Returned];
+        let outcome = self.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
+        self.note(format!("client {peer} settles {held:?} {outcome:?}"));
+        let mut requests = Vec::new();
+        for ((link, position), at) in held {
+            self.peer(peer).held.remove(&(link, position));
+            self.take_outcome(at, outcome);
+            requests.push(settle_of(link, position, outcome));
+        }
+        self.submit(peer, &[], requests);
+    }
+
+    fn take_outcome(&mut self, at: (u64, &'static str), outcome: Outcome) {
+        match outcome {
+            Outcome::Accepted => drop(self.ledger.consumed.insert(at)),
+            Outcome::Rejected => drop(self.ledger.rejected.insert(at)),
+            Outcome::Requeued => {
+                self.ledger.note_failed(at);
+                self.returned_to.insert(at.1);
+            }
+            Outcome::Returned => drop(self.returned_to.insert(at.1)),
+        }
+    }
+
+    fn consume(&mut self) {
+        let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
+        let no_ack = self.random.percent(15);
+        let prefetch_count = self.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
+        self.control(peer, Op::Qos { prefetch_count, global: false });
+        // Those that are there have the limit they came with.
+        let is_first = self.peer(peer).links.values().all(|link| !link.is_consumer);
+        let state = self.peer(peer);
+        let known = state.prefetch;
+        let unlimited = prefetch_count == 0 || (!is_first && known == 0);
+        state.prefetch = if unlimited { 0 } else { known.max(usize::from(prefetch_count)) };
+        if self.has_failed() {
+            return;
+        }
+        let tag = format!("c{}", self.n_links);
+        self.use_queue(queue);
+        self.asking = Some(Asking::Consume { queue, tag: tag.clone(), no_ack });
+        let op = Op::Consume(Consume {
+            queue: short(queue),
+            consumer_tag: short(&tag),
+            no_ack,
+            exclusive: false,
+            arguments: Table::default(),
+        });
+        self.control(peer, op);
+    }
+
+    fn cancel(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        let links = self.peer(peer).links.values().filter(|link| link.is_consumer);
+        let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
+        let Some(tag) = self.random.choose(&tags) else { return };
+        self.control(peer, Op::Cancel { consumer_tag: short(&tag) });
+    }
+
+    fn get(&mut self) {
+        let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
+        let no_ack = self.random.percent(20);
+        self.get_from(peer, queue, no_ack);
+    }
+
+    pub(super) fn get_from(&mut self, peer: usize, queue: &'static str, no_ack: bool) {
+        self.use_queue(queue);
+        self.asking = Some(Asking::Get { queue, no_ack });
+        self.control(peer, Op::Get { queue: short(queue), no_ack });
+    }
+
+    /// Declares what is not there.
+    pub(super) fn declare_missing(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        let specs: Vec<_> = self.ledger.specs.values().cloned().collect();
+        for spec in specs {
+            if self.has_failed() || self.is_there(spec.name) {
+                continue;
+            }
+            // It may have gone just now.
+            self.note_missing(&spec);
+            self.control(peer, spec.declare());
+            if self.has_failed() {
+                return;
+            }
+            self.use_queue(spec.name);
+            if let Some(bind) = spec.bind() {
+                self.control(peer, bind);
+            }
+        }
+    }
+}
+
+fn put(input: &mut Vec<u8>, bytes: &[u8]) -> Span {
+    let start = u32::try_from(input.len()).expect("a simulated read is small");
+    input.extend_from_slice(bytes);
+    Span { start, len: u32::try_from(bytes.len()).expect("a simulated read is small") }
+}
+
+fn publish_of(sent: &Sent, input: &mut Vec<u8>) -> Request {
+    let content = &sent.content;
+    Request::Publish(Publish {
+        channel: ChannelId(1),
+        exchange: put(input, &content.exchange),
+        routing_key: put(input, &content.key),
+        properties: put(input, &content.properties),
+        content: session::Content::Inline(put(input, &content.body)),
+        mandatory: false,
+        persistent: content.persistent,
+        immediate: false,
+        inspect: true,
+    })
+}
+
+fn settle_of(link: u64, position: Position, outcome: Outcome) -> Request {
+    Request::Settle(Settle { channel: ChannelId(1), link: LinkId(link), position, outcome })
+}

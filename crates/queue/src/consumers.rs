@@ -186,6 +186,7 @@ impl Consumers {
     }
 
     /// Whose turn it is: the first in line of the highest level that has anybody.
+    #[inline]
     pub(crate) fn next(&self) -> Option<ConsumerKey> {
         self.levels.iter().find_map(|level| level.line.front().copied())
     }

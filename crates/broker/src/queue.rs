@@ -298,7 +298,11 @@ impl Queue {
         self.with(|local, wakes| {
             let after = local.cancel(self, consumer);
             told();
-            local.dispatch(self, wakes);
+            // COMPAT: who becomes the single active consumer begins with what happens next to the queue.
+            // Mostly that is the end of the channel, and what it held comes first then (semantics 93).
+            if !(local.is_single_active() && local.fifo.n_held_by(consumer) > 0) {
+                local.dispatch(self, wakes);
+            }
             after
         })
     }
@@ -311,10 +315,15 @@ impl Queue {
         });
     }
 
-    /// Takes a consumer away and gives back what it holds.
-    pub(crate) fn detach(&self, consumer: ConsumerKey) -> AfterDetach {
+    /// Takes consumers away and gives back what they hold, before anybody else gets any of it.
+    pub(crate) fn detach(&self, consumers: impl Iterator<Item = ConsumerKey>) -> AfterDetach {
         self.with(|local, wakes| {
-            let after = local.detach(self, consumer);
+            let mut after = AfterDetach::Stays;
+            for consumer in consumers {
+                if local.detach(self, consumer) == AfterDetach::DeleteQueue {
+                    after = AfterDetach::DeleteQueue;
+                }
+            }
             local.dispatch(self, wakes);
             after
         })

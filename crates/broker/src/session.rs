@@ -429,10 +429,14 @@ impl Session {
         self.tell_closed(id, &closed);
         stdx::lock(&self.connection.channels).remove(&id);
         self.confirms.forget(id);
-        for link in self.links_of(id) {
-            let Some(link) = self.links.remove(&link) else { continue };
-            if link.queue.detach(link.consumer) == AfterDetach::DeleteQueue {
-                self.broker.drop_queue(&link.queue).await;
+        let ids = self.links_of(id);
+        let mut links: Vec<Link> = ids.iter().filter_map(|id| self.links.remove(id)).collect();
+        links.sort_by_key(|link| link.queue.id());
+        for of_queue in links.chunk_by(|a, b| a.queue.id() == b.queue.id()) {
+            let Some(Link { queue, .. }) = of_queue.first() else { continue };
+            let consumers = of_queue.iter().map(|link| link.consumer);
+            if queue.detach(consumers) == AfterDetach::DeleteQueue {
+                self.broker.drop_queue(queue).await;
             }
         }
     }

@@ -343,6 +343,57 @@ fn a_retry_is_delayed() {
     assert_eq!(client.get_soon("q"), "got m again left 0");
 }
 
+/// Semantics 87 and 93: who comes next begins with what the one before did not settle, also when that one
+/// cancels before it closes its channel, as many clients do.
+#[test]
+fn semantics_87_93_a_single_active_consumer_leaves_its_messages_in_order() {
+    for cancels in [false, true] {
+        let (_disk, broker) = new_node();
+        let mut publisher = Client::connect(&broker);
+        let single = [("x-single-active-consumer", Value::Bool(true))];
+        publisher.declare_with("q", false, &single);
+        let mut first = Client::connect(&broker);
+        let mut second = Client::connect(&broker);
+        for client in [&mut first, &mut second] {
+            client.ask(Op::Qos { prefetch_count: 1, global: false });
+            client.consume_with("q", "c", false, &[]);
+        }
+        publisher.publish("q", &["0", "1", "2"], Kind::Transient);
+        assert_eq!(first.heard(), ["deliver 0"]);
+        if cancels {
+            first.ask(Op::Cancel { consumer_tag: short("c") });
+        }
+        first.ask(Op::ChannelClose);
+        assert_eq!(second.heard(), ["deliver 0 again"]);
+        assert_eq!(second.settle(1, Outcome::Accepted), ["deliver 1"]);
+    }
+}
+
+/// Semantics 86 and 87: what the consumers of a channel held comes back together, in order.
+#[test]
+fn semantics_86_87_what_the_consumers_of_a_channel_held_comes_back_together() {
+    for is_single in [false, true] {
+        let (_disk, broker) = new_node();
+        let mut client = Client::connect(&broker);
+        client.declare_with("q", false, &[("x-single-active-consumer", Value::Bool(is_single))]);
+        client.ask(Op::Qos { prefetch_count: 2, global: false });
+        client.consume_with("q", "a1", false, &[]);
+        client.consume_with("q", "a2", false, &[]);
+        let mut publisher = Client::connect(&broker);
+        publisher.publish("q", &["0", "1", "2", "3"], Kind::Transient);
+        let n_held = if is_single { 2 } else { 4 };
+        assert_eq!(client.heard().len(), n_held);
+        let mut other = Client::connect(&broker);
+        other.consume_with("q", "b", false, &[]);
+        client.ask(Op::ChannelClose);
+        let mut expected = ["deliver 0 again", "deliver 1 again", "deliver 2", "deliver 3"];
+        if !is_single {
+            expected[2..].copy_from_slice(&["deliver 2 again", "deliver 3 again"]);
+        }
+        assert_eq!(other.heard(), expected);
+    }
+}
+
 /// Features Q3 and semantics 46: a queue that nobody uses goes; publishing is no use.
 #[test]
 fn semantics_46_an_unused_queue_goes() {

@@ -130,12 +130,14 @@ pub(crate) struct News {
     pub(crate) closing: Closing,
 }
 
-/// A step of a transaction.
+/// What a request does to the delivery tags of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TxStep {
-    Select,
-    Commit,
-    Rollback,
+pub(crate) enum TagStep {
+    SelectTx,
+    CommitTx,
+    RollBackTx,
+    /// `basic.recover`.
+    Recover,
 }
 
 /// A delivery tag that is not outstanding.
@@ -376,19 +378,20 @@ impl Locked {
         }
     }
 
-    /// Follows what a request means for the tags of a transactional channel.
-    pub(crate) fn follow_tx(&mut self, channel: u16, step: TxStep) {
+    /// Follows what a request means for the tags of its channel.
+    pub(crate) fn follow(&mut self, channel: u16, step: TagStep) {
         let Some(out) = self.channel_mut(channel) else {
             // It was opened in the same read, and the broker has not answered yet.
-            if step == TxStep::Select && !self.early_tx.contains(&channel) {
+            if step == TagStep::SelectTx && !self.early_tx.contains(&channel) {
                 self.early_tx.push(channel);
             }
             return;
         };
         match step {
-            TxStep::Select => out.tags.select_tx(),
-            TxStep::Commit => out.tags.commit_tx(),
-            TxStep::Rollback => out.tags.roll_back_tx(),
+            TagStep::SelectTx => out.tags.select_tx(),
+            TagStep::CommitTx => out.tags.commit_tx(),
+            TagStep::RollBackTx => out.tags.roll_back_tx(),
+            TagStep::Recover => out.tags.recover(),
         }
     }
 

@@ -314,7 +314,8 @@ impl Session {
             return self.answer(declared);
         }
         let queue = if declare.passive {
-            let name = self.queue_name(control.channel, &declare.queue)?;
+            // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
+            let name = text(&declare.queue)?;
             self.require_any(&Resource::queue(&self.vhost(), &name))?;
             let queue = self.find_loaded_queue(&name).await?;
             self.check_exclusive_access(&queue)?;

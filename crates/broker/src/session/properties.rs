@@ -78,10 +78,11 @@ fn collect_keys(
     };
     let owned = value.to_owned().map_err(|_| bad_type("array"))?;
     let Some(array) = owned.as_array() else { return Err(bad_type(value_type(&value))) };
-    for key in array {
-        let Value::LongString(key) = key else { return Err(bad_type(key.type_name())) };
-        keys.push(key.to_vec());
-    }
+    // COMPAT: what is no text in the list is passed over.
+    let texts = array
+        .iter()
+        .filter_map(|key| if let Value::LongString(key) = key { Some(key.to_vec()) } else { None });
+    keys.extend(texts);
     Ok(true)
 }
 

@@ -84,19 +84,21 @@ impl Session {
         let intercepted = self.intercepted(message.properties);
         let received = intercepted.as_deref().unwrap_or(message.properties);
         let message = MessageRef { properties: received, ..message };
-        let Inspected { properties, extra_keys, headers } = properties::inspect(
+        let inspected = properties::inspect(
             PropertiesRef::trusted(message.properties),
             &self.connection.identity.user,
             || self.may_impersonate(),
-        )?;
+        );
+        let Inspected { properties, extra_keys, headers } =
+            inspected.map_err(|error| self.first_refusal(&message, error))?;
         let hides_keys = properties.is_some();
         let expiration = PropertiesRef::trusted(message.properties).expiration();
         if expiration.is_some() {
             self.batch.note_expiring();
         }
         let properties = properties.or_else(|| intercepted.clone());
-        let properties = self.name_reply_queue(publish.channel, message.properties, properties)?;
-        let mut properties = properties;
+        let named = self.name_reply_queue(publish.channel, message.properties, properties);
+        let mut properties = named.map_err(|error| self.first_refusal(&message, error))?;
         if extra_keys.is_empty()
             && !publish.immediate
             && self.gather_by_key(index, publish, message, sequence, &mut properties)?
@@ -118,6 +120,11 @@ impl Session {
         }
         self.gather_alone(index, publish, message, sequence, properties);
         Ok(())
+    }
+
+    /// COMPAT: what is wrong with the exchange is told before what is wrong with the message.
+    fn first_refusal(&self, message: &MessageRef<'_>, error: Error) -> Error {
+        self.check_publish(message.exchange, &[message.routing_key]).err().unwrap_or(error)
     }
 
     /// What the broker writes into a message, with its properties.

@@ -12,12 +12,12 @@ use super::{
     unexpected,
 };
 use crate::outbox::events::LINGER_MS;
-use crate::outbox::{ClientOutbox, DeliveryTag, Ending, Locked, Settlement, TxStep};
+use crate::outbox::{ClientOutbox, DeliveryTag, Ending, Locked, Settlement, TagStep};
 use crate::reply;
 use crate::settings::Immediate;
 use amqp091::method::{
-    BasicAck, BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose,
-    ConnectionCloseOk, TxCommit, TxRollback, TxSelect, peek_id,
+    BasicAck, BasicPublish, BasicRecover, BasicRecoverAsync, ChannelClose, ChannelCloseOk,
+    ChannelOpen, ConnectionClose, ConnectionCloseOk, TxCommit, TxRollback, TxSelect, peek_id,
 };
 use amqp091::spec::{FRAME_END, FRAME_HEADER_BYTES};
 use amqp091::{
@@ -277,8 +277,8 @@ impl Connection {
                 Err(error) => return Err(Fault::new(error, method.id())),
             },
             Asked::Do(op, nowait) => {
-                if let Some(step) = tx_step(&method) {
-                    tags.locked().follow_tx(id, step);
+                if let Some(step) = tag_step(&method) {
+                    tags.locked().follow(id, step);
                 }
                 push_control(reading, id, method.id(), op, nowait.is_set());
             }
@@ -600,11 +600,12 @@ fn push_control(reading: &mut Reading<'_>, channel: u16, method: MethodId, op: O
 
 /// The step of a transaction that a method stands for. The broker refuses all of them alike on a
 /// channel that confirms, and that closes the channel.
-fn tx_step(method: &Method<'_>) -> Option<TxStep> {
+fn tag_step(method: &Method<'_>) -> Option<TagStep> {
     match method.id() {
-        TxSelect::ID => Some(TxStep::Select),
-        TxCommit::ID => Some(TxStep::Commit),
-        TxRollback::ID => Some(TxStep::Rollback),
+        TxSelect::ID => Some(TagStep::SelectTx),
+        TxCommit::ID => Some(TagStep::CommitTx),
+        TxRollback::ID => Some(TagStep::RollBackTx),
+        BasicRecover::ID | BasicRecoverAsync::ID => Some(TagStep::Recover),
         _ => None,
     }
 }

@@ -67,6 +67,12 @@ impl Tags {
         self.entries.make_contiguous().sort_unstable_by_key(|entry| entry.tag);
     }
 
+    /// What is outstanding goes back to its queues: its tags stand for nothing any more.
+    pub(super) fn recover(&mut self) {
+        self.entries.clear();
+        self.n_settled = 0;
+    }
+
     /// Settles one; `None` when the tag is not outstanding.
     pub(super) fn settle(&mut self, tag: u64) -> Option<Unsettled> {
         let found = self.take(tag)?;

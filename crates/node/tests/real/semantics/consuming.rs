@@ -205,6 +205,8 @@ fn semantics_88_recover_gives_everything_back() {
     talk.get("q");
     assert_eq!(talk.ask(BasicRecover { requeue: true }), "basic.recover-ok");
     assert_eq!(talk.get("q"), "got 3 again a left 1");
+    talk.ack(1, false);
+    assert_eq!(talk.failed(), "406 PRECONDITION_FAILED - unknown delivery tag 1");
     assert_eq!(
         talk.ask(BasicRecover { requeue: false }),
         "connection.close 540 NOT_IMPLEMENTED - requeue=false"

@@ -134,7 +134,10 @@ fn semantics_38_an_empty_name_is_the_queue_declared_last() {
     talk.publish("", "two", "m");
     assert_eq!(talk.get(""), "got 1 m left 0");
     assert_eq!(talk.bind("", "amq.fanout", ""), "queue.bind-ok");
-    assert_eq!(talk.ask(delete("two")), "deleted 0");
+    let look_up = QueueDeclare { passive: true, ..QueueDeclare::default() };
+    assert_eq!(talk.refused(look_up), "404 NOT_FOUND - no queue '' in vhost '/'");
+    assert_eq!(talk.queue("two", Kind::default(), &[]), "declared two 1 0");
+    assert_eq!(talk.ask(delete("two")), "deleted 1");
     let get = BasicGet::default();
     assert_eq!(talk.refused(get), "404 NOT_FOUND - no queue 'two' in vhost '/'");
     assert_eq!(talk.refused(get), "404 NOT_FOUND - no previously declared queue");

@@ -181,7 +181,11 @@ fn semantics_70_cc_and_bcc_are_lists_of_texts() {
     talk.publish_with("", "none", false, &with_header("CC", text("q")), "m");
     let told = talk.failed();
     assert!(told.starts_with("406 PRECONDITION_FAILED - "), "{told}");
-    let keys = Value::Array(vec![text("q"), text("q")]);
+    // A missing exchange is told first.
+    talk.publish_with("none", "k", false, &with_header("CC", text("q")), "m");
+    assert_eq!(talk.failed(), "404 NOT_FOUND - no exchange 'none' in vhost '/'");
+    // What is no text in the list is passed over.
+    let keys = Value::Array(vec![text("q"), Value::I32(5), text("q")]);
     talk.publish_with("", "none", false, &with_header("BCC", keys.clone()), "blind");
     assert_eq!(talk.get("q"), "got 1 blind left 0");
     assert!(talk.headers().get(b"BCC").is_none());

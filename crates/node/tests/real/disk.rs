@@ -8,6 +8,8 @@ use super::support::faults::Fault;
 use super::support::node::Node;
 use super::support::random::Random;
 use super::support::{copy_dir, wait_until};
+use amqp091::method::{BasicGet, QueueDeclare};
+use amqp091::{ShortString, Table, TableRef, Value};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -76,6 +78,55 @@ fn slow_syncs_only_take_longer() {
     proof.node.start_again();
     proof.check();
     proof.node.stop();
+}
+
+/// Queues in the older form are read behind the start, on this disk for some seconds.
+#[test]
+fn queues_that_are_still_being_read_make_only_their_own_clients_wait() {
+    const N_QUEUES: usize = 8;
+    const N_EACH: usize = 5;
+    let mut node = Node::start_on_faulty_disk(&[]);
+    let mut client = Client::guest(node.address());
+    let names: Vec<String> = (0..N_QUEUES).map(|number| format!("older-{number}")).collect();
+    names.iter().for_each(|name| declare_older(&mut client, name));
+    client.declare("plain");
+    client.select_confirms();
+    for name in names.iter().map(String::as_str).chain(["plain"]) {
+        for number in 0..N_EACH {
+            client.put_content("", name, 2, &samples::body(number, 100));
+        }
+    }
+    client.wait_for_confirms();
+    node.kill();
+    node.let_disk_fail(Fault::SlowSync, "queues");
+    node.start_again();
+    let address = node.address();
+    let mut waiting: Vec<Client> = names.iter().map(|_| Client::guest(address)).collect();
+    // All ask, then others are served meanwhile, and at last each has its answer.
+    for (client, name) in waiting.iter_mut().zip(&names).rev() {
+        client.say(1, BasicGet { queue: name.as_bytes(), no_ack: true, ..BasicGet::default() });
+    }
+    let mut other = Client::guest(address);
+    other.round_trip();
+    (0..N_EACH).for_each(|n| assert_eq!(other.get("plain").unwrap().body, samples::body(n, 100)));
+    for (client, name) in waiting.iter_mut().zip(&names) {
+        assert_eq!(client.message().unwrap().body, samples::body(0, 100));
+        for number in 1..N_EACH {
+            assert_eq!(client.get(name).unwrap().body, samples::body(number, 100));
+        }
+        assert!(client.get(name).is_none());
+    }
+    node.mend_disk(Fault::SlowSync);
+    node.stop();
+}
+
+fn declare_older(client: &mut Client, name: &str) {
+    let arguments: Table =
+        [(ShortString::from_static("x-queue-version"), Value::I32(1))].into_iter().collect();
+    let arguments = arguments.to_bytes();
+    let (queue, arguments) = (name.as_bytes(), TableRef::trusted(&arguments));
+    let declare = QueueDeclare { queue, arguments, durable: true, ..QueueDeclare::default() };
+    assert_eq!(client.ask(1, declare), "queue.declare-ok");
 }
 
 /// A copy of the sample of a node that was killed, and the one file of its log.

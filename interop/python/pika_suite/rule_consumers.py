@@ -191,3 +191,38 @@ def single_active_order(ctx):
         going_on.basic_ack(count)
     found = [(body, method.redelivered) for method, _, body in second.messages]
     equal(found, [(b"0", True), (b"1", False), (b"2", False)])
+
+
+@LIBRARY.scenario("rule-recover-settles-406")
+def recover_settles(ctx):
+    """What was given back by recover cannot be acknowledged any more."""
+    connection = connect(ctx)
+    channel = confirming(connection)
+    queue = declared(ctx, channel)
+    publish(channel, queue, b"0")
+    for multiple in (False, True):
+        holder = connection.channel()
+        tag = holder.basic_get(queue)[0].delivery_tag
+        holder.basic_recover(requeue=True)
+        with closes_channel(connection, 406, f"PRECONDITION_FAILED - unknown delivery tag {tag}"):
+            holder.basic_ack(tag, multiple=multiple)
+            holder.basic_qos(prefetch_count=1)
+    equal(bodies(channel, queue), [b"0"])
+
+
+@LIBRARY.scenario("rule-channel-close-order")
+def channel_close_order(ctx):
+    """What the consumers of a channel held comes back in order when it closes."""
+    connection = connect(ctx)
+    channel = confirming(connection)
+    queue = declared(ctx, channel)
+    closing = connection.channel()
+    closing.basic_qos(prefetch_count=2)
+    leaving = [Consumer(closing, queue) for _ in range(2)]
+    left = Consumer(connection.channel(), queue, arguments={"x-priority": -1})
+    publish(channel, queue, *numbers(4))
+    pump_until(leaving, 4)
+    close_at_once(closing)
+    left.wait(4)
+    found = [(body, method.redelivered) for method, _, body in left.messages]
+    equal(found, [(body, True) for body in numbers(4)])

@@ -28,6 +28,8 @@ final class RuleConsumers {
     suite.add("rule-delivery-limit", Desk.body(RuleConsumers::deliveryLimit));
     suite.add("rule-delayed-retry", Desk.body(RuleConsumers::delayedRetry));
     suite.add("rule-single-active-order", Desk.body(RuleConsumers::singleActiveOrder));
+    suite.add("rule-recover-settles-406", Desk.body(RuleConsumers::recoverSettles));
+    suite.add("rule-channel-close-order", Desk.body(RuleConsumers::channelCloseOrder));
   }
 
   private static void publishRanked(Desk desk, String queue, Integer... priorities) throws Exception {
@@ -180,5 +182,34 @@ final class RuleConsumers {
       Check.equal(expected, seen(next), "next");
       goingOn.basicAck(next.getEnvelope().getDeliveryTag(), false);
     }
+  }
+
+  private static void recoverSettles(Desk desk) throws Exception {
+    String queue = desk.queue("q");
+    desk.publish(queue, "0");
+    for (boolean multiple : new boolean[] {false, true}) {
+      Channel holder = desk.connection.createChannel();
+      long tag = holder.basicGet(queue, false).getEnvelope().getDeliveryTag();
+      holder.basicRecover(true);
+      Check.channelCloses(holder, 406, "PRECONDITION_FAILED - unknown delivery tag " + tag,
+          () -> holder.basicAck(tag, multiple));
+    }
+    Check.equal(List.of("0"), desk.bodies(queue), "in the queue");
+  }
+
+  /** What the consumers of a channel held comes back in order when it closes. */
+  private static void channelCloseOrder(Desk desk) throws Exception {
+    String queue = desk.queue("q");
+    Channel closing = desk.connection.createChannel();
+    closing.basicQos(2);
+    Inbox leaving = new Inbox(closing);
+    closing.basicConsume(queue, false, leaving);
+    closing.basicConsume(queue, false, leaving);
+    Inbox left = desk.consumer(queue, false, "x-priority", -1);
+    desk.publishAll(queue, numbers(0, 4));
+    leaving.take(4);
+    closing.close();
+    Check.equal(List.of("0 again", "1 again", "2 again", "3 again"),
+        left.take(4).stream().map(RuleConsumers::seen).toList(), "what comes back");
   }
 }

@@ -143,10 +143,12 @@ impl Consumers {
         self.n_settling > 0
     }
 
+    #[inline]
     pub(crate) fn get(&self, key: ConsumerKey) -> Option<&Consumer> {
         self.slots.get(key.0 as usize)?.as_ref()
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, key: ConsumerKey) -> Option<&mut Consumer> {
         self.slots.get_mut(key.0 as usize)?.as_mut()
     }
@@ -157,6 +159,7 @@ impl Consumers {
     }
 
     /// Puts the consumer in line when it wants more and is not there yet.
+    #[inline]
     pub(crate) fn line_up(&mut self, key: ConsumerKey) {
         let Some(consumer) = self.get_mut(key) else { return };
         if consumer.queued || !consumer.wants_more() {
@@ -193,6 +196,7 @@ impl Consumers {
 
     /// The consumer at the front of its line, `key`, was given `position`: remembers that, and puts
     /// it at the end of the line or out of it.
+    #[inline]
     pub(crate) fn served(&mut self, key: ConsumerKey, position: u64) -> Settling {
         let Some(consumer) = self.get_mut(key) else { return Settling::OnDelivery };
         let settling = consumer.checkout.settling;

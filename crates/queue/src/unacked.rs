@@ -44,6 +44,7 @@ impl Unacked {
     }
 
     /// Lets go of `position`; false when it is not held.
+    #[inline]
     pub(crate) fn release(&mut self, position: u64) -> bool {
         if self.entries.front() == Some(&position) {
             self.entries.pop_front();

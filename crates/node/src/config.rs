@@ -477,7 +477,7 @@ impl Default for Config {
             logging: Logging { console: Some(Level::Info), file: None },
             cluster_name: None,
             messages: Messages {
-                consumer_timeout_ms: Some(1_800_000),
+                consumer_timeout_ms: None,
                 event_vhost: None,
                 timestamp: None,
                 routing_node: None,

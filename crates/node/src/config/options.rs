@@ -343,14 +343,15 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "consumer_timeout",
-        "1800000",
+        "infinity",
         Kind::IntegerOrInfinity {
             unit: "milliseconds",
             set: |d, v| d.config.messages.consumer_timeout_ms = v,
         },
         "Time a message may wait for its acknowledgement; then its channel is closed with 406 and what it \
-         held goes back. The argument `x-consumer-timeout` of a consumer or queue, and the policy key \
-         `consumer-timeout`, count before it.",
+         held goes back. Consumers of classic queues may take their time unless this says otherwise, as \
+         with RabbitMQ since 4.3 (it was `1800000` before). The argument `x-consumer-timeout` of a \
+         consumer or queue, and the policy key `consumer-timeout`, count before it.",
     ),
     row(
         "message_interceptors.incoming.set_header_timestamp.overwrite",

@@ -298,11 +298,7 @@ impl Queue {
         self.with(|local, wakes| {
             let after = local.cancel(self, consumer);
             told();
-            // COMPAT: who becomes the single active consumer begins with what happens next to the queue.
-            // Mostly that is the end of the channel, and what it held comes first then (semantics 93).
-            if !(local.is_single_active() && local.fifo.n_held_by(consumer) > 0) {
-                local.dispatch(self, wakes);
-            }
+            local.dispatch(self, wakes);
             after
         })
     }

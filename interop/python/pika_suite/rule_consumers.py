@@ -13,6 +13,7 @@ from pika_suite.client import (
     get_all,
     is_leveret,
     publish,
+    server_version,
     wait_ready,
 )
 from pika_suite.consuming import numbers
@@ -191,6 +192,28 @@ def single_active_order(ctx):
         going_on.basic_ack(count)
     found = [(body, method.redelivered) for method, _, body in second.messages]
     equal(found, [(b"0", True), (b"1", False), (b"2", False)])
+
+
+@LIBRARY.scenario("rule-single-active-cancel")
+def single_active_cancel(ctx):
+    """After a cancel the next one is served at once, whatever the last one still holds."""
+    connection = connect(ctx)
+    if server_version(connection) < (4, 0):
+        raise Skip("the next one waits there until something is published")
+    channel = confirming(connection)
+    queue = declared(ctx, channel, arguments=SINGLE_ACTIVE)
+    consumers = []
+    for _ in range(2):
+        own = connection.channel()
+        own.basic_qos(prefetch_count=1)
+        consumers.append(Consumer(own, queue))
+    first, second = consumers
+    publish(channel, queue, *numbers(2))
+    first.wait(1)
+    first.stop()
+    second.wait(1)
+    equal(second.bodies(), [b"1"])
+    first.channel.basic_ack(1)
 
 
 @LIBRARY.scenario("rule-recover-settles-406")

@@ -28,6 +28,7 @@ final class RuleConsumers {
     suite.add("rule-delivery-limit", Desk.body(RuleConsumers::deliveryLimit));
     suite.add("rule-delayed-retry", Desk.body(RuleConsumers::delayedRetry));
     suite.add("rule-single-active-order", Desk.body(RuleConsumers::singleActiveOrder));
+    suite.add("rule-single-active-cancel", Desk.body(RuleConsumers::singleActiveCancel));
     suite.add("rule-recover-settles-406", Desk.body(RuleConsumers::recoverSettles));
     suite.add("rule-channel-close-order", Desk.body(RuleConsumers::channelCloseOrder));
   }
@@ -182,6 +183,23 @@ final class RuleConsumers {
       Check.equal(expected, seen(next), "next");
       goingOn.basicAck(next.getEnvelope().getDeliveryTag(), false);
     }
+  }
+
+  /** After a cancel the next one is served at once, whatever the last one still holds. */
+  private static void singleActiveCancel(Desk desk) throws Exception {
+    desk.needsMajorVersion(4, "the next one waits there until something is published");
+    String queue = desk.queue("q", "x-single-active-consumer", true);
+    Inbox first = new Inbox(desk.connection.createChannel());
+    Inbox second = new Inbox(desk.connection.createChannel());
+    for (Inbox inbox : List.of(first, second)) {
+      inbox.getChannel().basicQos(1);
+      inbox.getChannel().basicConsume(queue, false, inbox);
+    }
+    desk.publishAll(queue, numbers(0, 2));
+    first.take();
+    first.getChannel().basicCancel(first.getConsumerTag());
+    Check.equal(List.of("1"), second.bodies(1), "after the cancel");
+    first.getChannel().basicAck(1, false);
   }
 
   private static void recoverSettles(Desk desk) throws Exception {

@@ -4,7 +4,7 @@
 use sim::{Show, run};
 
 /// Simulations without being asked for more: about twenty seconds in a debug build.
-const SEEDS: u64 = 1_200;
+const SEEDS: u64 = 2_000;
 
 fn n_seeds() -> u64 {
     std::env::var("SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())

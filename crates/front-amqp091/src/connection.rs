@@ -143,7 +143,7 @@ impl Connection {
     /// A connection that was accepted now.
     #[must_use]
     pub fn new(settings: Arc<Settings>, now: Now) -> Self {
-        let outbox = Arc::new(ClientOutbox::new(settings.initial_frame_max));
+        let outbox = Arc::new(ClientOutbox::new(settings.initial_frame_max, &settings.outboxes));
         let negotiated =
             Negotiated { channel_max: 0, frame_max: settings.initial_frame_max, heartbeat_s: 0 };
         let timers = Timers::new(now, settings.handshake_timeout_ms);

@@ -11,7 +11,6 @@ mod settings;
 
 pub use connection::{AuthFailure, Connection, Login, Mechanism, Negotiated, Progress, Step, Tick};
 pub use outbox::{
-    ClientOutbox, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_LOW_WATER_BYTES, OUTBOX_STUCK_BYTES,
-    WriteBatch,
+    ClientOutbox, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Outboxes, WriteBatch,
 };
 pub use settings::{Immediate, Settings};

@@ -9,6 +9,7 @@ mod channel;
 mod confirms;
 mod encode;
 pub(crate) mod events;
+mod share;
 mod tags;
 
 use crate::reply;
@@ -17,14 +18,14 @@ use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use chain::{Chain, Cursor};
 use channel::{ChannelOut, Link};
 use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Sink};
+pub use share::Outboxes;
 use std::io::IoSlice;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// With this many bytes waiting, links are told that there is no room.
+/// With this many bytes waiting at most, links are told that there is no room; with less where there are many
+/// connections ([`Outboxes`]). When half of it or less is on its way, links that found no room are resumed.
 pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
-/// With no more than this many bytes on their way, links that found no room are resumed.
-pub const OUTBOX_LOW_WATER_BYTES: usize = OUTBOX_HIGH_WATER_BYTES / 2;
 /// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
 /// high water, do not come near: a slow consumer is still heard.
 pub const OUTBOX_STUCK_BYTES: usize = 8 * OUTBOX_HIGH_WATER_BYTES;
@@ -148,6 +149,7 @@ pub(crate) struct UnknownTag;
 #[derive(Debug)]
 pub(crate) struct Locked {
     chain: Chain,
+    outboxes: Arc<Outboxes>,
     /// Bytes taken and not yet known to be written.
     n_in_flight: usize,
     waker: Option<Waker>,
@@ -170,7 +172,8 @@ pub(crate) struct Locked {
 }
 
 impl ClientOutbox {
-    pub(crate) const fn new(frame_max: u32) -> Self {
+    pub(crate) fn new(frame_max: u32, outboxes: &Arc<Outboxes>) -> Self {
+        outboxes.add();
         let capabilities = Capabilities {
             cancel_notify: false,
             blocked: false,
@@ -178,6 +181,7 @@ impl ClientOutbox {
         };
         let locked = Locked {
             chain: Chain::new(),
+            outboxes: Arc::clone(outboxes),
             n_in_flight: 0,
             waker: None,
             channels: Vec::new(),
@@ -234,6 +238,12 @@ impl ClientOutbox {
     }
 }
 
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.outboxes.remove();
+    }
+}
+
 impl Outbox for ClientOutbox {
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
         let mut locked = self.lock();
@@ -263,7 +273,7 @@ impl Locked {
         batch.ending = self.ending;
         self.n_in_flight = n_taken;
         self.n_taken = self.n_taken.wrapping_add(n_taken as u64);
-        if n_taken <= OUTBOX_LOW_WATER_BYTES && !self.paused.is_empty() {
+        if n_taken <= self.outboxes.high_water_bytes() / 2 && !self.paused.is_empty() {
             for link in self.links.iter_mut().filter(|link| link.paused) {
                 link.paused = false;
             }

@@ -1,7 +1,9 @@
 //! What the operator decides about AMQP 0-9-1 connections.
 
 use crate::connection::Mechanism;
+use crate::outbox::Outboxes;
 use amqp091::spec;
+use std::sync::Arc;
 
 /// Limits and names of every AMQP 0-9-1 connection of a listener.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct Settings {
     pub immediate: Immediate,
     /// Milliseconds a client has from connecting to `connection.open-ok`.
     pub handshake_timeout_ms: u64,
+    /// The outboxes of all connections, whatever their listener.
+    pub outboxes: Arc<Outboxes>,
 }
 
 /// What becomes of a publish with `immediate`.
@@ -53,6 +57,7 @@ impl Default for Settings {
             unfinished_bytes_max: 512 * 1024 * 1024,
             immediate: Immediate::Refuse,
             handshake_timeout_ms: 10_000,
+            outboxes: Arc::default(),
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use super::chain::Chain;
 use super::channel::Link;
-use super::{Locked, OUTBOX_HIGH_WATER_BYTES, SPLICE_BYTES_MIN};
+use super::{Locked, SPLICE_BYTES_MIN};
 use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_content_header};
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
 use amqp091::spec::{CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
@@ -34,8 +34,9 @@ impl Sink for Locked {
         };
         put_delivery(link, tag, &delivery, self.frame_max, chain);
         let n_pending = chain.len() + self.n_in_flight;
-        if n_pending < OUTBOX_HIGH_WATER_BYTES {
-            return Room::Bytes(OUTBOX_HIGH_WATER_BYTES - n_pending);
+        let high_water_bytes = self.outboxes.high_water_bytes();
+        if n_pending < high_water_bytes {
+            return Room::Bytes(high_water_bytes - n_pending);
         }
         if !link.paused {
             link.paused = true;

@@ -1,0 +1,68 @@
+//! How much one outbox may hold, so that all outboxes of a node together keep within bounds, however many
+//! clients there are. Knows their number; must never know what they hold.
+
+use super::OUTBOX_HIGH_WATER_BYTES;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What all outboxes may hold together, unless there are so many that each has its least.
+const OUTBOXES_BYTES: usize = 32 * OUTBOX_HIGH_WATER_BYTES;
+/// An outbox may always hold this much.
+const HIGH_WATER_BYTES_MIN: usize = 16 * 1024;
+
+/// The outboxes of a node, and what each may hold.
+#[derive(Debug)]
+pub struct Outboxes {
+    n: AtomicUsize,
+    high_water_bytes: AtomicUsize,
+}
+
+impl Default for Outboxes {
+    fn default() -> Self {
+        Self { n: AtomicUsize::new(0), high_water_bytes: AtomicUsize::new(OUTBOX_HIGH_WATER_BYTES) }
+    }
+}
+
+impl Outboxes {
+    /// With this many bytes waiting in it, the links of an outbox are told that there is no room.
+    #[must_use]
+    pub fn high_water_bytes(&self) -> usize {
+        self.high_water_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self) {
+        self.divide(self.n.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+
+    pub(super) fn remove(&self) {
+        self.divide(self.n.fetch_sub(1, Ordering::Relaxed) - 1);
+    }
+
+    fn divide(&self, n: usize) {
+        let share = OUTBOXES_BYTES / n.max(1);
+        let share = share.clamp(HIGH_WATER_BYTES_MIN, OUTBOX_HIGH_WATER_BYTES);
+        self.high_water_bytes.store(share, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_share_what_few_do_not_need() {
+        let outboxes = Outboxes::default();
+        let share_of = |n: usize| {
+            for _ in 0..n {
+                outboxes.add();
+            }
+            let share = outboxes.high_water_bytes();
+            for _ in 0..n {
+                outboxes.remove();
+            }
+            share
+        };
+        let shares = [0, 1, 32, 64, 1_024, 100_000].map(share_of);
+        assert_eq!(shares.map(|bytes| bytes >> 10), [1_024, 1_024, 1_024, 512, 32, 16]);
+        assert_eq!(outboxes.high_water_bytes(), OUTBOX_HIGH_WATER_BYTES);
+    }
+}

@@ -150,6 +150,8 @@ pub(crate) struct UnknownTag;
 pub(crate) struct Locked {
     chain: Chain,
     outboxes: Arc<Outboxes>,
+    /// What it may hold, as of the last look at the others.
+    high_water_bytes: usize,
     /// Bytes taken and not yet known to be written.
     n_in_flight: usize,
     waker: Option<Waker>,
@@ -182,6 +184,7 @@ impl ClientOutbox {
         let locked = Locked {
             chain: Chain::new(),
             outboxes: Arc::clone(outboxes),
+            high_water_bytes: outboxes.high_water_bytes(),
             n_in_flight: 0,
             waker: None,
             channels: Vec::new(),
@@ -273,7 +276,8 @@ impl Locked {
         batch.ending = self.ending;
         self.n_in_flight = n_taken;
         self.n_taken = self.n_taken.wrapping_add(n_taken as u64);
-        if n_taken <= self.outboxes.high_water_bytes() / 2 && !self.paused.is_empty() {
+        self.high_water_bytes = self.outboxes.high_water_bytes();
+        if n_taken <= self.high_water_bytes / 2 && !self.paused.is_empty() {
             for link in self.links.iter_mut().filter(|link| link.paused) {
                 link.paused = false;
             }

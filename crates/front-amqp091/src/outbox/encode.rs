@@ -34,9 +34,8 @@ impl Sink for Locked {
         };
         put_delivery(link, tag, &delivery, self.frame_max, chain);
         let n_pending = chain.len() + self.n_in_flight;
-        let high_water_bytes = self.outboxes.high_water_bytes();
-        if n_pending < high_water_bytes {
-            return Room::Bytes(high_water_bytes - n_pending);
+        if n_pending < self.high_water_bytes {
+            return Room::Bytes(self.high_water_bytes - n_pending);
         }
         if !link.paused {
             link.paused = true;

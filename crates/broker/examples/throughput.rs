@@ -38,6 +38,12 @@ impl Outbox for Counter {
         fill(&mut *self.0.lock().unwrap());
         None
     }
+
+    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+        let counted = self.0.lock().unwrap();
+        let of_link = counted.unsettled.iter().filter(|(of, _)| *of == link);
+        of_link.map(|(_, position)| *position).collect()
+    }
 }
 
 impl Sink for Counted {

@@ -69,7 +69,12 @@ impl Replies {
             let (link, mut room) = (target.link, Room::Full);
             let waker = target.outbox.batch(&mut |sink: &mut dyn Sink| {
                 let position = Position(0);
-                let delivery = Delivery { position, redelivered: false, message: &message };
+                let delivery = Delivery {
+                    position,
+                    redelivered: false,
+                    settled_by_write: false,
+                    message: &message,
+                };
                 room = sink.deliver(link, delivery);
             });
             target.full = room == Room::Full;

@@ -253,6 +253,11 @@ impl Outbox for ClientOutbox {
         fill(&mut *locked);
         if locked.has_something() { locked.waker.take() } else { None }
     }
+
+    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+        let locked = self.lock();
+        locked.channels.iter().flat_map(|channel| channel.tags.unsettled(link)).collect()
+    }
 }
 
 impl Locked {

@@ -20,7 +20,7 @@ pub(crate) const fn reply_code(kind: ErrorKind) -> ReplyCode {
         ErrorKind::UnexpectedFrame => ReplyCode::UnexpectedFrame,
         ErrorKind::ResourceError => ReplyCode::ResourceError,
         ErrorKind::NotAllowed => ReplyCode::NotAllowed,
-        ErrorKind::NotImplemented => ReplyCode::NotImplemented,
+        ErrorKind::NotImplemented | ErrorKind::NotImplementedByMode => ReplyCode::NotImplemented,
         ErrorKind::InternalError => ReplyCode::InternalError,
     }
 }
@@ -95,6 +95,9 @@ mod tests {
             assert_eq!(reply_code(kind).code(), code);
             assert_eq!(reply_code(kind).is_hard(), kind.closes_connection(), "{kind:?}");
         }
+        // What a queue's mode leaves out is no reason to end the connection.
+        assert_eq!(reply_code(ErrorKind::NotImplementedByMode).code(), 540);
+        assert!(!ErrorKind::NotImplementedByMode.closes_connection());
     }
 
     #[test]

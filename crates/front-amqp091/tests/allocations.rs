@@ -61,7 +61,12 @@ fn relay(outbox: &ClientOutbox, input: &[u8], requests: &[Request], position: &m
                     let position = Position(*position);
                     sink.deliver(
                         LinkId(1),
-                        Delivery { position, redelivered: false, message: &message },
+                        Delivery {
+                            position,
+                            redelivered: false,
+                            settled_by_write: false,
+                            message: &message,
+                        },
                     );
                 }
                 sink.confirm(ChannelId(1), *position + 1 - BATCH, *position, Confirmation::Ack);

@@ -118,7 +118,15 @@ fn put_deliveries(outbox: &ClientOutbox, body: &[u8], last_position: &mut u64) {
                 annotations: Default::default(),
             };
             let position = Position(*last_position);
-            sink.deliver(LINK, Delivery { position, redelivered: false, message: &message });
+            sink.deliver(
+                LINK,
+                Delivery {
+                    position,
+                    redelivered: false,
+                    settled_by_write: false,
+                    message: &message,
+                },
+            );
         }
     });
 }

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     AccessRefused,
     /// Not found (404), closes the channel.
     NotFound,
+    /// Not implemented by the mode of a queue (540), closes the channel.
+    NotImplementedByMode,
     /// Resource locked (405), closes the channel.
     ResourceLocked,
     /// Precondition failed (406), closes the channel.
@@ -55,6 +57,7 @@ impl ErrorKind {
             Self::ContentTooLarge
             | Self::AccessRefused
             | Self::NotFound
+            | Self::NotImplementedByMode
             | Self::ResourceLocked
             | Self::PreconditionFailed => false,
             Self::ConnectionForced

@@ -12,6 +12,11 @@ pub trait Outbox: Send + Sync {
     /// when it sleeps: the caller wakes it after giving back its own locks.
     #[must_use]
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker>;
+
+    /// Positions delivered on this link that the client has not settled, in the order of delivery.
+    /// Asked, under a queue's lock, only for queues that keep no record of their own of what a
+    /// consumer holds (`ack-direct`).
+    fn unsettled(&self, link: LinkId) -> Vec<Position>;
 }
 
 /// A locked outbox.
@@ -54,6 +59,9 @@ pub struct Delivery<'a> {
     pub position: Position,
     /// It was given to a consumer before.
     pub redelivered: bool,
+    /// Nobody acknowledges it: it is settled (Accepted) once its bytes were written to the socket.
+    /// Only set on links without acknowledgements (`no_ack`).
+    pub settled_by_write: bool,
     /// The message.
     pub message: &'a MessageRef<'a>,
 }

@@ -174,6 +174,10 @@ impl Outbox for Recorder {
         fill(&mut Locked { recorder: self, flow: &mut flow, full_before });
         None
     }
+
+    fn unsettled(&self, _: LinkId) -> Vec<Position> {
+        Vec::new()
+    }
 }
 
 impl Sink for Locked<'_> {

@@ -122,6 +122,7 @@ impl Local {
             let delivery = Delivery {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
+                settled_by_write: false,
                 message: &message,
             };
             wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {

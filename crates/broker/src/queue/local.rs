@@ -244,7 +244,12 @@ impl Local {
             for (item, at) in batch.items.iter().zip(first..) {
                 let incoming = (batch.resolve)(*item);
                 let message = &incoming.message;
-                let delivery = Delivery { position: position(at), redelivered: false, message };
+                let delivery = Delivery {
+                    position: position(at),
+                    redelivered: false,
+                    settled_by_write: false,
+                    message,
+                };
                 room = sink.deliver(link, delivery);
                 n_passed += 1;
                 if room == Room::Full {
@@ -438,6 +443,7 @@ impl Local {
                 let delivery = Delivery {
                     position: position(one.assigned.position),
                     redelivered: one.assigned.redelivered,
+                    settled_by_write: false,
                     message,
                 };
                 if counts_returns

@@ -47,6 +47,12 @@ impl Outbox for Recorder {
         fill(&mut *self.state.lock().unwrap());
         None
     }
+
+    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+        let state = self.state.lock().unwrap();
+        let of_link = state.unsettled.iter().filter(|(_, of, _)| *of == link);
+        of_link.map(|(_, _, position)| *position).collect()
+    }
 }
 
 fn last(delivery: &Delivery<'_>) -> Last {

@@ -124,6 +124,12 @@ impl Tags {
         true
     }
 
+    /// What was delivered on a link and is outstanding, in the order of the tags.
+    pub(super) fn unsettled(&self, link: LinkId) -> impl Iterator<Item = Position> {
+        let of_link = self.entries.iter().filter(move |entry| entry.link == link);
+        of_link.map(|entry| entry.position)
+    }
+
     /// Gives back memory that is not in use.
     pub(super) fn trim(&mut self) {
         self.entries.shrink_to(self.entries.len());

@@ -28,7 +28,12 @@ fn deliveries_are_numbered_per_channel_and_anew_after_reopening() {
     for link in [1, 2, 3, 1] {
         talk.deliver(link, 0, Body::Borrowed(b"hi"));
     }
-    let got = Delivery { position: Position(9), redelivered: true, message: &message(b"") };
+    let got = Delivery {
+        position: Position(9),
+        redelivered: true,
+        settled_by_write: false,
+        message: &message(b""),
+    };
     talk.event(Event::Got {
         channel: ChannelId(1),
         link: LinkId(4),
@@ -98,7 +103,12 @@ fn a_full_outbox_says_so_and_names_the_links_once_it_is_written() {
     talk.consume(1, 2, "b", Flag::No);
     let body = vec![0; 100_000];
     let message = message(&body);
-    let delivery = Delivery { position: Position(0), redelivered: false, message: &message };
+    let delivery = Delivery {
+        position: Position(0),
+        redelivered: false,
+        settled_by_write: false,
+        message: &message,
+    };
     let mut rooms = Vec::new();
     talk.batch(|sink| {
         for link in [1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2] {

@@ -167,7 +167,12 @@ impl Talk {
                     annotations: Default::default(),
                 };
                 let (link, position) = (session::LinkId(1), Position(self.asked.len() as u64));
-                let delivery = Delivery { position, redelivered: false, message: &message };
+                let delivery = Delivery {
+                    position,
+                    redelivered: false,
+                    settled_by_write: false,
+                    message: &message,
+                };
                 self.event(Event::Got { channel, link, delivery, no_ack, n_ready: 0 });
             }
             Op::QueueDelete { .. } if !nowait => {
@@ -199,7 +204,8 @@ impl Talk {
             annotations: Default::default(),
         };
         let position = Position(position);
-        let delivery = Delivery { position, redelivered: false, message: &message };
+        let delivery =
+            Delivery { position, redelivered: false, settled_by_write: false, message: &message };
         self.batch(|sink| {
             sink.deliver(session::LinkId(link), delivery);
         });

@@ -4,7 +4,10 @@ use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Kick, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, NamedBy, QueueDeclare};
-use session::{ChannelId, Consume, Control, Op, Origin, Outbox, Request, ShortString, Sink, Table};
+use session::{
+    ChannelId, Consume, Control, LinkId, Op, Origin, Outbox, Position, Request, ShortString, Sink,
+    Table,
+};
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +23,10 @@ struct Deaf;
 impl Outbox for Deaf {
     fn batch(&self, _: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
         None
+    }
+
+    fn unsettled(&self, _: LinkId) -> Vec<Position> {
+        Vec::new()
     }
 }
 

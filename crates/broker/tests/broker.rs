@@ -247,7 +247,7 @@ fn a_prefetch_limit_can_be_a_whole_channels() {
     assert_eq!(client.settle(1, Outcome::Accepted), ["deliver 3"]);
     assert_eq!(client.ask(limit(3)), ["deliver 3", "done"]);
     // What goes back makes room for what comes first again.
-    let back = client.ask(Op::Recover { answer: true });
+    let back = client.ask(Op::Recover);
     assert_eq!(back.len(), 4, "{back:?}");
     // No limit any more but the first consumer's own.
     let rest = client.ask(limit(0));
@@ -271,11 +271,11 @@ fn recovering_in_a_transaction_leaves_what_it_settled() {
         client.get("q");
     }
     client.settle(1, Outcome::Accepted);
-    assert_eq!(client.ask(Op::Recover { answer: true }), ["done"]);
+    assert_eq!(client.ask(Op::Recover), ["done"]);
     assert_eq!(client.get("q"), ["got b again left 1"]);
     assert_eq!(client.get("q"), ["got c again left 0"]);
     client.ask(Op::TxRollback);
-    assert_eq!(client.ask(Op::Recover { answer: true }), ["done"]);
+    assert_eq!(client.ask(Op::Recover), ["done"]);
     assert_eq!(client.declare("q", false), ["declared 3 0"]);
 }
 

@@ -11,17 +11,19 @@ mod encode;
 pub(crate) mod events;
 mod share;
 mod tags;
+mod unwritten;
 
 use crate::reply;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use chain::{Chain, Cursor};
 use channel::{ChannelOut, Link};
-use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Sink};
+use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Request, Sink};
 pub use share::Outboxes;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use unwritten::Unwritten;
 
 /// With this many bytes waiting at most, links are told that there is no room; with less where there are many
 /// connections ([`Outboxes`]). When half of it or less is on its way, links that found no room are resumed.
@@ -33,6 +35,8 @@ pub const OUTBOX_STUCK_BYTES: usize = 8 * OUTBOX_HIGH_WATER_BYTES;
 const SPLICE_BYTES_MIN: usize = 8 * 1024;
 /// An idle outbox keeps no more than this much memory.
 const IDLE_BYTES_MAX: usize = 512;
+/// Deliveries that were settled by their write are handed on in portions of so many.
+const SETTLED_MAX: usize = 256;
 
 /// How a connection is to be closed once everything before is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,9 @@ pub struct WriteBatch {
     chain: Chain,
     cursor: Cursor,
     n_left: usize,
+    /// Where it ends among all bytes ever taken.
+    ends_at: u64,
+    is_watched: bool,
     resume: Vec<LinkId>,
     ending: Option<Ending>,
 }
@@ -83,6 +90,13 @@ impl WriteBatch {
     #[must_use]
     pub const fn n_left(&self) -> usize {
         self.n_left
+    }
+
+    /// Whether something is settled by being written: the outbox is to be told of each write
+    /// ([`ClientOutbox::wrote`]).
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.is_watched
     }
 
     /// Links that found no room and may go on: the caller asks the broker for more on them.
@@ -161,6 +175,8 @@ pub(crate) struct Locked {
     links: Vec<Link>,
     /// Links that were told that there is no room.
     paused: Vec<LinkId>,
+    /// Deliveries that are settled once they are written.
+    unwritten: Unwritten,
     failed: Vec<u16>,
     /// Channels that became transactional before they were opened; no more than there are channels.
     early_tx: Vec<u16>,
@@ -190,6 +206,7 @@ impl ClientOutbox {
             channels: Vec::new(),
             links: Vec::new(),
             paused: Vec::new(),
+            unwritten: Unwritten::default(),
             failed: Vec::new(),
             early_tx: Vec::new(),
             capabilities,
@@ -208,7 +225,7 @@ impl ClientOutbox {
     }
 
     /// Takes everything that waits into `batch`, which must be written by now. False when there is
-    /// nothing to do: no bytes, no links to resume, no end.
+    /// nothing to do: no bytes, no links to resume, nothing to be settled, no end.
     pub fn try_take(&self, batch: &mut WriteBatch) -> bool {
         self.lock().take(batch)
     }
@@ -225,6 +242,32 @@ impl ClientOutbox {
             none => *none = Some(cx.waker().clone()),
         }
         Poll::Pending
+    }
+
+    /// As much of a batch as is no longer left in it was written: what is settled by that waits for
+    /// [`ClientOutbox::take_settled`].
+    pub fn wrote(&self, batch: &WriteBatch) {
+        let n_written = batch.ends_at.saturating_sub(batch.n_left as u64);
+        self.lock().unwritten.wrote(n_written);
+    }
+
+    /// Whether deliveries were settled by being written.
+    #[must_use]
+    pub fn has_settled(&self) -> bool {
+        self.lock().unwritten.has_written()
+    }
+
+    /// Takes some of the deliveries that were settled by being written, as requests that must be
+    /// handed to the broker before anything else happens: the outbox knows nothing of them any more.
+    /// False when there are none.
+    pub fn take_settled(&self, requests: &mut Vec<Request>) -> bool {
+        let mut locked = self.lock();
+        let has_some = locked.unwritten.has_written();
+        if has_some {
+            let each = |settle| requests.push(Request::Settle(settle));
+            locked.unwritten.take_written(SETTLED_MAX, each);
+        }
+        has_some
     }
 
     /// Whether so much waits to be written that the connection must not be read: what it asks for
@@ -255,8 +298,7 @@ impl Outbox for ClientOutbox {
     }
 
     fn unsettled(&self, link: LinkId) -> Vec<Position> {
-        let locked = self.lock();
-        locked.channels.iter().flat_map(|channel| channel.tags.unsettled(link)).collect()
+        self.lock().unsettled(link)
     }
 }
 
@@ -280,7 +322,9 @@ impl Locked {
         batch.n_left = n_taken;
         batch.ending = self.ending;
         self.n_in_flight = n_taken;
-        self.n_taken = self.n_taken.wrapping_add(n_taken as u64);
+        self.n_taken += n_taken as u64;
+        batch.ends_at = self.n_taken;
+        batch.is_watched = !self.unwritten.is_empty();
         self.high_water_bytes = self.outboxes.high_water_bytes();
         if n_taken <= self.high_water_bytes / 2 && !self.paused.is_empty() {
             for link in self.links.iter_mut().filter(|link| link.paused) {
@@ -288,7 +332,15 @@ impl Locked {
             }
             batch.resume.append(&mut self.paused);
         }
-        n_taken > 0 || !batch.resume.is_empty() || batch.ending.is_some()
+        n_taken > 0
+            || !batch.resume.is_empty()
+            || batch.ending.is_some()
+            || (batch.is_watched && self.unwritten.has_written())
+    }
+
+    /// Where the next byte that is put in stands among all that were.
+    fn end_of_bytes(&self) -> u64 {
+        self.n_taken + self.chain.len() as u64
     }
 
     /// What happened since the last look. The task is awake: nobody needs to wake it.
@@ -347,10 +399,15 @@ impl Locked {
         }
     }
 
+    /// What was delivered is remembered: the broker may ask for it while it lets go.
     fn close(&mut self, closing: Closing) {
         self.closing = closing;
-        self.channels = Vec::new();
-        self.links = Vec::new();
+        for channel in &mut self.channels {
+            channel.is_closing = true;
+        }
+        for link in &mut self.links {
+            link.paused = false;
+        }
         self.paused = Vec::new();
     }
 
@@ -371,6 +428,7 @@ impl Locked {
         for channel in &mut self.channels {
             channel.trim();
         }
+        self.unwritten.trim();
         self.channels.shrink_to_fit();
         self.links.shrink_to_fit();
         self.paused.shrink_to_fit();
@@ -383,7 +441,7 @@ impl Locked {
         tag: DeliveryTag,
         mut each: impl FnMut(LinkId, Position),
     ) -> Result<(), UnknownTag> {
-        let tags = &mut self.channel_mut(channel).ok_or(UnknownTag)?.tags;
+        let tags = &mut self.open_channel_mut(channel).ok_or(UnknownTag)?.tags;
         match tag {
             DeliveryTag::One(tag) => {
                 let entry = tags.settle(tag).ok_or(UnknownTag)?;
@@ -399,7 +457,7 @@ impl Locked {
 
     /// Follows what a request means for the tags of its channel.
     pub(crate) fn follow(&mut self, channel: u16, step: TagStep) {
-        let Some(out) = self.channel_mut(channel) else {
+        let Some(out) = self.open_channel_mut(channel) else {
             // It was opened in the same read, and the broker has not answered yet.
             if step == TagStep::SelectTx && !self.early_tx.contains(&channel) {
                 self.early_tx.push(channel);
@@ -415,12 +473,24 @@ impl Locked {
     }
 
     /// The client closes the channel: its tags stand for nothing from here on, and nothing is
-    /// delivered to it any more.
+    /// delivered to it any more. What was is remembered until the broker has let go of it.
     pub(crate) fn channel_is_closing(&mut self, channel: u16) {
         if let Some(out) = self.channel_mut(channel) {
-            out.tags = tags::Tags::default();
-            self.drop_links_of(channel);
+            out.is_closing = true;
         }
+    }
+
+    fn unsettled(&mut self, link: LinkId) -> Vec<Position> {
+        let mut found: Vec<(u64, Position)> = self.unwritten.of_link(link).collect();
+        let known = self.links.binary_search_by_key(&link, |link| link.id).ok();
+        let channel = known.and_then(|index| self.links.get(index)).map(|link| link.channel);
+        for out in &mut self.channels {
+            if channel.is_none_or(|channel| channel == out.id) {
+                out.tags.unsettled(link, &mut found);
+            }
+        }
+        found.sort_by_key(|(tag, _)| *tag);
+        found.into_iter().map(|(_, position)| position).collect()
     }
 
     fn channel_mut(&mut self, id: u16) -> Option<&mut ChannelOut> {
@@ -428,12 +498,17 @@ impl Locked {
         self.channels.get_mut(index)
     }
 
+    /// A channel that the client has not closed.
+    fn open_channel_mut(&mut self, id: u16) -> Option<&mut ChannelOut> {
+        self.channel_mut(id).filter(|channel| !channel.is_closing)
+    }
+
     fn drop_links_of(&mut self, channel: u16) {
         self.links.retain(|link| link.channel != channel);
     }
 
     fn tell_confirms(&mut self) {
-        if std::mem::take(&mut self.has_confirms) {
+        if std::mem::take(&mut self.has_confirms) && self.closing == Closing::No {
             for channel in self.channels.iter_mut().filter(|channel| channel.has_confirms) {
                 channel.has_confirms = false;
                 channel.confirms.tell(channel.id, &mut self.chain.bytes);

@@ -259,7 +259,7 @@ impl Task {
             }
             None => {}
         }
-        self.flush()
+        self.flush().await
     }
 
     /// Sleeps until there is something to do.
@@ -436,19 +436,38 @@ impl Task {
     }
 
     /// Writes what can be written without waiting.
-    fn flush(&mut self) -> Result<(), Over> {
+    async fn flush(&mut self) -> Result<(), Over> {
         for _ in 0..N_BATCHES_MAX {
             match self.writer.flush(N_BATCHES_MAX, &mut self.resume)? {
                 Flushed::Done => return Ok(()),
-                Flushed::Resume => {
+                Flushed::News => {
                     if let Some(session) = &self.session {
                         session.resume(&self.resume);
                     }
                     self.resume.clear();
+                    self.settle_written().await;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Deliveries that nobody acknowledges were written: the broker hears of it as of
+    /// acknowledgements that were read.
+    async fn settle_written(&mut self) {
+        while self.outbox.take_settled(&mut self.requests) {
+            let goes_on = match &mut self.session {
+                Some(session) => session.submit(&[], &mut self.requests).await.is_ok(),
+                None => true,
+            };
+            self.requests.clear();
+            if !goes_on {
+                self.let_go().await;
+            }
+        }
+        if let Some(session) = &mut self.session {
+            session.wake();
+        }
     }
 
     fn log_end(&self, over: Option<&Over>) {

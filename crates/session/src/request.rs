@@ -210,11 +210,7 @@ pub enum Op {
         no_ack: bool,
     },
     /// `basic.recover` with requeue: everything unsettled on the channel is given back.
-    /// `answer` is false for the old `basic.recover-async`.
-    Recover {
-        /// Whether `recover-ok` is due.
-        answer: bool,
-    },
+    Recover,
     /// `confirm.select`.
     ConfirmSelect,
     /// `tx.select`.

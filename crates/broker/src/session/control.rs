@@ -52,7 +52,7 @@ impl Session {
             Op::Consume(consume) => self.consume(control, consume).await,
             Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
             Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack).await,
-            Op::Recover { answer } => Ok(self.recover(channel, *answer)),
+            Op::Recover => Ok(self.recover(channel)),
             Op::ConfirmSelect => self.select_confirms(channel),
             Op::TxSelect => self.select_tx(channel),
             Op::TxCommit => self.commit_tx(channel).await,
@@ -108,7 +108,7 @@ impl Session {
 
     /// Everything unsettled on the channel goes back to its queues, but for what its transaction
     /// has settled already.
-    fn recover(&mut self, channel: ChannelId, answer: bool) -> Acted {
+    fn recover(&mut self, channel: ChannelId) -> Acted {
         for id in self.links_of(channel) {
             let tx = self.channels.get(channel).and_then(|channel| channel.tx.as_deref());
             let settled = tx.map(|tx| tx.settled_on(id)).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Session {
             }
         }
         self.make_room_after_recovery(channel);
-        if answer { Acted::Done } else { Acted::Answered }
+        Acted::Done
     }
 
     /// Applies acknowledgements that were kept for a commit.

@@ -190,12 +190,8 @@ fn consuming(method: &Method<'_>) -> Result<Asked, Error> {
         Method::BasicGet(get) => {
             Asked::Do(Op::Get { queue: short(get.queue)?, no_ack: get.no_ack }, Flag::No)
         }
-        Method::BasicRecover(recover) if recover.requeue => {
-            Asked::Do(Op::Recover { answer: true }, Flag::No)
-        }
-        Method::BasicRecoverAsync(recover) if recover.requeue => {
-            Asked::Do(Op::Recover { answer: false }, Flag::Yes)
-        }
+        Method::BasicRecover(recover) if recover.requeue => Asked::Do(Op::Recover, Flag::No),
+        Method::BasicRecoverAsync(recover) if recover.requeue => Asked::Do(Op::Recover, Flag::No),
         Method::BasicRecover(_) | Method::BasicRecoverAsync(_) => {
             return Err(not_implemented("requeue=false"));
         }

@@ -15,11 +15,19 @@ pub(super) struct ChannelOut {
     pub(super) confirms: Confirms,
     /// Whether some are to be told.
     pub(super) has_confirms: bool,
+    /// Its client is done with it, or the connection is: what is delivered goes back to its queue.
+    pub(super) is_closing: bool,
 }
 
 impl ChannelOut {
     pub(super) fn new(id: u16) -> Self {
-        Self { id, tags: Tags::default(), confirms: Confirms::default(), has_confirms: false }
+        Self {
+            id,
+            tags: Tags::default(),
+            confirms: Confirms::default(),
+            has_confirms: false,
+            is_closing: false,
+        }
     }
 
     pub(super) fn trim(&mut self) {

@@ -7,7 +7,8 @@
 //! ```
 
 use super::chain::Chain;
-use super::channel::Link;
+use super::channel::{ChannelOut, Link};
+use super::unwritten::Put;
 use super::{Locked, SPLICE_BYTES_MIN};
 use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_content_header};
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
@@ -18,21 +19,34 @@ use session::{Confirmation, Delivery, Event, LinkId, Room, Sink};
 impl Sink for Locked {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         let Ok(index) = self.links.binary_search_by_key(&link, |link| link.id) else {
-            // The client has closed the channel meanwhile; the broker is about to hear of it.
+            // Its consumer is lost.
             return Room::Full;
         };
-        let Self { links, channels, chain, .. } = self;
+        let starts_at = self.end_of_bytes();
+        let Self { links, channels, chain, unwritten, .. } = self;
         let Some(link) = links.get_mut(index) else { return Room::Full };
         let channel = channels.binary_search_by_key(&link.channel, |channel| channel.id);
         let Some(channel) = channel.ok().and_then(|index| channels.get_mut(index)) else {
             return Room::Full;
         };
+        if channel.is_closing {
+            // The broker is about to hear of it.
+            keep_undelivered(channel, link, &delivery);
+            return Room::Full;
+        }
         let tag = if link.no_ack {
             channel.tags.next_settled()
         } else {
             channel.tags.next(link.id, delivery.position)
         };
         put_delivery(link, tag, &delivery, self.frame_max, chain);
+        if delivery.settled_by_write {
+            debug_assert!(link.no_ack, "what is acknowledged is not settled by its write");
+            let ends_at = self.n_taken + chain.len() as u64;
+            let (channel, link, position) = (link.channel, link.id, delivery.position);
+            let put = Put { channel, link, tag, position, starts_at, ends_at };
+            unwritten.push(put, self.n_taken);
+        }
         let n_pending = chain.len() + self.n_in_flight;
         if n_pending < self.high_water_bytes {
             return Room::Bytes(self.high_water_bytes - n_pending);
@@ -60,6 +74,14 @@ impl Sink for Locked {
             channel.has_confirms = true;
             self.has_confirms = true;
         }
+    }
+}
+
+/// A delivery that is never written stays unsettled, unless it was settled by being made.
+#[cold]
+fn keep_undelivered(channel: &mut ChannelOut, link: &Link, delivery: &Delivery<'_>) {
+    if !link.no_ack || delivery.settled_by_write {
+        channel.tags.next(link.id, delivery.position);
     }
 }
 

@@ -2,17 +2,18 @@
 
 use super::channel::{ChannelOut, Link};
 use super::encode::put_content;
+use super::unwritten::Put;
 use super::{Closing, Ending, Locked};
 use crate::reply;
 use amqp091::method::{
     BasicCancel, BasicCancelOk, BasicConsumeOk, BasicGetEmpty, BasicGetOk, BasicPublish, BasicQos,
-    BasicQosOk, BasicRecover, BasicRecoverOk, BasicReturn, ChannelClose, ChannelCloseOk,
-    ChannelOpenOk, ConfirmSelect, ConfirmSelectOk, ConnectionBlocked, ConnectionUnblocked,
-    ConnectionUpdateSecret, ConnectionUpdateSecretOk, ExchangeBind, ExchangeBindOk,
-    ExchangeDeclare, ExchangeDeclareOk, ExchangeDelete, ExchangeDeleteOk, ExchangeUnbind,
-    ExchangeUnbindOk, QueueBind, QueueBindOk, QueueDeclareOk, QueueDeleteOk, QueuePurgeOk,
-    QueueUnbind, QueueUnbindOk, TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect,
-    TxSelectOk,
+    BasicQosOk, BasicRecover, BasicRecoverAsync, BasicRecoverOk, BasicReturn, ChannelClose,
+    ChannelCloseOk, ChannelOpenOk, ConfirmSelect, ConfirmSelectOk, ConnectionBlocked,
+    ConnectionUnblocked, ConnectionUpdateSecret, ConnectionUpdateSecretOk, ExchangeBind,
+    ExchangeBindOk, ExchangeDeclare, ExchangeDeclareOk, ExchangeDelete, ExchangeDeleteOk,
+    ExchangeUnbind, ExchangeUnbindOk, QueueBind, QueueBindOk, QueueDeclareOk, QueueDeleteOk,
+    QueuePurgeOk, QueueUnbind, QueueUnbindOk, TxCommit, TxCommitOk, TxRollback, TxRollbackOk,
+    TxSelect, TxSelectOk,
 };
 use amqp091::{Method, ReplyCode};
 use message::MessageRef;
@@ -80,8 +81,7 @@ impl Locked {
             }
             Event::GetEmpty(channel) => self.answer(channel, BasicGetEmpty { cluster_id: b"" }),
             Event::Got { channel, link, delivery, no_ack, n_ready } => {
-                let link = if no_ack { None } else { Some(link) };
-                self.got(channel, link, &delivery, n_ready);
+                self.got(channel, (link, no_ack), &delivery, n_ready);
             }
             Event::Returned { channel, reason, message } => {
                 self.returned(channel, reason, &message)
@@ -126,6 +126,7 @@ impl Locked {
             let mut channel = self.channels.remove(index);
             channel.confirms.tell(channel.id, &mut self.chain.bytes);
             self.drop_links_of(channel.id);
+            self.unwritten.forget_channel(channel.id);
         }
     }
 
@@ -159,15 +160,14 @@ impl Locked {
     fn got(
         &mut self,
         channel: ChannelId,
-        link: Option<LinkId>,
+        (link, no_ack): (LinkId, bool),
         delivery: &Delivery<'_>,
         n_ready: u64,
     ) {
+        let starts_at = self.end_of_bytes();
         let Some(out) = self.channel_mut(channel.0) else { return };
-        let delivery_tag = match link {
-            Some(link) => out.tags.next(link, delivery.position),
-            None => out.tags.next_settled(),
-        };
+        let delivery_tag =
+            if no_ack { out.tags.next_settled() } else { out.tags.next(link, delivery.position) };
         self.answer(
             channel,
             BasicGetOk {
@@ -179,9 +179,20 @@ impl Locked {
             },
         );
         put_content(channel.0, delivery.message, self.frame_max, &mut self.chain);
+        if delivery.settled_by_write {
+            let (ends_at, position) = (self.end_of_bytes(), delivery.position);
+            let (channel, tag) = (channel.0, delivery_tag);
+            let put = Put { channel, link, tag, position, starts_at, ends_at };
+            self.unwritten.push(put, self.n_taken);
+        }
     }
 
     fn done(&mut self, channel: ChannelId, origin: Origin) {
+        if let BasicRecover::ID | BasicRecoverAsync::ID = reply::method_of(origin)
+            && let Some(out) = self.channel_mut(channel.0)
+        {
+            out.tags.recovered();
+        }
         let method: Method<'_> = match reply::method_of(origin) {
             ExchangeDeclare::ID => ExchangeDeclareOk {}.into(),
             ExchangeDelete::ID => ExchangeDeleteOk {}.into(),
@@ -191,6 +202,8 @@ impl Locked {
             QueueUnbind::ID => QueueUnbindOk {}.into(),
             BasicQos::ID => BasicQosOk {}.into(),
             BasicRecover::ID => BasicRecoverOk {}.into(),
+            // Nobody waits for an answer to this one.
+            BasicRecoverAsync::ID => return,
             ConfirmSelect::ID => ConfirmSelectOk {}.into(),
             TxSelect::ID => TxSelectOk {}.into(),
             TxCommit::ID => TxCommitOk {}.into(),

@@ -27,6 +27,16 @@ pub(super) struct Tags {
     /// On a transactional channel, what was settled since the last commit: a rollback makes it
     /// outstanding again. The broker bounds how many that may be.
     uncommitted: Option<Vec<Unsettled>>,
+    recovering: Option<Box<Recovering>>,
+}
+
+/// What is outstanding when a client asks for `basic.recover`: the broker may ask for it until it
+/// has carried that out.
+#[derive(Debug, Default)]
+struct Recovering {
+    /// How many times the client has asked, and was not answered.
+    n_asked: u32,
+    entries: Vec<Unsettled>,
 }
 
 impl Tags {
@@ -69,8 +79,21 @@ impl Tags {
 
     /// What is outstanding goes back to its queues: its tags stand for nothing any more.
     pub(super) fn recover(&mut self) {
-        self.entries.clear();
+        let recovering = self.recovering.get_or_insert_default();
+        recovering.n_asked += 1;
+        let outstanding = self.entries.drain(..).filter(|entry| entry.link != SETTLED);
+        recovering.entries.extend(outstanding);
         self.n_settled = 0;
+    }
+
+    /// The broker has carried out a [`Tags::recover`].
+    pub(super) fn recovered(&mut self) {
+        let Some(recovering) = &mut self.recovering else { return };
+        recovering.n_asked -= 1;
+        recovering.entries.clear();
+        if recovering.n_asked == 0 {
+            self.recovering = None;
+        }
     }
 
     /// Settles one; `None` when the tag is not outstanding.
@@ -124,10 +147,28 @@ impl Tags {
         true
     }
 
-    /// What was delivered on a link and is outstanding, in the order of the tags.
-    pub(super) fn unsettled(&self, link: LinkId) -> impl Iterator<Item = Position> {
-        let of_link = self.entries.iter().filter(move |entry| entry.link == link);
-        of_link.map(|entry| entry.position)
+    /// What was delivered on a link and is not settled, with its tags. An acknowledgement counts
+    /// from the commit of its transaction on. While the broker carries out a recovery it is told
+    /// what it is to give back, which is forgotten here.
+    pub(super) fn unsettled(&mut self, link: LinkId, found: &mut Vec<(u64, Position)>) {
+        let mut is_of_link = |entry: &Unsettled| {
+            let is_so = entry.link == link;
+            if is_so {
+                found.push((entry.tag, entry.position));
+            }
+            is_so
+        };
+        for entry in self.uncommitted.iter().flatten() {
+            is_of_link(entry);
+        }
+        if let Some(recovering) = &mut self.recovering {
+            recovering.entries.retain(|entry| !is_of_link(entry));
+            self.entries.retain(|entry| !is_of_link(entry));
+        } else {
+            for entry in &self.entries {
+                is_of_link(entry);
+            }
+        }
     }
 
     /// Gives back memory that is not in use.

@@ -211,6 +211,24 @@ impl Talk {
         });
     }
 
+    /// The broker delivers what nobody acknowledges.
+    pub(crate) fn deliver_unacknowledged(&self, link: u64, position: u64, body: &[u8]) {
+        let message = MessageRef {
+            exchange: b"ex",
+            routing_key: b"key",
+            properties: b"\0\0",
+            body: Body::Borrowed(body),
+            persistent: false,
+            annotations: Default::default(),
+        };
+        let position = Position(position);
+        let delivery =
+            Delivery { position, redelivered: false, settled_by_write: true, message: &message };
+        self.batch(|sink| {
+            sink.deliver(session::LinkId(link), delivery);
+        });
+    }
+
     pub(crate) fn consume(&self, channel: u16, link: u64, tag: &'static str, no_ack: Flag) {
         self.event(Event::Consuming {
             channel: ChannelId(channel),

@@ -18,4 +18,6 @@ mod splits;
 #[cfg(test)]
 mod timing;
 #[cfg(test)]
+mod unsettled;
+#[cfg(test)]
 mod wakeups;

@@ -3,7 +3,7 @@
 //!
 //! The outbox wakes the [`Bell`]; the bell writes at once what can be written without waiting. It
 //! wakes the task only when there is something left that the task must do: wait for room, resume
-//! links, end the connection.
+//! links, tell the broker what was settled by being written, end the connection.
 //!
 //! Nothing is forgotten: a ringing thread leaves with the bell hung up in the outbox, or wakes the
 //! task after giving the batch back. While it is about to give it back, the bell may ring again and
@@ -72,8 +72,8 @@ enum Wrote {
 pub(super) enum Flushed {
     /// Nothing: what is left waits for the socket.
     Done,
-    /// Links found room again, and are in the list.
-    Resume,
+    /// Links found room again, and are in the list, or deliveries were settled by being written.
+    News,
 }
 
 impl Writer {
@@ -111,13 +111,15 @@ impl Writer {
         let Some(mut batch) = taken else { return Poll::Pending };
         if batch.is_written() {
             self.outbox.poll_take(&mut Context::from_waker(&self.bell), &mut batch)
+        } else if batch.is_watched() && self.outbox.has_settled() {
+            Poll::Ready(())
         } else {
             self.socket().poll_write_ready(cx).map(drop)
         }
     }
 
-    /// Writes what can be written without waiting: one batch at a time, until links are to be
-    /// resumed, which are appended to `resume`.
+    /// Writes what can be written without waiting: one batch at a time, until there is something
+    /// for the broker to hear. Links to be resumed are appended to `resume`.
     pub(super) fn flush(
         &self,
         n_batches_max: usize,
@@ -125,17 +127,17 @@ impl Writer {
     ) -> Result<Flushed, Over> {
         let Some(mut batch) = self.try_batch() else { return Ok(Flushed::Done) };
         for _ in 0..n_batches_max {
-            match self.write(&mut batch) {
-                Ok(Wrote::All) => {}
-                Ok(Wrote::Some) => return Ok(Flushed::Done),
-                Err(error) => return Err(Over::Io(error)),
+            let wrote = self.write(&mut batch).map_err(Over::Io)?;
+            let has_settled = batch.is_watched() && self.outbox.has_settled();
+            if wrote == Wrote::Some {
+                return Ok(if has_settled { Flushed::News } else { Flushed::Done });
             }
             if let Some(ending) = batch.ending() {
                 return Err(Over::Said(ending));
             }
-            if !batch.resume().is_empty() {
+            if has_settled || !batch.resume().is_empty() {
                 resume.append(batch.resume());
-                return Ok(Flushed::Resume);
+                return Ok(Flushed::News);
             }
             if !self.outbox.try_take(&mut batch) {
                 return Ok(Flushed::Done);
@@ -196,7 +198,8 @@ impl Writer {
             }
             let is_done = self.write(&mut batch).is_ok_and(|wrote| wrote == Wrote::All)
                 && batch.ending().is_none()
-                && batch.resume().is_empty();
+                && batch.resume().is_empty()
+                && !batch.is_watched();
             if !is_done {
                 return true;
             }
@@ -206,6 +209,14 @@ impl Writer {
     }
 
     fn write(&self, batch: &mut WriteBatch) -> io::Result<Wrote> {
+        let wrote = self.write_bytes(batch)?;
+        if batch.is_watched() {
+            self.outbox.wrote(batch);
+        }
+        Ok(wrote)
+    }
+
+    fn write_bytes(&self, batch: &mut WriteBatch) -> io::Result<Wrote> {
         while !batch.is_written() {
             let mut slices = [IoSlice::new(&[]); N_SLICES];
             let n_slices = batch.fill(&mut slices);

@@ -3,10 +3,13 @@
 use super::{Flushed, Writer};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
-use session::{ChannelId, Delivery, Event, LinkId, Outbox, Position, Room, ShortString, Sink};
+use session::{
+    ChannelId, Delivery, Event, LinkId, Outbox, Position, Request, Room, ShortString, Sink,
+};
 use std::collections::HashSet;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 use stdx::Now;
 use tokio::io::AsyncReadExt;
@@ -102,7 +105,7 @@ async fn write_all(writer: Arc<Writer>, paused: Arc<Paused>) {
     let mut resume = Vec::new();
     loop {
         poll_fn(|cx| writer.poll_ready(cx)).await;
-        while writer.flush(4, &mut resume).unwrap() == Flushed::Resume {
+        while writer.flush(4, &mut resume).unwrap() == Flushed::News {
             let mut links = paused.links.lock().unwrap();
             for link in resume.drain(..) {
                 assert!(links.remove(&link), "resumed without being paused");
@@ -141,4 +144,103 @@ async fn everything_is_written_by_somebody() {
     }
     assert!(writer.has_written());
     writing.abort();
+}
+
+/// Puts in a message that nobody acknowledges, as a publisher's thread does.
+async fn deliver_unacknowledged(outbox: Arc<ClientOutbox>, position: u64) {
+    let message = MessageRef {
+        exchange: b"ex",
+        routing_key: b"key",
+        properties: b"\0\0",
+        body: Body::Borrowed(&BODY),
+        persistent: false,
+        annotations: Default::default(),
+    };
+    let position = Position(position);
+    let delivery =
+        Delivery { position, redelivered: false, settled_by_write: true, message: &message };
+    let waker = outbox.batch(&mut |sink| {
+        sink.deliver(LinkId(1), delivery);
+    });
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+fn settled(outbox: &ClientOutbox) -> Vec<u64> {
+    let mut requests = Vec::new();
+    while outbox.take_settled(&mut requests) {}
+    let settles = requests.iter().filter_map(|request| match request {
+        Request::Settle(settle) => Some(settle.position.0),
+        Request::Publish(_) | Request::Control(_) => None,
+    });
+    settles.collect()
+}
+
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("somebody sleeps for ever")
+}
+
+/// The publisher's thread writes; the task sleeps, and hears of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
+    let (mut client, server) = connected().await;
+    let (_from_peer, to_peer) = server.into_split();
+    let outbox = outbox();
+    let writer = Writer::new(to_peer, Arc::clone(&outbox));
+    let mut resume = Vec::new();
+    assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
+    for position in 0..100 {
+        let mut ready = Box::pin(poll_fn(|cx| writer.poll_ready(cx)));
+        let asleep = poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx).is_pending())).await;
+        assert!(asleep, "nothing is to be done before message {position}");
+        assert!(!outbox.has_settled());
+        let delivering = tokio::spawn(deliver_unacknowledged(Arc::clone(&outbox), position));
+        in_time(ready).await;
+        delivering.await.unwrap();
+        let flushed = writer.flush(4, &mut resume).unwrap();
+        assert_eq!(flushed, Flushed::News, "message {position}");
+        assert_eq!(settled(&outbox), [position]);
+        assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
+        let mut frames = vec![0; if position == 0 { 16 } else { 0 } + FRAMES_BYTES];
+        in_time(client.read_exact(&mut frames)).await.unwrap();
+    }
+}
+
+/// What does not fit the socket is not settled, and what fits is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_client_does_not_read_is_not_settled() {
+    const N: u64 = 20_000;
+    let (mut client, server) = connected().await;
+    let (_from_peer, to_peer) = server.into_split();
+    let outbox = outbox();
+    let writer = Writer::new(to_peer, Arc::clone(&outbox));
+    for position in 0..N {
+        deliver_unacknowledged(Arc::clone(&outbox), position).await;
+    }
+    assert!(!outbox.has_settled(), "nothing was written");
+    let mut resume = Vec::new();
+    // More than any socket holds on its own.
+    assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::News);
+    let mut all = settled(&outbox);
+    assert!(!all.is_empty() && (all.len() as u64) < N, "{} were settled", all.len());
+    assert!(writer.is_behind());
+    let (mut n_read, mut buffer) = (0, vec![0; 64 * 1024]);
+    let n_bytes = 16 + FRAMES_BYTES * usize::try_from(N).unwrap();
+    while n_read < n_bytes {
+        tokio::select! {
+            n = in_time(client.read(&mut buffer)) => n_read += n.unwrap(),
+            () = poll_fn(|cx| writer.poll_ready(cx)) => {
+                while writer.flush(4, &mut resume).unwrap() == Flushed::News {
+                    all.extend(settled(&outbox));
+                    resume.clear();
+                }
+            }
+        }
+    }
+    while writer.flush(4, &mut resume).unwrap() == Flushed::News {
+        all.extend(settled(&outbox));
+        resume.clear();
+    }
+    assert_eq!(all, (0..N).collect::<Vec<_>>());
 }

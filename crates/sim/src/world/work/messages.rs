@@ -297,7 +297,7 @@ impl World {
         for key in links {
             self.model.give_all_back(key);
         }
-        self.control(client, channel, Op::Recover { answer: true }, Expect::Done);
+        self.control(client, channel, Op::Recover, Expect::Done);
     }
 
     pub(super) fn transact(&mut self, client: usize, channel: u16) {

@@ -9,9 +9,9 @@ mod client;
 
 use amqp091::Properties;
 use broker::Broker;
-use client::{Client, Kind, block_on, short, start};
+use client::{Client, Kind, clear_policy, set_policy, short, start};
 use log::MemoryDisk;
-use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use meta::PolicyScope;
 use session::{ExchangeBinding, ExchangeDeclare, Op, QueueBinding, Table, Value};
 use std::sync::Arc;
 
@@ -70,18 +70,6 @@ fn queues(client: &mut Client, names: &[&str]) {
 fn n_ready(client: &mut Client, queue: &str) -> usize {
     let heard = client.declare(queue, true);
     heard[0].split(' ').nth(1).unwrap().parse().unwrap()
-}
-
-fn set_policy(broker: &Broker, pattern: &str, definition: &str) {
-    let policy = PolicySpec {
-        name: "policy".into(),
-        pattern: pattern.to_owned(),
-        apply_to: ApplyTo::Exchanges,
-        definition: Json::parse(definition).unwrap(),
-        priority: 0,
-    };
-    let (scope, vhost) = (PolicyScope::User, "/".into());
-    block_on(broker.administer(Command::SetPolicy { scope, vhost, policy })).unwrap();
 }
 
 /// Features X4: the binding key is a share, and messages with one key stay together.
@@ -266,7 +254,7 @@ fn messages_that_come_again_are_dropped() {
     let by = [("x-message-deduplication", true.into()), ("x-deduplication-header", "id".into())];
     declare(&mut client, "argued", "direct", &by);
     declare(&mut client, "ruled", "topic", &[]);
-    set_policy(&broker, "^ruled$", r#"{"x-message-deduplication":true}"#);
+    set_policy(&broker, PolicyScope::User, "^ruled$", r#"{"x-message-deduplication":true}"#);
     for exchange in ["typed", "argued", "ruled"] {
         bind(&mut client, exchange, "q", "k");
     }
@@ -314,12 +302,11 @@ fn a_policy_names_the_alternate_exchange() {
     bind(&mut client, "by-policy", "a", "");
     bind(&mut client, "by-argument", "b", "");
     client.publish_to("x", "k", &["lost"], Kind::Transient);
-    set_policy(&broker, "^[xy]$", r#"{"alternate-exchange":"by-policy"}"#);
+    set_policy(&broker, PolicyScope::User, "^[xy]$", r#"{"alternate-exchange":"by-policy"}"#);
     client.publish_to("x", "k", &["1"], Kind::Mandatory);
     client.publish_to("y", "k", &["2"], Kind::Mandatory);
     assert_eq!(client.get("a"), ["got 1 left 0"]);
     assert_eq!(client.get("b"), ["got 2 left 0"]);
-    let (scope, vhost, name) = (PolicyScope::User, "/".into(), "policy".into());
-    block_on(broker.administer(Command::ClearPolicy { scope, vhost, name })).unwrap();
+    clear_policy(&broker, PolicyScope::User);
     assert_eq!(client.publish_to("x", "k", &["3"], Kind::Mandatory), ["returned 3"]);
 }

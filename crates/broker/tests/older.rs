@@ -8,9 +8,9 @@
 mod client;
 
 use broker::{Broker, View};
-use client::{Client, Kind, block_on, short, start};
+use client::{Client, Kind, set_policy, short, start};
 use log::{Disk, MemoryDisk, Survival};
-use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use meta::PolicyScope;
 use session::{Op, Outcome, QueueDeclare, Table};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,15 +62,8 @@ fn what_is_confirmed_survives_a_crash_and_what_was_settled_does_not_come_back() 
 
 /// Has queues converted by a policy, and waits until they are.
 fn convert(broker: &Arc<Broker>, version: u8) {
-    let policy = PolicySpec {
-        name: "form".into(),
-        pattern: ".*".to_owned(),
-        apply_to: ApplyTo::Queues,
-        definition: Json::parse(&format!("{{\"queue-version\":{version}}}")).unwrap(),
-        priority: 0,
-    };
-    let command = Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy };
-    block_on(broker.administer(command)).unwrap();
+    let definition = format!("{{\"queue-version\":{version}}}");
+    set_policy(broker, PolicyScope::User, ".*", &definition);
     let deadline = Instant::now() + Duration::from_secs(20);
     let is_converted = |view: &View| {
         let mut durable = view.meta.queues().filter(|queue| queue.durable);

@@ -8,9 +8,9 @@
 mod client;
 
 use broker::{Broker, Kick, Limits, StorageOptions};
-use client::{Client, Kind, block_on, start_limited};
+use client::{Client, Kind, block_on, set_policy, start_limited};
 use log::MemoryDisk;
-use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use meta::PolicyScope;
 use session::{Op, Outcome, Value};
 use std::future::Future;
 use std::pin::pin;
@@ -122,15 +122,7 @@ fn consumers_and_queues_have_their_own_time() {
     client.declare_with("by argument", false, &timeout(16_000));
     client.declare("by policy", false);
     client.declare("by consumer", false);
-    let policy = PolicySpec {
-        name: "p".into(),
-        pattern: "policy$".to_owned(),
-        apply_to: ApplyTo::Queues,
-        definition: Json::parse("{\"consumer-timeout\":24000}").unwrap(),
-        priority: 0,
-    };
-    let (scope, vhost) = (PolicyScope::User, "/".into());
-    block_on(broker.administer(Command::SetPolicy { scope, vhost, policy })).unwrap();
+    set_policy(&broker, PolicyScope::User, "policy$", "{\"consumer-timeout\":24000}");
     let mut now_ms = 1_000;
     for (queue, own, expected) in [
         ("by argument", None, Some(16_000)),

@@ -9,8 +9,9 @@ mod client;
 
 use amqp091::{Properties, PropertiesRef};
 use broker::Broker;
-use client::{Client, Kind, short, start};
+use client::{Client, Kind, clear_policy, set_policy, short, start};
 use log::MemoryDisk;
+use meta::PolicyScope;
 use session::{Op, Outcome, Table, Value};
 use std::sync::Arc;
 use stdx::Now;
@@ -326,6 +327,58 @@ fn semantics_91_a_delivery_limit() {
     client.settle(1, Outcome::Requeued);
     assert_eq!(client.get_soon("dead"), "got m left 0");
     assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
+}
+
+/// Features U5 and O3: policies and operator policies limit deliveries too, of what is there already;
+/// and when they go, so do the limits.
+#[test]
+fn a_policy_limits_deliveries_while_it_is_there() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("dead", false);
+    client.declare_with("q", false, &dead_letters_to("dead"));
+    client.publish("q", &["m"], Kind::Transient);
+    let fail = |client: &mut Client, n: i64, expected: &str| {
+        for _ in 0..n {
+            assert_eq!(client.get("q"), [expected]);
+            client.settle(1, Outcome::Requeued);
+        }
+    };
+    fail(&mut client, 1, "got m left 0");
+    fail(&mut client, 2, "got m again left 0");
+    assert!(headers(&client).get(b"x-delivery-count").is_none(), "nothing is counted so far");
+    set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":2}"#);
+    fail(&mut client, 2, "got m again left 0");
+    clear_policy(&broker, PolicyScope::User);
+    fail(&mut client, 3, "got m again left 0");
+    assert!(headers(&client).get(b"x-delivery-count").is_none(), "and nothing any more");
+    set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":-1}"#);
+    fail(&mut client, 3, "got m again left 0");
+    set_policy(&broker, PolicyScope::Operator, "^q$", r#"{"delivery-limit":1}"#);
+    fail(&mut client, 2, "got m again left 0");
+    assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(1)));
+    assert_eq!(client.get_soon("dead"), "got m left 0");
+    assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
+    assert_eq!(client.get("q"), ["get empty"]);
+}
+
+/// Features U6: what is given back waits while a policy says so.
+#[test]
+fn a_policy_delays_retries_while_it_is_there() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    client.publish("q", &["m"], Kind::Transient);
+    let retry = r#"{"delayed-retry-type":"all","delayed-retry-min":100}"#;
+    set_policy(&broker, PolicyScope::User, "^q$", retry);
+    assert_eq!(client.get("q"), ["got m left 0"]);
+    client.settle(1, Outcome::Returned);
+    assert_eq!(client.get("q"), ["get empty"]);
+    at(&broker, 101);
+    assert_eq!(client.get_soon("q"), "got m again left 0");
+    clear_policy(&broker, PolicyScope::User);
+    client.settle(1, Outcome::Returned);
+    assert_eq!(client.get("q"), ["got m again left 0"]);
 }
 
 /// Features Q17: what comes back waits.

@@ -6,11 +6,6 @@ use serde_json::{Map, Value as Json};
 
 use crate::queue::QueueDef;
 
-/// `x-delayed-retry-min` where only the type is given, in milliseconds ...
-const RETRY_MIN_MS: u64 = 1_000;
-/// ... and `x-delayed-retry-max`.
-const RETRY_MAX_MS: u64 = 60_000;
-
 /// What happens to a message that a full queue gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
@@ -76,6 +71,21 @@ pub struct DelayedRetry {
     pub max_ms: u64,
 }
 
+impl DelayedRetry {
+    /// COMPAT: without the shortest delay there is none, and without the longest that is it.
+    fn of(on: Option<&str>, min_ms: Option<u64>, max_ms: Option<u64>) -> Option<Self> {
+        let on = match on? {
+            "all" => RetryType::All,
+            "failed" => RetryType::Failed,
+            "returned" => RetryType::Returned,
+            _ => return None,
+        };
+        let min_ms = min_ms.filter(|min_ms| *min_ms > 0)?;
+        let max_ms = max_ms.filter(|max_ms| *max_ms > 0).unwrap_or(min_ms);
+        Some(Self { on, min_ms, max_ms })
+    }
+}
+
 /// What the arguments of a queue ask for, and the policies in force if they were asked for too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
@@ -124,15 +134,9 @@ impl QueueSettings {
         let policy_text = |key| policy.get(key).and_then(Json::as_str);
         let smaller = |key| number(key).into_iter().chain(policy_number(key)).min();
         let text = |key| argument(key).and_then(Value::as_str).or_else(|| policy_text(key));
-        let retry_type = match text("delayed-retry-type") {
-            Some("all") => Some(RetryType::All),
-            Some("failed") => Some(RetryType::Failed),
-            Some("returned") => Some(RetryType::Returned),
-            Some(_) | None => None,
-        };
-        let of_argument_or_policy = |key| number(key).or_else(|| policy_number(key));
-        let min_ms = of_argument_or_policy("delayed-retry-min").unwrap_or(RETRY_MIN_MS);
-        let max_ms = of_argument_or_policy("delayed-retry-max").unwrap_or(RETRY_MAX_MS);
+        // COMPAT: here the policy goes before the argument.
+        let retry_type = policy_text("delayed-retry-type")
+            .or_else(|| argument("delayed-retry-type").and_then(Value::as_str));
         Self {
             message_ttl_ms: smaller("message-ttl"),
             expires_ms: smaller("expires"),
@@ -158,11 +162,11 @@ impl QueueSettings {
                 argument("delivery-limit").and_then(Value::as_i64),
                 policy.get("delivery-limit").and_then(Json::as_i64),
             ),
-            delayed_retry: retry_type.map(|on| DelayedRetry {
-                on,
-                min_ms,
-                max_ms: max_ms.max(min_ms),
-            }),
+            delayed_retry: DelayedRetry::of(
+                retry_type,
+                smaller("delayed-retry-min"),
+                smaller("delayed-retry-max"),
+            ),
             version: number("queue-version")
                 .or_else(|| policy_number("queue-version"))
                 .and_then(QueueVersion::of_number),

@@ -3,7 +3,7 @@
 use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, Identity, Limits, Session, StorageOptions};
 use log::{Disk, MemoryDisk, WalOptions};
-use meta::{Command, PasswordHash};
+use meta::{ApplyTo, Command, Json, PasswordHash, PolicyScope, PolicySpec};
 use session::{
     ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
     Outbox, Outcome, Position, Publish, QueueDeclare, Request, ReturnReason, Room, Settle,
@@ -195,6 +195,24 @@ pub(crate) fn start_limited(
     }
     broker.tick(Now { monotonic_ms: 1, unix_ms: 1 });
     broker
+}
+
+/// Sets the policy of that scope, for all exchanges and queues whose names match.
+pub(crate) fn set_policy(broker: &Broker, scope: PolicyScope, pattern: &str, definition: &str) {
+    let policy = PolicySpec {
+        name: "policy".into(),
+        pattern: pattern.to_owned(),
+        apply_to: ApplyTo::All,
+        definition: Json::parse(definition).unwrap(),
+        priority: 0,
+    };
+    block_on(broker.administer(Command::SetPolicy { scope, vhost: "/".into(), policy })).unwrap();
+}
+
+/// Takes away what [`set_policy`] has set.
+pub(crate) fn clear_policy(broker: &Broker, scope: PolicyScope) {
+    let (vhost, name) = ("/".into(), "policy".into());
+    block_on(broker.administer(Command::ClearPolicy { scope, vhost, name })).unwrap();
 }
 
 /// A connection with channel 1 open.

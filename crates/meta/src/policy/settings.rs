@@ -45,6 +45,10 @@ const fn operator(key: &'static str, domain: Domain, meaning: &'static str) -> S
 /// The largest segment of a stream, bytes.
 const STREAM_SEGMENT_BYTES_MAX: i64 = 3_000_000_000;
 
+const RETRY_TYPE: &str = "delayed-retry-type";
+const RETRY_MIN: &str = "delayed-retry-min";
+const RETRY_MAX: &str = "delayed-retry-max";
+
 const SETTINGS: &[Setting] = &[
     operator("expires", Domain::AtLeast(1), "queue expiry"),
     operator("message-ttl", Domain::AtLeast(0), "message TTL"),
@@ -60,9 +64,21 @@ const SETTINGS: &[Setting] = &[
         "overflow value",
     ),
     operator("target-group-size", Domain::AtLeast(1), "target group size"),
-    operator("delayed-retry-type", Domain::Text, "delayed retry type"),
-    operator("delayed-retry-min", Domain::AtLeast(0), "delayed retry minimum"),
-    operator("delayed-retry-max", Domain::AtLeast(0), "delayed retry maximum"),
+    operator(
+        RETRY_TYPE,
+        Domain::Words(&["all", "failed", "returned", "disabled"]),
+        "delayed retry type. Must be one of: all, failed, returned, disabled",
+    ),
+    operator(
+        RETRY_MIN,
+        Domain::AtLeast(1),
+        "delayed retry minimum delay. Must be a positive integer",
+    ),
+    operator(
+        RETRY_MAX,
+        Domain::AtLeast(1),
+        "delayed retry maximum delay. Must be a positive integer",
+    ),
     user("alternate-exchange", Domain::Text, "alternate exchange name"),
     user("x-delayed-exchange", Domain::Flag, "delayed exchange"),
     user("x-message-deduplication", Domain::Flag, "message deduplication"),
@@ -124,15 +140,29 @@ pub(super) fn check(settings: &Settings, scope: PolicyScope) -> Result<(), MetaE
             return Err(MetaError::Invalid(reason));
         }
     }
-    Ok(())
+    check_delayed_retry(settings)
+}
+
+/// Refuses a delayed retry without its shortest delay, or with a longest one that is shorter.
+fn check_delayed_retry(settings: &Settings) -> Result<(), MetaError> {
+    let number = |key| settings.get(key).and_then(Value::as_i64);
+    let on = settings.get(RETRY_TYPE).and_then(Value::as_str).filter(|on| *on != "disabled");
+    let reason = match (on, number(RETRY_MIN), number(RETRY_MAX)) {
+        (Some(on), None, _) => format!("{RETRY_MIN} is required when {RETRY_TYPE} is {on}"),
+        (_, Some(min), Some(max)) if max < min => {
+            format!("{RETRY_MAX} ({max}) must not be smaller than {RETRY_MIN} ({min})")
+        }
+        _ => return Ok(()),
+    };
+    Err(MetaError::Invalid(reason))
 }
 
 /// What a classic queue has no use for. COMPAT: a policy with one of these does not apply to it at all.
-const NOT_FOR_CLASSIC: [&str; 8] = [
+/// The delivery limit is not among them, since classic queues have it here.
+const NOT_FOR_CLASSIC: [&str; 7] = [
     "max-age",
     "stream-max-segment-size-bytes",
     "initial-cluster-size",
-    "delivery-limit",
     "dead-letter-strategy",
     "max-in-memory-length",
     "max-in-memory-bytes",
@@ -167,7 +197,7 @@ fn stricter<'v>(key: &str, of_user: &'v Value, of_operator: &'v Value) -> &'v Va
     };
     let users_counts = match key {
         "queue-version" => false,
-        "target-group-size" => user > operator,
+        "target-group-size" | RETRY_MIN => user > operator,
         // A negative one is no limit: the other counts then.
         "delivery-limit" if user < 0 || operator < 0 => user > operator,
         _ => user < operator,
@@ -246,10 +276,22 @@ mod tests {
             r#"{"stream-filter-size-bytes":15}"#,
             r#"{"dead-letter-exchange":1}"#,
             r#"{"delivery-limit":1.5}"#,
+            r#"{"delayed-retry-type":"never"}"#,
+            r#"{"delayed-retry-min":0}"#,
         ] {
             assert!(told(wrong).contains(" is not a valid "), "{wrong}");
         }
         assert_eq!(told(r#"{"overflow":"drop-head","max-age":"7D","expires":1}"#), "fine");
+        assert_eq!(told(r#"{"delayed-retry-type":"all","delayed-retry-min":5}"#), "fine");
+        assert_eq!(told(r#"{"delayed-retry-type":"disabled"}"#), "fine");
+        assert_eq!(
+            told(r#"{"delayed-retry-type":"all","delayed-retry-max":5}"#),
+            "delayed-retry-min is required when delayed-retry-type is all"
+        );
+        assert_eq!(
+            told(r#"{"delayed-retry-min":6,"delayed-retry-max":5}"#),
+            "delayed-retry-max (5) must not be smaller than delayed-retry-min (6)"
+        );
         let of_users = settings(r#"{"dead-letter-exchange":"x"}"#);
         assert!(check(&of_users, PolicyScope::Operator).is_err());
     }
@@ -287,6 +329,13 @@ mod tests {
         assert_eq!(
             of(r#"{"target-group-size":3}"#, r#"{"target-group-size":5}"#),
             r#"{"target-group-size":5}"#
+        );
+        assert_eq!(
+            of(
+                r#"{"delayed-retry-type":"all","delayed-retry-min":3,"delayed-retry-max":9}"#,
+                r#"{"delayed-retry-type":"failed","delayed-retry-min":2,"delayed-retry-max":7}"#
+            ),
+            r#"{"delayed-retry-max":7,"delayed-retry-min":3,"delayed-retry-type":"failed"}"#
         );
     }
 }

@@ -74,10 +74,48 @@ fn arguments_policies_and_operator_policies_become_one() {
 fn a_policy_with_settings_of_other_queue_types_does_not_apply_to_a_classic_queue() {
     let s = &mut state();
     declare(s, queue("q"));
-    set(s, PolicyScope::User, "p", r#"{"max-length":7,"delivery-limit":3}"#);
+    set(s, PolicyScope::User, "p", r#"{"max-length":7,"max-age":"3D"}"#);
     assert_eq!(settings(s, "q").max_length, None);
     set(s, PolicyScope::User, "p", r#"{"max-length":7}"#);
     assert_eq!(settings(s, "q").max_length, Some(7));
+}
+
+/// Features U5 and U6: classic queues have both here, so policies with them apply.
+#[test]
+fn delivery_limits_and_delayed_retry_may_come_from_policies() {
+    let s = &mut state();
+    let arguments = table(&[
+        ("x-delivery-limit", Value::I32(5)),
+        ("x-delayed-retry-type", Value::from("all")),
+        ("x-delayed-retry-min", Value::I32(100)),
+    ]);
+    declare(s, queue("q"));
+    declare(s, QueueDeclare { arguments, ..queue("q.own") });
+    let retry = |on, min_ms, max_ms| Some(DelayedRetry { on, min_ms, max_ms });
+    let seen = |s: &State| {
+        ["q", "q.own"].map(|name| {
+            let settings = settings(s, name);
+            (settings.delivery_limit, settings.delayed_retry)
+        })
+    };
+    let own = (Some(5), retry(RetryType::All, 100, 100));
+    assert_eq!(seen(s), [(None, None), own]);
+    set(s, PolicyScope::User, "p", r#"{"delivery-limit":-1}"#);
+    assert_eq!(seen(s), [(None, None), own], "no limit, and that of the argument");
+    set(
+        s,
+        PolicyScope::User,
+        "p",
+        r#"{"delivery-limit":7,"delayed-retry-type":"failed","delayed-retry-min":50,
+            "delayed-retry-max":70}"#,
+    );
+    let both = retry(RetryType::Failed, 50, 70);
+    assert_eq!(seen(s), [(Some(7), both), (Some(5), both)]);
+    set(s, PolicyScope::Operator, "o", r#"{"delivery-limit":3,"delayed-retry-type":"disabled"}"#);
+    assert_eq!(seen(s), [(Some(3), None), (Some(3), None)]);
+    clear(s, PolicyScope::User, "p");
+    clear(s, PolicyScope::Operator, "o");
+    assert_eq!(seen(s), [(None, None), own]);
 }
 
 #[test]

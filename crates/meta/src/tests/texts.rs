@@ -215,6 +215,7 @@ fn queue_arguments_inside_their_domain() {
         ("x-queue-leader-locator", Value::from("client-local")),
         ("x-delivery-limit", Value::I32(-1)),
         ("x-delayed-retry-type", Value::from("failed")),
+        ("x-delayed-retry-min", Value::I32(1_000)),
         ("x-delayed-retry-max", Value::I32(90_000)),
         ("x-consumer-timeout", Value::I32(5)),
         ("x-unknown", Value::Void),

@@ -445,8 +445,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "default_policies.operator.$id.delivery_limit",
         "",
         Kind::NamedInteger(|d, id, v| set_in_policy(d, id, "delivery-limit", v)),
-        "Failed deliveries after which a message is gone. A policy with this does not apply to classic \
-         queues.",
+        "Failed deliveries after which a message is gone.",
     ),
     row(
         "default_policies.operator.$id.classic_queues.queue_version",

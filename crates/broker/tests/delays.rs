@@ -204,6 +204,37 @@ fn released_messages_are_routed_as_if_they_came_then() {
     }
 }
 
+/// Semantics 70: hidden keys count where the message is held back, and nobody sees them where the same
+/// publish goes to a queue at once.
+#[test]
+fn semantics_70_hidden_keys_count_later_and_are_not_seen_now() {
+    let (_disk, broker, mut client) = new_node();
+    declare(&mut client, "source", "fanout", &[]);
+    delaying(&mut client, "x", "direct");
+    for name in ["now", "hidden"] {
+        queue(&mut client, name);
+    }
+    bind(&mut client, "source", "now", "");
+    bind(&mut client, "x", "hidden", "h");
+    client.ask(Op::ExchangeBind(ExchangeBinding {
+        destination: short("x"),
+        source: short("source"),
+        routing_key: short(""),
+        arguments: Table::default(),
+    }));
+    let hidden = Value::Array(vec![text("h"), 7.into()]);
+    let headers_of = table(&[("BCC", hidden), ("x-delay", 100.into()), ("own", text("kept"))]);
+    let properties = Properties { headers: Some(headers_of), ..Properties::default() };
+    client.publish_with("source", "k", &[(properties, "message")]);
+    for (name, delay) in [("now", 100_i32.into()), ("hidden", Value::I64(-100))] {
+        assert_eq!(client.get_soon(name), "got message left 0");
+        let found = headers(&client);
+        assert!(found.get(b"BCC").is_none() && found.get(b"own").is_some(), "{name}");
+        assert_eq!(found.get(b"x-delay"), Some(&delay), "{name}");
+        at(&broker, 101);
+    }
+}
+
 /// The time to live of a message begins when it is released.
 #[test]
 fn an_expiration_counts_from_the_release() {

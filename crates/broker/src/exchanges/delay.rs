@@ -1,5 +1,7 @@
 //! What a message says about how long it is to be held back, and what it says when that is over.
 
+use crate::copies::{self, BCC, CC};
+use crate::headers;
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value, ValueRef};
 
 /// The header that says for how many milliseconds a message is held back.
@@ -51,20 +53,14 @@ impl Released {
     /// COMPAT: the delay is negative now, so that nobody holds the message back again and everybody
     /// can see that it was.
     pub(crate) fn new(properties: &[u8], routing_key: &[u8]) -> Self {
-        let view = PropertiesRef::trusted(properties);
-        let headers = view.headers().and_then(|headers| headers.to_owned().ok());
-        let mut headers = headers.unwrap_or_default();
+        let delay_ms = of(PropertiesRef::trusted(properties).headers());
         let mut keys = vec![routing_key.to_vec()];
-        for name in ["CC", "BCC"] {
-            let more = headers.get(name.as_bytes()).and_then(Value::as_array).unwrap_or_default();
-            keys.extend(more.iter().filter_map(Value::as_bytes).map(<[u8]>::to_vec));
-        }
-        headers.remove(b"BCC");
-        negate(&mut headers, of(view.headers()));
-        let headers = headers.to_bytes();
-        let mut out = Vec::with_capacity(properties.len() + 8);
-        view.encode_with_headers(Some(TableRef::trusted(&headers)), &mut out);
-        Self { properties: out, keys }
+        let properties = headers::with_changed(properties, |headers| {
+            copies::add_keys(headers, &[CC, BCC], &mut keys);
+            headers.remove(BCC.as_bytes());
+            negate(headers, delay_ms);
+        });
+        Self { properties, keys }
     }
 }
 

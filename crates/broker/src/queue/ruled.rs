@@ -5,8 +5,9 @@ use super::local::{Incoming, Local, Publishes};
 use super::{AfterDetach, Queue, Wakes};
 use crate::confirm::Awaited;
 use crate::exchanges::delay;
+use crate::headers;
 use crate::rules::{AlarmTimes, DeadLetterTo, Letter};
-use amqp091::{PropertiesRef, ShortString, TableRef, Value};
+use amqp091::{PropertiesRef, ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
 use queue::{Arrival, Gone, Limits, PositionRange, Reason, Retry, RetryOn, Rules};
@@ -708,18 +709,13 @@ pub(super) fn with_counts(
     if counts == queue::ReturnCounts::default() {
         return None;
     }
-    let properties = PropertiesRef::trusted(message.properties);
-    let headers = properties.headers().and_then(|headers| headers.to_owned().ok());
-    let mut headers = headers.unwrap_or_default();
-    for (name, n) in
-        [("x-delivery-count", counts.n_failed), ("x-acquired-count", counts.n_acquired)]
-    {
-        if n > 0 {
-            headers.insert(ShortString::from_static(name), Value::I64(i64::from(n)));
+    Some(headers::with_changed(message.properties, |headers| {
+        for (name, n) in
+            [("x-delivery-count", counts.n_failed), ("x-acquired-count", counts.n_acquired)]
+        {
+            if n > 0 {
+                headers.insert(ShortString::from_static(name), Value::I64(i64::from(n)));
+            }
         }
-    }
-    let headers = headers.to_bytes();
-    let mut out = Vec::with_capacity(message.properties.len() + 64);
-    properties.encode_with_headers(Some(TableRef::trusted(&headers)), &mut out);
-    Some(out)
+    }))
 }

@@ -3,6 +3,7 @@
 //! A message that was dead-lettered before says so in its annotations; the headers of others that
 //! look like it are a client's, and count for nothing (semantics 73).
 
+use crate::copies::{self, CC};
 use crate::exchanges::delay::Released;
 use amqp091::{PropertiesRef, ShortString, Table, Value};
 use message::MessageRef;
@@ -88,10 +89,8 @@ fn keys_of(message: &MessageRef<'_>, headers: &Table, before: &[Value]) -> Vec<V
     let keys_then = newest.and_then(|death| death.get(b"routing-keys")).and_then(Value::as_array);
     let key_then = keys_then.and_then(<[Value]>::first).and_then(Value::as_bytes);
     let was_given_another = key_then.is_some_and(|key| key != message.routing_key);
-    if let Some(copies) = headers.get(b"CC").and_then(Value::as_array)
-        && !was_given_another
-    {
-        keys.extend(copies.iter().filter_map(Value::as_bytes).map(<[u8]>::to_vec));
+    if !was_given_another {
+        copies::add_keys(headers, &[CC], &mut keys);
     }
     keys
 }

@@ -35,6 +35,8 @@ pub(crate) struct Prepared {
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
     pub(crate) properties: Option<Bytes>,
+    /// Those for queues of delaying exchanges, where they are others: with the keys to be hidden.
+    pub(crate) properties_held_back: Option<Bytes>,
     pub(crate) body: Option<Bytes>,
     /// Where the body is stored once for several queues.
     pub(crate) home: Option<BodyHome>,
@@ -44,8 +46,9 @@ impl Changed {
     /// None if nothing is changed.
     #[inline]
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
-        let Self { properties, body, home } = &self;
-        let is_changed = properties.is_some() || body.is_some() || home.is_some();
+        let Self { properties, properties_held_back: held_back, body, home } = &self;
+        let is_changed =
+            properties.is_some() || held_back.is_some() || body.is_some() || home.is_some();
         is_changed.then(|| Box::new(self))
     }
 }
@@ -168,11 +171,15 @@ impl Batch {
     ) -> Awaited {
         let mut refused = std::mem::take(&mut self.refused);
         let mut undelivered = Vec::new();
-        let resolve = |item: u32| self.incoming(item, input, requests);
         let mut awaited = Awaited::default();
         let mut apart: SmallVec<[usize; 2]> = SmallVec::new();
         for (number, group) in self.groups.iter().take(self.n_groups).enumerate() {
             if let Some(queue) = &group.queue {
+                let is_held_back = queue.def().is_internal();
+                let resolve = |item: u32| {
+                    let incoming = self.incoming(item, input, requests);
+                    if is_held_back { self.as_held_back(item, incoming) } else { incoming }
+                };
                 let batch = Publishes {
                     items: group.items.as_slice(),
                     resolve: &resolve,
@@ -284,6 +291,16 @@ impl Batch {
             }
         }
         Incoming { message, home, confirm: prepared.sequence != 0 }
+    }
+
+    /// A message as the queue of a delaying exchange is to have it.
+    fn as_held_back<'a>(&'a self, item: u32, mut incoming: Incoming<'a>) -> Incoming<'a> {
+        let prepared = self.prepared.get(item as usize);
+        let changed = prepared.and_then(|prepared| prepared.changed.as_ref());
+        if let Some(properties) = changed.and_then(|it| it.properties_held_back.as_deref()) {
+            incoming.message.properties = properties;
+        }
+        incoming
     }
 
     /// Empties the batch; what it allocated stays for the next.

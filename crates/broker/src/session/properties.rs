@@ -1,6 +1,7 @@
 //! What the broker itself reads of a message's properties when it is published.
 
-use amqp091::{PropertiesRef, Table, TableRef, Value, ValueRef};
+use crate::copies::{self, BCC, CC};
+use amqp091::{PropertiesRef, Table, TableRef, ValueRef};
 use bytes::Bytes;
 use session::{Error, ErrorKind};
 
@@ -36,8 +37,8 @@ pub(super) fn inspect<'a>(
     let mut extra_keys = Vec::new();
     let mut stored = None;
     if let Some(headers) = headers {
-        collect_keys(headers, "CC", &mut extra_keys)?;
-        if collect_keys(headers, "BCC", &mut extra_keys)? {
+        collect_keys(headers, CC, &mut extra_keys)?;
+        if collect_keys(headers, BCC, &mut extra_keys)? {
             stored = Some(without_bcc(properties, headers)?);
         }
     }
@@ -77,12 +78,8 @@ fn collect_keys(
         refuse(format!("invalid message: {{unacceptable_type_in_header,\"{name}\",{shown}}}"))
     };
     let owned = value.to_owned().map_err(|_| bad_type("array"))?;
-    let Some(array) = owned.as_array() else { return Err(bad_type(value_type(&value))) };
-    // COMPAT: what is no text in the list is passed over.
-    let texts = array
-        .iter()
-        .filter_map(|key| if let Value::LongString(key) = key { Some(key.to_vec()) } else { None });
-    keys.extend(texts);
+    let Some(named) = copies::keys_in(&owned) else { return Err(bad_type(value_type(&value))) };
+    keys.extend(named.map(<[u8]>::to_vec));
     Ok(true)
 }
 
@@ -93,7 +90,7 @@ fn value_type(value: &ValueRef<'_>) -> &'static str {
 fn without_bcc(properties: PropertiesRef<'_>, headers: TableRef<'_>) -> Result<Bytes, Error> {
     let mut table: Table =
         headers.to_owned().map_err(|_| refuse("invalid message: bad headers".to_owned()))?;
-    table.remove(b"BCC");
+    table.remove(BCC.as_bytes());
     let bytes = table.to_bytes();
     Ok(with_headers(properties.as_bytes(), Some(TableRef::trusted(&bytes))))
 }
@@ -108,7 +105,7 @@ pub(super) fn with_headers(properties: &[u8], headers: Option<TableRef<'_>>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use amqp091::{Properties, ShortString};
+    use amqp091::{Properties, ShortString, Value};
 
     fn inspected(properties: &Properties) -> Result<(Option<Bytes>, Vec<Vec<u8>>), Error> {
         let bytes = properties.to_bytes();

@@ -47,7 +47,7 @@ impl Session {
                 let keys = [message.routing_key];
                 let seen = self.seen_by_exchanges(&keys, properties);
                 self.route_alone(message.exchange, &seen);
-                self.gather_alone(index, publish, message, sequence, None);
+                self.gather_alone(index, publish, message, sequence, Changed::default());
                 return Ok(());
             }
         };
@@ -64,7 +64,7 @@ impl Session {
             Content::Owned(owned) => (None, owned.body.len()),
         };
         let home = home(&self.broker.storage.bodies, body_bytes, n_logging);
-        let changed = Changed { body, properties: None, home }.boxed();
+        let changed = Changed { body, home, ..Changed::default() }.boxed();
         let prepared = prepared(index, publish, sequence, logged, changed);
         self.batch.add(prepared, remembered);
         if n_queues == 0 && publish.mandatory {
@@ -113,12 +113,13 @@ impl Session {
         }
         let seen = self.seen_by_exchanges(&keys, PropertiesRef::trusted(message.properties));
         self.route_alone(message.exchange, &Message { headers, ..seen });
-        if hides_keys && self.is_only_held_back() {
-            // They are needed when it goes on.
+        // They are needed when it goes on.
+        let properties_held_back = (hides_keys && self.is_held_back()).then(|| {
             let changed = properties.as_deref().unwrap_or(message.properties);
-            properties = Some(properties::with_headers(changed, headers));
-        }
-        self.gather_alone(index, publish, message, sequence, properties);
+            properties::with_headers(changed, headers)
+        });
+        let changed = Changed { properties, properties_held_back, ..Changed::default() };
+        self.gather_alone(index, publish, message, sequence, changed);
         Ok(())
     }
 
@@ -158,7 +159,8 @@ impl Session {
         let n_logging = if logged { n_durable } else { 0 };
         let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
         let body = shared_body(message.body, n_queues);
-        let changed = Changed { body, properties: properties.take(), home }.boxed();
+        let properties = properties.take();
+        let changed = Changed { properties, body, home, ..Changed::default() }.boxed();
         self.batch.add(prepared(index, publish, sequence, logged, changed), remembered);
         if n_queues == 0 && publish.mandatory {
             self.return_unroutable(publish.channel, message);
@@ -181,10 +183,10 @@ impl Session {
         publish: &Publish,
         message: MessageRef<'_>,
         sequence: u64,
-        properties: Option<Bytes>,
+        mut changed: Changed,
     ) {
         for exchange in self.remembering.drain(..) {
-            let properties = properties.as_deref().unwrap_or(message.properties);
+            let properties = changed.properties.as_deref().unwrap_or(message.properties);
             exchange.remember(&MessageRef { properties, ..message });
         }
         let Route { queues, absorbed, .. } = &self.alone;
@@ -197,10 +199,9 @@ impl Session {
         let Route { queues, n_durable, .. } = &self.alone;
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };
-        let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
-        let body = shared_body(message.body, queues.len());
-        let changed = Changed { body, properties, home }.boxed();
-        self.batch.add_to(prepared(index, publish, sequence, logged, changed), queues);
+        changed.home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
+        changed.body = shared_body(message.body, queues.len());
+        self.batch.add_to(prepared(index, publish, sequence, logged, changed.boxed()), queues);
     }
 
     pub(super) fn return_unroutable(&self, channel: ChannelId, message: MessageRef<'_>) {

@@ -112,10 +112,9 @@ impl Session {
         self.alone.n_durable = publish::n_durable(&self.alone.queues);
     }
 
-    /// Whether the message that was routed last is held back, and nothing else.
-    pub(super) fn is_only_held_back(&self) -> bool {
-        let queues = &self.alone.queues;
-        !queues.is_empty() && queues.iter().all(|queue| queue.def().is_internal())
+    /// Whether the message that was routed last is held back somewhere.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.alone.queues.iter().any(|queue| queue.def().is_internal())
     }
 
     /// A number nobody can tell beforehand (splitmix64).

@@ -125,9 +125,9 @@ fn the_firehose_copies_what_goes_in_and_out() {
     assert_eq!(listener.0.get("traces"), ["get empty"]);
 }
 
-/// A queue that took everything copied would never end taking; what is too much is dropped.
+/// Semantics 120: a queue that took everything copied would never end taking; what is too much is dropped.
 #[test]
-fn copies_that_are_too_many_are_dropped_and_nobody_waits() {
+fn semantics_120_copies_that_are_too_many_are_dropped_and_nobody_waits() {
     let (broker, mut client) = new_node();
     let _listener = Listener::new(&broker, TRACE, "traces", "publish.#");
     client.declare("q", false);

@@ -149,7 +149,9 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::No,
         ),
         Method::QueuePurge(purge) => {
-            Asked::Do(Op::QueuePurge { queue: name(purge.queue)? }, Flag::from_bool(purge.no_wait))
+            // COMPAT: a purge takes the name as it is.
+            let queue = short(purge.queue)?;
+            Asked::Do(Op::QueuePurge { queue }, Flag::from_bool(purge.no_wait))
         }
         Method::QueueDelete(delete) => Asked::Do(
             Op::QueueDelete {
@@ -233,14 +235,34 @@ fn table(table: TableRef<'_>) -> Result<Table, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use amqp091::method::QueueDeclare as WireQueueDeclare;
+    use amqp091::method as wire;
 
+    /// Semantics 24.
     #[test]
-    fn line_ends_are_dropped_from_names() {
-        let declare = WireQueueDeclare { queue: b"probe6a\r\nb", ..WireQueueDeclare::default() };
-        let Ok(Asked::Do(Op::QueueDeclare(declare), Flag::No)) = asked(&declare.into()) else {
-            panic!("not a declaration");
+    fn line_ends_are_dropped_from_names_but_not_where_messages_are() {
+        let shown = |method: Method<'_>| match asked(&method) {
+            Ok(Asked::Do(op, Flag::No)) => format!("{op:?}"),
+            _ => panic!("nothing to do"),
         };
-        assert_eq!(declare.queue, "probe6ab");
+        let queue = b"a\r\nb".as_slice();
+        let kept = [
+            shown(wire::QueuePurge { queue, ..Default::default() }.into()),
+            shown(wire::BasicConsume { queue, ..Default::default() }.into()),
+            shown(wire::BasicGet { queue, ..Default::default() }.into()),
+        ];
+        assert!(kept.iter().all(|op| op.contains("\"a\\r\\nb\"")), "{kept:?}");
+        let (exchange, destination, source) = (queue, queue, queue);
+        let dropped = [
+            shown(wire::QueueDeclare { queue, ..Default::default() }.into()),
+            shown(wire::QueueDelete { queue, ..Default::default() }.into()),
+            shown(wire::QueueBind { queue, exchange, ..Default::default() }.into()),
+            shown(wire::QueueUnbind { queue, exchange, ..Default::default() }.into()),
+            shown(wire::ExchangeDeclare { exchange, ..Default::default() }.into()),
+            shown(wire::ExchangeDelete { exchange, ..Default::default() }.into()),
+            shown(wire::ExchangeBind { destination, source, ..Default::default() }.into()),
+            shown(wire::ExchangeUnbind { destination, source, ..Default::default() }.into()),
+        ];
+        let is_dropped = |op: &String| op.contains("\"ab\"") && !op.contains("\\n");
+        assert!(dropped.iter().all(is_dropped), "{dropped:?}");
     }
 }

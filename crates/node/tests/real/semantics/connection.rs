@@ -6,6 +6,7 @@ use super::super::support::wait_until;
 use super::talk::{Kind, Talk, declaration};
 use amqp091::method::{
     BasicConsume, BasicPublish, BasicQos, ConnectionUpdateSecret, ExchangeDeclare, QueueDeclare,
+    QueuePurge,
 };
 use amqp091::{Method, Properties};
 
@@ -159,6 +160,9 @@ fn semantics_24_line_ends_are_stripped_from_names() {
     assert_eq!(talk.bind("probe6ab", "xy", ""), "queue.bind-ok");
     talk.publish("xy", "", "m");
     assert_eq!(talk.get("probe6ab"), "got 1 m left 0");
+    let purge = QueuePurge { queue: b"probe6a\r\nb", ..QueuePurge::default() };
+    let told = talk.refused(purge);
+    assert_eq!(told, "404 NOT_FOUND - no queue 'probe6a\r\nb' in vhost '/'");
     // A table whose only value is of no known type.
     let mut bytes = Vec::new();
     QueueDeclare { queue: b"t", ..QueueDeclare::default() }.encode_frame(1, &mut bytes);

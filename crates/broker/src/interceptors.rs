@@ -1,5 +1,9 @@
-//! What the broker writes into each message that is published, where an operator wants it
+//! What the broker writes into each message that is published or delivered, where an operator wants it
 //! (<https://www.rabbitmq.com/docs/message-interceptors>).
+
+mod outgoing;
+
+pub(crate) use outgoing::StampingOutbox;
 
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
 use bytes::Bytes;
@@ -23,12 +27,14 @@ pub struct Interceptors {
     pub timestamp: Option<Overwrite>,
     /// The header `x-routed-by`, with the node's name.
     pub routing_node: Option<Overwrite>,
+    /// When it was delivered, in milliseconds: the header `x-opt-rabbitmq-sent-time`.
+    pub sent_time: bool,
 }
 
 impl Interceptors {
-    /// Whether there is anything to write.
+    /// Whether there is anything to write as messages are published.
     #[must_use]
-    pub const fn any(&self) -> bool {
+    pub const fn any_incoming(&self) -> bool {
         self.timestamp.is_some() || self.routing_node.is_some()
     }
 
@@ -68,8 +74,11 @@ mod tests {
 
     #[test]
     fn values_are_written_and_those_of_publishers_stay_unless_they_are_to_go() {
-        let both =
-            |overwrite| Interceptors { timestamp: Some(overwrite), routing_node: Some(overwrite) };
+        let both = |overwrite| Interceptors {
+            timestamp: Some(overwrite),
+            routing_node: Some(overwrite),
+            sent_time: false,
+        };
         let node = Value::LongString(b"rabbit@box".to_vec());
         for overwrite in [Overwrite::Yes, Overwrite::No] {
             let plain = applied(both(overwrite), &Properties::default());
@@ -91,6 +100,6 @@ mod tests {
         assert_eq!(headers.get(b"x-routed-by"), Some(&node));
         let nothing = applied(Interceptors::default(), &own);
         assert_eq!(nothing, own);
-        assert!(!Interceptors::default().any() && both(Overwrite::No).any());
+        assert!(!Interceptors::default().any_incoming() && both(Overwrite::No).any_incoming());
     }
 }

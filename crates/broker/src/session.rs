@@ -23,7 +23,7 @@ use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
 use crate::events::Facts;
 use crate::exchanges::WatchedExchange;
-use crate::interceptors::Interceptors;
+use crate::interceptors::{Interceptors, StampingOutbox};
 use crate::limits;
 use crate::queue::{AfterDetach, Queue, Wakes, wake_all};
 use ::routing::QueueId;
@@ -94,12 +94,16 @@ impl Session {
     ) -> Result<Self, Error> {
         let view = broker.view();
         limits::check_connection(&broker, &view, &identity)?;
+        let outbox: Arc<dyn Outbox> = match broker.interceptors().sent_time {
+            true => Arc::new(StampingOutbox::new(outbox, Arc::clone(&broker.storage))),
+            false => outbox,
+        };
         let connection = broker.connections.open(identity);
         broker.tell_connected(&connection);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
         let chance = broker.chance();
-        let interceptors = Some(broker.interceptors()).filter(Interceptors::any);
+        let interceptors = Some(broker.interceptors()).filter(Interceptors::any_incoming);
         Ok(Self {
             broker,
             connection,

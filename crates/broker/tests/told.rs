@@ -17,6 +17,7 @@ use meta::{
 use session::{ExchangeDeclare, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stdx::Now;
 
 const TRACE: &str = "amq.rabbitmq.trace";
 
@@ -372,6 +373,7 @@ fn messages_are_stamped_as_they_come() {
     broker.set_interceptors(Interceptors {
         timestamp: Some(Overwrite::No),
         routing_node: Some(Overwrite::Yes),
+        sent_time: false,
     });
     let mut client = Client::connect(&broker);
     client.declare("q", true);
@@ -401,4 +403,38 @@ fn messages_are_stamped_as_they_come() {
     assert_eq!(text(&headers, "x-routed-by"), "");
     let heard = client.publish("nowhere", &["lost"], Kind::Mandatory);
     assert!(heard.contains(&"returned lost".to_owned()), "{heard:?}");
+}
+
+/// Features H9: each delivery says when it was made, a later one of the same message too; what comes back
+/// to its publisher does not.
+#[test]
+fn deliveries_are_stamped_as_they_go() {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    broker.set_interceptors(Interceptors { sent_time: true, ..Interceptors::default() });
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    let sent = |client: &Client| {
+        let properties = client.last().properties;
+        let properties = PropertiesRef::parse(&properties).unwrap().to_owned().unwrap();
+        assert_eq!(properties.message_id, Some(short("id")));
+        let headers = properties.headers.unwrap();
+        headers.get(b"x-opt-rabbitmq-sent-time").cloned()
+    };
+    let own = Properties {
+        message_id: Some(short("id")),
+        headers: Some(table(&[("x-opt-rabbitmq-sent-time", "mine".into())])),
+        ..Properties::default()
+    };
+    client.publish_with("", "q", &[(own.clone(), "m")]);
+    assert_eq!(client.get("q"), ["got m left 0"]);
+    assert_eq!(sent(&client), Some(Value::I64(1)));
+    broker.tick(Now { monotonic_ms: 7, unix_ms: 7 });
+    client.settle(1, Outcome::Requeued);
+    assert_eq!(client.consume("q", true), ["consuming", "deliver m again"]);
+    assert_eq!(sent(&client), Some(Value::I64(7)));
+    let properties = Properties { message_id: Some(short("id")), ..Properties::default() };
+    assert_eq!(client.publish_with("", "q", &[(properties, "n")]), ["deliver n"]);
+    assert_eq!(sent(&client), Some(Value::I64(7)), "straight from the read buffer too");
+    let heard = client.publish_as("", "nowhere", &[(own, "lost")], Kind::Mandatory);
+    assert_eq!(heard, ["returned lost"]);
 }

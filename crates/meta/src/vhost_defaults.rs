@@ -77,7 +77,7 @@ impl Default for DefaultPolicy {
         Self {
             vhost_pattern: EVERYTHING.to_owned(),
             queue_pattern: EVERYTHING.to_owned(),
-            apply_to: ApplyTo::Queues,
+            apply_to: ApplyTo::All,
             settings: BTreeMap::new(),
         }
     }
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((max_queues("shop-1"), max_queues("other")), (Some(5), Some(9)));
         let policy = |vhost| state.vhost(vhost).unwrap().policy(PolicyScope::Operator, "ttl");
         let spec = policy("shop-1").unwrap().spec();
-        assert_eq!((spec.pattern.as_str(), spec.apply_to), ("^q", ApplyTo::Queues));
+        assert_eq!((spec.pattern.as_str(), spec.apply_to), ("^q", ApplyTo::All));
         assert_eq!(spec.definition.value(), serde_json::json!({"message-ttl": 5, "max-length": 7}));
         assert!(policy("other").is_none());
         let user = state.user("watcher").unwrap();

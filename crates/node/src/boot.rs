@@ -48,6 +48,7 @@ pub(crate) fn open_broker(
     broker.set_interceptors(Interceptors {
         timestamp: config.messages.timestamp.map(overwrite),
         routing_node: config.messages.routing_node.map(overwrite),
+        sent_time: config.messages.sent_time,
     });
     Ok(broker)
 }

@@ -137,6 +137,8 @@ pub(crate) struct Messages {
     pub(crate) timestamp: Option<bool>,
     /// Likewise the node's name.
     pub(crate) routing_node: Option<bool>,
+    /// The time is written into each message that is delivered.
+    pub(crate) sent_time: bool,
 }
 
 /// When publishers are stopped for want of memory or disk.
@@ -481,6 +483,7 @@ impl Default for Config {
                 event_vhost: None,
                 timestamp: None,
                 routing_node: None,
+                sent_time: false,
             },
             vhost_defaults: VhostDefaults::default(),
             default_passwords: BTreeMap::new(),

@@ -368,6 +368,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          leaves one that is there already. Nothing is written when not set.",
     ),
     row(
+        "message_interceptors.outgoing.timestamp.enabled",
+        "false",
+        Kind::Flag(|d, v| d.config.messages.sent_time = v),
+        "Write the time in milliseconds into each message that is delivered, as the header \
+         `x-opt-rabbitmq-sent-time`.",
+    ),
+    row(
         "event_exchange.vhost",
         "none",
         Kind::TextOrNone(|d, v| d.config.messages.event_vhost = v.map(str::to_owned)),
@@ -415,7 +422,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "default_policies.operator.$id.apply_to",
         "",
         Kind::NamedApplyTo(|d, id, v| policy_of(d, id).apply_to = v),
-        "What it applies to; `queues` when not set.",
+        "What it applies to; `all` when not set.",
     ),
     row(
         "default_policies.operator.$id.expires",
@@ -440,6 +447,18 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "",
         Kind::NamedByteSize(|d, id, v| set_in_policy(d, id, "max-length-bytes", v)),
         "Most bytes of the ready messages of such a queue.",
+    ),
+    row(
+        "default_policies.operator.$id.max_in_memory_length",
+        "",
+        Kind::NamedInteger(|d, id, v| set_in_policy(d, id, "max-in-memory-length", v)),
+        "Nothing; a policy with this does not apply to classic queues, as with RabbitMQ.",
+    ),
+    row(
+        "default_policies.operator.$id.max_in_memory_bytes",
+        "",
+        Kind::NamedByteSize(|d, id, v| set_in_policy(d, id, "max-in-memory-bytes", v)),
+        "Nothing; a policy with this does not apply to classic queues, as with RabbitMQ.",
     ),
     row(
         "default_policies.operator.$id.delivery_limit",

@@ -147,13 +147,15 @@ fn what_the_node_does_with_messages_finds_its_fields() {
         "consumer_timeout = 60000\nevent_exchange.vhost = /\n\
          event_exchange.protocol = amqp_0_9_1\n\
          message_interceptors.incoming.set_header_timestamp.overwrite = true\n\
-         message_interceptors.incoming.set_header_routing_node.overwrite = false\n",
+         message_interceptors.incoming.set_header_routing_node.overwrite = false\n\
+         message_interceptors.outgoing.timestamp.enabled = true\n",
     );
     let messages = Messages {
         consumer_timeout_ms: Some(60_000),
         event_vhost: Some("/".to_owned()),
         timestamp: Some(true),
         routing_node: Some(false),
+        sent_time: true,
     };
     assert_eq!(changed, Config { messages, ..Config::default() });
     assert_eq!(config("consumer_timeout = infinity").messages.consumer_timeout_ms, None);
@@ -171,6 +173,8 @@ fn what_new_virtual_hosts_get_finds_its_fields() {
          default_policies.operator.ttl.message_ttl = 500\n\
          default_policies.operator.ttl.max_length = 7\n\
          default_policies.operator.ttl.max_length_bytes = 1KB\n\
+         default_policies.operator.ttl.max_in_memory_bytes = 2KB\n\
+         default_policies.operator.ttl.max_in_memory_length = 8\n\
          default_policies.operator.ttl.classic_queues.queue_version = 1\n\
          default_users.ann.vhost_pattern = ^a\ndefault_users.ann.password = secret\n\
          default_users.ann.tags = monitoring, management\ndefault_users.ann.read = ^r\n",
@@ -183,6 +187,8 @@ fn what_new_virtual_hosts_get_finds_its_fields() {
     assert_eq!(policy.apply_to, ApplyTo::ClassicQueues);
     let settings = [
         ("expires", 3_600_000),
+        ("max-in-memory-bytes", 2_048),
+        ("max-in-memory-length", 8),
         ("max-length", 7),
         ("max-length-bytes", 1_024),
         ("message-ttl", 500),

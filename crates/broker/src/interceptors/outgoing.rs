@@ -1,0 +1,73 @@
+//! What is written into each message as a client is given it.
+
+use crate::clock::TimeOfDay;
+use crate::headers;
+use crate::storage::Storage;
+use amqp091::{ShortString, Value};
+use message::MessageRef;
+use session::{ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Room, Sink};
+use std::sync::Arc;
+use std::task::Waker;
+
+const SENT_TIME: &str = "x-opt-rabbitmq-sent-time";
+
+/// An outbox that stamps deliveries with the time, in milliseconds, in place of what their publishers
+/// may have written there. What is returned to its publisher is left alone.
+pub(crate) struct StampingOutbox {
+    outbox: Arc<dyn Outbox>,
+    storage: Arc<Storage>,
+}
+
+impl StampingOutbox {
+    pub(crate) fn new(outbox: Arc<dyn Outbox>, storage: Arc<Storage>) -> Self {
+        Self { outbox, storage }
+    }
+}
+
+impl Outbox for StampingOutbox {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        let time = &self.storage.time;
+        self.outbox.batch(&mut |sink: &mut dyn Sink| fill(&mut Stamping { sink, time }))
+    }
+
+    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+        self.outbox.unsettled(link)
+    }
+}
+
+struct Stamping<'a> {
+    sink: &'a mut dyn Sink,
+    time: &'a TimeOfDay,
+}
+
+impl Stamping<'_> {
+    fn stamped(&self, message: &MessageRef<'_>) -> Vec<u8> {
+        let sent_ms = i64::try_from(self.time.unix_ms()).unwrap_or(i64::MAX);
+        headers::with_changed(message.properties, |headers| {
+            headers.insert(ShortString::from_static(SENT_TIME), Value::I64(sent_ms));
+        })
+    }
+}
+
+impl Sink for Stamping<'_> {
+    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        let properties = self.stamped(delivery.message);
+        let message = &MessageRef { properties: &properties, ..*delivery.message };
+        self.sink.deliver(link, Delivery { message, ..delivery })
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        let Event::Got { channel, link, delivery, no_ack, n_ready } = event else {
+            self.sink.event(event);
+            return;
+        };
+        let properties = self.stamped(delivery.message);
+        let message = &MessageRef { properties: &properties, ..*delivery.message };
+        let delivery = Delivery { message, ..delivery };
+        self.sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
+    }
+
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
+        self.sink.confirm(channel, first, last, answer);
+    }
+}

@@ -54,7 +54,8 @@ impl Broker {
     }
 
     /// The first `n_max` messages that an exchange holds back, in the order in which they go on; `None`
-    /// if it holds nothing back.
+    /// if it holds nothing back. Reads those from the disk that are not in memory: not for a thread that
+    /// others wait for.
     #[must_use]
     pub fn held_back(&self, vhost: &str, exchange: &str, n_max: usize) -> Option<Vec<HeldBack>> {
         Some(self.delayed_queue(vhost, exchange)?.held_back(n_max))

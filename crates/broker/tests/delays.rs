@@ -8,10 +8,10 @@
 mod client;
 
 use amqp091::{Properties, PropertiesRef};
-use broker::Broker;
-use client::{Client, Kind, block_on, short, start, table};
+use broker::{Broker, PagerOptions, StorageOptions};
+use client::{Client, Kind, block_on, clear_policy, set_policy, short, start, start_with, table};
 use log::{MemoryDisk, Survival};
-use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use meta::PolicyScope;
 use session::{ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -86,18 +86,6 @@ fn headers(client: &Client) -> Table {
 
 fn held(broker: &Broker, exchange: &str) -> usize {
     broker.held_back("/", exchange, 1_000).unwrap().len()
-}
-
-fn set_policy(broker: &Broker, definition: &str) {
-    let policy = PolicySpec {
-        name: "policy".into(),
-        pattern: "^x$".to_owned(),
-        apply_to: ApplyTo::Exchanges,
-        definition: Json::parse(definition).unwrap(),
-        priority: 0,
-    };
-    let (scope, vhost) = (PolicyScope::User, "/".into());
-    block_on(broker.administer(Command::SetPolicy { scope, vhost, policy })).unwrap();
 }
 
 /// Features X10: messages come when their time has come, the sooner ones first, as what they were.
@@ -266,10 +254,9 @@ fn arguments_and_policies_make_exchanges_delay() {
     client.publish_with("a", "", &[(delayed(100), "by argument")]);
     client.publish_with("x", "", &[(delayed(100), "not yet")]);
     assert_eq!(client.get("q"), ["got not yet left 0"]);
-    set_policy(&broker, "{\"x-delayed-exchange\": true}");
+    set_policy(&broker, PolicyScope::User, "^x$", "{\"x-delayed-exchange\": true}");
     client.publish_with("x", "", &[(delayed(200), "by policy")]);
-    let (scope, vhost, name) = (PolicyScope::User, "/".into(), "policy".into());
-    block_on(broker.administer(Command::ClearPolicy { scope, vhost, name })).unwrap();
+    clear_policy(&broker, PolicyScope::User);
     client.publish_with("x", "", &[(delayed(200), "no more")]);
     assert_eq!(client.get("q"), ["got no more left 0"]);
     at(&broker, 101);
@@ -383,6 +370,80 @@ fn operators_list_and_cancel() {
     assert_eq!(held(&broker, "x"), 1);
     at(&broker, 1_000);
     assert_eq!(client.get_soon("q"), "got b left 0");
+}
+
+/// Operators see all of it of messages that are on disk only too, also after a crash.
+#[test]
+fn what_is_on_disk_is_listed_too() {
+    const BATCHES: u64 = 20;
+    const EACH: u64 = 50;
+    let disk = Arc::new(MemoryDisk::new());
+    let allowance_bytes = 16 << 10;
+    let pager = PagerOptions {
+        budget_bytes: allowance_bytes,
+        allowance_bytes_min: allowance_bytes,
+        allowance_bytes_max: allowance_bytes,
+        ..PagerOptions::default()
+    };
+    let storage = StorageOptions { pager, ..StorageOptions::default() };
+    let broker = start_with(disk.clone(), &storage);
+    let mut client = Client::connect(&broker);
+    delaying(&mut client, "x", "direct");
+    client.ask(Op::ConfirmSelect);
+    for batch in 0..BATCHES {
+        // The last one goes on first; and every other one does not survive.
+        let messages: Vec<(Properties, String)> = (0..EACH)
+            .map(|n| {
+                let delay = Value::I64(i64::try_from(100_000 - batch * EACH - n).unwrap());
+                let properties =
+                    if n.is_multiple_of(2) { persistent(delay) } else { delayed(delay) };
+                (properties, "x".repeat(200 + usize::try_from(n).unwrap()))
+            })
+            .collect();
+        let messages: Vec<(Properties, &str)> =
+            messages.iter().map(|(properties, body)| (properties.clone(), body.as_str())).collect();
+        let heard = client.publish_with("x", &format!("key {batch}"), &messages);
+        client.wait_for(heard, usize::try_from(EACH).unwrap());
+    }
+    let check = |broker: &Broker, is_expected: fn(u64) -> bool| {
+        let listed = broker.held_back("/", "x", 10_000).unwrap();
+        let mut found = Vec::new();
+        for held in listed {
+            let message = held.message.unwrap();
+            let batch: u64 = message.routing_key.strip_prefix("key ").unwrap().parse().unwrap();
+            let n = batch * EACH + message.body_bytes - 200;
+            assert!(
+                (100_001 - n..100_100 - n).contains(&held.due_ms),
+                "{n} is due {}",
+                held.due_ms
+            );
+            assert_eq!((message.exchange.as_str(), message.persistent), ("x", n.is_multiple_of(2)));
+            found.push(n);
+        }
+        found.sort_unstable();
+        assert_eq!(found, (0..BATCHES * EACH).filter(|n| is_expected(*n)).collect::<Vec<_>>());
+    };
+    let pages_on_disk = |broker: &Broker| {
+        let queue = broker.view().queue("/", "amq.delayed.x").unwrap();
+        queue.pages_on_disk()
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while pages_on_disk(&broker) < 3 {
+        assert!(Instant::now() < deadline, "all pages stay in memory");
+        std::thread::yield_now();
+    }
+    check(&broker, |_| true);
+    drop((client, broker));
+    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let broker = start_with(disk, &storage);
+    check(&broker, |n| n.is_multiple_of(2));
+    // Nothing that was looked at is kept for it.
+    let mut client = Client::connect(&broker);
+    client.ask(Op::ExchangeDelete { exchange: short("x"), if_unused: false });
+    while broker.page_stats().0.live_blobs > 0 {
+        assert!(Instant::now() < deadline, "pages of nobody stay");
+        std::thread::yield_now();
+    }
 }
 
 /// A message is told from those seen before when it comes, and not once more when it is released; and

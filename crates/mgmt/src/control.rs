@@ -84,6 +84,9 @@ impl Management {
         if let Some(rows) = listing::rows_of_the_running(self, question, request) {
             return rows;
         }
+        if let Some(rows) = listing::rows_of_the_delayed(self, question, request).await {
+            return rows;
+        }
         if let Some(features) = deprecated::answer(self, question, request) {
             return Ok(features);
         }

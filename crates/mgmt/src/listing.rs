@@ -6,6 +6,7 @@ mod delayed;
 mod queues;
 
 pub(crate) use definitions::rows_of_definitions;
+pub(crate) use delayed::rows as rows_of_the_delayed;
 
 use crate::Management;
 use crate::refusal::Refusal;
@@ -25,7 +26,6 @@ pub(crate) fn rows_of_the_running(
         "list_consumers" => {
             request.vhost().map(|vhost| connections::consumers(management, &vhost, request))
         }
-        "list_delayed_messages" => delayed::messages(management, request),
         "list_connections" => Ok(connections::connections(management, request)),
         "list_channels" => Ok(connections::channels(management, request)),
         _ => return None,

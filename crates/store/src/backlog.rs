@@ -319,6 +319,15 @@ impl Backlog {
         }
     }
 
+    /// The page image the message at `position` is in, and whether it is among the durable ones, for
+    /// those who only want to look at it; none if its page has no image.
+    #[must_use]
+    pub fn image_of(&self, position: u64) -> Option<(BlobId, bool)> {
+        let slot = self.index_of(position).and_then(|at| self.slots.get(at))?;
+        slot.relative(position)?;
+        slot.image.map(|image| (image.blob, image.is_durable))
+    }
+
     /// Forgets the message at `position`; none when it is not there.
     pub fn release(&mut self, pool: &PagePool, position: u64) -> Option<Released> {
         let at = self.index_of(position)?;

@@ -2,8 +2,15 @@
 
 use super::Queue;
 use super::local::Local;
+use message::MessageRef;
 use queue::PositionRange;
-use store::backlog::Lookup;
+use std::collections::{HashMap, HashSet};
+use store::backlog::{LoadedPage, Lookup};
+use store::blob::BlobId;
+
+/// Bytes of page images that are read for one listing, more or less: enough for a thousand messages that
+/// lie in a page each.
+const READ_BYTES_MAX: u64 = 128 << 20;
 
 /// A message that is held back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +19,7 @@ pub struct HeldBack {
     pub id: u64,
     /// When it goes on, in Unix milliseconds.
     pub due_ms: u64,
-    /// What else is known of it; nothing while it is on disk only.
+    /// What else is known of it; nothing if it could not be read, or if too much would have had to be.
     pub message: Option<HeldBackMessage>,
 }
 
@@ -29,10 +36,72 @@ pub struct HeldBackMessage {
     pub persistent: bool,
 }
 
+/// A page image that is to be looked at; it is kept until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Kept {
+    blob: BlobId,
+    is_durable: bool,
+}
+
+impl HeldBackMessage {
+    fn of(message: &MessageRef<'_>, body_bytes: u64) -> Self {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            exchange: text(message.exchange),
+            routing_key: text(message.routing_key),
+            body_bytes,
+            persistent: message.persistent,
+        }
+    }
+}
+
 impl Queue {
-    /// The first `n_max` messages that are held back, in the order in which they go on.
+    /// The first `n_max` messages that are held back, in the order in which they go on. Reads from the
+    /// disk those that are not in memory.
     pub(crate) fn held_back(&self, n_max: usize) -> Vec<HeldBack> {
-        stdx::lock(&self.local).held_back(n_max)
+        let (mut rows, kept) = stdx::lock(&self.local).held_back(self, n_max);
+        let mut rows_of: HashMap<Kept, Vec<usize>> = HashMap::new();
+        for (at, image) in &kept {
+            rows_of.entry(*image).or_default().push(*at);
+        }
+        let mut left_bytes = READ_BYTES_MAX;
+        // In the order of rows, so that it is the last ones nothing is known of.
+        for (_, image) in &kept {
+            let Some(of_image) = rows_of.remove(image) else { continue };
+            let store = self.storage.images.store(image.is_durable);
+            let bytes = u64::from(store.blob_bytes(image.blob).unwrap_or_default());
+            if bytes <= left_bytes {
+                left_bytes -= bytes;
+                self.show(*image, &of_image, &mut rows);
+            }
+            self.storage.release_image(image.blob, image.is_durable);
+        }
+        rows
+    }
+
+    /// Adds what an image tells to the rows of messages in it.
+    fn show(&self, image: Kept, of_image: &[usize], rows: &mut [HeldBack]) {
+        let mut bytes = Vec::new();
+        let store = self.storage.images.store(image.is_durable);
+        let read = store.read(image.blob, &mut bytes).map_err(|error| error.to_string());
+        let page = read.and_then(|()| {
+            LoadedPage::read_all(&self.storage.pool, &bytes).map_err(|error| error.to_string())
+        });
+        let page = match page {
+            Ok(page) => page,
+            Err(reason) => {
+                tracing::warn!("messages that are held back cannot be looked at: {reason}");
+                return;
+            }
+        };
+        let row_of: HashMap<u64, usize> =
+            of_image.iter().filter_map(|at| Some((rows.get(*at)?.id, *at))).collect();
+        for queued in page.messages() {
+            if let Some(row) = row_of.get(&queued.position).and_then(|at| rows.get_mut(*at)) {
+                let body_bytes = u64::from(queued.body_bytes());
+                row.message = Some(HeldBackMessage::of(&queued.message, body_bytes));
+            }
+        }
     }
 
     /// Drops a message that is held back; false if it is not, or not any more.
@@ -42,22 +111,30 @@ impl Queue {
 }
 
 impl Local {
-    fn held_back(&self, n_max: usize) -> Vec<HeldBack> {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let shown = |(due_ms, id): (u64, u64)| HeldBack {
-            id,
-            due_ms,
-            message: match self.backlog.get(id) {
-                Lookup::Here(message) => Some(HeldBackMessage {
-                    exchange: text(message.exchange),
-                    routing_key: text(message.routing_key),
-                    body_bytes: message.body.len() as u64,
-                    persistent: message.persistent,
-                }),
-                Lookup::Cold | Lookup::Gone => None,
-            },
-        };
-        self.fifo.by_deadline().take(n_max).map(shown).collect()
+    /// The first messages that are held back; and of those that are on disk only, by the number of their
+    /// row, the images they are in. Each image is kept until it is released once.
+    fn held_back(&self, queue: &Queue, n_max: usize) -> (Vec<HeldBack>, Vec<(usize, Kept)>) {
+        let (mut rows, mut kept, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        for (due_ms, id) in self.fifo.by_deadline().take(n_max) {
+            let message = match self.backlog.get(id) {
+                Lookup::Here(message) => {
+                    Some(HeldBackMessage::of(&message, message.body.len() as u64))
+                }
+                Lookup::Cold => {
+                    let image = self.backlog.image_of(id);
+                    let image = image.map(|(blob, is_durable)| Kept { blob, is_durable });
+                    kept.extend(image.map(|image| (rows.len(), image)));
+                    None
+                }
+                Lookup::Gone => None,
+            };
+            rows.push(HeldBack { id, due_ms, message });
+        }
+        kept.retain(|(_, image)| {
+            let store = queue.storage.images.store(image.is_durable);
+            seen.contains(image) || (store.retain(image.blob, 1) && seen.insert(*image))
+        });
+        (rows, kept)
     }
 
     fn cancel_held_back(&mut self, queue: &Queue, id: u64) -> bool {

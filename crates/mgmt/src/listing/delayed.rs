@@ -5,24 +5,39 @@ use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
 use broker::HeldBack;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Rows when nothing is said about how many.
 const ROWS: usize = 1_000;
 /// The most rows there are, whatever is said.
 const ROWS_MAX: usize = 100_000;
 
-pub(super) fn messages(management: &Management, request: &Request) -> Result<Value, Refusal> {
+/// Lists them; `None` for other questions. What is on disk only is read on a thread that may wait.
+pub(crate) async fn rows(
+    management: &Management,
+    question: &str,
+    request: &Request,
+) -> Option<Result<Value, Refusal>> {
+    if question != "list_delayed_messages" {
+        return None;
+    }
+    Some(messages(management, request).await)
+}
+
+async fn messages(management: &Management, request: &Request) -> Result<Value, Refusal> {
     let (vhost, exchange) = (request.vhost()?, request.name("exchange")?);
     let limit = request.number("limit").and_then(|limit| usize::try_from(limit).ok());
     let n_max = limit.unwrap_or(ROWS).min(ROWS_MAX);
-    let held = management.broker.held_back(&vhost, &exchange, n_max);
-    let held = held.ok_or_else(|| {
+    let broker = Arc::clone(&management.broker);
+    let held =
+        tokio::task::spawn_blocking(move || broker.held_back(&vhost, &exchange, n_max)).await;
+    let held = held.ok().flatten().ok_or_else(|| {
         Refusal::new(Kind::NotFound, "there is no exchange of that name that delays messages")
     })?;
     Ok(held.iter().map(object).collect())
 }
 
-/// What is not known of a message that is on disk only is null.
+/// What is not known of a message is null.
 fn object(held: &HeldBack) -> Value {
     let message = held.message.as_ref();
     json!({

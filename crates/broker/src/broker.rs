@@ -694,7 +694,6 @@ impl Broker {
     /// The disk's, also those of the time before.
     pub fn stop(&self) -> Result<(), log::LogError> {
         self.snapshot_definitions()?;
-        self.exchanges.save_seen(self.storage.disk.as_ref())?;
         let view = self.view();
         let known = view.queues().filter(|queue| queue.def().durable && !queue.is_loading());
         let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();
@@ -705,7 +704,8 @@ impl Broker {
             self.storage.older.sync_at_end(&self.storage, &journal)?;
         }
         entries::append_stopped(&self.storage.wal, &cursors);
-        self.storage.wal.close()
+        self.storage.wal.close()?;
+        self.exchanges.save_seen_at_end(self.storage.disk.as_ref())
     }
 }
 

@@ -4,7 +4,10 @@
 
 pub(crate) mod delay;
 mod history;
+mod saving;
 mod window;
+
+pub(crate) use saving::Noted;
 
 use crate::broker::{Broker, View};
 use crate::owned::OwnedMessage;
@@ -12,23 +15,15 @@ use crate::queue::{Incoming, Publishes, Queue, Wakes, wake_all};
 use ::routing::{Message, Passage};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef};
 use history::History;
-use log::{Disk, LogError};
 use message::MessageRef;
 use meta::{
     BindingSpec, Command, DestinationName, Done, ExchangeDef, ExchangeSettings, Name, NamedBy,
     Outcome, QueueDeclare, Removed, State,
 };
+use saving::Saving;
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use stdx::record::{Reader, RecordError, put_str};
 use window::Window;
-
-/// The file that holds what deduplicating exchanges have seen, in the data directory.
-const SEEN_FILE: &str = "deduplication.snapshot";
-/// How often it is written at most, in milliseconds, and longer by one for so many bytes.
-const SEEN_EVERY_MS: u64 = 2_000;
-const SEEN_BYTES_PER_MS: u64 = 4_096;
 
 /// An exchange that is asked about each message that comes to it.
 #[derive(Debug)]
@@ -71,6 +66,11 @@ impl WatchedExchange {
     pub(crate) fn remember(&self, message: &MessageRef<'_>) {
         let Some(length) = self.settings.history else { return };
         stdx::lock(&self.history).add(message, length);
+    }
+
+    /// Whether it tells messages from those it has seen.
+    pub(crate) const fn deduplicates(&self) -> bool {
+        self.settings.deduplication.is_some()
     }
 
     /// What becomes of a client's message; it counts as seen from now on.
@@ -117,7 +117,10 @@ impl Watched {
 
 /// The watched exchanges as definitions change.
 #[derive(Debug, Default)]
-pub(crate) struct Exchanges(Mutex<Arc<Watched>>);
+pub(crate) struct Exchanges {
+    watched: Mutex<Arc<Watched>>,
+    saving: Mutex<Saving>,
+}
 
 impl Exchanges {
     /// Those of these definitions.
@@ -128,12 +131,12 @@ impl Exchanges {
     }
 
     pub(crate) fn now(&self) -> Arc<Watched> {
-        Arc::clone(&stdx::lock(&self.0))
+        Arc::clone(&stdx::lock(&self.watched))
     }
 
     /// Makes them what the definitions say. What exchanges keep, they keep.
     pub(crate) fn review(&self, meta: &State) {
-        let mut now = stdx::lock(&self.0);
+        let mut now = stdx::lock(&self.watched);
         let mut watched = Watched::default();
         for vhost in meta.vhosts() {
             for exchange in vhost.exchanges() {
@@ -151,36 +154,6 @@ impl Exchanges {
             }
         }
         *now = Arc::new(watched);
-    }
-
-    /// Reads what deduplicating exchanges had seen before a restart.
-    pub(crate) fn restore_seen(&self, disk: &dyn Disk) -> Result<(), LogError> {
-        let Some(bytes) = log::read_snapshot(disk, SEEN_FILE)? else { return Ok(()) };
-        if read_seen(&mut Reader::new(&bytes), &self.now()).is_err() {
-            tracing::error!("{SEEN_FILE} cannot be read: messages seen before are not known");
-        }
-        Ok(())
-    }
-
-    /// Writes what deduplicating exchanges have seen, if that is not on disk yet.
-    pub(crate) fn save_seen(&self, disk: &dyn Disk) -> Result<usize, LogError> {
-        let watched = self.now();
-        let deduplicating = || {
-            let all = watched.0.iter().flat_map(|(vhost, exchanges)| {
-                exchanges.iter().map(move |(name, exchange)| (vhost, name, exchange))
-            });
-            all.filter(|(_, _, exchange)| exchange.settings.deduplication.is_some())
-        };
-        if !deduplicating().any(|(_, _, exchange)| stdx::lock(&exchange.seen).is_changed()) {
-            return Ok(0);
-        }
-        let mut bytes = Vec::new();
-        for (vhost, name, exchange) in deduplicating() {
-            put_str(&mut bytes, vhost);
-            put_str(&mut bytes, name);
-            stdx::lock(&exchange.seen).encode(&mut bytes);
-        }
-        log::write_snapshot(disk, SEEN_FILE, &bytes).map(|()| bytes.len())
     }
 
     /// Follows a change of definitions; true if any of them may have changed.
@@ -211,34 +184,7 @@ impl Exchanges {
     }
 }
 
-/// Virtual host, exchange and names, again and again.
-fn read_seen(reader: &mut Reader<'_>, watched: &Watched) -> Result<(), RecordError> {
-    while !reader.is_empty() {
-        let (vhost, name) = (reader.str()?.to_owned(), reader.str()?.to_owned());
-        let window = Window::decode(reader)?;
-        if let Some(exchange) = watched.get(&vhost, &name) {
-            *stdx::lock(&exchange.seen) = window;
-        }
-    }
-    Ok(())
-}
-
 impl Broker {
-    /// Writes what deduplicating exchanges have seen, now and then: after a crash they do not know
-    /// the messages of the last seconds.
-    pub(crate) fn save_seen(&self, now_ms: u64) {
-        if now_ms < self.save_seen_at_ms.load(Ordering::Relaxed) {
-            return;
-        }
-        match self.exchanges.save_seen(self.storage.disk.as_ref()) {
-            Ok(n_bytes) => {
-                let pause_ms = SEEN_EVERY_MS + n_bytes as u64 / SEEN_BYTES_PER_MS;
-                self.save_seen_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
-            }
-            Err(error) => tracing::error!("cannot write {SEEN_FILE}: {error}"),
-        }
-    }
-
     /// Gives each delaying exchange a queue of its own; it goes with the exchange.
     pub(crate) fn keep_delayed_queues(&self) {
         let view = self.view();

@@ -10,10 +10,11 @@ mod client;
 use amqp091::Properties;
 use broker::Broker;
 use client::{Client, Kind, clear_policy, set_policy, short, start};
-use log::MemoryDisk;
+use log::{MemoryDisk, Survival, WalOptions};
 use meta::PolicyScope;
 use session::{ExchangeBinding, ExchangeDeclare, Op, QueueBinding, Table, Value};
 use std::sync::Arc;
+use stdx::Now;
 
 fn node() -> (Arc<Broker>, Client) {
     let broker = start(&Arc::new(MemoryDisk::new()));
@@ -288,6 +289,45 @@ fn messages_that_come_again_are_dropped() {
         declare(&mut client, "bad", "x-message-deduplication", &[("x-cache-size", 0.into())]);
     let text = "Invalid argument 0, 'x-cache-size' must be a positive integer";
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
+}
+
+/// What a crash takes away is not told from what comes again: its name is on disk once the message is.
+#[test]
+fn a_message_that_a_crash_takes_away_may_come_again() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    declare(&mut client, "x", "x-message-deduplication", &[]);
+    bind(&mut client, "x", "q", "");
+    client.disconnect();
+    broker.stop().unwrap();
+    drop(broker);
+    let publish = |client: &mut Client| {
+        let headers = Some(table(&[("x-deduplication-header", "a".into())]));
+        let properties = Properties { headers, delivery_mode: Some(2), ..Properties::default() };
+        client.publish_with("x", "", &[(properties, "m")]);
+    };
+    let mut times = (1..).map(|n| Now { monotonic_ms: n * 10_000, unix_ms: n * 10_000 });
+    let mut pass = |broker: &Broker| broker.tick(times.next().unwrap());
+    for is_durable in [false, true] {
+        let disk = Arc::new(disk.survive(Survival::OnlySynced));
+        let opened = Broker::open_stepped(disk.clone(), WalOptions::default(), &Default::default());
+        let (broker, mut steppers) = opened.unwrap();
+        let mut client = Client::connect(&broker);
+        publish(&mut client);
+        assert_eq!(n_ready(&mut client, "q"), 1);
+        pass(&broker);
+        if is_durable {
+            while steppers.log.step() {}
+        }
+        pass(&broker);
+        let broker = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+        let mut client = Client::connect(&broker);
+        assert_eq!(n_ready(&mut client, "q"), usize::from(is_durable));
+        publish(&mut client);
+        assert_eq!(n_ready(&mut client, "q"), 1, "once, and once only");
+    }
 }
 
 /// Features X3, semantics 54: the alternate exchange of a policy, which an argument goes before.

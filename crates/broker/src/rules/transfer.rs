@@ -121,12 +121,17 @@ pub(super) fn send(
 ) -> Sent {
     let mut posting =
         Posting { letters, redirected: Vec::new(), groups: BTreeMap::new(), seen_by: Vec::new() };
+    let noted = broker.exchanges.noted();
     posting.route(broker, from, to);
     if posting.groups.values().any(|group| group.queue.is_loading()) {
         posting.take_back();
         return Sent::NotYet;
     }
-    posting.post(to)
+    let sent = posting.post(to);
+    if let Sent::Done { awaited, .. } = &sent {
+        noted.placed(awaited);
+    }
+    sent
 }
 
 /// Letters and where they go.

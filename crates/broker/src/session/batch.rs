@@ -3,6 +3,7 @@
 use super::routes::Remembered;
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
+use crate::exchanges::{Exchanges, Noted};
 use crate::queue::{Incoming, Publishes, Queue, RefusedItem, Wakes};
 use crate::rules::{Undelivered, dead_letters_of};
 use bytes::Bytes;
@@ -85,6 +86,8 @@ pub(crate) struct Batch {
     refused: Vec<RefusedItem>,
     /// Refused messages that are dead-lettered.
     undelivered: Vec<Undelivered>,
+    /// Held while exchanges have noted what is not in its queues yet.
+    noted: Option<Arc<Noted>>,
 }
 
 impl Batch {
@@ -114,6 +117,11 @@ impl Batch {
     /// One of the publishes has an expiration.
     pub(crate) const fn note_expiring(&mut self) {
         self.any.expiring = true;
+    }
+
+    /// An exchange is about to take note of a message.
+    pub(crate) fn hold(&mut self, exchanges: &Exchanges) {
+        self.noted.get_or_insert_with(|| exchanges.noted());
     }
 
     /// Adds a publish for `queues`.
@@ -206,6 +214,9 @@ impl Batch {
             self.undelivered = undelivered;
         }
         self.refused = refused;
+        if let Some(noted) = self.noted.take() {
+            noted.placed(&awaited);
+        }
         awaited
     }
 
@@ -306,6 +317,7 @@ impl Batch {
     /// Empties the batch; what it allocated stays for the next.
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
+        self.noted = None;
         (self.any, self.any_loading) = (Any::default(), false);
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;

@@ -77,12 +77,16 @@ impl Session {
         self.alone.queues.clear();
         let Some(routes) = self.view.meta.routes(&self.connection.identity.vhost) else { return };
         let (watched, remembering) = (&self.view.exchanges, &mut self.remembering);
+        let (batch, exchanges) = (&mut self.batch, &self.broker.exchanges);
         let mut delaying: SmallVec<[Arc<Queue>; 1]> = SmallVec::new();
         let mut absorbed = false;
         let now_ms = self.broker.now().unix_ms;
         let watch = |name: &Name| {
             let vhost = &self.connection.identity.vhost;
             let Some(met) = watched.get(vhost, name) else { return Passage::Open };
+            if met.deduplicates() {
+                batch.hold(exchanges);
+            }
             match met.fate(message, now_ms) {
                 Fate::GoesOn => {
                     if met.remembers(message) {

@@ -1,0 +1,162 @@
+//! What deduplicating exchanges have seen, on disk: no message whose own place on disk a crash could undo,
+//! since it would be dropped when it came again.
+//!
+//! Who publishes holds the present [`Noted`] from before exchanges take note of its messages until they
+//! are in their queues, and leaves there what must be durable for them. A save copies the names, begins
+//! another `Noted`, and writes the copy once nobody holds the one before and what it asks for is durable.
+
+use super::window::Window;
+use super::{Exchanges, Watched};
+use crate::broker::Broker;
+use crate::confirm::Awaited;
+use log::{Disk, LogError, Wal};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use stdx::record::{Reader, RecordError, put_str};
+
+/// The file that holds what deduplicating exchanges have seen, in the data directory.
+const SEEN_FILE: &str = "deduplication.snapshot";
+/// How often it is written at most, in milliseconds, and longer by one for so many bytes.
+const SEEN_EVERY_MS: u64 = 2_000;
+const SEEN_BYTES_PER_MS: u64 = 4_096;
+
+/// What must be durable before what exchanges note meanwhile may be on disk.
+#[derive(Debug, Default)]
+pub(crate) struct Noted(Mutex<Awaited>);
+
+impl Noted {
+    /// Messages are in their queues, and safe when this is durable.
+    pub(crate) fn placed(&self, awaited: &Awaited) {
+        stdx::lock(&self.0).add(awaited.clone());
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Saving {
+    /// For those who publish now.
+    present: Arc<Noted>,
+    copied: Option<Copied>,
+}
+
+/// Names on their way to the disk.
+#[derive(Debug)]
+struct Copied {
+    bytes: Vec<u8>,
+    /// What those held who had them noted.
+    noted: Arc<Noted>,
+}
+
+/// What has come of a save.
+enum Saved {
+    /// It is all on disk.
+    Nothing,
+    /// Not everything is durable yet that has to be.
+    NotYet,
+    /// So many bytes are written.
+    Written(usize),
+}
+
+impl Exchanges {
+    /// To be held while messages are noted and put into their queues.
+    pub(crate) fn noted(&self) -> Arc<Noted> {
+        Arc::clone(&stdx::lock(&self.saving).present)
+    }
+
+    /// Reads what deduplicating exchanges had seen before a restart.
+    pub(crate) fn restore_seen(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        let Some(bytes) = log::read_snapshot(disk, SEEN_FILE)? else { return Ok(()) };
+        if read_seen(&mut Reader::new(&bytes), &self.now()).is_err() {
+            tracing::error!("{SEEN_FILE} cannot be read: messages seen before are not known");
+        }
+        Ok(())
+    }
+
+    /// Writes what deduplicating exchanges have seen, if that is not on disk yet. Nobody publishes any
+    /// more, and what is to survive is durable.
+    pub(crate) fn save_seen_at_end(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        let unwritten = stdx::lock(&self.saving).copied.take().map(|copied| copied.bytes);
+        match self.copy_seen().or(unwritten) {
+            Some(bytes) => log::write_snapshot(disk, SEEN_FILE, &bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what deduplicating exchanges have seen, as far as it may be.
+    fn save_seen(&self, disk: &dyn Disk, wal: &Wal) -> Result<Saved, LogError> {
+        let mut saving = stdx::lock(&self.saving);
+        if saving.copied.is_none() {
+            // What is noted from here on is held by the next one, or not copied.
+            let Some(bytes) = self.copy_seen() else { return Ok(Saved::Nothing) };
+            let noted = std::mem::take(&mut saving.present);
+            saving.copied = Some(Copied { bytes, noted });
+        }
+        let Some(mut copied) = saving.copied.take() else { return Ok(Saved::Nothing) };
+        let awaited = Arc::get_mut(&mut copied.noted).map(|noted| stdx::lock(&noted.0).clone());
+        if !awaited.is_some_and(|awaited| awaited.is_durable(wal)) {
+            saving.copied = Some(copied);
+            wal.commit_soon();
+            return Ok(Saved::NotYet);
+        }
+        // Who publishes does not wait for the disk.
+        drop(saving);
+        if let Err(error) = log::write_snapshot(disk, SEEN_FILE, &copied.bytes) {
+            stdx::lock(&self.saving).copied = Some(copied);
+            return Err(error);
+        }
+        Ok(Saved::Written(copied.bytes.len()))
+    }
+
+    /// All names, if there are others than when they were copied last.
+    fn copy_seen(&self) -> Option<Vec<u8>> {
+        let watched = self.now();
+        let deduplicating = || {
+            let all = watched.0.iter().flat_map(|(vhost, exchanges)| {
+                exchanges.iter().map(move |(name, exchange)| (vhost, name, exchange))
+            });
+            all.filter(|(_, _, exchange)| exchange.deduplicates())
+        };
+        if !deduplicating().any(|(_, _, exchange)| stdx::lock(&exchange.seen).is_changed()) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        for (vhost, name, exchange) in deduplicating() {
+            put_str(&mut bytes, vhost);
+            put_str(&mut bytes, name);
+            stdx::lock(&exchange.seen).encode(&mut bytes);
+        }
+        Some(bytes)
+    }
+}
+
+/// Virtual host, exchange and names, again and again.
+fn read_seen(reader: &mut Reader<'_>, watched: &Watched) -> Result<(), RecordError> {
+    while !reader.is_empty() {
+        let (vhost, name) = (reader.str()?.to_owned(), reader.str()?.to_owned());
+        let window = Window::decode(reader)?;
+        if let Some(exchange) = watched.get(&vhost, &name) {
+            *stdx::lock(&exchange.seen) = window;
+        }
+    }
+    Ok(())
+}
+
+impl Broker {
+    /// Writes what deduplicating exchanges have seen, now and then: after a crash they do not know
+    /// the messages of the last seconds.
+    pub(crate) fn save_seen(&self, now_ms: u64) {
+        if now_ms < self.save_seen_at_ms.load(Ordering::Relaxed) {
+            return;
+        }
+        let pause_ms = match self.exchanges.save_seen(self.storage.disk.as_ref(), &self.storage.wal)
+        {
+            Ok(Saved::Nothing) => SEEN_EVERY_MS,
+            Ok(Saved::NotYet) => return,
+            Ok(Saved::Written(n_bytes)) => SEEN_EVERY_MS + n_bytes as u64 / SEEN_BYTES_PER_MS,
+            Err(error) => {
+                tracing::error!("cannot write {SEEN_FILE}: {error}");
+                SEEN_EVERY_MS
+            }
+        };
+        self.save_seen_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
+    }
+}

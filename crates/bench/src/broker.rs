@@ -13,6 +13,9 @@ use crate::result::Target;
 /// The channel things are asked on.
 pub(crate) const CHANNEL: u16 = 1;
 
+/// What Leveret is called in results.
+const LEVERET: &str = "Leveret";
+
 /// A broker that answers.
 #[derive(Debug)]
 pub(crate) struct Broker {
@@ -51,7 +54,7 @@ impl Broker {
         // Leveret calls itself RabbitMQ, for clients that look there, and tells its own version beside.
         let (product, version) = match said("leveret_version") {
             own if own.is_empty() => (said("product"), said("version")),
-            own => ("Leveret".to_owned(), own),
+            own => (LEVERET.to_owned(), own),
         };
         let target = Target {
             name: option.name.clone(),
@@ -63,6 +66,11 @@ impl Broker {
         };
         client.close();
         Ok(Self { option, target })
+    }
+
+    /// Whether it says so itself, whatever it calls itself for clients that look for RabbitMQ.
+    pub(crate) fn is_leveret(&self) -> bool {
+        self.target.product == LEVERET
     }
 
     /// A connection with [`CHANNEL`] open.

@@ -14,8 +14,8 @@ use crate::result::Point;
 pub(crate) struct Place<'a> {
     pub(crate) tools: &'a Tools,
     pub(crate) broker: &'a Broker,
-    /// The queue version to ask for.
-    pub(crate) version: Option<u8>,
+    /// Arguments of the queues that are declared beside those of the load: `key=value,...`.
+    pub(crate) queue_arguments: Option<&'a str>,
 }
 
 /// What goes on beside the steps, until the case ends.
@@ -67,11 +67,11 @@ impl Place<'_> {
     ) -> Result<Option<Measured>, Failure> {
         let (row, measured) = match step {
             Step::Load { row, loads } => {
-                let loads: Vec<Load> = loads.iter().map(|load| self.versioned(load)).collect();
+                let loads: Vec<Load> = loads.iter().map(|load| self.varied(load)).collect();
                 (*row, load::run(self.tools, self.broker, &loads, progress)?)
             }
             Step::Background(load) => {
-                let load = self.versioned(load);
+                let load = self.varied(load);
                 beside.generators.push(load::start(self.tools, self.broker, &load)?);
                 return Ok(None);
             }
@@ -90,9 +90,9 @@ impl Place<'_> {
         Ok(row.map(|_| measured))
     }
 
-    fn versioned(self, load: &Load) -> Load {
-        match self.version {
-            Some(version) => load.clone().with("-qa", &format!("x-queue-version={version}")),
+    fn varied(self, load: &Load) -> Load {
+        match self.queue_arguments {
+            Some(arguments) => load.clone().with("-qa", arguments),
             None => load.clone(),
         }
     }

@@ -1,6 +1,6 @@
 //! What `--list` shows.
 
-use crate::plan::{Plan, Scale, number};
+use crate::plan::{Mean, Plan, RowPlan, Scale, number};
 use crate::result::Parameter;
 use crate::scenarios::{self, Settings};
 
@@ -35,12 +35,22 @@ fn describe(plan: &Plan) -> String {
             for command in case.commands(at) {
                 text.push_str(&format!("      {command}\n"));
             }
-            for published in &row.published {
-                let value = crate::view::value(published.metric, published.value);
-                text.push_str(&format!("      {value}: {}\n", published.by));
-            }
+            push_published(&mut text, row);
         }
+    }
+    for Mean { row, of } in &plan.means {
+        let (first, last) = (of.first(), of.last());
+        let [first, last] = [first, last].map(|name| name.map_or("", String::as_str));
+        text.push_str(&format!("  {}  [{first} to {last}]\n", row.name));
+        push_published(&mut text, row);
     }
     text.push('\n');
     text
+}
+
+fn push_published(text: &mut String, row: &RowPlan) {
+    for published in &row.published {
+        let value = crate::view::value(published.metric, published.value);
+        text.push_str(&format!("      {value}: {}\n", published.by));
+    }
 }

@@ -16,10 +16,30 @@ pub(crate) struct Plan {
     pub(crate) metrics: Vec<Metric>,
     pub(crate) charts: Vec<Chart>,
     pub(crate) cases: Vec<Case>,
-    /// Whether it is about the queue versions of targets that have several.
-    pub(crate) has_versions: bool,
+    /// Rows that are worked out from others.
+    pub(crate) means: Vec<Mean>,
+    pub(crate) variants: Variants,
     /// Whether what the machine itself needs is measured beside the brokers.
     pub(crate) has_floor: bool,
+}
+
+/// What is told apart on targets that can be asked for it, each a column of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variants {
+    /// Nothing.
+    None,
+    /// The queue versions a target was given with.
+    QueueVersions,
+    /// When Leveret confirms a message. Other brokers are left as they are.
+    ConfirmModes,
+}
+
+/// A row with the means of others: of its metric, over those of them that have it.
+#[derive(Debug)]
+pub(crate) struct Mean {
+    pub(crate) row: RowPlan,
+    /// Names of rows.
+    pub(crate) of: Vec<String>,
 }
 
 /// Rows that are measured in one go, since a later one needs what an earlier one leaves.
@@ -177,8 +197,14 @@ impl RowPlan {
     }
 
     /// What somebody has published, of the row's metric.
-    pub(crate) fn published(mut self, by: &str, value: f64) -> Self {
-        self.published.push(Published { by: by.to_owned(), metric: self.metric, value });
+    pub(crate) fn published(self, by: &str, value: f64) -> Self {
+        let metric = self.metric;
+        self.published_of(metric, by, value)
+    }
+
+    /// What somebody has published, of any metric.
+    pub(crate) fn published_of(mut self, metric: Metric, by: &str, value: f64) -> Self {
+        self.published.push(Published { by: by.to_owned(), metric, value });
         self
     }
 

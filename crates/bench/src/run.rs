@@ -13,10 +13,10 @@ use crate::load::Tools;
 use crate::machine::machine;
 use crate::measured::Measured;
 use crate::options::Options;
-use crate::plan::{Aim, Case, Floor, Plan, RowPlan, Scale};
+use crate::plan::{Aim, Case, Floor, Mean, Plan, RowPlan, Scale, Variants};
 use crate::report;
 use crate::result::{self, Cell, Column, Outcome, Parameter, Row, Run, SCHEMA, Sample, Scenario};
-use crate::scenarios::{self, Settings};
+use crate::scenarios::{self, MODES, Mode, Settings};
 use crate::schedule::{Turn, turns};
 use crate::sums;
 use crate::view::{Now, View};
@@ -93,20 +93,30 @@ fn plans(options: &Options) -> Vec<Plan> {
     plans
 }
 
-/// Keeps the cases with a wanted row, and those that others are relative to.
+/// Keeps the cases with a wanted row, by name or a part of it, and those that others are relative to.
 pub(crate) fn keep_rows(plan: &mut Plan, wanted: &[String]) {
     if wanted.is_empty() {
         return;
     }
-    let is_wanted = |name: &str| wanted.iter().any(|part| name.contains(part.as_str()));
+    let rows = plan.cases.iter().flat_map(|case| &case.rows);
+    let names: Vec<String> = rows.map(|row| row.name.clone()).collect();
+    // A whole name stands for itself: not for others that have it in them.
+    let is_wanted = |name: &str| {
+        wanted.iter().any(|part| name == part || (name.contains(part) && !names.contains(part)))
+    };
     let rows = plan.cases.iter().flat_map(|case| &case.rows);
     let references: Vec<String> =
         rows.filter(|row| is_wanted(&row.name)).filter_map(|row| row.relative_to.clone()).collect();
     plan.cases.retain(|case| {
         case.rows.iter().any(|row| is_wanted(&row.name) || references.contains(&row.name))
     });
-    let kept: Vec<String> =
+    let mut kept: Vec<String> =
         plan.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect();
+    for mean in &mut plan.means {
+        mean.of.retain(|row| kept.contains(row));
+    }
+    plan.means.retain(|mean| !mean.of.is_empty());
+    kept.extend(plan.means.iter().map(|mean| mean.row.name.clone()));
     for chart in &mut plan.charts {
         let had_rows = !chart.rows.is_empty();
         chart.rows.retain(|row| kept.contains(row));
@@ -123,29 +133,59 @@ pub(crate) fn keep_rows(plan: &mut Plan, wanted: &[String]) {
 struct Site<'a> {
     column: Column,
     broker: Option<&'a Broker>,
-    version: Option<u8>,
+    variant: Option<Variant>,
+}
+
+/// What is asked of the queues of a column.
+#[derive(Clone, Debug)]
+struct Variant {
+    name: String,
+    queue_arguments: String,
+    /// Whether gains refer to it.
+    is_base: bool,
 }
 
 fn sites<'a>(plan: &Plan, brokers: &'a [Broker]) -> Vec<Site<'a>> {
     let mut sites = Vec::new();
     for broker in brokers {
         let target = broker.target.name.clone();
-        let versions: Vec<Option<u8>> = if plan.has_versions && !broker.option.versions.is_empty() {
-            broker.option.versions.iter().copied().map(Some).collect()
-        } else {
-            vec![None]
-        };
-        sites.extend(versions.into_iter().map(|version| {
-            let variant = version.map(|version| format!("v{version}"));
-            let column = Column { target: target.clone(), variant, is_floor: false };
-            Site { column, broker: Some(broker), version }
+        let variants = variants(plan.variants, broker).into_iter().map(Some);
+        let variants: Vec<Option<Variant>> = variants.collect();
+        let variants = if variants.is_empty() { vec![None] } else { variants };
+        sites.extend(variants.into_iter().map(|variant| {
+            let name = variant.as_ref().map(|variant| variant.name.clone());
+            let column = Column { target: target.clone(), variant: name, is_floor: false };
+            Site { column, broker: Some(broker), variant }
         }));
     }
     if plan.has_floor {
         let column = Column { target: FLOOR.to_owned(), variant: None, is_floor: true };
-        sites.push(Site { column, broker: None, version: None });
+        sites.push(Site { column, broker: None, variant: None });
     }
     sites
+}
+
+/// What is told apart on a target; nothing if it is measured as it is.
+fn variants(variants: Variants, broker: &Broker) -> Vec<Variant> {
+    match variants {
+        Variants::QueueVersions => {
+            let version = |version: &u8| Variant {
+                name: format!("v{version}"),
+                queue_arguments: format!("x-queue-version={version}"),
+                is_base: false,
+            };
+            broker.option.versions.iter().map(version).collect()
+        }
+        Variants::ConfirmModes if broker.is_leveret() => {
+            let mode = |mode: &Mode| Variant {
+                name: mode.name.to_owned(),
+                queue_arguments: mode.queue_arguments.to_owned(),
+                is_base: mode.is_base,
+            };
+            MODES.iter().map(mode).collect()
+        }
+        Variants::ConfirmModes | Variants::None => Vec::new(),
+    }
 }
 
 /// A run in progress.
@@ -181,12 +221,21 @@ impl Bench<'_> {
             charts: plan.charts.clone(),
             rows: Vec::new(),
         });
+        let is_base = |site: &Site<'_>| site.variant.as_ref().is_some_and(|it| it.is_base);
+        let base = sites.iter().position(is_base);
+        let mut rows = Vec::new();
         for case in &plan.cases {
-            let rows = self.case(plan.name, case, sites);
+            let mut measured = self.case(plan.name, case, sites);
+            if let Some(base) = base {
+                measured.iter_mut().for_each(|row| sums::compare(row, base));
+            }
+            rows.extend(measured);
+            relate(&mut rows);
+            set_shares(&mut rows, plan);
+            let means = plan.means.iter().map(|it| mean(it, &rows, sites.len()));
+            let means: Vec<Row> = means.collect();
             if let Some(scenario) = self.run.scenarios.last_mut() {
-                scenario.rows.extend(rows);
-                relate(&mut scenario.rows);
-                set_shares(&mut scenario.rows, plan);
+                scenario.rows = rows.iter().cloned().chain(means).collect();
             }
             self.write()?;
         }
@@ -234,7 +283,8 @@ impl Bench<'_> {
             return case.rows.iter().map(|_| found.clone()).collect();
         };
         let view = &mut self.view;
-        let place = Place { tools: self.tools, broker, version: site.version };
+        let queue_arguments = site.variant.as_ref().map(|it| it.queue_arguments.as_str());
+        let place = Place { tools: self.tools, broker, queue_arguments };
         place.run(case, &mut |point| view.progress(now, Some(point)))
     }
 
@@ -289,18 +339,35 @@ fn empty_rows(case: &Case, n_columns: usize) -> Vec<Row> {
             None => Outcome::Measured,
         };
         let cell = Cell { outcome, figures: Default::default(), samples: Vec::new() };
-        Row {
-            name: plan.name.clone(),
-            parameters: plan.parameters.clone(),
-            commands: case.commands(at),
-            metric: plan.metric,
-            relative_to: plan.relative_to.clone(),
-            aim: None,
-            published: plan.published.clone(),
-            cells: vec![cell; n_columns],
-        }
+        empty_row(plan, case.commands(at), vec![cell; n_columns])
     };
     case.rows.iter().enumerate().map(row).collect()
+}
+
+fn empty_row(plan: &RowPlan, commands: Vec<String>, cells: Vec<Cell>) -> Row {
+    Row {
+        name: plan.name.clone(),
+        parameters: plan.parameters.clone(),
+        commands,
+        metric: plan.metric,
+        relative_to: plan.relative_to.clone(),
+        aim: None,
+        published: plan.published.clone(),
+        cells,
+    }
+}
+
+/// A row that is worked out from others.
+fn mean(mean: &Mean, rows: &[Row], n_columns: usize) -> Row {
+    let parts: Vec<&Row> = rows.iter().filter(|row| mean.of.contains(&row.name)).collect();
+    let cells = (0..n_columns).map(|at| {
+        let cells = parts.iter().filter_map(|row| row.cells.get(at));
+        let samples = sums::means(mean.row.metric, &cells.collect::<Vec<_>>());
+        Cell { outcome: Outcome::Measured, figures: Default::default(), samples }
+    });
+    let mut row = empty_row(&mean.row, Vec::new(), cells.collect());
+    sums::sum_up(&mut row.cells);
+    row
 }
 
 /// Aims, some of which depend on how long one fdatasync took.

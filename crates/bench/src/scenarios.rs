@@ -10,6 +10,7 @@ mod load_drain;
 mod sweeps;
 
 use crate::plan::{Plan, Scale};
+pub(crate) use confirm_on::{MODES, Mode};
 
 /// What a scenario is made with.
 #[derive(Clone, Copy, Debug)]

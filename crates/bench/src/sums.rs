@@ -58,6 +58,44 @@ pub(crate) fn relate(row: &mut Row, reference: &[Cell]) {
     }
 }
 
+/// Adds to each sample how many times its value of the row's metric is that of the base column in
+/// the same repeat.
+pub(crate) fn compare(row: &mut Row, base: usize) {
+    let Some(reference) = row.cells.get(base).cloned() else { return };
+    let metric = row.metric;
+    for cell in &mut row.cells {
+        for sample in &mut cell.samples {
+            let of_base = reference.samples.iter().find(|other| other.repeat == sample.repeat);
+            let of_base = of_base.and_then(|of_base| of_base.values.get(&metric));
+            let own = sample.values.get(&metric);
+            if let Some(gain) = own.zip(of_base).and_then(|(own, base)| ratio(*own, *base)) {
+                sample.values.insert(Metric::Gain, gain);
+            }
+        }
+    }
+    sum_up(&mut row.cells);
+}
+
+/// The mean of a metric over cells, for each repeat that any of them has it for.
+pub(crate) fn means(metric: Metric, cells: &[&Cell]) -> Vec<Sample> {
+    let samples = || cells.iter().flat_map(|cell| &cell.samples);
+    let n_repeats = samples().map(|sample| sample.repeat).max().unwrap_or(0);
+    let of_repeat = |repeat| {
+        let same = samples().filter(|sample| sample.repeat == repeat);
+        let values: Vec<f64> = same.filter_map(|it| it.values.get(&metric).copied()).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let at_seconds = samples().map(|sample| sample.at_seconds).fold(f64::INFINITY, f64::min);
+        (!values.is_empty()).then(|| Sample {
+            repeat,
+            at_seconds,
+            seconds: 0.0,
+            values: BTreeMap::from([(metric, mean)]),
+            series: Vec::new(),
+        })
+    };
+    (1..=n_repeats).filter_map(of_repeat).collect()
+}
+
 /// `None` if there is nothing to divide by.
 pub(crate) fn ratio(a: f64, b: f64) -> Option<f64> {
     (b != 0.0).then(|| a / b).filter(|ratio| ratio.is_finite())
@@ -149,6 +187,30 @@ mod tests {
             .collect();
         assert_eq!(parts, [Some(0.5), Some(0.25), None]);
         assert_eq!(row.cells[0].figures[&Metric::Relative].median, 0.375);
+    }
+
+    #[test]
+    fn gains_refer_to_the_base_column_and_have_means() {
+        let mut rows = [[10.0, 30.0], [4.0, 8.0]].map(|base| Row {
+            name: "row".to_owned(),
+            parameters: BTreeMap::new(),
+            commands: Vec::new(),
+            metric: Metric::Rate,
+            relative_to: None,
+            aim: None,
+            published: Vec::new(),
+            cells: vec![cell(&[20.0, 30.0, 20.0]), cell(&base), cell(&[])],
+        });
+        rows.iter_mut().for_each(|row| compare(row, 1));
+        let gains = |cell: &Cell| -> Vec<f64> {
+            cell.samples.iter().filter_map(|it| it.values.get(&Metric::Gain).copied()).collect()
+        };
+        assert_eq!(gains(&rows[0].cells[0]), [2.0, 1.0]);
+        assert_eq!(gains(&rows[1].cells[0]), [5.0, 3.75]);
+        assert_eq!(gains(&rows[0].cells[1]), [1.0, 1.0]);
+        let means = means(Metric::Gain, &[&rows[0].cells[0], &rows[1].cells[0]]);
+        let means: Vec<f64> = means.iter().map(|sample| sample.values[&Metric::Gain]).collect();
+        assert_eq!(means, [3.5, 2.375]);
     }
 
     #[test]

@@ -50,7 +50,12 @@ fn draw_row(
 ) {
     let height = row.values.len() * BAR_PX + 2 * ROW_PADDING_PX;
     out.element("div").class("bar-row").with(|out| {
-        out.element("div").class("bar-label").text(&row.source.name);
+        out.element("div").class("bar-label").with(|out| {
+            out.text(&row.source.name);
+            for (by, value) in row.published_ratios(figure.metric) {
+                out.element("small").text(format_args!("{by}: {}", ratio(value)));
+            }
+        });
         out.element("svg").class("bar-plot").attr("height", height).with(|out| {
             for tick in &axis.ticks {
                 upright(out, "grid", axis.at(*tick), "0", "100%");

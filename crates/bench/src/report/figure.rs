@@ -2,7 +2,7 @@
 
 use crate::report::names::Name;
 use crate::report::number;
-use crate::result::{self, Cell, Metric, Outcome, Scenario};
+use crate::result::{self, Cell, Metric, Outcome, Scenario, Unit};
 
 /// One metric over rows of a scenario.
 #[derive(Debug)]
@@ -156,6 +156,13 @@ impl Row<'_> {
         (quotient.is_finite() && quotient > 0.0).then_some(quotient)
     }
 
+    /// What others have found, if it can be put beside figures of this machine: ratios can.
+    pub(crate) fn published_ratios(&self, metric: Metric) -> impl Iterator<Item = (&str, f64)> {
+        let published = self.source.published.iter();
+        let published = published.filter(move |it| it.metric == metric && is_ratio(metric));
+        published.map(|it| (it.by.as_str(), it.value))
+    }
+
     /// What this row is meant to reach of a metric.
     pub(crate) fn aim(&self, metric: Metric) -> Option<f64> {
         self.source.aim.as_ref().filter(|aim| aim.metric == metric).map(|aim| aim.value)
@@ -177,6 +184,10 @@ impl<'a> Value<'a> {
         };
         Self { spread: figure(metric).filter(|figure| figure.median.is_finite()), p99, missing }
     }
+}
+
+fn is_ratio(metric: Metric) -> bool {
+    metric.unit() == Unit::Times
 }
 
 /// The metric that is shown together with a median.

@@ -4,6 +4,8 @@ use crate::result::{Column, Run, Target};
 
 /// How many colours the page's style has; a further target starts again at the first.
 const COLOURS: usize = 6;
+/// How many variants of a target the style tells apart; further ones look like the last.
+const VARIANTS: usize = 4;
 /// Brokers whose names are written in their own way.
 const SPELLINGS: [&str; 3] = ["Leveret", "RabbitMQ", "LavinMQ"];
 /// Characters of a name that are shown.
@@ -34,7 +36,9 @@ fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
     };
     let n_before = before.unwrap_or(&[]).iter().filter(|it| it.target == column.target).count();
     let class = match at {
-        Some(at) if !column.is_floor => format!("{} variant-{}", colour(at), n_before.min(2)),
+        Some(at) if !column.is_floor => {
+            format!("{} variant-{}", colour(at), n_before.min(VARIANTS - 1))
+        }
         _ => "floor variant-0".to_owned(),
     };
     Name { text: shortened(&text), class, is_floor: column.is_floor }

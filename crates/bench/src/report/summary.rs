@@ -69,7 +69,8 @@ fn heading(lines: &[(usize, &Scenario, Metric, Vec<Line>)]) -> String {
 fn headline_metric(run: &Run, scenario: &Scenario) -> Option<Metric> {
     let first = [Metric::PerCpuSecond, Metric::CpuPerOperation];
     let wanted = first.into_iter().filter(|metric| scenario.metrics.contains(metric));
-    let others = scenario.metrics.iter().copied().filter(|metric| *metric != Metric::Relative);
+    let others = scenario.metrics.iter().copied();
+    let others = others.filter(|metric| !matches!(metric, Metric::Relative | Metric::Gain));
     wanted.chain(others).find(|metric| !lines(run, scenario, *metric).is_empty())
 }
 

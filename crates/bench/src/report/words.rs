@@ -28,6 +28,7 @@ pub(crate) fn noun(metric: Metric) -> &'static str {
         Metric::LongestPause => "longest pause",
         Metric::Duration => "duration",
         Metric::Relative => "share of the reference row's rate",
+        Metric::Gain => "times what the base has",
     }
 }
 
@@ -55,6 +56,7 @@ pub(crate) fn button(metric: Metric) -> &'static str {
         Metric::LongestPause => "longest pause",
         Metric::Duration => "duration",
         Metric::Relative => "relative",
+        Metric::Gain => "gain",
     }
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn button(metric: Metric) -> &'static str {
 /// CPU-second`. `None` if nothing can be compared.
 pub(crate) fn finding(figure: &Figure<'_>) -> Option<String> {
     let first = figure.columns.first().filter(|first| !first.is_floor)?;
-    if figure.metric == Metric::Relative {
+    if let Metric::Relative | Metric::Gain = figure.metric {
         return None;
     }
     let (mut ahead, mut behind) = (Vec::new(), Vec::new());

@@ -50,11 +50,13 @@ pub enum Metric {
     Duration,
     /// The row's first metric divided by that of the row it is relative to, on the same column.
     Relative,
+    /// The row's first metric divided by that of the column that is the scenario's base.
+    Gain,
 }
 
 impl Metric {
     /// All of them, in the order a table shows them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Rate,
         Self::SendRate,
         Self::ReceiveRate,
@@ -76,6 +78,7 @@ impl Metric {
         Self::LongestPause,
         Self::Duration,
         Self::Relative,
+        Self::Gain,
     ];
 
     /// For headings and axes, without the unit.
@@ -102,6 +105,7 @@ impl Metric {
             Self::LongestPause => "longest pause",
             Self::Duration => "duration",
             Self::Relative => "relative",
+            Self::Gain => "gain",
         }
     }
 
@@ -123,7 +127,7 @@ impl Metric {
             | Self::CpuPerOperation => Unit::Microseconds,
             Self::Memory | Self::MemoryPeak | Self::MemoryEach | Self::WrittenEach => Unit::Bytes,
             Self::LongestPause | Self::Duration => Unit::Seconds,
-            Self::Relative => Unit::Times,
+            Self::Relative | Self::Gain => Unit::Times,
         }
     }
 
@@ -157,7 +161,8 @@ impl Metric {
             | Self::CpuPerOperation
             | Self::LongestPause
             | Self::Duration
-            | Self::Relative => None,
+            | Self::Relative
+            | Self::Gain => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What must not disturb others: slow consumers, huge queues, crowds that do next to nothing.
 
-use crate::plan::{Aim, Case, Load, Plan, RowPlan, Scale, Step, bars};
+use crate::plan::{Aim, Case, Load, Plan, RowPlan, Scale, Step, Variants, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -63,7 +63,8 @@ pub(crate) fn bystander(Settings { scale }: Settings) -> Plan {
                 .rows(names(&busy)),
         ],
         cases: calm.into_iter().chain(busy).collect(),
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }

@@ -1,6 +1,6 @@
 //! Classic queues as RabbitMQ's team measures them before a release, for each queue version.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, bars, over_time};
+use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, Variants, bars, over_time};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -78,7 +78,8 @@ pub(crate) fn classic_queues(Settings { scale }: Settings) -> Plan {
                 .linear(),
         ],
         cases,
-        has_versions: true,
+        means: Vec::new(),
+        variants: Variants::QueueVersions,
         has_floor: false,
     }
 }

@@ -1,7 +1,7 @@
 //! Many queues, many connections, and the making and unmaking of both.
 
 use crate::churn::Kind;
-use crate::plan::{Case, Load, Plan, RowPlan, Step, bars, lines};
+use crate::plan::{Case, Load, Plan, RowPlan, Step, Variants, bars, lines};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
@@ -119,7 +119,8 @@ fn crowd_plan(
         ],
         charts,
         cases,
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }
@@ -205,7 +206,8 @@ pub(crate) fn churn(Settings { scale }: Settings) -> Plan {
             .iter()
             .flat_map(|&kind| CHURN_CLIENTS.iter().map(move |&n| case(kind, n)))
             .collect(),
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }

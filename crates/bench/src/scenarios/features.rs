@@ -1,6 +1,6 @@
 //! What each feature costs: the simple scenarios of RabbitMQ's measurements of 2012.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Step, bars};
+use crate::plan::{Case, Load, Plan, RowPlan, Step, Variants, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -62,7 +62,8 @@ pub(crate) fn features(Settings { scale }: Settings) -> Plan {
             bars("Rate as a part of the baseline's", Metric::Relative).linear(),
         ],
         cases,
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }

@@ -1,6 +1,6 @@
 //! What Leveret is to reach per second of CPU time, and what the machine itself needs for it.
 
-use crate::plan::{Aim, Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, bars};
+use crate::plan::{Aim, Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, Variants, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -106,7 +106,8 @@ pub(crate) fn hot_path(settings: Settings) -> Plan {
             bars("Fan-out: deliveries per second", Metric::ReceiveRate).rows([FAN_OUT]),
         ],
         cases,
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }
@@ -130,7 +131,8 @@ pub(crate) fn limit(settings: Settings) -> Plan {
         ],
         charts: vec![bars("CPU time per message", Metric::CpuPerMessage)],
         cases: table(settings),
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: true,
     }
 }

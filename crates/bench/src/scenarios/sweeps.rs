@@ -1,6 +1,6 @@
 //! Grids of parameters from RabbitMQ's measurements of 2012.
 
-use crate::plan::{Load, Plan, RowPlan, lines};
+use crate::plan::{Load, Plan, RowPlan, Variants, lines};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -34,7 +34,8 @@ pub(crate) fn sizes(Settings { scale }: Settings) -> Plan {
             lines("Broker's CPU time per message", Metric::CpuPerMessage, "size", None).x_log(),
         ],
         cases: SIZES.iter().map(case).collect(),
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }
@@ -60,7 +61,8 @@ pub(crate) fn producers_x_sizes(Settings { scale }: Settings) -> Plan {
             lines("Bytes per second", Metric::ByteRate, "producers", Some("size")),
         ],
         cases: sizes.flat_map(|&size| (1..=PRODUCERS_MAX).map(move |n| case(size, n))).collect(),
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }
@@ -95,7 +97,8 @@ pub(crate) fn prefetch_x_consumers(Settings { scale }: Settings) -> Plan {
             .iter()
             .flat_map(|&prefetch| CONSUMERS.iter().map(move |&n| case(prefetch, n)))
             .collect(),
-        has_versions: false,
+        means: Vec::new(),
+        variants: Variants::None,
         has_floor: false,
     }
 }

@@ -1,7 +1,7 @@
 //! Parameters are exactly those of the sources, and plans hold together.
 
 use super::*;
-use crate::plan::{Aim, Case, Step};
+use crate::plan::{Aim, Case, Step, Variants};
 use crate::result::ChartKind;
 
 fn plan(name: &str, scale: f64) -> Plan {
@@ -21,7 +21,8 @@ fn commands(plan: &Plan, row: &str) -> Vec<String> {
 }
 
 fn names(plan: &Plan) -> Vec<&str> {
-    plan.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.as_str()).collect()
+    let measured = plan.cases.iter().flat_map(|case| &case.rows);
+    measured.chain(plan.means.iter().map(|mean| &mean.row)).map(|row| row.name.as_str()).collect()
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn load_and_drain_are_500_k_and_10_m() {
 fn classic_queues_are_the_script_s_for_5_minutes() {
     let plan = plan("classic-queues", 1.0);
     assert_eq!(names(&plan).len(), 2 * (6 + 9));
-    assert!(plan.has_versions);
+    assert_eq!(plan.variants, Variants::QueueVersions);
     let always = "-ad false -f persistent -prsd 1 -z 300";
     for (row, options) in [
         ("publish and consume", "-x 1 -y 1 -c 3000 -qa x-max-length=5000000"),
@@ -197,7 +198,8 @@ fn classic_queues_are_the_script_s_for_5_minutes() {
 #[test]
 fn confirm_on_has_1_to_30_queues_at_one_exchange_or_two() {
     let plan = plan("confirm-on", 1.0);
-    assert_eq!(names(&plan).len(), 30);
+    assert_eq!(names(&plan).len(), 30 + 2);
+    assert_eq!(plan.variants, Variants::ConfirmModes);
     let load = |connections: &str, exchange: &str, queues: &str| {
         format!(
             "{connections} -c 100 -f persistent -s 1500 -ad false -e bench-confirm-{exchange} \
@@ -205,16 +207,43 @@ fn confirm_on_has_1_to_30_queues_at_one_exchange_or_two() {
         )
     };
     assert_eq!(
-        commands(&plan, "base, 15 queues"),
+        commands(&plan, "15 queues"),
         [load("-x 30 -X 2 -y 45 -Y 3", "a", "-qpf 1 -qpt 15")]
     );
     assert_eq!(
-        commands(&plan, "base, 30 queues"),
+        commands(&plan, "30 queues"),
         [
             load("-x 30 -X 2 -y 45 -Y 3", "a", "-qpf 1 -qpt 15"),
             load("-x 30 -X 2 -y 45 -Y 3", "b", "-qpf 16 -qpt 30"),
         ]
     );
+}
+
+#[test]
+fn confirm_on_compares_four_modes_with_the_source_s_gains() {
+    let modes: Vec<(&str, &str, bool)> =
+        MODES.iter().map(|mode| (mode.name, mode.queue_arguments, mode.is_base)).collect();
+    assert_eq!(
+        modes,
+        [
+            ("ack", "x-confirm-on=ack,x-queue-version=2", false),
+            ("ack-direct", "x-confirm-on=ack-direct,x-queue-version=2", false),
+            ("enqueue", "x-queue-version=2", false),
+            ("base", "x-queue-version=1", true),
+        ]
+    );
+    let plan = plan("confirm-on", 1.0);
+    let rows = plan.cases.iter().flat_map(|case| &case.rows);
+    let rows = rows.chain(plan.means.iter().map(|mean| &mean.row));
+    let gains: Vec<f64> =
+        rows.flat_map(|row| row.published.iter().map(|published| published.value)).collect();
+    let mean = [1.429, 1.565];
+    assert_eq!(gains[..8], [3.08, 3.48, 2.01, 2.16, 1.409, 1.526, 1.403, 1.534]);
+    assert_eq!(gains[8..], mean);
+    assert_eq!(plan.means[0].of.len(), 27);
+    assert_eq!(plan.means[0].of[0], "4 queues");
+    let small = "-x 1 -y 1 -q 200 -c 200 -u bench-confirm-cpu -z 10";
+    assert_eq!(commands(&plan, "transient 12 B, 1 -> 1"), [small]);
 }
 
 #[test]
@@ -267,4 +296,7 @@ fn chosen_rows_bring_what_they_are_relative_to() {
     crate::run::keep_rows(&mut classic, &["consume only, 100 B".to_owned()]);
     assert_eq!(names(&classic), ["publish only, 100 B", "consume only, 100 B"]);
     assert!(classic.charts.iter().all(|chart| !chart.title.starts_with("Five")));
+    let mut confirm_on = plan("confirm-on", 1.0);
+    crate::run::keep_rows(&mut confirm_on, &["1 queue".to_owned(), "5 queues".to_owned()]);
+    assert_eq!(names(&confirm_on), ["1 queue", "5 queues", "mean of more than 3 queues"]);
 }

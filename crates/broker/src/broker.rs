@@ -5,7 +5,7 @@
 
 use crate::alarms::Alarms;
 use crate::confirm::{self, LogFailed};
-use crate::connections::Connections;
+use crate::connections::{Connection, Connections};
 use crate::entries::{self, SegmentCounts};
 use crate::events::{BY_ITSELF, BY_OPERATOR};
 use crate::exchanges::{Exchanges, Watched};
@@ -20,6 +20,7 @@ use meta::{
     SnapshotOf, State, VhostDefaults,
 };
 use routing::Name;
+use session::ChannelId;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -258,6 +259,23 @@ impl Broker {
     #[must_use]
     pub fn message_bytes(&self) -> u64 {
         self.storage.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How long the oldest publish of a channel has waited for consumers, in milliseconds; none if none
+    /// waits. Takes time: it is looked for among what waits.
+    #[must_use]
+    pub fn oldest_unconfirmed_ms(
+        &self,
+        connection: &Connection,
+        channel: ChannelId,
+    ) -> Option<u64> {
+        let publisher = connection.confirms.get()?.publisher(channel)?;
+        let view = self.view();
+        let waited_for =
+            |queue: &&Arc<Queue>| queue.counters.n_pending_confirms.load(Ordering::Relaxed) > 0;
+        let queues = view.queues().filter(waited_for);
+        let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
+        Some(self.storage.time.unix_ms().saturating_sub(oldest_ms))
     }
 
     /// The log's figures.

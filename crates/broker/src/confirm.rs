@@ -1,11 +1,15 @@
-//! Confirms that wait for disks: numbered publishes, and what must be durable for them.
+//! Confirms that wait: numbered publishes, what must be durable for them, and who must have had them.
+
+mod parts;
 
 use crate::older::{Journal, JournalSynced};
 use log::{Durable, Lsn, Wal};
+use parts::Parts;
 use session::{ChannelId, Confirmation, Outbox, Sink};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 
 /// What must be durable before something may be confirmed.
@@ -108,6 +112,92 @@ struct State {
     /// Those that wait for journals, by ticket.
     apart: BTreeMap<u64, Apart>,
     next_ticket: u64,
+    /// What more than one has a part in.
+    parts: Parts,
+    /// Channels that confirm.
+    open: BTreeMap<ChannelId, Weak<Publisher>>,
+}
+
+/// A channel that confirms, as queues know it whose confirms wait for consumers.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    confirms: Arc<ConfirmQueue>,
+    channel: ChannelId,
+    /// Publishes that one queue alone has to answer.
+    n_alone: AtomicU64,
+}
+
+impl Publisher {
+    /// The publishes of a run are in one queue each, which answers; before it can.
+    pub(crate) fn begin_alone(&self, n: u64) {
+        self.n_alone.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// A publish is in several queues, `n` of which are to answer, and the publisher's session; before
+    /// they can.
+    pub(crate) fn begin_parts(&self, sequence: u64, n: u32) {
+        stdx::lock(&self.confirms.state).parts.begin(self.channel, sequence, n.saturating_add(1));
+    }
+
+    /// A queue answers: in runs of numbers. Who is to be woken is returned. What a channel asked that
+    /// has been closed since goes unanswered.
+    pub(crate) fn answer(
+        &self,
+        runs: impl Iterator<Item = (u64, u64, Confirmation)>,
+    ) -> Option<Waker> {
+        let mut state = self.lock_open()?;
+        let channel = self.channel;
+        let mut runs = Some(runs);
+        self.confirms.outbox.batch(&mut |sink: &mut dyn Sink| {
+            for (first, last, answer) in runs.take().into_iter().flatten() {
+                let n_alone = state.parts.answer(sink, Run { channel, first, last }, answer);
+                self.n_alone.fetch_sub(n_alone, Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// `n` of those who have to answer a publish do.
+    pub(crate) fn answer_parts(&self, sequence: u64, n: u32, answer: Confirmation) {
+        let Some(mut state) = self.lock_open() else { return };
+        if !state.parts.knows(self.channel, sequence) {
+            self.n_alone.fetch_sub(1, Ordering::Relaxed);
+        }
+        let told = state.parts.answer_one(self.channel, sequence, n, answer);
+        let waker = told.and_then(|answer| {
+            self.confirms.outbox.batch(&mut |sink: &mut dyn Sink| {
+                sink.confirm(self.channel, sequence, sequence, answer);
+            })
+        });
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Who has a part in a publish is to answer together with `n` others.
+    pub(crate) fn share_part(&self, sequence: u64, n: u32) {
+        let Some(mut state) = self.lock_open() else { return };
+        if !state.parts.knows(self.channel, sequence) {
+            self.n_alone.fetch_sub(1, Ordering::Relaxed);
+        }
+        state.parts.add(self.channel, sequence, n);
+    }
+
+    /// Who has a part in a publish answers it when what is `awaited` is durable.
+    pub(crate) fn answer_when_durable(&self, wal: &Wal, awaited: &Awaited, sequence: u64) {
+        self.share_part(sequence, 0);
+        if self.lock_open().is_some() {
+            let run = Run { channel: self.channel, first: sequence, last: sequence };
+            self.confirms.wait_apart(wal, awaited, vec![run]);
+        }
+    }
+
+    /// None if the channel has been closed.
+    fn lock_open(&self) -> Option<MutexGuard<'_, State>> {
+        let state = stdx::lock(&self.confirms.state);
+        let open = state.open.get(&self.channel);
+        open.is_some_and(|open| std::ptr::eq(open.as_ptr(), self)).then_some(state)
+    }
 }
 
 /// Runs that wait for several things to be durable.
@@ -126,6 +216,19 @@ impl std::fmt::Debug for ConfirmQueue {
 impl ConfirmQueue {
     pub(crate) fn new(outbox: Arc<dyn Outbox>) -> Arc<Self> {
         Arc::new(Self { outbox, state: Mutex::default() })
+    }
+
+    /// The channel confirms from now on.
+    pub(crate) fn open(self: &Arc<Self>, channel: ChannelId) -> Arc<Publisher> {
+        let confirms = Arc::clone(self);
+        let publisher = Arc::new(Publisher { confirms, channel, n_alone: AtomicU64::new(0) });
+        stdx::lock(&self.state).open.insert(channel, Arc::downgrade(&publisher));
+        publisher
+    }
+
+    /// A channel that confirms, if it does.
+    pub(crate) fn publisher(&self, channel: ChannelId) -> Option<Arc<Publisher>> {
+        stdx::lock(&self.state).open.get(&channel)?.upgrade()
     }
 
     /// Adds confirms that wait for the log up to `upto`.
@@ -190,7 +293,7 @@ impl ConfirmQueue {
         let runs = state.apart.remove(&ticket)?.runs;
         self.outbox.batch(&mut |sink: &mut dyn Sink| {
             for run in &runs {
-                sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
+                let _n_alone = state.parts.answer(sink, *run, Confirmation::Ack);
             }
         })
     }
@@ -200,7 +303,14 @@ impl ConfirmQueue {
         let state = stdx::lock(&self.state);
         let apart = state.apart.values().flat_map(|apart| &apart.runs);
         let runs = state.waiting.iter().map(|waiting| &waiting.run).chain(apart);
-        runs.filter(|run| run.channel == channel).map(Run::len).sum()
+        let runs = runs.filter(|run| run.channel == channel);
+        let alone = |run: &Run| {
+            let all = run.first..=run.last;
+            all.filter(|sequence| !state.parts.knows(channel, *sequence)).count() as u64
+        };
+        let publisher = state.open.get(&channel).and_then(Weak::upgrade);
+        let n_alone = publisher.map_or(0, |publisher| publisher.n_alone.load(Ordering::Relaxed));
+        state.parts.n_open(channel) + n_alone + runs.map(alone).sum::<u64>()
     }
 
     /// Drops what a channel waits for: it is closing.
@@ -210,6 +320,8 @@ impl ConfirmQueue {
         for apart in state.apart.values_mut() {
             apart.runs.retain(|run| run.channel != channel);
         }
+        state.parts.forget(channel);
+        state.open.remove(&channel);
     }
 }
 
@@ -219,9 +331,10 @@ impl Durable for ConfirmQueue {
         let n_done = state.waiting.partition_point(|waiting| waiting.upto <= upto);
         let mut waker = None;
         if n_done > 0 {
+            let State { waiting, parts, .. } = &mut *state;
             waker = self.outbox.batch(&mut |sink: &mut dyn Sink| {
-                for Waiting { run, .. } in state.waiting.drain(..n_done) {
-                    sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
+                for Waiting { run, .. } in waiting.drain(..n_done) {
+                    let _n_alone = parts.answer(sink, run, Confirmation::Ack);
                 }
             });
         }

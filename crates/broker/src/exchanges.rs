@@ -11,7 +11,7 @@ pub(crate) use saving::Noted;
 
 use crate::broker::{Broker, View};
 use crate::owned::OwnedMessage;
-use crate::queue::{Incoming, Publishes, Queue, Wakes, wake_all};
+use crate::queue::{Incoming, Late, Publishes, Queue, Wakes, wake_all};
 use ::routing::{Message, Passage};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef};
 use history::History;
@@ -285,6 +285,7 @@ pub(crate) fn put_in(queue: &Queue, message: &MessageRef<'_>, wakes: &mut Wakes)
         any_logged: message.persistent,
         any_stored: false,
         any_expiring: properties.expiration().is_some(),
+        late: queue.confirm_on().is_late().then_some(Late { who: &|_| None }),
     };
     // A full queue goes without.
     queue.publish(&batch, &mut Vec::new(), wakes);

@@ -39,7 +39,9 @@ pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::limits::Limits;
 pub use crate::older::OlderStepper;
 pub use crate::pager::{PagerOptions, PagerStepper};
-pub use crate::queue::{Activity, ConsumerView, HeldBack, HeldBackMessage, Queue, QueueCounters};
+pub use crate::queue::{
+    Activity, ConsumerView, HeldBack, HeldBackMessage, PendingConfirms, Queue, QueueCounters,
+};
 pub use crate::recovery::{OpenError, Steppers};
 pub use crate::rules::RuleStepper;
 pub use crate::session::{Session, Stop};

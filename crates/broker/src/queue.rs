@@ -4,6 +4,7 @@
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
 mod channel_limit;
+mod consumed;
 mod consumers;
 mod held_back;
 mod local;
@@ -13,6 +14,8 @@ mod paging;
 mod ruled;
 
 pub(crate) use channel_limit::ChannelLimit;
+pub use consumed::PendingConfirms;
+pub(crate) use consumed::{Confirm, ConfirmRef, Late};
 pub use held_back::{HeldBack, HeldBackMessage};
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
@@ -32,7 +35,7 @@ use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Outbox, Position, Settle};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use store::Queued;
@@ -70,6 +73,8 @@ pub struct Queue {
     bodies: Arc<BodyStore>,
     local: Mutex<Local>,
     is_loading: AtomicBool,
+    /// See [`Queue::confirm_on`].
+    confirm_on: AtomicU8,
     /// Figures for listings, written at the end of every operation.
     pub counters: QueueCounters,
 }
@@ -93,6 +98,8 @@ pub struct QueueCounters {
     pub n_acked: AtomicU64,
     /// Deliveries of messages that were delivered before.
     pub n_redelivered: AtomicU64,
+    /// Publishes that are to be confirmed once they are consumed.
+    pub n_pending_confirms: AtomicU64,
     /// Messages that are gone and still to be dead-lettered.
     pub n_departing: AtomicU64,
     /// See [`Queue::conversion`].
@@ -108,6 +115,17 @@ pub(crate) enum AttachRefused {
     Gone,
     /// Another consumer is exclusive, or this one would be and is not alone.
     ExclusiveUse,
+}
+
+/// How a consumer's word was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a consumer may have asked for what its queue cannot do"]
+pub(crate) enum Settled {
+    /// As it was meant.
+    All,
+    /// The queue keeps no record of what its consumers hold: they cannot give a message back. It stays
+    /// theirs.
+    NotByThisMode,
 }
 
 /// What is left of a queue after a consumer went.
@@ -148,19 +166,23 @@ impl Queue {
     ) -> Arc<Self> {
         let is_loading = AtomicBool::new(keeping.is_loading());
         let mut local = Local::new(keeping);
+        let confirm = settings.confirm;
         local.begin_rules(settings, storage.time.unix_ms());
         let local = Mutex::new(local);
         let counters = QueueCounters::default();
         let bodies = storage.bodies.of(&def.vhost);
-        Arc::new_cyclic(|me| Self {
+        let queue = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             def,
             storage,
             bodies,
             local,
             is_loading,
+            confirm_on: AtomicU8::default(),
             counters,
-        })
+        });
+        stdx::lock(&queue.local).set_confirming(&queue, confirm);
+        queue
     }
 
     /// Its definition.
@@ -193,6 +215,7 @@ impl Queue {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
             let is_keeper_wanted = local.settle_rules(self);
+            local.send_answers(self, wakes);
             local.trim(&self.storage.pool);
             local.settle_journal(self);
             self.publish_counters(&local);
@@ -280,8 +303,13 @@ impl Queue {
 
     /// Works off what a consumer says about messages it was given. Unknown ones are passed over:
     /// they were taken from it meanwhile.
-    pub(crate) fn settle(&self, consumer: ConsumerKey, settles: &[Settle], wakes: &mut Wakes) {
-        self.with_wakes(wakes, |local, wakes| local.settle(self, consumer, settles, wakes));
+    pub(crate) fn settle(
+        &self,
+        consumer: ConsumerKey,
+        settles: &[Settle],
+        wakes: &mut Wakes,
+    ) -> Settled {
+        self.with_wakes(wakes, |local, wakes| local.settle(self, consumer, settles, wakes))
     }
 
     /// Everything the consumer holds goes back to the queue, but for `kept`; it stays attached.

@@ -11,6 +11,7 @@
 //! What a letter sets off where it arrives is work of its own, in turn with all other queues'.
 
 mod dead_letter;
+mod letter_confirms;
 mod notices;
 mod transfer;
 mod work;

@@ -11,6 +11,7 @@ mod consume;
 mod control;
 mod definitions;
 mod hold;
+mod late;
 mod properties;
 mod publish;
 mod replies;
@@ -25,7 +26,7 @@ use crate::events::Facts;
 use crate::exchanges::WatchedExchange;
 use crate::interceptors::{Interceptors, StampingOutbox};
 use crate::limits;
-use crate::queue::{AfterDetach, Queue, Wakes, wake_all};
+use crate::queue::{AfterDetach, Queue, Settled, Wakes, wake_all};
 use ::routing::QueueId;
 use batch::Batch;
 use channels::{Channel, Channels, Link};
@@ -64,6 +65,8 @@ pub struct Session {
     chance: u64,
     batch: Batch,
     settles: Vec<Settle>,
+    /// A channel that gave back what its queue's mode does not take back.
+    refused_settle: Option<(ChannelId, Error)>,
     /// Connections that were given something and sleep.
     wakes: Wakes,
     /// What it published piles up while consumers take it as fast as they can.
@@ -121,6 +124,7 @@ impl Session {
             chance,
             batch: Batch::new(),
             settles: Vec::new(),
+            refused_settle: None,
             wakes: Wakes::new(),
             is_ahead: false,
             hold: None,
@@ -242,6 +246,11 @@ impl Session {
         }
         self.flush_publishes(input, requests);
         self.flush_settles();
+        if let Some((channel, error)) = self.refused_settle.take() {
+            self.before_waiting();
+            // It closes a channel, never the connection.
+            let _stops = Box::pin(self.fail(channel, None, error)).await;
+        }
     }
 
     /// Waits for queues of the batch that are still being read after a start.
@@ -292,7 +301,9 @@ impl Session {
     fn settle_link(&mut self, run: &[Settle]) {
         let Some(id) = run.first().map(|settle| settle.link) else { return };
         let Some(link) = self.links.get(&id) else { return };
-        link.queue.settle(link.consumer, run, &mut self.wakes);
+        if link.queue.settle(link.consumer, run, &mut self.wakes) == Settled::NotByThisMode {
+            self.refused_settle = Some((link.channel, not_by_this_mode(&link.queue)));
+        }
         if !link.active && link.queue.detach_idle(link.consumer) {
             let queue = link.queue.id();
             let channel = link.channel;
@@ -434,6 +445,11 @@ impl Session {
         stdx::lock(&self.connection.channels).remove(&id);
         self.confirms.forget(id);
         let ids = self.links_of(id);
+        if let Some(tx) = closed.tx.as_deref() {
+            for (id, link) in ids.iter().filter_map(|id| Some((*id, self.links.get(id)?))) {
+                link.queue.record(link.consumer, tx.settled_on(id).into_iter());
+            }
+        }
         let mut links: Vec<Link> = ids.iter().filter_map(|id| self.links.remove(id)).collect();
         links.sort_by_key(|link| link.queue.id());
         for of_queue in links.chunk_by(|a, b| a.queue.id() == b.queue.id()) {
@@ -499,6 +515,16 @@ impl Session {
             Err(error) => self.fail(channel, Some(control.origin), error).await,
         }
     }
+}
+
+/// A consumer rejected what its queue has no record of.
+fn not_by_this_mode(queue: &Queue) -> Error {
+    let text = format!(
+        "basic.reject and basic.nack are not implemented for {}: it confirms on {} (x-confirm-on)",
+        queue.def().resource(),
+        queue.confirm_on().as_str()
+    );
+    Error::new(session::ErrorKind::NotImplementedByMode, text)
 }
 
 /// How a control request went.

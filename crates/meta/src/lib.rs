@@ -4,6 +4,7 @@
 
 mod base64;
 mod command;
+mod confirm_on;
 pub mod definitions;
 mod error;
 mod exchange;
@@ -25,6 +26,7 @@ mod vhost;
 mod vhost_defaults;
 
 pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
+pub use confirm_on::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 pub use error::{ErrorKind, MetaError};
 pub use exchange::{EVENT_EXCHANGE, ExchangeDef, parse_exchange_kind};
 pub use exchange_settings::{Deduplication, ExchangeSettings};

@@ -2,6 +2,7 @@
 
 use amqp091::{Table, Value};
 
+use crate::confirm_on;
 use crate::error::MetaError;
 use crate::exchange::check_names_exchange;
 use crate::queue::QueueDef;
@@ -12,7 +13,7 @@ pub(crate) const TYPE: &str = "x-queue-type";
 const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 
 /// What a classic queue knows, in the order in which redeclarations are compared.
-pub(crate) const CLASSIC: [&str; 19] = [
+pub(crate) const CLASSIC: [&str; 23] = [
     "x-expires",
     "x-message-ttl",
     DEAD_LETTER_EXCHANGE,
@@ -32,6 +33,10 @@ pub(crate) const CLASSIC: [&str; 19] = [
     "x-delayed-retry-min",
     "x-delayed-retry-max",
     "x-consumer-timeout",
+    "x-confirm-on",
+    "x-confirm-on-max-pending",
+    "x-confirm-on-max-pending-bytes",
+    "x-confirm-on-no-consumer",
 ];
 
 /// The types that are not offered.
@@ -146,6 +151,16 @@ fn check_value(key: &str, value: &Value, arguments: &Table) -> Result<(), String
         "x-delayed-retry-min" | "x-delayed-retry-max" | "x-consumer-timeout" => {
             not_negative(value).map(|_| ())
         }
+        "x-confirm-on" => one_of(value, &confirm_on::MODES, |_| "invalid_confirm_on".to_owned()),
+        "x-confirm-on-max-pending" | "x-confirm-on-max-pending-bytes" => {
+            match not_negative(value)? {
+                0 => Err("{value_zero,0}".to_owned()),
+                _ => Ok(()),
+            }
+        }
+        "x-confirm-on-no-consumer" => one_of(value, &confirm_on::WITHOUT_CONSUMER, |_| {
+            "invalid_confirm_on_no_consumer".to_owned()
+        }),
         "x-single-active-consumer" => {
             value.as_bool().map(|_| ()).ok_or_else(|| unacceptable(value))
         }

@@ -4,6 +4,7 @@ use amqp091::Value;
 use routing::Name;
 use serde_json::{Map, Value as Json};
 
+use crate::confirm_on::ConfirmSettings;
 use crate::queue::QueueDef;
 
 /// What happens to a message that a full queue gets.
@@ -118,6 +119,8 @@ pub struct QueueSettings {
     pub consumer_timeout_ms: Option<u64>,
     /// It holds messages back for a delaying exchange, each for as long as it says.
     pub holds_back: bool,
+    /// `x-confirm-on` and what belongs to it.
+    pub confirm: ConfirmSettings,
 }
 
 impl QueueSettings {
@@ -172,6 +175,7 @@ impl QueueSettings {
                 .and_then(QueueVersion::of_number),
             consumer_timeout_ms: smaller("consumer-timeout"),
             holds_back: queue.is_internal(),
+            confirm: ConfirmSettings::of(argument, |key| policy.get(key)),
         }
     }
 }

@@ -15,6 +15,19 @@ pub enum Settling {
     OnDelivery,
 }
 
+/// What a queue keeps of the messages that its consumers were given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holding {
+    /// Those that consumers settle are held, and each is recorded.
+    #[default]
+    Settled,
+    /// All are held and recorded: the host settles for consumers that do not.
+    All,
+    /// As `All`, but of those that consumers settle only the number is kept: the host knows which
+    /// they are, and [tells](crate::Fifo::record) before they are to be given back.
+    Unrecorded,
+}
+
 /// How a consumer wants its messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkout {
@@ -38,10 +51,32 @@ enum Part {
     Passive,
 }
 
+/// Whether a message is held by being given to a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    No,
+    Recorded,
+    Counted,
+}
+
+impl Held {
+    const fn by(settling: Settling, holding: Holding) -> Self {
+        match (settling, holding) {
+            (Settling::OnDelivery, Holding::Settled) => Self::No,
+            (Settling::ByConsumer, Holding::Unrecorded) => Self::Counted,
+            (_, _) => Self::Recorded,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
     pub(crate) checkout: Checkout,
     pub(crate) unacked: Unacked,
+    /// What becomes of messages it is given.
+    held: Held,
+    /// What it holds besides, without a record of which they are.
+    pub(crate) n_unrecorded: usize,
     /// Wants no more for the moment: its connection cannot take them.
     paused: bool,
     part: Part,
@@ -56,8 +91,12 @@ impl Consumer {
         }
         match (self.checkout.settling, self.checkout.prefetch) {
             (Settling::OnDelivery, _) | (Settling::ByConsumer, None) => true,
-            (Settling::ByConsumer, Some(limit)) => self.unacked.len() < limit as usize,
+            (Settling::ByConsumer, Some(limit)) => self.n_held() < limit as usize,
         }
+    }
+
+    pub(crate) const fn n_held(&self) -> usize {
+        self.unacked.len() + self.n_unrecorded
     }
 }
 
@@ -78,6 +117,7 @@ pub(crate) struct Consumers {
     n_active: usize,
     /// Active consumers that settle what they get.
     n_settling: usize,
+    holding: Holding,
     /// Where only one at a time gets deliveries.
     single: Option<Box<SingleActive>>,
 }
@@ -88,6 +128,8 @@ impl Consumers {
         let consumer = Consumer {
             checkout,
             unacked: Unacked::default(),
+            held: Held::by(checkout.settling, self.holding),
+            n_unrecorded: 0,
             paused: false,
             part: if passive { Part::Passive } else { Part::Active },
             queued: false,
@@ -139,8 +181,23 @@ impl Consumers {
         self.n_active
     }
 
-    pub(crate) const fn any_settles(&self) -> bool {
-        self.n_settling > 0
+    /// Whether any message is held by being given to a consumer.
+    pub(crate) fn any_holds(&self) -> bool {
+        self.n_settling > 0 || self.holding != Holding::Settled
+    }
+
+    pub(crate) fn set_holding(&mut self, holding: Holding) {
+        if std::mem::replace(&mut self.holding, holding) != holding {
+            for consumer in self.slots.iter_mut().flatten() {
+                consumer.held = Held::by(consumer.checkout.settling, holding);
+            }
+        }
+    }
+
+    /// What a queue that holds messages makes of a consumer's wish.
+    #[inline]
+    pub(crate) fn settling(&self, wished: Settling) -> Settling {
+        if self.holding == Holding::Settled { wished } else { Settling::ByConsumer }
     }
 
     #[inline]
@@ -155,7 +212,8 @@ impl Consumers {
 
     /// Who settles what the consumer gets.
     pub(crate) fn settling_of(&self, key: ConsumerKey) -> Settling {
-        self.get(key).map_or(Settling::OnDelivery, |consumer| consumer.checkout.settling)
+        let wished = self.get(key).map_or(Settling::OnDelivery, |it| it.checkout.settling);
+        self.settling(wished)
     }
 
     /// Puts the consumer in line when it wants more and is not there yet.
@@ -199,9 +257,11 @@ impl Consumers {
     #[inline]
     pub(crate) fn served(&mut self, key: ConsumerKey, position: u64) -> Settling {
         let Some(consumer) = self.get_mut(key) else { return Settling::OnDelivery };
-        let settling = consumer.checkout.settling;
-        if settling == Settling::ByConsumer {
-            consumer.unacked.hold(position);
+        let mut settling = Settling::ByConsumer;
+        match consumer.held {
+            Held::Recorded => consumer.unacked.hold(position),
+            Held::No => settling = Settling::OnDelivery,
+            Held::Counted => consumer.n_unrecorded += 1,
         }
         let stays = consumer.wants_more();
         consumer.queued = stays;

@@ -1,4 +1,4 @@
-use crate::consumers::{Checkout, ConsumerKey, Consumers, Settling};
+use crate::consumers::{Checkout, ConsumerKey, Consumers, Holding, Settling};
 use crate::positions::{PositionRange, PositionSet};
 use crate::ruled::Ruled;
 use crate::rules::Arrival;
@@ -114,7 +114,7 @@ impl Fifo {
     /// consumer in turn is one whose messages are settled by being delivered.
     #[must_use]
     pub fn passes_through(&self) -> bool {
-        self.n_ready() == 0 && self.consumers.next().is_some() && !self.consumers.any_settles()
+        self.n_ready() == 0 && self.consumers.next().is_some() && !self.consumers.any_holds()
     }
 
     /// The consumer that would get all of the next messages, each gone at once: nothing is ready
@@ -122,7 +122,7 @@ impl Fifo {
     #[must_use]
     pub fn sole_taker(&self) -> Option<ConsumerKey> {
         let is_sole =
-            self.n_ready() == 0 && self.consumers.n_active() == 1 && !self.consumers.any_settles();
+            self.n_ready() == 0 && self.consumers.n_active() == 1 && !self.consumers.any_holds();
         if is_sole { self.consumers.next() } else { None }
     }
 
@@ -179,6 +179,7 @@ impl Fifo {
 
     /// Gives the next message to `consumer` whatever its credit (`basic.get`).
     pub fn take(&mut self, consumer: ConsumerKey, settling: Settling) -> Option<Assigned> {
+        let settling = self.consumers.settling(settling);
         let holder = self.consumers.get_mut(consumer)?;
         let position = match &mut self.ruled {
             None => self.ready.pop_first()?,
@@ -193,12 +194,42 @@ impl Fifo {
     }
 
     /// The consumer is done with `position`: it is gone from the queue.
+    #[inline]
     pub fn settle(&mut self, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
-        self.let_go(consumer, position)?;
+        let holder = self.consumers.get_mut(consumer).ok_or(NotHeld)?;
+        if !holder.unacked.release(position) {
+            holder.n_unrecorded = holder.n_unrecorded.checked_sub(1).ok_or(NotHeld)?;
+        }
+        self.n_held -= 1;
+        self.consumers.line_up(consumer);
         if let Some(ruled) = &mut self.ruled {
             ruled.forget(position);
         }
         Ok(())
+    }
+
+    /// What of the messages that consumers are given from now on the queue keeps.
+    pub fn set_holding(&mut self, holding: Holding) {
+        self.consumers.set_holding(holding);
+    }
+
+    /// Whether the consumer holds messages without a record of which they are.
+    #[must_use]
+    pub fn holds_unrecorded(&self, consumer: ConsumerKey) -> bool {
+        self.consumers.get(consumer).is_some_and(|holder| holder.n_unrecorded > 0)
+    }
+
+    /// Says which messages they are that a consumer holds without a record: as far as there are such,
+    /// they are recorded from now on. Those that are recorded already are passed over.
+    #[cold]
+    pub fn record(&mut self, consumer: ConsumerKey, positions: impl IntoIterator<Item = u64>) {
+        let Some(holder) = self.consumers.get_mut(consumer) else { return };
+        for position in positions {
+            if holder.n_unrecorded > 0 && !holder.unacked.holds(position) {
+                holder.n_unrecorded -= 1;
+                holder.unacked.hold(position);
+            }
+        }
     }
 
     fn let_go(&mut self, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
@@ -260,14 +291,15 @@ impl Fifo {
     pub fn detach(&mut self, consumer: ConsumerKey) -> Detached {
         let n_active = self.consumers.n_active();
         let n_requeued = self.requeue_all(consumer);
-        self.consumers.remove(consumer);
+        let gone = self.consumers.remove(consumer);
+        self.n_held -= gone.map_or(0, |gone| gone.n_unrecorded as u64);
         Detached { n_requeued, was_active: self.consumers.n_active() < n_active }
     }
 
     /// Messages the consumer holds.
     #[must_use]
     pub fn n_held_by(&self, consumer: ConsumerKey) -> usize {
-        self.consumers.get(consumer).map_or(0, |holder| holder.unacked.len())
+        self.consumers.get(consumer).map_or(0, |holder| holder.n_held())
     }
 
     /// What a consumer holds, lowest position first.

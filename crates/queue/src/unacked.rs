@@ -24,13 +24,18 @@ impl Unacked {
         self.n_held
     }
 
+    #[inline]
     pub(crate) fn hold(&mut self, position: u64) {
         debug_assert!(!is_gone(position), "positions stay below 2^63");
         self.n_held += 1;
         if self.entries.back().is_none_or(|last| position_of(*last) < position) {
             self.entries.push_back(position);
-            return;
+        } else {
+            self.hold_again(position);
         }
+    }
+
+    fn hold_again(&mut self, position: u64) {
         // A message that came back and is delivered again: below what is held already.
         match self.entries.binary_search_by_key(&position, |entry| position_of(*entry)) {
             Ok(at) => {

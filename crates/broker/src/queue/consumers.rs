@@ -105,10 +105,11 @@ impl Local {
         if self.size_of_next().is_none() && self.fifo.n_ready() > 0 {
             return Ok(Got::NotInMemory);
         }
-        let settling = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
-        let Some(assigned) = self.fifo.take(get.consumer, settling) else {
+        let wished = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
+        let Some(assigned) = self.fifo.take(get.consumer, wished) else {
             return Ok(Got::Nothing);
         };
+        let is_held = assigned.settling == Settling::ByConsumer;
         if self.notes_sizes {
             self.note_sent(&assigned, None);
         }
@@ -122,8 +123,8 @@ impl Local {
             let delivery = Delivery {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
-                settled_by_write: false,
                 message: &message,
+                settled_by_write: get.no_ack && is_held,
             };
             wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::Got {
@@ -141,10 +142,10 @@ impl Local {
             self.trace(queue, get.consumer, assigned.redelivered, &message);
         }
         self.count_deliveries(queue, &[Handed { assigned, incoming: None }]);
-        if settling == Settling::ByConsumer {
+        if is_held {
             self.keeping.note_delivered(std::iter::once(assigned.position));
         }
-        if get.no_ack {
+        if !is_held {
             self.release(&queue.storage.pool, assigned.position);
             self.note_in_log(queue);
         }
@@ -153,6 +154,7 @@ impl Local {
 
     pub(super) fn cancel(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
         self.touch(queue);
+        self.record_held(consumer);
         self.fifo.cancel(consumer);
         // The outbox may still hold deliveries of it; the core keeps what is unsettled.
         self.drop_host(consumer);
@@ -163,6 +165,7 @@ impl Local {
         let now_ms = self.returned_ms(queue);
         let mut gone = Vec::new();
         self.watched.forget_all(consumer);
+        self.record_held(consumer);
         let left = self.fifo.detach_returning(consumer, Return::Failed, now_ms, &mut gone);
         self.drop_host(consumer);
         self.forget_owner(consumer);
@@ -185,6 +188,7 @@ impl Local {
         let now_ms = self.returned_ms(queue);
         let mut gone = Vec::new();
         self.watched.forget_all(consumer);
+        self.record_held(consumer);
         self.fifo.give_back_all(consumer, kept, Return::Released, now_ms, &mut gone);
         self.after_return(queue, &gone);
     }

@@ -1,11 +1,12 @@
 //! What a queue's lock guards: core, content and consumers, and the order things happen in.
 
 use super::channel_limit::ChannelLimit;
+use super::consumed::{Confirming, Late};
 use super::older::{Keeping, Kept, KeptTogether, store_body};
 use super::overdue::Watched;
 use super::paging::Paging;
 use super::ruled::{PutIn, RefusedItem, Ruling, with_counts};
-use super::{Queue, Wakes, position};
+use super::{Queue, Settled, Wakes, position};
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
@@ -52,6 +53,8 @@ pub(crate) struct Publishes<'b, 'a> {
     pub(crate) any_stored: bool,
     /// Whether any of them has an expiration.
     pub(crate) any_expiring: bool,
+    /// They are confirmed once a consumer has had them.
+    pub(crate) late: Option<Late<'b, 'a>>,
 }
 
 /// A consumer on its way in.
@@ -109,6 +112,8 @@ pub(crate) struct Local {
     pub(super) ruling: Option<Box<Ruling>>,
     /// The core is to be told the sizes of messages that are given out.
     pub(super) notes_sizes: bool,
+    /// Confirms that wait for consumers; none where confirms wait for nothing but disks.
+    pub(super) confirming: Option<Box<Confirming>>,
     /// Consumers that share a limit with others of their channel.
     pub(super) n_limited: usize,
     /// Indexed by consumer key.
@@ -146,6 +151,7 @@ impl Local {
             keeping,
             ruling: None,
             notes_sizes: false,
+            confirming: None,
             n_limited: 0,
             hosts: Vec::new(),
             owners: Vec::new(),
@@ -189,9 +195,25 @@ impl Local {
         wakes: &mut Wakes,
     ) -> Awaited {
         debug_assert!(!queue.is_loading(), "publishers wait for a queue that is being read");
+        if let Some(late) = batch.late {
+            self.publish_late(queue, batch, late, refused, wakes);
+            return Awaited::default();
+        }
         if self.deleted {
             return Awaited::default();
         }
+        self.publish_here(queue, batch, refused, wakes)
+    }
+
+    /// Puts messages in, whatever their confirms wait for.
+    #[inline]
+    pub(super) fn publish_here(
+        &mut self,
+        queue: &Queue,
+        batch: &Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> Awaited {
         if batch.any_expiring || self.ruling.is_some() {
             return self.publish_by_rules(queue, batch, refused, wakes);
         }
@@ -207,6 +229,9 @@ impl Local {
         put_in: &PutIn<'_>,
         wakes: &mut Wakes,
     ) -> Awaited {
+        if let Some(late) = batch.late {
+            self.await_consumers(queue, batch, late);
+        }
         let together = self.keep_incoming(queue, batch);
         let (mut upto, mut note) = match together {
             Some(KeptTogether { upto, note, .. }) => (upto, note),
@@ -247,8 +272,8 @@ impl Local {
                 let delivery = Delivery {
                     position: position(at),
                     redelivered: false,
-                    settled_by_write: false,
                     message,
+                    settled_by_write: false,
                 };
                 room = sink.deliver(link, delivery);
                 n_passed += 1;
@@ -375,7 +400,10 @@ impl Local {
             match self.backlog.get(first) {
                 Lookup::Here(message) => return Some(message.size_bytes()),
                 Lookup::Cold => return None,
-                Lookup::Gone => self.fifo.discard(PositionRange { start: first, end: first + 1 }),
+                Lookup::Gone => {
+                    self.fifo.discard(PositionRange::one(first));
+                    self.not_consumed(PositionRange::one(first));
+                }
             }
         }
     }
@@ -425,6 +453,7 @@ impl Local {
         let (backlog, fifo) = (&self.backlog, &self.fifo);
         let Some(host) = host_mut(&mut self.hosts, consumer) else { return };
         let link = host.link;
+        let settles_nothing = host.checkout.settling == Settling::OnDelivery;
         let mut room = Room::Full;
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
             for one in run {
@@ -443,8 +472,9 @@ impl Local {
                 let delivery = Delivery {
                     position: position(one.assigned.position),
                     redelivered: one.assigned.redelivered,
-                    settled_by_write: false,
                     message,
+                    settled_by_write: settles_nothing
+                        && one.assigned.settling == Settling::ByConsumer,
                 };
                 if counts_returns
                     && let Some(counted) =
@@ -546,7 +576,8 @@ impl Local {
         consumer: ConsumerKey,
         settles: &[Settle],
         wakes: &mut Wakes,
-    ) {
+    ) -> Settled {
+        let mut settled = Settled::All;
         let mut n_acked = 0;
         let (mut gone, mut any_back) = (Vec::new(), false);
         for settle in settles {
@@ -556,8 +587,10 @@ impl Local {
                     if self.fifo.settle(consumer, at).is_ok() {
                         n_acked += 1;
                         self.release(&queue.storage.pool, at);
+                        self.consumed(at);
                     }
                 }
+                _ if self.is_unrecorded(consumer, at) => settled = Settled::NotByThisMode,
                 Outcome::Rejected => {
                     if let Ok(rejected) = self.fifo.reject(consumer, at) {
                         n_acked += 1;
@@ -584,6 +617,17 @@ impl Local {
             self.after_return(queue, &gone);
         }
         self.dispatch(queue, wakes);
+        settled
+    }
+
+    /// Whether the consumer holds the message without a record of it. It has one from now on: its
+    /// client names it no more.
+    fn is_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
+        let is = self.fifo.holds_unrecorded(consumer) && !self.fifo.holds(consumer, at);
+        if is {
+            self.fifo.record(consumer, [at]);
+        }
+        is
     }
 
     /// Forgets a stored message.
@@ -640,6 +684,7 @@ impl Local {
 
     /// Forgets messages that are gone together.
     pub(super) fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
+        gone.iter().for_each(|range| self.not_consumed(*range));
         let ranges = gone.iter().map(|range| range.start..range.end);
         let dropped = self.backlog.purge(&queue.storage.pool, ranges);
         if dropped.any_logged {
@@ -665,6 +710,7 @@ impl Local {
                 });
             }));
         }
+        self.not_consumed(PositionRange { start: 0, end: u64::MAX });
         let dropped = self.backlog.clear(&queue.storage.pool);
         self.let_go(queue, dropped);
         self.drop_journal(queue, wakes);

@@ -200,6 +200,7 @@ impl Local {
         );
         for range in &lost {
             self.fifo.discard(*range);
+            self.not_consumed(*range);
         }
         if queue.def.durable {
             entries::append_purged(queue.wal(), queue.id().0, &lost);

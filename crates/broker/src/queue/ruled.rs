@@ -369,6 +369,7 @@ impl Local {
     /// Forgets messages that are gone.
     fn forget(&mut self, queue: &Queue, positions: PositionRange) {
         if positions.len() <= ONE_BY_ONE_MAX {
+            self.not_consumed(positions);
             for at in positions.start..positions.end {
                 self.release(&queue.storage.pool, at);
             }
@@ -385,6 +386,7 @@ impl Local {
                 return;
             }
             self.ruling.as_deref_mut().and_then(Ruling::take_departed);
+            self.not_consumed(PositionRange::one(at));
             self.release(&queue.storage.pool, at);
         }
     }
@@ -524,7 +526,7 @@ impl Local {
             return;
         }
         let is_same = self.ruling.as_deref().map_or_else(
-            || *settings == QueueSettings { version: settings.version, ..QueueSettings::default() },
+            || is_plain(settings),
             |ruling| ruling.epoch > epoch || ruling.settings == *settings,
         );
         if is_same {
@@ -576,9 +578,7 @@ impl Local {
 
     /// Begins a queue that is asked to be so.
     pub(super) fn begin_rules(&mut self, settings: QueueSettings, now_ms: u64) {
-        let is_plain =
-            settings == QueueSettings { version: settings.version, ..QueueSettings::default() };
-        if is_plain {
+        if is_plain(&settings) {
             return;
         }
         let ruling = Ruling::new(settings, now_ms);
@@ -635,7 +635,12 @@ impl Queue {
 
     /// Takes what definitions of that epoch ask it to be.
     pub(crate) fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
-        self.with(|local, _| local.set_settings(self, settings, epoch));
+        self.with(|local, _| {
+            if !local.is_deleted() {
+                local.set_confirming(self, settings.confirm);
+                local.set_settings(self, settings, epoch);
+            }
+        });
     }
 
     /// The first dead letters, about so many. They stay until [`Queue::letters_left`] says that they
@@ -661,6 +666,8 @@ impl Queue {
                 if first.is_some_and(|first| !first.is_sized) {
                     local.note_bytes_gone(at);
                 }
+                // Of one that was lost meanwhile no letter told its publisher.
+                local.not_consumed(PositionRange::one(at));
                 local.release(&self.storage.pool, at);
             }
             if let Some(ruling) = &mut local.ruling {
@@ -673,7 +680,7 @@ impl Queue {
 }
 
 impl Local {
-    fn letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
+    fn letters(&mut self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
         let ruling = self.ruling.as_deref()?;
         let to = ruling.dead_letter_to.clone()?;
         let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0 };
@@ -685,7 +692,8 @@ impl Local {
         for (at, reason) in ruling.departing.iter().flat_map(each) {
             match self.backlog.get(at) {
                 Lookup::Here(message) => {
-                    let letter = Letter::of(&message, reason);
+                    let mut letter = Letter::of(&message, reason);
+                    letter.position = at;
                     bytes += letter.bytes();
                     batch.letters.push(letter);
                 }
@@ -697,8 +705,17 @@ impl Local {
                 break;
             }
         }
+        for letter in &mut batch.letters {
+            letter.confirm = self.take_confirm(letter.position);
+        }
         (batch.n_positions > 0).then_some(batch)
     }
+}
+
+/// Whether a queue with these settings does nothing by rules.
+fn is_plain(settings: &QueueSettings) -> bool {
+    let QueueSettings { version, confirm, .. } = *settings;
+    *settings == QueueSettings { version, confirm, ..QueueSettings::default() }
 }
 
 /// The properties with what the core knows about how often a message came back; none if it did not.

@@ -2,12 +2,13 @@
 //! batches.
 
 use super::dead_letter::{DeadLetterTo, Death, Redirected};
+use super::letter_confirms::LetterConfirms;
 use crate::bodies::BodyHome;
 use crate::broker::{Broker, View};
 use crate::confirm::Awaited;
 use crate::exchanges::{Fate, WatchedExchange};
 use crate::queue::{
-    Incoming, Publishes, Queue, RefusedItem, SHARED_BODY_MIN_BYTES, Wakes, wake_all,
+    Confirm, Incoming, Late, Publishes, Queue, RefusedItem, SHARED_BODY_MIN_BYTES, Wakes, wake_all,
 };
 use amqp091::PropertiesRef;
 use bytes::Bytes;
@@ -22,6 +23,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) reason: Reason,
+    /// Where it is in its queue, if it is in one.
+    pub(crate) position: u64,
+    /// Who waits for it to be consumed.
+    pub(crate) confirm: Option<Confirm>,
     exchange: Vec<u8>,
     routing_key: Vec<u8>,
     properties: Vec<u8>,
@@ -34,6 +39,8 @@ impl Letter {
     pub(crate) fn of(message: &MessageRef<'_>, reason: Reason) -> Self {
         Self {
             reason,
+            position: 0,
+            confirm: None,
             exchange: message.exchange.to_vec(),
             routing_key: message.routing_key.to_vec(),
             properties: message.properties.to_vec(),
@@ -41,7 +48,9 @@ impl Letter {
                 Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
                 Body::Shared(bytes) => bytes.clone(),
             },
-            persistent: message.persistent,
+            // A queue whose confirms wait for consumers does not keep what it is given.
+            persistent: message.persistent
+                || PropertiesRef::trusted(message.properties).is_persistent(),
             annotations: message.annotations,
         }
     }
@@ -127,7 +136,7 @@ pub(super) fn send(
         posting.take_back();
         return Sent::NotYet;
     }
-    let sent = posting.post(to);
+    let sent = posting.post(broker, to);
     if let Sent::Done { awaited, .. } = &sent {
         noted.placed(awaited);
     }
@@ -192,22 +201,30 @@ impl Posting<'_> {
         }
     }
 
-    fn post(self, to: &DeadLetterTo) -> Sent {
+    fn post(self, broker: &Broker, to: &DeadLetterTo) -> Sent {
         let resolve = |item: u32| self.incoming(item, to);
         let (mut awaited, mut undelivered) = (Awaited::default(), Vec::new());
         let (mut wakes, mut refused) = (Wakes::new(), Vec::new());
+        let groups = self.groups.values().map(|group| (&*group.queue, group.items.as_slice()));
+        let mut confirms = LetterConfirms::begin(self.letters, groups);
+        let who =
+            |item: u32| self.letters.get(item as usize)?.confirm.as_ref().map(Confirm::as_ref);
         for Group { queue, items } in self.groups.values() {
+            let is_late = confirms.is_late(queue.id());
             let batch = Publishes {
                 items,
                 resolve: &resolve,
                 any_logged: self.letters.iter().any(|letter| letter.persistent),
                 any_stored: self.redirected.iter().any(|(_, home)| home.is_some()),
                 any_expiring: self.redirected.iter().any(|(one, _)| expires(&one.properties)),
+                late: is_late.then_some(Late { who: &who }),
             };
             awaited.add(queue.publish(&batch, &mut refused, &mut wakes));
             undelivered.extend(dead_letters_of(queue, &refused, &resolve));
+            confirms.note_refused(&refused, is_late);
             refused.clear();
         }
+        confirms.end(&broker.storage.wal, &awaited);
         wake_all(&mut wakes);
         Sent::Done { awaited, undelivered }
     }

@@ -131,7 +131,13 @@ fn work_off(shared: &Arc<Shared>, task: Task) {
 fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
     let Some(batch) = queue.letters(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else { return };
     match transfer::send(broker, queue.def(), &batch.to, &batch.letters) {
-        Sent::NotYet => shared.add(|state| state.deferred.push(queue)),
+        Sent::NotYet => {
+            let letters = batch.letters.iter();
+            queue.put_confirms_back(
+                letters.filter_map(|letter| Some((letter.position, letter.confirm.as_ref()?))),
+            );
+            shared.add(|state| state.deferred.push(queue));
+        }
         Sent::Done { awaited, undelivered } => {
             undelivered.into_iter().for_each(|letters| broker.storage.rules.send(letters));
             // In one log the order is enough: what came first is durable first.

@@ -1,10 +1,11 @@
 //! The publishes of one socket read, gathered by queue so that each queue is locked once.
 
+use super::late::{LateQueues, PublisherOf};
 use super::routes::Remembered;
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
 use crate::exchanges::{Exchanges, Noted};
-use crate::queue::{Incoming, Publishes, Queue, RefusedItem, Wakes};
+use crate::queue::{Incoming, Late, Publishes, Queue, RefusedItem, Wakes};
 use crate::rules::{Undelivered, dead_letters_of};
 use bytes::Bytes;
 use message::{Body, MessageRef};
@@ -28,6 +29,8 @@ pub(crate) struct Prepared {
     pub(crate) apart: bool,
     /// One of its queues is full and did not take it.
     pub(crate) refused: bool,
+    /// Who of its queues answers for itself.
+    pub(crate) late: LateQueues,
     /// What differs from the request as received.
     pub(crate) changed: Option<Box<Changed>>,
 }
@@ -55,9 +58,11 @@ impl Changed {
 }
 
 #[derive(Debug)]
-struct Group {
+pub(super) struct Group {
     queue: Option<Arc<Queue>>,
-    items: Vec<u32>,
+    /// It confirms once a consumer has had a message.
+    pub(super) is_late: bool,
+    pub(super) items: Vec<u32>,
 }
 
 /// Whether any publish of a batch ...
@@ -80,8 +85,10 @@ pub(crate) struct Batch {
     any: Any,
     /// Some of its queues are still being read after a start.
     any_loading: bool,
-    groups: Vec<Group>,
-    n_groups: usize,
+    /// Some of its queues confirm once a consumer has had a message.
+    pub(super) any_late: bool,
+    pub(super) groups: Vec<Group>,
+    pub(super) n_groups: usize,
     group_of: HashMap<QueueId, u32>,
     refused: Vec<RefusedItem>,
     /// Refused messages that are dead-lettered.
@@ -157,12 +164,15 @@ impl Batch {
             return *group;
         }
         self.any_loading |= queue.is_loading();
+        let is_late = queue.confirm_on().is_late();
+        self.any_late |= is_late;
         let number = self.n_groups;
         self.n_groups += 1;
         if let Some(group) = self.groups.get_mut(number) {
             group.queue = Some(Arc::clone(queue));
+            group.is_late = is_late;
         } else {
-            self.groups.push(Group { queue: Some(Arc::clone(queue)), items: Vec::new() });
+            self.groups.push(Group { queue: Some(Arc::clone(queue)), is_late, items: Vec::new() });
         }
         let number = u32::try_from(number).expect("fewer than 2^32 queues");
         self.group_of.insert(queue.id(), number);
@@ -175,10 +185,16 @@ impl Batch {
         &mut self,
         input: &[u8],
         requests: &[Request],
+        publisher_of: &PublisherOf<'_>,
         wakes: &mut Wakes,
     ) -> Awaited {
+        if self.any_late {
+            self.begin_late(publisher_of);
+        }
         let mut refused = std::mem::take(&mut self.refused);
         let mut undelivered = Vec::new();
+        let who = |item: u32| self.waiting_for(item, publisher_of);
+        let mut refused_late = Vec::new();
         let mut awaited = Awaited::default();
         let mut apart: SmallVec<[usize; 2]> = SmallVec::new();
         for (number, group) in self.groups.iter().take(self.n_groups).enumerate() {
@@ -194,11 +210,15 @@ impl Batch {
                     any_logged: self.any.logged,
                     any_stored: self.any.stored,
                     any_expiring: self.any.expiring,
+                    late: group.is_late.then_some(Late { who: &who }),
                 };
                 let n_refused = refused.len();
                 let of_queue = queue.publish(&batch, &mut refused, wakes);
                 if let Some(refused) = refused.get(n_refused..).filter(|these| !these.is_empty()) {
                     undelivered.extend(dead_letters_of(queue, refused, &resolve));
+                }
+                if group.is_late {
+                    refused_late.extend(refused.drain(n_refused..));
                 }
                 if !of_queue.journals.is_empty() {
                     apart.push(number);
@@ -209,10 +229,13 @@ impl Batch {
         for number in apart {
             self.mark_apart(number);
         }
+        if !refused_late.is_empty() {
+            self.mark_refused_late(&refused_late);
+        }
         if !refused.is_empty() {
             self.mark_refused(&mut refused);
-            self.undelivered = undelivered;
         }
+        self.undelivered = undelivered;
         self.refused = refused;
         if let Some(noted) = self.noted.take() {
             noted.placed(&awaited);
@@ -318,7 +341,7 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
         self.noted = None;
-        (self.any, self.any_loading) = (Any::default(), false);
+        (self.any, self.any_loading, self.any_late) = (Any::default(), false, false);
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;
             group.items.clear();

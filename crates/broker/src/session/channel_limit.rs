@@ -34,7 +34,9 @@ impl Session {
         let Some(first) = run.first() else { return };
         let Some(channel) = self.channels.get(first.channel) else { return };
         let Some(limit) = &channel.limit else { return };
-        if channel.gets.values().any(|get| *get == first.link) {
+        let takes_none = self.links.get(&first.link).is_some_and(|link| link.no_ack)
+            || channel.gets.values().any(|get| *get == first.link);
+        if takes_none {
             return;
         }
         let waiting = limit.release(run.len() as u64);

@@ -1,5 +1,6 @@
 //! A connection's channels and links.
 
+use crate::confirm::Publisher;
 use crate::connections::ChannelCounters;
 use crate::queue::{ChannelLimit, Queue};
 use meta::QueueId;
@@ -18,6 +19,8 @@ pub(super) const TX_SETTLES_MAX: usize = 4 * 1024 * 1024;
 pub(crate) struct Channel {
     /// Number of the last publish since confirms were selected; `None` without confirms.
     pub(super) last_sequence: Option<u64>,
+    /// As queues know it; `None` without confirms.
+    pub(super) publisher: Option<Arc<Publisher>>,
     /// What waits for `tx.commit`; `None` when the channel is not transactional.
     pub(super) tx: Option<Box<Tx>>,
     /// Prefetch limit of consumers to come; 0 for none.
@@ -66,6 +69,8 @@ pub(crate) struct Link {
     pub(super) consumer: ConsumerKey,
     /// Still given deliveries.
     pub(super) active: bool,
+    /// What it is given is settled by being delivered.
+    pub(super) no_ack: bool,
 }
 
 /// Channels by number. Numbers are small: a list indexed by them is the quickest map.

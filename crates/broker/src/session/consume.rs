@@ -53,7 +53,8 @@ impl Session {
                 .number("prefetch_count", checkout.prefetch.unwrap_or(0))
                 .table("arguments", &consume.arguments)
         });
-        self.links.insert(link, Link { channel, queue, consumer, active: true });
+        self.links
+            .insert(link, Link { channel, queue, consumer, active: true, no_ack: consume.no_ack });
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.consumers.insert(consumer_tag, link);
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
@@ -165,7 +166,7 @@ impl Session {
         // Not active: it goes when the last message got has been settled.
         let queue_id = queue.id();
         let queue = Arc::clone(queue);
-        self.links.insert(link, Link { channel, queue, consumer, active: false });
+        self.links.insert(link, Link { channel, queue, consumer, active: false, no_ack: false });
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.gets.insert(queue_id, link);
         }

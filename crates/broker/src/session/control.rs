@@ -95,13 +95,14 @@ impl Session {
         }
     }
 
-    fn select_confirms(&mut self, channel: ChannelId) -> Result<Acted, Error> {
-        let Some(channel) = self.channels.get_mut(channel) else { return Ok(Acted::Done) };
+    fn select_confirms(&mut self, id: ChannelId) -> Result<Acted, Error> {
+        let Some(channel) = self.channels.get_mut(id) else { return Ok(Acted::Done) };
         if channel.tx.is_some() {
             let text = "cannot switch from tx to confirm mode";
             return Err(Error::new(ErrorKind::PreconditionFailed, text));
         }
         channel.last_sequence.get_or_insert(0);
+        channel.publisher.get_or_insert_with(|| self.confirms.open(id));
         channel.counters.confirm.store(true, Ordering::Relaxed);
         Ok(Acted::Done)
     }

@@ -1,6 +1,7 @@
 //! Publishing: checks, routing, gathering; and the confirms of what was gathered.
 
 use super::batch::{Changed, Prepared, address_of, message_of};
+use super::late::{LateQueues, is_own_part_done};
 use super::properties::{self, Inspected};
 use super::routes::{Route, Special};
 use super::{Channel, Session, replies};
@@ -226,7 +227,9 @@ impl Session {
         if self.batch.is_empty() {
             return;
         }
-        let awaited = self.batch.put_in(input, requests, &mut self.wakes);
+        let channels = &self.channels;
+        let publisher_of = |id| channels.get(id)?.publisher.as_ref();
+        let awaited = self.batch.put_in(input, requests, &publisher_of, &mut self.wakes);
         if self.broker.storage.rules.tracing().is_any() {
             self.trace_batch(input, requests);
         }
@@ -255,6 +258,8 @@ impl Session {
             return;
         }
         let waits = |one: &Prepared| match () {
+            () if one.late.answer_alone() => Waits::ForConsumers,
+            () if one.late.any() && is_own_part_done(one, &awaited) => Waits::ForConsumers,
             () if one.refused => Waits::Refused,
             () if one.apart && one.logged => Waits::Apart,
             () if one.logged && awaited.log.is_some() => Waits::ForLog,
@@ -285,6 +290,9 @@ impl Session {
                 }
             });
         }
+        if self.batch.any_late {
+            self.answer_late(&awaited);
+        }
         let wal = &self.broker.storage.wal;
         if let Some(upto) = awaited.log {
             let committer = self.confirms.wait(wal, upto, runs(Waits::ForLog));
@@ -309,6 +317,8 @@ enum Waits {
     /// It is not: one of its queues was full (semantics 60).
     Refused,
     ForLog,
+    /// Queues that answer themselves.
+    ForConsumers,
     /// The journals of queues in the older form, and perhaps the log.
     Apart,
 }
@@ -327,6 +337,7 @@ pub(super) fn prepared(
         logged,
         apart: false,
         refused: false,
+        late: LateQueues::default(),
         changed,
     }
 }

@@ -66,7 +66,7 @@ impl Session {
             }
         }
         self.until_loaded().await;
-        let awaited = self.batch.put_in(&[], &tx.publishes, &mut self.wakes);
+        let awaited = self.batch.put_in(&[], &tx.publishes, &|_| None, &mut self.wakes);
         if self.broker.storage.rules.tracing().is_any() {
             self.trace_batch(&[], &tx.publishes);
         }
@@ -75,6 +75,9 @@ impl Session {
         }
         self.batch.clear();
         self.apply_settles(tx.settles);
+        if let Some((_, error)) = self.refused_settle.take() {
+            return Err(error);
+        }
         self.before_waiting();
         awaited.durable(&self.broker.storage.wal).await?;
         Ok(Acted::Done)

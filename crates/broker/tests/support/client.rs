@@ -36,6 +36,8 @@ pub(crate) struct Recorded {
     lines: Vec<String>,
     links: HashMap<LinkId, (ChannelId, bool)>,
     unsettled: Vec<(ChannelId, LinkId, Position)>,
+    /// To be settled once they are written.
+    unwritten: Vec<(ChannelId, LinkId, Position)>,
     full: bool,
     reply_to: String,
     last: Last,
@@ -69,6 +71,17 @@ fn body(delivery: &Delivery<'_>) -> String {
     format!("{}{again}", String::from_utf8_lossy(delivery.message.body.bytes()))
 }
 
+impl Recorded {
+    fn note(&mut self, channel: ChannelId, link: LinkId, delivery: &Delivery<'_>, no_ack: bool) {
+        let noted = (channel, link, delivery.position);
+        if delivery.settled_by_write {
+            self.unwritten.push(noted);
+        } else if !no_ack {
+            self.unsettled.push(noted);
+        }
+    }
+}
+
 impl Sink for Recorded {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         let (channel, no_ack) = self.links[&link];
@@ -77,9 +90,7 @@ impl Sink for Recorded {
         let properties = PropertiesRef::trusted(delivery.message.properties);
         let reply_to = properties.reply_to().unwrap_or_default();
         self.reply_to = String::from_utf8_lossy(reply_to).into_owned();
-        if !no_ack {
-            self.unsettled.push((channel, link, delivery.position));
-        }
+        self.note(channel, link, &delivery, no_ack);
         if self.full {
             self.paused.push(link);
             return Room::Full;
@@ -95,9 +106,7 @@ impl Sink for Recorded {
             }
             Event::Got { channel, link, delivery, no_ack, n_ready } => {
                 self.last = last(&delivery);
-                if !no_ack {
-                    self.unsettled.push((channel, link, delivery.position));
-                }
+                self.note(channel, link, &delivery, no_ack);
                 format!("got {} left {n_ready}", body(&delivery))
             }
             Event::Done { .. } => "done".to_owned(),
@@ -453,6 +462,15 @@ impl Client {
         let newest = self.recorder.state.lock().unwrap().unsettled.pop();
         let requests = newest.into_iter().map(|(channel, link, position)| {
             Request::Settle(Settle { channel, link, position, outcome })
+        });
+        self.submit(&[], requests.collect())
+    }
+
+    /// What was delivered is written to the client, which settles it where nobody else does.
+    pub(crate) fn write_out(&mut self) -> Vec<String> {
+        let written = std::mem::take(&mut self.recorder.state.lock().unwrap().unwritten);
+        let requests = written.into_iter().map(|(channel, link, position)| {
+            Request::Settle(Settle { channel, link, position, outcome: Outcome::Accepted })
         });
         self.submit(&[], requests.collect())
     }

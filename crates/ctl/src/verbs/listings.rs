@@ -46,6 +46,10 @@ const QUEUE: &[&str] = &[
     "type",
     "storage_version",
     "conversion",
+    "confirm_on",
+    "messages_unconfirmed",
+    "message_bytes_unconfirmed",
+    "oldest_unconfirmed_ms",
     "leader",
     "members",
     "online",
@@ -102,6 +106,7 @@ const CHANNEL: &[&str] = &[
     "messages_uncommitted",
     "acks_uncommitted",
     "messages_unconfirmed",
+    "oldest_unconfirmed_ms",
     "prefetch_count",
 ];
 

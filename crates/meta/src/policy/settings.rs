@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::PolicyScope;
+use crate::confirm_on;
 use crate::error::MetaError;
 use crate::queue::QueueKind;
 
@@ -78,6 +79,18 @@ const SETTINGS: &[Setting] = &[
         RETRY_MAX,
         Domain::AtLeast(1),
         "delayed retry maximum delay. Must be a positive integer",
+    ),
+    operator("confirm-on-max-pending", Domain::AtLeast(1), "maximum of pending confirms"),
+    operator(
+        "confirm-on-max-pending-bytes",
+        Domain::AtLeast(1),
+        "maximum of pending confirms in bytes",
+    ),
+    user("confirm-on", Domain::Words(&confirm_on::MODES), "confirm-on value"),
+    user(
+        "confirm-on-no-consumer",
+        Domain::Words(&confirm_on::WITHOUT_CONSUMER),
+        "confirm-on-no-consumer value",
     ),
     user("alternate-exchange", Domain::Text, "alternate exchange name"),
     user("x-delayed-exchange", Domain::Flag, "delayed exchange"),

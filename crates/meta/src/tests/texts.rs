@@ -168,6 +168,11 @@ fn queue_arguments_out_of_their_domain() {
         ("x-delayed-retry-type", Value::from("x"), "invalid_delayed_retry_type"),
         ("x-delayed-retry-min", Value::I32(-1), "{value_negative,-1}"),
         ("x-consumer-timeout", Value::I32(-1), "{value_negative,-1}"),
+        ("x-confirm-on", Value::from("publish"), "invalid_confirm_on"),
+        ("x-confirm-on", Value::Bool(true), "{unacceptable_type,bool}"),
+        ("x-confirm-on-max-pending", Value::I32(0), "{value_zero,0}"),
+        ("x-confirm-on-max-pending-bytes", Value::I32(-1), "{value_negative,-1}"),
+        ("x-confirm-on-no-consumer", Value::from("drop"), "invalid_confirm_on_no_consumer"),
     ];
     for (key, value, reason) in cases {
         check(
@@ -218,6 +223,9 @@ fn queue_arguments_inside_their_domain() {
         ("x-delayed-retry-min", Value::I32(1_000)),
         ("x-delayed-retry-max", Value::I32(90_000)),
         ("x-consumer-timeout", Value::I32(5)),
+        ("x-confirm-on", Value::from("ack-direct")),
+        ("x-confirm-on-max-pending", Value::I32(7)),
+        ("x-confirm-on-no-consumer", Value::from("nack")),
         ("x-unknown", Value::Void),
     ];
     assert!(apply(s, queue_with("q", &all_good)).is_ok());
@@ -237,6 +245,12 @@ fn queue_arguments_inside_their_domain() {
         version: Some(QueueVersion::V1),
         consumer_timeout_ms: Some(5),
         holds_back: false,
+        confirm: ConfirmSettings {
+            on: ConfirmOn::AckDirect,
+            max_pending: 7,
+            without_consumer: WithoutConsumer::Nack,
+            ..ConfirmSettings::default()
+        },
     };
     assert_eq!(settings, expected);
     declare(s, queue("plain"));

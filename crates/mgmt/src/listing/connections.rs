@@ -48,7 +48,6 @@ fn connection_value(node: &str, connection: &Connection, column: &str) -> Option
 }
 
 pub(super) fn channels(management: &Management, request: &Request) -> Value {
-    let node = management.facts.name.as_str();
     let wants_unacked = request.words("columns").any(|column| column == "messages_unacknowledged");
     let unacked =
         if wants_unacked { management.broker.unacked_by_channel() } else { BTreeMap::new() };
@@ -58,7 +57,7 @@ pub(super) fn channels(management: &Management, request: &Request) -> Value {
             let n_unacked = unacked.get(&(connection.id, *channel)).copied().unwrap_or(0);
             let value = |column: &str| match column {
                 "messages_unacknowledged" => Some(json!(n_unacked)),
-                _ => channel_value(node, &connection, (*channel, counters), column),
+                _ => channel_value(management, &connection, (*channel, counters), column),
             };
             rows.push(row(request, value));
         }
@@ -67,11 +66,12 @@ pub(super) fn channels(management: &Management, request: &Request) -> Value {
 }
 
 fn channel_value(
-    node: &str,
+    management: &Management,
     connection: &Connection,
     (channel, counters): (ChannelId, &ChannelCounters),
     column: &str,
 ) -> Option<Value> {
+    let node = management.facts.name.as_str();
     let identity = &connection.identity;
     Some(match column {
         "pid" => json!(channel_pid(node, connection.id, channel)),
@@ -85,6 +85,10 @@ fn channel_value(
         "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
         "messages_uncommitted" => json!(counters.n_uncommitted.load(Ordering::Relaxed)),
         "acks_uncommitted" => json!(counters.n_uncommitted_acks.load(Ordering::Relaxed)),
+        "oldest_unconfirmed_ms" => {
+            let oldest_ms = management.broker.oldest_unconfirmed_ms(connection, channel);
+            json!(oldest_ms.unwrap_or_default())
+        }
         "messages_unconfirmed" => json!(connection.n_unconfirmed(channel)),
         "prefetch_count" => json!(counters.prefetch_count.load(Ordering::Relaxed)),
         _ => return None,

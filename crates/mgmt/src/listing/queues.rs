@@ -120,6 +120,12 @@ impl Shown<'_> {
             "messages" | "messages_ram" => json!(ready + unacked),
             "message_bytes" | "message_bytes_ram" | "memory" => json!(bytes),
             "consumers" => json!(consumers),
+            "confirm_on" => json!(self.queue.confirm_on().as_str()),
+            "messages_unconfirmed" => json!(of(&counters.n_pending_confirms)),
+            "message_bytes_unconfirmed" => json!(self.queue.pending_confirms().bytes),
+            "oldest_unconfirmed_ms" => {
+                json!(self.queue.pending_confirms().oldest_ms.unwrap_or_default())
+            }
             // Nothing keeps deliveries from being made at once, but credit.
             "consumer_utilisation" | "consumer_capacity" => json!(u8::from(consumers > 0)),
             "disk_reads" | "disk_writes" => json!(0),

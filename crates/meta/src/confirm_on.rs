@@ -1,0 +1,111 @@
+//! When a publisher is told that a message is safe: once the queue has it, or once a consumer had it.
+
+use amqp091::Value;
+use serde_json::Value as Json;
+
+/// Confirmed publishes that a queue lets wait for its consumers where nothing is said.
+pub(crate) const MAX_PENDING_DEFAULT: u64 = 65_536;
+/// Bytes of their bodies where nothing is said.
+pub(crate) const MAX_PENDING_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+
+/// `x-confirm-on`: what a queue's publishes are confirmed upon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConfirmOn {
+    /// The queue has the message, on disk if it is persistent.
+    #[default]
+    Enqueue,
+    /// A consumer has acknowledged it.
+    Ack,
+    /// Likewise, and the queue keeps no record of what its consumers hold.
+    AckDirect,
+}
+
+impl ConfirmOn {
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Ack => "ack",
+            Self::AckDirect => "ack-direct",
+        }
+    }
+
+    /// Whether confirms wait for consumers.
+    #[must_use]
+    pub const fn is_late(self) -> bool {
+        !matches!(self, Self::Enqueue)
+    }
+}
+
+/// `x-confirm-on-no-consumer`: what becomes of a confirmed publish while nobody consumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WithoutConsumer {
+    /// It waits for a consumer.
+    #[default]
+    Wait,
+    /// It is refused.
+    Nack,
+}
+
+/// How a queue confirms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfirmSettings {
+    /// `x-confirm-on`.
+    pub on: ConfirmOn,
+    /// `x-confirm-on-max-pending`: publishes that may wait for consumers; more are refused.
+    pub max_pending: u64,
+    /// `x-confirm-on-max-pending-bytes`: the bytes of their bodies.
+    pub max_pending_bytes: u64,
+    /// `x-confirm-on-no-consumer`.
+    pub without_consumer: WithoutConsumer,
+}
+
+impl Default for ConfirmSettings {
+    fn default() -> Self {
+        Self {
+            on: ConfirmOn::default(),
+            max_pending: MAX_PENDING_DEFAULT,
+            max_pending_bytes: MAX_PENDING_BYTES_DEFAULT,
+            without_consumer: WithoutConsumer::default(),
+        }
+    }
+}
+
+/// The words of `x-confirm-on`.
+pub(crate) const MODES: [&str; 3] = ["enqueue", "ack", "ack-direct"];
+/// The words of `x-confirm-on-no-consumer`.
+pub(crate) const WITHOUT_CONSUMER: [&str; 2] = ["wait", "nack"];
+
+impl ConfirmSettings {
+    /// Reads an argument or a policy's setting by its key; of a limit the smaller counts, of the rest
+    /// the argument.
+    pub(crate) fn of<'v>(
+        argument: impl Fn(&str) -> Option<&'v Value>,
+        policy: impl Fn(&str) -> Option<&'v Json>,
+    ) -> Self {
+        let text = |key| {
+            let of_argument = argument(key).and_then(Value::as_str);
+            of_argument.or_else(|| policy(key).and_then(Json::as_str))
+        };
+        let smaller = |key| {
+            let of_argument = argument(key).and_then(Value::as_i64);
+            let of_argument = of_argument.and_then(|limit| u64::try_from(limit).ok());
+            of_argument.into_iter().chain(policy(key).and_then(Json::as_u64)).min()
+        };
+        Self {
+            on: match text("confirm-on") {
+                Some("ack") => ConfirmOn::Ack,
+                Some("ack-direct") => ConfirmOn::AckDirect,
+                Some(_) | None => ConfirmOn::Enqueue,
+            },
+            max_pending: smaller("confirm-on-max-pending").unwrap_or(MAX_PENDING_DEFAULT),
+            max_pending_bytes: smaller("confirm-on-max-pending-bytes")
+                .unwrap_or(MAX_PENDING_BYTES_DEFAULT),
+            without_consumer: match text("confirm-on-no-consumer") {
+                Some("nack") => WithoutConsumer::Nack,
+                Some(_) | None => WithoutConsumer::Wait,
+            },
+        }
+    }
+}

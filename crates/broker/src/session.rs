@@ -192,20 +192,24 @@ impl Session {
         for (index, request) in requests.iter().enumerate() {
             match request {
                 Request::Publish(_) if self.broker.alarms.any() => {
+                    self.record_unheard(requests, index);
                     n_done = index;
                     break;
                 }
                 Request::Publish(publish) => {
                     if publish.inspect && publish.immediate {
                         // Who can be given it depends on what comes before it.
+                        self.record_unheard(requests, index);
                         self.flush(input, requests).await;
                     }
                     if self.is_transactional(publish.channel) {
                         if let Err(stop) = self.keep_publish(publish, input) {
+                            self.record_unheard(requests, index);
                             self.flush(input, requests).await;
                             return Err(stop);
                         }
                     } else if let Err(error) = self.prepare(index, publish, input) {
+                        self.record_unheard(requests, index);
                         self.flush(input, requests).await;
                         self.before_waiting();
                         Box::pin(self.fail(publish.channel, None, error)).await?;
@@ -213,11 +217,13 @@ impl Session {
                 }
                 Request::Settle(settle) => {
                     if let Err(stop) = self.keep_settle(*settle) {
+                        self.record_unheard(requests, index);
                         self.flush(input, requests).await;
                         return Err(stop);
                     }
                 }
                 Request::Control(control) => {
+                    self.record_unheard(requests, index);
                     self.flush(input, requests).await;
                     self.before_waiting();
                     Box::pin(self.control(control)).await?;
@@ -259,6 +265,29 @@ impl Session {
         while let Some(queue) = self.batch.loading() {
             queue.loaded().await;
         }
+    }
+
+    /// What comes after this request may not be heard, if its channel or the connection ends, and is
+    /// unknown to the client's outbox all the same: queues that keep no record of what a consumer holds
+    /// now have one of what it is settled there.
+    fn record_unheard(&self, requests: &[Request], index: usize) {
+        for request in requests.get(index..).unwrap_or_default() {
+            if let Request::Settle(settle) = request
+                && let Some(link) = self.links.get(&settle.link)
+            {
+                link.queue.record(link.consumer, std::iter::once(settle.position.0));
+            }
+        }
+    }
+
+    /// Deliveries that nobody acknowledges have been written to the client: they are settled, whatever
+    /// it asks beside, and the list is emptied. Who is told of it is woken by [`Session::wake`].
+    pub fn settle_written(&mut self, settles: &mut Vec<Settle>) {
+        if !self.ended {
+            self.settles.append(settles);
+            self.flush_settles();
+        }
+        settles.clear();
     }
 
     fn keep_settle(&mut self, settle: Settle) -> Result<(), Stop> {

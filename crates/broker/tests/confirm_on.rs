@@ -285,6 +285,34 @@ fn being_written_counts_where_nobody_acknowledges() {
 }
 
 #[test]
+fn what_a_transaction_is_given_without_acknowledgement_is_settled_before_its_commit() {
+    let mut node = queue_with("ack", &[]);
+    node.consumer.ask(Op::TxSelect);
+    node.consumer.consume("q", true);
+    node.publisher.publish("q", &["a"], Kind::Transient);
+    node.consumer.write_out();
+    assert_eq!(node.told(), ["ack 1..=1"]);
+}
+
+#[test]
+fn acknowledgements_behind_what_ends_their_channel_are_not_heard() {
+    for mode in ["ack", "ack-direct"] {
+        let mut node = queue_with(mode, &[]);
+        node.publisher.publish("q", &["a", "b"], Kind::Transient);
+        node.consumer.consume("q", false);
+        let heard = node.consumer.ask_and_settle(Op::Get { queue: short("none"), no_ack: true });
+        assert_eq!(heard, ["channel failed NotFound: no queue 'none' in vhost '/'"]);
+        assert_eq!(node.told(), [""; 0]);
+        let mut other = Client::connect(&node.broker);
+        assert_eq!(other.consume("q", false), ["consuming", "deliver a again", "deliver b again"]);
+        // Others behind what does not end it are.
+        other.ask_and_settle(Op::Get { queue: short("q"), no_ack: true });
+        assert_eq!(node.told(), ["ack 1..=2"]);
+        assert_eq!(node.n_pending(), 0);
+    }
+}
+
+#[test]
 fn all_queues_of_a_message_have_a_say() {
     let mut node = queue_with("ack", &[]);
     node.publisher.declare_with("other", false, &[on("ack-direct")]);

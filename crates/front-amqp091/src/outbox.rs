@@ -18,7 +18,7 @@ use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use chain::{Chain, Cursor};
 use channel::{ChannelOut, Link};
-use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Request, Sink};
+use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Settle, Sink};
 pub use share::Outboxes;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -257,15 +257,14 @@ impl ClientOutbox {
         self.lock().unwritten.has_written()
     }
 
-    /// Takes some of the deliveries that were settled by being written, as requests that must be
-    /// handed to the broker before anything else happens: the outbox knows nothing of them any more.
-    /// False when there are none.
-    pub fn take_settled(&self, requests: &mut Vec<Request>) -> bool {
+    /// Takes some of the deliveries that were settled by being written; the broker is to be told
+    /// before anything else happens, for the outbox knows nothing of them any more. False when there
+    /// are none.
+    pub fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
         let mut locked = self.lock();
         let has_some = locked.unwritten.has_written();
         if has_some {
-            let each = |settle| requests.push(Request::Settle(settle));
-            locked.unwritten.take_written(SETTLED_MAX, each);
+            locked.unwritten.take_written(SETTLED_MAX, |settle| settles.push(settle));
         }
         has_some
     }

@@ -17,7 +17,7 @@ use broker::{Kick, Session};
 use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
 use input::Input;
 use login::LoggedIn;
-use session::{LinkId, Request};
+use session::{LinkId, Request, Settle};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -91,6 +91,8 @@ struct Task {
     requests: Vec<Request>,
     /// Links that found room again.
     resume: Vec<LinkId>,
+    /// Deliveries that were settled by being written.
+    settles: Vec<Settle>,
     /// Who logged in; until the session is opened.
     logged_in: Option<LoggedIn>,
     /// Why the login was refused: the log is told more than the client.
@@ -188,6 +190,7 @@ impl Task {
             input: Input::default(),
             requests: Vec::new(),
             resume: Vec::new(),
+            settles: Vec::new(),
             logged_in: None,
             refusal: None,
             session: None,
@@ -259,7 +262,7 @@ impl Task {
             }
             None => {}
         }
-        self.flush().await
+        self.flush()
     }
 
     /// Sleeps until there is something to do.
@@ -350,6 +353,7 @@ impl Task {
         self.writer.trim();
         self.requests = Vec::new();
         self.resume = Vec::new();
+        self.settles = Vec::new();
     }
 
     /// Has the broker work off everything in the input that is whole.
@@ -436,7 +440,7 @@ impl Task {
     }
 
     /// Writes what can be written without waiting.
-    async fn flush(&mut self) -> Result<(), Over> {
+    fn flush(&mut self) -> Result<(), Over> {
         for _ in 0..N_BATCHES_MAX {
             match self.writer.flush(N_BATCHES_MAX, &mut self.resume)? {
                 Flushed::Done => return Ok(()),
@@ -445,24 +449,19 @@ impl Task {
                         session.resume(&self.resume);
                     }
                     self.resume.clear();
-                    self.settle_written().await;
+                    self.settle_written();
                 }
             }
         }
         Ok(())
     }
 
-    /// Deliveries that nobody acknowledges were written: the broker hears of it as of
-    /// acknowledgements that were read.
-    async fn settle_written(&mut self) {
-        while self.outbox.take_settled(&mut self.requests) {
-            let goes_on = match &mut self.session {
-                Some(session) => session.submit(&[], &mut self.requests).await.is_ok(),
-                None => true,
-            };
-            self.requests.clear();
-            if !goes_on {
-                self.let_go().await;
+    /// Deliveries that nobody acknowledges were written: the broker hears of it.
+    fn settle_written(&mut self) {
+        while self.outbox.take_settled(&mut self.settles) {
+            match &mut self.session {
+                Some(session) => session.settle_written(&mut self.settles),
+                None => self.settles.clear(),
             }
         }
         if let Some(session) = &mut self.session {

@@ -469,10 +469,26 @@ impl Client {
     /// What was delivered is written to the client, which settles it where nobody else does.
     pub(crate) fn write_out(&mut self) -> Vec<String> {
         let written = std::mem::take(&mut self.recorder.state.lock().unwrap().unwritten);
-        let requests = written.into_iter().map(|(channel, link, position)| {
+        let settles = written.into_iter().map(|(channel, link, position)| Settle {
+            channel,
+            link,
+            position,
+            outcome: Outcome::Accepted,
+        });
+        self.session().settle_written(&mut settles.collect());
+        self.session().wake();
+        self.heard()
+    }
+
+    /// Asks for something and settles all it holds, in one go.
+    pub(crate) fn ask_and_settle(&mut self, op: Op) -> Vec<String> {
+        let held = std::mem::take(&mut self.recorder.state.lock().unwrap().unsettled);
+        let control = Control { channel: ChannelId(1), origin: Origin(7), nowait: false, op };
+        let settles = held.into_iter().map(|(channel, link, position)| {
             Request::Settle(Settle { channel, link, position, outcome: Outcome::Accepted })
         });
-        self.submit(&[], requests.collect())
+        let control = Request::Control(Box::new(control));
+        self.submit(&[], std::iter::once(control).chain(settles).collect())
     }
 
     /// From now on every delivery finds the outbox full.

@@ -8,7 +8,9 @@ use amqp091::method::{
 };
 use front_amqp091::{Settings, WriteBatch};
 use message::{Body, MessageRef};
-use session::{ChannelId, Delivery, Error, ErrorKind, Event, Flag, LinkId, Outbox, Position};
+use session::{
+    ChannelId, Delivery, Error, ErrorKind, Event, Flag, LinkId, Outbox, Position, Request,
+};
 
 /// One delivery of the harness on the wire, but for its body.
 const FRAMES_BYTES: usize = 8 + 4 + 2 + 8 + 1 + 3 + 4 + 8 + 14 + 8;
@@ -23,9 +25,9 @@ fn unsettled(talk: &Talk, link: u64) -> Vec<u64> {
 
 /// What the outbox hands on as settled.
 fn settled(talk: &Talk) -> Vec<String> {
-    let mut requests = Vec::new();
-    while talk.outbox.take_settled(&mut requests) {}
-    requests.iter().map(|request| describe(request, b"")).collect()
+    let mut settles = Vec::new();
+    while talk.outbox.take_settled(&mut settles) {}
+    settles.into_iter().map(|settle| describe(&Request::Settle(settle), b"")).collect()
 }
 
 fn write(talk: &Talk, batch: &mut WriteBatch, n: usize) {
@@ -196,7 +198,7 @@ fn what_a_client_has_recovered_is_named_once() {
         }
         let mut requests = Vec::new();
         talk.front.read(talk.now, &bytes, &mut requests);
-        let [session::Request::Control(control)] = &requests[..] else { panic!("{requests:?}") };
+        let [Request::Control(control)] = &requests[..] else { panic!("{requests:?}") };
         talk.deliver(1, 4, Body::Borrowed(b"just before"));
         assert_eq!(unsettled(&talk, 1), [1, 3, 4]);
         talk.deliver(1, 1, Body::Borrowed(b"again"));

@@ -7,9 +7,10 @@ mod client;
 mod tests {
     use crate::client::{Client, Said, Site, properties};
     use amqp091::method::{
-        BasicAck, BasicConsume, BasicGet, BasicPublish, ChannelClose, ConfirmSelect,
-        ConnectionClose, ConnectionCloseOk, QueueDeclare,
+        BasicAck, BasicConsume, BasicGet, BasicPublish, BasicReject, ChannelClose, ChannelCloseOk,
+        ChannelOpen, ConfirmSelect, ConnectionClose, ConnectionCloseOk, QueueDeclare,
     };
+    use amqp091::{ShortString, Table, TableRef, Value};
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
     use std::time::Duration;
@@ -51,6 +52,112 @@ mod tests {
         publisher.call(1, get, "basic.get-empty").await;
         publisher.call(0, ConnectionClose::default(), "connection.close-ok").await;
         assert_eq!(publisher.hear().await, Said::End);
+    }
+
+    /// A publisher, and a consumer's connection, of a queue that confirms on what `mode` says.
+    async fn confirming_on(site: &Site, mode: &str) -> (Client, Client) {
+        let mut publisher = Client::open(site.address, "guest").await;
+        publisher.call(1, ConfirmSelect::default(), "confirm.select-ok").await;
+        let mut arguments = Table::new();
+        arguments.push(ShortString::from_static("x-confirm-on"), Value::from(mode));
+        let arguments = arguments.to_bytes();
+        let declare = QueueDeclare { arguments: TableRef::trusted(&arguments), ..declare(mode) };
+        publisher.call(1, declare, "queue.declare-ok").await;
+        (publisher, Client::open(site.address, "guest").await)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_publisher_hears_once_its_messages_were_acknowledged() {
+        let site = Site::start(None);
+        for mode in ["ack", "ack-direct"] {
+            let (mut publisher, mut consumer) = confirming_on(&site, mode).await;
+            let consume = BasicConsume { queue: mode.as_bytes(), ..BasicConsume::default() };
+            consumer.call(1, consume, "basic.consume-ok").await;
+            for n in 0..1000_u32 {
+                publisher.put_message(1, publish(mode), &n.to_be_bytes());
+            }
+            publisher.flush().await;
+            for _ in 0..1000 {
+                consumer.delivery().await;
+            }
+            // The next thing the publisher hears is not a confirm.
+            publisher.call(1, ConfirmSelect::default(), "confirm.select-ok").await;
+            consumer.put(1, BasicAck { delivery_tag: 600, multiple: true });
+            consumer.flush().await;
+            while publisher.hear().await != Said::Ack(600) {}
+            consumer.put(1, BasicAck { delivery_tag: 1000, multiple: true });
+            consumer.flush().await;
+            while publisher.hear().await != Said::Ack(1000) {}
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_publisher_hears_once_its_messages_were_written_to_who_acknowledges_nothing() {
+        let site = Site::start(None);
+        for mode in ["ack", "ack-direct"] {
+            let (mut publisher, mut consumer) = confirming_on(&site, mode).await;
+            let queue = mode.as_bytes();
+            let consume = BasicConsume { queue, no_ack: true, ..BasicConsume::default() };
+            consumer.call(1, consume, "basic.consume-ok").await;
+            // One at a time, so that publishers' threads write, then many.
+            for n in 1..=100_u64 {
+                publisher.put_message(1, publish(mode), &n.to_be_bytes());
+                publisher.flush().await;
+                assert_eq!(publisher.hear().await, Said::Ack(n));
+                assert_eq!(consumer.delivery().await, (n, n.to_be_bytes().to_vec()));
+            }
+            let body = [7; 1000];
+            for _ in 101..=2000 {
+                publisher.put_message(1, publish(mode), &body);
+            }
+            publisher.flush().await;
+            for _ in 101..=2000 {
+                assert_eq!(consumer.delivery().await.1, body);
+            }
+            while publisher.hear().await != Said::Ack(2000) {}
+            consumer.put(1, BasicGet { queue: b"none", no_ack: true, ..BasicGet::default() });
+            consumer.flush().await;
+            assert!(matches!(consumer.hear().await, Said::Closed(404, _)));
+            publisher.put_message(1, publish(mode), b"got");
+            publisher.flush().await;
+            consumer.put(1, ChannelCloseOk {});
+            consumer.call(1, ChannelOpen::default(), "channel.open-ok").await;
+            consumer.put(1, BasicGet { queue, no_ack: true, ..BasicGet::default() });
+            consumer.flush().await;
+            assert_eq!(consumer.delivery().await, (1, b"got".to_vec()));
+            assert_eq!(publisher.hear().await, Said::Ack(2001));
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_rejects_what_its_queue_keeps_no_record_of_loses_its_channel() {
+        let site = Site::start(None);
+        let mode = "ack-direct";
+        let (mut publisher, mut consumer) = confirming_on(&site, mode).await;
+        let consume = BasicConsume { queue: mode.as_bytes(), ..BasicConsume::default() };
+        consumer.call(1, consume, "basic.consume-ok").await;
+        for body in [b"a", b"b"] {
+            publisher.put_message(1, publish(mode), body);
+        }
+        publisher.flush().await;
+        assert_eq!(consumer.delivery().await, (1, b"a".to_vec()));
+        assert_eq!(consumer.delivery().await, (2, b"b".to_vec()));
+        consumer.put(1, BasicReject { delivery_tag: 1, requeue: true });
+        consumer.flush().await;
+        let text = "NOT_IMPLEMENTED - basic.reject and basic.nack are not implemented for queue \
+                    'ack-direct' in vhost '/': it confirms on ack-direct (x-confirm-on)";
+        assert_eq!(consumer.hear().await, Said::Closed(540, text.to_owned()));
+        consumer.put(1, ChannelCloseOk {});
+        consumer.call(1, ChannelOpen::default(), "channel.open-ok").await;
+        let get = BasicGet { queue: mode.as_bytes(), ..BasicGet::default() };
+        for (tag, body) in [(1, b"a"), (2, b"b")] {
+            consumer.put(1, get);
+            consumer.flush().await;
+            assert_eq!(consumer.delivery().await, (tag, body.to_vec()));
+        }
+        consumer.put(1, BasicAck { delivery_tag: 2, multiple: true });
+        consumer.flush().await;
+        assert_eq!(publisher.hear().await, Said::Ack(2));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,9 +3,7 @@
 use super::{Flushed, Writer};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
-use session::{
-    ChannelId, Delivery, Event, LinkId, Outbox, Position, Request, Room, ShortString, Sink,
-};
+use session::{ChannelId, Delivery, Event, LinkId, Outbox, Position, Room, ShortString, Sink};
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex};
@@ -168,13 +166,9 @@ async fn deliver_unacknowledged(outbox: Arc<ClientOutbox>, position: u64) {
 }
 
 fn settled(outbox: &ClientOutbox) -> Vec<u64> {
-    let mut requests = Vec::new();
-    while outbox.take_settled(&mut requests) {}
-    let settles = requests.iter().filter_map(|request| match request {
-        Request::Settle(settle) => Some(settle.position.0),
-        Request::Publish(_) | Request::Control(_) => None,
-    });
-    settles.collect()
+    let mut settles = Vec::new();
+    while outbox.take_settled(&mut settles) {}
+    settles.iter().map(|settle| settle.position.0).collect()
 }
 
 async fn in_time<T>(what: impl Future<Output = T>) -> T {

@@ -1,7 +1,7 @@
 //! The core's rules, by example and against a naive model.
 
 use proptest::prelude::*;
-use queue::{Checkout, ConsumerKey, Fifo, Settling};
+use queue::{Checkout, ConsumerKey, Fifo, Holding, NotHeld, Settling};
 use std::collections::{BTreeMap, BTreeSet};
 
 const fn acking(prefetch: Option<u32>) -> Checkout {
@@ -123,33 +123,86 @@ fn purging_leaves_held_messages_alone() {
     assert_eq!(fifo.n_ready(), 1);
 }
 
+#[test]
+fn what_is_only_counted_is_told_before_it_comes_back() {
+    let mut fifo = Fifo::new();
+    let consumer = fifo.attach(acking(Some(3)));
+    fifo.set_holding(Holding::Unrecorded);
+    fifo.enqueue(4);
+    assert_eq!(deliver_all(&mut fifo).len(), 3);
+    assert!(fifo.holds_unrecorded(consumer));
+    assert_eq!((fifo.n_held(), fifo.held().count()), (3, 0));
+    assert_eq!(fifo.requeue(consumer, 1), Err(NotHeld), "nobody has said that it is held");
+    fifo.settle(consumer, 0).unwrap();
+    fifo.record(consumer, [1, 2]);
+    assert!(!fifo.holds_unrecorded(consumer));
+    fifo.requeue(consumer, 1).unwrap();
+    assert_eq!(deliver_all(&mut fifo), [(0, 1, true), (0, 3, false)]);
+    assert_eq!((fifo.n_ready(), fifo.n_held()), (0, 3));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Enqueue(u64),
     Attach(Option<u32>),
     AttachAuto,
+    AttachPassive,
     Deliver,
+    Take(usize, bool),
     Settle(usize),
     Requeue(usize),
+    RequeueAll(usize),
     Detach(usize),
+    DetachUntold(usize),
+    Cancel(usize),
     Pause(usize),
     Resume(usize),
+    SetPrefetch(usize, Option<u32>),
     Purge,
+    Hold(Holding),
+    Record(usize),
+    RecordSome(usize, usize),
+}
+
+fn prefetch() -> impl Strategy<Value = Option<u32>> {
+    prop::option::of(1..4_u32)
+}
+
+fn holding() -> impl Strategy<Value = Holding> {
+    prop_oneof![Just(Holding::Settled), Just(Holding::All), Just(Holding::Unrecorded)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (1..5_u64).prop_map(Step::Enqueue),
-        1 => prop::option::of(1..4_u32).prop_map(Step::Attach),
+        4 => (1..5_u64).prop_map(Step::Enqueue),
+        1 => prefetch().prop_map(Step::Attach),
         1 => Just(Step::AttachAuto),
-        5 => Just(Step::Deliver),
+        1 => Just(Step::AttachPassive),
+        6 => Just(Step::Deliver),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(n, settles)| Step::Take(n, settles)),
         3 => any::<usize>().prop_map(Step::Settle),
         2 => any::<usize>().prop_map(Step::Requeue),
+        1 => any::<usize>().prop_map(Step::RequeueAll),
         1 => any::<usize>().prop_map(Step::Detach),
+        1 => any::<usize>().prop_map(Step::DetachUntold),
+        1 => any::<usize>().prop_map(Step::Cancel),
         1 => any::<usize>().prop_map(Step::Pause),
         1 => any::<usize>().prop_map(Step::Resume),
+        1 => (any::<usize>(), prefetch()).prop_map(|(n, limit)| Step::SetPrefetch(n, limit)),
         1 => Just(Step::Purge),
+        2 => holding().prop_map(Step::Hold),
+        1 => any::<usize>().prop_map(Step::Record),
+        1 => any::<(usize, usize)>().prop_map(|(n, some)| Step::RecordSome(n, some)),
     ]
+}
+
+struct Consumer {
+    settling: Settling,
+    prefetch: Option<u32>,
+    is_active: bool,
+    is_paused: bool,
+    /// Gets what it takes.
+    takes: bool,
 }
 
 #[derive(Default)]
@@ -157,25 +210,53 @@ struct Model {
     ready: BTreeSet<u64>,
     seen: BTreeSet<u64>,
     held: BTreeMap<u64, ConsumerKey>,
-    limits: BTreeMap<ConsumerKey, Option<Option<u32>>>,
-    paused: BTreeSet<ConsumerKey>,
+    /// Of those, such that the queue has only counted.
+    untold: BTreeSet<u64>,
+    consumers: BTreeMap<ConsumerKey, Consumer>,
+    holding: Holding,
 }
 
 impl Model {
-    fn holds(&self, key: ConsumerKey) -> usize {
-        self.held.values().filter(|holder| **holder == key).count()
+    fn held_by(&self, key: ConsumerKey) -> Vec<u64> {
+        self.held.iter().filter(|(_, holder)| **holder == key).map(|(at, _)| *at).collect()
     }
 
-    fn could_deliver(&self) -> bool {
-        !self.ready.is_empty()
-            && self.limits.iter().any(|(key, limit)| {
-                !self.paused.contains(key)
-                    && limit.flatten().is_none_or(|limit| self.holds(*key) < limit as usize)
-            })
+    fn wants_more(&self, key: ConsumerKey) -> bool {
+        let Some(consumer) = self.consumers.get(&key) else { return false };
+        let Consumer { settling, prefetch, is_active, is_paused, .. } = *consumer;
+        let limit = prefetch.filter(|_| settling == Settling::ByConsumer);
+        let has_credit = limit.is_none_or(|limit| self.held_by(key).len() < limit as usize);
+        is_active && !is_paused && has_credit
+    }
+
+    fn n_active(&self) -> usize {
+        self.consumers.values().filter(|consumer| consumer.is_active).count()
+    }
+
+    /// Consumers that could be given a message.
+    fn any_wants_more(&self) -> bool {
+        self.consumers.keys().any(|key| self.wants_more(*key))
+    }
+
+    /// What becomes of a message that a consumer which settles so is given.
+    fn settling(&self, wished: Settling) -> Settling {
+        if self.holding == Holding::Settled { wished } else { Settling::ByConsumer }
+    }
+
+    fn hold(&mut self, at: u64, key: ConsumerKey) {
+        assert_eq!(self.held.insert(at, key), None, "it is given once");
+    }
+
+    fn come_back(&mut self, back: &[u64]) {
+        for at in back {
+            self.held.remove(at);
+            self.ready.insert(*at);
+            self.seen.insert(*at);
+        }
     }
 
     fn pick(&self, n: usize) -> Option<ConsumerKey> {
-        self.limits.keys().copied().nth(n.checked_rem(self.limits.len())?)
+        self.consumers.keys().copied().nth(n.checked_rem(self.consumers.len())?)
     }
 
     fn pick_held(&self, n: usize) -> Option<(u64, ConsumerKey)> {
@@ -184,88 +265,213 @@ impl Model {
     }
 }
 
-fn run(step: Step, fifo: &mut Fifo, model: &mut Model) {
-    match step {
-        Step::Enqueue(n) => {
-            let first = fifo.enqueue(n);
-            model.ready.extend(first..first + n);
-        }
-        Step::Attach(prefetch) => {
-            model.limits.insert(fifo.attach(acking(prefetch)), Some(prefetch));
-        }
-        Step::AttachAuto => {
-            model.limits.insert(fifo.attach(auto_ack()), None);
-        }
-        Step::Deliver => {
-            let could = model.could_deliver();
-            let given = fifo.next_delivery();
-            assert_eq!(given.is_some(), could);
-            if let Some(given) = given {
-                assert_eq!(Some(given.position), model.ready.pop_first());
-                assert_eq!(given.redelivered, model.seen.contains(&given.position));
-                if given.settling == Settling::ByConsumer {
-                    model.held.insert(given.position, given.consumer);
-                }
+#[derive(Default)]
+struct Pair {
+    fifo: Fifo,
+    model: Model,
+}
+
+impl Pair {
+    fn run(&mut self, step: &Step) {
+        let pick = |n| self.model.pick(n);
+        match *step {
+            Step::Enqueue(n) => {
+                let first = self.fifo.enqueue(n);
+                self.model.ready.extend(first..first + n);
+            }
+            Step::Attach(prefetch) => self.attach(acking(prefetch)),
+            Step::AttachAuto => self.attach(auto_ack()),
+            Step::AttachPassive => {
+                let key = self.fifo.attach_passive();
+                self.note_attached(key, acking(None), false);
+            }
+            Step::Deliver => self.deliver(),
+            Step::Take(n, settles) => {
+                let settling = if settles { Settling::ByConsumer } else { Settling::OnDelivery };
+                let taker =
+                    pick(n).filter(|key| self.model.consumers.get(key).is_some_and(|it| it.takes));
+                taker.into_iter().for_each(|key| self.take(key, settling));
+            }
+            Step::Settle(n) => self.settle(n),
+            Step::Requeue(n) => self.requeue(n),
+            Step::RequeueAll(n) => pick(n).into_iter().for_each(|key| self.requeue_all(key)),
+            Step::Detach(n) => pick(n).into_iter().for_each(|key| self.detach(key)),
+            Step::DetachUntold(n) => pick(n).into_iter().for_each(|key| self.detach_untold(key)),
+            Step::Cancel(n) => pick(n).into_iter().for_each(|key| {
+                self.fifo.cancel(key);
+                self.change(key, |consumer| consumer.is_active = false);
+            }),
+            Step::Pause(n) => pick(n).into_iter().for_each(|key| {
+                self.fifo.pause(key);
+                self.change(key, |consumer| consumer.is_paused = true);
+            }),
+            Step::Resume(n) => pick(n).into_iter().for_each(|key| {
+                self.fifo.resume(key);
+                self.change(key, |consumer| consumer.is_paused = false);
+            }),
+            Step::SetPrefetch(n, prefetch) => pick(n).into_iter().for_each(|key| {
+                self.fifo.set_prefetch(key, prefetch);
+                self.change(key, |consumer| consumer.prefetch = prefetch);
+            }),
+            Step::Purge => {
+                let mut gone = Vec::new();
+                assert_eq!(self.fifo.purge(&mut gone), self.model.ready.len() as u64);
+                self.model.ready.clear();
+            }
+            Step::Hold(holding) => {
+                self.fifo.set_holding(holding);
+                self.model.holding = holding;
+            }
+            Step::Record(n) => pick(n).into_iter().for_each(|key| self.record(key, usize::MAX)),
+            Step::RecordSome(n, some) => {
+                pick(n).into_iter().for_each(|key| self.record(key, some % 4));
             }
         }
-        Step::Settle(n) => {
-            if let Some((at, key)) = model.pick_held(n) {
-                fifo.settle(key, at).expect("the model says it is held");
-                model.held.remove(&at);
+    }
+
+    fn change(&mut self, key: ConsumerKey, change: impl FnOnce(&mut Consumer)) {
+        change(self.model.consumers.get_mut(&key).expect("it is known"));
+    }
+
+    fn attach(&mut self, checkout: Checkout) {
+        let key = self.fifo.attach(checkout);
+        self.note_attached(key, checkout, true);
+    }
+
+    fn note_attached(&mut self, key: ConsumerKey, checkout: Checkout, is_active: bool) {
+        let Checkout { settling, prefetch, .. } = checkout;
+        let new = Consumer { settling, prefetch, is_active, is_paused: false, takes: !is_active };
+        assert!(self.model.consumers.insert(key, new).is_none());
+    }
+
+    fn deliver(&mut self) {
+        let Self { fifo, model } = self;
+        let could = model.any_wants_more() && !model.ready.is_empty();
+        let given = fifo.next_delivery();
+        assert_eq!(given.is_some(), could);
+        let Some(given) = given else { return };
+        assert!(model.wants_more(given.consumer));
+        assert_eq!(Some(given.position), model.ready.pop_first());
+        assert_eq!(given.redelivered, model.seen.contains(&given.position));
+        let wished = model.consumers.get(&given.consumer).expect("it is known").settling;
+        assert_eq!(given.settling, model.settling(wished));
+        if given.settling == Settling::ByConsumer {
+            model.hold(given.position, given.consumer);
+            if wished == Settling::ByConsumer && model.holding == Holding::Unrecorded {
+                model.untold.insert(given.position);
             }
         }
-        Step::Requeue(n) => {
-            if let Some((at, key)) = model.pick_held(n) {
-                fifo.requeue(key, at).expect("the model says it is held");
-                model.held.remove(&at);
-                model.ready.insert(at);
-                model.seen.insert(at);
-            }
+    }
+
+    fn take(&mut self, key: ConsumerKey, wished: Settling) {
+        let Self { fifo, model } = self;
+        let given = fifo.take(key, wished);
+        assert_eq!(given.map(|given| given.position), model.ready.pop_first());
+        let Some(given) = given else { return };
+        assert_eq!(given.settling, model.settling(wished));
+        if given.settling == Settling::ByConsumer {
+            model.hold(given.position, key);
         }
-        Step::Detach(n) => {
-            if let Some(key) = model.pick(n) {
-                let back: Vec<u64> =
-                    model.held.iter().filter(|(_, k)| **k == key).map(|(at, _)| *at).collect();
-                assert_eq!(fifo.detach(key).n_requeued, back.len() as u64);
-                model.held.retain(|_, holder| *holder != key);
-                model.ready.extend(&back);
-                model.seen.extend(&back);
-                model.limits.remove(&key);
-                model.paused.remove(&key);
-            }
+    }
+
+    fn settle(&mut self, n: usize) {
+        let Self { fifo, model } = self;
+        let Some((at, key)) = model.pick_held(n) else { return };
+        fifo.settle(key, at).expect("the model says it is held");
+        model.held.remove(&at);
+        model.untold.remove(&at);
+        if !fifo.holds_unrecorded(key) {
+            assert_eq!(fifo.settle(key, at), Err(NotHeld));
         }
-        Step::Pause(n) => {
-            if let Some(key) = model.pick(n) {
-                fifo.pause(key);
-                model.paused.insert(key);
-            }
+    }
+
+    fn requeue(&mut self, n: usize) {
+        let Some((at, key)) = self.model.pick_held(n) else { return };
+        if self.model.untold.contains(&at) {
+            assert_eq!(self.fifo.requeue(key, at), Err(NotHeld));
+            self.record(key, usize::MAX);
         }
-        Step::Resume(n) => {
-            if let Some(key) = model.pick(n) {
-                fifo.resume(key);
-                model.paused.remove(&key);
-            }
+        self.fifo.requeue(key, at).expect("the model says it is held");
+        self.model.come_back(&[at]);
+    }
+
+    fn requeue_all(&mut self, key: ConsumerKey) {
+        self.record(key, usize::MAX);
+        let back = self.model.held_by(key);
+        assert_eq!(self.fifo.requeue_all(key), back.len() as u64);
+        self.model.come_back(&back);
+    }
+
+    fn detach(&mut self, key: ConsumerKey) {
+        self.record(key, usize::MAX);
+        self.detach_untold(key);
+    }
+
+    /// What nobody has told of goes with its consumer.
+    fn detach_untold(&mut self, key: ConsumerKey) {
+        let Self { fifo, model } = self;
+        let (lost, back): (Vec<u64>, Vec<u64>) =
+            model.held_by(key).into_iter().partition(|at| model.untold.contains(at));
+        let left = fifo.detach(key);
+        assert_eq!(left.n_requeued, back.len() as u64);
+        for at in lost {
+            model.held.remove(&at);
+            model.untold.remove(&at);
         }
-        Step::Purge => {
-            let mut gone = Vec::new();
-            assert_eq!(fifo.purge(&mut gone), model.ready.len() as u64);
-            model.ready.clear();
+        model.come_back(&back);
+        let gone = model.consumers.remove(&key);
+        assert_eq!(gone.map(|gone| gone.is_active), Some(left.was_active));
+    }
+
+    /// Tells what the consumer holds, as far as the first `n` that were not told of.
+    fn record(&mut self, key: ConsumerKey, n: usize) {
+        let Self { fifo, model } = self;
+        let mut n_left = n;
+        let mut told = model.held_by(key);
+        told.retain(|at| {
+            let is_told = !model.untold.contains(at) || n_left > 0;
+            n_left -= usize::from(is_told && model.untold.remove(at));
+            is_told
+        });
+        fifo.record(key, told);
+    }
+
+    fn compare(&self) {
+        let Self { fifo, model } = self;
+        assert_eq!(fifo.n_ready(), model.ready.len() as u64);
+        assert_eq!(fifo.n_held(), model.held.len() as u64);
+        assert_eq!(fifo.n_consumers(), model.n_active());
+        let mut told = model.held.clone();
+        told.retain(|at, _| !model.untold.contains(at));
+        assert_eq!(fifo.held().map(|(key, at)| (at, key)).collect::<BTreeMap<_, _>>(), told);
+        let ready: Vec<u64> = fifo.ready().flat_map(|range| range.start..range.end).collect();
+        assert!(ready.iter().eq(&model.ready));
+        for key in model.consumers.keys() {
+            let held = model.held_by(*key);
+            assert_eq!(fifo.n_held_by(*key), held.len());
+            let untold = held.iter().any(|at| model.untold.contains(at));
+            assert_eq!(fifo.holds_unrecorded(*key), untold);
         }
+        let any_holds = model.holding != Holding::Settled
+            || model
+                .consumers
+                .values()
+                .any(|it| it.is_active && it.settling == Settling::ByConsumer);
+        let takes_at_once = model.ready.is_empty() && model.any_wants_more();
+        assert_eq!(fifo.takes_at_once(), takes_at_once);
+        assert_eq!(fifo.passes_through(), takes_at_once && !any_holds);
+        let is_sole = takes_at_once && !any_holds && model.n_active() == 1;
+        assert_eq!(fifo.sole_taker().is_some(), is_sole);
     }
 }
 
 proptest! {
     #[test]
     fn the_core_agrees_with_a_naive_model(steps in prop::collection::vec(step(), 0..200)) {
-        let mut fifo = Fifo::new();
-        let mut model = Model::default();
-        for step in steps {
-            run(step, &mut fifo, &mut model);
-            prop_assert_eq!(fifo.n_ready(), model.ready.len() as u64);
-            prop_assert_eq!(fifo.n_held(), model.held.len() as u64);
-            prop_assert_eq!(fifo.n_consumers(), model.limits.len());
-            let held: BTreeMap<u64, ConsumerKey> = fifo.held().map(|(key, at)| (at, key)).collect();
-            prop_assert_eq!(&held, &model.held);
+        let mut pair = Pair::default();
+        for step in &steps {
+            pair.run(step);
+            pair.compare();
         }
     }
 }

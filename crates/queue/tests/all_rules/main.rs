@@ -5,8 +5,8 @@ mod model;
 use model::{Message, Model, State};
 use proptest::prelude::*;
 use queue::{
-    Arrival, Checkout, Fifo, Gone, Limits, Overflow, PositionRange, Reason, Retry, RetryOn, Return,
-    ReturnCounts, Rules, Settling,
+    Arrival, Checkout, ConsumerKey, Fifo, Gone, Holding, Limits, Overflow, PositionRange, Reason,
+    Retry, RetryOn, Return, ReturnCounts, Rules, Settling,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +41,7 @@ enum Step {
     Pass(u64),
     Discard(u64),
     Purge,
+    Hold(Holding),
 }
 
 fn how() -> impl Strategy<Value = Return> {
@@ -62,6 +63,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..60_u64).prop_map(Step::Pass),
         1 => (0..60_u64).prop_map(Step::Discard),
         1 => Just(Step::Purge),
+        2 => prop_oneof![Just(Holding::Settled), Just(Holding::All), Just(Holding::Unrecorded)]
+            .prop_map(Step::Hold),
     ]
 }
 
@@ -87,6 +90,9 @@ prop_compose! {
 struct Pair {
     fifo: Fifo,
     model: Model,
+    holding: Holding,
+    /// Held without a record.
+    untold: BTreeSet<u64>,
 }
 
 impl Pair {
@@ -106,7 +112,7 @@ impl Pair {
             active: None,
             known: BTreeSet::new(),
         };
-        Self { fifo, model }
+        Self { fifo, model, holding: Holding::default(), untold: BTreeSet::new() }
     }
 
     fn run(&mut self, step: &Step) {
@@ -123,11 +129,15 @@ impl Pair {
             Step::Pass(ms) => self.pass(ms),
             Step::Discard(start) => self.discard(PositionRange { start, end: start + 5 }),
             Step::Purge => self.purge(),
+            Step::Hold(holding) => {
+                self.fifo.set_holding(holding);
+                self.holding = holding;
+            }
         }
     }
 
     fn put(&mut self, priority: u8, ttl_ms: Option<u64>, bytes: u64) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         let fits = !model.exceeds(model.n_counted() + 1, model.ready_bytes() + bytes);
         let fits = fits || model.rules.limits.overflow == Overflow::DropHead;
         assert_eq!(fifo.admits(bytes).is_ok(), fits);
@@ -142,7 +152,7 @@ impl Pair {
     }
 
     fn attach(&mut self, priority: i64) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         let settling = Settling::ByConsumer;
         let key = fifo.attach(Checkout { settling, prefetch: None, priority });
         model.line.push((key, priority));
@@ -151,7 +161,7 @@ impl Pair {
     }
 
     fn deliver(&mut self) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         let next = model.next().filter(|_| !model.line.is_empty());
         let given = fifo.next_delivery();
         assert_eq!(given.map(|given| given.position), next);
@@ -161,13 +171,31 @@ impl Pair {
         assert_eq!(given.redelivered, message.counts.n_acquired > 0);
         message.state = State::Held(given.consumer);
         fifo.note_sent(&given, message.bytes);
+        if self.holding == Holding::Unrecorded {
+            self.untold.insert(given.position);
+        }
+    }
+
+    /// Tells the queue which messages a consumer holds.
+    fn record(&mut self, key: ConsumerKey) {
+        let held = self.model.of(|message| message.state == State::Held(key));
+        self.untold.retain(|at| !held.contains(at));
+        self.fifo.record(key, held);
+        assert!(!self.fifo.holds_unrecorded(key));
     }
 
     fn take(&mut self) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         let given = fifo.take(model.getter, Settling::OnDelivery);
         assert_eq!(given.map(|given| given.position), model.next());
         let Some(given) = given else { return };
+        if self.holding != Holding::Settled {
+            assert_eq!(given.settling, Settling::ByConsumer);
+            let message = model.message_mut(given.position);
+            message.state = State::Held(given.consumer);
+            fifo.note_sent(&given, message.bytes);
+            return;
+        }
         let message = model.remove(given.position);
         assert_eq!(fifo.return_counts(given.position), message.counts);
         fifo.note_sent(&given, message.bytes);
@@ -177,10 +205,12 @@ impl Pair {
         let Some((at, key)) = self.model.pick_held(n) else { return };
         self.fifo.settle(key, at).expect("it is held");
         self.model.remove(at);
+        self.untold.remove(&at);
     }
 
     fn reject(&mut self, n: usize) {
         let Some((at, key)) = self.model.pick_held(n) else { return };
+        self.record(key);
         let rejected = self.fifo.reject(key, at).expect("it is held");
         assert_eq!(positions(&[rejected], Reason::Rejected), [at]);
         self.model.remove(at);
@@ -188,6 +218,7 @@ impl Pair {
 
     fn give_back(&mut self, n: usize, how: Return) {
         let Some((at, key)) = self.model.pick_held(n) else { return };
+        self.record(key);
         let mut gone = Vec::new();
         let now_ms = self.model.now_ms;
         self.fifo.give_back(key, at, how, now_ms, &mut gone).expect("it is held");
@@ -196,9 +227,10 @@ impl Pair {
     }
 
     fn detach(&mut self, n: usize, how: Return) {
-        let Self { fifo, model } = self;
-        let Some(n) = n.checked_rem(model.known.len()) else { return };
-        let key = model.known.iter().copied().nth(n).expect("there are more");
+        let Some(n) = n.checked_rem(self.model.known.len()) else { return };
+        let key = self.model.known.iter().copied().nth(n).expect("there are more");
+        self.record(key);
+        let Self { fifo, model, .. } = self;
         let held = model.of(|message| message.state == State::Held(key));
         let mut gone = Vec::new();
         let left = fifo.detach_returning(key, how, model.now_ms, &mut gone);
@@ -217,7 +249,7 @@ impl Pair {
     }
 
     fn pass(&mut self, ms: u64) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         model.now_ms += ms;
         let now_ms = model.now_ms;
         let due = model.of(|message| matches!(message.state, State::Delayed(at) if at <= now_ms));
@@ -228,7 +260,7 @@ impl Pair {
     }
 
     fn discard(&mut self, range: PositionRange) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         let mut lost = model.ready();
         lost.retain(|at| (range.start..range.end).contains(at));
         fifo.discard(range);
@@ -238,7 +270,7 @@ impl Pair {
     }
 
     fn purge(&mut self) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         let free = model.of(|message| !matches!(message.state, State::Held(_)));
         let mut taken = Vec::new();
         assert_eq!(fifo.purge(&mut taken), free.len() as u64);
@@ -248,7 +280,7 @@ impl Pair {
 
     /// What a host does after every operation, but for giving out.
     fn tidy(&mut self) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         while model.rules.limits.overflow == Overflow::DropHead
             && model.exceeds(model.n_counted(), model.ready_bytes())
         {
@@ -273,7 +305,7 @@ impl Pair {
     }
 
     fn compare(&self) {
-        let Self { fifo, model } = self;
+        let Self { fifo, model, .. } = self;
         assert_eq!(sorted(fifo.ready()), model.ready());
         assert_eq!((fifo.n_ready(), fifo.head()), (model.ready().len() as u64, model.next()));
         let held = model.of(|message| matches!(message.state, State::Held(_)));

@@ -61,9 +61,17 @@ impl Broker {
         Some(self.delayed_queue(vhost, exchange)?.held_back(n_max))
     }
 
+    /// Resolves when it is known what an exchange holds back: after a start that may take a while.
+    pub async fn held_back_is_known(&self, vhost: &str, exchange: &str) {
+        if let Some(queue) = self.delayed_queue(vhost, exchange) {
+            queue.loaded().await;
+        }
+    }
+
     /// Drops a message that an exchange holds back, for good; false if there is none of that id.
     pub async fn cancel_held_back(&self, vhost: &str, exchange: &str, id: u64) -> bool {
         let Some(queue) = self.delayed_queue(vhost, exchange) else { return false };
+        queue.loaded().await;
         let is_cancelled = queue.cancel_held_back(id);
         let upto = self.storage.wal.stats().appended_upto;
         if is_cancelled && confirm::durable(&self.storage.wal, upto).await.is_err() {
@@ -77,9 +85,10 @@ impl Broker {
     }
 
     /// Drops a queue's ready messages; returns how many, or `None` without such a queue.
-    #[must_use]
-    pub fn purge_queue(&self, vhost: &str, name: &str) -> Option<u64> {
-        Some(self.queue(vhost, name)?.purge())
+    pub async fn purge_queue(&self, vhost: &str, name: &str) -> Option<u64> {
+        let queue = self.queue(vhost, name)?;
+        queue.loaded().await;
+        Some(queue.purge())
     }
 
     /// Deletes a queue; returns how many ready messages went with it.
@@ -93,6 +102,7 @@ impl Broker {
         conditions: DeleteConditions,
     ) -> Result<u64, QueueRefused> {
         let queue = self.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
+        queue.loaded().await;
         let n_ready = queue.give_up(conditions)?;
         let deleted = self.administer(Command::DeleteQueueById { id: queue.id() }).await;
         deleted.map_err(|_| QueueRefused::NotFound)?;

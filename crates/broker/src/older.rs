@@ -6,14 +6,16 @@
 //!                                                                      |
 //!       confirms of those that wait <-- synced <-- sync when idle, after 200 ms, or when much waits
 //! ```
-//! One thread does what touches files: it syncs and flushes journals, loads queues after a start,
-//! and removes what is not needed. What fails here ends the log: see [`OlderForm::failure`].
+//! One thread does what touches files: it syncs and flushes journals, loads queues after a start (and reads
+//! what others left for later), and removes what is not needed. What fails here ends the log: see [`OlderForm::failure`].
 
 mod conversion;
 mod loading;
+mod reading;
 mod work;
 
 pub(crate) use loading::image_from_journal;
+pub(crate) use reading::Reading;
 pub use work::OlderStepper;
 pub(crate) use work::start;
 
@@ -227,6 +229,8 @@ enum Task {
     /// Loads a queue after a start, or begins one. What consumers were not given before a clean
     /// stop begins at the cursor.
     Load { queue: Arc<Queue>, cursor: Option<u64> },
+    /// Reads pages after a start, whichever form their queue has.
+    Read(Reading),
     /// Looks for queues that should have another form, and converts them.
     Review,
     /// Removes the files of a queue that is gone for good when the log is durable up to here.
@@ -273,9 +277,10 @@ impl OlderForm {
 
     /// Loads queues that were in the older form before the start, and removes what others have left
     /// behind.
-    pub(crate) fn load_all(&self, queues: Vec<(Arc<Queue>, Option<u64>)>) {
+    pub(crate) fn load_all(&self, queues: Vec<(Arc<Queue>, Option<u64>)>, to_read: Vec<Reading>) {
         let ids = queues.iter().map(|(queue, _)| queue.id().0).collect();
         let mut state = stdx::lock(&self.shared.state);
+        state.tasks.extend(to_read.into_iter().map(Task::Read));
         state.tasks.push_back(Task::Sweep(ids));
         let loads = queues.into_iter().map(|(queue, cursor)| Task::Load { queue, cursor });
         state.tasks.extend(loads);

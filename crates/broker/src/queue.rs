@@ -11,6 +11,7 @@ mod local;
 mod older;
 mod overdue;
 mod paging;
+mod reading;
 mod ruled;
 
 pub(crate) use channel_limit::ChannelLimit;
@@ -19,6 +20,7 @@ pub(crate) use consumed::{Confirm, ConfirmRef, Late};
 pub use held_back::{HeldBack, HeldBackMessage};
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
+pub(crate) use reading::{ReadImage, ToldPart};
 pub(crate) use ruled::RefusedItem;
 
 use crate::admin::{DeleteConditions, QueueRefused};
@@ -39,7 +41,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use store::Queued;
-use store::backlog::{LoadedPage, PageNote, RestoreError, Survivor};
+use store::backlog::{PageNote, RestoreError, Survivor};
 use store::blob::BlobId;
 
 /// A backlog of more messages than this, or ...
@@ -439,7 +441,7 @@ impl Queue {
 
     /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.
     pub(crate) fn restoring(&self) -> Restoring<'_> {
-        Restoring { queue: self, local: stdx::lock(&self.local) }
+        Restoring { queue: self, local: stdx::lock(&self.local), reads_later: false }
     }
 
     /// The first position that no consumer was given.
@@ -521,12 +523,27 @@ impl Activity {
 pub(crate) struct Restoring<'a> {
     queue: &'a Queue,
     local: MutexGuard<'a, Local>,
+    reads_later: bool,
 }
 
 impl Restoring<'_> {
+    /// Whether a page must be read for what the core has to know of its messages.
+    pub(crate) fn must_read(&self, note: &PageNote) -> bool {
+        note.is_annotated || self.local.needs_content()
+    }
+
+    /// Pages are read later, and the core is told of all messages then: the queue's clients wait.
+    pub(crate) fn read_later(&mut self) {
+        self.reads_later = true;
+        self.queue.start_reading(&mut self.local);
+    }
+
     /// Puts a message back in. Positions rise from call to call.
     pub(crate) fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
-        self.local.restore(self.queue, queued, segment);
+        if !self.reads_later {
+            self.local.restore_in_core(self.queue, queued);
+        }
+        self.local.backlog.restore(&self.queue.storage.pool, queued, segment);
     }
 
     /// Adds a reference of a stored body; false if there is no such body.
@@ -550,34 +567,18 @@ impl Restoring<'_> {
     /// The note cannot be true.
     pub(crate) fn page(&mut self, note: &PageNote, segment: SegmentId) -> Result<(), RestoreError> {
         self.local.restore_page(note, segment)?;
-        if !note.is_annotated && !self.local.needs_content() {
-            self.local.restore_unread(note);
-            return Ok(());
-        }
-        let page = self.read(note);
-        for queued in page.iter().flat_map(LoadedPage::messages) {
-            if note.live.iter().any(|range| range.contains(&queued.position)) {
-                self.local.restore_in_page(self.queue, &queued);
-            }
-        }
-        if page.is_none() {
-            // Its messages are lost when their turn comes.
+        if !self.reads_later {
             self.local.restore_unread(note);
         }
         Ok(())
     }
 
-    /// The page that is noted, if it can be read.
-    fn read(&self, note: &PageNote) -> Option<LoadedPage> {
-        let storage = &self.queue.storage;
-        let mut image = Vec::new();
-        storage.images.durable.read(note.blob, &mut image).ok()?;
-        LoadedPage::read_all(&storage.pool, &image).ok()
-    }
-
     /// Ends the restoring: positions from `next_position` on are free, and those below
     /// `seen_below` may have been delivered before.
     pub(crate) fn end(mut self, next_position: u64, seen_below: u64) {
+        if self.reads_later {
+            return;
+        }
         self.local.restored(next_position, seen_below);
         // Nothing departs yet: only the alarm is set.
         self.local.settle_rules(self.queue);

@@ -6,7 +6,7 @@ use crate::bodies::Bodies;
 use crate::broker::{Broker, Control, DEFINITIONS_FILE};
 use crate::clock::TimeOfDay;
 use crate::entries::{self, Entry, SegmentCounts};
-use crate::older::{self, OlderForm, OlderStepper};
+use crate::older::{self, OlderForm, OlderStepper, Reading};
 use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::rules::{self, RuleKeeper, RuleStepper};
@@ -256,7 +256,7 @@ impl Replay {
         let mut queues = imbl::HashMap::new();
         let mut retained = SegmentCounts::default();
         let meta = self.meta.clone();
-        let mut older = Vec::new();
+        let (mut older, mut to_read) = (Vec::new(), Vec::new());
         for def in meta.queues() {
             let settings = meta.queue_settings(def);
             let queue = match meta.queue_version(def.id) {
@@ -269,13 +269,13 @@ impl Replay {
                 }
                 QueueVersion::V2 => {
                     let queue = Queue::new(Arc::clone(def), settings, Arc::clone(storage));
-                    self.restore(&queue, &mut retained);
+                    to_read.extend(self.restore(&queue, &mut retained));
                     queue
                 }
             };
             queues.insert(def.id, queue);
         }
-        storage.older.load_all(older);
+        storage.older.load_all(older, to_read);
         let mut logged = SegmentCounts::default();
         for segment in &self.commands {
             logged.add(*segment);
@@ -297,9 +297,14 @@ impl Replay {
         self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied())
     }
 
-    fn restore(&mut self, queue: &Queue, retained: &mut SegmentCounts) {
+    /// Fills a queue. What is to be read for that is left for later.
+    fn restore(&mut self, queue: &Arc<Queue>, retained: &mut SegmentCounts) -> Option<Reading> {
         let QueueId(id) = queue.id();
         let mut restoring = queue.restoring();
+        let reads_later = self.contents.any_page(id, |note| restoring.must_read(note));
+        if reads_later {
+            restoring.read_later();
+        }
         let storage = queue.storage();
         let images = &storage.images.durable;
         let next = self.contents.drain(id, |left| match left {
@@ -325,7 +330,9 @@ impl Replay {
         storage.pager.count_named(names);
         // Without the note of a clean stop anything may have been delivered.
         let cursor = self.cursor_of(queue.id());
-        restoring.end(next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
+        let (next_position, seen_below) = (next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
+        restoring.end(next_position, seen_below);
+        reads_later.then(|| Reading::new(Arc::clone(queue), next_position, seen_below))
     }
 }
 

@@ -85,6 +85,7 @@ fn headers(client: &Client) -> Table {
 }
 
 fn held(broker: &Broker, exchange: &str) -> usize {
+    block_on(broker.held_back_is_known("/", exchange));
     broker.held_back("/", exchange, 1_000).unwrap().len()
 }
 
@@ -335,7 +336,7 @@ fn clients_cannot_get_at_what_is_held_back() {
     client.ask(Op::ChannelOpen);
     let heard = client.publish(own, &["past the exchange"], Kind::Mandatory);
     assert_eq!(heard, ["returned past the exchange"]);
-    assert!(broker.queue("/", own).is_none() && broker.purge_queue("/", own).is_none());
+    assert!(broker.queue("/", own).is_none() && block_on(broker.purge_queue("/", own)).is_none());
     assert_eq!(held(&broker, "x"), 1);
     client.ask(Op::ExchangeDelete { exchange: short("x"), if_unused: false });
     assert!(broker.held_back("/", "x", 1).is_none());
@@ -406,6 +407,7 @@ fn what_is_on_disk_is_listed_too() {
         client.wait_for(heard, usize::try_from(EACH).unwrap());
     }
     let check = |broker: &Broker, is_expected: fn(u64) -> bool| {
+        block_on(broker.held_back_is_known("/", "x"));
         let listed = broker.held_back("/", "x", 10_000).unwrap();
         let mut found = Vec::new();
         for held in listed {

@@ -55,6 +55,11 @@ fn body(n: usize) -> String {
 fn deep(broker: &Arc<Broker>, n: usize, kind: Kind) -> Client {
     let mut client = Client::connect(broker);
     client.declare("q", true);
+    deep_in(broker, client, n, kind)
+}
+
+/// As [`deep`], in a queue that is there.
+fn deep_in(broker: &Arc<Broker>, mut client: Client, n: usize, kind: Kind) -> Client {
     client.ask(Op::ConfirmSelect);
     let bodies: Vec<String> = (0..n).map(body).collect();
     for part in bodies.chunks(50) {
@@ -174,6 +179,47 @@ fn a_deep_queue_is_purged_and_deleted_without_being_read() {
     assert_eq!(broker.message_bytes(), 0);
     let broker = node(&disk.survive(Survival::OnlySynced));
     assert_eq!((broker.message_bytes(), images(&broker)), (0, 0));
+}
+
+/// A start does not read the pages of a queue with rules: it serves others while that is done, and keeps
+/// what the rules are about.
+#[test]
+fn pages_that_rules_are_about_are_read_behind_the_start() {
+    const N: u64 = 1_000;
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    let mut client = Client::connect(&broker);
+    client.declare("other", true);
+    client.declare_with("q", true, &[("x-message-ttl", 60_000.into())]);
+    let mut client = deep_in(&broker, client, usize::try_from(N).unwrap(), Kind::Persistent);
+    client.publish("other", &["at once"], Kind::Persistent);
+    let heard = client.publish("q", &["last"], Kind::Persistent);
+    client.wait_for(heard, 1);
+    drop((client, broker));
+    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let opened = Broker::open_stepped(disk, WalOptions::default(), &limits());
+    let (broker, mut steppers) = opened.unwrap();
+    let mut other = Client::connect(&broker);
+    let mut client = Client::connect(&broker);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || (client.get("q"), client));
+        assert_eq!(other.get("other"), ["got at once again left 0"]);
+        assert!(queue(&broker).is_loading() && !waiting.is_finished());
+        while queue(&broker).is_loading() {
+            steppers.older.step();
+        }
+        while !waiting.is_finished() {
+            steppers.pager.step_jobs();
+            std::thread::yield_now();
+        }
+        let (heard, mut client) = waiting.join().unwrap();
+        assert_eq!(heard, [format!("got {} again left {N}", body(0))]);
+        broker.tick(Now { monotonic_ms: 50_000, unix_ms: 50_000 });
+        assert_eq!(client.ask_ready("q"), N);
+        broker.tick(Now { monotonic_ms: 61_000, unix_ms: 61_000 });
+        while steppers.rules.step() {}
+        assert_eq!(client.ask_ready("q"), 0, "their time is known");
+    });
 }
 
 /// Publishers wait for a disk that does not keep up, and memory stays bounded.

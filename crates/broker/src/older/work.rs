@@ -2,6 +2,7 @@
 
 use super::conversion::{Converted, Group};
 use super::loading::Loading;
+use super::reading::Reading;
 use super::{Journal, OPEN_JOURNALS_MAX, OlderForm, QUEUES_DIR, Shared, State, Task, dir_of};
 use crate::broker::Broker;
 use crate::queue::Queue;
@@ -66,6 +67,7 @@ struct Worker {
     storage: Weak<Storage>,
     watched: Vec<Watched>,
     loading: Option<Loading>,
+    reading: Option<Reading>,
     /// Queues that may have to be converted.
     to_review: Vec<Arc<Queue>>,
     converting: Option<Group>,
@@ -84,6 +86,7 @@ impl Worker {
             storage: Arc::downgrade(storage),
             watched: Vec::new(),
             loading: None,
+            reading: None,
             to_review: Vec::new(),
             converting: None,
             scratch: Vec::new(),
@@ -110,7 +113,7 @@ impl Worker {
     /// Waits for the next turn; none when there is to be no other.
     fn wait(&mut self, next: Next, waited_ms: &mut u64) -> Option<bool> {
         let shared = Arc::clone(&self.shared);
-        let is_busy = self.loading.is_some();
+        let is_busy = self.loading.is_some() || self.reading.is_some();
         let mut state = stdx::lock(&shared.state);
         *waited_ms = 0;
         match next {
@@ -189,6 +192,12 @@ impl Worker {
             }
             return Ok(Next::Go);
         }
+        if let Some(reading) = &mut self.reading {
+            if reading.step(storage, LOAD_BYTES)? {
+                self.reading = None;
+            }
+            return Ok(Next::Go);
+        }
         let task = stdx::lock(&self.shared.state).tasks.pop_front();
         match task {
             None => return self.convert(storage),
@@ -197,6 +206,7 @@ impl Worker {
                 self.make_dir(storage)?;
                 self.loading = Loading::start(storage, queue, cursor)?;
             }
+            Some(Task::Read(reading)) => self.reading = Some(reading),
             Some(Task::Review) => self.review(),
             Some(Task::Remove { queue, journal, upto }) => {
                 self.removals.push((queue, journal, upto));

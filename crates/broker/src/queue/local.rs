@@ -719,11 +719,6 @@ impl Local {
         n_ready
     }
 
-    pub(super) fn restore(&mut self, queue: &Queue, queued: &Queued<'_>, segment: SegmentId) {
-        self.restore_in_page(queue, queued);
-        self.backlog.restore(&queue.storage.pool, queued, segment);
-    }
-
     pub(super) fn restore_page(
         &mut self,
         note: &PageNote,
@@ -733,10 +728,9 @@ impl Local {
         Ok(())
     }
 
-    /// Puts a message of a page back.
-    pub(super) fn restore_in_page(&mut self, queue: &Queue, queued: &Queued<'_>) {
-        let bytes = u64::from(queued.body_bytes());
-        let stored = self.stored(queued.position, &queued.message, bytes);
+    /// Tells the core of a message of an earlier life.
+    pub(super) fn restore_in_core(&mut self, queue: &Queue, queued: &Queued<'_>) {
+        let stored = self.stored_of(queued);
         self.fifo.restore(&stored, restored_ms(queue, &stored));
     }
 

@@ -33,7 +33,7 @@ pub(super) struct Keeping {
     counts: Counts,
     /// What is kept in the journal counts only if the log is durable up to here.
     journal_counts_from: Option<Lsn>,
-    /// The journal is still being read.
+    /// The journal is still being read, or page images the core has to know of.
     is_loading: bool,
     /// Who waits for that.
     waiting: Vec<Waker>,
@@ -105,6 +105,10 @@ impl Keeping {
 
     pub(super) const fn is_loading(&self) -> bool {
         self.is_loading
+    }
+
+    pub(super) const fn start_loading(&mut self) {
+        self.is_loading = true;
     }
 
     /// Whether anything is kept.
@@ -183,7 +187,9 @@ impl Queue {
     }
 
     pub(super) fn end_loading(&self, local: &mut Local, wakes: &mut Wakes) {
-        local.keeping.is_loading = false;
+        if !std::mem::take(&mut local.keeping.is_loading) {
+            return;
+        }
         self.is_loading.store(false, Ordering::Release);
         wakes.extend(local.keeping.waiting.drain(..));
         self.storage.rules.note_loaded();
@@ -316,7 +322,7 @@ impl Queue {
         let pouring = Pouring { journal, positions: &positions, read };
         match local.backlog.part_from(positions.start) {
             Some(Part::Here(page)) => pouring.pour(|| page.messages(), page.end),
-            Some(Part::Stored { blob, is_durable, wanted, end }) => match &read.image {
+            Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match &read.image {
                 Some((of, image)) if *of == blob => {
                     match LoadedPage::read(&self.storage.pool, image, &wanted) {
                         Ok(loaded) => pouring.pour(|| loaded.messages(), end),
@@ -485,11 +491,12 @@ impl Local {
     /// The queue is gone for good: so are its files, once the log says so durably.
     pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {
         let journal = self.keeping.journal.take();
-        if journal.is_some() || self.keeping.is_loading {
+        let is_of_journal = self.keeping.counts == Counts::Journal;
+        if journal.is_some() || (self.keeping.is_loading && is_of_journal) {
             let upto = queue.wal().stats().appended_upto;
             queue.storage.older.remove(queue.id().0, journal, upto);
-            queue.end_loading(self, wakes);
         }
+        queue.end_loading(self, wakes);
     }
 }
 

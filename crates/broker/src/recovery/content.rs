@@ -296,6 +296,12 @@ impl Contents {
         }
     }
 
+    /// Whether one of a queue's pages is such.
+    pub(super) fn any_page(&self, queue: u64, is_such: impl Fn(&PageNote) -> bool) -> bool {
+        let queue = self.index.get(&queue).and_then(|index| self.queues.get(*index));
+        queue.is_some_and(|queue| queue.pages.values().any(|(_, note)| is_such(note)))
+    }
+
     /// Shows what is left in a queue, in rising order of position, and forgets it. Returns one past
     /// the highest position that was ever seen.
     pub(super) fn drain(&mut self, queue: u64, mut visit: impl FnMut(Left<'_>)) -> u64 {

@@ -19,7 +19,7 @@ pub(super) async fn carry_out(
         "delete_queue" => delete_queue(management, request).await,
         "purge_queue" => {
             let (vhost, name) = (request.vhost()?, request.text("name")?);
-            let purged = management.broker.purge_queue(&vhost, name);
+            let purged = management.broker.purge_queue(&vhost, name).await;
             purged.map(Value::from).ok_or_else(no_queue)
         }
         "cancel_delayed_message" => cancel_delayed(management, request).await,

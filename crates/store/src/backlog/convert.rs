@@ -146,6 +146,8 @@ pub enum Part<'a> {
     Here(HerePart<'a>),
     /// A page whose image is to be read first: [`LoadedPage::read`], then [`LoadedPage::messages`].
     Stored {
+        /// The page's first position.
+        first: u64,
         /// Its image.
         blob: BlobId,
         /// Among the durable ones.
@@ -188,7 +190,8 @@ impl Backlog {
             Content::Cold(cold) => {
                 let image = slot.image?;
                 let wanted = cold.live.clone();
-                Some(Part::Stored { blob: image.blob, is_durable: image.is_durable, wanted, end })
+                let (first, blob, is_durable) = (slot.first, image.blob, image.is_durable);
+                Some(Part::Stored { first, blob, is_durable, wanted, end })
             }
         }
     }

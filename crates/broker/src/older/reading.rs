@@ -1,0 +1,59 @@
+//! Reads the page images of queues with rules after a start: `queue::reading`.
+
+use crate::queue::{Queue, ReadImage, ToldPart};
+use crate::storage::Storage;
+use log::LogError;
+use std::sync::Arc;
+use store::StoreError;
+
+/// A queue whose page images are being read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    queue: Arc<Queue>,
+    next_position: u64,
+    seen_below: u64,
+    /// The next page begins here.
+    at: u64,
+}
+
+impl Reading {
+    pub(crate) const fn new(queue: Arc<Queue>, next_position: u64, seen_below: u64) -> Self {
+        Self { queue, next_position, seen_below, at: 0 }
+    }
+
+    /// Reads about `bytes_max` of images. True when that was the last of it.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
+        let (mut bytes, mut read) = (0, None);
+        loop {
+            match self.queue.tell_part(self.at, read.as_ref()) {
+                ToldPart::Upto(next) => {
+                    self.at = next;
+                    if bytes >= bytes_max {
+                        return Ok(false);
+                    }
+                }
+                ToldPart::Read { blob, is_durable } => {
+                    let mut image = Vec::new();
+                    let is_read = match storage.images.store(is_durable).read(blob, &mut image) {
+                        Ok(()) => true,
+                        // What may go better next time is not given up.
+                        Err(
+                            error @ (StoreError::Poisoned { .. }
+                            | StoreError::Disk(LogError::Io { .. })),
+                        ) => return Err(error),
+                        Err(_) => false,
+                    };
+                    bytes += image.len() as u64;
+                    read = Some(ReadImage { blob, bytes: is_read.then_some(image) });
+                }
+                ToldPart::All => {
+                    self.queue.end_reading(self.next_position, self.seen_below);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}

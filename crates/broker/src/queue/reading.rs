@@ -1,0 +1,92 @@
+//! What a start leaves for later: the core of a queue with rules has to know something of each message,
+//! and what is in page images must be read for that. Until then the queue's clients wait.
+
+use super::Queue;
+use super::local::{Local, restored_ms};
+use std::sync::atomic::Ordering;
+use store::Queued;
+use store::backlog::{LoadedPage, Part};
+use store::blob::BlobId;
+
+/// A page's image as it was read; none if it cannot be.
+pub(crate) struct ReadImage {
+    pub(crate) blob: BlobId,
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+/// What comes of telling the core of a page's messages.
+pub(crate) enum ToldPart {
+    /// It knows them; the next page begins here.
+    Upto(u64),
+    /// This image is to be read first.
+    Read { blob: BlobId, is_durable: bool },
+    /// There are no others.
+    All,
+}
+
+impl Queue {
+    /// Tells the core of the messages of the first page at or behind `position`, with the image that was
+    /// read for it.
+    pub(crate) fn tell_part(&self, position: u64, read: Option<&ReadImage>) -> ToldPart {
+        let mut local = stdx::lock(&self.local);
+        if local.is_deleted() {
+            return ToldPart::All;
+        }
+        let (stored, end) = match local.backlog.part_from(position) {
+            None => return ToldPart::All,
+            Some(Part::Here(page)) => {
+                (page.messages().map(|queued| local.stored_of(&queued)).collect(), page.end)
+            }
+            Some(Part::Stored { first, blob, is_durable, wanted, end }) => {
+                let Some(read) = read.filter(|read| read.blob == blob) else {
+                    return ToldPart::Read { blob, is_durable };
+                };
+                let bytes = read.bytes.as_deref();
+                let page = bytes.map(|bytes| LoadedPage::read(&self.storage.pool, bytes, &wanted));
+                let stored = match page {
+                    Some(Ok(page)) => page.messages().map(|it| local.stored_of(&it)).collect(),
+                    // Its messages are lost when their turn comes.
+                    Some(Err(_)) | None => unknown(wanted.ranges_from(first)),
+                };
+                (stored, end)
+            }
+        };
+        for stored in &stored {
+            local.fifo.restore(stored, restored_ms(self, stored));
+        }
+        ToldPart::Upto(end)
+    }
+
+    /// The core knows all messages: the queue can be used. Positions from `next_position` on are free,
+    /// those below `seen_below` may have been delivered before.
+    pub(crate) fn end_reading(&self, next_position: u64, seen_below: u64) {
+        self.with(|local, wakes| {
+            if !local.is_deleted() {
+                local.restored(next_position, seen_below);
+                self.end_loading(local, wakes);
+            }
+        });
+    }
+
+    /// From now on its clients wait until it is read.
+    pub(super) fn start_reading(&self, local: &mut Local) {
+        local.keeping.start_loading();
+        self.is_loading.store(true, Ordering::Release);
+    }
+}
+
+/// Messages of which nothing is known.
+fn unknown(ranges: Vec<std::ops::Range<u64>>) -> Vec<queue::Stored> {
+    let of_range = |range: std::ops::Range<u64>| queue::Stored {
+        positions: queue::PositionRange { start: range.start, end: range.end },
+        ..queue::Stored::NOTHING_KNOWN
+    };
+    ranges.into_iter().map(of_range).collect()
+}
+
+impl Local {
+    /// What the core is to know about a message of an earlier life.
+    pub(super) fn stored_of(&self, queued: &Queued<'_>) -> queue::Stored {
+        self.stored(queued.position, &queued.message, u64::from(queued.body_bytes()))
+    }
+}

@@ -96,6 +96,7 @@ impl Management {
         if let Some(answer) = document::answer(self, question, request).await {
             return answer;
         }
+        self.password_rule.check_request(question, request)?;
         if let Some(commands) = definitions::commands(&view.meta, question, request, salt()?) {
             for command in commands? {
                 let changed = self.broker.administer(command).await;

@@ -8,6 +8,7 @@ mod document;
 mod facts;
 mod limits;
 mod listing;
+mod passwords;
 mod refusal;
 mod request;
 mod salt;
@@ -18,6 +19,7 @@ pub use control::serve;
 pub use document::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use facts::{ListenerFacts, NodeFacts};
 pub use limits::{ResourceLimits, Resources, Threshold};
+pub use passwords::PasswordRule;
 pub use socket::{ControlSocket, SOCKET_FILE};
 
 use auth::Authenticator;
@@ -35,6 +37,8 @@ pub struct Management {
     pub broker: Arc<Broker>,
     /// Decides about names and passwords.
     pub authenticator: Authenticator,
+    /// What new passwords have to be like.
+    pub password_rule: PasswordRule,
     /// What does not change while the node runs.
     pub facts: NodeFacts,
     /// Memory and disk, and their limits, which an operator may change.

@@ -6,6 +6,7 @@ use crate::listener::Listener;
 use auth::Authenticator;
 use broker::Broker;
 use front_amqp091::Settings;
+use socket2::SockRef;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,6 +26,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct ServerSettings {
     /// Whether small writes are sent at once (`TCP_NODELAY`).
     pub nodelay: bool,
+    /// Whether the system looks after idle connections (`SO_KEEPALIVE`).
+    pub keepalive: bool,
+    /// Bytes the system may hold on the way out, instead of what it chooses (`SO_SNDBUF`).
+    pub send_buffer_bytes: Option<usize>,
+    /// Bytes the system may hold on the way in, instead of what it chooses (`SO_RCVBUF`).
+    pub receive_buffer_bytes: Option<usize>,
     /// Connections at a time; `None` is no limit.
     pub max_connections: Option<u64>,
 }
@@ -41,6 +48,21 @@ pub struct Server {
     n_tasks: AtomicUsize,
     n_handshakes: AtomicUsize,
     all_ended: Notify,
+}
+
+impl ServerSettings {
+    /// Sets up a socket that was accepted.
+    fn apply(&self, socket: &TcpStream) -> io::Result<()> {
+        socket.set_nodelay(self.nodelay)?;
+        let options = SockRef::from(socket);
+        if self.keepalive {
+            options.set_keepalive(true)?;
+        }
+        if let Some(bytes) = self.send_buffer_bytes {
+            options.set_send_buffer_size(bytes)?;
+        }
+        self.receive_buffer_bytes.map_or(Ok(()), |bytes| options.set_recv_buffer_size(bytes))
+    }
 }
 
 impl Server {
@@ -119,7 +141,7 @@ impl Server {
             tracing::debug!("dropping the connection of {peer}: too many handshakes at a time");
             return;
         }
-        let prepared = socket.set_nodelay(self.settings.nodelay);
+        let prepared = self.settings.apply(&socket);
         let local = match prepared.and_then(|()| socket.local_addr()) {
             Ok(local) => local,
             Err(error) => {

@@ -1,13 +1,14 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
-use crate::config::{Config, Durability, FirstStart};
+use crate::config::{Config, Durability, FirstStart, Validator};
 use crate::management::node_name;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{Broker, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
 use log::{Disk, WalOptions};
-use meta::{Command, NodeLimits, PasswordHash, VhostDefaults, VhostMetadata};
+use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
+use mgmt::PasswordRule;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -137,6 +138,16 @@ pub(crate) fn authenticator(config: &Config) -> Authenticator {
             user: user.clone(),
             password: access.anonymous_pass.clone(),
         }),
+    })
+}
+
+/// What new passwords have to be like.
+pub(crate) fn password_rule(config: &Config) -> anyhow::Result<PasswordRule> {
+    let passwords = &config.access.passwords;
+    Ok(match passwords.validator {
+        Validator::Anything => PasswordRule::Anything,
+        Validator::MinLength => PasswordRule::MinLength(passwords.min_length),
+        Validator::Pattern => PasswordRule::Matches(Pattern::new(&passwords.pattern)?),
     })
 }
 

@@ -55,6 +55,12 @@ pub(crate) struct Listeners {
     pub(crate) backlog: u32,
     /// Whether small writes are sent at once (`TCP_NODELAY`).
     pub(crate) nodelay: bool,
+    /// Whether the system looks after idle connections (`SO_KEEPALIVE`).
+    pub(crate) keepalive: bool,
+    /// What the system may hold of a connection on the way out, bytes; `None` is what it chooses.
+    pub(crate) send_buffer: Option<usize>,
+    /// Likewise on the way in.
+    pub(crate) receive_buffer: Option<usize>,
 }
 
 /// What one connection may use, and how many there may be.
@@ -102,6 +108,26 @@ pub(crate) struct Access {
     pub(crate) anonymous_user: Option<String>,
     /// The password used for that login.
     pub(crate) anonymous_pass: String,
+    /// What new passwords have to be like.
+    pub(crate) passwords: Passwords,
+}
+
+/// What new passwords have to be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Passwords {
+    pub(crate) validator: Validator,
+    /// Bytes, for [`Validator::MinLength`].
+    pub(crate) min_length: usize,
+    /// A regular expression, for [`Validator::Pattern`].
+    pub(crate) pattern: String,
+}
+
+/// What is looked at in a new password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validator {
+    Anything,
+    MinLength,
+    Pattern,
 }
 
 /// What a node creates when it starts on an empty data directory.
@@ -438,6 +464,9 @@ impl Default for Config {
                 tcp: vec![ListenAddress::Every(5672)],
                 backlog: 128,
                 nodelay: true,
+                keepalive: false,
+                send_buffer: None,
+                receive_buffer: None,
             },
             connection: ConnectionLimits {
                 handshake_timeout_ms: Some(10_000),
@@ -455,6 +484,11 @@ impl Default for Config {
                 auth_mechanisms: ["PLAIN", "AMQPLAIN", "ANONYMOUS"].map(str::to_owned).to_vec(),
                 anonymous_user: Some("guest".to_owned()),
                 anonymous_pass: "guest".to_owned(),
+                passwords: Passwords {
+                    validator: Validator::Anything,
+                    min_length: 1,
+                    pattern: String::new(),
+                },
             },
             first_start: FirstStart {
                 vhost: "/".to_owned(),

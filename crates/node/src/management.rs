@@ -39,6 +39,7 @@ impl Control {
         let management = Arc::new(Management {
             broker: Arc::clone(broker),
             authenticator: boot::authenticator(config),
+            password_rule: boot::password_rule(config)?,
             facts: facts((config, args), listeners, started),
             resources: Arc::clone(watch) as Arc<dyn mgmt::Resources>,
             running: AtomicBool::new(false),

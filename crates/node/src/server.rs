@@ -130,6 +130,9 @@ fn start_accepting(
 ) -> Arc<Server> {
     let settings = ServerSettings {
         nodelay: config.listeners.nodelay,
+        keepalive: config.listeners.keepalive,
+        send_buffer_bytes: config.listeners.send_buffer,
+        receive_buffer_bytes: config.listeners.receive_buffer,
         max_connections: config.connection.max_connections,
     };
     let (auth, front) = (boot::authenticator(config), boot::front_settings(config));

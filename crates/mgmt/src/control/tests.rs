@@ -57,6 +57,7 @@ async fn start() -> Node {
     let management = Arc::new(Management {
         broker,
         authenticator: Authenticator::new(Rules { loopback_users: Vec::new(), anonymous: None }),
+        password_rule: crate::PasswordRule::Anything,
         facts: facts(dir.path()),
         resources: Arc::new(OneByte(ResourceLimits::new(
             1 << 30,

@@ -52,7 +52,13 @@ impl Site {
             Arc::clone(&broker),
             Authenticator::new(rules),
             Settings::default(),
-            ServerSettings { nodelay: true, max_connections },
+            ServerSettings {
+                nodelay: true,
+                keepalive: true,
+                send_buffer_bytes: Some(1 << 16),
+                receive_buffer_bytes: Some(1 << 16),
+                max_connections,
+            },
             Clock::start(),
         );
         tokio::spawn(Arc::clone(&server).accept(listener));

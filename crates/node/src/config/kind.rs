@@ -6,7 +6,7 @@ use meta::{ApplyTo, Pattern};
 use net::ListenAddress;
 
 use super::units::{self, LEVELS, Level};
-use super::{Draft, Durability, Immediate};
+use super::{Draft, Durability, Immediate, Validator};
 
 /// What values an option takes, and where they go.
 pub(super) enum Kind {
@@ -56,6 +56,7 @@ pub(super) enum Kind {
     /// The only way there is.
     Only(&'static str),
     Immediate(fn(&mut Draft, Immediate)),
+    Validator(fn(&mut Draft, Validator)),
 }
 
 /// What 0 means where it is below the minimum.
@@ -69,6 +70,13 @@ pub(super) enum Zero {
 
 /// SASL mechanisms that can be switched on.
 const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS"];
+
+/// What looks at new passwords, by the names RabbitMQ has for it.
+const VALIDATORS: [(&str, Validator); 3] = [
+    ("rabbit_credential_validator_accept_everything", Validator::Anything),
+    ("rabbit_credential_validator_min_password_length", Validator::MinLength),
+    ("rabbit_credential_validator_password_regexp", Validator::Pattern),
+];
 
 impl Kind {
     /// Puts `value` in its place. `name` is what stood for `$x` in the key. False: a wrong value.
@@ -132,6 +140,9 @@ impl Kind {
                 "honour" => set(draft, Immediate::Honour),
                 _ => return None,
             },
+            Self::Validator(set) => {
+                set(draft, VALIDATORS.iter().find(|(word, _)| *word == value)?.1);
+            }
         }
         Some(())
     }
@@ -183,6 +194,9 @@ impl Kind {
             Self::Only(word) => format!("`{word}`"),
             Self::Durability(_) => "`fsync` or `write`".to_owned(),
             Self::Immediate(_) => "`refuse` or `honour`".to_owned(),
+            Self::Validator(_) => {
+                format!("one of {}", VALIDATORS.map(|(word, _)| format!("`{word}`")).join(", "))
+            }
         }
     }
 }

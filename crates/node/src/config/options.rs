@@ -127,6 +127,38 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Send small writes at once (`TCP_NODELAY`).",
     ),
     row(
+        "tcp_listen_options.keepalive",
+        "false",
+        Kind::Flag(|d, v| d.config.listeners.keepalive = v),
+        "Have the system look after idle connections (`SO_KEEPALIVE`).",
+    ),
+    row(
+        "tcp_listen_options.sndbuf",
+        "",
+        Kind::Integer {
+            min: 1_024,
+            max: 1 << 30,
+            zero: Zero::Plain,
+            unit: "bytes",
+            set: |d, v| d.config.listeners.send_buffer = Some(fits(v)),
+        },
+        "What the system may hold of a connection on the way out (`SO_SNDBUF`); what it chooses when not \
+         set.",
+    ),
+    row(
+        "tcp_listen_options.recbuf",
+        "",
+        Kind::Integer {
+            min: 1_024,
+            max: 1 << 30,
+            zero: Zero::Plain,
+            unit: "bytes",
+            set: |d, v| d.config.listeners.receive_buffer = Some(fits(v)),
+        },
+        "What the system may hold of a connection on the way in (`SO_RCVBUF`); what it chooses when not \
+         set.",
+    ),
+    row(
         "handshake_timeout",
         "10000",
         Kind::IntegerOrInfinity {
@@ -280,6 +312,30 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "guest",
         Kind::Text(|d, v| v.clone_into(&mut d.config.access.anonymous_pass)),
         "The password used for `ANONYMOUS` logins.",
+    ),
+    row(
+        "credential_validator.validation_backend",
+        "rabbit_credential_validator_accept_everything",
+        Kind::Validator(|d, v| d.config.access.passwords.validator = v),
+        "What is looked at in a password that `add_user` or `change_password` gives a user.",
+    ),
+    row(
+        "credential_validator.min_length",
+        "1",
+        Kind::Integer {
+            min: 0,
+            max: 1_024,
+            zero: Zero::Plain,
+            unit: "bytes",
+            set: |d, v| d.config.access.passwords.min_length = fits(v),
+        },
+        "The least length for `rabbit_credential_validator_min_password_length`.",
+    ),
+    row(
+        "credential_validator.regexp",
+        "",
+        Kind::NamedPattern(|d, _, v| v.clone_into(&mut d.config.access.passwords.pattern)),
+        "What `rabbit_credential_validator_password_regexp` must find.",
     ),
     row(
         "loopback_users",

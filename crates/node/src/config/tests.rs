@@ -56,12 +56,11 @@ fn every_option_finds_its_field() {
          auth_mechanisms.1 = ANONYMOUS\nanonymous_login_user = anne\nanonymous_login_pass = x\n\
          loopback_users.guest = false\nloopback_users.root = true\n\
          default_vhost = v\ndefault_user = u\ndefault_pass = 'p#'\ndefault_user_tags.monitoring = true\n\
-         default_permissions.configure = ^c\ndefault_permissions.write = ^w\n\
-         default_permissions.read = ^r\nvm_memory_high_watermark.absolute = 1GiB\n\
+         default_permissions.configure = ^c\ndefault_permissions.write = ^w\ndefault_permissions.read = ^r\n\
+         vm_memory_high_watermark.absolute = 1GiB\n\
          disk_free_limit.relative = 1.5\nqueue_index_embed_msgs_below = 1kb\nbacklog_memory = 1MB\n\
-         durability = write\n\
-         log.console = false\nlog.file = leveret.log\nlog.default.level = debug\n\
-         cluster_name = hutch\n",
+         durability = write\nlog.console = false\nlog.file = leveret.log\n\
+         log.default.level = debug\ncluster_name = hutch\n",
     );
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let expected = Config {
@@ -72,6 +71,7 @@ fn every_option_finds_its_field() {
             ],
             backlog: 4096,
             nodelay: false,
+            ..Config::default().listeners
         },
         connection: ConnectionLimits {
             handshake_timeout_ms: None,
@@ -83,14 +83,12 @@ fn every_option_finds_its_field() {
             max_connections: Some(5),
             immediate: Immediate::Honour,
         },
-        limits: NodeLimits::default(),
-        definitions: None,
-        settings: Vec::new(),
         access: Access {
             loopback_users: words(&["root"]),
             auth_mechanisms: words(&["ANONYMOUS"]),
             anonymous_user: Some("anne".to_owned()),
             anonymous_pass: "x".to_owned(),
+            passwords: Config::default().access.passwords,
         },
         first_start: FirstStart {
             vhost: "v".to_owned(),
@@ -113,9 +111,7 @@ fn every_option_finds_its_field() {
         },
         logging: Logging { console: None, file: Some(("leveret.log".into(), Level::Debug)) },
         cluster_name: Some("hutch".to_owned()),
-        messages: Config::default().messages,
-        vhost_defaults: VhostDefaults::default(),
-        default_passwords: BTreeMap::new(),
+        ..Config::default()
     };
     assert_eq!(changed, expected);
 }
@@ -139,6 +135,28 @@ fn definitions_and_their_limits_find_their_fields() {
     };
     let definitions = Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true });
     assert_eq!(changed, Config { limits, definitions, ..Config::default() });
+}
+
+#[test]
+fn what_becomes_of_sockets_and_new_passwords_finds_its_fields() {
+    let changed = config(
+        "tcp_listen_options.keepalive = true\ntcp_listen_options.sndbuf = 32768\n\
+         tcp_listen_options.recbuf = 65536\n\
+         credential_validator.validation_backend = rabbit_credential_validator_password_regexp\n\
+         credential_validator.min_length = 8\ncredential_validator.regexp = ^x\n",
+    );
+    let listeners = Listeners {
+        keepalive: true,
+        send_buffer: Some(32_768),
+        receive_buffer: Some(65_536),
+        ..Config::default().listeners
+    };
+    let passwords =
+        Passwords { validator: Validator::Pattern, min_length: 8, pattern: "^x".to_owned() };
+    let access = Access { passwords, ..Config::default().access };
+    assert_eq!(changed, Config { listeners, access, ..Config::default() });
+    let wrong = error("credential_validator.validation_backend = mine");
+    assert!(wrong.contains("`rabbit_credential_validator_accept_everything`"), "{wrong}");
 }
 
 #[test]

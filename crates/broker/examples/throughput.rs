@@ -50,7 +50,11 @@ impl Sink for Counted {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         self.n_delivered += 1;
         self.unsettled.push((link, delivery.position));
-        Room::Bytes(1 << 20)
+        Room::Bytes(self.room_bytes())
+    }
+
+    fn room_bytes(&self) -> usize {
+        1 << 20
     }
 
     fn event(&mut self, _: Event<'_>) {}

@@ -382,7 +382,7 @@ impl Queue {
     /// The consumer's connection can take deliveries again.
     pub(crate) fn resume(&self, consumer: ConsumerKey) {
         self.with(|local, wakes| {
-            local.resume(consumer);
+            local.resume(consumer, wakes);
             local.dispatch(self, wakes);
         });
     }

@@ -176,6 +176,20 @@ fn a_full_outbox_pauses_a_consumer_until_it_is_resumed() {
     assert_eq!(consumer.resume(), ["deliver b", "deliver c"]);
 }
 
+/// It is asked beforehand: what it is handed from a deep queue is not much more than it takes.
+#[test]
+fn an_outbox_is_handed_what_it_has_room_for() {
+    let (_disk, broker) = node();
+    let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    publisher.declare("q", false);
+    publisher.publish("q", &["a", "b", "c", "d"], Kind::Transient);
+    consumer.fill_up(true);
+    assert_eq!(consumer.consume("q", true), ["consuming", "deliver a"]);
+    assert_eq!(consumer.resume(), ["deliver b"]);
+    consumer.fill_up(false);
+    assert_eq!(consumer.resume(), ["deliver c", "deliver d"]);
+}
+
 /// Semantics 61: publishes before the bad one are in, the channel is closed.
 #[test]
 fn publishing_to_a_missing_exchange_closes_the_channel() {

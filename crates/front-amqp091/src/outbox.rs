@@ -38,6 +38,9 @@ const IDLE_BYTES_MAX: usize = 512;
 /// Deliveries that were settled by their write are handed on in portions of so many.
 const SETTLED_MAX: usize = 256;
 
+/// Where there are many connections, one keeps no more than this much memory from one write to the next.
+const CROWDED_BYTES_MAX: usize = 4 * 1024;
+
 /// How a connection is to be closed once everything before is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -316,6 +319,9 @@ impl Locked {
         self.tell_confirms();
         let n_taken = self.chain.len();
         batch.chain.clear();
+        if self.high_water_bytes < OUTBOX_HIGH_WATER_BYTES {
+            batch.chain.give_back(CROWDED_BYTES_MAX);
+        }
         batch.cursor = Cursor::default();
         std::mem::swap(&mut batch.chain, &mut self.chain);
         batch.n_left = n_taken;

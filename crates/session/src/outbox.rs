@@ -26,6 +26,10 @@ pub trait Sink {
     /// more on this link until the connection asks for it again (the outbox has noted the link).
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room;
 
+    /// About how many bytes of deliveries it takes before it says [`Room::Full`], as if that were asked before the
+    /// first of them. With none, that is what it says to the next one.
+    fn room_bytes(&self) -> usize;
+
     /// Appends anything else.
     fn event(&mut self, event: Event<'_>);
 
@@ -43,6 +47,9 @@ pub enum Confirmation {
     /// It has not (`basic.nack`).
     Nack,
 }
+
+/// What a delivery takes in an outbox beyond its message, about: frames, tags.
+pub const DELIVERY_BYTES: usize = 80;
 
 /// Whether an outbox wants more deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -185,14 +185,18 @@ impl Sink for Locked<'_> {
         let late = self.flow.full.iter().take(self.full_before).any(|full| *full == link);
         self.recorder.note(What::Deliver { given: Given::of(link, &delivery), late });
         self.flow.n_unread += 1;
-        if self.flow.n_unread < self.flow.limit {
-            let left = self.flow.limit - self.flow.n_unread;
-            return Room::Bytes(left * ROOM_BYTES_PER_DELIVERY);
+        let room_bytes = self.room_bytes();
+        if room_bytes > 0 {
+            return Room::Bytes(room_bytes);
         }
         if !self.flow.full.contains(&link) {
             self.flow.full.push(link);
         }
         Room::Full
+    }
+
+    fn room_bytes(&self) -> usize {
+        self.flow.limit.saturating_sub(self.flow.n_unread).saturating_mul(ROOM_BYTES_PER_DELIVERY)
     }
 
     fn event(&mut self, event: Event<'_>) {

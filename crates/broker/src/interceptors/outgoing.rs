@@ -56,6 +56,10 @@ impl Sink for Stamping<'_> {
         self.sink.deliver(link, Delivery { message, ..delivery })
     }
 
+    fn room_bytes(&self) -> usize {
+        self.sink.room_bytes()
+    }
+
     fn event(&mut self, event: Event<'_>) {
         let Event::Got { channel, link, delivery, no_ack, n_ready } = event else {
             self.sink.event(event);

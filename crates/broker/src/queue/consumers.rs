@@ -1,6 +1,6 @@
 //! Those who take messages: consumers and `get`, as they come and go.
 
-use super::local::{Attach, FIRST_ROOM_BYTES, Handed, Host, Local, Owner};
+use super::local::{Attach, Handed, Host, Local, Owner};
 use super::ruled::with_counts;
 use super::{Activity, AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
 use meta::QueueDef;
@@ -26,6 +26,7 @@ impl Local {
             return Err(AttachRefused::ExclusiveUse);
         }
         let key = self.fifo.attach(attach.checkout);
+        let mut room_bytes = 0;
         wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
             sink.event(Event::Consuming {
                 channel: attach.channel,
@@ -34,8 +35,9 @@ impl Local {
                 no_ack: attach.checkout.settling == Settling::OnDelivery,
                 answer: attach.answer,
             });
+            room_bytes = sink.room_bytes();
         }));
-        let host = Host {
+        let mut host = Host {
             connection: attach.connection,
             channel: attach.channel,
             link: attach.link,
@@ -44,10 +46,11 @@ impl Local {
             checkout: attach.checkout,
             exclusive: attach.exclusive,
             arguments: attach.arguments,
-            room_bytes: FIRST_ROOM_BYTES,
+            room_bytes: 0,
             held_back: false,
             limit: attach.limit,
         };
+        host.set_room(room_bytes);
         self.n_limited += usize::from(host.limit.is_some());
         put_at(&mut self.owners, key, (attach.connection, attach.channel));
         put_at(&mut self.hosts, key, host);

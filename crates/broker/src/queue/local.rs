@@ -18,7 +18,8 @@ use queue::{
     Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Return, Settling, Stored,
 };
 use session::{
-    ChannelId, Delivery, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString, Sink, Table,
+    ChannelId, DELIVERY_BYTES, Delivery, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString,
+    Sink, Table,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,8 +29,6 @@ use store::blob::BlobId;
 
 /// Messages assigned before they are handed to outboxes: bounds the scratch list.
 const HAND_OVER_MESSAGES_MAX: usize = 1_024;
-/// What a consumer's outbox is believed to take before it has said so itself.
-pub(super) const FIRST_ROOM_BYTES: i64 = 256 * 1024;
 
 /// A message on its way in.
 pub(crate) struct Incoming<'a> {
@@ -92,6 +91,13 @@ pub(super) struct Host {
     pub(super) held_back: bool,
     /// What it shares with the other consumers of its channel.
     pub(super) limit: Option<Arc<ChannelLimit>>,
+}
+
+impl Host {
+    /// What its outbox has said. It is given one delivery at least, so that it can say that it is full.
+    pub(super) fn set_room(&mut self, bytes: usize) {
+        self.room_bytes = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
+    }
 }
 
 /// One assignment, waiting to be handed to its outbox.
@@ -362,10 +368,11 @@ impl Local {
         late
     }
 
-    /// Takes the message's size from what the consumer's outbox is believed to hold.
+    /// Takes what the message needs from what the consumer's outbox is believed to hold.
     fn charge(&mut self, assigned: Assigned, size_bytes: usize) {
         let Some(host) = host_mut(&mut self.hosts, assigned.consumer) else { return };
-        host.room_bytes = host.room_bytes.saturating_sub_unsigned(size_bytes as u64);
+        let n_bytes = (size_bytes + DELIVERY_BYTES) as u64;
+        host.room_bytes = host.room_bytes.saturating_sub_unsigned(n_bytes);
         if host.room_bytes <= 0 && !host.held_back {
             host.held_back = true;
             self.fifo.pause(assigned.consumer);
@@ -533,7 +540,7 @@ impl Local {
         let Some(host) = host_mut(&mut self.hosts, consumer) else { return };
         match room {
             Room::Bytes(bytes) => {
-                host.room_bytes = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
+                host.set_room(bytes);
                 if std::mem::take(&mut host.held_back) {
                     self.fifo.resume(consumer);
                 }
@@ -555,9 +562,11 @@ impl Local {
         }
     }
 
-    pub(super) fn resume(&mut self, consumer: ConsumerKey) {
+    pub(super) fn resume(&mut self, consumer: ConsumerKey, wakes: &mut Wakes) {
         if let Some(host) = host_mut(&mut self.hosts, consumer) {
-            host.room_bytes = FIRST_ROOM_BYTES;
+            let mut room_bytes = 0;
+            wakes.extend(host.outbox.batch(&mut |sink| room_bytes = sink.room_bytes()));
+            host.set_room(room_bytes);
             host.held_back = false;
             self.fifo.resume(consumer);
         }

@@ -95,7 +95,11 @@ impl Sink for Recorded {
             self.paused.push(link);
             return Room::Full;
         }
-        Room::Bytes(1 << 20)
+        Room::Bytes(self.room_bytes())
+    }
+
+    fn room_bytes(&self) -> usize {
+        if self.full { 0 } else { 1 << 20 }
     }
 
     fn event(&mut self, event: Event<'_>) {

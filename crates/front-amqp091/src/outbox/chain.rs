@@ -39,6 +39,13 @@ impl Chain {
         self.spliced_bytes = 0;
     }
 
+    /// Gives the buffer of an empty chain back if it is larger than that.
+    pub(super) fn give_back(&mut self, bytes_max: usize) {
+        if self.bytes.capacity() > bytes_max {
+            *self = Self::new();
+        }
+    }
+
     /// Memory held without need.
     pub(super) fn spare_bytes(&self) -> usize {
         if self.len() == 0 { self.bytes.capacity() + self.splices.capacity() } else { 0 }

@@ -58,6 +58,10 @@ impl Sink for Locked {
         Room::Full
     }
 
+    fn room_bytes(&self) -> usize {
+        self.high_water_bytes.saturating_sub(self.n_pending())
+    }
+
     fn event(&mut self, event: Event<'_>) {
         self.put_event(event);
     }

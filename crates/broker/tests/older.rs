@@ -82,10 +82,14 @@ fn a_queue_keeps_its_messages_from_form_to_form() {
     let mut client = Client::connect(&broker);
     client.declare("q", true);
     client.ask(Op::ConfirmSelect);
-    client.publish("q", &["a", "b", "c"], Kind::Persistent);
-    client.publish("q", &["t"], Kind::Transient);
-    assert_eq!(client.get("q").last().unwrap(), "got a left 3");
-    assert_eq!(client.get("q").last().unwrap(), "got b left 2");
+    for (bodies, kind) in
+        [(["a", "b", "c"].as_slice(), Kind::Persistent), (&["t"], Kind::Transient)]
+    {
+        let heard = client.publish("q", bodies, kind);
+        client.wait_for(heard, 1);
+    }
+    assert_eq!(client.get("q"), ["got a left 3"]);
+    assert_eq!(client.get("q"), ["got b left 2"]);
     for (version, new) in [(1, "d"), (2, "e"), (1, "f")] {
         convert(&broker, version);
         let heard = client.publish("q", &[new], Kind::Persistent);

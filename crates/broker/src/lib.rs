@@ -24,6 +24,7 @@ mod pager;
 mod queue;
 mod recovery;
 mod replies;
+mod room;
 mod rules;
 mod session;
 mod storage;

@@ -22,6 +22,7 @@ pub(crate) use work::start;
 use crate::bodies::BodyStore;
 use crate::broker::Broker;
 use crate::queue::Queue;
+use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
 use log::Lsn;
 use message::MessageRef;
@@ -204,6 +205,7 @@ struct Shared {
     state: Mutex<State>,
     /// There is something to do.
     wanted: Condvar,
+    room: RoomWaiters,
     unsynced_bytes: AtomicU64,
     /// Journals whose files may be open, the one that was written first in front.
     open: Mutex<VecDeque<Weak<Journal>>>,
@@ -217,7 +219,6 @@ struct State {
     tasks: VecDeque<Task>,
     /// A journal has too much to wait for its turn.
     is_urgent: bool,
-    room_wakers: Vec<Waker>,
     has_ended: bool,
 }
 
@@ -315,12 +316,7 @@ impl OlderForm {
     /// True if there is room now; otherwise `waker` is woken when there is.
     #[must_use = "false means: wait to be woken"]
     pub(crate) fn on_room(&self, waker: &Waker) -> bool {
-        let mut state = stdx::lock(&self.shared.state);
-        if self.shared.has_room() || state.has_ended {
-            return true;
-        }
-        stdx::add_waker(&mut state.room_wakers, waker);
-        false
+        self.shared.room.on_room(waker, || self.has_room())
     }
 
     /// A journal that could not be written.
@@ -375,21 +371,17 @@ impl Shared {
     }
 
     fn tell_of_room(&self) {
-        if !self.has_room() {
-            return;
-        }
-        let wakers = std::mem::take(&mut stdx::lock(&self.state).room_wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        self.room.tell(self.has_room());
     }
 
     fn end(&self) {
-        let (wakers, tasks) = {
+        let tasks = {
             let mut state = stdx::lock(&self.state);
             state.has_ended = true;
-            (std::mem::take(&mut state.room_wakers), std::mem::take(&mut state.tasks))
+            std::mem::take(&mut state.tasks)
         };
         self.wanted.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        self.room.end();
         for task in tasks {
             if let Task::Remove { journal: Some(journal), .. } = task {
                 journal.fail();

@@ -17,6 +17,7 @@ pub use work::PagerStepper;
 pub(crate) use work::{ImageWritten, start};
 
 use crate::queue::Queue;
+use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
 use names::Naming;
 use std::collections::VecDeque;
@@ -63,6 +64,7 @@ pub(crate) struct Pager {
 struct Shared {
     options: PagerOptions,
     state: Mutex<State>,
+    room: RoomWaiters,
     /// Something is asked for.
     asked: Condvar,
     /// Images wait for a sync, or it is time to reclaim.
@@ -97,7 +99,6 @@ struct State {
     naming: Naming,
     n_at_work: usize,
     is_reclaim_due: bool,
-    room_wakers: Vec<Waker>,
     has_ended: bool,
 }
 
@@ -122,6 +123,7 @@ impl Pager {
         let shared = Shared {
             options,
             state: Mutex::default(),
+            room: RoomWaiters::default(),
             asked: Condvar::new(),
             unsynced: Condvar::new(),
             allowance_bytes,
@@ -176,18 +178,13 @@ impl Pager {
 
     /// Whether those who publish may go on; see [`Pager::on_room`].
     pub(crate) fn has_room(&self) -> bool {
-        self.shared.is_within_limits() || !stdx::lock(&self.shared.state).is_busy()
+        self.shared.has_room()
     }
 
     /// True if there is room now; otherwise `waker` is woken when there is.
     #[must_use = "false means: wait to be woken"]
     pub(crate) fn on_room(&self, waker: &Waker) -> bool {
-        let mut state = stdx::lock(&self.shared.state);
-        if self.shared.is_within_limits() || !state.is_busy() {
-            return true;
-        }
-        stdx::add_waker(&mut state.room_wakers, waker);
-        false
+        self.shared.room.on_room(waker, || self.has_room())
     }
 
     /// Queues that take more than they are allowed, though nobody uses them, are to be looked at.
@@ -233,6 +230,10 @@ impl Drop for Pager {
 }
 
 impl Shared {
+    fn has_room(&self) -> bool {
+        self.is_within_limits() || !stdx::lock(&self.state).is_busy()
+    }
+
     fn is_within_limits(&self) -> bool {
         let excess_bytes = self.excess_bytes.load(Ordering::Relaxed);
         excess_bytes < self.options.excess_bytes_max as u64
@@ -252,32 +253,25 @@ impl Shared {
     }
 
     fn end(&self) {
-        let (wakers, queues, written) = {
+        let (queues, written) = {
             let mut state = stdx::lock(&self.state);
             state.has_ended = true;
             state.naming.clear();
             let mut queues = std::mem::take(&mut state.deferred);
             queues.extend(std::mem::take(&mut state.asked));
             let written = std::mem::take(&mut state.written);
-            (std::mem::take(&mut state.room_wakers), queues, written)
+            (queues, written)
         };
         self.asked.notify_all();
         self.unsynced.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        self.room.end();
         // These keep the storage, which keeps this.
         drop((queues, written));
     }
 
     /// Wakes who waits for room, if there is some.
     fn tell_of_room(&self) {
-        let wakers = {
-            let mut state = stdx::lock(&self.state);
-            if !self.is_within_limits() && state.is_busy() {
-                return;
-            }
-            std::mem::take(&mut state.room_wakers)
-        };
-        wakers.into_iter().for_each(Waker::wake);
+        self.room.tell(self.has_room());
     }
 }
 

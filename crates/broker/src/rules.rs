@@ -26,6 +26,7 @@ use crate::broker::Broker;
 use crate::confirm::Awaited;
 use crate::firehose::Tracing;
 use crate::queue::Queue;
+use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
 use log::{Durable, Lsn};
 use meta::QueueId;
@@ -49,6 +50,7 @@ pub(crate) struct RuleKeeper {
 struct Shared {
     state: Mutex<State>,
     wanted: Condvar,
+    room: RoomWaiters,
     broker: OnceLock<Weak<Broker>>,
     /// Of letters in `State::undelivered`.
     letter_bytes: AtomicUsize,
@@ -75,7 +77,6 @@ struct State {
     to_review: VecDeque<Arc<Queue>>,
     /// What the broker tells; everything else comes first.
     notices: VecDeque<Notice>,
-    room_wakers: Vec<Waker>,
     is_time_to_look: bool,
     has_ended: bool,
 }
@@ -140,12 +141,7 @@ impl RuleKeeper {
     /// True if there is room now; otherwise `waker` is woken when there is.
     #[must_use = "false means: wait to be woken"]
     pub(crate) fn on_room(&self, waker: &Waker) -> bool {
-        let mut state = stdx::lock(&self.shared.state);
-        if self.shared.has_room() || state.has_ended {
-            return true;
-        }
-        stdx::add_waker(&mut state.room_wakers, waker);
-        false
+        self.shared.room.on_room(waker, || self.has_room())
     }
 
     /// Set when its thread has panicked: rules that nobody keeps would fill queues without a word.
@@ -189,22 +185,14 @@ impl Shared {
     }
 
     fn tell_of_room(&self) {
-        if !self.has_room() {
-            return;
-        }
-        let wakers = std::mem::take(&mut stdx::lock(&self.state).room_wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        self.room.tell(self.has_room());
     }
 
     fn end(&self) {
-        let (wakers, state) = {
-            let mut state = stdx::lock(&self.state);
-            state.has_ended = true;
-            let wakers = std::mem::take(&mut state.room_wakers);
-            (wakers, std::mem::replace(&mut *state, State { has_ended: true, ..State::default() }))
-        };
+        let ended = State { has_ended: true, ..State::default() };
+        let state = std::mem::replace(&mut *stdx::lock(&self.state), ended);
         self.wanted.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        self.room.end();
         drop(state);
     }
 }

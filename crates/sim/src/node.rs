@@ -1,8 +1,9 @@
 //! A broker in one process over a simulated disk, whose storage works when it is told to.
 
 use crate::outbox::{Given, Recorder, Transcript, What};
+use crate::random::Random;
 use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
-use log::{Disk, MemoryDisk, WalOptions};
+use log::{Disk, Fault, MemoryDisk, Survival, WalOptions};
 use meta::{Command, PasswordHash, QueueVersion};
 use session::{ChannelId, Control, Op, Origin, Request, ShortString};
 use std::future::Future;
@@ -164,6 +165,28 @@ impl Node {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)
+    }
+}
+
+/// Has the disk fail now and then, within so many of its operations. What is planned.
+pub(crate) fn plan_fault(random: &mut Random, disk: &MemoryDisk, within: usize) -> Option<String> {
+    let fault = match random.below(10) {
+        0..4 => Fault::PowerLoss,
+        4 => Fault::Io,
+        5 => Fault::NoSpace,
+        _ => return None,
+    };
+    let at = disk.operations() + random.below(within) as u64;
+    disk.inject(at, fault);
+    Some(format!("planned: {fault:?} at disk operation {at}"))
+}
+
+/// What a disk is left with after a loss of power.
+pub(crate) fn some_survival(random: &mut Random) -> Survival {
+    match random.below(4) {
+        0 => Survival::Everything,
+        1 => Survival::OnlySynced,
+        _ => Survival::Torn(random.next()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Course;
 use super::ledger::{Found, Seen};
-use crate::node::{Node, NodeOptions, Solo};
+use crate::node::{Node, NodeOptions, Solo, plan_fault, some_survival};
 use broker::Clock;
 use log::{Fault, MemoryDisk, Survival};
 use std::sync::Weak;
@@ -51,15 +51,9 @@ impl Course {
     }
 
     fn plan_fault(&mut self) {
-        let fault = match self.random.below(10) {
-            0..4 => Fault::PowerLoss,
-            4 => Fault::Io,
-            5 => Fault::NoSpace,
-            _ => return,
-        };
-        let at = self.disk.operations() + self.random.below(FAULT_WITHIN) as u64;
-        self.note(format!("planned: {fault:?} at disk operation {at}"));
-        self.disk.inject(at, fault);
+        if let Some(planned) = plan_fault(&mut self.random, &self.disk, FAULT_WITHIN) {
+            self.note(planned);
+        }
     }
 
     /// Ends all connections; false when the disk is against it.
@@ -86,11 +80,7 @@ impl Course {
     }
 
     fn lose_power(&mut self, disk: &MemoryDisk) -> MemoryDisk {
-        let survival = match self.random.below(4) {
-            0 => Survival::Everything,
-            1 => Survival::OnlySynced,
-            _ => Survival::Torn(self.random.next()),
-        };
+        let survival = some_survival(&mut self.random);
         self.note(format!("restart, {survival:?}"));
         disk.survive(survival)
     }

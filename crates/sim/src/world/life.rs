@@ -3,7 +3,7 @@
 use super::{PATIENCE, World, facts};
 use crate::client::{self, Client, Expect};
 use crate::model::Found;
-use crate::node::{Node, NodeOptions, Solo};
+use crate::node::{Node, NodeOptions, Solo, plan_fault, some_survival};
 use broker::Clock;
 use log::{Fault, MemoryDisk, Survival};
 use meta::QueueVersion;
@@ -77,15 +77,9 @@ impl World {
     }
 
     fn plan_fault(&mut self) {
-        let fault = match self.random.below(10) {
-            0..4 => Fault::PowerLoss,
-            4 => Fault::Io,
-            5 => Fault::NoSpace,
-            _ => return,
-        };
-        let at = self.disk.operations() + self.random.below(FAULT_WITHIN) as u64;
-        self.note(format!("planned: {fault:?} at disk operation {at}"));
-        self.disk.inject(at, fault);
+        if let Some(planned) = plan_fault(&mut self.random, &self.disk, FAULT_WITHIN) {
+            self.note(planned);
+        }
     }
 
     /// The log has failed: nobody is told that anything is durable from now on.
@@ -191,11 +185,7 @@ impl World {
     }
 
     fn lose_power(&mut self, disk: &MemoryDisk) -> MemoryDisk {
-        let survival = match self.random.below(4) {
-            0 => Survival::Everything,
-            1 => Survival::OnlySynced,
-            _ => Survival::Torn(self.random.next()),
-        };
+        let survival = some_survival(&mut self.random);
         self.note(format!("restart, {survival:?}"));
         disk.survive(survival)
     }

@@ -4,7 +4,6 @@
 
 pub mod backlog;
 pub mod blob;
-pub mod convert;
 mod error;
 mod queued;
 pub mod v1;

@@ -2,7 +2,6 @@
 //! from this form into another one and back.
 
 use super::image::{Image, ImageError, LoadedPage};
-use super::jobs::PAGE_BYTES_MAX;
 use super::live::PositionsInPage;
 use super::page::{ENTRY_BYTES, Page, SPAN_MAX, SegmentNumber, to_u16};
 use super::pool::PagePool;
@@ -73,19 +72,6 @@ impl PageWriter {
     #[must_use]
     pub fn of_page(first: u64) -> Self {
         Self { first, is_placed: true, ..Self::new() }
-    }
-
-    /// Whether [`Self::finish`] comes before this message.
-    #[must_use]
-    pub fn is_full_for(&self, queued: &Queued<'_>) -> bool {
-        let n = self.positions.len();
-        let body_bytes = queued.body_bytes() as usize;
-        let (inline, stored) =
-            if queued.stored.is_some() { (0, body_bytes) } else { (body_bytes, 0) };
-        n > 0
-            && (queued.position - self.first >= SPAN_MAX as u64
-                || self.page.bytes.len() + inline + (n + 1) * ENTRY_BYTES > PAGE_BYTES_MAX
-                || (stored > 0 && self.stored_bytes + stored > 4 * PAGE_BYTES_MAX))
     }
 
     /// Adds a message, whose position is higher than the one before it.
@@ -243,6 +229,7 @@ impl LoadedPage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::jobs::PAGE_BYTES_MAX;
     use super::super::page::to_u32;
     use super::*;
     use crate::queued::StoredBody;
@@ -291,6 +278,12 @@ mod tests {
         (queued.position, message.body.bytes().to_vec(), queued.stored, message.persistent)
     }
 
+    fn is_full_for(writer: &PageWriter, message: &Message) -> bool {
+        let beyond = message.0 - writer.first >= SPAN_MAX as u64;
+        let n_bytes = writer.page.bytes.len() + message.1.len();
+        !writer.positions.is_empty() && (beyond || n_bytes > PAGE_BYTES_MAX)
+    }
+
     fn write_pages(all: &[Message]) -> (Vec<WrittenPage>, Vec<Vec<u8>>) {
         let (mut writer, mut pages, mut images) = (PageWriter::new(), Vec::new(), Vec::new());
         let mut finish = |writer: &mut PageWriter| {
@@ -300,7 +293,7 @@ mod tests {
             }));
         };
         for message in all {
-            if writer.is_full_for(&queued(message)) {
+            if is_full_for(&writer, message) {
                 finish(&mut writer);
             }
             writer.push(&queued(message));

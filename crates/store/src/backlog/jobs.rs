@@ -143,21 +143,6 @@ impl Backlog {
         self.next_step(head, allowance_bytes).is_some()
     }
 
-    /// A job to write a page that has messages in log segment `segment`, if there is one, so that
-    /// the segment can go. The page stays in memory.
-    pub fn next_write_of(
-        &mut self,
-        pool: &PagePool,
-        segment: SegmentId,
-        image: &mut Image,
-    ) -> Option<Job> {
-        let lies_there = |slot: &Slot| {
-            slot.busy == Busy::Idle && slot.page().is_some_and(|page| page.lies_in(segment))
-        };
-        let at = self.slots.iter().position(lies_there)?;
-        self.start_writing(pool, at, image)
-    }
-
     fn end(&self) -> u64 {
         self.slots.back().map_or(0, Slot::end)
     }

@@ -223,7 +223,6 @@ impl Host {
                 }
             }
             Step::FailLoad(n) => self.fail_load(*n),
-            Step::PageOut => self.page_out(),
             Step::Relocate => self.relocate(),
             Step::NextSegment => self.segment += 1,
             Step::Sync => self.sync(),
@@ -447,15 +446,6 @@ impl Host {
         self.leaks = true;
         self.inexact = true;
         self.settle_dropped(dropped, is_lost);
-    }
-
-    fn page_out(&mut self) {
-        let mut image = Image::default();
-        let oldest = self.retained.iter().find(|(_, n)| **n > 0).map(|(segment, _)| *segment);
-        let Some(oldest) = oldest.map(SegmentId) else { return };
-        if let Some(job) = self.backlog.next_write_of(&self.pool, oldest, &mut image) {
-            self.start(job, &image);
-        }
     }
 
     fn relocate(&mut self) {

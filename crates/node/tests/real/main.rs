@@ -12,6 +12,7 @@ mod definitions;
 mod delays;
 mod disk;
 mod durability;
+mod full;
 mod hostile;
 mod manners;
 mod many;

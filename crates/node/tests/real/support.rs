@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod faults;
 pub(crate) mod node;
 pub(crate) mod random;
+pub(crate) mod volume;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

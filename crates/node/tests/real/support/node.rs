@@ -1,6 +1,7 @@
 //! The binary as a process on a data directory of its own.
 
 use super::faults::{self, Fault};
+use super::volume::{self, Volume};
 use super::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -49,6 +50,17 @@ impl Node {
         Self::start_at(home, settings.iter().map(|&setting| setting.to_owned()).collect())
     }
 
+    /// As [`Self::start`], on a filesystem of so many bytes.
+    ///
+    /// # Errors
+    /// Why this machine gives it none.
+    pub(crate) fn start_on_volume(bytes: u64, settings: &[&str]) -> Result<(Self, Volume), String> {
+        let home = tempfile::tempdir().unwrap();
+        let volume = Volume::mount(home.path(), bytes)?;
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        Ok((Self::start_at(home, settings), volume))
+    }
+
     /// On the data directory `data` of `home`.
     pub(crate) fn start_in(home: TempDir) -> Self {
         Self::start_at(home, Vec::new())
@@ -68,7 +80,7 @@ impl Node {
 
     /// Its directory and what it says on stderr when it does not start.
     fn try_start_at(home: TempDir, settings: Vec<String>) -> Result<Self, (TempDir, String)> {
-        let mut command = Command::new(binary());
+        let mut command = volume::command(home.path(), &binary());
         command.env_remove("LEVERET_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped());
         let stderr = File::options().create(true).append(true).open(home.path().join(STDERR));
         command.stderr(stderr.unwrap());
@@ -97,7 +109,7 @@ impl Node {
     }
 
     pub(crate) fn data_dir(&self) -> PathBuf {
-        self.home.path().join("data")
+        volume::data_dir(self.home.path())
     }
 
     /// Bytes of the files in the directory `dir` of its data.
@@ -190,6 +202,12 @@ impl Node {
     pub(crate) fn kill(&mut self) {
         assert_eq!(self.end(Signal::KILL), None);
         self.check_words();
+    }
+
+    /// Kills it if it still runs, whatever it has said.
+    pub(crate) fn put_down(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// As [`Self::end_well`]. Its home, with the data in `data`.

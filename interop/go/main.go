@@ -1,4 +1,4 @@
-// Command interop runs the scenario list with amqp091-go and checks that no scenario is missing.
+// Command interop runs the scenario lists with amqp091-go and checks that no scenario is missing.
 package main
 
 import (
@@ -9,14 +9,16 @@ import (
 )
 
 func main() {
-	text, err := os.ReadFile("../SCENARIOS.md")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
 	var listed []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|").FindAllStringSubmatch(string(text), -1) {
-		listed = append(listed, match[1])
+	for _, list := range []string{"../SCENARIOS.md", "../CONFIRM_ON.md"} {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		for _, match := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+			listed = append(listed, match[1])
+		}
 	}
 	for _, id := range listed {
 		if scenarios[id] == nil {

@@ -21,6 +21,7 @@ public final class Main {
     RuleDeadLetters.register(suite);
     RuleConsumers.register(suite);
     RulePolicies.register(suite);
+    ConfirmOn.register(suite);
     System.exit(suite.run(wanted));
   }
 }

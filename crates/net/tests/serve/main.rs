@@ -119,7 +119,8 @@ mod tests {
             consumer.flush().await;
             assert!(matches!(consumer.hear().await, Said::Closed(404, _)));
             publisher.put_message(1, publish(mode), b"got");
-            publisher.flush().await;
+            // The answer to this comes when the message is in the queue.
+            publisher.call(1, ConfirmSelect::default(), "confirm.select-ok").await;
             consumer.put(1, ChannelCloseOk {});
             consumer.call(1, ChannelOpen::default(), "channel.open-ok").await;
             consumer.put(1, BasicGet { queue, no_ack: true, ..BasicGet::default() });

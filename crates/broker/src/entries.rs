@@ -11,6 +11,8 @@
 //!                                                        are in a page image, and no longer elsewhere
 //! 5     reference  queue u64, position u64, file u32, index u32, message record without its body,
 //!                                                        which lies in the virtual host's body store
+//! 6     returned   queue u64, anew u8, (position u64, failed u32, acquired u32) ...   messages that came
+//!                                                        back so often; 1: and no others
 //! 16    meta       serial u64, an encoded definition command (see crate `meta`)
 //! 17    stopped    (queue u64, next undelivered position u64) ...   last entry of a clean stop
 //! 18    started    nothing        the life after a clean stop: its deliveries are in no log
@@ -19,7 +21,7 @@
 
 use log::{Appended, Batch, SegmentId, Wal};
 use message::MessageRef;
-use queue::PositionRange;
+use queue::{PositionRange, ReturnCounts};
 use stdx::record::{Reader, RecordError};
 use store::StoredBody;
 use store::backlog::PageNote;
@@ -30,10 +32,13 @@ const KIND_SETTLED: u8 = 2;
 const KIND_PURGED: u8 = 3;
 const KIND_PAGED: u8 = 4;
 const KIND_REFERENCE: u8 = 5;
+const KIND_RETURNED: u8 = 6;
 const KIND_META: u8 = 16;
 const KIND_STOPPED: u8 = 17;
 const KIND_STARTED: u8 = 18;
 
+/// Of a position and its counts.
+const RETURNED_BYTES: usize = 16;
 const PAGE_HAS_BODIES: u8 = 1;
 const PAGE_IS_ANNOTATED: u8 = 2;
 
@@ -45,6 +50,7 @@ pub(crate) enum Entry<'a> {
     Purged { queue: u64, ranges: Records<'a, PositionRange> },
     Paged { queue: u64, note: PageNote },
     Reference { queue: u64, position: u64, reference: &'a [u8] },
+    Returned { queue: u64, anew: bool, counts: Records<'a, (u64, ReturnCounts)> },
     Meta { serial: u64, command: &'a [u8] },
     Stopped { cursors: Records<'a, (u64, u64)> },
     Started,
@@ -219,6 +225,28 @@ fn read_paged<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, RecordError> {
     Ok(Entry::Paged { queue, note })
 }
 
+/// Appends how often messages came back, needed until it is released; `anew`: instead of what earlier
+/// entries say.
+pub(crate) fn append_returned(
+    wal: &Wal,
+    queue: u64,
+    anew: bool,
+    counts: &[(u64, ReturnCounts)],
+) -> Appended {
+    let mut payload = Vec::with_capacity(9 + counts.len() * RETURNED_BYTES);
+    payload.extend_from_slice(&queue.to_le_bytes());
+    payload.push(u8::from(anew));
+    for (position, ReturnCounts { n_failed, n_acquired }) in counts {
+        payload.extend_from_slice(&position.to_le_bytes());
+        payload.extend_from_slice(&n_failed.to_le_bytes());
+        payload.extend_from_slice(&n_acquired.to_le_bytes());
+    }
+    wal.append(|batch| {
+        batch.entry(KIND_RETURNED, &[&payload]);
+        batch.retain(1);
+    })
+}
+
 /// Appends definition commands as one unit, each needed until a snapshot of the definitions covers
 /// it. The first has the number `serial`, the next one more, and so on.
 pub(crate) fn append_meta(wal: &Wal, serial: u64, commands: &[Vec<u8>]) -> Appended {
@@ -268,6 +296,16 @@ pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> 
             position: reader.u64()?,
             reference: reader.rest(),
         }),
+        KIND_RETURNED => {
+            let (queue, anew) = (reader.u64()?, reader.u8()? != 0);
+            let each = |reader: &mut Reader<'_>| {
+                let position = reader.u64()?;
+                let counts = ReturnCounts { n_failed: reader.u32()?, n_acquired: reader.u32()? };
+                Ok((position, counts))
+            };
+            let counts = Records::rest(&mut reader, RETURNED_BYTES, each)?;
+            Ok(Entry::Returned { queue, anew, counts })
+        }
         KIND_META => Ok(Entry::Meta { serial: reader.u64()?, command: reader.rest() }),
         KIND_STOPPED => {
             let pair = |reader: &mut Reader<'_>| Ok((reader.u64()?, reader.u64()?));
@@ -283,7 +321,7 @@ fn read_range(reader: &mut Reader<'_>) -> Result<PositionRange, RecordError> {
 }
 
 /// Counts of log entries per segment, gathered to be retained or released in few calls.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentCounts {
     counts: smallvec::SmallVec<[(SegmentId, u64); 4]>,
 }
@@ -295,6 +333,11 @@ impl SegmentCounts {
             Some((_, n)) => *n += 1,
             None => self.counts.push((segment, 1)),
         }
+    }
+
+    /// Whether none is counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.is_empty()
     }
 
     /// Whether an entry of that segment is counted.
@@ -364,6 +407,10 @@ mod tests {
                 let ranges: Vec<_> = ranges.iter().map(|range| range.start..range.end).collect();
                 format!("purged {queue} {ranges:?}")
             }
+            Entry::Returned { queue, anew, counts } => {
+                let counts = counts.iter().map(|(at, it)| (at, it.n_failed, it.n_acquired));
+                format!("returned {queue} {anew} {:?}", counts.collect::<Vec<_>>())
+            }
             Entry::Stopped { cursors } => {
                 format!("stopped {:?}", cursors.iter().collect::<Vec<_>>())
             }
@@ -394,6 +441,17 @@ mod tests {
             append_paged(wal, 3, &note);
         });
         assert_eq!(seen, [format!("{:?}", Entry::Paged { queue: 3, note })]);
+    }
+
+    #[test]
+    fn counts_of_returns_read_back() {
+        let seen = reopened(|wal| {
+            append_returned(wal, 3, true, &[]);
+            let counts = ReturnCounts { n_failed: 1, n_acquired: 2 };
+            append_returned(wal, 3, false, &[(5, counts), (u64::MAX, ReturnCounts::default())]);
+        });
+        let both = "returned 3 false [(5, 1, 2), (18446744073709551615, 0, 0)]";
+        assert_eq!(seen, ["returned 3 true []", both]);
     }
 
     #[test]

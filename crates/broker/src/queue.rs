@@ -8,6 +8,7 @@ mod consumed;
 mod consumers;
 mod held_back;
 mod local;
+mod noted_returns;
 mod older;
 mod overdue;
 mod paging;
@@ -19,6 +20,7 @@ pub use consumed::PendingConfirms;
 pub(crate) use consumed::{Confirm, ConfirmRef, Late};
 pub use held_back::{HeldBack, HeldBackMessage};
 pub(crate) use local::{Attach, Incoming, Owner, Publishes};
+pub(crate) use noted_returns::ReturnsBefore;
 pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
 pub(crate) use reading::{ReadImage, ToldPart};
 pub(crate) use ruled::RefusedItem;
@@ -436,6 +438,7 @@ impl Queue {
             wal.release(segment, 1);
             moved_to
         };
+        local.move_noted_returns(self, segment);
         local.backlog.relocate(segment, message, page)
     }
 
@@ -571,6 +574,12 @@ impl Restoring<'_> {
             self.local.restore_unread(note);
         }
         Ok(())
+    }
+
+    /// Tells the core how often messages came back, once they are back. Returns which log segments that
+    /// needs.
+    pub(crate) fn returns(&mut self, before: ReturnsBefore) -> entries::SegmentCounts {
+        self.local.restore_returns(before)
     }
 
     /// Ends the restoring: positions from `next_position` on are free, and those below

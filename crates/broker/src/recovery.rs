@@ -228,6 +228,9 @@ impl Replay {
             Entry::Settled { queue, positions } => self.contents.settled(queue, positions.iter()),
             Entry::Purged { queue, ranges } => self.contents.ranges_gone(queue, ranges.iter()),
             Entry::Paged { queue, note } => self.contents.paged(entry.segment, queue, note),
+            Entry::Returned { queue, anew, counts } => {
+                self.contents.returned(entry.segment, queue, anew, counts.iter());
+            }
             Entry::Meta { serial, command } => self.take_command(entry.segment, serial, command)?,
             Entry::Started => {}
             Entry::Stopped { cursors } => self.cursors = Some(cursors.iter().collect()),
@@ -307,6 +310,7 @@ impl Replay {
         }
         let storage = queue.storage();
         let images = &storage.images.durable;
+        let returns = self.contents.take_returns(id);
         let next = self.contents.drain(id, |left| match left {
             Left::Message { segment, logged } => {
                 if let Err(reason) = restore_message(&mut restoring, &logged, segment) {
@@ -324,6 +328,7 @@ impl Replay {
                 retained.add(segment);
             }
         });
+        retained.add_all(restoring.returns(returns));
         // Those who read them later need the images until then.
         let mut names = restoring.names();
         names.retain(|names| images.retain(names.image, 1));

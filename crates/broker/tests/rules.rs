@@ -10,7 +10,7 @@ mod client;
 use amqp091::{Properties, PropertiesRef};
 use broker::Broker;
 use client::{Client, Kind, clear_policy, set_policy, short, start};
-use log::MemoryDisk;
+use log::{MemoryDisk, Survival};
 use meta::PolicyScope;
 use session::{Op, Outcome, Table, Value};
 use std::sync::Arc;
@@ -329,6 +329,93 @@ fn semantics_91_a_delivery_limit() {
     assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
 }
 
+/// Semantics 103, features U4 and U5: how often a message came back is known after a crash and after a stop;
+/// a policy that goes and comes makes it begin anew, also after a crash.
+#[test]
+fn semantics_103_counts_outlive_the_node() {
+    let (mut disk, mut broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare("dead", true);
+    client.declare_with("q", true, &dead_letters_to("dead"));
+    set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":3}"#);
+    client.ask(Op::ConfirmSelect);
+    let heard = client.publish("q", &["m", "n"], Kind::Persistent);
+    client.wait_for(heard, 1);
+    let counts = |client: &Client| {
+        let headers = headers(client);
+        let of = |name: &str| headers.get(name.as_bytes()).and_then(Value::as_i64);
+        (of("x-delivery-count"), of("x-acquired-count"))
+    };
+    // Before each round so many deliveries of the first have failed; the second is only given back.
+    let rounds =
+        [(None, None), (Some(1), Some(1)), (Some(2), Some(2)), (None, None), (Some(1), Some(1))];
+    for (round, before) in rounds.into_iter().enumerate() {
+        assert!(client.get("q").concat().contains("got m"), "{round}");
+        assert_eq!(counts(&client), before, "{round}");
+        client.get("q");
+        assert_eq!(counts(&client), (None, before.1), "{round}");
+        client.settle(1, Outcome::Requeued);
+        client.settle(1, Outcome::Returned);
+        if round == 2 {
+            clear_policy(&broker, PolicyScope::User);
+            set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":1}"#);
+        }
+        if round == 4 {
+            break;
+        }
+        // What is noted is durable with what is confirmed after it.
+        let heard = client.publish("dead", &["x"], Kind::Persistent);
+        client.wait_for(heard, 1);
+        if round == 1 {
+            client.disconnect();
+            broker.stop().unwrap();
+        } else {
+            drop(client);
+        }
+        drop(broker);
+        disk = Arc::new(disk.survive(Survival::OnlySynced));
+        broker = start(&disk);
+        client = Client::connect(&broker);
+        client.ask(Op::ConfirmSelect);
+    }
+    assert_eq!(client.get("q").last().unwrap(), "got n again left 0", "the other is gone");
+    client.ask(Op::QueuePurge { queue: short("q") });
+    while client.get_soon("dead").contains("got x") {}
+    assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
+}
+
+/// The notes about counts neither pile up nor keep the log long, and stay true when they are made anew.
+#[test]
+fn notes_about_counts_are_moved_with_the_log() {
+    let (disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", true, &[("x-delivery-limit", number(100_000))]);
+    client.declare("other", true);
+    client.ask(Op::ConfirmSelect);
+    let heard = client.publish("q", &["m"], Kind::Persistent);
+    client.wait_for(heard, 1);
+    for _ in 0..5_000 {
+        client.get("q");
+        client.settle(1, Outcome::Requeued);
+    }
+    let large = "x".repeat(1 << 20);
+    for n in 0..10 {
+        let heard = client.publish("other", &[&large], Kind::Persistent);
+        client.wait_for(heard, 1);
+        client.get("other");
+        client.settle(1, Outcome::Accepted);
+        at(&broker, 100 + n);
+    }
+    let heard = client.publish("other", &["last"], Kind::Persistent);
+    client.wait_for(heard, 1);
+    assert!(broker.log_stats().segments < 9, "{:?}", broker.log_stats());
+    drop((client, broker));
+    let broker = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.get("q").last().unwrap(), "got m again left 0");
+    assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(5_000)));
+}
+
 /// Features U5 and O3: policies and operator policies limit deliveries too, of what is there already;
 /// and when they go, so do the limits.
 #[test]
@@ -511,7 +598,7 @@ fn rules_outlive_a_crash() {
     while queue.pages_on_disk() < 5 {
         std::thread::yield_now();
     }
-    let survivors = disk.survive(log::Survival::OnlySynced);
+    let survivors = disk.survive(Survival::OnlySynced);
     drop((client, queue, broker));
     let broker = client::start_with(Arc::new(survivors), &limits);
     let mut client = Client::connect(&broker);

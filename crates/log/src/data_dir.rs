@@ -1,13 +1,14 @@
 //! The data directory: one node at a time, and a format version to refuse what is not ours.
 //!
 //! `leveret.lock` is empty and locked while a node runs. `leveret-format` is one line of text:
-//! `leveret 3`. The number rises whenever an older program could not read what a newer one writes:
+//! `leveret 4`. The number rises whenever an older program could not read what a newer one writes:
 //!
 //! | version | since then |
 //! |---|---|
 //! | 1 | |
 //! | 2 | backlogs are paged to files, which the log names |
 //! | 3 | messages have annotations, in the log, in pages and in journals |
+//! | 4 | the log tells how often messages came back |
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub const LOCK_FILE: &str = "leveret.lock";
 /// The file that says which version of the layout the directory has.
 pub const FORMAT_FILE: &str = "leveret-format";
 /// The layout this program writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 const FORMAT_NAME: &str = "leveret";
 
@@ -122,11 +123,11 @@ mod tests {
         assert!(matches!(opened, Err(LogError::Foreign { .. })), "{opened:?}");
         assert_eq!(disk.list("").unwrap(), ["photo.jpg"]);
 
-        for (text, newer) in [("leveret 4\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
+        for (text, newer) in [("leveret 5\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, text.as_bytes());
             let opened = DataDir::open(Arc::new(disk));
-            let is_newer = matches!(opened, Err(LogError::Newer { found: 4, known: 3, .. }));
+            let is_newer = matches!(opened, Err(LogError::Newer { found: 5, known: 4, .. }));
             let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
             assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
         }
@@ -134,13 +135,13 @@ mod tests {
 
     #[test]
     fn an_older_directory_is_marked_as_one_of_today() {
-        for older in [b"leveret 1\n", b"leveret 2\n"] {
+        for older in [b"leveret 1\n", b"leveret 2\n", b"leveret 3\n"] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, older);
             put(&disk, "kept", b"x");
             drop(DataDir::open(Arc::new(disk.clone())).unwrap());
             let disk = disk.survive(Survival::Everything);
-            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 3\n");
+            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 4\n");
             assert_eq!(read_file(&disk, "kept").unwrap().unwrap(), b"x");
         }
     }

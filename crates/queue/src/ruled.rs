@@ -15,6 +15,8 @@ pub(crate) struct Ruled {
     deadlines: Deadlines,
     sizes: Sizes,
     returns: Returns,
+    /// Where those have changed since they were taken, if they are to be.
+    returned: PositionSet,
     delayed: Delayed,
     /// The counts of the message that was settled by being delivered last.
     parted: Option<(u64, ReturnCounts)>,
@@ -28,6 +30,7 @@ impl Ruled {
             deadlines: Deadlines::default(),
             sizes: Sizes::default(),
             returns: Returns::default(),
+            returned: PositionSet::new(),
             delayed: Delayed::default(),
             parted: None,
         }
@@ -46,6 +49,20 @@ impl Ruled {
         if !self.rules.counts() {
             self.returns = Returns::default();
         }
+        if !self.rules.notes_returns {
+            self.returned.clear();
+        }
+    }
+
+    /// The counts that have changed since this was asked last, of messages that are there.
+    pub(crate) fn take_returned(&mut self) -> Vec<(u64, ReturnCounts)> {
+        if self.returned.is_empty() {
+            return Vec::new();
+        }
+        let changed = std::mem::take(&mut self.returned);
+        let positions = changed.ranges().flat_map(|range| range.start..range.end);
+        let counted = positions.map(|position| (position, self.returns.of(position)));
+        counted.filter(|(_, counts)| *counts != ReturnCounts::default()).collect()
     }
 
     pub(crate) const fn n_ready(&self) -> u64 {
@@ -180,6 +197,9 @@ impl Ruled {
         if self.rules.delivery_limit.is_some_and(|limit| counts.n_failed > limit) {
             self.forget(position);
             return Some(Reason::DeliveryLimit);
+        }
+        if self.rules.notes_returns {
+            self.returned.insert(position);
         }
         let retry = self.rules.retry;
         match retry.and_then(|retry| retry.ready_at_ms(how, counts.n_failed, now_ms)) {

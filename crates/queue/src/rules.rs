@@ -57,8 +57,9 @@
 //! everything, in rising order, then [`Fifo::restored`]. A host whose log keeps single messages has
 //! priority, deadline and size in each; one that keeps notes about pages of messages puts [`Stored`]
 //! runs into the note when it writes the page, while it has them at hand. [`Fifo::returned`] lists
-//! what only the core knows, counts of messages that came back, to be noted at a clean stop and told by
-//! [`Fifo::restore_returns`] (after a crash they start at 0, and what waited to be tried again is ready). With priorities the delivered
+//! what only the core knows, counts of messages that came back, and [`Fifo::take_returned`] those that have
+//! changed where [`Rules::notes_returns`] asks for it; [`Fifo::restore_returns`] tells them after a restart
+//! (what waited to be tried again is ready then). With priorities the delivered
 //! messages are not those below one position: [`Fifo::seen`] lists them.
 //!
 //! **Changes.** [`Fifo::set_rules`] applies a policy to a queue that exists: limits, delivery limit and
@@ -81,6 +82,8 @@ pub struct Rules {
     pub delivery_limit: Option<u32>,
     /// Whether messages that come back are counted even without a delivery limit.
     pub counts_returns: bool,
+    /// Whether the host is told of counts that change: [`Fifo::take_returned`].
+    pub notes_returns: bool,
     /// Delayed retry.
     pub retry: Option<Retry>,
 }

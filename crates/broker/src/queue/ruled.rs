@@ -2,6 +2,7 @@
 //! again. The order things happen in is `queue::rules`'.
 
 use super::local::{Incoming, Local, Publishes};
+use super::noted_returns::NotedReturns;
 use super::{AfterDetach, Queue, Wakes};
 use crate::confirm::Awaited;
 use crate::exchanges::delay;
@@ -25,7 +26,8 @@ const ONE_BY_ONE_MAX: u64 = 64;
 /// What a queue does besides giving out messages in order.
 #[derive(Debug, Default)]
 pub(super) struct Ruling {
-    settings: QueueSettings,
+    pub(super) settings: QueueSettings,
+    pub(super) noted_returns: NotedReturns,
     /// Of the definitions `settings` are from.
     epoch: u64,
     dead_letter_to: Option<Arc<DeadLetterTo>>,
@@ -98,6 +100,7 @@ impl Ruling {
             },
             delivery_limit: settings.delivery_limit,
             counts_returns: false,
+            notes_returns: settings.delivery_limit.is_some(),
             retry: settings.delayed_retry.map(|retry| Retry {
                 on: match retry.on {
                     RetryType::All => RetryOn::All,
@@ -116,6 +119,10 @@ impl Ruling {
 
     const fn counts_returns(&self) -> bool {
         self.settings.delivery_limit.is_some() || self.settings.delayed_retry.is_some()
+    }
+
+    fn may_note_returns(&self) -> bool {
+        self.settings.delivery_limit.is_some() || self.noted_returns.any()
     }
 
     /// Whether messages that come must be looked at.
@@ -417,6 +424,9 @@ impl Local {
 
     #[inline(never)]
     fn settle_ruling(&mut self, queue: &Queue) -> bool {
+        if self.ruling.as_deref().is_some_and(Ruling::may_note_returns) {
+            self.note_returns(queue);
+        }
         let dead_letters = self.ruling.as_deref().is_some_and(|it| it.dead_letter_to.is_some());
         let is_asked = self.ruling.as_deref().is_some_and(|it| it.is_asked);
         if !dead_letters && !is_asked && self.departing().is_some() {
@@ -613,9 +623,9 @@ impl Local {
 
     /// Nothing is kept in mind of what went.
     pub(super) fn end_rules(&mut self, queue: &Queue) {
-        if let Some(ruling) = self.ruling.take()
-            && ruling.alarm_ms.is_some()
-        {
+        let Some(mut ruling) = self.ruling.take() else { return };
+        ruling.noted_returns.release(queue.wal());
+        if ruling.alarm_ms.is_some() {
             let times = AlarmTimes { before_ms: ruling.alarm_ms, at_ms: None };
             queue.storage.rules.set_alarm(&queue.me, queue.id(), times);
         }

@@ -3,8 +3,9 @@
 //! Records are copied into chunks that are given back when nothing in them is left: what a start
 //! needs follows what is alive, not what the log holds, and costs no allocation per message.
 
+use crate::queue::ReturnsBefore;
 use log::SegmentId;
-use queue::PositionRange;
+use queue::{PositionRange, ReturnCounts};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use store::backlog::PageNote;
@@ -98,6 +99,8 @@ struct OfQueue {
     moved: BTreeMap<u64, Item>,
     /// Page images by first position, and where the log's note about each lies.
     pages: BTreeMap<u64, (SegmentId, PageNote)>,
+    /// How often messages came back.
+    returns: ReturnsBefore,
     /// One past the highest position seen.
     next_position: u64,
 }
@@ -277,11 +280,34 @@ impl Contents {
         }
     }
 
+    /// Messages of the queue came back so often; if `anew`, no others did.
+    pub(super) fn returned(
+        &mut self,
+        segment: SegmentId,
+        queue: u64,
+        anew: bool,
+        counts: impl Iterator<Item = (u64, ReturnCounts)>,
+    ) {
+        let Some((queue, _)) = self.queue(queue, true) else { return };
+        if anew {
+            queue.returns = ReturnsBefore::default();
+        }
+        queue.returns.counts.extend(counts);
+        queue.returns.segments.add(segment);
+    }
+
+    /// How often messages of the queue came back that may be there. To be asked before what is left.
+    pub(super) fn take_returns(&mut self, queue: u64) -> ReturnsBefore {
+        let queue = self.queue(queue, false);
+        queue.map(|(queue, _)| std::mem::take(&mut queue.returns)).unwrap_or_default()
+    }
+
     /// These messages are gone from the queue.
     pub(super) fn settled(&mut self, queue: u64, positions: impl Iterator<Item = u64>) {
         if let Some((queue, records)) = self.queue(queue, false) {
             for position in positions {
                 queue.forget(records, position);
+                queue.returns.counts.remove(&position);
             }
             queue.compact();
         }
@@ -292,6 +318,8 @@ impl Contents {
         if let Some((queue, records)) = self.queue(queue, false) {
             for range in ranges {
                 queue.forget_range(records, range);
+                let positions = range.start..range.end;
+                queue.returns.counts.retain(|position, _| !positions.contains(position));
             }
         }
     }

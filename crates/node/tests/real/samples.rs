@@ -36,6 +36,8 @@ const SAMPLES: &[(&str, bool, u32)] = &[
     ("format-2/stopped", false, 2),
     ("format-3/killed", true, 3),
     ("format-3/stopped", false, 3),
+    ("format-4/killed", true, 4),
+    ("format-4/stopped", false, 4),
 ];
 
 fn text(text: &str) -> ShortString {
@@ -279,7 +281,8 @@ fn wanted(end: &str) -> Option<PathBuf> {
     Some(PathBuf::from(std::env::var_os("LEVERET_SAMPLES")?).join(end))
 }
 
-/// As [`copy_dir`], without what belongs to one run, and without zeroes at the ends of files.
+/// As [`copy_dir`], without what belongs to one run, and without most zeroes at the ends of files: an entry
+/// may end with some.
 fn keep_sample(from: &Path, to: &Path) {
     copy_dir(from, to);
     for run in ["leveret.lock", "node.log"] {
@@ -288,7 +291,8 @@ fn keep_sample(from: &Path, to: &Path) {
     for file in std::fs::read_dir(to.join("wal")).unwrap() {
         let file = file.unwrap().path();
         let mut bytes = std::fs::read(&file).unwrap();
-        bytes.truncate(bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1));
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(end.next_multiple_of(4_096));
         std::fs::write(&file, bytes).unwrap();
     }
 }

@@ -337,6 +337,13 @@ impl Fifo {
         self.ruled.iter().flat_map(|ruled| ruled.returns().iter())
     }
 
+    /// Those of [`Fifo::returned`] that have changed since this was asked last, where
+    /// [`Rules::notes_returns`](crate::Rules) asks for it.
+    #[must_use = "they are not told again"]
+    pub fn take_returned(&mut self) -> Vec<(u64, ReturnCounts)> {
+        self.ruled.as_mut().map(|ruled| ruled.take_returned()).unwrap_or_default()
+    }
+
     /// [`Fifo::give_back_all`] and [`Fifo::detach`].
     pub fn detach_returning(
         &mut self,

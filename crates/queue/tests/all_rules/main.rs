@@ -82,6 +82,7 @@ prop_compose! {
             limits: Limits { messages_max, bytes_max, overflow },
             delivery_limit,
             counts_returns: true,
+            notes_returns: true,
             retry: on.map(|on| Retry { on, min_ms: 20, max_ms: 50 }),
         }
     }

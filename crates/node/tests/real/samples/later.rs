@@ -1,12 +1,13 @@
 //! What directories have since format 2, where backlogs are paged, queues have two forms and bodies
-//! are stored once for several queues, and since format 3, where queues have rules.
+//! are stored once for several queues, since format 3, where queues have rules, and since format 4, where
+//! it is known how often messages came back.
 
 use super::{body, properties, table, take};
 use crate::support::client::{Client, Message};
 use crate::support::node::Node;
 use crate::support::wait_until;
 use amqp091::method::{BasicGet, BasicReject, QueueDeclare};
-use amqp091::{Properties, PropertiesRef, TableRef, Value};
+use amqp091::{Properties, PropertiesRef, Table, TableRef, Value};
 
 const N_PAGED: usize = 700;
 const N_OLDER: usize = 40;
@@ -17,6 +18,8 @@ const N_PRIORITIES: usize = 4;
 const N_TIMED: usize = 5;
 /// Of those with a time to live, the first was refused.
 const TTL_MS: i64 = 3_600_000;
+/// Of the first of three messages so many deliveries have failed.
+const N_FAILED: i64 = 2;
 
 fn declare(client: &mut Client, queue: &str, arguments: &[(&str, Value)]) {
     let arguments = table(arguments).to_bytes();
@@ -40,6 +43,9 @@ pub(super) fn fill(node: &Node, client: &mut Client, format: u32) {
     }
     if format >= 3 {
         fill_ruled(client);
+    }
+    if format >= 4 {
+        fill_counted(client);
     }
 }
 
@@ -83,6 +89,23 @@ fn fill_ruled(client: &mut Client) {
     wait_until("the letter has arrived", || client.declare("late") == 1);
 }
 
+fn fill_counted(client: &mut Client) {
+    declare(client, "counted", &[("x-delivery-limit", Value::I32(5))]);
+    let put = |client: &mut Client, number| {
+        client.put_message("", "counted", &properties(number), &body(number, 30));
+    };
+    (0..2).for_each(|number| put(client, number));
+    client.wait_for_confirms();
+    for _ in 0..N_FAILED {
+        client.say(1, BasicGet { queue: b"counted", ..BasicGet::default() });
+        let first = client.message().unwrap();
+        client.say(1, BasicReject { delivery_tag: first.tag, requeue: true });
+    }
+    // Confirmed behind what was noted, which is as durable.
+    put(client, 2);
+    client.wait_for_confirms();
+}
+
 /// How `list_queues` shows these queues, but for those whose messages go with time.
 pub(super) fn listed(format: u32) -> Vec<String> {
     let mut lines = Vec::new();
@@ -92,6 +115,9 @@ pub(super) fn listed(format: u32) -> Vec<String> {
     }
     if format >= 3 {
         lines.push(format!("urgent\t\t{N_URGENT}"));
+    }
+    if format >= 4 {
+        lines.push("counted\t\t3".to_owned());
     }
     lines
 }
@@ -118,6 +144,22 @@ pub(super) fn check(client: &mut Client, was_killed: bool, format: u32) {
     }
     if format >= 3 {
         check_ruled(client, was_killed);
+    }
+    if format >= 4 {
+        check_counted(client);
+    }
+}
+
+fn check_counted(client: &mut Client) {
+    let found = take(client, "counted");
+    assert_eq!(found.len(), 3);
+    for (number, found) in found.iter().enumerate() {
+        assert_eq!(found.body, body(number, 30));
+        let counted = (number == 0).then_some(N_FAILED);
+        for name in ["x-delivery-count", "x-acquired-count"] {
+            let headers = headers_of(found);
+            assert_eq!(headers.get(name.as_bytes()).and_then(Value::as_i64), counted, "{name}");
+        }
     }
 }
 
@@ -153,9 +195,13 @@ fn check_timed(client: &mut Client, was_killed: bool) {
     }
 }
 
+fn headers_of(message: &Message) -> Table {
+    let properties = PropertiesRef::parse(&message.properties).unwrap().to_owned().unwrap();
+    properties.headers.unwrap()
+}
+
 fn reason_of(letter: &Message) -> String {
-    let properties = PropertiesRef::parse(&letter.properties).unwrap().to_owned().unwrap();
-    let headers = properties.headers.unwrap();
+    let headers = headers_of(letter);
     headers.get(b"x-first-death-reason").unwrap().as_str().unwrap().to_owned()
 }
 

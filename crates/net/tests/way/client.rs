@@ -4,12 +4,14 @@
 use amqp091::method::{
     ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, QueueDeclare,
 };
-use amqp091::{FrameKind, Method, ProtocolHeader, decode_frame};
+use amqp091::{
+    FrameKind, Method, ProtocolHeader, ShortString, Table, TableRef, Value, decode_frame,
+};
 use broker::{Broker, Identity, PagerOptions, Session, StorageOptions};
 use front_amqp091::{ClientOutbox, Connection, Settings, Step, WriteBatch};
 use log::{RealDisk, WalOptions};
 use meta::{Command, PasswordHash};
-use session::{Outbox, Request};
+use session::{Outbox, Request, Settle};
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -71,6 +73,7 @@ pub(crate) struct Client {
     outbox: Arc<ClientOutbox>,
     session: Session,
     requests: Vec<Request>,
+    settles: Vec<Settle>,
     batch: WriteBatch,
     output: Vec<u8>,
     pub(crate) heard: Heard,
@@ -101,6 +104,7 @@ impl Client {
             outbox,
             session,
             requests,
+            settles: Vec::new(),
             batch: WriteBatch::default(),
             output: Vec::new(),
             heard: Heard::default(),
@@ -121,9 +125,13 @@ impl Client {
         }
     }
 
-    pub(crate) async fn declare(&mut self, queue: &str, durable: bool) {
-        let queue = queue.as_bytes();
-        self.ask(QueueDeclare { queue, durable, ..QueueDeclare::default() }).await;
+    /// Declares a queue that confirms on what is said there.
+    pub(crate) async fn declare(&mut self, queue: &str, durable: bool, confirm_on: &str) {
+        let mut arguments = Table::new();
+        arguments.push(ShortString::from_static("x-confirm-on"), Value::from(confirm_on));
+        let arguments = arguments.to_bytes();
+        let (queue, arguments) = (queue.as_bytes(), TableRef::trusted(&arguments));
+        self.ask(QueueDeclare { queue, durable, arguments, ..QueueDeclare::default() }).await;
     }
 
     /// What a connection's task does with a read of whole frames.
@@ -156,6 +164,10 @@ impl Client {
                 n_written += slice.len();
             }
             self.batch.advance(n_written);
+        }
+        self.outbox.wrote(&self.batch);
+        while self.outbox.take_settled(&mut self.settles) {
+            self.session.settle_written(&mut self.settles);
         }
         self.session.resume(self.batch.resume());
         self.batch.resume().clear();

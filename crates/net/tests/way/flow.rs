@@ -37,6 +37,8 @@ pub(crate) struct Workload {
     pub(crate) fan_out: bool,
     pub(crate) durable: bool,
     pub(crate) confirmed: bool,
+    /// `x-confirm-on` of the queues.
+    pub(crate) confirm_on: &'static str,
     pub(crate) taken: Taken,
     pub(crate) properties: Properties,
     pub(crate) body_bytes: usize,
@@ -54,6 +56,7 @@ impl Default for Workload {
             fan_out: false,
             durable: false,
             confirmed: false,
+            confirm_on: "enqueue",
             taken: Taken::AutoAck,
             properties: Properties::default(),
             body_bytes: 12,
@@ -141,7 +144,7 @@ impl<'a> Flow<'a> {
         for n in 0..workload.n_queues {
             let name = queue(n);
             let queue = name.as_bytes();
-            consumer.declare(&name, workload.durable).await;
+            consumer.declare(&name, workload.durable, workload.confirm_on).await;
             consumer.ask(QueueBind { queue, exchange, ..QueueBind::default() }).await;
             if workload.taken != Taken::Not {
                 let no_ack = workload.taken == Taken::AutoAck;

@@ -67,6 +67,19 @@ mod tests {
     }
 
     #[test]
+    fn a_confirm_after_consuming_allocates_nothing() {
+        for confirm_on in ["ack", "ack-direct"] {
+            let confirmed =
+                Workload { name: confirm_on, confirmed: true, confirm_on, ..Workload::default() };
+            for taken in [Taken::AutoAck, ACKED, FEW_AT_A_TIME] {
+                allocates_nothing_per_message(&Workload { taken, ..confirmed.clone() });
+            }
+            let persistent = Workload { durable: true, properties: persistent(), ..confirmed };
+            allocates_nothing_per_message(&Workload { taken: ACKED, ..persistent });
+        }
+    }
+
+    #[test]
     fn a_persistent_message_allocates_nothing_on_its_way() {
         let one = Workload {
             name: "persistent",

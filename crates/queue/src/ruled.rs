@@ -15,11 +15,11 @@ pub(crate) struct Ruled {
     deadlines: Deadlines,
     sizes: Sizes,
     returns: Returns,
-    /// Where those have changed since they were taken, if they are to be.
-    returned: PositionSet,
     delayed: Delayed,
     /// The counts of the message that was settled by being delivered last.
     parted: Option<(u64, ReturnCounts)>,
+    /// Where counts have changed since they were taken, if they are to be.
+    returned: Vec<u64>,
 }
 
 impl Ruled {
@@ -30,7 +30,7 @@ impl Ruled {
             deadlines: Deadlines::default(),
             sizes: Sizes::default(),
             returns: Returns::default(),
-            returned: PositionSet::new(),
+            returned: Vec::new(),
             delayed: Delayed::default(),
             parted: None,
         }
@@ -60,8 +60,7 @@ impl Ruled {
             return Vec::new();
         }
         let changed = std::mem::take(&mut self.returned);
-        let positions = changed.ranges().flat_map(|range| range.start..range.end);
-        let counted = positions.map(|position| (position, self.returns.of(position)));
+        let counted = changed.into_iter().map(|position| (position, self.returns.of(position)));
         counted.filter(|(_, counts)| *counts != ReturnCounts::default()).collect()
     }
 
@@ -199,7 +198,7 @@ impl Ruled {
             return Some(Reason::DeliveryLimit);
         }
         if self.rules.notes_returns {
-            self.returned.insert(position);
+            self.returned.push(position);
         }
         let retry = self.rules.retry;
         match retry.and_then(|retry| retry.ready_at_ms(how, counts.n_failed, now_ms)) {

@@ -397,7 +397,14 @@ impl Queue {
     /// Drops everything and tells the consumers. The queue takes nothing from now on. Returns the
     /// number of ready messages that went.
     pub(crate) fn delete(&self) -> u64 {
-        self.with(|local, wakes| local.delete(self, wakes))
+        let (n_ready, letters) = self.with(|local, wakes| {
+            let letters = local.last_letters(self);
+            (local.delete(self, wakes), letters)
+        });
+        if let Some(letters) = letters {
+            self.storage.rules.send(letters);
+        }
+        n_ready
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on.

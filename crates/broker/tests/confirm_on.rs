@@ -436,3 +436,34 @@ fn small_messages_are_not_kept_for_a_restart_and_large_ones_are() {
     );
     assert_eq!(client.settle(2, Outcome::Accepted), ["ack 1..=1"]);
 }
+
+/// What was rejected before its queue went is dead-lettered all the same.
+#[test]
+fn dead_letters_outlive_their_queue() {
+    for _ in 0..20 {
+        let to = [
+            ("x-dead-letter-exchange", Value::from("")),
+            ("x-dead-letter-routing-key", Value::from("dead")),
+        ];
+        let mut node = queue_with("ack", &to);
+        node.publisher.declare_with("dead", true, &[on("ack")]);
+        node.consumer.consume("q", false);
+        node.publisher.publish("q", &["a", "b", "c"], Kind::Transient);
+        node.consumer.settle(2, Outcome::Rejected);
+        let heard = node.consumer.ask(Op::QueueDelete {
+            queue: short("q"),
+            if_unused: session::Flag::No,
+            if_empty: session::Flag::No,
+        });
+        assert_eq!(heard, ["consumer lost", "deleted 0"]);
+        assert_eq!(node.publisher.wait_for(Vec::new(), 1), ["nack 3..=3"]);
+        let mut other = Client::connect(&node.broker);
+        let heard = [other.get_soon("dead"), other.get_soon("dead")];
+        let mut bodies: Vec<&str> = heard.iter().filter_map(|it| it.split(' ').nth(1)).collect();
+        bodies.sort_unstable();
+        assert_eq!(bodies, ["a", "b"]);
+        other.settle(2, Outcome::Accepted);
+        let confirmed = node.publisher.heard().join(" ");
+        assert!(["ack 1..=2", "ack 1..=1 ack 2..=2"].contains(&confirmed.as_str()), "{confirmed}");
+    }
+}

@@ -431,6 +431,7 @@ impl Queue {
             for (at, confirm) in confirms {
                 local.put_confirm_back(self, at, confirm);
             }
+            local.nothing_is_sent();
         });
     }
 }

@@ -7,7 +7,7 @@ use super::{AfterDetach, Queue, Wakes};
 use crate::confirm::Awaited;
 use crate::exchanges::delay;
 use crate::headers;
-use crate::rules::{AlarmTimes, DeadLetterTo, Letter};
+use crate::rules::{AlarmTimes, DeadLetterTo, Letter, Undelivered};
 use amqp091::{PropertiesRef, ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -20,6 +20,10 @@ use store::backlog::Lookup;
 
 /// Messages that expire in one go, more or less.
 const EXPIRE_AT_A_TIME: u64 = 4_096;
+/// Dead letters of a queue that goes which are sent ...
+const LAST_LETTERS_MAX: usize = 64 * 1024;
+/// ... and their bytes; any more go with it.
+const LAST_LETTER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Ranges of more messages are forgotten together.
 const ONE_BY_ONE_MAX: u64 = 64;
 
@@ -36,6 +40,8 @@ pub(super) struct Ruling {
     departing: VecDeque<Departing>,
     n_departing: u64,
     n_unsized: u64,
+    /// Of the first of them the keeper has copies, and is sending them.
+    n_sending: u64,
     /// The keeper is to come for `departing`, or is at it.
     is_asked: bool,
     /// It has not come yet: the first of them stays in memory.
@@ -661,6 +667,7 @@ impl Queue {
             if let Some(ruling) = &mut local.ruling {
                 ruling.is_awaited = false;
                 ruling.is_asked = batch.is_some();
+                ruling.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);
             }
             batch
         })
@@ -682,6 +689,7 @@ impl Queue {
             }
             if let Some(ruling) = &mut local.ruling {
                 ruling.is_asked = false;
+                ruling.n_sending = 0;
             }
             local.note_in_log(self);
             local.enforce(self, self.storage.time.unix_ms());
@@ -690,6 +698,25 @@ impl Queue {
 }
 
 impl Local {
+    /// The keeper has sent nothing after all.
+    pub(super) fn nothing_is_sent(&mut self) {
+        if let Some(ruling) = &mut self.ruling {
+            ruling.n_sending = 0;
+        }
+    }
+
+    /// The queue goes: what was to be dead-lettered still is, as far as it is at hand, and nobody is
+    /// at it already.
+    pub(super) fn last_letters(&mut self, queue: &Queue) -> Option<Undelivered> {
+        let ruling = self.ruling.as_deref_mut()?;
+        for _ in 0..std::mem::take(&mut ruling.n_sending) {
+            ruling.take_departed();
+        }
+        let batch = self.letters(LAST_LETTERS_MAX, LAST_LETTER_BYTES_MAX)?;
+        let LetterBatch { to, letters, .. } = batch;
+        Some(Undelivered { from: Arc::clone(&queue.def), to, letters })
+    }
+
     fn letters(&mut self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
         let ruling = self.ruling.as_deref()?;
         let to = ruling.dead_letter_to.clone()?;

@@ -316,10 +316,13 @@ impl Queue {
         self.with_wakes(wakes, |local, wakes| local.settle(self, consumer, settles, wakes))
     }
 
-    /// Everything the consumer holds goes back to the queue, but for `kept`; it stays attached.
-    pub(crate) fn requeue_all(&self, consumer: ConsumerKey, kept: &HashSet<u64>) {
+    /// Everything these consumers hold goes back to the queue, but for what is to be kept of each,
+    /// before anybody is given any of it; they stay attached.
+    pub(crate) fn requeue_all(&self, consumers: &[(ConsumerKey, HashSet<u64>)]) {
         self.with(|local, wakes| {
-            local.requeue_all(self, consumer, kept);
+            for (consumer, kept) in consumers {
+                local.requeue_all(self, *consumer, kept);
+            }
             local.dispatch(self, wakes);
         });
     }

@@ -334,13 +334,13 @@ impl Session {
             self.refused_settle = Some((link.channel, not_by_this_mode(&link.queue)));
         }
         if !link.active && link.queue.detach_idle(link.consumer) {
-            let queue = link.queue.id();
+            let gets = (link.queue.id(), link.no_ack);
             let channel = link.channel;
             self.links.remove(&id);
             if let Some(channel) = self.channels.get_mut(channel)
-                && channel.gets.get(&queue) == Some(&id)
+                && channel.gets.get(&gets) == Some(&id)
             {
-                channel.gets.remove(&queue);
+                channel.gets.remove(&gets);
             }
         }
     }

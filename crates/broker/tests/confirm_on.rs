@@ -285,6 +285,33 @@ fn being_written_counts_where_nobody_acknowledges() {
 }
 
 #[test]
+fn recovering_leaves_what_is_being_written() {
+    let mut node = queue_with("ack", &[]);
+    node.publisher.publish("q", &["a", "b", "c"], Kind::Transient);
+    let get = |no_ack| Op::Get { queue: short("q"), no_ack };
+    assert_eq!(node.consumer.ask(get(false)), ["got a left 2"]);
+    assert_eq!(node.consumer.ask(get(true)), ["got b left 1"]);
+    assert_eq!(node.consumer.consume("q", true), ["consuming", "deliver c"]);
+    assert_eq!(node.consumer.ask(Op::Recover), ["deliver a again", "done"]);
+    node.consumer.write_out();
+    assert_eq!(node.told(), ["ack 2..=2", "ack 1..=1", "ack 3..=3"]);
+}
+
+#[test]
+fn recovering_gives_nothing_to_who_is_still_to_give_back() {
+    for mode in ["enqueue", "ack", "ack-direct"] {
+        let mut node = queue_with(mode, &[]);
+        for tag in ["first", "second"] {
+            node.consumer.consume_with("q", tag, false, &[]);
+        }
+        node.publisher.publish("q", &["a", "b"], Kind::Transient);
+        assert_eq!(node.consumer.heard(), ["deliver a", "deliver b"]);
+        let heard = node.consumer.ask(Op::Recover);
+        assert_eq!(heard, ["deliver a again", "deliver b again", "done"]);
+    }
+}
+
+#[test]
 fn what_a_transaction_is_given_without_acknowledgement_is_settled_before_its_commit() {
     let mut node = queue_with("ack", &[]);
     node.consumer.ask(Op::TxSelect);

@@ -30,8 +30,8 @@ pub(crate) struct Channel {
     /// The queue an empty name stands for.
     pub(super) last_queue: Option<ShortString>,
     pub(super) consumers: HashMap<ShortString, LinkId>,
-    /// The link of `get`s from each queue.
-    pub(super) gets: HashMap<QueueId, LinkId>,
+    /// The link of `get`s from each queue, and of those without acknowledgement.
+    pub(super) gets: HashMap<(QueueId, bool), LinkId>,
     /// Its consumer of direct replies.
     pub(super) replies: Option<ReplyConsumer>,
     pub(super) counters: Arc<ChannelCounters>,

@@ -139,7 +139,7 @@ impl Session {
         self.require_on_queue(Permission::Read, &name)?;
         let queue = self.find_loaded_queue(&name).await?;
         self.check_exclusive_access(&queue)?;
-        let link = self.get_link(channel, &queue)?;
+        let link = self.get_link(channel, &queue, no_ack)?;
         let Some(consumer) = self.links.get(&link).map(|link| link.consumer) else {
             return Err(refusal(AttachRefused::Gone, &queue));
         };
@@ -153,9 +153,15 @@ impl Session {
         }
     }
 
-    /// The link that holds what this channel gets from this queue.
-    fn get_link(&mut self, channel: ChannelId, queue: &Arc<Queue>) -> Result<LinkId, Error> {
-        let known = self.channels.get(channel).and_then(|c| c.gets.get(&queue.id())).copied();
+    /// The link that holds what this channel gets from this queue, until it is acknowledged or written.
+    fn get_link(
+        &mut self,
+        channel: ChannelId,
+        queue: &Arc<Queue>,
+        no_ack: bool,
+    ) -> Result<LinkId, Error> {
+        let key = (queue.id(), no_ack);
+        let known = self.channels.get(channel).and_then(|c| c.gets.get(&key)).copied();
         if let Some(link) = known.filter(|link| self.links.contains_key(link)) {
             return Ok(link);
         }
@@ -164,11 +170,10 @@ impl Session {
             .map_err(|refused| refusal(refused, queue))?;
         let link = self.next_link();
         // Not active: it goes when the last message got has been settled.
-        let queue_id = queue.id();
         let queue = Arc::clone(queue);
-        self.links.insert(link, Link { channel, queue, consumer, active: false, no_ack: false });
+        self.links.insert(link, Link { channel, queue, consumer, active: false, no_ack });
         if let Some(channel) = self.channels.get_mut(channel) {
-            channel.gets.insert(queue_id, link);
+            channel.gets.insert(key, link);
         }
         Ok(link)
     }

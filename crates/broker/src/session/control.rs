@@ -2,6 +2,7 @@
 
 use super::{Acted, Session};
 use crate::limits;
+use crate::queue::Queue;
 use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Settle};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -110,12 +111,21 @@ impl Session {
     /// Everything unsettled on the channel goes back to its queues, but for what its transaction
     /// has settled already.
     fn recover(&mut self, channel: ChannelId) -> Acted {
+        let mut queues: Vec<(&Arc<Queue>, Vec<_>)> = Vec::new();
         for id in self.links_of(channel) {
             let tx = self.channels.get(channel).and_then(|channel| channel.tx.as_deref());
             let settled = tx.map(|tx| tx.settled_on(id)).unwrap_or_default();
-            if let Some(link) = self.links.get(&id) {
-                link.queue.requeue_all(link.consumer, &settled);
+            // What nobody acknowledges is on its way.
+            if let Some(link) = self.links.get(&id).filter(|link| !link.no_ack) {
+                let known = queues.iter_mut().find(|(queue, _)| queue.id() == link.queue.id());
+                match known {
+                    Some((_, consumers)) => consumers.push((link.consumer, settled)),
+                    None => queues.push((&link.queue, vec![(link.consumer, settled)])),
+                }
             }
+        }
+        for (queue, consumers) in queues {
+            queue.requeue_all(&consumers);
         }
         self.make_room_after_recovery(channel);
         Acted::Done

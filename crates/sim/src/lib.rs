@@ -1,9 +1,11 @@
 //! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from
 //! one seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol.
 //! Start reading at [`run`], then `world.rs`; the rules that are checked stand in `model.rs`.
-//! Every second seed is about queues from which time, limits and returns take messages: `rules.rs`.
+//! Every second seed is about queues from which time, limits and returns take messages: `rules.rs`; or,
+//! every fourth, about queues that confirm a publish once a consumer has had it: `late.rs`.
 
 mod client;
+mod late;
 mod model;
 mod node;
 mod outbox;
@@ -12,6 +14,7 @@ mod rules;
 mod trace;
 mod world;
 
+use late::Late;
 use rules::Course;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trace::Trace;
@@ -41,14 +44,22 @@ pub enum Show {
 #[must_use]
 pub fn run(seed: u64, show: Show) -> Report {
     let echo = show == Show::Printed;
-    if seed.is_multiple_of(2) {
-        let mut world = World::new(seed, echo);
-        let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
-        report(ran, std::mem::take(&mut world.trace))
-    } else {
-        let mut course = Course::new(seed, echo);
-        let ran = catch_unwind(AssertUnwindSafe(|| course.run()));
-        report(ran, std::mem::take(&mut course.trace))
+    match seed % 4 {
+        0 | 2 => {
+            let mut world = World::new(seed, echo);
+            let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
+            report(ran, std::mem::take(&mut world.trace))
+        }
+        1 => {
+            let mut course = Course::new(seed, echo);
+            let ran = catch_unwind(AssertUnwindSafe(|| course.run()));
+            report(ran, std::mem::take(&mut course.trace))
+        }
+        _ => {
+            let mut late = Late::new(seed, echo);
+            let ran = catch_unwind(AssertUnwindSafe(|| late.run()));
+            report(ran, std::mem::take(&mut late.trace))
+        }
     }
 }
 

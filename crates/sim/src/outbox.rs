@@ -4,6 +4,7 @@ use message::MessageRef;
 use session::{
     ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, Room, Sink,
 };
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
@@ -46,6 +47,8 @@ pub(crate) struct Given {
     pub(crate) link: u64,
     pub(crate) position: Position,
     pub(crate) redelivered: bool,
+    /// Settled by being written to the client.
+    pub(crate) by_write: bool,
     pub(crate) content: Content,
 }
 
@@ -55,6 +58,7 @@ impl Given {
             link: link.0,
             position: delivery.position,
             redelivered: delivery.redelivered,
+            by_write: delivery.settled_by_write,
             content: Content::of(delivery.message),
         }
     }
@@ -133,6 +137,26 @@ struct Flow {
     n_unread: usize,
     limit: usize,
     full: Vec<LinkId>,
+    unsettled: Unsettled,
+}
+
+/// What the client has not settled, for queues that keep no record of it.
+#[derive(Default)]
+struct Unsettled {
+    /// Where nobody settles.
+    no_ack: BTreeSet<u64>,
+    /// By link, in the order of delivery.
+    given: BTreeMap<u64, Vec<Position>>,
+    /// What is being recovered: it is named once.
+    recovering: BTreeMap<u64, Vec<Position>>,
+}
+
+impl Unsettled {
+    fn note(&mut self, given: &Given, no_ack: bool) {
+        if !no_ack {
+            self.given.entry(given.link).or_default().push(given.position);
+        }
+    }
 }
 
 struct Locked<'a> {
@@ -162,6 +186,27 @@ impl Recorder {
         stdx::lock(&self.flow).full.contains(&LinkId(link))
     }
 
+    /// The client settles this, or asks for what ends it.
+    pub(crate) fn forget(&self, link: u64, position: Position) {
+        if let Some(given) = stdx::lock(&self.flow).unsettled.given.get_mut(&link) {
+            given.retain(|known| *known != position);
+        }
+    }
+
+    /// The client asks for all of these links' messages to be given back.
+    pub(crate) fn recover(&self, links: &[u64]) {
+        let unsettled = &mut stdx::lock(&self.flow).unsettled;
+        for link in links {
+            let given = unsettled.given.remove(link).unwrap_or_default();
+            unsettled.recovering.insert(*link, given);
+        }
+    }
+
+    /// That is done.
+    pub(crate) fn end_recovering(&self) {
+        stdx::lock(&self.flow).unsettled.recovering.clear();
+    }
+
     fn note(&self, what: What) {
         stdx::lock(&self.transcript).push((self.client, what));
     }
@@ -175,15 +220,21 @@ impl Outbox for Recorder {
         None
     }
 
-    fn unsettled(&self, _: LinkId) -> Vec<Position> {
-        Vec::new()
+    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+        let unsettled = &mut stdx::lock(&self.flow).unsettled;
+        let mut positions = unsettled.recovering.remove(&link.0).unwrap_or_default();
+        positions.extend(unsettled.given.get(&link.0).into_iter().flatten());
+        positions
     }
 }
 
 impl Sink for Locked<'_> {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         let late = self.flow.full.iter().take(self.full_before).any(|full| *full == link);
-        self.recorder.note(What::Deliver { given: Given::of(link, &delivery), late });
+        let given = Given::of(link, &delivery);
+        let no_ack = self.flow.unsettled.no_ack.contains(&link.0);
+        self.flow.unsettled.note(&given, no_ack);
+        self.recorder.note(What::Deliver { given, late });
         self.flow.n_unread += 1;
         let room_bytes = self.room_bytes();
         if room_bytes > 0 {
@@ -200,7 +251,14 @@ impl Sink for Locked<'_> {
     }
 
     fn event(&mut self, event: Event<'_>) {
-        self.recorder.note(what_of(event));
+        let what = what_of(event);
+        if let What::Got { given, no_ack, .. } = &what {
+            self.flow.unsettled.note(given, *no_ack);
+        }
+        if let What::Consuming { link, no_ack: true, .. } = &what {
+            self.flow.unsettled.no_ack.insert(*link);
+        }
+        self.recorder.note(what);
     }
 
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
@@ -253,7 +311,7 @@ fn what_of(event: Event<'_>) -> What {
 impl std::fmt::Display for What {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let given = |f: &mut std::fmt::Formatter<'_>, what: &str, given: &Given| {
-            let Given { link, position, redelivered, content } = given;
+            let Given { link, position, redelivered, by_write: _, content } = given;
             let again = if *redelivered { " again" } else { "" };
             let id = content.id().unwrap_or(u64::MAX);
             write!(f, "{what} m{id}{again} on link {link} at {}", position.0)

@@ -1,0 +1,468 @@
+//! Queues that confirm a publish once a consumer has had it (`x-confirm-on`), among others that do not:
+//! random work with policies that change, consumers and publishers that go, and crashes of the node.
+//!
+//! The clients' acknowledgements are written down as they are made; what a publisher is told is held
+//! against them ([`ledger`]), and against what clients are given later.
+
+mod ledger;
+mod life;
+mod say;
+mod spec;
+mod work;
+
+use crate::node::{Node, NodeOptions, block_on};
+use crate::outbox::{Given, Recorder, Transcript, What};
+use crate::random::Random;
+use crate::trace::Trace;
+use broker::{Clock, Session};
+use ledger::{Copy, Ledger, Objection};
+use log::MemoryDisk;
+use meta::QueueVersion;
+use session::{ChannelId, ErrorKind, Outcome, Position, Request};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Steps after which nothing may be left to do.
+const DRY_STEPS_MAX: usize = 5_000;
+
+/// A consumer, or the gets of a channel from one queue.
+struct Link {
+    queue: &'static str,
+    channel: u16,
+    tag: String,
+    is_consumer: bool,
+    no_ack: bool,
+    prefetch: usize,
+}
+
+/// A channel.
+#[derive(Default)]
+struct Channel {
+    /// Numbers its publishes have; `None` if they are not confirmed.
+    n_published: Option<u64>,
+    /// By number of the publish: its message.
+    unconfirmed: BTreeMap<u64, u64>,
+    /// It is ending: others may be given what it holds.
+    is_closing: bool,
+}
+
+/// A connection.
+struct Peer {
+    /// None while it is being closed.
+    session: Option<Session>,
+    recorder: Arc<Recorder>,
+    channels: BTreeMap<u16, Channel>,
+    links: BTreeMap<u64, Link>,
+    held: BTreeMap<(u64, Position), Copy>,
+    /// Not yet written to it, in the order of delivery; settled by that.
+    unwritten: Vec<(u64, Position, Copy)>,
+}
+
+impl Peer {
+    /// What it has and has not settled.
+    fn copies(&self) -> impl Iterator<Item = Copy> + '_ {
+        self.held.values().copied().chain(self.unwritten.iter().map(|(_, _, copy)| *copy))
+    }
+}
+
+/// What a client asks for, where the answer must be known.
+#[derive(Clone, Debug)]
+enum Asking {
+    Consume { queue: &'static str, channel: u16, prefetch: usize },
+    Get { queue: &'static str, channel: u16 },
+}
+
+/// What a client says of what it holds, as long as it may be refused.
+struct Saying {
+    peer: usize,
+    channel: u16,
+    copies: Vec<Copy>,
+    outcome: Outcome,
+}
+
+/// One run.
+pub(crate) struct Late {
+    random: Random,
+    pub(crate) trace: Trace,
+    disk: MemoryDisk,
+    options: NodeOptions,
+    node: Option<Node>,
+    peers: BTreeMap<usize, Peer>,
+    transcript: Transcript,
+    asking: Option<Asking>,
+    saying: Option<Saying>,
+    /// Which channel of which client is expected to fail, and how.
+    failing: Option<(usize, u16, ErrorKind)>,
+    ledger: Ledger,
+    now_ms: u64,
+    n_peers: usize,
+    n_links: u64,
+    n_got: u64,
+}
+
+impl Late {
+    pub(crate) fn new(seed: u64, echo: bool) -> Self {
+        let mut random = Random::new(seed);
+        let options = NodeOptions {
+            segment_bytes: random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536),
+            allowance_bytes: random.choose(&[0, 500, 4_000, 4 << 20]).unwrap_or(0),
+            embed_below_bytes: random.choose(&[0, 2_000, 2_000, 1 << 20]).unwrap_or(0),
+            default_version: QueueVersion::V2,
+            clock: Clock::Ticks,
+        };
+        let specs = spec::specs(&mut random).into_iter().map(|spec| (spec.name, spec)).collect();
+        Self {
+            random,
+            trace: Trace::new(echo),
+            disk: MemoryDisk::new(),
+            options,
+            node: None,
+            peers: BTreeMap::new(),
+            transcript: Transcript::default(),
+            asking: None,
+            saying: None,
+            failing: None,
+            ledger: Ledger::new(specs),
+            now_ms: 1_000_000,
+            n_peers: 0,
+            n_links: 0,
+            n_got: 0,
+        }
+    }
+
+    fn note(&mut self, line: impl Into<String>) {
+        self.trace.note(line.into());
+    }
+
+    /// Something is wrong: the run ends here.
+    #[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
+    fn object(&self, objection: impl std::fmt::Display) -> ! {
+        panic!("{objection}")
+    }
+
+    fn hold<T>(&self, result: Result<T, Objection>) -> T {
+        result.unwrap_or_else(|objection| self.object(objection))
+    }
+
+    fn has_failed(&self) -> bool {
+        self.node.as_ref().is_none_or(|node| node.has_failed() || node.steppers.older.has_failed())
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        self.ledger.specs.keys().copied().collect()
+    }
+
+    fn queue(&self, queue: &str) -> Option<Arc<broker::Queue>> {
+        self.node.as_ref()?.broker.view().queue("/", queue)
+    }
+
+    /// Queues that are there.
+    fn queues(&self) -> Vec<&'static str> {
+        self.names().into_iter().filter(|queue| self.queue(queue).is_some()).collect()
+    }
+
+    fn peer(&mut self, peer: usize) -> &mut Peer {
+        self.peers.get_mut(&peer).expect("the client is connected")
+    }
+
+    /// A client says something, and has its answers.
+    fn submit(&mut self, peer: usize, input: &[u8], requests: Vec<Request>) {
+        let (Some(node), Some(state)) = (&mut self.node, self.peers.get_mut(&peer)) else { return };
+        let Some(session) = &mut state.session else { return };
+        let mut requests = requests;
+        let done = block_on(session.submit(input, &mut requests), || {
+            node.step();
+        });
+        session.wake();
+        self.hear();
+        if self.has_failed() {
+            return;
+        }
+        match done {
+            None => self.object("a client waits for ever"),
+            Some(Err(_)) => self.object("a client is thrown out"),
+            Some(Ok(())) => {}
+        }
+        if self.asking.take().is_some() {
+            self.object("a question has no answer");
+        }
+        if let Some((_, channel, kind)) = self.failing.take() {
+            self.object(format!("channel {channel} should have failed, {kind:?}"));
+        }
+    }
+
+    /// Everything is done that there is to do.
+    fn dry(&mut self) {
+        for _ in 0..DRY_STEPS_MAX {
+            if self.has_failed() {
+                return;
+            }
+            self.note_modes();
+            let stepped = self.node.as_mut().is_some_and(Node::step);
+            self.hear();
+            if !stepped {
+                return self.check_dry();
+            }
+        }
+        self.object("there is no end to what there is to do");
+    }
+
+    /// What holds when only clients can change anything.
+    fn check_dry(&self) {
+        if self.has_failed() {
+            return;
+        }
+        let channels = self.peers.values().flat_map(|peer| peer.channels.values());
+        let waiting: Vec<u64> =
+            channels.flat_map(|channel| channel.unconfirmed.values().copied()).collect();
+        if let Some(id) = waiting.iter().find(|id| self.ledger.must_be_answered(**id)) {
+            self.object(format!("m{id} is not answered"));
+        }
+        let queues = self.queues().into_iter().filter_map(|name| self.queue(name));
+        let n_pending: u64 = queues.map(|queue| queue.pending_confirms().n).sum();
+        if n_pending < waiting.len() as u64 {
+            self.object(format!("{} wait, and {n_pending} in queues", waiting.len()));
+        }
+        for peer in self.peers.values() {
+            let Some(session) = &peer.session else { continue };
+            for (number, channel) in &peer.channels {
+                let (n, wanted) = (
+                    session.connection().n_unconfirmed(ChannelId(*number)),
+                    channel.unconfirmed.len() as u64,
+                );
+                if n != wanted {
+                    self.object(format!("{wanted} publishes wait, listed are {n}"));
+                }
+            }
+        }
+    }
+
+    fn n_consumers(&self, queue: &str) -> usize {
+        let links = self.peers.values().flat_map(|peer| peer.links.values());
+        links.filter(|link| link.is_consumer && link.queue == queue).count()
+    }
+
+    /// What holds between two operations.
+    fn check(&mut self) {
+        if self.has_failed() {
+            return;
+        }
+        self.note_modes();
+        for name in self.queues() {
+            let Some(queue) = self.queue(name) else { continue };
+            let pending = queue.pending_confirms();
+            let counters = &queue.counters;
+            let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+            let n_there =
+                load(&counters.n_ready) + load(&counters.n_unacked) + load(&counters.n_departing);
+            if pending.n > n_there {
+                self.object(format!("{} wait for {n_there} messages of {name}", pending.n));
+            }
+            if self.ledger.spec(name).max_pending.is_some_and(|max| pending.n > max) {
+                self.object(format!("{} wait for messages of {name}", pending.n));
+            }
+            if pending.n != load(&counters.n_pending_confirms) {
+                self.object(format!("{name} is listed with other confirms than it has"));
+            }
+        }
+    }
+
+    /// Which queues confirm how.
+    fn note_modes(&mut self) {
+        for name in self.names() {
+            let is_late = self.queue(name).map(|queue| queue.confirm_on().is_late());
+            let life = &mut self.ledger.life;
+            match is_late {
+                None => drop(life.ever_missing.insert(name)),
+                Some(true) => drop(life.ever_late.insert(name)),
+                Some(false) => drop(life.ever_plain.insert(name)),
+            }
+        }
+    }
+
+    /// Takes in what clients were told since the last time.
+    fn hear(&mut self) {
+        self.note_modes();
+        let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
+        if let Some(saying) = self.saying.take() {
+            let is_refused = heard.iter().any(|(peer, what)| {
+                let is_it = |channel: u16| (*peer, channel) == (saying.peer, saying.channel);
+                matches!(what, What::ChannelFailed { channel, .. } if is_it(*channel))
+            });
+            self.take_saying(saying, is_refused);
+        }
+        for (peer, what) in heard {
+            self.note(format!("  {peer}: {what}"));
+            if self.peers.contains_key(&peer) {
+                self.take_in(peer, what);
+            }
+        }
+    }
+
+    fn take_saying(&mut self, saying: Saying, is_refused: bool) {
+        let Saying { peer, channel, copies, outcome } = saying;
+        if is_refused && !copies.iter().all(|copy| self.ledger.always_records(copy.queue)) {
+            self.failing = Some((peer, channel, ErrorKind::NotImplementedByMode));
+            self.release(peer, channel);
+        } else if outcome == Outcome::Rejected {
+            self.ledger.life.rejected.extend(copies);
+        }
+    }
+
+    fn take_in(&mut self, peer: usize, what: What) {
+        match what {
+            What::Deliver { given, .. } => self.take_given(peer, &given),
+            What::Got { given, no_ack, .. } => self.take_got(peer, &given, no_ack),
+            What::Consuming { link, tag, no_ack } => {
+                let Some(Asking::Consume { queue, channel, prefetch }) = self.asking.take() else {
+                    self.object("consuming without asking")
+                };
+                let link_of = Link { queue, channel, tag, is_consumer: true, no_ack, prefetch };
+                self.peer(peer).links.insert(link, link_of);
+            }
+            What::GetEmpty => drop(self.asking.take()),
+            What::Cancelled { tag, .. } | What::ConsumerLost { tag, .. } => {
+                let mut links = self.peer(peer).links.values_mut();
+                let found = links.find(|link| link.is_consumer && link.tag == tag);
+                if let Some(link) = found {
+                    link.is_consumer = false;
+                }
+            }
+            What::Confirm { channel, first, last, ack } => {
+                self.take_confirm((peer, channel), first..=last, ack);
+            }
+            What::ChannelFailed { channel, kind, text } => {
+                let is_expected = self.failing.take() == Some((peer, channel, kind));
+                if !is_expected && !self.has_failed() {
+                    self.object(format!("a client is refused: {text}"));
+                }
+                self.end_channel(peer, channel);
+            }
+            What::ConnectionFailed { text, .. } => {
+                if !self.has_failed() {
+                    self.object(format!("a client is refused: {text}"));
+                }
+            }
+            What::ChannelClosed(channel) => self.end_channel(peer, channel),
+            What::Returned(_)
+            | What::Done
+            | What::Declared { .. }
+            | What::Purged(_)
+            | What::Deleted(_)
+            | What::ChannelOpened
+            | What::ConnectionClosed
+            | What::Blocked
+            | What::Unblocked => {}
+        }
+    }
+
+    fn take_got(&mut self, peer: usize, given: &Given, no_ack: bool) {
+        let Some(Asking::Get { queue, channel }) = self.asking.take() else {
+            self.object("got without asking")
+        };
+        self.n_got += 1;
+        let tag = String::new();
+        let link = Link { queue, channel, tag, is_consumer: false, no_ack, prefetch: 0 };
+        self.peer(peer).links.entry(given.link).or_insert(link).no_ack = no_ack;
+        self.take_given(peer, given);
+    }
+
+    fn take_given(&mut self, peer: usize, given: &Given) {
+        let Some(Link { queue, channel, is_consumer, no_ack, prefetch, .. }) =
+            self.peer(peer).links.get(&given.link)
+        else {
+            self.object("a delivery on an unknown link")
+        };
+        let (queue, channel, no_ack) = (*queue, *channel, *no_ack);
+        let prefetch = Some(*prefetch).filter(|limit| *is_consumer && !no_ack && *limit > 0);
+        let copy = self.hold(self.ledger.copy_of(queue, given));
+        if !self.has_failed() {
+            self.hold(self.ledger.check_given(copy, given));
+            self.check_free(copy);
+            self.check_by_write(queue, given, no_ack);
+        }
+        self.ledger.life.delivered.insert(copy);
+        let is_closing = self.peer(peer).channels.get(&channel).is_none_or(|it| it.is_closing);
+        let state = self.peer(peer);
+        match (no_ack, given.by_write) {
+            _ if is_closing => {}
+            (true, false) => drop(self.ledger.life.accepted.insert(copy)),
+            (true, true) => state.unwritten.push((given.link, given.position, copy)),
+            (false, _) => {
+                state.held.insert((given.link, given.position), copy);
+                let of_link = state.held.keys().filter(|(link, _)| *link == given.link).count();
+                if prefetch.is_some_and(|limit| of_link > limit) {
+                    self.object(format!("link {} holds {of_link}, over its limit", given.link));
+                }
+            }
+        }
+    }
+
+    /// Nobody else has it.
+    fn check_free(&self, copy: Copy) {
+        let mut held = self.peers.values().flat_map(Peer::copies);
+        if !copy.is_letter && held.any(|held| held == copy) {
+            self.object(format!("m{} of {} is given twice", copy.id, copy.queue));
+        }
+    }
+
+    fn check_by_write(&self, queue: &str, given: &Given, no_ack: bool) {
+        let life = &self.ledger.life;
+        let must = no_ack && !life.ever_plain.contains(queue);
+        let may = no_ack && life.ever_late.contains(queue);
+        if (must && !given.by_write) || (given.by_write && !may) {
+            self.object(format!(
+                "a message of {queue} is settled by its write: {}",
+                given.by_write
+            ));
+        }
+    }
+
+    fn take_confirm(
+        &mut self,
+        (peer, channel): (usize, u16),
+        numbers: std::ops::RangeInclusive<u64>,
+        ack: bool,
+    ) {
+        for number in numbers {
+            let channel = self.peer(peer).channels.get_mut(&channel);
+            let Some(id) = channel.and_then(|channel| channel.unconfirmed.remove(&number)) else {
+                self.object(format!("{number} is answered twice, or was not asked"));
+            };
+            self.hold(self.ledger.check_answer(id, ack));
+            if let Some(sent) = self.ledger.sent.get_mut(&id) {
+                sent.answer = Some(ack);
+            }
+            self.check_nobody_holds(id, ack);
+        }
+    }
+
+    /// What is confirmed is in nobody's hands where it was waited for.
+    fn check_nobody_holds(&self, id: u64, ack: bool) {
+        let Some(sent) = self.ledger.sent.get(&id).filter(|_| ack) else { return };
+        for (queue, is_late) in &sent.queues {
+            if *is_late && !self.has_failed() {
+                self.check_free(Copy::first(id, queue));
+            }
+        }
+    }
+
+    /// A channel ends: what it holds may be given to others from now on.
+    fn release(&mut self, peer: usize, channel: u16) {
+        let Peer { links, held, unwritten, channels, .. } = self.peer(peer);
+        let is_of = |link: &u64| links.get(link).is_some_and(|link| link.channel == channel);
+        held.retain(|(link, _), _| !is_of(link));
+        unwritten.retain(|(link, ..)| !is_of(link));
+        if let Some(channel) = channels.get_mut(&channel) {
+            channel.is_closing = true;
+        }
+    }
+
+    /// A channel has ended.
+    fn end_channel(&mut self, peer: usize, channel: u16) {
+        let peer = self.peer(peer);
+        peer.channels.remove(&channel);
+        peer.links.retain(|_, link| link.channel != channel);
+    }
+}

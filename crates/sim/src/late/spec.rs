@@ -1,0 +1,176 @@
+//! Queues that confirm late, or not, and what may become of the messages in them.
+
+use crate::random::Random;
+use session::{Op, QueueBinding, QueueDeclare, ShortString, Table};
+
+/// Queues to publish to; dead letters go to later ones only.
+pub(super) const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "d0", "d1"];
+/// Those that exist in every world, beside the first of the others.
+const N_ENDS: usize = 2;
+/// Where publishes that have several queues go.
+pub(super) const SPREAD: &str = "amq.fanout";
+/// Where dead letters go that may have several queues.
+const LETTERS: &str = "amq.topic";
+/// Where nothing is bound.
+const NOWHERE: &str = "amq.headers";
+
+/// What becomes of a full queue's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overflow {
+    DropHead,
+    Reject,
+    RejectAndLetter,
+}
+
+/// A queue as it is declared.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a queue's rules are independent of each other")]
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    pub(super) durable: bool,
+    is_older: bool,
+    /// `x-confirm-on`; policies say it where there is none.
+    pub(super) confirm_on: Option<&'static str>,
+    pub(super) max_pending: Option<u64>,
+    /// Publishes are refused while nobody consumes.
+    pub(super) wants_consumer: bool,
+    pub(super) ttl_ms: Option<u64>,
+    max_length: Option<u64>,
+    overflow: Overflow,
+    /// The queues its dead letters go to, which may be none; `None` if it has no dead letters.
+    pub(super) letters_to: Option<Vec<&'static str>>,
+    /// Gets what goes to [`SPREAD`].
+    pub(super) on_spread: bool,
+}
+
+pub(super) fn short(text: &str) -> ShortString {
+    ShortString::truncated(text)
+}
+
+/// `Some` of one of `values` in so many of a hundred cases.
+fn perhaps<T: Clone>(random: &mut Random, percent: usize, values: &[T]) -> Option<T> {
+    if random.percent(percent) { random.choose(values) } else { None }
+}
+
+/// The queues of a world.
+pub(super) fn specs(random: &mut Random) -> Vec<Spec> {
+    let (queues, ends) = QUEUES.split_at(QUEUES.len() - N_ENDS);
+    let n_queues = 1 + random.below(queues.len());
+    let names: Vec<&'static str> = queues.iter().take(n_queues).chain(ends).copied().collect();
+    // Many worlds are without what makes it hard to say what must happen.
+    let is_simple = random.percent(50);
+    (0..names.len())
+        .filter_map(|at| {
+            let (name, behind) = names.get(at..)?.split_first()?;
+            Some(Spec::new(random, name, behind, is_simple))
+        })
+        .collect()
+}
+
+impl Spec {
+    fn new(
+        random: &mut Random,
+        name: &'static str,
+        behind: &[&'static str],
+        is_simple: bool,
+    ) -> Self {
+        let is_limited = !is_simple && random.percent(40);
+        let percent = |percent| if is_limited { percent } else { 0 };
+        let overflows = [Overflow::DropHead, Overflow::Reject, Overflow::RejectAndLetter];
+        let letters_to = match random.below(10) {
+            0..3 => random.choose(behind).map(|to| vec![to]),
+            3 if !name.starts_with('d') => Some(vec!["d0", "d1"]),
+            4 => Some(Vec::new()),
+            _ => None,
+        };
+        Self {
+            name,
+            durable: random.percent(80),
+            is_older: random.percent(25),
+            confirm_on: perhaps(random, 75, &["ack", "ack", "ack-direct", "ack-direct", "enqueue"]),
+            max_pending: perhaps(random, percent(40), &[1, 5, 20]),
+            wants_consumer: random.percent(percent(40)),
+            ttl_ms: perhaps(random, percent(40), &[0, 1_000, 4_000]),
+            max_length: perhaps(random, percent(50), &[0, 1, 4, 15]),
+            overflow: random.choose(&overflows).unwrap_or(Overflow::DropHead),
+            letters_to,
+            on_spread: random.percent(60),
+        }
+    }
+
+    pub(super) fn declare(&self) -> Op {
+        let mut arguments = Table::default();
+        let mut number = |name, value: Option<u64>| {
+            if let Some(value) = value {
+                arguments.push(short(name), i64::try_from(value).unwrap_or(i64::MAX));
+            }
+        };
+        number("x-confirm-on-max-pending", self.max_pending);
+        number("x-message-ttl", self.ttl_ms);
+        number("x-max-length", self.max_length);
+        number("x-queue-version", Some(if self.is_older { 1 } else { 2 }));
+        let overflow = match self.overflow {
+            Overflow::DropHead => "drop-head",
+            Overflow::Reject => "reject-publish",
+            Overflow::RejectAndLetter => "reject-publish-dlx",
+        };
+        let without = if self.wants_consumer { "nack" } else { "wait" };
+        let mut text = |name, value: Option<&'static str>| {
+            if let Some(value) = value {
+                arguments.push(short(name), value);
+            }
+        };
+        text("x-overflow", Some(overflow));
+        text("x-confirm-on", self.confirm_on);
+        text("x-confirm-on-no-consumer", Some(without));
+        let (exchange, key) = match self.letters_to.as_deref() {
+            None => (None, None),
+            Some([]) => (Some(NOWHERE), Some("none")),
+            Some([one]) => (Some(""), Some(*one)),
+            Some([..]) => (Some(LETTERS), None),
+        };
+        text("x-dead-letter-exchange", exchange);
+        text("x-dead-letter-routing-key", key);
+        Op::QueueDeclare(QueueDeclare {
+            queue: short(self.name),
+            passive: false,
+            durable: self.durable,
+            exclusive: false,
+            auto_delete: false,
+            arguments,
+        })
+    }
+
+    pub(super) fn binds(&self) -> Vec<Op> {
+        let bind = |exchange, key| {
+            Op::QueueBind(QueueBinding {
+                queue: short(self.name),
+                exchange: short(exchange),
+                routing_key: short(key),
+                arguments: Table::default(),
+            })
+        };
+        let spread = self.on_spread.then(|| bind(SPREAD, ""));
+        let letters = self.name.starts_with('d').then(|| bind(LETTERS, "#"));
+        spread.into_iter().chain(letters).collect()
+    }
+
+    const fn is_limited(&self) -> bool {
+        self.max_length.is_some()
+    }
+
+    /// Whether it may not take a message however it confirms.
+    pub(super) fn may_refuse(&self) -> bool {
+        self.is_limited() && self.overflow != Overflow::DropHead
+    }
+
+    /// Whether messages leave it without anybody's doing.
+    pub(super) fn may_drop(&self) -> bool {
+        self.ttl_ms.is_some() || (self.is_limited() && self.overflow == Overflow::DropHead)
+    }
+
+    /// Whether a policy says how it confirms.
+    pub(super) const fn heeds_policies(&self) -> bool {
+        self.confirm_on.is_none()
+    }
+}

@@ -1,0 +1,397 @@
+//! What clients of queues that confirm late do, and what is done to those.
+
+use super::ledger::{Copy, Sent};
+use super::spec::{SPREAD, Spec, short};
+use super::{Asking, Channel, Late, Peer};
+use crate::client::Read;
+use crate::node::{block_on, open_session};
+use crate::outbox::{Content, Recorder};
+use crate::trace::join;
+use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use session::{ChannelId, Consume, Control, Flag, Op, Origin, Publish, Request, Table};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const PEERS_MAX: usize = 4;
+const CHANNELS_MAX: u16 = 2;
+const PUBLISHES_MAX: usize = 12;
+
+pub(super) fn control_of(channel: u16, op: Op) -> Request {
+    let channel = ChannelId(channel);
+    Request::Control(Box::new(Control { channel, origin: Origin(0), nowait: false, op }))
+}
+
+impl Late {
+    /// One random thing happens.
+    pub(super) fn act(&mut self) {
+        match self.random.below(100) {
+            0..8 => self.step(),
+            8..14 => self.tick(),
+            14..19 => self.connect(),
+            19..21 => self.leave(),
+            21..24 => self.read(),
+            24..50 => self.publish(),
+            50..66 => self.settle(),
+            66..70 => self.write(),
+            70..79 => self.consume(),
+            79..82 => self.cancel(),
+            82..86 => self.get(),
+            86..89 => self.close_or_open(),
+            89..91 => self.recover(),
+            91..93 => self.fail(),
+            93..96 => self.change_policy(),
+            96 => self.purge(),
+            97 => self.delete(),
+            _ => self.declare_missing(),
+        }
+        self.check();
+    }
+
+    /// Parts of the node have a turn.
+    fn step(&mut self) {
+        let what = self.random.below(6);
+        self.note_modes();
+        let Some(node) = &mut self.node else { return };
+        let steppers = &mut node.steppers;
+        let (name, stepped) = match what {
+            0 | 1 => ("rules", steppers.rules.step()),
+            2 => ("commit", steppers.log.step()),
+            3 => ("older form", steppers.older.step()),
+            4 => ("page jobs", steppers.pager.step_jobs()),
+            _ => ("page sync", steppers.pager.step_sync()),
+        };
+        if stepped {
+            self.note(name);
+        }
+        self.hear();
+    }
+
+    fn tick(&mut self) {
+        self.now_ms += self.random.choose(&[1, 500, 1_000, 5_000]).unwrap_or(1);
+        let now_ms = self.now_ms;
+        self.note(format!("it is {now_ms}"));
+        if let Some(node) = &self.node {
+            node.broker.tick(stdx::Now { monotonic_ms: now_ms, unix_ms: now_ms });
+        }
+        if self.random.percent(70) {
+            self.dry();
+        }
+    }
+
+    pub(super) fn some_peer(&mut self) -> Option<usize> {
+        let peers: Vec<usize> = self.peers.keys().copied().collect();
+        self.random.choose(&peers)
+    }
+
+    pub(super) fn some_channel(&mut self) -> Option<(usize, u16)> {
+        let peer = self.some_peer()?;
+        let channels: Vec<u16> = self.peer(peer).channels.keys().copied().collect();
+        Some((peer, self.random.choose(&channels)?))
+    }
+
+    fn some_queue(&mut self) -> Option<&'static str> {
+        let queues = self.queues();
+        self.random.choose(&queues)
+    }
+
+    pub(super) fn connect(&mut self) {
+        if self.peers.len() >= PEERS_MAX {
+            return;
+        }
+        let Some(node) = &self.node else { return };
+        let number = self.n_peers;
+        let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
+        let recorder = Recorder::new(number, &self.transcript, limit);
+        let session = open_session(&node.broker, &recorder);
+        let session = self.hold(session);
+        self.n_peers += 1;
+        self.note(format!("client {number} connects"));
+        let peer = Peer {
+            session: Some(session),
+            recorder,
+            channels: BTreeMap::new(),
+            links: BTreeMap::new(),
+            held: BTreeMap::new(),
+            unwritten: Vec::new(),
+        };
+        self.peers.insert(number, peer);
+        (1..=CHANNELS_MAX).for_each(|channel| self.open(number, channel));
+    }
+
+    fn open(&mut self, peer: usize, channel: u16) {
+        self.control(peer, channel, Op::ChannelOpen);
+        self.peer(peer).channels.insert(channel, Channel::default());
+        if self.random.percent(90) && !self.has_failed() {
+            self.control(peer, channel, Op::ConfirmSelect);
+            let state = self.peer(peer).channels.get_mut(&channel);
+            state.into_iter().for_each(|channel| channel.n_published = Some(0));
+        }
+    }
+
+    pub(super) fn control(&mut self, peer: usize, channel: u16, op: Op) {
+        self.note(format!("client {peer}, channel {channel}: {op:?}"));
+        self.submit(peer, &[], vec![control_of(channel, op)]);
+    }
+
+    fn leave(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        self.disconnect(peer);
+    }
+
+    pub(super) fn disconnect(&mut self, peer: usize) {
+        self.note(format!("client {peer} is lost"));
+        let channels: Vec<u16> = self.peer(peer).channels.keys().copied().collect();
+        channels.into_iter().for_each(|channel| self.release(peer, channel));
+        let (Some(node), Some(state)) = (&mut self.node, self.peers.get_mut(&peer)) else { return };
+        let Some(session) = state.session.take() else { return };
+        let closed = block_on(session.close(), || {
+            node.step();
+        });
+        self.hear();
+        self.peers.remove(&peer);
+        if closed.is_none() && !self.has_failed() {
+            self.object("a client cannot leave");
+        }
+    }
+
+    /// A channel is closed, or one opened in its place.
+    fn close_or_open(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        let channel = 1 + u16::from(self.random.percent(50));
+        if !self.peer(peer).channels.contains_key(&channel) {
+            return self.open(peer, channel);
+        }
+        self.release(peer, channel);
+        self.control(peer, channel, Op::ChannelClose);
+        if self.random.percent(60) && !self.has_failed() {
+            self.open(peer, channel);
+        }
+    }
+
+    fn read(&mut self) {
+        let Some(peer) = self.some_peer() else { return };
+        let state = self.peer(peer);
+        let links = state.recorder.read_all();
+        if let Some(session) = &state.session {
+            session.resume(&links);
+        }
+        self.note(format!("client {peer} reads"));
+        self.hear();
+    }
+
+    fn publish(&mut self) {
+        let Some((peer, channel)) = self.some_channel() else { return self.connect() };
+        let (mut read, mut shown) = (Read::default(), Vec::new());
+        for _ in 0..=self.random.below(PUBLISHES_MAX) {
+            let sent = self.make_message();
+            let id = self.ledger.sent.len() as u64 + 1;
+            let content = &sent.content;
+            let publish = Publish {
+                channel: ChannelId(channel),
+                exchange: read.put(&content.exchange),
+                routing_key: read.put(&content.key),
+                properties: read.put(&content.properties),
+                content: session::Content::Inline(read.put(&content.body)),
+                mandatory: false,
+                persistent: content.persistent,
+                immediate: false,
+                inspect: true,
+            };
+            read.requests.push(Request::Publish(publish));
+            let state = self.peer(peer).channels.get_mut(&channel);
+            if let Some(Channel { n_published: Some(n), unconfirmed, .. }) = state {
+                *n += 1;
+                unconfirmed.insert(*n, id);
+            }
+            shown.push(format!("m{id}>{}", join(sent.queues.keys())));
+            self.ledger.sent.insert(id, sent);
+        }
+        self.note(format!("client {peer}, channel {channel} publishes {}", shown.join(", ")));
+        self.submit(peer, &read.input, read.requests);
+    }
+
+    fn make_message(&mut self) -> Sent {
+        let names = self.names();
+        let to_several = self.random.percent(35);
+        let one = self.random.choose(&names).filter(|_| !to_several);
+        let goes_to = |queue: &&'static str| match one {
+            Some(one) => *queue == one,
+            None => self.ledger.spec(queue).on_spread,
+        };
+        let queues = self.queues().into_iter().filter(goes_to);
+        let is_late = |name| self.queue(name).is_some_and(|queue| queue.confirm_on().is_late());
+        let queues: BTreeMap<_, _> = queues.map(|name| (name, is_late(name))).collect();
+        let may_refuse = |(name, is_late): (&&'static str, &bool)| {
+            let spec = self.ledger.spec(name);
+            let has_nobody = spec.wants_consumer && self.n_consumers(name) == 0;
+            let may = spec.may_refuse() || (*is_late && (spec.max_pending.is_some() || has_nobody));
+            may.then_some(*name)
+        };
+        let refusable: BTreeSet<_> = queues.iter().filter_map(may_refuse).collect();
+        let content = self.make_content(one);
+        let size = content.body.len() + content.properties.len();
+        let is_large = size >= self.options.embed_below_bytes;
+        Sent { queues, refusable, content, is_large, answer: None }
+    }
+
+    fn make_content(&mut self, to: Option<&'static str>) -> Content {
+        let id = self.ledger.sent.len() as u64 + 1;
+        let persistent = self.random.percent(75);
+        let properties = amqp091::Properties {
+            delivery_mode: persistent.then_some(2),
+            ..amqp091::Properties::default()
+        };
+        let size = self.random.choose(&[0, 20, 300, 3_000]).unwrap_or(0);
+        let mut body = format!("{id}|").into_bytes();
+        body.resize(body.len() + size, b'a' + u8::try_from(id % 26).unwrap_or(0));
+        Content {
+            exchange: if to.is_some() { Vec::new() } else { SPREAD.into() },
+            key: to.unwrap_or("").into(),
+            properties: properties.to_bytes(),
+            body,
+            persistent,
+        }
+    }
+
+    fn consume(&mut self) {
+        let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
+            return;
+        };
+        let no_ack = self.random.percent(25);
+        let prefetch_count = self.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
+        self.control(peer, channel, Op::Qos { prefetch_count, global: false });
+        if self.has_failed() {
+            return;
+        }
+        self.n_links += 1;
+        let prefetch = usize::from(prefetch_count);
+        self.asking = Some(Asking::Consume { queue, channel, prefetch });
+        let op = Op::Consume(Consume {
+            queue: short(queue),
+            consumer_tag: short(&format!("c{}", self.n_links)),
+            no_ack,
+            exclusive: false,
+            arguments: Table::default(),
+        });
+        self.control(peer, channel, op);
+    }
+
+    pub(super) fn cancel_all(&mut self, peer: usize) {
+        let links = self.peer(peer).links.values().filter(|link| link.is_consumer);
+        let tags: Vec<_> = links.map(|link| (link.channel, link.tag.clone())).collect();
+        for (channel, tag) in tags {
+            self.control(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
+        }
+    }
+
+    fn cancel(&mut self) {
+        let Some((peer, channel)) = self.some_channel() else { return };
+        let links = self.peer(peer).links.values();
+        let links = links.filter(|link| link.is_consumer && link.channel == channel);
+        let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
+        let Some(tag) = self.random.choose(&tags) else { return };
+        self.control(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
+    }
+
+    fn get(&mut self) {
+        let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
+            return;
+        };
+        let no_ack = self.random.percent(30);
+        self.get_from(peer, channel, queue, no_ack);
+    }
+
+    pub(super) fn get_from(
+        &mut self,
+        peer: usize,
+        channel: u16,
+        queue: &'static str,
+        no_ack: bool,
+    ) {
+        self.asking = Some(Asking::Get { queue, channel });
+        self.control(peer, channel, Op::Get { queue: short(queue), no_ack });
+    }
+
+    fn change_policy(&mut self) {
+        let pattern = self.random.choose(&["q0", "q[12]", "d.", ".*"]).unwrap_or(".*");
+        let modes = ["ack", "ack", "ack-direct", "ack-direct", "enqueue"];
+        let mode = self.random.choose(&modes).unwrap_or("ack");
+        self.note(format!("policy: {pattern} confirms on {mode}"));
+        let policy = PolicySpec {
+            name: "confirms".into(),
+            pattern: pattern.to_owned(),
+            apply_to: ApplyTo::Queues,
+            definition: Json::parse(&format!("{{\"confirm-on\":\"{mode}\"}}")).expect("it is JSON"),
+            priority: 0,
+        };
+        let set = Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy };
+        let Some(node) = &mut self.node else { return };
+        let broker = Arc::clone(&node.broker);
+        let done = block_on(broker.administer(set), || {
+            node.step();
+        });
+        self.hear();
+        if !self.has_failed() && done.is_none_or(|done| done.is_err()) {
+            self.object("a policy is refused");
+        }
+    }
+
+    fn purge(&mut self) {
+        let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
+            return;
+        };
+        let held: BTreeSet<Copy> = self.peers.values().flat_map(Peer::copies).collect();
+        let mut dropped = self.ledger.copies_in(queue);
+        dropped.retain(|copy| copy.is_letter || !held.contains(copy));
+        self.ledger.life.dropped.extend(dropped);
+        self.control(peer, channel, Op::QueuePurge { queue: short(queue) });
+    }
+
+    /// A queue goes with all that is in it, and with what is held of it.
+    fn delete(&mut self) {
+        let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
+            return;
+        };
+        let dropped = self.ledger.copies_in(queue);
+        self.ledger.life.dropped.extend(dropped);
+        self.ledger.life.ever_missing.insert(queue);
+        for peer in self.peers.values_mut() {
+            peer.held.retain(|_, copy| copy.queue != queue);
+            peer.unwritten.retain(|(_, _, copy)| copy.queue != queue);
+        }
+        let (if_unused, if_empty) = (Flag::No, Flag::No);
+        self.control(peer, channel, Op::QueueDelete { queue: short(queue), if_unused, if_empty });
+        // Consumers are told, or not, where clients do not want to be.
+        for link in self.peers.values_mut().flat_map(|peer| peer.links.values_mut()) {
+            link.is_consumer &= link.queue != queue;
+        }
+    }
+
+    /// A crash may have come between a declaration and its bindings.
+    pub(super) fn bind_all(&mut self) {
+        let Some((peer, channel)) = self.some_channel() else { return };
+        let binds: Vec<Op> = self.ledger.specs.values().flat_map(Spec::binds).collect();
+        for bind in binds {
+            if !self.has_failed() {
+                self.control(peer, channel, bind);
+            }
+        }
+    }
+
+    /// Declares what is not there.
+    pub(super) fn declare_missing(&mut self) {
+        let Some((peer, channel)) = self.some_channel() else { return };
+        let specs: Vec<_> = self.ledger.specs.values().cloned().collect();
+        for spec in specs {
+            if self.has_failed() || self.queue(spec.name).is_some() {
+                continue;
+            }
+            self.control(peer, channel, spec.declare());
+            for bind in spec.binds() {
+                if !self.has_failed() {
+                    self.control(peer, channel, bind);
+                }
+            }
+        }
+    }
+}

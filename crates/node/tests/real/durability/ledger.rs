@@ -199,7 +199,7 @@ impl ReadBack<'_> {
         counts.acks_lost += u64::from(is_back);
     }
 
-    /// Everything is read: how many are lost. What was not found, or is not kept, is forgotten.
+    /// Everything is read: how many are lost. What was not found is forgotten.
     pub(super) fn end(self, is_kept: bool) -> usize {
         let purges = if self.queue == PURGED { Some(self.ledger.purges) } else { None };
         let must_be_there = |entry: &Entry| {
@@ -214,7 +214,11 @@ impl ReadBack<'_> {
             eprintln!("queue {}: {} lost, the first: {some:?}", self.queue, lost.len());
         }
         let n_lost = lost.len();
-        entries.retain(|id, _| is_kept && self.found.contains(id));
+        entries.retain(|id, _| self.found.contains(id));
+        if !is_kept {
+            // Nobody is told when it is durable that they were taken: a journal is synced 200 ms later.
+            entries.values_mut().for_each(|entry| entry.acked = true);
+        }
         n_lost
     }
 }

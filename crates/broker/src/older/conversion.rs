@@ -274,7 +274,10 @@ impl Conversion {
         let mut read = ReadForPage::default();
         loop {
             match self.queue.pour_page(&self.journal, self.next..self.upto, &read) {
-                Poured::All => return Ok(true),
+                Poured::All => {
+                    self.next = self.upto;
+                    return Ok(true);
+                }
                 Poured::Upto(next) => {
                     self.next = next;
                     self.journal.v1.make_room(self.journal.bodies.blobs())?;

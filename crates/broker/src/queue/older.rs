@@ -318,6 +318,9 @@ impl Queue {
         positions: Range<u64>,
         read: &ReadForPage,
     ) -> Poured {
+        if positions.is_empty() {
+            return Poured::All;
+        }
         let local = stdx::lock(&self.local);
         let pouring = Pouring { journal, positions: &positions, read };
         match local.backlog.part_from(positions.start) {

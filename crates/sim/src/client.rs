@@ -86,6 +86,8 @@ pub(crate) struct Doing {
     pub(crate) returned: Vec<u64>,
     /// The consumer or get link in the making.
     pub(crate) link: Option<Link>,
+    /// The consumer of direct replies in the making.
+    pub(crate) reply_tag: Option<String>,
     /// What must be in the log before the answer.
     pub(crate) committed: Vec<u64>,
     /// Changes durable definitions: no answer once the log has failed.
@@ -120,7 +122,8 @@ pub(crate) fn submit(mut session: Session, mut read: Read, broker: Arc<Broker>) 
     Box::pin(async move {
         let mut done = session.submit(&read.input, &mut read.requests).await;
         while done.is_ok() && session.is_held() && broker.alarms.any() {
-            broker.alarms.cleared().await;
+            // Also one that only waits for room, which has nothing to do with the alarm.
+            session.released().await;
             done = session.release_hold().await;
         }
         if done.is_err() {

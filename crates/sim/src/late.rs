@@ -106,6 +106,7 @@ impl Late {
         let mut random = Random::new(seed);
         let options = NodeOptions {
             segment_bytes: random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536),
+            durability: log::Durability::Sync,
             allowance_bytes: random.choose(&[0, 500, 4_000, 4 << 20]).unwrap_or(0),
             embed_below_bytes: random.choose(&[0, 2_000, 2_000, 1 << 20]).unwrap_or(0),
             default_version: QueueVersion::V2,

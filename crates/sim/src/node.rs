@@ -3,14 +3,15 @@
 use crate::outbox::{Given, Recorder, Transcript, What};
 use crate::random::Random;
 use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
-use log::{Disk, Fault, MemoryDisk, Survival, WalOptions};
-use meta::{Command, PasswordHash, QueueVersion};
+use log::{Disk, Durability, Fault, MemoryDisk, Survival, WalOptions};
+use meta::{ApplyTo, Command, Json, PasswordHash, PolicyScope, PolicySpec, QueueVersion};
 use session::{ChannelId, Control, Op, Origin, Request, ShortString};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Steps after which something must have happened.
 pub(crate) const PATIENCE: usize = 1_000;
@@ -31,6 +32,8 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeOptions {
     pub(crate) segment_bytes: u64,
+    /// What is told to be durable: with [`Durability::Write`] what a crash of the process leaves.
+    pub(crate) durability: Durability,
     /// What a queue may have in memory.
     pub(crate) allowance_bytes: usize,
     /// Smaller bodies are never stored apart.
@@ -46,6 +49,9 @@ impl Node {
         let seen = Arc::clone(&failed);
         let wal_options = WalOptions {
             segment_bytes: options.segment_bytes,
+            durability: options.durability,
+            // Steps say when it is time, not the clock.
+            lazy_sync: Duration::MAX,
             unsynced_bytes_max: 64 << 10,
             salt: 7,
             on_failure: Some(Box::new(move |_| seen.store(true, Ordering::SeqCst))),
@@ -181,13 +187,42 @@ pub(crate) fn plan_fault(random: &mut Random, disk: &MemoryDisk, within: usize) 
     Some(format!("planned: {fault:?} at disk operation {at}"))
 }
 
-/// What a disk is left with after a loss of power.
-pub(crate) fn some_survival(random: &mut Random) -> Survival {
-    match random.below(4) {
-        0 => Survival::Everything,
-        1 => Survival::OnlySynced,
-        _ => Survival::Torn(random.next()),
+/// What a disk is left with after a loss of power; or after the end of the process, which is all that is survived
+/// where nothing waits for syncs.
+pub(crate) fn some_survival(random: &mut Random, durability: Durability) -> Survival {
+    match (random.below(4), durability) {
+        (0, _) | (_, Durability::Write) => Survival::Everything,
+        (1, Durability::Sync) => Survival::OnlySynced,
+        (_, Durability::Sync) => Survival::Torn(random.next()),
     }
+}
+
+/// Has a policy say which form some queues are to have from now on. What it says.
+pub(crate) fn change_versions(random: &mut Random, broker: &Arc<Broker>) -> Result<String, String> {
+    let pattern = random.choose(&["q0", "q[12]", ".*"]).unwrap_or(".*");
+    let version = random.choose(&[1, 1, 2]).unwrap_or(2);
+    let definition = format!("{{\"queue-version\":{version}}}");
+    let policy = PolicySpec {
+        name: "form".into(),
+        pattern: pattern.to_owned(),
+        apply_to: ApplyTo::Queues,
+        definition: Json::parse(&definition).expect("it is JSON"),
+        priority: 0,
+    };
+    let command = Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy };
+    let mut change = Box::pin(broker.administer(command));
+    // Nobody waits until it is durable.
+    match change.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Err(error)) => Err(format!("the policy is refused: {error}")),
+        Poll::Ready(Ok(_)) | Poll::Pending => {
+            Ok(format!("policy: {pattern} has version {version}"))
+        }
+    }
+}
+
+/// How most nodes are to keep their log.
+pub(crate) fn some_durability(random: &mut Random) -> Durability {
+    if random.percent(15) { Durability::Write } else { Durability::Sync }
 }
 
 pub(crate) fn open_session(

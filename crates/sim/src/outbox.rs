@@ -1,5 +1,6 @@
 //! The outbox of a simulated connection: writes down what it is given, and is full now and then.
 
+use amqp091::PropertiesRef;
 use message::MessageRef;
 use session::{
     ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, Room, Sink,
@@ -18,12 +19,25 @@ pub(crate) struct Content {
     pub(crate) persistent: bool,
 }
 
+/// Names of consumers of direct replies end with so many letters, which the broker draws: contents have others.
+pub(crate) const REPLY_TOKEN_BYTES: usize = 22;
+
+pub(crate) fn without_token(bytes: &[u8]) -> Vec<u8> {
+    let prefix = b"amq.rabbitmq.reply-to.";
+    let mut bytes = bytes.to_vec();
+    if let Some(at) = bytes.windows(prefix.len()).position(|window| window == prefix) {
+        let token = bytes.iter_mut().skip(at + prefix.len()).take(REPLY_TOKEN_BYTES);
+        token.for_each(|letter| *letter = b'A');
+    }
+    bytes
+}
+
 impl Content {
     fn of(message: &MessageRef<'_>) -> Self {
         Self {
             exchange: message.exchange.to_vec(),
-            key: message.routing_key.to_vec(),
-            properties: message.properties.to_vec(),
+            key: without_token(message.routing_key),
+            properties: without_token(message.properties),
             body: message.body.bytes().to_vec(),
             persistent: message.persistent,
         }
@@ -50,6 +64,8 @@ pub(crate) struct Given {
     /// Settled by being written to the client.
     pub(crate) by_write: bool,
     pub(crate) content: Content,
+    /// Where direct replies to it go.
+    pub(crate) reply_key: Option<String>,
 }
 
 impl Given {
@@ -60,8 +76,14 @@ impl Given {
             redelivered: delivery.redelivered,
             by_write: delivery.settled_by_write,
             content: Content::of(delivery.message),
+            reply_key: reply_key(delivery.message),
         }
     }
+}
+
+fn reply_key(message: &MessageRef<'_>) -> Option<String> {
+    let reply_to = PropertiesRef::trusted(message.properties).reply_to()?;
+    String::from_utf8(reply_to.to_vec()).ok()
 }
 
 /// What a connection was told.
@@ -311,7 +333,7 @@ fn what_of(event: Event<'_>) -> What {
 impl std::fmt::Display for What {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let given = |f: &mut std::fmt::Formatter<'_>, what: &str, given: &Given| {
-            let Given { link, position, redelivered, by_write: _, content } = given;
+            let Given { link, position, redelivered, content, .. } = given;
             let again = if *redelivered { " again" } else { "" };
             let id = content.id().unwrap_or(u64::MAX);
             write!(f, "{what} m{id}{again} on link {link} at {}", position.0)

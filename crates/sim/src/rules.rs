@@ -11,7 +11,7 @@ mod life;
 mod spec;
 mod work;
 
-use crate::node::{Node, NodeOptions, block_on};
+use crate::node::{Node, NodeOptions, block_on, some_durability};
 use crate::outbox::{Given, Recorder, Transcript, What};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -95,6 +95,7 @@ impl Course {
         let mut random = Random::new(seed);
         let options = NodeOptions {
             segment_bytes: random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536),
+            durability: some_durability(&mut random),
             allowance_bytes: random.choose(&[0, 500, 4_000, 4 << 20]).unwrap_or(0),
             embed_below_bytes: random.choose(&[0, 2_000, 1 << 20]).unwrap_or(0),
             default_version: QueueVersion::V2,

@@ -7,12 +7,12 @@ mod work;
 
 use crate::client::{self, Client, Doing, Expect, Read};
 use crate::model::{LinkKey, Model, Target};
-use crate::node::{Node, PATIENCE, open_session};
+use crate::node::{Node, PATIENCE, open_session, some_durability};
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use crate::trace::Trace;
 use broker::{Broker, Session};
-use log::MemoryDisk;
+use log::{Durability, MemoryDisk};
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,6 +34,7 @@ pub(crate) struct World {
     n_messages: u64,
     n_tags: u64,
     segment_bytes: u64,
+    durability: Durability,
     /// What a queue may have in memory.
     allowance_bytes: usize,
     /// Queues get more than is taken.
@@ -49,6 +50,7 @@ pub(crate) struct World {
     default_version: QueueVersion,
     alarm: bool,
     clock_ms: u64,
+    replies: work::Replies,
     /// The commit that is being told about made everything durable.
     just_synced: bool,
 }
@@ -60,6 +62,7 @@ impl World {
         let allowance_bytes = random.choose(&[0, 500, 4_000, 12_000, 4 << 20]).unwrap_or(0);
         let is_deep = random.percent(50);
         let spread_percent = random.choose(&[0, 50]).unwrap_or(0);
+        let durability = some_durability(&mut random);
         let embed_below_bytes = random.choose(&[0, 10, 2_000, 4_096, 1 << 20]).unwrap_or(0);
         Self {
             random,
@@ -73,6 +76,7 @@ impl World {
             n_messages: 0,
             n_tags: 0,
             segment_bytes,
+            durability,
             allowance_bytes,
             is_deep,
             spread_percent,
@@ -81,6 +85,7 @@ impl World {
             default_version: QueueVersion::V2,
             alarm: false,
             clock_ms: 0,
+            replies: work::Replies::default(),
             just_synced: false,
         }
     }
@@ -346,6 +351,7 @@ impl World {
         self.model.closing.retain(|(of, channel)| *of != client || *channel != doing.channel);
         if over {
             self.model.end_client(client);
+            self.replies.consumers.retain(|(of, _), _| *of != client);
             self.model.closing.retain(|(of, _)| *of != client);
             self.clients.remove(&client);
         }

@@ -2,7 +2,7 @@
 
 use super::Late;
 use super::ledger::Copy;
-use crate::node::{Node, NodeOptions, Solo};
+use crate::node::{Node, NodeOptions, Solo, plan_fault, some_survival};
 use broker::Clock;
 use log::{Fault, MemoryDisk, Survival};
 use std::collections::BTreeMap;
@@ -57,15 +57,9 @@ impl Late {
     }
 
     fn plan_fault(&mut self) {
-        let fault = match self.random.below(10) {
-            0..4 => Fault::PowerLoss,
-            4 => Fault::Io,
-            5 => Fault::NoSpace,
-            _ => return,
-        };
-        let at = self.disk.operations() + self.random.below(FAULT_WITHIN) as u64;
-        self.note(format!("planned: {fault:?} at disk operation {at}"));
-        self.disk.inject(at, fault);
+        if let Some(planned) = plan_fault(&mut self.random, &self.disk, FAULT_WITHIN) {
+            self.note(planned);
+        }
     }
 
     /// Ends all connections; false when the disk is against it.
@@ -91,11 +85,7 @@ impl Late {
     }
 
     fn lose_power(&mut self, disk: &MemoryDisk) -> MemoryDisk {
-        let survival = match self.random.below(4) {
-            0 => Survival::Everything,
-            1 => Survival::OnlySynced,
-            _ => Survival::Torn(self.random.next()),
-        };
+        let survival = some_survival(&mut self.random, self.options.durability);
         self.note(format!("restart, {survival:?}"));
         disk.survive(survival)
     }

@@ -80,7 +80,7 @@ impl Course {
     }
 
     fn lose_power(&mut self, disk: &MemoryDisk) -> MemoryDisk {
-        let survival = some_survival(&mut self.random);
+        let survival = some_survival(&mut self.random, self.options.durability);
         self.note(format!("restart, {survival:?}"));
         disk.survive(survival)
     }

@@ -30,7 +30,8 @@ pub(super) enum LettersTo {
 pub(super) struct Spec {
     pub(super) name: &'static str,
     pub(super) durable: bool,
-    pub(super) is_older: bool,
+    /// The form it is always to have; else policies say it.
+    pub(super) version: Option<u64>,
     pub(super) has_priorities: bool,
     pub(super) is_single_active: bool,
     /// Gets what goes to [`FANOUT`].
@@ -57,7 +58,7 @@ impl Spec {
         Self {
             name,
             durable: random.percent(85),
-            is_older: random.percent(30),
+            version: perhaps(random, 50, &[1, 1, 2]),
             has_priorities: random.percent(30),
             is_single_active: random.percent(20),
             on_fanout: random.percent(40),
@@ -84,7 +85,7 @@ impl Spec {
         put("x-max-length-bytes", self.max_bytes);
         put("x-max-priority", self.has_priorities.then_some(u64::from(PRIORITY_MAX)));
         put("x-delivery-limit", self.delivery_limit.map(u64::from));
-        put("x-queue-version", Some(if self.is_older { 1 } else { 2 }));
+        put("x-queue-version", self.version);
         let overflow = match self.overflow {
             Overflow::DropHead => "drop-head",
             Overflow::Reject => "reject-publish",

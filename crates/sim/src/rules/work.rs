@@ -2,7 +2,7 @@
 
 use super::ledger::Sent;
 use super::{Asking, Course, Peer, short};
-use crate::node::{block_on, open_session, request};
+use crate::node::{block_on, change_versions, open_session, request};
 use crate::outbox::{Content, Recorder};
 use crate::trace::join;
 use session::{
@@ -27,7 +27,8 @@ impl Course {
             62..80 => self.settle(),
             80..90 => self.consume(),
             90..92 => self.cancel(),
-            92..98 => self.get(),
+            92..96 => self.get(),
+            96..98 => self.change_versions(),
             _ => self.declare_missing(),
         }
         self.check();
@@ -49,6 +50,13 @@ impl Course {
             self.note(name);
         }
         self.hear();
+    }
+
+    fn change_versions(&mut self) {
+        let Some(node) = &self.node else { return };
+        let changed = change_versions(&mut self.random, &node.broker);
+        let line = self.hold(changed);
+        self.note(line);
     }
 
     fn tick(&mut self) {

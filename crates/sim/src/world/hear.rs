@@ -1,6 +1,7 @@
 //! Checks what clients are told against the model.
 
 use super::World;
+use super::work::ReplyConsumer;
 use crate::client::Expect;
 use crate::model::LinkKey;
 use crate::outbox::{Content, Given, What};
@@ -144,6 +145,7 @@ impl World {
         self.model.end_channel(client, channel);
         self.touch(&before);
         self.model.closing.remove(&(client, channel));
+        self.replies.consumers.remove(&(client, channel));
         self.client(client).channels.remove(&channel);
     }
 
@@ -151,6 +153,10 @@ impl World {
         if late {
             self.object(format!("link {} gets more though it is full", given.link));
         }
+        if self.take_reply(client, given) {
+            return;
+        }
+        self.take_request(given);
         let key = LinkKey { client, link: given.link };
         if !self.model.links.get(&key).is_some_and(|link| link.active) {
             self.object("a delivery to a consumer that is gone");
@@ -160,6 +166,7 @@ impl World {
     }
 
     fn take_got(&mut self, client: usize, given: &Given, n_ready: u64, no_ack: bool) {
+        self.take_request(given);
         let key = LinkKey { client, link: given.link };
         let doing = &mut self.client(client).doing;
         let link = doing.link.take();
@@ -191,6 +198,17 @@ impl World {
     fn take_consumer(&mut self, client: usize, number: u64, tag: &str, no_ack: bool) {
         let doing = &mut self.client(client).doing;
         let channel = doing.channel;
+        if let Some(asked) = doing.reply_tag.take() {
+            if asked != tag || !no_ack {
+                self.object("consuming replies as somebody else");
+            }
+            let consumer = ReplyConsumer { link: number, tag: tag.to_owned() };
+            self.replies.consumers.insert((client, channel), consumer);
+            if let Some(channel) = self.client(client).channels.get_mut(&channel) {
+                channel.tags.insert(tag.to_owned());
+            }
+            return self.answer(client, &Expect::Consuming);
+        }
         let Some(link) = doing.link.take() else { self.object("consuming without asking") };
         if link.tag != tag || link.no_ack != no_ack {
             self.object("consuming as somebody else");
@@ -211,6 +229,9 @@ impl World {
         if let Some(key) = link {
             self.model.end_consumer(key);
         }
+        let is_cancelled =
+            |of: &(usize, u16), one: &ReplyConsumer| *of == (client, channel) && one.tag == tag;
+        self.replies.consumers.retain(|of, one| !is_cancelled(of, one));
         if let Some(channel) = self.client(client).channels.get_mut(&channel) {
             channel.tags.remove(tag);
         }

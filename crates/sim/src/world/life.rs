@@ -55,6 +55,7 @@ impl World {
     fn options(&self) -> NodeOptions {
         NodeOptions {
             segment_bytes: self.segment_bytes,
+            durability: self.durability,
             allowance_bytes: self.allowance_bytes,
             embed_below_bytes: self.embed_below_bytes,
             default_version: self.default_version,
@@ -145,6 +146,7 @@ impl World {
         self.touch(&before);
         self.model.closing.clear();
         self.model.to_be_told.clear();
+        self.replies.restart();
         let mut disk = self.lose_power(&self.disk.clone());
         self.older.clear();
         let versions = [QueueVersion::V1, QueueVersion::V2, QueueVersion::V2];
@@ -185,7 +187,7 @@ impl World {
     }
 
     fn lose_power(&mut self, disk: &MemoryDisk) -> MemoryDisk {
-        let survival = some_survival(&mut self.random);
+        let survival = some_survival(&mut self.random, self.durability);
         self.note(format!("restart, {survival:?}"));
         disk.survive(survival)
     }

@@ -2,14 +2,15 @@
 
 mod definitions;
 mod messages;
+mod replies;
+
+pub(super) use replies::{Replies, ReplyConsumer};
 
 use super::World;
 use crate::client::{Client, Doing, Expect, Read};
-use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use crate::node::change_versions;
 use session::{ChannelId, Control, ErrorKind, Op, Origin, Request, ShortString};
-use std::future::Future;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 /// Names of queues that come and go.
 const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "q4"];
@@ -54,6 +55,9 @@ impl World {
         // Pages on disk that name stored bodies go as a whole.
         if self.spread_percent > 0 && self.is_deep && self.random.percent(3) {
             return self.purge_deepest(client, channel);
+        }
+        if self.random.percent(8) {
+            return self.reply_somehow(client, channel);
         }
         match self.random.below(100) {
             0..58 if self.is_deep && self.random.percent(60) => self.publish(client),
@@ -171,25 +175,10 @@ impl World {
 
     /// A policy says which form some queues have; its durability is nobody's concern.
     fn change_versions(&mut self) {
-        let pattern = self.random.choose(&["q0", "q[12]", ".*"]).unwrap_or(".*");
-        let version = self.random.choose(&[1, 1, 2]).unwrap_or(2);
-        self.note(format!("policy: {pattern} has version {version}"));
-        let definition = format!("{{\"queue-version\":{version}}}");
-        let policy = PolicySpec {
-            name: "form".into(),
-            pattern: pattern.to_owned(),
-            apply_to: ApplyTo::Queues,
-            definition: Json::parse(&definition).expect("it is JSON"),
-            priority: 0,
-        };
-        let vhost = "/".into();
-        let command = Command::SetPolicy { scope: PolicyScope::User, vhost, policy };
         let broker = Arc::clone(self.broker());
-        let mut change = Box::pin(broker.administer(command));
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(Err(error)) = change.as_mut().poll(&mut context) {
-            self.object(format!("the policy is refused: {error}"));
-        }
+        let changed = change_versions(&mut self.random, &broker);
+        let line = self.hold(changed);
+        self.note(line);
     }
 
     /// An alarm that a read meets in its middle would hold half of it, which the model does not

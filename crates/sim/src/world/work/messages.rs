@@ -111,7 +111,7 @@ impl World {
         Publishing { id, exchange: exchange.to_owned(), key: key.to_owned(), header, mandatory }
     }
 
-    fn take_publish(
+    pub(super) fn take_publish(
         &mut self,
         client: usize,
         channel: u16,

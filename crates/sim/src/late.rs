@@ -387,8 +387,8 @@ impl Late {
         let is_closing = self.peer(peer).channels.get(&channel).is_none_or(|it| it.is_closing);
         let state = self.peer(peer);
         match (no_ack, given.by_write) {
-            _ if is_closing => {}
             (true, false) => drop(self.ledger.life.accepted.insert(copy)),
+            _ if is_closing => {}
             (true, true) => state.unwritten.push((given.link, given.position, copy)),
             (false, _) => {
                 state.held.insert((given.link, given.position), copy);

@@ -51,7 +51,7 @@ pub struct View {
     pub epoch: u64,
     /// The definitions.
     pub meta: State,
-    queues: imbl::HashMap<QueueId, Arc<Queue>>,
+    queues: imbl::OrdMap<QueueId, Arc<Queue>>,
     /// Exchanges that do more than route.
     pub(crate) exchanges: Arc<Watched>,
 }
@@ -100,7 +100,7 @@ impl From<LogFailed> for NotChanged {
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) meta: State,
-    pub(crate) queues: imbl::HashMap<QueueId, Arc<Queue>>,
+    pub(crate) queues: imbl::OrdMap<QueueId, Arc<Queue>>,
     /// Number of the last logged command.
     pub(crate) serial: u64,
     /// The last logged command is durable when the log is so up to here.

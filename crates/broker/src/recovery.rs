@@ -256,7 +256,7 @@ impl Replay {
     }
 
     fn into_control(mut self, storage: &Arc<Storage>) -> Control {
-        let mut queues = imbl::HashMap::new();
+        let mut queues = imbl::OrdMap::new();
         let mut retained = SegmentCounts::default();
         let meta = self.meta.clone();
         let (mut older, mut to_read) = (Vec::new(), Vec::new());

@@ -110,6 +110,9 @@ pub struct WalOptions {
     pub durability: Durability,
     /// Longest time an append nobody watches stays unsynced.
     pub lazy_sync: Duration,
+    /// A disk whose syncs took longer than this lately is left to the commit thread, also by callers
+    /// of [`Wal::commit_here`].
+    pub sync_here_max: Duration,
     /// Unsynced bytes at which the log syncs though nobody watches.
     pub eager_sync_bytes: usize,
     /// Unsynced bytes at which [`Wal::has_room`] becomes false.
@@ -131,6 +134,7 @@ impl Default for WalOptions {
             spare_segments: 4,
             durability: Durability::Sync,
             lazy_sync: Duration::from_millis(200),
+            sync_here_max: Duration::from_millis(1),
             eager_sync_bytes: 2 << 20,
             unsynced_bytes_max: 8 << 20,
             // The standard hasher's keys come from the operating system's random source.

@@ -52,6 +52,7 @@ impl Node {
             durability: options.durability,
             // Steps say when it is time, not the clock.
             lazy_sync: Duration::MAX,
+            sync_here_max: Duration::MAX,
             unsynced_bytes_max: 64 << 10,
             salt: 7,
             on_failure: Some(Box::new(move |_| seen.store(true, Ordering::SeqCst))),

@@ -16,8 +16,6 @@ const SHRINK_ABOVE_BYTES: usize = 256 << 10;
 const SHRINK_AFTER_COMMITS: u32 = 64;
 /// "Little": less than this fraction.
 const SHRINK_BELOW_FRACTION: usize = 8;
-/// A disk whose syncs took longer than this lately is left to the commit thread.
-const SYNC_HERE_MAX: Duration = Duration::from_millis(1);
 /// How many syncs "lately" reaches back, about.
 const N_SYNCS_LATELY: u32 = 8;
 
@@ -49,7 +47,7 @@ pub(super) fn run(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
 /// Commits on the caller's thread, if that is wanted, nobody commits just now, and the disk is fast.
 pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
     let mut committer = match committer.try_lock() {
-        Ok(committer) if committer.sync_time <= SYNC_HERE_MAX => committer,
+        Ok(committer) if committer.sync_time <= shared.options.sync_here_max => committer,
         Ok(_) | Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return,
     };
     let need = shared.state().need();

@@ -10,9 +10,13 @@ fn n_seeds() -> u64 {
     std::env::var("SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())
 }
 
+/// Seeds that found something, and are rare: a page that was in its image in part only when the power
+/// was lost, while its queue was on its way into another form.
+const FOUND: [u64; 2] = [38_169, 92_037];
+
 #[test]
 fn no_seed_finds_anything_wrong() {
-    for seed in 0..n_seeds() {
+    for seed in FOUND.into_iter().chain(0..n_seeds()) {
         let report = run(seed, Show::Kept);
         if let Some(failure) = report.failure {
             let last = report.trace.len().saturating_sub(40);

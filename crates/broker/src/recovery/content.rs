@@ -119,6 +119,11 @@ impl OfQueue {
     fn take(&mut self, records: &mut Records, segment: SegmentId, logged: &Logged<'_>) {
         let Logged { position, record, is_reference } = *logged;
         self.next_position = self.next_position.max(position + 1);
+        // What a page is said to have may be logged again by itself: that counts.
+        let last_page = self.pages.last_key_value().and_then(|(_, (_, note))| note.live.last());
+        if last_page.is_some_and(|range| position < range.end) {
+            self.forget_paged(&(position..position + 1));
+        }
         if self.items.last().is_none_or(|last| last.position < position) {
             let place = records.put(record);
             self.items.push(Item { position, segment, place, is_reference });

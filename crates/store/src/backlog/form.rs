@@ -18,7 +18,7 @@ pub enum ToLog {
     Done {
         /// Where the page after this one begins.
         next: u64,
-        /// Its image, which says nothing about the log.
+        /// Its image, which is its no more, with the log's note about it.
         freed: Option<FreedPage>,
     },
     /// It is on disk: its image is to be among the durable ones, and [`Backlog::image_logged`].
@@ -114,7 +114,9 @@ impl Backlog {
     }
 
     /// Messages of a page in memory are about to be logged. Images that do not say so, finished or
-    /// being written, must not count for the page any more; one with a note is to be replaced.
+    /// being written, must not count for the page any more. If the log has a note about one, what the
+    /// note stands for is to be logged with the rest: a start knows no page of which some messages are
+    /// in the image and some are not. Returns the image, and where the note is.
     fn disown_image(&mut self, at: usize) -> Option<FreedPage> {
         let slot = self.slots.get(at)?;
         if !slot.page().is_some_and(Page::has_unlogged) {
@@ -124,15 +126,18 @@ impl Backlog {
             self.give_up_writing(at);
         }
         let slot = self.slots.get_mut(at)?;
-        if slot.image?.segment == NO_SEGMENT {
-            // The bodies it names are those of the page in memory.
-            return slot.image.take().map(|image| image.freed(None));
+        let key = slot.key();
+        let image = slot.image.take()?;
+        if image.segment != NO_SEGMENT
+            && let Content::Here(page) = &mut slot.content
+        {
+            page.leave_image();
         }
-        if !std::mem::replace(&mut slot.is_sparse, true) {
-            let key = slot.key();
-            self.sparse.push_back(key);
+        if std::mem::take(&mut slot.is_sparse) {
+            self.forget_sparse(key);
         }
-        None
+        // The bodies it names are those of the page in memory.
+        Some(image.freed(None))
     }
 
     fn writes_durably(&self, page: PageKey) -> bool {

@@ -533,6 +533,15 @@ impl Page {
         }
         self.segments.clear();
     }
+
+    /// Nothing is durable as part of an image any more.
+    pub(super) fn leave_image(&mut self) {
+        for entry in &mut self.entries {
+            if entry.segment == SegmentNumber::IN_IMAGE {
+                entry.segment = SegmentNumber::NONE;
+            }
+        }
+    }
 }
 
 /// Whether two byte strings are equal: short ones, the usual case, without a call.

@@ -22,6 +22,19 @@ fn on(mode: &str) -> (&'static str, Value) {
     (key, Value::from(mode))
 }
 
+fn delete(queue: &str) -> Op {
+    let no = session::Flag::No;
+    Op::QueueDelete { queue: short(queue), if_unused: no, if_empty: no }
+}
+
+/// Arguments by which a queue's dead letters go to the queue `dead`.
+fn to_dead() -> [(&'static str, Value); 2] {
+    [
+        ("x-dead-letter-exchange", Value::from("")),
+        ("x-dead-letter-routing-key", Value::from("dead")),
+    ]
+}
+
 struct Node {
     disk: Arc<MemoryDisk>,
     broker: Arc<Broker>,
@@ -198,11 +211,6 @@ fn what_expires_is_dropped_purged_or_deleted_is_refused() {
     let heard = node.publisher.ask(Op::QueuePurge { queue: short("q") });
     assert_eq!(heard, ["nack 2..=3", "purged 2"]);
     node.publisher.publish("q", &["d"], Kind::Transient);
-    let delete = |queue| Op::QueueDelete {
-        queue: short(queue),
-        if_unused: session::Flag::No,
-        if_empty: session::Flag::No,
-    };
     let heard = node.publisher.ask(delete("q"));
     assert_eq!(heard, ["nack 4..=4", "deleted 1"]);
 
@@ -222,11 +230,7 @@ fn what_consumers_hold_when_their_queue_goes_is_refused() {
         let mut node = queue_with(mode, &[]);
         node.consumer.consume("q", false);
         node.publisher.publish("q", &["a"], Kind::Transient);
-        node.publisher.ask(Op::QueueDelete {
-            queue: short("q"),
-            if_unused: session::Flag::No,
-            if_empty: session::Flag::No,
-        });
+        node.publisher.ask(delete("q"));
         node.consumer.settle(1, Outcome::Accepted);
         assert_eq!(node.publisher.publish("q", &["b"], Kind::Transient), ["ack 2..=2"]);
     }
@@ -368,10 +372,7 @@ fn all_queues_of_a_message_have_a_say() {
 
 #[test]
 fn a_dead_letter_is_confirmed_at_the_end_of_its_way() {
-    let to = [
-        ("x-dead-letter-exchange", Value::from("")),
-        ("x-dead-letter-routing-key", Value::from("dead")),
-    ];
+    let to = to_dead();
     let mut node = queue_with("ack", &to);
     node.publisher.declare_with("dead", true, &[on("ack")]);
     node.consumer.consume("q", false);
@@ -468,20 +469,13 @@ fn small_messages_are_not_kept_for_a_restart_and_large_ones_are() {
 #[test]
 fn dead_letters_outlive_their_queue() {
     for _ in 0..20 {
-        let to = [
-            ("x-dead-letter-exchange", Value::from("")),
-            ("x-dead-letter-routing-key", Value::from("dead")),
-        ];
+        let to = to_dead();
         let mut node = queue_with("ack", &to);
         node.publisher.declare_with("dead", true, &[on("ack")]);
         node.consumer.consume("q", false);
         node.publisher.publish("q", &["a", "b", "c"], Kind::Transient);
         node.consumer.settle(2, Outcome::Rejected);
-        let heard = node.consumer.ask(Op::QueueDelete {
-            queue: short("q"),
-            if_unused: session::Flag::No,
-            if_empty: session::Flag::No,
-        });
+        let heard = node.consumer.ask(delete("q"));
         assert_eq!(heard, ["consumer lost", "deleted 0"]);
         assert_eq!(node.publisher.wait_for(Vec::new(), 1), ["nack 3..=3"]);
         let mut other = Client::connect(&node.broker);

@@ -2,6 +2,7 @@
 //! enough to measure any broker. Knows the wire protocol. Never any part of the broker.
 //! Start reading at [`run`], then `config` for what is asked for and `worker` for how it is done.
 
+mod alarm;
 mod assembly;
 mod client;
 mod clock;

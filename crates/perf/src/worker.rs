@@ -12,6 +12,7 @@ use std::sync::mpsc::Sender;
 use anyhow::bail;
 use rustix::event::{Timespec, epoll};
 
+use crate::alarm::Alarm;
 use crate::client::is_loss;
 use crate::clock::{self, SECOND};
 use crate::connection::{Connection, Phase, Role, Scene, Turn};
@@ -23,6 +24,8 @@ use crate::stats::{Counts, Sample};
 const INPUT_BYTES: usize = 512 * 1024;
 /// The token of the event that wakes the thread.
 const WAKE: u64 = u64::MAX;
+/// The token of the event that ends a sleep.
+const ALARM: u64 = u64::MAX - 1;
 /// How many events are taken at once.
 const EVENTS_MAX: usize = 256;
 /// The longest sleep, after which clocks are looked at again.
@@ -41,6 +44,7 @@ pub(crate) struct Worker {
     n_down: usize,
     phase: Phase,
     poll: OwnedFd,
+    alarm: Alarm,
     connections: Vec<Connection>,
     /// Agents per connection that are done and told.
     n_done: Vec<usize>,
@@ -69,6 +73,9 @@ impl Worker {
         if let Some(wake) = shared.wake_event(number) {
             epoll::add(&poll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
         }
+        let alarm = Alarm::new()?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&poll, alarm.descriptor(), epoll::EventData::new_u64(ALARM), flags)?;
         let n = connections.len();
         Ok(Self {
             number,
@@ -78,6 +85,7 @@ impl Worker {
             n_down: 0,
             phase: Phase::Consume,
             poll,
+            alarm,
             connections,
             n_done: vec![0; n],
             ready: (0..n).collect(),
@@ -243,9 +251,10 @@ impl Worker {
         Ok(())
     }
 
+    /// Who is called too early says when to be called again.
     fn make_due(&mut self, at: usize, time: u64) {
         if let Some(due_at) = self.due_at.get_mut(at)
-            && *due_at != time
+            && time < *due_at
         {
             *due_at = time;
             self.due.push(Reverse((time, at)));
@@ -287,18 +296,19 @@ impl Worker {
 
     fn wait(&mut self, now: u64) -> anyhow::Result<()> {
         let due = self.due.peek().map_or(u64::MAX, |&Reverse((time, _))| time);
-        let until = due.min(self.next_sample).saturating_sub(now).min(SLEEP_NS_MAX);
-        let sleep = if self.ready.is_empty() && until > SLEEP_NS_MIN { until } else { 0 };
-        if sleep > 0 {
+        let until = due.min(self.next_sample).min(now + SLEEP_NS_MAX);
+        let sleep = self.ready.is_empty() && until > now + SLEEP_NS_MIN;
+        if sleep {
             let n: usize = self.publishers().map(Publisher::n_outstanding).sum();
             self.shared.tell_outstanding(self.number, n);
         }
-        let time = Timespec {
-            tv_sec: i64::try_from(sleep / SECOND)?,
-            tv_nsec: i64::try_from(sleep % SECOND)?,
+        let time = match until.saturating_sub(now) {
+            _ if !sleep => Some(Timespec::default()),
+            _ if self.alarm.covers(now, until)? => None,
+            ns => Some(Timespec { tv_sec: 0, tv_nsec: i64::try_from(ns)? }),
         };
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        match epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), Some(&time)) {
+        match epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), time.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -316,6 +326,9 @@ impl Worker {
             if let Some(wake) = self.shared.wake_event(self.number) {
                 rustix::io::read(wake, &mut count).unwrap_or_default();
             }
+            return;
+        }
+        if token == ALARM {
             return;
         }
         let lost = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::RDHUP;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use super::{Connection, Phase, Role, Scene, lost};
 use crate::assembly::is_content;
 use crate::client::{Lost, closed};
+use crate::clock;
 use crate::consumer::{Consumer, Seen};
 use crate::transport::Received;
 
@@ -50,6 +51,8 @@ impl Connection {
         let mut n = from;
         if self.ready.is_readable && !rest.is_empty() {
             n += self.read_socket(rest, scene.moment.now)?;
+            // What is published from here on did not wait for the read.
+            scene.moment.now = clock::now();
         }
         let input = input.get(..n).unwrap_or_default();
         let (used, opens_at) = self.handle(input, scene)?;

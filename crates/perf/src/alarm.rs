@@ -1,0 +1,97 @@
+//! An alarm clock that rings in an epoll.
+//!
+//! A wait with an end of its own sets the processor's alarm clock and takes it back each time, which
+//! takes longer than an answer of a fast broker where the processor is a virtual one. This one is set
+//! seldom.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::clock::{MILLISECOND, SECOND};
+
+/// What is due sooner is waited for by the wait itself: setting the alarm costs a system call.
+const SOON_NS: u64 = 10 * MILLISECOND;
+
+/// The alarm clock.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    descriptor: OwnedFd,
+    /// When it rings, on the clock that never goes back.
+    rings_at: u64,
+}
+
+impl Alarm {
+    /// An alarm that is not set.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        Ok(Self { descriptor, rings_at: u64::MAX })
+    }
+
+    /// What is readable when the alarm rings.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Sees to it that the alarm rings at `until` or before; false when that is so soon that the
+    /// caller had better wait for so long itself.
+    pub(crate) fn covers(&mut self, now: u64, until: u64) -> anyhow::Result<bool> {
+        if now < self.rings_at && self.rings_at <= until {
+            return Ok(true);
+        }
+        if until < now.saturating_add(SOON_NS) {
+            return Ok(false);
+        }
+        // What has rung is silent again once it is set.
+        self.rings_at = until;
+        let it_value = Timespec {
+            tv_sec: i64::try_from(until / SECOND)?,
+            tv_nsec: i64::try_from(until % SECOND)?,
+        };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.descriptor, TimerfdTimerFlags::ABSTIME, &once)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::{Alarm, SOON_NS};
+    use crate::clock;
+
+    fn rings(alarm: &Alarm) {
+        let mut alarm = [PollFd::new(alarm, PollFlags::IN)];
+        assert_eq!(poll(&mut alarm, None), Ok(1));
+    }
+
+    impl std::os::fd::AsFd for Alarm {
+        fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+            self.descriptor()
+        }
+    }
+
+    #[test]
+    fn rings_in_time_again_and_again() {
+        let mut alarm = Alarm::new().unwrap();
+        for _ in 0..3 {
+            let now = clock::now();
+            let until = now + SOON_NS;
+            assert!(alarm.covers(now, until).unwrap());
+            assert!(alarm.covers(now, until + 1).unwrap(), "it rings before");
+            rings(&alarm);
+            assert!(clock::now() >= until);
+        }
+    }
+
+    #[test]
+    fn what_is_due_soon_is_not_its_business() {
+        let now = clock::now();
+        assert!(!Alarm::new().unwrap().covers(now, now + SOON_NS - 1).unwrap());
+    }
+}

@@ -12,6 +12,7 @@ mod input;
 mod login;
 mod writer;
 
+use crate::company::ALONE_AFTER_MS;
 use crate::server::{Handshake, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
 use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
@@ -27,6 +28,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use stdx::Now;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
@@ -108,6 +110,8 @@ struct Task {
     moved_ms: u64,
     /// Memory was given back, and nothing was written since.
     is_idle: bool,
+    /// What it acknowledges until then was published by another just before.
+    answers_until_ms: u64,
     /// Until then others have their turn: the client publishes faster than consumers take.
     slowed_until_ms: Option<u64>,
 }
@@ -149,9 +153,11 @@ pub(crate) async fn serve(
     if let Some(session) = task.session.take() {
         session.close().await;
     }
-    let Task { writer, from_peer, .. } = &mut *task;
+    let Task { writer, from_peer, server, .. } = &mut *task;
     match over {
-        Some(Over::Said(ending)) => ending::close(writer.socket(), from_peer, ending).await,
+        Some(Over::Said(ending)) => {
+            ending::close(writer.socket(), from_peer, ending, &server.timers).await;
+        }
         Some(Over::Dead(_)) => ending::reset(writer.socket()),
         Some(Over::Eof | Over::Io(_) | Over::Dropped(_)) | None => {}
     }
@@ -197,10 +203,11 @@ impl Task {
             counted: None,
             handshake: Some(handshake),
             interrupt: Some(interrupt),
-            sleep: Box::pin(tokio::time::sleep_until(server.clock.instant(far_ms))),
+            sleep: Box::pin(server.timers.sleep_until(server.clock.instant(far_ms))),
             sleeps_until_ms: far_ms,
             moved_ms: now.monotonic_ms,
             is_idle: true,
+            answers_until_ms: 0,
             slowed_until_ms: None,
             server,
         }
@@ -257,7 +264,7 @@ impl Task {
                     counted.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
                 }
                 let worked_off = self.work_off().await;
-                self.commit_here();
+                self.commit_here(n);
                 worked_off?;
             }
             None => {}
@@ -360,9 +367,11 @@ impl Task {
     async fn work_off(&mut self) -> Result<(), Over> {
         let now = self.server.clock.now();
         let mut at = 0;
+        let mut acknowledges = true;
         let wanted = loop {
             let input = self.input.bytes().get(at..).unwrap_or_default();
             let progress = self.front.read(now, input, &mut self.requests);
+            acknowledges &= matches!(self.requests.first(), None | Some(Request::Settle(_)));
             let goes_on = match &mut self.session {
                 Some(session) if !self.requests.is_empty() => {
                     session.submit(input, &mut self.requests).await.is_ok()
@@ -381,6 +390,7 @@ impl Task {
                 Step::More | Step::Close => break progress.wanted,
             }
         };
+        self.tell_company(now, acknowledges);
         if let Some(session) = &mut self.session {
             session.wake();
             if session.take_is_ahead() {
@@ -397,19 +407,46 @@ impl Task {
         let Some(session) = &mut self.session else { return };
         let released = session.release_hold().await;
         session.wake();
-        self.commit_here();
+        self.commit_here(BULK_BYTES);
         if released.is_err() {
             self.let_go().await;
         }
     }
 
+    /// Other clients learn of this one, unless it does no more than acknowledge what they publish.
+    fn tell_company(&mut self, now: Now, acknowledges: bool) {
+        if self.writer.take_was_rung() {
+            self.answers_until_ms = now.monotonic_ms + ALONE_AFTER_MS;
+        }
+        let answers = acknowledges && now.monotonic_ms < self.answers_until_ms;
+        if !answers && let Some(counted) = &self.counted {
+            self.server.company.heard(counted.id.0, now.monotonic_ms);
+        }
+    }
+
+    /// Whether nobody waits for this thread while it waits for the disk: no other client, nor a
+    /// consumer that was given so much that its own task has to write it.
+    fn is_alone(&self, n_read: usize) -> bool {
+        let now_ms = self.server.clock.now().monotonic_ms;
+        let id = self.counted.as_ref().map(|counted| counted.id.0);
+        n_read < BULK_BYTES && id.is_some_and(|id| self.server.company.is_alone(id, now_ms))
+    }
+
     /// A single publish that waits for the disk is committed by this very thread: its confirm is
-    /// written with what is flushed next. Others go on meanwhile.
-    fn commit_here(&mut self) {
-        if let Some(session) = &mut self.session
-            && session.commits_here()
-        {
-            tokio::task::block_in_place(|| session.commit_here());
+    /// written with what is flushed next. Others, if there are any, go on meanwhile: without them this
+    /// thread's place is not given to another, and who comes during the sync waits for its end, or
+    /// for the next tick of the node's clock, which wakes another thread.
+    fn commit_here(&mut self, n_read: usize) {
+        if !self.session.as_ref().is_some_and(Session::commits_here) {
+            return;
+        }
+        let is_alone = self.is_alone(n_read);
+        if let Some(session) = &mut self.session {
+            if is_alone {
+                session.commit_here();
+            } else {
+                tokio::task::block_in_place(|| session.commit_here());
+            }
         }
     }
 

@@ -3,10 +3,13 @@
 //! Start reading at [`Server`], then `connection.rs`.
 
 mod clock;
+mod company;
 mod connection;
 mod listener;
 mod server;
+mod timers;
 
 pub use clock::Clock;
 pub use listener::{ListenAddress, Listener};
 pub use server::{Server, ServerSettings};
+pub use timers::Timers;

@@ -1,8 +1,10 @@
 //! Accepting connections, and ending them all.
 
 use crate::clock::Clock;
+use crate::company::Company;
 use crate::connection;
 use crate::listener::Listener;
+use crate::timers::Timers;
 use auth::Authenticator;
 use broker::Broker;
 use front_amqp091::Settings;
@@ -44,6 +46,8 @@ pub struct Server {
     pub(crate) front: Arc<Settings>,
     pub(crate) settings: ServerSettings,
     pub(crate) clock: Clock,
+    pub(crate) timers: Timers,
+    pub(crate) company: Company,
     pub(crate) stopping: watch::Sender<bool>,
     n_tasks: AtomicUsize,
     n_handshakes: AtomicUsize,
@@ -74,6 +78,7 @@ impl Server {
         front: Settings,
         settings: ServerSettings,
         clock: Clock,
+        timers: Timers,
     ) -> Arc<Self> {
         Arc::new(Self {
             broker,
@@ -81,6 +86,8 @@ impl Server {
             front: Arc::new(front),
             settings,
             clock,
+            timers,
+            company: Company::default(),
             stopping: watch::Sender::new(false),
             n_tasks: AtomicUsize::new(0),
             n_handshakes: AtomicUsize::new(0),
@@ -108,7 +115,7 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    self.timers.sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
@@ -130,7 +137,7 @@ impl Server {
                 notified.await;
             }
         };
-        if tokio::time::timeout(at_most, ended).await.is_err() {
+        if self.timers.timeout(at_most, ended).await.is_err() {
             tracing::warn!("{} connections did not end in time", self.n_connections());
         }
     }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use broker::Broker;
 use log::{DataDir, Disk, RealDisk};
 use mgmt::Resources as _;
-use net::{Clock, Listener, Server, ServerSettings};
+use net::{Clock, Listener, Server, ServerSettings, Timers};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
@@ -86,11 +86,12 @@ async fn serve(
     }
     boot::tell_events(config, &broker).await?;
     let clock = Clock::start();
+    let timers = Timers::start().context("cannot start threads")?;
     let watch = Arc::new(Watch::new(&config.resources, &args.data_dir));
     let control = Control::start((config, args), &broker, &watch, &listeners, started)?;
-    tokio::spawn(keep_time(Arc::clone(&broker), clock, watch));
+    tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch));
     announce(&listeners, &args.data_dir, started)?;
-    let server = start_accepting(config, &broker, listeners, clock);
+    let server = start_accepting(config, &broker, listeners, (clock, timers));
     control.started();
     let failure = tokio::select! {
         _ = terminate.recv() => None,
@@ -110,8 +111,8 @@ async fn serve(
 }
 
 /// Tells the broker the time and looks at memory and disk, over and over.
-async fn keep_time(broker: Arc<Broker>, clock: Clock, watch: Arc<Watch>) {
-    let mut ticks = tokio::time::interval(RESOURCE_TICK);
+async fn keep_time(broker: Arc<Broker>, clock: Clock, timers: Timers, watch: Arc<Watch>) {
+    let mut ticks = timers.interval(RESOURCE_TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in (0..TICK_EVERY).cycle() {
         ticks.tick().await;
@@ -126,7 +127,7 @@ fn start_accepting(
     config: &Config,
     broker: &Arc<Broker>,
     listeners: Vec<Listener>,
-    clock: Clock,
+    (clock, timers): (Clock, Timers),
 ) -> Arc<Server> {
     let settings = ServerSettings {
         nodelay: config.listeners.nodelay,
@@ -136,7 +137,7 @@ fn start_accepting(
         max_connections: config.connection.max_connections,
     };
     let (auth, front) = (boot::authenticator(config), boot::front_settings(config));
-    let server = Server::new(Arc::clone(broker), auth, front, settings, clock);
+    let server = Server::new(Arc::clone(broker), auth, front, settings, clock, timers);
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener));
     }

@@ -1,5 +1,6 @@
 //! Closing a socket so that what was written arrives.
 
+use crate::timers::Timers;
 use front_amqp091::Ending;
 use socket2::SockRef;
 use std::net::Shutdown;
@@ -18,7 +19,12 @@ pub(super) fn reset(socket: &TcpStream) {
 }
 
 /// Closes as `ending` says. The socket itself is closed when it is dropped.
-pub(super) async fn close(socket: &TcpStream, from_peer: &mut OwnedReadHalf, ending: Ending) {
+pub(super) async fn close(
+    socket: &TcpStream,
+    from_peer: &mut OwnedReadHalf,
+    ending: Ending,
+    timers: &Timers,
+) {
     let patience = match ending {
         Ending::Linger(ms) => {
             // The peer may have closed first, which is as good.
@@ -31,6 +37,5 @@ pub(super) async fn close(socket: &TcpStream, from_peer: &mut OwnedReadHalf, end
         let mut sink = [0; SINK_BYTES];
         while from_peer.read(&mut sink).await.is_ok_and(|n| n > 0) {}
     };
-    let _closed_in_time =
-        tokio::time::timeout(Duration::from_millis(patience), drain).await.is_ok();
+    let _closed_in_time = timers.timeout(Duration::from_millis(patience), drain).await.is_ok();
 }

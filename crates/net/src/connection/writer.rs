@@ -41,6 +41,8 @@ pub(super) struct Writer {
     came_in_vain: AtomicBool,
     /// Something was written since [`Writer::forget_written`].
     has_written: AtomicBool,
+    /// Somebody else wrote something since [`Writer::take_was_rung`].
+    was_rung: AtomicBool,
     counted: OnceLock<Arc<broker::Connection>>,
 }
 
@@ -86,6 +88,7 @@ impl Writer {
             bell: Waker::from(Arc::new(Bell(Weak::clone(writer)))),
             came_in_vain: AtomicBool::new(false),
             has_written: AtomicBool::new(false),
+            was_rung: AtomicBool::new(false),
             counted: OnceLock::new(),
         })
     }
@@ -162,6 +165,12 @@ impl Writer {
         self.has_written.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether the client was sent something by another's doing since this was asked last.
+    pub(super) fn take_was_rung(&self) -> bool {
+        // Read first: most are never rung.
+        self.was_rung.load(Ordering::Relaxed) && self.was_rung.swap(false, Ordering::Relaxed)
+    }
+
     /// Gives back memory: the connection has nothing to do.
     pub(super) fn trim(&self) {
         if let Some(mut batch) = self.try_batch() {
@@ -186,6 +195,7 @@ impl Writer {
             return true;
         }
         let Some(mut batch) = self.try_batch() else { return true };
+        self.was_rung.store(true, Ordering::Relaxed);
         let mut is_first = false;
         for _ in 0..N_RINGS_MAX {
             if !batch.is_written() {

@@ -13,7 +13,7 @@ use broker::Broker;
 use front_amqp091::Settings;
 use log::{Disk, MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
-use net::{Clock, ListenAddress, Listener, Server, ServerSettings};
+use net::{Clock, ListenAddress, Listener, Server, ServerSettings, Timers};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +60,7 @@ impl Site {
                 max_connections,
             },
             Clock::start(),
+            Timers::start().unwrap(),
         );
         tokio::spawn(Arc::clone(&server).accept(listener));
         Self { broker, server, address }

@@ -192,10 +192,12 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
         let delivering = tokio::spawn(deliver_unacknowledged(Arc::clone(&outbox), position));
         in_time(ready).await;
         delivering.await.unwrap();
+        assert!(writer.take_was_rung() && !writer.take_was_rung(), "once for message {position}");
         let flushed = writer.flush(4, &mut resume).unwrap();
         assert_eq!(flushed, Flushed::News, "message {position}");
         assert_eq!(settled(&outbox), [position]);
         assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
+        assert!(!writer.take_was_rung(), "that was the task itself");
         let mut frames = vec![0; if position == 0 { 16 } else { 0 } + FRAMES_BYTES];
         in_time(client.read_exact(&mut frames)).await.unwrap();
     }

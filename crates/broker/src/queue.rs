@@ -596,6 +596,10 @@ impl Restoring<'_> {
     /// `seen_below` may have been delivered before.
     pub(crate) fn end(mut self, next_position: u64, seen_below: u64) {
         if self.reads_later {
+            self.queue.publish_counters(&self.local);
+            // The core will be told of them.
+            let n_messages = self.local.backlog.n_messages();
+            self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
             return;
         }
         self.local.restored(next_position, seen_below);

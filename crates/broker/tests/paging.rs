@@ -205,6 +205,7 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
         let waiting = scope.spawn(move || (client.get("q"), client));
         assert_eq!(other.get("other"), ["got at once again left 0"]);
         assert!(queue(&broker).is_loading() && !waiting.is_finished());
+        assert_eq!(queue(&broker).counters.n_ready.load(Ordering::Relaxed), N + 1, "as listed");
         while queue(&broker).is_loading() {
             steppers.older.step();
         }

@@ -176,6 +176,12 @@ impl Backlog {
         self.slots.iter().all(|slot| slot.n_live == 0)
     }
 
+    /// Number of messages, wherever they are. Counts pages: not for every message's way.
+    #[must_use]
+    pub fn n_messages(&self) -> u64 {
+        self.slots.iter().map(|slot| u64::from(slot.n_live)).sum()
+    }
+
     /// Number of pages, in memory or not.
     #[must_use]
     pub fn n_pages(&self) -> usize {

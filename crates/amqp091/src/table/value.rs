@@ -2,6 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
+use super::view::{ArrayRef, TableRef, ValueRef};
 use super::{ShortString, Table};
 use crate::wire;
 
@@ -79,58 +80,57 @@ impl Value {
         }
     }
 
+    /// What this is when it is read from bytes, without what is nested in it.
+    fn flat(&self) -> ValueRef<'_> {
+        match *self {
+            Self::Bool(b) => ValueRef::Bool(b),
+            Self::I8(n) => ValueRef::I8(n),
+            Self::U8(n) => ValueRef::U8(n),
+            Self::I16(n) => ValueRef::I16(n),
+            Self::U16(n) => ValueRef::U16(n),
+            Self::I32(n) => ValueRef::I32(n),
+            Self::U32(n) => ValueRef::U32(n),
+            Self::I64(n) => ValueRef::I64(n),
+            Self::F32(n) => ValueRef::F32(n),
+            Self::F64(n) => ValueRef::F64(n),
+            Self::Decimal(d) => ValueRef::Decimal(d),
+            Self::LongString(ref bytes) => ValueRef::LongString(bytes),
+            Self::Array(_) => ValueRef::Array(ArrayRef::default()),
+            Self::Timestamp(seconds) => ValueRef::Timestamp(seconds),
+            Self::Table(_) => ValueRef::Table(TableRef::default()),
+            Self::Void => ValueRef::Void,
+            Self::Bytes(ref bytes) => ValueRef::Bytes(bytes),
+        }
+    }
+
     /// The number, if this is an integer of any width (not a timestamp).
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
-        match *self {
-            Self::I8(n) => Some(i64::from(n)),
-            Self::U8(n) => Some(i64::from(n)),
-            Self::I16(n) => Some(i64::from(n)),
-            Self::U16(n) => Some(i64::from(n)),
-            Self::I32(n) => Some(i64::from(n)),
-            Self::U32(n) => Some(i64::from(n)),
-            Self::I64(n) => Some(n),
-            Self::Bool(_)
-            | Self::F32(_)
-            | Self::F64(_)
-            | Self::Decimal(_)
-            | Self::LongString(_)
-            | Self::Array(_)
-            | Self::Timestamp(_)
-            | Self::Table(_)
-            | Self::Void
-            | Self::Bytes(_) => None,
-        }
+        self.flat().as_i64()
     }
 
     /// The number, if this is a float of either width.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
-        if let Self::F32(n) = *self {
-            Some(f64::from(n))
-        } else if let Self::F64(n) = *self {
-            Some(n)
-        } else {
-            None
-        }
+        self.flat().as_f64()
     }
 
     /// The truth value, if this is one.
     #[must_use]
-    pub const fn as_bool(&self) -> Option<bool> {
-        if let Self::Bool(b) = *self { Some(b) } else { None }
+    pub fn as_bool(&self) -> Option<bool> {
+        self.flat().as_bool()
     }
 
     /// The bytes of a long string (not of `Bytes`).
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        if let Self::LongString(bytes) = self { Some(bytes) } else { None }
+        self.flat().as_bytes()
     }
 
     /// The text of a long string that is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
-        self.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
+        self.flat().as_str()
     }
 
     /// The table, if this is one.

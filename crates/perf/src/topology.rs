@@ -148,11 +148,14 @@ pub(crate) fn declare_again<'a>(
 
 /// Makes sure that a queue exists and is bound; gives back its name.
 fn ensure_queue(client: &mut Client, topology: &Topology, queue: &Queue) -> anyhow::Result<String> {
-    if topology.predeclared && probe(client, &passive_queue(&queue.name))? {
-        return Ok(queue.name.clone());
-    }
-    let name = declare_queue(client, topology, &queue.name)
-        .with_context(|| format!("declaring queue '{}'", queue.name))?;
+    // COMPAT: PerfTest binds also queues that were there before.
+    let is_there = topology.predeclared && probe(client, &passive_queue(&queue.name))?;
+    let name = if is_there {
+        queue.name.clone()
+    } else {
+        declare_queue(client, topology, &queue.name)
+            .with_context(|| format!("declaring queue '{}'", queue.name))?
+    };
     if topology.bind && !is_default(&topology.exchange) {
         let bind = QueueBind {
             queue: name.as_bytes(),

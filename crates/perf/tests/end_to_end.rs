@@ -125,6 +125,18 @@ fn what_a_bad_broker_does_is_found() {
 }
 
 #[test]
+fn queues_that_exist_are_bound_unless_they_are_not_to_be() {
+    let n_bound = |line| {
+        let broker = Broker::start(Behaviour::Echo);
+        summary(&broker, line);
+        broker.n_bound()
+    };
+    assert_eq!(n_bound("-p -u q -C 10 -D 10"), 1);
+    assert_eq!(n_bound("-p -u q -sb -C 10 -D 10"), 0);
+    assert_eq!(n_bound("-p -u q -e amq.default -C 10 -D 10"), 0);
+}
+
+#[test]
 fn a_refusal_while_it_runs_is_part_of_the_summary() {
     let broker = Broker::start(Behaviour::RefuseImmediate);
     let (code, lines, complaints) = run(&broker, "-f immediate -z 30");

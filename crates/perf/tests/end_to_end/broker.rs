@@ -71,6 +71,7 @@ struct Message {
 struct Seen {
     n_acknowledged: AtomicU64,
     n_bytes: AtomicU64,
+    n_bound: AtomicU64,
 }
 
 pub(super) struct Broker {
@@ -105,6 +106,11 @@ impl Broker {
 
     pub(super) fn n_acknowledged(&self) -> u64 {
         self.seen.n_acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Bindings that were asked for.
+    pub(super) fn n_bound(&self) -> u64 {
+        self.seen.n_bound.load(Ordering::SeqCst)
     }
 
     /// Bytes of all kinds that came.
@@ -306,7 +312,7 @@ impl Session {
             }
             Method::QueueDelete(delete) if delete.no_wait => {}
             Method::QueueDelete(_) => QueueDeleteOk::default().encode_frame(channel, out),
-            Method::QueueBind(_) => QueueBindOk {}.encode_frame(channel, out),
+            Method::QueueBind(_) => self.bind(channel),
             Method::BasicQos(_) => BasicQosOk {}.encode_frame(channel, out),
             Method::ConfirmSelect(_) => {
                 self.channels.get_mut(&channel).unwrap().confirms = true;
@@ -344,6 +350,13 @@ impl Session {
             Method::BasicPublish(_) | Method::ConnectionTuneOk(_) => {}
             other => panic!("unexpected {}", other.name()),
         }
+    }
+}
+
+impl Session {
+    fn bind(&mut self, channel: u16) {
+        self.seen.n_bound.fetch_add(1, Ordering::SeqCst);
+        QueueBindOk {}.encode_frame(channel, &mut self.out);
     }
 }
 

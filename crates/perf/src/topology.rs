@@ -1,5 +1,7 @@
 //! Exchange, queues and bindings, and who uses which of them.
 
+use std::collections::BTreeSet;
+
 use amqp091::method::{
     ChannelCloseOk, ExchangeDeclare, ExchangeDeclareOk, QueueBind, QueueBindOk, QueueDeclare,
     QueueDeclareOk,
@@ -79,10 +81,7 @@ impl Routes {
     /// queue and publisher, for queues that are consumed.
     pub(crate) fn expected(&self, config: &Config) -> Option<Vec<(usize, usize)>> {
         let topology = &config.topology;
-        let is_known = topology.bind
-            && !topology.predeclared
-            && !config.message.random_key
-            && config.consuming.limit.is_none();
+        let is_known = topology.bind && !topology.predeclared && !config.message.random_key;
         let is_fanout = match (is_known, topology.exchange_type.as_str()) {
             (true, "fanout") => true,
             (true, "direct") => false,
@@ -100,6 +99,27 @@ impl Routes {
             pairs.extend(publishers.map(|(publisher, _)| (number, publisher)));
         }
         Some(pairs)
+    }
+}
+
+impl Routes {
+    /// For each queue, whether all of it is taken out: not if each of its consumers has the `limit` it
+    /// was to receive, as `n_received` by queue tells. A consumer may have several queues.
+    pub(crate) fn open_queues(
+        &self,
+        limit: Option<u64>,
+        n_received: impl Fn(usize) -> u64,
+    ) -> Vec<bool> {
+        let Some(limit) = limit else { return vec![true; self.queues.len()] };
+        let is_open = |queue: usize| {
+            let consumed: Vec<_> =
+                self.consumed.iter().filter(|consumed| consumed.contains(&queue)).collect();
+            let of_consumers: BTreeSet<usize> =
+                consumed.iter().copied().flatten().copied().collect();
+            let n: u64 = of_consumers.into_iter().map(&n_received).sum();
+            n < u64::try_from(consumed.len()).unwrap_or(u64::MAX).saturating_mul(limit)
+        };
+        (0..self.queues.len()).map(is_open).collect()
     }
 }
 
@@ -304,10 +324,23 @@ mod tests {
     }
 
     #[test]
+    fn queues_whose_consumers_have_enough_may_keep_the_rest() {
+        let open = |line: &str, limit, received: [u64; 2]| {
+            routes(line).0.open_queues(limit, |queue| received[queue])
+        };
+        let dealt = "-x 1 -y 3 -qp q-%d -qpf 1 -qpt 2";
+        assert_eq!(open(dealt, None, [9, 9]), [true, true]);
+        assert_eq!(open(dealt, Some(5), [9, 4]), [true, true], "the first has two consumers");
+        assert_eq!(open(dealt, Some(5), [10, 5]), [false, false]);
+        assert_eq!(open("-y 2 -u a,b", Some(5), [9, 0]), [true, true], "both consume both");
+        assert_eq!(open("-y 2 -u a,b", Some(5), [3, 7]), [false, false]);
+    }
+
+    #[test]
     fn what_has_to_arrive_is_known_only_where_routing_is() {
         let fanout = "-x 1 -y 2 -e amq.fanout -t fanout -qp q%d -qpf 1 -qpt 3";
         assert_eq!(routes(fanout).1, Some(vec![(0, 0), (1, 0)]));
-        for line in ["-t topic", "-K", "-p", "-sb", "-D 5"] {
+        for line in ["-t topic", "-K", "-p", "-sb"] {
             assert_eq!(routes(line).1, None, "{line}");
         }
     }

@@ -43,6 +43,14 @@ struct Published {
     returned: Numbers,
 }
 
+/// What came out of a queue.
+#[derive(Debug, Default)]
+struct Received {
+    by_publisher: Vec<Numbers>,
+    /// All of it, also what came more than once.
+    n: u64,
+}
+
 /// What was found wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -66,8 +74,8 @@ impl Verdict {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     publishers: Vec<Mutex<Published>>,
-    /// By queue, then by publisher.
-    received: Vec<Mutex<Vec<Numbers>>>,
+    /// By queue.
+    received: Vec<Mutex<Received>>,
     duplicates: AtomicU64,
     out_of_order: AtomicU64,
     damaged: AtomicU64,
@@ -79,9 +87,10 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(n_publishers: usize, n_queues: usize) -> Self {
         let numbers = || (0..n_publishers).map(|_| Numbers::default()).collect();
+        let received = || Mutex::new(Received { by_publisher: numbers(), n: 0 });
         Self {
             publishers: (0..n_publishers).map(|_| Mutex::default()).collect(),
-            received: (0..n_queues).map(|_| Mutex::new(numbers())).collect(),
+            received: (0..n_queues).map(|_| received()).collect(),
             duplicates: AtomicU64::new(0),
             out_of_order: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
@@ -119,7 +128,8 @@ impl Ledger {
         let publisher = usize::try_from(mark.publisher).unwrap_or(usize::MAX);
         let is_new = self.received.get(queue).and_then(|received| {
             let mut received = received.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            Some(received.get_mut(publisher)?.insert(mark.number))
+            received.n += 1;
+            Some(received.by_publisher.get_mut(publisher)?.insert(mark.number))
         });
         let Some(is_new) = is_new else { return self.damaged("from an unknown publisher") };
         let what = || format!("message {} of publisher {}", mark.number, mark.publisher);
@@ -161,10 +171,17 @@ impl Ledger {
             let published = published.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let received = self.received.get(queue)?;
             let received = received.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let received = received.get(publisher)?;
+            let received = received.by_publisher.get(publisher)?;
             Some(published.promised.n_missing(received, &published.returned))
         };
         expected.iter().filter_map(missing).sum()
+    }
+
+    /// How many messages came out of a queue.
+    pub(crate) fn n_received(&self, queue: usize) -> u64 {
+        self.received.get(queue).map_or(0, |received| {
+            received.lock().unwrap_or_else(std::sync::PoisonError::into_inner).n
+        })
     }
 
     /// The end of it. Without `expected` loss cannot be told.
@@ -200,6 +217,7 @@ mod tests {
             ledger.received(1, mark(number), number.checked_sub(1), false);
         }
         assert!(ledger.verdict(Some(&[(0, 0), (1, 0)])).is_good());
+        assert_eq!([0, 1, 2].map(|queue| ledger.n_received(queue)), [200, 200, 0]);
     }
 
     #[test]

@@ -125,6 +125,19 @@ fn what_a_bad_broker_does_is_found() {
 }
 
 #[test]
+fn loss_is_found_also_where_consumers_have_a_limit() {
+    let found = |behaviour, line: &str| {
+        let broker = Broker::start(behaviour);
+        let (code, mut lines, _) = run(&broker, &format!("{line} --verify -c 100 -u q"));
+        (code, lines.pop().unwrap()["verify"]["lost"].clone())
+    };
+    assert_eq!(found(Behaviour::Lose, "-C 1000 -D 1000 -ew idle"), (1, 10.into()));
+    assert_eq!(found(Behaviour::Echo, "-C 1000 -D 1000"), (0, 0.into()));
+    // The rest may be in the queue.
+    assert_eq!(found(Behaviour::Lose, "-C 1000 -D 500"), (0, Value::Null));
+}
+
+#[test]
 fn queues_that_exist_are_bound_unless_they_are_not_to_be() {
     let n_bound = |line| {
         let broker = Broker::start(Behaviour::Echo);

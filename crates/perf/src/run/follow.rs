@@ -114,7 +114,8 @@ impl<'a> Run<'a> {
         let verdict = shared.ledger.as_ref().map(|ledger| {
             let expected = self.recipe.routes.expected(self.recipe.config);
             self.drain(ledger, expected.as_deref());
-            ledger.verdict(expected.as_deref())
+            let owed = expected.map(|expected| self.owed(ledger, expected));
+            ledger.verdict(owed.as_deref())
         });
         let summary = Summary {
             total: std::mem::replace(&mut self.total, Sample::new()),
@@ -328,5 +329,19 @@ impl<'a> Run<'a> {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// What of the expected has to have come by now, by queue and publisher. Queues whose consumers
+    /// have all they were to receive may have kept the rest: whether it is lost is not known then.
+    fn owed(&self, ledger: &Ledger, expected: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+        let Recipe { routes, config, .. } = self.recipe;
+        let limit = config.consuming.limit;
+        let is_open = routes.open_queues(limit, |queue| ledger.n_received(queue));
+        let is_open = |(queue, _): &(usize, usize)| is_open.get(*queue) == Some(&true);
+        let (open, closed): (Vec<_>, Vec<_>) = expected.into_iter().partition(is_open);
+        if ledger.n_missing(&open) == 0 && ledger.n_missing(&closed) > 0 {
+            ledger.doubt_loss();
+        }
+        open
     }
 }

@@ -28,6 +28,8 @@ const INTERVAL: [f64; 2] = [0.1, 1.0];
 const UNTIL_STILL: &str = "-ew";
 /// The generator's exit code for what it cannot be asked for.
 const EXIT_USAGE: i32 = 2;
+/// The same for a broker that is not there, or no longer.
+const EXIT_UNREACHABLE: i32 = 3;
 
 /// How the tools of this program are started again.
 #[derive(Clone, Debug)]
@@ -107,7 +109,8 @@ impl Generator {
         if status.success() {
             return Ok(());
         }
-        if let Some(refusal) = refusal {
+        // A broker that goes away may say so: that refuses nothing.
+        if let Some(refusal) = refusal.filter(|_| status.code() != Some(EXIT_UNREACHABLE)) {
             return Err(Failure::Refused(refusal));
         }
         let complaints = self.complaints.take().and_then(|thread| thread.join().ok());

@@ -74,6 +74,16 @@ fn what_is_written_is_read_as_the_same() {
 }
 
 #[test]
+fn a_broker_that_goes_away_fails_its_row() {
+    let (folder, broker) = (tempfile::tempdir().unwrap(), Broker::start(Behaviour::Vanish));
+    let line =
+        format!("features --rows baseline --scale 0.05 --repeats 1 --target a={}", broker.uri());
+    let output = tool(&format!("{line} --out {}", folder.path().display()));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("the broker cannot be reached"), "{output:?}");
+}
+
+#[test]
 fn exit_codes_tell_usage_from_absence() {
     assert_eq!(tool("nonsense").status.code(), Some(2));
     assert_eq!(tool("features --target a").status.code(), Some(2));

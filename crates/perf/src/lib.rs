@@ -34,6 +34,7 @@ use std::process::ExitCode;
 use config::{Config, Format};
 use options::Usage;
 use report::Mishap;
+use run::End;
 
 pub use client::{Client, Closed, Unreachable};
 pub use config::Link;
@@ -43,7 +44,7 @@ pub use uri::Uri;
 const EXIT_FAILED: u8 = 1;
 /// What was asked for is not something the tool can be asked for.
 const EXIT_USAGE: u8 = 2;
-/// There is no broker to talk to.
+/// There is no broker to talk to, or no longer.
 const EXIT_UNREACHABLE: u8 = 3;
 
 /// Runs the tool. `args` are the options, without a name in front.
@@ -67,8 +68,9 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn measure(config: &Config) -> ExitCode {
     match run::run(config) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(EXIT_FAILED),
+        Ok(End::Good) => ExitCode::SUCCESS,
+        Ok(End::Bad) => ExitCode::from(EXIT_FAILED),
+        Ok(End::Unreachable) => ExitCode::from(EXIT_UNREACHABLE),
         Err(error) => {
             complain(&format!("{error:#}"));
             let is_unreachable = error.downcast_ref::<Unreachable>().is_some();

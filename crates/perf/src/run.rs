@@ -22,7 +22,7 @@ use crate::report::{Printer, Shown, Summary};
 use crate::setup::{self, Part, Recipe, parts};
 use crate::shared::{Broken, News, Shared};
 use crate::topology::{self, Routes};
-use crate::verify::Ledger;
+use crate::verify::{Ledger, Verdict};
 use crate::worker::Worker;
 use follow::Run;
 use mender::Mender;
@@ -30,12 +30,21 @@ use mender::Mender;
 /// Files that are open besides those of connections and threads.
 const FILES_BESIDES: usize = 32;
 
-/// Does the run. Gives back whether it was good: `false` if it did not come to its end, or
-/// verification found something.
+/// How a run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Good,
+    /// It did not come to its end, or verification found something.
+    Bad,
+    /// Connections were lost, and the broker is still gone.
+    Unreachable,
+}
+
+/// Does the run.
 ///
 /// # Errors
 /// `Unreachable` without a broker, otherwise whatever kept the run from beginning.
-pub(crate) fn run(config: &Config) -> anyhow::Result<bool> {
+pub(crate) fn run(config: &Config) -> anyhow::Result<End> {
     let id = config.run.id.clone().unwrap_or_else(generated_id);
     let uri = config.brokers.first().context("no broker")?;
     let n_connections = config.publishing.n_connections + config.consuming.n_connections;
@@ -61,7 +70,20 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<bool> {
     if !is_complete {
         crate::complain(&summary.reason);
     }
-    Ok(is_complete && summary.verdict.is_none_or(|verdict| verdict.is_good()))
+    Ok(end(config, &id, &summary, is_complete))
+}
+
+fn end(config: &Config, id: &str, summary: &Summary, is_complete: bool) -> End {
+    let is_good = summary.verdict.as_ref().is_none_or(Verdict::is_good);
+    let is_down = summary.n_connections_lost > summary.n_connections_recovered;
+    if !is_complete || !is_good {
+        End::Bad
+    } else if is_down && !setup::is_anybody_there(config, id) {
+        crate::complain("connections were lost, and the broker cannot be reached");
+        End::Unreachable
+    } else {
+        End::Good
+    }
 }
 
 /// Says what begins.

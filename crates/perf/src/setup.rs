@@ -304,6 +304,13 @@ pub(crate) fn dial_configuration(config: &Config, id: &str) -> anyhow::Result<Cl
     Client::connect(uri, &link, &format!("{id} configuration"))
 }
 
+/// Whether one of the brokers lets us in, without waiting for it to start.
+pub(crate) fn is_anybody_there(config: &Config, id: &str) -> bool {
+    let link = Link { startup_timeout_ns: 0, ..config.link.clone() };
+    let answers = |uri: &Uri| Client::connect(uri, &link, id).map(Client::close).is_ok();
+    config.brokers.iter().any(answers)
+}
+
 fn keys(message: &Message, mut random: Random) -> Keys {
     match (message.random_key, message.random_keys_max) {
         (false, _) => Keys::Fixed,

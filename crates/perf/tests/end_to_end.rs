@@ -150,6 +150,15 @@ fn queues_that_exist_are_bound_unless_they_are_not_to_be() {
 }
 
 #[test]
+fn a_broker_that_is_gone_at_the_end_was_not_reached() {
+    let broker = Broker::start(Behaviour::Vanish);
+    let (code, lines, complaints) = run(&broker, "-C 5000 -c 100 -cri 0 -z 1");
+    let summary = lines.last().unwrap();
+    assert_eq!((code, &summary["type"]), (3, &"summary".into()), "{summary}");
+    assert!(complaints.contains("the broker cannot be reached"), "{complaints}");
+}
+
+#[test]
 fn a_refusal_while_it_runs_is_part_of_the_summary() {
     let broker = Broker::start(Behaviour::RefuseImmediate);
     let (code, lines, complaints) = run(&broker, "-f immediate -z 30");

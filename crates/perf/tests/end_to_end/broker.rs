@@ -33,6 +33,8 @@ pub(super) enum Behaviour {
     Swap,
     /// All connections are cut once.
     Cut,
+    /// All connections are cut, and nobody is let in again.
+    Vanish,
     /// Consumers' connections end right behind the second message.
     Leave,
     /// Queues cannot be declared.
@@ -55,6 +57,7 @@ struct Hub {
     consumers: Vec<Consumer>,
     next: usize,
     n_messages: u64,
+    is_gone: bool,
     kept_back: Option<Message>,
     /// Messages nobody consumes yet.
     backlog: Vec<Message>,
@@ -90,6 +93,9 @@ impl Broker {
             for socket in listener.incoming() {
                 let (hub, seen) = (Arc::clone(&hub), Arc::clone(&seen_by_all));
                 let socket = socket.unwrap();
+                if hub.lock().unwrap().is_gone {
+                    continue;
+                }
                 std::thread::spawn(move || Session::new(socket, behaviour, hub, seen).serve());
             }
         });
@@ -238,7 +244,9 @@ impl Session {
         }
         let mut hub = self.hub.lock().unwrap();
         hub.n_messages += 1;
-        if self.behaviour == Behaviour::Cut && hub.n_messages == 300 {
+        let is_cut = matches!(self.behaviour, Behaviour::Cut | Behaviour::Vanish);
+        if is_cut && hub.n_messages == 300 {
+            hub.is_gone = self.behaviour == Behaviour::Vanish;
             for consumer in std::mem::take(&mut hub.consumers) {
                 consumer.socket.lock().unwrap().shutdown(Shutdown::Both).unwrap();
             }
@@ -264,6 +272,7 @@ impl Session {
             | Behaviour::Damage
             | Behaviour::Swap
             | Behaviour::Cut
+            | Behaviour::Vanish
             | Behaviour::Leave
             | Behaviour::RefuseQueues
             | Behaviour::RefuseImmediate => {

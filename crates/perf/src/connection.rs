@@ -168,6 +168,9 @@ impl Connection {
         self.begin_consumers(scene);
         if scene.phase == Phase::Stop && !self.is_closing {
             self.is_closing = true;
+            if let Role::Consuming(consumers) = &mut self.role {
+                consumers.iter_mut().for_each(|consumer| consumer.end(&mut self.output));
+            }
             let close = ConnectionClose { reply_code: 200, ..ConnectionClose::default() };
             close.encode_frame(0, &mut self.output);
         }

@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) is_verified: bool,
     /// When to begin, nanoseconds after the start; 0 is before it.
     pub(crate) start_at: u64,
+    /// Whether at the end what is left of several to settle at once is settled.
+    pub(crate) settles_rest: bool,
     /// Encoded arguments of basic.consume.
     pub(crate) arguments: Vec<u8>,
     pub(crate) n_publishers: usize,
@@ -256,6 +258,13 @@ impl Consumer {
             }
         }
         self.n_unsettled = 0;
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+        if self.plan.settles_rest && self.n_unsettled > 0 {
+            self.settle_now(out);
+        }
     }
 
     /// The end of what was read at once.

@@ -291,6 +291,7 @@ impl<'a> Recipe<'a> {
             },
             is_verified: run.verify,
             start_at: (consuming.start_delay_ns + slow).max(self.first_start_ns()),
+            settles_rest: run.exit_when.is_some(),
             arguments: consuming.arguments.to_bytes(),
             n_publishers: publishing.n_publishers(),
         }

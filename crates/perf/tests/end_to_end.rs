@@ -150,6 +150,13 @@ fn queues_that_exist_are_bound_unless_they_are_not_to_be() {
 }
 
 #[test]
+fn what_is_left_to_acknowledge_is_acknowledged_once_nothing_comes() {
+    let broker = Broker::start(Behaviour::Echo);
+    summary(&broker, "-C 100 -A 30 -ew idle");
+    assert_eq!(broker.n_acknowledged(), 100);
+}
+
+#[test]
 fn a_broker_that_is_gone_at_the_end_was_not_reached() {
     let broker = Broker::start(Behaviour::Vanish);
     let (code, lines, complaints) = run(&broker, "-C 5000 -c 100 -cri 0 -z 1");

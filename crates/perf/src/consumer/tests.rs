@@ -13,6 +13,7 @@ fn plan(settle: Settle) -> Plan {
         stamps: Stamps { are_in_headers: false, are_millis: false },
         is_verified: false,
         start_at: 0,
+        settles_rest: false,
         arguments: Vec::new(),
         n_publishers: 1,
     }
@@ -74,6 +75,20 @@ fn several_at_once_and_the_rest_at_the_limit() {
     assert!(consumer.is_done());
     let mut automatic = Consumer::new(plan(Settle::Automatic));
     assert_eq!(acks(&deliver(&mut automatic, 1, None).1), []);
+}
+
+#[test]
+fn what_is_left_is_settled_at_the_end_if_it_is_to_be() {
+    for (settles_rest, expected) in [(true, vec![(5, true)]), (false, vec![])] {
+        let plan = Plan { settles_rest, limit: u64::MAX, ..plan(Settle::Ack { every: 3 }) };
+        let (mut consumer, mut out) = (Consumer::new(plan), Vec::new());
+        (1..=5).for_each(|tag| drop(deliver(&mut consumer, tag, None)));
+        consumer.end(&mut out);
+        assert_eq!(acks(&out), expected);
+        out.clear();
+        consumer.end(&mut out);
+        assert!(out.is_empty(), "nothing is settled twice");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::client::Client;
 use crate::clock::{SECOND, from_seconds};
-use crate::config::{Body, Config, Link, Message, moment_s};
+use crate::config::{Body, Config, Consuming, Link, Message, moment_s};
 use crate::connection::{Connection, Role};
 use crate::consumer::{self, Consumer, Stamps};
 use crate::message::{Bodies, Keys, Random, Source, json};
@@ -271,6 +271,14 @@ impl<'a> Recipe<'a> {
             .collect()
     }
 
+    /// What holds a consumer back also holds back the others of its connection, whose deliveries are
+    /// behind its own. So each is held for its share only: together they are as fast as they may be.
+    fn gate(&self) -> Option<Gate> {
+        let Consuming { hold, n_channels, .. } = &self.config.consuming;
+        let n_channels = f64::from((*n_channels).max(1));
+        hold.clone().map(|hold| Gate::new(hold.map(|ns| ns / n_channels)))
+    }
+
     fn consumer(&self, number: usize, channel: u16) -> consumer::Plan {
         let Config { publishing, consuming, message, run, .. } = self.config;
         let consumed = self.routes.consumed.get(number);
@@ -284,7 +292,7 @@ impl<'a> Recipe<'a> {
             queues: queues.collect(),
             settle: consuming.settle,
             limit: consuming.limit.unwrap_or(u64::MAX),
-            gate: consuming.hold.clone().map(Gate::new),
+            gate: self.gate(),
             stamps: Stamps {
                 are_in_headers: !matches!(message.body, Body::Stamped(_)),
                 are_millis: message.use_millis,
@@ -394,6 +402,20 @@ mod tests {
         let headers = properties.headers.unwrap();
         assert_eq!(headers.get(b"tier").and_then(Value::as_bytes), Some(&b"gold"[..]));
         assert_eq!(headers.get(b"n").and_then(Value::as_i64), Some(7));
+    }
+
+    #[test]
+    fn channels_of_a_connection_share_what_holds_them_back() {
+        let open_at = |line: &str| {
+            let config = config(line);
+            let routes = Routes::new(&config, &mut Random(1));
+            let recipe = Recipe::new(&config, &routes, "id", 1).unwrap();
+            let mut gate = recipe.consumer(0, 1).gate.unwrap();
+            gate.pass(0);
+            gate.open_at()
+        };
+        assert_eq!(open_at("-R 100"), 10_000_000);
+        assert_eq!(open_at("-R 100 -Y 4"), 2_500_000);
     }
 
     #[test]

@@ -133,7 +133,10 @@ impl Client {
             bail!("it answers with something else");
         };
         self.frame_max = lesser(tune.frame_max, link.frame_max);
-        self.heartbeat_s = link.heartbeat_s;
+        self.heartbeat_s = match link.heartbeat_s {
+            0 => 0,
+            asked => u16::try_from(lesser(tune.heartbeat.into(), asked.into()))?,
+        };
         let channel_max =
             if tune.channel_max == 0 { CHANNEL_MAX_DEFAULT } else { tune.channel_max };
         let tune_ok = ConnectionTuneOk {

@@ -12,10 +12,11 @@ use rustls::pki_types::{DnsName, ServerName};
 use crate::clock::SECOND;
 use crate::options::{Given, Usage};
 use crate::pace::Schedule;
+use crate::process;
 use crate::transport::{Encryption, Trust};
 use crate::uri::Uri;
 pub(crate) use values::moment_s;
-use values::{invalid, number, optional, seconds, seconds_range};
+use values::{invalid, number, optional, seconds, seconds_range, truth};
 
 /// PerfTest's smallest body: a number and a time stamp.
 pub(crate) const STAMPED_BYTES: usize = 12;
@@ -270,7 +271,7 @@ fn link(given: &Given) -> Result<Link, Usage> {
     Ok(Link {
         heartbeat_s: number(given, "heartbeat", 0)?,
         frame_max: number(given, "framemax", 0)?,
-        no_delay: number(given, "tcp-no-delay", true)?,
+        no_delay: truth(given, "tcp-no-delay", true)?,
         receive_buffer_bytes: optional(given, "tcp-receive-buffer-size")?,
         send_buffer_bytes: optional(given, "tcp-send-buffer-size")?,
         startup_timeout_ns: seconds(given, "servers-startup-timeout", 0.0)?,
@@ -315,6 +316,10 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         Some("round-robin") => false,
         Some(other) => return Err(invalid("connection-allocation", other)),
     };
+    let broker_pid: Option<u32> = optional(given, "broker-pid")?;
+    if let Some(pid) = broker_pid.filter(|pid| process::usage(*pid).is_none()) {
+        return Err(Usage(format!("--broker-pid {pid}: there is no such process here")));
+    }
     let time = seconds(given, "time", 0.0)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Run {
@@ -325,7 +330,7 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         format,
         verify,
         n_threads: number(given, "threads", cores)?.max(1),
-        broker_pid: optional(given, "broker-pid")?,
+        broker_pid,
         shutdown_timeout_ns: seconds(given, "shutdown-timeout", 5.0)?,
         recovery_ns: (!given.has("disable-connection-recovery")).then_some(recovery),
         progress: optional(given, "progress")?,

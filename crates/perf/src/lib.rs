@@ -57,6 +57,9 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     if given.has("help") {
         return show(&options::help());
     }
+    if given.has("metrics-help") {
+        return show(report::METRICS_HELP);
+    }
     if given.has("version") {
         return show(concat!("leveret perf ", env!("CARGO_PKG_VERSION"), "\n"));
     }

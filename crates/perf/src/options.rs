@@ -4,8 +4,9 @@
 mod table;
 
 use std::fmt;
+use std::iter::Peekable;
 
-pub(crate) use table::{OPTIONS, Opt, Support};
+pub(crate) use table::{OPTIONS, Opt, Support, Values};
 
 /// Why the command line is not accepted.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Given {
 }
 
 /// Reads the words of a command line the way PerfTest does: `-x 1`, `-x1`, `-x=1`, `--producers 1`,
-/// `--producers=1`, and beginnings of long names that fit only one.
+/// `--producers=1`, `-px1` for `-p -x 1`, and beginnings of long names that fit only one.
 ///
 /// # Errors
 /// Anything that is no option, is not supported, lacks its value, or has one it does not take.
@@ -49,7 +50,21 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Us
     let mut words = words.into_iter().peekable();
     let mut given = Given::default();
     while let Some(word) = words.next() {
-        let (opt, attached) = find(&word)?;
+        for (opt, attached) in find(&word)? {
+            given.take(opt, attached, &mut words)?;
+        }
+    }
+    Ok(given)
+}
+
+impl Given {
+    /// Adds an option with its values, which may be among the words behind it.
+    fn take(
+        &mut self,
+        opt: &'static Opt,
+        attached: Option<String>,
+        words: &mut Peekable<impl Iterator<Item = String>>,
+    ) -> Result<(), Usage> {
         if let Support::Refused(why) = opt.support {
             return Err(Usage(format!("option --{} is not supported: {why}", opt.long)));
         }
@@ -57,30 +72,43 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Us
             (None, None) => String::new(),
             (None, Some(_)) => return Err(Usage(format!("option --{} takes no value", opt.long))),
             (Some(_), Some(value)) => value,
-            (Some(name), None) => words
-                .next()
-                .ok_or_else(|| Usage(format!("option --{} needs a value ({name})", opt.long)))?,
+            (Some(name), None) => match words.next_if(|word| !is_option(word)) {
+                Some(value) => value,
+                None if opt.values == Values::Optional => return Ok(()),
+                None => {
+                    return Err(Usage(format!("option --{} needs a value ({name})", opt.long)));
+                }
+            },
         };
-        given.0.push((opt.long, value));
-        while opt.takes_many
+        self.0.push((opt.long, value));
+        while opt.values == Values::Many
             && let Some(more) = words.next_if(|word| !word.starts_with('-'))
         {
-            given.0.push((opt.long, more));
+            self.0.push((opt.long, more));
         }
+        Ok(())
     }
-    Ok(given)
 }
 
-fn find(word: &str) -> Result<(&'static Opt, Option<String>), Usage> {
+/// Whether a word is an option and no value; `-1` is a value.
+fn is_option(word: &str) -> bool {
+    word.starts_with('-') && word.parse::<f64>().is_err() && find(word).is_ok()
+}
+
+/// An option, and its value if that is in the same word.
+type Found = (&'static Opt, Option<String>);
+
+/// What a word stands for: mostly one option.
+fn find(word: &str) -> Result<Vec<Found>, Usage> {
     let unknown = || Usage(format!("unrecognized option: {word}"));
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = split_value(long);
-        return Ok((by_long(name).ok_or_else(unknown)?, value));
+        return Ok(vec![(by_long(name).ok_or_else(unknown)?, value)]);
     }
     let short = word.strip_prefix('-').filter(|short| !short.is_empty()).ok_or_else(unknown)?;
     let (name, value) = split_value(short);
     if let Some(opt) = OPTIONS.iter().find(|opt| opt.short == Some(name)) {
-        return Ok((opt, value));
+        return Ok(vec![(opt, value)]);
     }
     let attached = OPTIONS
         .iter()
@@ -88,9 +116,28 @@ fn find(word: &str) -> Result<(&'static Opt, Option<String>), Usage> {
         .filter_map(|opt| Some((opt, short.strip_prefix(opt.short?)?)))
         .min_by_key(|(_, rest)| rest.len());
     if let Some((opt, rest)) = attached {
-        return Ok((opt, Some(rest.to_owned())));
+        return Ok(vec![(opt, Some(rest.to_owned()))]);
     }
-    Ok((by_long(name).ok_or_else(unknown)?, value))
+    match by_long(name) {
+        Some(opt) => Ok(vec![(opt, value)]),
+        None => bundled(short).ok_or_else(unknown),
+    }
+}
+
+/// Options of one letter in one word: those without a value, and last one that may have the rest.
+fn bundled(short: &str) -> Option<Vec<Found>> {
+    let (mut found, mut rest) = (Vec::new(), short);
+    while let Some(letter) = rest.chars().next() {
+        let (name, behind) = rest.split_at(letter.len_utf8());
+        let opt = OPTIONS.iter().find(|opt| opt.short == Some(name))?;
+        if opt.value.is_some() {
+            found.push((opt, (!behind.is_empty()).then(|| behind.to_owned())));
+            return Some(found);
+        }
+        found.push((opt, None));
+        rest = behind;
+    }
+    Some(found)
 }
 
 fn split_value(word: &str) -> (&str, Option<String>) {
@@ -153,8 +200,34 @@ mod tests {
     }
 
     #[test]
+    fn letters_in_one_word_and_values_that_may_be_missing() {
+        for line in ["-pax3", "-pax 3", "-p -a -x 3"] {
+            let all = given(line).unwrap();
+            assert!(all.has("predeclared") && all.has("autoack"), "{line}");
+            assert_eq!(all.last("producers"), Some("3"), "{line}");
+        }
+        for line in ["-e -a", "-a -e"] {
+            let all = given(line).unwrap();
+            assert!(all.has("autoack") && !all.has("exchange"), "{line}");
+        }
+        assert_eq!(given("-e logs -a").unwrap().last("exchange"), Some("logs"));
+    }
+
+    #[test]
+    fn an_option_is_no_value() {
+        for line in ["-u -p", "-u --predeclared", "-d -x 1", "-qa -a", "-u -px"] {
+            let why = given(line).unwrap_err().to_string();
+            assert!(why.contains(" needs a value "), "{line}: {why}");
+        }
+        assert_eq!(given("-c -1").unwrap().last("confirm"), Some("-1"));
+        assert_eq!(given("-u -/").unwrap().last("queue"), Some("-/"));
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused() {
-        for line in ["-Zz", "--nonsense", "x", "-", "-x", "--queue-p x", "-a=1", "--autoack=x"] {
+        for line in
+            ["-Zz", "-aZ", "--nonsense", "x", "-", "-x", "--queue-p x", "-a=1", "--autoack=x"]
+        {
             assert!(given(line).is_err(), "{line}");
         }
         let refused = given("--nio-threads 3").unwrap_err().to_string();

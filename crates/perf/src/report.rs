@@ -16,6 +16,24 @@ use crate::process::Usage;
 use crate::stats::{Counts, Sample};
 use crate::verify::Verdict;
 
+/// What `--metrics-help` prints.
+pub(crate) const METRICS_HELP: &str = "\
+figures of every --interval, and of the whole run at its end:
+ sent              messages published per second, with producers
+ returned          messages that came back per second, with -f mandatory
+ confirmed, nacked confirms per second, with --confirm
+ received          messages delivered per second, with consumers
+ consumer latency  from publishing to delivery: min/median/75th/95th/99th/max, at the end also 99.9th
+ confirm latency   from publishing to confirm, likewise, with --confirm
+ broker            its CPU time per message and memory, if its process is here; see --broker-pid
+ generator         this tool's CPU time per message, at the end
+ verify            loss, duplicates, order and damage, at the end, with --verify
+options:
+ -mf,--metrics-format default|compact   how lines look
+ --json                                 one JSON object per line, with all of it
+ -ms,--use-millis                       latencies in milliseconds, between machines
+";
+
 /// What of the figures a run has: the others are not printed.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each figure is there or not")]

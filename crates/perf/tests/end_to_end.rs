@@ -241,8 +241,10 @@ fn exit_codes_tell_usage_from_absence_and_failure() {
         complaints.contains("declaring queue 'q': the broker says 406 refused"),
         "{complaints}"
     );
-    let help = tool().arg("--help").output().unwrap();
-    assert!(help.status.success() && !help.stdout.is_empty());
+    for word in ["--help", "-mh", "--version"] {
+        let shown = tool().arg(word).output().unwrap();
+        assert!(shown.status.success() && !shown.stdout.is_empty(), "{word}");
+    }
 }
 
 #[test]

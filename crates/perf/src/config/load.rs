@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 
 use amqp091::ShortString;
 
-use super::values::{invalid, list, number, optional, schedule, seconds, stream_offset, table};
+use super::values::{
+    invalid, list, number, optional, schedule, seconds, stream_offset, table, truth,
+};
 use super::{Body, Consuming, Message, Publishing, STAMPED_BYTES, Settle, VERIFIED_BYTES};
 use crate::options::{Given, Usage};
 use crate::pace::Schedule;
@@ -24,6 +26,10 @@ pub(super) fn publishing(given: &Given) -> Result<Publishing, Usage> {
     if interval.is_some_and(|s| s.is_nan() || s < PUBLISHING_INTERVAL_S_MIN) {
         return Err(Usage("--publishing-interval is at least 0.1; see --rate".to_owned()));
     }
+    if interval.is_some() && (given.has("rate") || given.has("variable-rate")) {
+        let why = "--publishing-interval does not go with --rate or --variable-rate";
+        return Err(Usage(why.to_owned()));
+    }
     let window: i64 = number(given, "confirm", -1)?;
     if window == 0 {
         let why = "--confirm 0 would bound nothing: 1 or more is a window, -1 is no confirms";
@@ -38,7 +44,10 @@ pub(super) fn publishing(given: &Given) -> Result<Publishing, Usage> {
         rate: schedule(given, "variable-rate")?.or(rate),
         limit: Some(number(given, "pmessages", 0)?).filter(|limit| *limit > 0),
         confirm_window: NonZeroU32::new(window),
-        confirm_timeout_ns: seconds(given, "confirm-timeout", 30.0)?,
+        confirm_timeout_ns: match seconds(given, "confirm-timeout", 30.0)? {
+            0 if number(given, "confirm-timeout", 0.0)? < 0.0 => u64::MAX,
+            timeout => timeout,
+        },
         mandatory: has_flag("mandatory"),
         immediate: has_flag("immediate"),
         random_start_ns: seconds(given, "producer-random-start-delay", 0.0)?,
@@ -58,13 +67,9 @@ pub(super) fn consuming(given: &Given) -> Result<Consuming, Usage> {
     let settle = match (given.has("autoack"), given.has("nack")) {
         (true, _) => Settle::Automatic,
         (false, false) => Settle::Ack { every },
-        (false, true) => Settle::Nack { every, requeue: number(given, "requeue", true)? },
+        (false, true) => Settle::Nack { every, requeue: truth(given, "requeue", true)? },
     };
-    let us_to_ns = |us: f64| us * 1e3;
-    let rate = optional::<f64>(given, "consumer-rate")?.filter(|rate| *rate > 0.0);
-    let latency = optional::<f64>(given, "consumer-latency")?.filter(|us| *us > 0.0);
-    let fixed = rate.map(|rate| 1e9 / rate).or_else(|| latency.map(us_to_ns));
-    let variable = schedule(given, "variable-latency")?.map(|steps| steps.map(us_to_ns));
+    let hold = hold(given)?;
     let mut arguments = table(given, "consumer-args")?;
     if let Some(offset) = given.last("stream-consumer-offset") {
         let offset =
@@ -78,11 +83,21 @@ pub(super) fn consuming(given: &Given) -> Result<Consuming, Usage> {
         prefetch,
         prefetch_channel: number(given, "global-qos", 0)?,
         limit: Some(number(given, "cmessages", 0)?).filter(|limit| *limit > 0),
-        hold: variable.or_else(|| fixed.map(Schedule::constant)),
+        hold,
         arguments,
         start_delay_ns: seconds(given, "consumer-start-delay", 0.0)?,
         slow_start: given.has("slow-start"),
     })
+}
+
+/// What a message costs a consumer in nanoseconds: its latency, but no less than the rate has it.
+fn hold(given: &Given) -> Result<Option<Schedule>, Usage> {
+    let rate = optional::<f64>(given, "consumer-rate")?.filter(|rate| *rate > 0.0);
+    let least = rate.map_or(0.0, f64::recip) * 1e9;
+    let us_to_ns = |us: f64| (us * 1e3).max(least);
+    let fixed = Some(us_to_ns(number(given, "consumer-latency", 0.0)?)).filter(|ns| *ns > 0.0);
+    let variable = schedule(given, "variable-latency")?.map(|steps| steps.map(us_to_ns));
+    Ok(variable.or_else(|| fixed.map(Schedule::constant)))
 }
 
 pub(super) fn message(given: &Given, verify: bool) -> Result<Message, Usage> {

@@ -49,6 +49,10 @@ fn settling_rates_and_steps() {
     assert_eq!(held("-R 1000"), Some(Schedule::constant(1e6)));
     assert_eq!(held("-L 50"), Some(Schedule::constant(50_000.0)));
     assert_eq!(held("-vl 50:1 -vl 0:2").unwrap().at(0), (50_000.0, SECOND));
+    assert_eq!((held("-L 0"), held("-R -1"), held("")), (None, None, None));
+    let both = held("-R 1000 -vl 50:1 -vl 2000:2").unwrap();
+    assert_eq!((both.at(0), both.at(SECOND)), ((1e6, SECOND), (2e6, 3 * SECOND)));
+    assert_eq!(held("-R 1000 -L 2000"), Some(Schedule::constant(2e6)));
     let rate = |line| config(line).unwrap().publishing.rate;
     assert_eq!(rate("-P 0.5"), Some(Schedule::constant(2.0)));
     assert_eq!(rate("-vr 5:1 -r 9"), Schedule::of(&[(5, 1)]));
@@ -56,6 +60,16 @@ fn settling_rates_and_steps() {
         config("-s 3 --verify").unwrap().message.body,
         Body::Stamped(Schedule::constant(32.0))
     );
+}
+
+#[test]
+fn truth_and_timeouts_as_perftest_reads_them() {
+    assert!(!config("-ad False").unwrap().topology.auto_delete);
+    let timeout = |line| config(line).unwrap().publishing.confirm_timeout_ns;
+    assert_eq!([timeout(""), timeout("-ct 2")], [30 * SECOND, 2 * SECOND]);
+    assert_eq!([timeout("-ct -1"), timeout("-ct 0")], [u64::MAX, 0]);
+    let own = std::process::id();
+    assert_eq!(config(&format!("--broker-pid {own}")).unwrap().run.broker_pid, Some(own));
 }
 
 #[test]
@@ -119,6 +133,12 @@ fn contradictions_and_nonsense_are_refused() {
         "-c 0",
         "-q 5 -A 6",
         "-P 0.01",
+        "-P 1 -r 5",
+        "-P 1 -vr 5:1",
+        "-qpf 1 -qpt 2",
+        "-u q -qpt 2",
+        "-z nan",
+        "--broker-pid 4294967295",
         "-sq -qq",
         "-sq -mlb 100mb",
         "-mlb much",

@@ -2,7 +2,7 @@
 
 use amqp091::{ShortString, Table, Value};
 
-use super::values::{byte_capacity, duration_s, invalid, list, number, optional, table};
+use super::values::{byte_capacity, duration_s, invalid, list, optional, table, truth};
 use super::{Queues, Topology};
 use crate::options::{Given, Usage};
 
@@ -31,7 +31,7 @@ pub(super) fn topology(given: &Given) -> Result<Topology, Usage> {
         exchange_type: exchange_type.to_owned(),
         queues: queues(given)?,
         queue_arguments: queue_arguments(given, queue_type)?,
-        auto_delete: !typed && number(given, "auto-delete", true)?,
+        auto_delete: !typed && truth(given, "auto-delete", true)?,
         durable: super::is_persistent(given),
         bind: !given.has("skip-binding-queues"),
         routing_key: given.last("routing-key").map(str::to_owned),
@@ -39,6 +39,11 @@ pub(super) fn topology(given: &Given) -> Result<Topology, Usage> {
 }
 
 fn queues(given: &Given) -> Result<Queues, Usage> {
+    let has_range = given.has("queue-pattern-from") || given.has("queue-pattern-to");
+    if has_range && !given.has("queue-pattern") {
+        let why = "--queue-pattern-from and -to are nothing without --queue-pattern";
+        return Err(Usage(why.to_owned()));
+    }
     if let Some(file) = given.last("queue-file") {
         let text = std::fs::read_to_string(file)
             .map_err(|error| Usage(format!("--queue-file {file}: {error}")))?;

@@ -18,6 +18,13 @@ pub(super) fn optional<T: FromStr>(given: &Given, long: &str) -> Result<Option<T
     given.last(long).map(|text| text.trim().parse().map_err(|_| invalid(long, text))).transpose()
 }
 
+/// `true` or `false`, however it is written, or `default`.
+pub(super) fn truth(given: &Given, long: &str, default: bool) -> Result<bool, Usage> {
+    let read =
+        |text: &str| text.trim().to_ascii_lowercase().parse().map_err(|_| invalid(long, text));
+    given.last(long).map_or(Ok(default), read)
+}
+
 /// Values separated by commas; none if the option was not given.
 pub(super) fn list(given: &Given, long: &str) -> Vec<String> {
     given
@@ -59,9 +66,10 @@ fn value_of(word: &str) -> Value {
     }
 }
 
-/// Seconds, in nanoseconds.
+/// Seconds, in nanoseconds; less than 0 is 0.
 pub(super) fn seconds(given: &Given, long: &str, default: f64) -> Result<u64, Usage> {
-    Ok(from_seconds(number(given, long, default)?))
+    let seconds: f64 = number(given, long, default)?;
+    if seconds.is_nan() { Err(invalid(long, "nan")) } else { Ok(from_seconds(seconds)) }
 }
 
 /// `30` or `30-60` seconds, in nanoseconds.

@@ -21,13 +21,23 @@ pub(crate) struct Opt {
     pub(crate) value: Option<&'static str>,
     pub(crate) help: &'static str,
     pub(crate) support: Support,
-    /// Whether further words that are no options are values too, as in `-f persistent mandatory`.
-    pub(crate) takes_many: bool,
+    pub(crate) values: Values,
+}
+
+/// How many words behind an option with a value belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// One.
+    One,
+    /// One, or none: then it is as if the option were not there.
+    Optional,
+    /// All up to the next option, as in `-f persistent mandatory`.
+    Many,
 }
 
 /// A row that takes no value and does something.
 const fn flag(short: &'static str, long: &'static str, help: &'static str) -> Opt {
-    Opt { short: Some(short), long, value: None, help, support: Support::Yes, takes_many: false }
+    Opt { short: Some(short), long, value: None, help, support: Support::Yes, values: Values::One }
 }
 
 /// A row that takes a value and does something.
@@ -47,7 +57,7 @@ const fn many(
     value: &'static str,
     help: &'static str,
 ) -> Opt {
-    Opt { takes_many: true, ..takes(short, long, value, help) }
+    Opt { values: Values::Many, ..takes(short, long, value, help) }
 }
 
 /// A row PerfTest does not have.
@@ -95,7 +105,10 @@ pub(crate) const OPTIONS: &[Opt] = &[
     takes("d", "id", "name", "name of the run in its output"),
     takes("D", "cmessages", "n", "messages per consuming channel (0: no limit)"),
     flag("dcr", "disable-connection-recovery", "a lost connection ends the run"),
-    takes("e", "exchange", "name", "exchange to publish to (named like its --type)"),
+    Opt {
+        values: Values::Optional,
+        ..takes("e", "exchange", "name", "exchange to publish to (named like its --type)")
+    },
     no_flag("E", "exclusive", "queues are shared between connections; --auto-delete comes nearest"),
     no("ei", "expected-instances", NO_INSTANCES),
     no("em", "exposed-metrics", NO_METRICS),
@@ -117,7 +130,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     takes("M", "framemax", "bytes", "largest frame to ask for (0: the broker's)"),
     takes("ma", "max-age", "duration", "x-max-age of created streams, e.g. PT10M30S"),
     takes("mf", "metrics-format", "format", "default or compact"),
-    no_flag("mh", "metrics-help", NO_METRICS),
+    flag("mh", "metrics-help", "show which figures there are"),
     takes("mlb", "max-length-bytes", "bytes", "x-max-length-bytes of created queues, e.g. 5gb"),
     takes("mp", "message-properties", "k=v,...", "message properties; unknown ones become headers"),
     flag("ms", "use-millis", "time stamps in wall clock milliseconds, between machines"),

@@ -3,7 +3,7 @@
 
 use amqp091::method::{QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk};
 use amqp091::{Method, Table};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use perf::process::{self, Usage};
 use perf::{Client, Closed, Link};
 
@@ -47,8 +47,11 @@ impl Broker {
     /// Connects once and asks who is there.
     ///
     /// # Errors
-    /// [`perf::Unreachable`].
+    /// [`perf::Unreachable`], and a process that is not there.
     pub(crate) fn probe(option: TargetOption) -> anyhow::Result<Self> {
+        if let Some(pid) = option.pid.filter(|pid| process::usage(*pid).is_none()) {
+            bail!("there is no process {pid} here");
+        }
         let client = Client::connect(&option.uri, &Link::default(), "leveret bench")?;
         let said = |name: &str| text(&client.server_properties, name);
         // Leveret calls itself RabbitMQ, for clients that look there, and tells its own version beside.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use perf::Uri;
 
-use crate::scenarios;
+use crate::plan::Scale;
+use crate::scenarios::{self, Settings};
 
 /// What was asked for makes no sense.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
             "baseline" => baseline = Some(value()?),
             "repeats" => options.repeats = repeats(&value()?)?,
             "scale" => options.scale = scale(&value()?)?,
-            "rows" => options.rows.extend(value()?.split(',').map(|row| row.trim().to_owned())),
+            "rows" => options.rows.extend(rows(&value()?)),
             "out" => options.out = Some(value()?.into()),
             "disk" => options.disk = value()?.into(),
             _ => return Err(Usage(format!("unrecognized option: --{name}"))),
@@ -127,8 +128,26 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
     if options.scenarios.is_empty() {
         return Err(Usage("name a scenario (see --list)".to_owned()));
     }
+    check_rows(&options)?;
     order_targets(&mut options.targets, baseline)?;
     Ok(Request::Run(options))
+}
+
+fn rows(text: &str) -> impl Iterator<Item = String> {
+    text.split(',').map(str::trim).filter(|row| !row.is_empty()).map(str::to_owned)
+}
+
+/// Whether every text chooses a row: a slip of the pen is not to measure nothing.
+fn check_rows(options: &Options) -> Result<(), Usage> {
+    let settings = Settings { scale: Scale(options.scale) };
+    let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
+    let cases = known.flat_map(|known| (known.plan)(settings).cases);
+    let names: Vec<String> = cases.flat_map(|case| case.rows).map(|row| row.name).collect();
+    let is_known = |text: &&String| names.iter().any(|name| name.contains(text.as_str()));
+    match options.rows.iter().find(|text| !is_known(text)) {
+        Some(text) => Err(Usage(format!("no row has '{text}' in its name (see --list SCENARIO)"))),
+        None => Ok(()),
+    }
 }
 
 fn refuse(name: &str, why: &str) -> Usage {
@@ -232,11 +251,11 @@ mod tests {
     fn everything_can_be_said_in_both_spellings() {
         let options = options(
             "sizes --target a=amqp://h:1 --target=b=amqp://u:p@127.0.0.1:2,pid=7,version=both \
-             --baseline b --repeats 5 --scale=0.1 --rows x,y --out d churn",
+             --baseline b --repeats 5 --scale=0.1 --rows=500000,queues, --out d churn",
         );
         assert_eq!(options.scenarios, ["sizes", "churn"]);
         assert_eq!((options.repeats, options.scale), (5, 0.1));
-        assert_eq!(options.rows, ["x", "y"]);
+        assert_eq!(options.rows, ["500000", "queues"]);
         assert_eq!(options.out, Some("d".into()));
         let [first, second] = &options.targets[..] else { panic!("{options:?}") };
         assert_eq!((first.name.as_str(), first.pid), ("b", Some(7)));
@@ -262,6 +281,7 @@ mod tests {
             "sizes --target a=amqp://h --target a=amqp://i",
             "sizes --target a=amqp://h --baseline b",
             "sizes --out",
+            "sizes --rows 5000,nonsense",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }

@@ -87,9 +87,13 @@ fn a_broker_that_goes_away_fails_its_row() {
 fn exit_codes_tell_usage_from_absence() {
     assert_eq!(tool("nonsense").status.code(), Some(2));
     assert_eq!(tool("features --target a").status.code(), Some(2));
+    assert_eq!(tool("features --rows nonsense").status.code(), Some(2));
     let nobody = tool("features --target a=amqp://127.0.0.1:1");
     assert_eq!(nobody.status.code(), Some(3), "{}", text(&nobody.stderr));
     assert!(text(&nobody.stderr).contains("target a: no connection to 127.0.0.1:1"));
+    let no_process = tool("features --target a=amqp://127.0.0.1:1,pid=4294967295");
+    assert_eq!(no_process.status.code(), Some(3));
+    assert!(text(&no_process.stderr).contains("target a: there is no process 4294967295 here"));
 }
 
 /// Usage errors come before the connection is tried, so that nobody has to listen.

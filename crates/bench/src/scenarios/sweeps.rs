@@ -11,7 +11,8 @@ const SECONDS: f64 = 30.0;
 const SIZES: &[u32] = &[5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000];
 const PRODUCER_SIZES: &[u32] = &[0, 1_000, 10_000, 100_000];
 const PRODUCERS_MAX: u32 = 10;
-const PREFETCHES: &[u32] = &[1, 2, 5, 10, 20, 50, 10_000];
+/// The source has all but 100 and 1,000, which show where more changes nothing.
+const PREFETCHES: &[u32] = &[1, 2, 5, 10, 20, 50, 100, 1_000, 10_000];
 const CONSUMERS: &[u32] = &[1, 2, 5, 10, 50, 100, 500, 1_000];
 
 /// 1 -> 1 with ever larger messages.

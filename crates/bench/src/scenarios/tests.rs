@@ -132,7 +132,7 @@ fn sweeps_cover_the_grids_of_2012() {
     assert_eq!(names(&producers).len(), 4 * 10);
     assert_eq!(commands(&producers, "100000 B, 10 producers"), ["-x 10 -y 0 -s 100000 -z 30"]);
     let prefetch = plan("prefetch-x-consumers", 1.0);
-    assert_eq!(names(&prefetch).len(), 7 * 8);
+    assert_eq!(names(&prefetch).len(), 9 * 8);
     assert_eq!(
         commands(&prefetch, "prefetch 10000, 1000 consumers"),
         ["-x 1 -y 1000 -q 10000 -z 30"]

@@ -23,6 +23,10 @@ struct Args {
     /// Run each twice and compare the traces.
     #[arg(long)]
     twice: bool,
+    /// Print for each a number that is the same for the same trace: a change of the simulator alone
+    /// must leave them as they were.
+    #[arg(long)]
+    digests: bool,
 }
 
 fn main() -> ExitCode {
@@ -32,10 +36,11 @@ fn main() -> ExitCode {
         std::panic::set_hook(Box::new(|_| {}));
     }
     let failures = match args.seed {
-        Some(seed) => u64::from(is_wrong(seed, Show::Printed)),
+        Some(seed) => u64::from(is_wrong(seed, Show::Printed, args.digests)),
         None => {
             let seeds = args.from..args.from.saturating_add(args.seeds);
-            let wrong = |seed| is_wrong(seed, Show::Kept) || (args.twice && differs(seed));
+            let is_wrong = |seed| is_wrong(seed, Show::Kept, args.digests);
+            let wrong = |seed| is_wrong(seed) || (args.twice && differs(seed));
             seeds.step_by(args.every.max(1)).map(|seed| u64::from(wrong(seed))).sum()
         }
     };
@@ -43,8 +48,11 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn is_wrong(seed: u64, show: Show) -> bool {
+fn is_wrong(seed: u64, show: Show, with_digest: bool) -> bool {
     let report = run(seed, show);
+    if with_digest {
+        println!("seed {seed}: {:016x}", report.hash);
+    }
     if let Some(failure) = &report.failure {
         println!("seed {seed}: {failure}");
     }

@@ -1,9 +1,12 @@
 //! One simulated connection: its session, what it is in the middle of, and what it is owed.
 
 use crate::model::Link;
-use crate::outbox::Recorder;
+use crate::outbox::{Content, Recorder};
 use broker::{Broker, Session};
-use session::{ErrorKind, LinkId, Outcome, Position, Request, Span};
+use session::{
+    ChannelId, Control, ErrorKind, LinkId, Op, Origin, Outcome, Position, Publish, Request, Settle,
+    ShortString, Span,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
@@ -104,7 +107,28 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Span {
+    /// A publish of this.
+    pub(crate) fn publish_of(&mut self, channel: u16, content: &Content) -> Publish {
+        Publish {
+            channel: ChannelId(channel),
+            exchange: self.put(&content.exchange),
+            routing_key: self.put(&content.key),
+            properties: self.put(&content.properties),
+            content: session::Content::Inline(self.put(&content.body)),
+            mandatory: false,
+            persistent: content.persistent,
+            immediate: false,
+            inspect: true,
+        }
+    }
+
+    /// Adds a publish that need not go anywhere.
+    pub(crate) fn publish(&mut self, channel: u16, content: &Content) {
+        let publish = self.publish_of(channel, content);
+        self.requests.push(Request::Publish(publish));
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Span {
         let start = u32::try_from(self.input.len()).expect("a simulated read is small");
         self.input.extend_from_slice(bytes);
         Span { start, len: u32::try_from(bytes.len()).expect("a simulated read is small") }
@@ -115,6 +139,22 @@ impl Client {
     pub(crate) const fn is_idle(&self) -> bool {
         self.task.is_none() && self.session.is_some()
     }
+}
+
+/// A name, of which there are none that are too long.
+pub(crate) fn short(text: &str) -> ShortString {
+    ShortString::truncated(text)
+}
+
+/// A request on a channel that is answered.
+pub(crate) fn control(channel: u16, op: Op) -> Request {
+    let channel = ChannelId(channel);
+    Request::Control(Box::new(Control { channel, origin: Origin(0), nowait: false, op }))
+}
+
+/// What a client says of a delivery.
+pub(crate) fn settle(channel: u16, (link, position): (u64, Position), outcome: Outcome) -> Settle {
+    Settle { channel: ChannelId(channel), link: LinkId(link), position, outcome }
 }
 
 /// Works off a read and gives the session back, once no alarm holds what it published.

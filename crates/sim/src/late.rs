@@ -10,13 +10,12 @@ mod say;
 mod spec;
 mod work;
 
-use crate::node::{Node, NodeOptions, block_on};
-use crate::outbox::{Given, Recorder, Transcript, What};
+use crate::node::{Node, NodeOptions};
+use crate::outbox::{Given, Recorder, What};
 use crate::random::Random;
-use crate::trace::Trace;
+use crate::rig::{Rig, hold, object};
 use broker::{Clock, Session};
-use ledger::{Copy, Ledger, Objection};
-use log::MemoryDisk;
+use ledger::{Copy, Ledger};
 use meta::QueueVersion;
 use session::{ChannelId, ErrorKind, Outcome, Position, Request};
 use std::collections::BTreeMap;
@@ -83,20 +82,14 @@ struct Saying {
 
 /// One run.
 pub(crate) struct Late {
-    random: Random,
-    pub(crate) trace: Trace,
-    disk: MemoryDisk,
-    options: NodeOptions,
-    node: Option<Node>,
+    pub(crate) rig: Rig,
     peers: BTreeMap<usize, Peer>,
-    transcript: Transcript,
     asking: Option<Asking>,
     saying: Option<Saying>,
     /// Which channel of which client is expected to fail, and how.
     failing: Option<(usize, u16, ErrorKind)>,
     ledger: Ledger,
     now_ms: u64,
-    n_peers: usize,
     n_links: u64,
     n_got: u64,
 }
@@ -114,40 +107,16 @@ impl Late {
         };
         let specs = spec::specs(&mut random).into_iter().map(|spec| (spec.name, spec)).collect();
         Self {
-            random,
-            trace: Trace::new(echo),
-            disk: MemoryDisk::new(),
-            options,
-            node: None,
+            rig: Rig::new(random, options, echo),
             peers: BTreeMap::new(),
-            transcript: Transcript::default(),
             asking: None,
             saying: None,
             failing: None,
             ledger: Ledger::new(specs),
             now_ms: 1_000_000,
-            n_peers: 0,
             n_links: 0,
             n_got: 0,
         }
-    }
-
-    fn note(&mut self, line: impl Into<String>) {
-        self.trace.note(line.into());
-    }
-
-    /// Something is wrong: the run ends here.
-    #[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
-    fn object(&self, objection: impl std::fmt::Display) -> ! {
-        panic!("{objection}")
-    }
-
-    fn hold<T>(&self, result: Result<T, Objection>) -> T {
-        result.unwrap_or_else(|objection| self.object(objection))
-    }
-
-    fn has_failed(&self) -> bool {
-        self.node.as_ref().is_none_or(|node| node.has_failed() || node.steppers.older.has_failed())
     }
 
     fn names(&self) -> Vec<&'static str> {
@@ -155,7 +124,7 @@ impl Late {
     }
 
     fn queue(&self, queue: &str) -> Option<Arc<broker::Queue>> {
-        self.node.as_ref()?.broker.view().queue("/", queue)
+        self.rig.node.as_ref()?.broker.view().queue("/", queue)
     }
 
     /// Queues that are there.
@@ -169,61 +138,54 @@ impl Late {
 
     /// A client says something, and has its answers.
     fn submit(&mut self, peer: usize, input: &[u8], requests: Vec<Request>) {
-        let (Some(node), Some(state)) = (&mut self.node, self.peers.get_mut(&peer)) else { return };
-        let Some(session) = &mut state.session else { return };
-        let mut requests = requests;
-        let done = block_on(session.submit(input, &mut requests), || {
-            node.step();
-        });
+        let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
+        let Some(session) = session else { return };
+        let said = self.rig.say(session, input, requests);
         session.wake();
         self.hear();
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
-        match done {
-            None => self.object("a client waits for ever"),
-            Some(Err(_)) => self.object("a client is thrown out"),
-            Some(Ok(())) => {}
-        }
+        said.check();
         if self.asking.take().is_some() {
-            self.object("a question has no answer");
+            object("a question has no answer");
         }
         if let Some((_, channel, kind)) = self.failing.take() {
-            self.object(format!("channel {channel} should have failed, {kind:?}"));
+            object(format!("channel {channel} should have failed, {kind:?}"));
         }
     }
 
     /// Everything is done that there is to do.
     fn dry(&mut self) {
         for _ in 0..DRY_STEPS_MAX {
-            if self.has_failed() {
+            if self.rig.has_failed() {
                 return;
             }
             self.note_modes();
-            let stepped = self.node.as_mut().is_some_and(Node::step);
+            let stepped = self.rig.node.as_mut().is_some_and(Node::step);
             self.hear();
             if !stepped {
                 return self.check_dry();
             }
         }
-        self.object("there is no end to what there is to do");
+        object("there is no end to what there is to do");
     }
 
     /// What holds when only clients can change anything.
     fn check_dry(&self) {
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
         let channels = self.peers.values().flat_map(|peer| peer.channels.values());
         let waiting: Vec<u64> =
             channels.flat_map(|channel| channel.unconfirmed.values().copied()).collect();
         if let Some(id) = waiting.iter().find(|id| self.ledger.must_be_answered(**id)) {
-            self.object(format!("m{id} is not answered"));
+            object(format!("m{id} is not answered"));
         }
         let queues = self.queues().into_iter().filter_map(|name| self.queue(name));
         let n_pending: u64 = queues.map(|queue| queue.pending_confirms().n).sum();
         if n_pending < waiting.len() as u64 {
-            self.object(format!("{} wait, and {n_pending} in queues", waiting.len()));
+            object(format!("{} wait, and {n_pending} in queues", waiting.len()));
         }
         for peer in self.peers.values() {
             let Some(session) = &peer.session else { continue };
@@ -233,7 +195,7 @@ impl Late {
                     channel.unconfirmed.len() as u64,
                 );
                 if n != wanted {
-                    self.object(format!("{wanted} publishes wait, listed are {n}"));
+                    object(format!("{wanted} publishes wait, listed are {n}"));
                 }
             }
         }
@@ -246,7 +208,7 @@ impl Late {
 
     /// What holds between two operations.
     fn check(&mut self) {
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
         self.note_modes();
@@ -258,13 +220,13 @@ impl Late {
             let n_there =
                 load(&counters.n_ready) + load(&counters.n_unacked) + load(&counters.n_departing);
             if pending.n > n_there {
-                self.object(format!("{} wait for {n_there} messages of {name}", pending.n));
+                object(format!("{} wait for {n_there} messages of {name}", pending.n));
             }
             if self.ledger.spec(name).max_pending.is_some_and(|max| pending.n > max) {
-                self.object(format!("{} wait for messages of {name}", pending.n));
+                object(format!("{} wait for messages of {name}", pending.n));
             }
             if pending.n != load(&counters.n_pending_confirms) {
-                self.object(format!("{name} is listed with other confirms than it has"));
+                object(format!("{name} is listed with other confirms than it has"));
             }
         }
     }
@@ -285,7 +247,7 @@ impl Late {
     /// Takes in what clients were told since the last time.
     fn hear(&mut self) {
         self.note_modes();
-        let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
+        let heard = std::mem::take(&mut *stdx::lock(&self.rig.transcript));
         if let Some(saying) = self.saying.take() {
             let is_refused = heard.iter().any(|(peer, what)| {
                 let is_it = |channel: u16| (*peer, channel) == (saying.peer, saying.channel);
@@ -294,7 +256,7 @@ impl Late {
             self.take_saying(saying, is_refused);
         }
         for (peer, what) in heard {
-            self.note(format!("  {peer}: {what}"));
+            self.rig.note(format!("  {peer}: {what}"));
             if self.peers.contains_key(&peer) {
                 self.take_in(peer, what);
             }
@@ -317,7 +279,7 @@ impl Late {
             What::Got { given, no_ack, .. } => self.take_got(peer, &given, no_ack),
             What::Consuming { link, tag, no_ack } => {
                 let Some(Asking::Consume { queue, channel, prefetch }) = self.asking.take() else {
-                    self.object("consuming without asking")
+                    object("consuming without asking")
                 };
                 let link_of = Link { queue, channel, tag, is_consumer: true, no_ack, prefetch };
                 self.peer(peer).links.insert(link, link_of);
@@ -335,14 +297,14 @@ impl Late {
             }
             What::ChannelFailed { channel, kind, text } => {
                 let is_expected = self.failing.take() == Some((peer, channel, kind));
-                if !is_expected && !self.has_failed() {
-                    self.object(format!("a client is refused: {text}"));
+                if !is_expected && !self.rig.has_failed() {
+                    object(format!("a client is refused: {text}"));
                 }
                 self.end_channel(peer, channel);
             }
             What::ConnectionFailed { text, .. } => {
-                if !self.has_failed() {
-                    self.object(format!("a client is refused: {text}"));
+                if !self.rig.has_failed() {
+                    object(format!("a client is refused: {text}"));
                 }
             }
             What::ChannelClosed(channel) => self.end_channel(peer, channel),
@@ -360,7 +322,7 @@ impl Late {
 
     fn take_got(&mut self, peer: usize, given: &Given, no_ack: bool) {
         let Some(Asking::Get { queue, channel }) = self.asking.take() else {
-            self.object("got without asking")
+            object("got without asking")
         };
         self.n_got += 1;
         let tag = String::new();
@@ -373,13 +335,13 @@ impl Late {
         let Some(Link { queue, channel, is_consumer, no_ack, prefetch, .. }) =
             self.peer(peer).links.get(&given.link)
         else {
-            self.object("a delivery on an unknown link")
+            object("a delivery on an unknown link")
         };
         let (queue, channel, no_ack) = (*queue, *channel, *no_ack);
         let prefetch = Some(*prefetch).filter(|limit| *is_consumer && !no_ack && *limit > 0);
-        let copy = self.hold(self.ledger.copy_of(queue, given));
-        if !self.has_failed() {
-            self.hold(self.ledger.check_given(copy, given));
+        let copy = hold(self.ledger.copy_of(queue, given));
+        if !self.rig.has_failed() {
+            hold(self.ledger.check_given(copy, given));
             self.check_free(copy);
             self.check_by_write(queue, given, no_ack);
         }
@@ -394,7 +356,7 @@ impl Late {
                 state.held.insert((given.link, given.position), copy);
                 let of_link = state.held.keys().filter(|(link, _)| *link == given.link).count();
                 if prefetch.is_some_and(|limit| of_link > limit) {
-                    self.object(format!("link {} holds {of_link}, over its limit", given.link));
+                    object(format!("link {} holds {of_link}, over its limit", given.link));
                 }
             }
         }
@@ -404,7 +366,7 @@ impl Late {
     fn check_free(&self, copy: Copy) {
         let mut held = self.peers.values().flat_map(Peer::copies);
         if !copy.is_letter && held.any(|held| held == copy) {
-            self.object(format!("m{} of {} is given twice", copy.id, copy.queue));
+            object(format!("m{} of {} is given twice", copy.id, copy.queue));
         }
     }
 
@@ -413,10 +375,7 @@ impl Late {
         let must = no_ack && !life.ever_plain.contains(queue);
         let may = no_ack && life.ever_late.contains(queue);
         if (must && !given.by_write) || (given.by_write && !may) {
-            self.object(format!(
-                "a message of {queue} is settled by its write: {}",
-                given.by_write
-            ));
+            object(format!("a message of {queue} is settled by its write: {}", given.by_write));
         }
     }
 
@@ -429,9 +388,9 @@ impl Late {
         for number in numbers {
             let channel = self.peer(peer).channels.get_mut(&channel);
             let Some(id) = channel.and_then(|channel| channel.unconfirmed.remove(&number)) else {
-                self.object(format!("{number} is answered twice, or was not asked"));
+                object(format!("{number} is answered twice, or was not asked"));
             };
-            self.hold(self.ledger.check_answer(id, ack));
+            hold(self.ledger.check_answer(id, ack));
             if let Some(sent) = self.ledger.sent.get_mut(&id) {
                 sent.answer = Some(ack);
             }
@@ -443,7 +402,7 @@ impl Late {
     fn check_nobody_holds(&self, id: u64, ack: bool) {
         let Some(sent) = self.ledger.sent.get(&id).filter(|_| ack) else { return };
         for (queue, is_late) in &sent.queues {
-            if *is_late && !self.has_failed() {
+            if *is_late && !self.rig.has_failed() {
                 self.check_free(Copy::first(id, queue));
             }
         }

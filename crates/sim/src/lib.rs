@@ -1,23 +1,26 @@
 //! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from
 //! one seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol.
-//! Start reading at [`run`], then `world.rs`; the rules that are checked stand in `model.rs`.
+//! Start reading at [`run`], then `rig.rs`, which all worlds stand on, and `world.rs`; the rules that are checked
+//! there stand in `model.rs`.
 //! Every second seed is about queues from which time, limits and returns take messages: `rules.rs`; or,
 //! every fourth, about queues that confirm a publish once a consumer has had it: `late.rs`.
 
 mod client;
+mod declare;
 mod late;
 mod model;
 mod node;
 mod outbox;
 mod random;
+mod rig;
 mod rules;
 mod trace;
 mod world;
 
 use late::Late;
+use rig::Rig;
 use rules::Course;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use trace::Trace;
 use world::World;
 
 /// How a run went.
@@ -45,29 +48,19 @@ pub enum Show {
 pub fn run(seed: u64, show: Show) -> Report {
     let echo = show == Show::Printed;
     match seed % 4 {
-        0 | 2 => {
-            let mut world = World::new(seed, echo);
-            let ran = catch_unwind(AssertUnwindSafe(|| world.run()));
-            report(ran, std::mem::take(&mut world.trace))
-        }
-        1 => {
-            let mut course = Course::new(seed, echo);
-            let ran = catch_unwind(AssertUnwindSafe(|| course.run()));
-            report(ran, std::mem::take(&mut course.trace))
-        }
-        _ => {
-            let mut late = Late::new(seed, echo);
-            let ran = catch_unwind(AssertUnwindSafe(|| late.run()));
-            report(ran, std::mem::take(&mut late.trace))
-        }
+        0 | 2 => report(World::new(seed, echo), World::run, |world| world.rig),
+        1 => report(Course::new(seed, echo), Course::run, |course| course.rig),
+        _ => report(Late::new(seed, echo), Late::run, |late| late.rig),
     }
 }
 
-fn report(ran: std::thread::Result<()>, trace: Trace) -> Report {
+fn report<W>(mut world: W, run: fn(&mut W), rig_of: fn(W) -> Rig) -> Report {
+    let ran = catch_unwind(AssertUnwindSafe(|| run(&mut world)));
     let failure = ran.err().map(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         text.unwrap_or_else(|| "a panic without a text".to_owned())
     });
+    let trace = rig_of(world).trace;
     Report { trace: trace.lines, hash: trace.hash, failure }
 }

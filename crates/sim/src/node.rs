@@ -1,11 +1,12 @@
 //! A broker in one process over a simulated disk, whose storage works when it is told to.
 
+use crate::client::{control, short};
 use crate::outbox::{Given, Recorder, Transcript, What};
 use crate::random::Random;
 use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
-use log::{Disk, Durability, Fault, MemoryDisk, Survival, WalOptions};
+use log::{Disk, Durability, MemoryDisk, WalOptions};
 use meta::{ApplyTo, Command, Json, PasswordHash, PolicyScope, PolicySpec, QueueVersion};
-use session::{ChannelId, Control, Op, Origin, Request, ShortString};
+use session::Op;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,50 +176,16 @@ impl Node {
     }
 }
 
-/// Has the disk fail now and then, within so many of its operations. What is planned.
-pub(crate) fn plan_fault(random: &mut Random, disk: &MemoryDisk, within: usize) -> Option<String> {
-    let fault = match random.below(10) {
-        0..4 => Fault::PowerLoss,
-        4 => Fault::Io,
-        5 => Fault::NoSpace,
-        _ => return None,
-    };
-    let at = disk.operations() + random.below(within) as u64;
-    disk.inject(at, fault);
-    Some(format!("planned: {fault:?} at disk operation {at}"))
-}
-
-/// What a disk is left with after a loss of power; or after the end of the process, which is all that is survived
-/// where nothing waits for syncs.
-pub(crate) fn some_survival(random: &mut Random, durability: Durability) -> Survival {
-    match (random.below(4), durability) {
-        (0, _) | (_, Durability::Write) => Survival::Everything,
-        (1, Durability::Sync) => Survival::OnlySynced,
-        (_, Durability::Sync) => Survival::Torn(random.next()),
-    }
-}
-
-/// Has a policy say which form some queues are to have from now on. What it says.
-pub(crate) fn change_versions(random: &mut Random, broker: &Arc<Broker>) -> Result<String, String> {
-    let pattern = random.choose(&["q0", "q[12]", ".*"]).unwrap_or(".*");
-    let version = random.choose(&[1, 1, 2]).unwrap_or(2);
-    let definition = format!("{{\"queue-version\":{version}}}");
+/// Has a policy say that of some queues.
+pub(crate) fn set_policy(name: &str, pattern: &str, definition: &str) -> Command {
     let policy = PolicySpec {
-        name: "form".into(),
+        name: name.into(),
         pattern: pattern.to_owned(),
         apply_to: ApplyTo::Queues,
-        definition: Json::parse(&definition).expect("it is JSON"),
+        definition: Json::parse(definition).expect("it is JSON"),
         priority: 0,
     };
-    let command = Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy };
-    let mut change = Box::pin(broker.administer(command));
-    // Nobody waits until it is durable.
-    match change.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Err(error)) => Err(format!("the policy is refused: {error}")),
-        Poll::Ready(Ok(_)) | Poll::Pending => {
-            Ok(format!("policy: {pattern} has version {version}"))
-        }
-    }
+    Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy }
 }
 
 /// How most nodes are to keep their log.
@@ -253,12 +220,6 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>, mut step: impl FnMut(
     None
 }
 
-/// A request on channel 1.
-pub(crate) fn request(op: Op) -> Request {
-    let control = Control { channel: ChannelId(1), origin: Origin(0), nowait: false, op };
-    Request::Control(Box::new(control))
-}
-
 /// The only client of a node that is looked into.
 pub(crate) struct Solo {
     pub(crate) node: Node,
@@ -277,7 +238,7 @@ impl Solo {
     }
 
     fn ask(&mut self, op: Op) -> Result<Vec<What>, String> {
-        let mut requests = vec![request(op)];
+        let mut requests = vec![control(1, op)];
         let node = &mut self.node;
         let done = block_on(self.session.submit(&[], &mut requests), || {
             node.step();
@@ -288,7 +249,7 @@ impl Solo {
     }
 
     pub(crate) fn get(&mut self, queue: &str) -> Result<Option<Given>, String> {
-        let op = Op::Get { queue: ShortString::truncated(queue), no_ack: false };
+        let op = Op::Get { queue: short(queue), no_ack: false };
         let mut told = self.ask(op)?;
         match (told.pop(), told.is_empty()) {
             (Some(What::GetEmpty), true) => Ok(None),

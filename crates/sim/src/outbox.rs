@@ -43,6 +43,13 @@ impl Content {
         }
     }
 
+    /// A body with a number in front, and so many bytes more.
+    pub(crate) fn numbered_body(id: u64, more_bytes: usize) -> Vec<u8> {
+        let mut body = format!("{id}|").into_bytes();
+        body.resize(body.len() + more_bytes, b'a' + u8::try_from(id % 26).unwrap_or(0));
+        body
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         let sizes = [&self.exchange, &self.key, &self.properties, &self.body];
         sizes.iter().map(|part| part.len() as u64).sum()

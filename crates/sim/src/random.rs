@@ -1,3 +1,7 @@
+//! Random numbers from a seed.
+
+use std::collections::BTreeMap;
+
 /// A small generator (splitmix64): the same seed gives the same numbers for ever.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -29,6 +33,17 @@ impl Random {
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         let at = self.below(items.len());
         items.get(at).expect("something to pick from")
+    }
+
+    /// `Some` of one of `items` in so many of a hundred cases.
+    pub(crate) fn perhaps<T: Clone>(&mut self, percent: usize, items: &[T]) -> Option<T> {
+        if self.percent(percent) { self.choose(items) } else { None }
+    }
+
+    /// One of the keys of `map`, if there is one.
+    pub(crate) fn choose_key<K: Copy, V>(&mut self, map: &BTreeMap<K, V>) -> Option<K> {
+        let at = self.below(map.len());
+        map.keys().nth(at).copied()
     }
 
     /// One of `items`, if there is one.

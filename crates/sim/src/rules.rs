@@ -11,25 +11,20 @@ mod life;
 mod spec;
 mod work;
 
-use crate::node::{Node, NodeOptions, block_on, some_durability};
-use crate::outbox::{Given, Recorder, Transcript, What};
+use crate::node::{Node, NodeOptions, some_durability};
+use crate::outbox::{Given, Recorder, What};
 use crate::random::Random;
-use crate::trace::Trace;
+use crate::rig::{Rig, hold, object};
 use broker::{Clock, Session};
 use ledger::{Ledger, Objection, Seen};
-use log::MemoryDisk;
 use meta::QueueVersion;
-use session::{Position, Request, ShortString};
+use session::{Position, Request};
 use spec::{QUEUES, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
-
-fn short(text: &str) -> ShortString {
-    ShortString::truncated(text)
-}
 
 /// A consumer, or the gets of a channel from one queue.
 struct Link {
@@ -65,16 +60,10 @@ enum Asking {
 
 /// One run.
 pub(crate) struct Course {
-    random: Random,
-    pub(crate) trace: Trace,
-    disk: MemoryDisk,
-    options: NodeOptions,
-    node: Option<Node>,
+    pub(crate) rig: Rig,
     peers: BTreeMap<usize, Peer>,
-    transcript: Transcript,
     asking: Option<Asking>,
     ledger: Ledger,
-    n_peers: usize,
     n_links: u64,
     n_got: u64,
     /// Queues that are in use were used then, at least.
@@ -105,16 +94,10 @@ impl Course {
         let names = QUEUES.iter().take(n_queues);
         let specs = names.map(|name| (*name, Spec::new(&mut random, name))).collect();
         Self {
-            random,
-            trace: Trace::new(echo),
-            disk: MemoryDisk::new(),
-            options,
-            node: None,
+            rig: Rig::new(random, options, echo),
             peers: BTreeMap::new(),
-            transcript: Transcript::default(),
             asking: None,
             ledger: Ledger { specs, now_ms: 1_000_000, ..Ledger::default() },
-            n_peers: 0,
             n_links: 0,
             n_got: 0,
             used_ms: BTreeMap::new(),
@@ -126,26 +109,8 @@ impl Course {
         }
     }
 
-    fn note(&mut self, line: impl Into<String>) {
-        self.trace.note(line.into());
-    }
-
-    /// Something is wrong: the run ends here.
-    #[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
-    fn object(&self, objection: impl std::fmt::Display) -> ! {
-        panic!("{objection}")
-    }
-
-    fn hold<T>(&self, result: Result<T, Objection>) -> T {
-        result.unwrap_or_else(|objection| self.object(objection))
-    }
-
-    fn has_failed(&self) -> bool {
-        self.node.as_ref().is_none_or(|node| node.has_failed() || node.steppers.older.has_failed())
-    }
-
     fn is_there(&self, queue: &str) -> bool {
-        self.node.as_ref().is_some_and(|node| node.broker.view().queue("/", queue).is_some())
+        self.rig.node.as_ref().is_some_and(|node| node.broker.view().queue("/", queue).is_some())
     }
 
     /// Queues that are there.
@@ -159,49 +124,42 @@ impl Course {
 
     /// A client says something, and has its answers.
     fn submit(&mut self, peer: usize, input: &[u8], requests: Vec<Request>) {
-        let (Some(node), Some(state)) = (&mut self.node, self.peers.get_mut(&peer)) else { return };
-        let Some(session) = &mut state.session else { return };
-        let mut requests = requests;
-        let done = block_on(session.submit(input, &mut requests), || {
-            node.step();
-        });
+        let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
+        let Some(session) = session else { return };
+        let said = self.rig.say(session, input, requests);
         self.hear();
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
-        match done {
-            None => self.object("a client waits for ever"),
-            Some(Err(_)) => self.object("a client is thrown out"),
-            Some(Ok(())) => {}
-        }
+        said.check();
         if self.asking.take().is_some() {
-            self.object("a question has no answer");
+            object("a question has no answer");
         }
     }
 
     /// Everything is done that there is to do.
     fn dry(&mut self) {
         for _ in 0..DRY_STEPS_MAX {
-            if self.has_failed() {
+            if self.rig.has_failed() {
                 return;
             }
-            let stepped = self.node.as_mut().is_some_and(Node::step);
+            let stepped = self.rig.node.as_mut().is_some_and(Node::step);
             self.hear();
             if !stepped {
                 self.is_dry = true;
                 return self.check_dry();
             }
         }
-        self.object("there is no end to what there is to do");
+        object("there is no end to what there is to do");
     }
 
     fn check_dry(&self) {
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
         let waiting = self.peers.values().find_map(|peer| peer.unconfirmed.first_key_value());
         if let Some((_, id)) = waiting {
-            self.object(format!("m{id} is not confirmed"));
+            object(format!("m{id} is not confirmed"));
         }
         for (queue, spec) in &self.ledger.specs {
             let Some(expires_ms) = spec.expires_ms.filter(|_| self.n_consumers(queue) == 0) else {
@@ -209,7 +167,7 @@ impl Course {
             };
             let used_ms = self.used_ms.get(queue).copied().unwrap_or(0);
             if self.is_there(queue) && self.ledger.now_ms >= used_ms + expires_ms {
-                self.object(format!("{queue} is unused and still there"));
+                object(format!("{queue} is unused and still there"));
             }
         }
     }
@@ -221,7 +179,7 @@ impl Course {
 
     /// What holds between two operations.
     fn check(&mut self) {
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
         let specs: Vec<Spec> = self.ledger.specs.values().cloned().collect();
@@ -237,14 +195,14 @@ impl Course {
             if spec.may_refuse() && (self.has_restarted || self.returned_to.contains(spec.name)) {
                 continue;
             }
-            let view = self.node.as_ref().map(|node| node.broker.view());
+            let view = self.rig.node.as_ref().map(|node| node.broker.view());
             let queue = view.and_then(|view| view.queue("/", spec.name));
             let n_ready = queue.map_or(0, |queue| {
                 queue.counters.n_ready.load(std::sync::atomic::Ordering::Relaxed)
             });
             // Sizes of what is on disk only are found out before more goes.
             if n_ready > max && spec.max_bytes.is_none() {
-                self.object(format!("{} has {n_ready} messages", spec.name));
+                object(format!("{} has {n_ready} messages", spec.name));
             }
         }
     }
@@ -252,9 +210,9 @@ impl Course {
     /// A queue is not there: it was not declared, or has not been used for too long.
     fn note_missing(&mut self, spec: &Spec) {
         let Some(used_ms) = self.used_ms.remove(spec.name) else { return };
-        self.note(format!("{} is gone", spec.name));
+        self.rig.note(format!("{} is gone", spec.name));
         if !self.is_unused(spec, used_ms) || self.n_consumers(spec.name) > 0 {
-            self.object(format!("{} is gone too early", spec.name));
+            object(format!("{} is gone too early", spec.name));
         }
         self.ledger.ever_gone.insert(spec.name);
         self.enforced.remove(spec.name);
@@ -267,9 +225,9 @@ impl Course {
 
     /// Takes in what clients were told since the last time.
     fn hear(&mut self) {
-        let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
+        let heard = std::mem::take(&mut *stdx::lock(&self.rig.transcript));
         for (peer, what) in heard {
-            self.note(format!("  {peer}: {what}"));
+            self.rig.note(format!("  {peer}: {what}"));
             if self.peers.contains_key(&peer) {
                 self.take_in(peer, what);
             }
@@ -281,7 +239,7 @@ impl Course {
             What::Deliver { given, .. } => self.take_given(peer, &given),
             What::Got { given, .. } => {
                 let Some(Asking::Get { queue, no_ack }) = self.asking.take() else {
-                    self.object("got without asking")
+                    object("got without asking")
                 };
                 let link = self.new_link(queue, "", no_ack);
                 self.peer(peer).links.entry(given.link).or_insert(link).no_ack = no_ack;
@@ -291,7 +249,7 @@ impl Course {
             What::Consuming { link: number, tag, .. } => {
                 let Some(Asking::Consume { queue, tag: wanted, no_ack }) = self.asking.take()
                 else {
-                    self.object("consuming without asking")
+                    object("consuming without asking")
                 };
                 assert_eq!(tag, wanted, "the tag is the client's");
                 let link = Link { is_consumer: true, ..self.new_link(queue, &tag, no_ack) };
@@ -309,11 +267,11 @@ impl Course {
             }
             What::Confirm { first, last, ack, .. } => self.take_confirm(peer, first..=last, ack),
             What::ChannelFailed { text, .. } | What::ConnectionFailed { text, .. } => {
-                if !self.has_failed() {
-                    self.object(format!("a client is refused: {text}"));
+                if !self.rig.has_failed() {
+                    object(format!("a client is refused: {text}"));
                 }
             }
-            What::ConsumerLost { tag, .. } => self.object(format!("{tag} is lost")),
+            What::ConsumerLost { tag, .. } => object(format!("{tag} is lost")),
             What::Returned(_)
             | What::Done
             | What::Declared { .. }
@@ -340,36 +298,33 @@ impl Course {
     fn take_confirm(&mut self, peer: usize, numbers: std::ops::RangeInclusive<u64>, ack: bool) {
         for number in numbers {
             let Some(id) = self.peer(peer).unconfirmed.remove(&number) else {
-                self.object(format!("{number} is confirmed twice, or was never published"));
+                object(format!("{number} is confirmed twice, or was never published"));
             };
             let Some(sent) = self.ledger.sent.get_mut(&id) else { continue };
             sent.answer = Some(ack);
             let queue = sent.queue;
             let may_refuse = self.ledger.specs.get(queue).is_some_and(Spec::may_refuse);
             if !ack && !may_refuse {
-                self.object(format!("m{id} is refused by {queue}"));
+                object(format!("m{id} is refused by {queue}"));
             }
         }
     }
 
     fn take_given(&mut self, peer: usize, given: &Given) {
         let Some(link) = self.peer(peer).links.get(&given.link) else {
-            self.object("a delivery on an unknown link")
+            object("a delivery on an unknown link")
         };
         let (queue, no_ack, is_consumer) = (link.queue, link.no_ack, link.is_consumer);
-        let seen = self.hold(Seen::of(given));
-        if self.has_failed() {
+        let seen = hold(Seen::of(given));
+        if self.rig.has_failed() {
             // What a failed log leaves undone is not looked at.
             self.ledger.consumed.insert((seen.id, queue));
             return;
         }
-        let checked = self.ledger.check_seen(queue, given, &seen);
-        self.hold(checked);
-        let checked = self.check_time(queue, &seen).and_then(|()| self.check_counts(queue, &seen));
-        self.hold(checked);
+        hold(self.ledger.check_seen(queue, given, &seen));
+        hold(self.check_time(queue, &seen).and_then(|()| self.check_counts(queue, &seen)));
         if is_consumer {
-            let checked = self.check_turn(peer, given.link, &seen);
-            self.hold(checked);
+            hold(self.check_turn(peer, given.link, &seen));
         }
         self.delivered.insert((seen.id, queue, seen.n_deaths()));
         if no_ack {
@@ -379,7 +334,7 @@ impl Course {
             peer.held.insert((given.link, given.position), (seen.id, queue));
             let of_link = peer.held.keys().filter(|(link, _)| *link == given.link).count();
             if is_consumer && peer.prefetch > 0 && of_link > peer.prefetch {
-                self.object(format!("link {} holds {of_link}, over its limit", given.link));
+                object(format!("link {} holds {of_link}, over its limit", given.link));
             }
         }
     }

@@ -7,12 +7,10 @@ mod work;
 
 use crate::client::{self, Client, Doing, Expect, Read};
 use crate::model::{LinkKey, Model, Target};
-use crate::node::{Node, PATIENCE, open_session, some_durability};
-use crate::outbox::{Recorder, Transcript};
+use crate::node::{Node, NodeOptions, PATIENCE, some_durability};
 use crate::random::Random;
-use crate::trace::Trace;
-use broker::{Broker, Session};
-use log::{Durability, MemoryDisk};
+use crate::rig::{Connected, Rig, hold, object};
+use broker::{Broker, Clock, Session};
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,31 +21,18 @@ use std::task::{Context, Poll, Waker};
 const OLDER_STEPS_MAX: usize = 50;
 
 pub(crate) struct World {
-    random: Random,
-    pub(crate) trace: Trace,
-    disk: MemoryDisk,
-    node: Option<Node>,
+    pub(crate) rig: Rig,
     clients: BTreeMap<usize, Client>,
     model: Model,
-    transcript: Transcript,
-    n_clients: usize,
     n_messages: u64,
     n_tags: u64,
-    segment_bytes: u64,
-    durability: Durability,
-    /// What a queue may have in memory.
-    allowance_bytes: usize,
     /// Queues get more than is taken.
     is_deep: bool,
     /// How much of what is published goes to several durable queues, at least.
     spread_percent: usize,
-    /// Smaller bodies are never stored apart.
-    embed_below_bytes: usize,
     /// Queues that had the older form lately, or were on their way to it or from it: what is
     /// confirmed need not be in the log.
     older: BTreeSet<String>,
-    /// The form of queues no policy is about.
-    default_version: QueueVersion,
     alarm: bool,
     clock_ms: u64,
     replies: work::Replies,
@@ -64,25 +49,23 @@ impl World {
         let spread_percent = random.choose(&[0, 50]).unwrap_or(0);
         let durability = some_durability(&mut random);
         let embed_below_bytes = random.choose(&[0, 10, 2_000, 4_096, 1 << 20]).unwrap_or(0);
-        Self {
-            random,
-            trace: Trace::new(echo),
-            disk: MemoryDisk::new(),
-            node: None,
-            clients: BTreeMap::new(),
-            model: Model::new(),
-            transcript: Transcript::default(),
-            n_clients: 0,
-            n_messages: 0,
-            n_tags: 0,
+        let options = NodeOptions {
             segment_bytes,
             durability,
             allowance_bytes,
+            embed_below_bytes,
+            default_version: QueueVersion::V2,
+            clock: Clock::Ticks,
+        };
+        Self {
+            rig: Rig::new(random, options, echo),
+            clients: BTreeMap::new(),
+            model: Model::new(),
+            n_messages: 0,
+            n_tags: 0,
             is_deep,
             spread_percent,
-            embed_below_bytes,
             older: BTreeSet::new(),
-            default_version: QueueVersion::V2,
             alarm: false,
             clock_ms: 0,
             replies: work::Replies::default(),
@@ -90,36 +73,17 @@ impl World {
         }
     }
 
-    fn note(&mut self, line: impl Into<String>) {
-        self.trace.note(line.into());
-    }
-
-    /// Something is wrong: the run ends here.
-    #[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
-    fn object(&self, objection: impl std::fmt::Display) -> ! {
-        panic!("{objection}")
-    }
-
-    fn hold<T>(&self, result: Result<T, String>) -> T {
-        result.unwrap_or_else(|objection| self.object(objection))
-    }
-
     fn broker(&self) -> &Arc<Broker> {
-        &self.node.as_ref().expect("the node runs").broker
+        &self.rig.node.as_ref().expect("the node runs").broker
     }
 
     fn has_failed(&self) -> bool {
-        self.node.as_ref().is_some_and(|node| node.failed.load(Ordering::SeqCst))
+        self.rig.node.as_ref().is_some_and(|node| node.failed.load(Ordering::SeqCst))
     }
 
     fn connect(&mut self) -> usize {
-        let client = self.n_clients;
-        self.n_clients += 1;
-        let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
-        let recorder = Recorder::new(client, &self.transcript, limit);
-        let session = open_session(self.broker(), &recorder);
-        let session = self.hold(session);
-        self.note(format!("client {client} connects, outbox {limit}"));
+        let Connected { client, recorder, session, limit } = self.rig.connect();
+        self.rig.note(format!("client {client} connects, outbox {limit}"));
         let client_state = Client {
             recorder,
             session: Some(session),
@@ -146,7 +110,7 @@ impl World {
     }
 
     fn lose(&mut self, client: usize) {
-        self.note(format!("client {client} is lost"));
+        self.rig.note(format!("client {client} is lost"));
         let state = self.client(client);
         let session = state.session.take().expect("only idle clients are lost");
         state.task = Some(client::lose(session));
@@ -172,7 +136,7 @@ impl World {
                 break;
             }
             if n > PATIENCE {
-                self.object("a message is waited for that nobody reads from disk");
+                object("a message is waited for that nobody reads from disk");
             }
             self.page();
             self.poll(client);
@@ -185,7 +149,7 @@ impl World {
             self.step_older();
             self.poll(client);
             let has_failed = |node: &Node| node.steppers.older.has_failed();
-            if self.node.as_ref().is_some_and(has_failed) {
+            if self.rig.node.as_ref().is_some_and(has_failed) {
                 // The log finds out.
                 self.step();
                 break;
@@ -217,12 +181,12 @@ impl World {
 
     /// The pager does something.
     fn page(&mut self) {
-        let what = self.random.below(13);
+        let what = self.rig.random.below(13);
         if what >= 9 {
             self.step_older();
             return;
         }
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.rig.node else { return };
         let pager = &mut node.steppers.pager;
         let (name, stepped) = match what {
             0..4 => ("page jobs", pager.step_jobs()),
@@ -231,14 +195,14 @@ impl World {
             _ => ("reclaim", pager.step_reclaim()),
         };
         if stepped {
-            self.note(name);
+            self.rig.note(name);
             self.hear();
         }
     }
 
     /// The pager does all it can, but for reclaiming.
     fn page_all(&mut self) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.rig.node else { return };
         let pager = &mut node.steppers.pager;
         while pager.step_jobs() || pager.step_sync() || pager.step_names() {}
         self.hear();
@@ -247,18 +211,18 @@ impl World {
     /// Queues in the older form have a turn; false if there was nothing to do.
     fn step_older(&mut self) -> bool {
         self.note_older();
-        let Some(node) = &mut self.node else { return false };
+        let Some(node) = &mut self.rig.node else { return false };
         let stepped = node.steppers.older.step();
         self.note_older();
         if stepped {
-            self.note("older form");
+            self.rig.note("older form");
         }
         self.hear();
         stepped
     }
 
     fn note_older(&mut self) {
-        let Some(node) = &self.node else { return };
+        let Some(node) = &self.rig.node else { return };
         let view = node.broker.view();
         let is_older = |queue: &&Arc<broker::Queue>| {
             let version = view.meta.queue_version(queue.id());
@@ -269,7 +233,7 @@ impl World {
     }
 
     fn any_loading(&self) -> bool {
-        let view = self.node.as_ref().map(|node| node.broker.view());
+        let view = self.rig.node.as_ref().map(|node| node.broker.view());
         view.is_some_and(|view| view.queues().any(|queue| queue.is_loading()))
     }
 
@@ -332,20 +296,20 @@ impl World {
         let doing = std::mem::take(&mut state.doing);
         if !failed {
             if !doing.answered && doing.expect != Expect::Nothing {
-                self.object(format!("client {client} is not told {:?}", doing.expect));
+                object(format!("client {client} is not told {:?}", doing.expect));
             }
             if !doing.returned.is_empty() {
-                self.object(format!("not returned: {:?}", doing.returned));
+                object(format!("not returned: {:?}", doing.returned));
             }
             for id in &doing.committed {
                 if !self.is_durable(*id) {
-                    self.object(format!("the commit of m{id} was answered before it was durable"));
+                    object(format!("the commit of m{id} was answered before it was durable"));
                 }
             }
             let expects_end = doing.last
                 || matches!(doing.expect, Expect::ConnectionClosed | Expect::ConnectionFails(_));
             if over != expects_end {
-                self.object(format!("client {client} is over: {over}"));
+                object(format!("client {client} is over: {over}"));
             }
         }
         self.model.closing.retain(|(of, channel)| *of != client || *channel != doing.channel);
@@ -360,7 +324,7 @@ impl World {
 
     /// The commit thread runs once.
     fn step(&mut self) {
-        for _ in 0..self.random.below(4) {
+        for _ in 0..self.rig.random.below(4) {
             self.page();
         }
         for _ in 0..OLDER_STEPS_MAX {
@@ -368,7 +332,7 @@ impl World {
                 break;
             }
         }
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.rig.node else { return };
         let was_well = !node.failed.load(Ordering::SeqCst);
         let appended_upto = node.broker.log_stats().appended_upto;
         let stepped = node.steppers.log.step();
@@ -376,7 +340,7 @@ impl World {
         let durable_upto = node.broker.log_stats().durable_upto;
         let is_written = !node.steppers.older.has_failed();
         self.just_synced = was_well && is_written && durable_upto >= appended_upto;
-        self.note(if stepped { "commit" } else { "nothing to commit" });
+        self.rig.note(if stepped { "commit" } else { "nothing to commit" });
         if self.just_synced {
             self.model.synced();
             self.older.clear();
@@ -405,7 +369,7 @@ impl World {
                     continue;
                 }
                 if let Some((sequence, message)) = channel.unconfirmed.first_key_value() {
-                    self.object(format!(
+                    object(format!(
                         "m{message}, {sequence} on channel {number} of client {id}, is not confirmed"
                     ));
                 }
@@ -419,15 +383,15 @@ impl World {
             return;
         }
         if let Some(untold) = self.model.to_be_told.first() {
-            self.object(format!("a consumer of a deleted queue is not told: {untold:?}"));
+            object(format!("a consumer of a deleted queue is not told: {untold:?}"));
         }
         let expected = self.model.facts(false);
         let actual = facts(self.broker());
         if let Some(fact) = expected.difference(&actual).next() {
-            self.object(format!("a definition is missing: {fact}"));
+            object(format!("a definition is missing: {fact}"));
         }
         if let Some(fact) = actual.difference(&expected).next() {
-            self.object(format!("a definition is left: {fact}"));
+            object(format!("a definition is left: {fact}"));
         }
         let view = self.broker().view();
         let (mut bytes, mut is_exact) = (0, true);
@@ -449,18 +413,16 @@ impl World {
             let of_messages = if is_in_memory { of_messages } else { actual.2 };
             let expected = (ready, unacked, of_messages, self.model.n_consumers(name));
             if actual != expected {
-                self.object(format!("{name} counts {actual:?} instead of {expected:?}"));
+                object(format!("{name} counts {actual:?} instead of {expected:?}"));
             }
             if found.def().durable != queue.durable {
-                self.object(format!("{name} is not as durable as declared"));
+                object(format!("{name} is not as durable as declared"));
             }
-            self.hold(
-                self.model.check_queue(name, found.waits_for_page(), |key| self.is_full(key)),
-            );
+            hold(self.model.check_queue(name, found.waits_for_page(), |key| self.is_full(key)));
         }
         if is_exact && bytes != self.broker().message_bytes() {
             let actual = self.broker().message_bytes();
-            self.object(format!("{actual} bytes in memory instead of {bytes}"));
+            object(format!("{actual} bytes in memory instead of {bytes}"));
         }
     }
 

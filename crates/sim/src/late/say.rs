@@ -1,31 +1,24 @@
 //! What clients say of the messages they hold, and what is settled without a word.
 
 use super::ledger::Copy;
-use super::spec::short;
-use super::work::control_of;
 use super::{Late, Peer, Saying};
+use crate::client::{control, settle, short};
 use crate::trace::join;
-use session::{
-    ChannelId, ErrorKind, LinkId, Op, Outcome, Position, QueueDeclare, Request, Settle, Table,
-};
+use session::{ErrorKind, Op, Outcome, Position, QueueDeclare, Request, Settle, Table};
 
 /// A delivery, by link and position, and which message it is.
 type HeldCopy = ((u64, Position), Copy);
-
-fn settle_of(channel: u16, (link, position): (u64, Position), outcome: Outcome) -> Settle {
-    Settle { channel: ChannelId(channel), link: LinkId(link), position, outcome }
-}
 
 impl Late {
     /// Some of what a channel of the client holds, with the channel.
     fn some_held(&mut self) -> Option<(usize, u16, Vec<HeldCopy>)> {
         let (peer, channel) = self.some_channel()?;
-        let percent = self.random.choose(&[20, 60, 100]).unwrap_or(100);
+        let percent = self.rig.random.choose(&[20, 60, 100]).unwrap_or(100);
         let Peer { links, held, .. } = self.peers.get(&peer)?;
         let is_of = |link: u64| links.get(&link).is_some_and(|link| link.channel == channel);
         let held = held.iter().filter(|((link, _), _)| is_of(*link));
         let held: Vec<_> = held.map(|(key, copy)| (*key, *copy)).collect();
-        let some: Vec<_> = held.into_iter().filter(|_| self.random.percent(percent)).collect();
+        let some: Vec<_> = held.into_iter().filter(|_| self.rig.random.percent(percent)).collect();
         (!some.is_empty()).then_some((peer, channel, some))
     }
 
@@ -39,9 +32,9 @@ impl Late {
             Outcome::Requeued,
             Outcome::Returned,
         ];
-        let outcome = self.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
+        let outcome = self.rig.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
         if outcome != Outcome::Accepted {
-            held.truncate(1 + self.random.below(2));
+            held.truncate(1 + self.rig.random.below(2));
         }
         // Where a queue may have no record of it, a refusal concerns all that is said at once.
         let may_fail = |(_, copy): &(_, Copy)| !self.ledger.always_records(copy.queue);
@@ -54,7 +47,7 @@ impl Late {
     /// A client says what becomes of what it holds.
     fn say(&mut self, (peer, channel): (usize, u16), held: Vec<HeldCopy>, outcome: Outcome) {
         let shown = join(held.iter().map(|(_, copy)| format!("m{}@{}", copy.id, copy.queue)));
-        self.note(format!("client {peer}, channel {channel}: {outcome:?} {shown}"));
+        self.rig.note(format!("client {peer}, channel {channel}: {outcome:?} {shown}"));
         let copies: Vec<Copy> = held.iter().map(|(_, copy)| *copy).collect();
         match outcome {
             Outcome::Accepted => self.ledger.life.accepted.extend(copies),
@@ -67,7 +60,7 @@ impl Late {
         for (key, _) in held {
             state.held.remove(&key);
             state.recorder.forget(key.0, key.1);
-            requests.push(Request::Settle(settle_of(channel, key, outcome)));
+            requests.push(Request::Settle(settle(channel, key, outcome)));
         }
         self.submit(peer, &[], requests);
     }
@@ -76,7 +69,7 @@ impl Late {
     pub(super) fn write(&mut self) {
         let Some(peer) = self.some_peer() else { return };
         let n = self.peer(peer).unwritten.len();
-        let n = if self.random.percent(60) { n } else { self.random.below(n + 1) };
+        let n = if self.rig.random.percent(60) { n } else { self.rig.random.below(n + 1) };
         self.write_out(peer, n);
     }
 
@@ -88,7 +81,7 @@ impl Late {
         }
         let channel_of = |link| state.links.get(&link).map_or(0, |link| link.channel);
         let settle = |(link, position, _): &(u64, Position, Copy)| {
-            settle_of(channel_of(*link), (*link, *position), Outcome::Accepted)
+            settle(channel_of(*link), (*link, *position), Outcome::Accepted)
         };
         let mut settles: Vec<Settle> = written.iter().map(settle).collect();
         let copies: Vec<Copy> = written.iter().map(|(_, _, copy)| *copy).collect();
@@ -97,7 +90,7 @@ impl Late {
             session.wake();
         }
         let shown = join(copies.iter().map(|copy| format!("m{}@{}", copy.id, copy.queue)));
-        self.note(format!("client {peer} is written {shown}"));
+        self.rig.note(format!("client {peer} is written {shown}"));
         self.ledger.life.accepted.extend(copies);
         self.hear();
     }
@@ -133,7 +126,7 @@ impl Late {
             }
             Some(_) | None => Vec::new(),
         };
-        self.note(format!("client {peer}, channel {channel} fails, and acknowledges {held:?}"));
+        self.rig.note(format!("client {peer}, channel {channel} fails, and acknowledges {held:?}"));
         self.failing = Some((peer, channel, ErrorKind::NotFound));
         let declare = Op::QueueDeclare(QueueDeclare {
             queue: short("none"),
@@ -143,10 +136,10 @@ impl Late {
             auto_delete: false,
             arguments: Table::default(),
         });
-        let mut requests = vec![control_of(channel, declare)];
+        let mut requests = vec![control(channel, declare)];
         for key in held {
             self.peer(peer).recorder.forget(key.0, key.1);
-            requests.push(Request::Settle(settle_of(channel, key, Outcome::Accepted)));
+            requests.push(Request::Settle(settle(channel, key, Outcome::Accepted)));
         }
         self.release(peer, channel);
         self.submit(peer, &[], requests);

@@ -1,7 +1,8 @@
 //! Queues that confirm late, or not, and what may become of the messages in them.
 
+use crate::declare::{Arguments, Overflow, bind};
 use crate::random::Random;
-use session::{Op, QueueBinding, QueueDeclare, ShortString, Table};
+use session::Op;
 
 /// Queues to publish to; dead letters go to later ones only.
 pub(super) const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "d0", "d1"];
@@ -13,14 +14,6 @@ pub(super) const SPREAD: &str = "amq.fanout";
 const LETTERS: &str = "amq.topic";
 /// Where nothing is bound.
 const NOWHERE: &str = "amq.headers";
-
-/// What becomes of a full queue's messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Overflow {
-    DropHead,
-    Reject,
-    RejectAndLetter,
-}
 
 /// A queue as it is declared.
 #[derive(Clone, Debug)]
@@ -41,15 +34,6 @@ pub(super) struct Spec {
     pub(super) letters_to: Option<Vec<&'static str>>,
     /// Gets what goes to [`SPREAD`].
     pub(super) on_spread: bool,
-}
-
-pub(super) fn short(text: &str) -> ShortString {
-    ShortString::truncated(text)
-}
-
-/// `Some` of one of `values` in so many of a hundred cases.
-fn perhaps<T: Clone>(random: &mut Random, percent: usize, values: &[T]) -> Option<T> {
-    if random.percent(percent) { random.choose(values) } else { None }
 }
 
 /// The queues of a world.
@@ -76,7 +60,6 @@ impl Spec {
     ) -> Self {
         let is_limited = !is_simple && random.percent(40);
         let percent = |percent| if is_limited { percent } else { 0 };
-        let overflows = [Overflow::DropHead, Overflow::Reject, Overflow::RejectAndLetter];
         let letters_to = match random.below(10) {
             0..3 => random.choose(behind).map(|to| vec![to]),
             3 if !name.starts_with('d') => Some(vec!["d0", "d1"]),
@@ -87,71 +70,41 @@ impl Spec {
             name,
             durable: random.percent(80),
             is_older: random.percent(25),
-            confirm_on: perhaps(random, 75, &["ack", "ack", "ack-direct", "ack-direct", "enqueue"]),
-            max_pending: perhaps(random, percent(40), &[1, 5, 20]),
+            confirm_on: random.perhaps(75, &["ack", "ack", "ack-direct", "ack-direct", "enqueue"]),
+            max_pending: random.perhaps(percent(40), &[1, 5, 20]),
             wants_consumer: random.percent(percent(40)),
-            ttl_ms: perhaps(random, percent(40), &[0, 1_000, 4_000]),
-            max_length: perhaps(random, percent(50), &[0, 1, 4, 15]),
-            overflow: random.choose(&overflows).unwrap_or(Overflow::DropHead),
+            ttl_ms: random.perhaps(percent(40), &[0, 1_000, 4_000]),
+            max_length: random.perhaps(percent(50), &[0, 1, 4, 15]),
+            overflow: random.choose(&Overflow::ALL).unwrap_or(Overflow::DropHead),
             letters_to,
             on_spread: random.percent(60),
         }
     }
 
     pub(super) fn declare(&self) -> Op {
-        let mut arguments = Table::default();
-        let mut number = |name, value: Option<u64>| {
-            if let Some(value) = value {
-                arguments.push(short(name), i64::try_from(value).unwrap_or(i64::MAX));
-            }
-        };
-        number("x-confirm-on-max-pending", self.max_pending);
-        number("x-message-ttl", self.ttl_ms);
-        number("x-max-length", self.max_length);
-        number("x-queue-version", Some(if self.is_older { 1 } else { 2 }));
-        let overflow = match self.overflow {
-            Overflow::DropHead => "drop-head",
-            Overflow::Reject => "reject-publish",
-            Overflow::RejectAndLetter => "reject-publish-dlx",
-        };
+        let mut arguments = Arguments::default();
+        arguments.number("x-confirm-on-max-pending", self.max_pending);
+        arguments.number("x-message-ttl", self.ttl_ms);
+        arguments.number("x-max-length", self.max_length);
+        arguments.number("x-queue-version", Some(if self.is_older { 1 } else { 2 }));
+        arguments.text("x-overflow", Some(self.overflow.word()));
+        arguments.text("x-confirm-on", self.confirm_on);
         let without = if self.wants_consumer { "nack" } else { "wait" };
-        let mut text = |name, value: Option<&'static str>| {
-            if let Some(value) = value {
-                arguments.push(short(name), value);
-            }
-        };
-        text("x-overflow", Some(overflow));
-        text("x-confirm-on", self.confirm_on);
-        text("x-confirm-on-no-consumer", Some(without));
+        arguments.text("x-confirm-on-no-consumer", Some(without));
         let (exchange, key) = match self.letters_to.as_deref() {
             None => (None, None),
             Some([]) => (Some(NOWHERE), Some("none")),
             Some([one]) => (Some(""), Some(*one)),
             Some([..]) => (Some(LETTERS), None),
         };
-        text("x-dead-letter-exchange", exchange);
-        text("x-dead-letter-routing-key", key);
-        Op::QueueDeclare(QueueDeclare {
-            queue: short(self.name),
-            passive: false,
-            durable: self.durable,
-            exclusive: false,
-            auto_delete: false,
-            arguments,
-        })
+        arguments.text("x-dead-letter-exchange", exchange);
+        arguments.text("x-dead-letter-routing-key", key);
+        arguments.declare(self.name, self.durable)
     }
 
     pub(super) fn binds(&self) -> Vec<Op> {
-        let bind = |exchange, key| {
-            Op::QueueBind(QueueBinding {
-                queue: short(self.name),
-                exchange: short(exchange),
-                routing_key: short(key),
-                arguments: Table::default(),
-            })
-        };
-        let spread = self.on_spread.then(|| bind(SPREAD, ""));
-        let letters = self.name.starts_with('d').then(|| bind(LETTERS, "#"));
+        let spread = self.on_spread.then(|| bind(self.name, SPREAD, ""));
+        let letters = self.name.starts_with('d').then(|| bind(self.name, LETTERS, "#"));
         spread.into_iter().chain(letters).collect()
     }
 

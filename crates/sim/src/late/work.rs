@@ -1,30 +1,24 @@
 //! What clients of queues that confirm late do, and what is done to those.
 
 use super::ledger::{Copy, Sent};
-use super::spec::{SPREAD, Spec, short};
+use super::spec::{SPREAD, Spec};
 use super::{Asking, Channel, Late, Peer};
-use crate::client::Read;
-use crate::node::{block_on, open_session};
-use crate::outbox::{Content, Recorder};
+use crate::client::{Read, control, short};
+use crate::node::set_policy;
+use crate::outbox::Content;
+use crate::rig::{Connected, object};
 use crate::trace::join;
-use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
-use session::{ChannelId, Consume, Control, Flag, Op, Origin, Publish, Request, Table};
+use session::{Consume, Flag, Op, Table};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 const PEERS_MAX: usize = 4;
 const CHANNELS_MAX: u16 = 2;
 const PUBLISHES_MAX: usize = 12;
 
-pub(super) fn control_of(channel: u16, op: Op) -> Request {
-    let channel = ChannelId(channel);
-    Request::Control(Box::new(Control { channel, origin: Origin(0), nowait: false, op }))
-}
-
 impl Late {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
-        match self.random.below(100) {
+        match self.rig.random.below(100) {
             0..8 => self.step(),
             8..14 => self.tick(),
             14..19 => self.connect(),
@@ -49,63 +43,40 @@ impl Late {
 
     /// Parts of the node have a turn.
     fn step(&mut self) {
-        let what = self.random.below(6);
         self.note_modes();
-        let Some(node) = &mut self.node else { return };
-        let steppers = &mut node.steppers;
-        let (name, stepped) = match what {
-            0 | 1 => ("rules", steppers.rules.step()),
-            2 => ("commit", steppers.log.step()),
-            3 => ("older form", steppers.older.step()),
-            4 => ("page jobs", steppers.pager.step_jobs()),
-            _ => ("page sync", steppers.pager.step_sync()),
-        };
-        if stepped {
-            self.note(name);
-        }
+        self.rig.step_part();
         self.hear();
     }
 
     fn tick(&mut self) {
-        self.now_ms += self.random.choose(&[1, 500, 1_000, 5_000]).unwrap_or(1);
-        let now_ms = self.now_ms;
-        self.note(format!("it is {now_ms}"));
-        if let Some(node) = &self.node {
-            node.broker.tick(stdx::Now { monotonic_ms: now_ms, unix_ms: now_ms });
-        }
-        if self.random.percent(70) {
+        self.now_ms += self.rig.random.choose(&[1, 500, 1_000, 5_000]).unwrap_or(1);
+        self.rig.tick(self.now_ms);
+        if self.rig.random.percent(70) {
             self.dry();
         }
     }
 
     pub(super) fn some_peer(&mut self) -> Option<usize> {
-        let peers: Vec<usize> = self.peers.keys().copied().collect();
-        self.random.choose(&peers)
+        self.rig.random.choose_key(&self.peers)
     }
 
     pub(super) fn some_channel(&mut self) -> Option<(usize, u16)> {
         let peer = self.some_peer()?;
-        let channels: Vec<u16> = self.peer(peer).channels.keys().copied().collect();
-        Some((peer, self.random.choose(&channels)?))
+        let channels = &self.peers.get(&peer)?.channels;
+        Some((peer, self.rig.random.choose_key(channels)?))
     }
 
     fn some_queue(&mut self) -> Option<&'static str> {
         let queues = self.queues();
-        self.random.choose(&queues)
+        self.rig.random.choose(&queues)
     }
 
     pub(super) fn connect(&mut self) {
         if self.peers.len() >= PEERS_MAX {
             return;
         }
-        let Some(node) = &self.node else { return };
-        let number = self.n_peers;
-        let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
-        let recorder = Recorder::new(number, &self.transcript, limit);
-        let session = open_session(&node.broker, &recorder);
-        let session = self.hold(session);
-        self.n_peers += 1;
-        self.note(format!("client {number} connects"));
+        let Connected { client: number, recorder, session, .. } = self.rig.connect();
+        self.rig.note(format!("client {number} connects"));
         let peer = Peer {
             session: Some(session),
             recorder,
@@ -121,7 +92,7 @@ impl Late {
     fn open(&mut self, peer: usize, channel: u16) {
         self.control(peer, channel, Op::ChannelOpen);
         self.peer(peer).channels.insert(channel, Channel::default());
-        if self.random.percent(90) && !self.has_failed() {
+        if self.rig.random.percent(90) && !self.rig.has_failed() {
             self.control(peer, channel, Op::ConfirmSelect);
             let state = self.peer(peer).channels.get_mut(&channel);
             state.into_iter().for_each(|channel| channel.n_published = Some(0));
@@ -129,8 +100,8 @@ impl Late {
     }
 
     pub(super) fn control(&mut self, peer: usize, channel: u16, op: Op) {
-        self.note(format!("client {peer}, channel {channel}: {op:?}"));
-        self.submit(peer, &[], vec![control_of(channel, op)]);
+        self.rig.note(format!("client {peer}, channel {channel}: {op:?}"));
+        self.submit(peer, &[], vec![control(channel, op)]);
     }
 
     fn leave(&mut self) {
@@ -139,31 +110,29 @@ impl Late {
     }
 
     pub(super) fn disconnect(&mut self, peer: usize) {
-        self.note(format!("client {peer} is lost"));
+        self.rig.note(format!("client {peer} is lost"));
         let channels: Vec<u16> = self.peer(peer).channels.keys().copied().collect();
         channels.into_iter().for_each(|channel| self.release(peer, channel));
-        let (Some(node), Some(state)) = (&mut self.node, self.peers.get_mut(&peer)) else { return };
-        let Some(session) = state.session.take() else { return };
-        let closed = block_on(session.close(), || {
-            node.step();
-        });
+        let session = self.peers.get_mut(&peer).and_then(|state| state.session.take());
+        let Some(session) = session else { return };
+        let is_closed = self.rig.close(session);
         self.hear();
         self.peers.remove(&peer);
-        if closed.is_none() && !self.has_failed() {
-            self.object("a client cannot leave");
+        if !is_closed && !self.rig.has_failed() {
+            object("a client cannot leave");
         }
     }
 
     /// A channel is closed, or one opened in its place.
     fn close_or_open(&mut self) {
         let Some(peer) = self.some_peer() else { return };
-        let channel = 1 + u16::from(self.random.percent(50));
+        let channel = 1 + u16::from(self.rig.random.percent(50));
         if !self.peer(peer).channels.contains_key(&channel) {
             return self.open(peer, channel);
         }
         self.release(peer, channel);
         self.control(peer, channel, Op::ChannelClose);
-        if self.random.percent(60) && !self.has_failed() {
+        if self.rig.random.percent(60) && !self.rig.has_failed() {
             self.open(peer, channel);
         }
     }
@@ -175,29 +144,17 @@ impl Late {
         if let Some(session) = &state.session {
             session.resume(&links);
         }
-        self.note(format!("client {peer} reads"));
+        self.rig.note(format!("client {peer} reads"));
         self.hear();
     }
 
     fn publish(&mut self) {
         let Some((peer, channel)) = self.some_channel() else { return self.connect() };
         let (mut read, mut shown) = (Read::default(), Vec::new());
-        for _ in 0..=self.random.below(PUBLISHES_MAX) {
+        for _ in 0..=self.rig.random.below(PUBLISHES_MAX) {
             let sent = self.make_message();
             let id = self.ledger.sent.len() as u64 + 1;
-            let content = &sent.content;
-            let publish = Publish {
-                channel: ChannelId(channel),
-                exchange: read.put(&content.exchange),
-                routing_key: read.put(&content.key),
-                properties: read.put(&content.properties),
-                content: session::Content::Inline(read.put(&content.body)),
-                mandatory: false,
-                persistent: content.persistent,
-                immediate: false,
-                inspect: true,
-            };
-            read.requests.push(Request::Publish(publish));
+            read.publish(channel, &sent.content);
             let state = self.peer(peer).channels.get_mut(&channel);
             if let Some(Channel { n_published: Some(n), unconfirmed, .. }) = state {
                 *n += 1;
@@ -206,14 +163,14 @@ impl Late {
             shown.push(format!("m{id}>{}", join(sent.queues.keys())));
             self.ledger.sent.insert(id, sent);
         }
-        self.note(format!("client {peer}, channel {channel} publishes {}", shown.join(", ")));
+        self.rig.note(format!("client {peer}, channel {channel} publishes {}", shown.join(", ")));
         self.submit(peer, &read.input, read.requests);
     }
 
     fn make_message(&mut self) -> Sent {
         let names = self.names();
-        let to_several = self.random.percent(35);
-        let one = self.random.choose(&names).filter(|_| !to_several);
+        let to_several = self.rig.random.percent(35);
+        let one = self.rig.random.choose(&names).filter(|_| !to_several);
         let goes_to = |queue: &&'static str| match one {
             Some(one) => *queue == one,
             None => self.ledger.spec(queue).on_spread,
@@ -230,25 +187,23 @@ impl Late {
         let refusable: BTreeSet<_> = queues.iter().filter_map(may_refuse).collect();
         let content = self.make_content(one);
         let size = content.body.len() + content.properties.len();
-        let is_large = size >= self.options.embed_below_bytes;
+        let is_large = size >= self.rig.options.embed_below_bytes;
         Sent { queues, refusable, content, is_large, answer: None }
     }
 
     fn make_content(&mut self, to: Option<&'static str>) -> Content {
         let id = self.ledger.sent.len() as u64 + 1;
-        let persistent = self.random.percent(75);
+        let persistent = self.rig.random.percent(75);
         let properties = amqp091::Properties {
             delivery_mode: persistent.then_some(2),
             ..amqp091::Properties::default()
         };
-        let size = self.random.choose(&[0, 20, 300, 3_000]).unwrap_or(0);
-        let mut body = format!("{id}|").into_bytes();
-        body.resize(body.len() + size, b'a' + u8::try_from(id % 26).unwrap_or(0));
+        let size = self.rig.random.choose(&[0, 20, 300, 3_000]).unwrap_or(0);
         Content {
             exchange: if to.is_some() { Vec::new() } else { SPREAD.into() },
             key: to.unwrap_or("").into(),
             properties: properties.to_bytes(),
-            body,
+            body: Content::numbered_body(id, size),
             persistent,
         }
     }
@@ -257,10 +212,10 @@ impl Late {
         let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
             return;
         };
-        let no_ack = self.random.percent(25);
-        let prefetch_count = self.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
+        let no_ack = self.rig.random.percent(25);
+        let prefetch_count = self.rig.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
         self.control(peer, channel, Op::Qos { prefetch_count, global: false });
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
         self.n_links += 1;
@@ -289,7 +244,7 @@ impl Late {
         let links = self.peer(peer).links.values();
         let links = links.filter(|link| link.is_consumer && link.channel == channel);
         let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
-        let Some(tag) = self.random.choose(&tags) else { return };
+        let Some(tag) = self.rig.random.choose(&tags) else { return };
         self.control(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
     }
 
@@ -297,7 +252,7 @@ impl Late {
         let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
             return;
         };
-        let no_ack = self.random.percent(30);
+        let no_ack = self.rig.random.percent(30);
         self.get_from(peer, channel, queue, no_ack);
     }
 
@@ -313,26 +268,15 @@ impl Late {
     }
 
     fn change_policy(&mut self) {
-        let pattern = self.random.choose(&["q0", "q[12]", "d.", ".*"]).unwrap_or(".*");
+        let pattern = self.rig.random.choose(&["q0", "q[12]", "d.", ".*"]).unwrap_or(".*");
         let modes = ["ack", "ack", "ack-direct", "ack-direct", "enqueue"];
-        let mode = self.random.choose(&modes).unwrap_or("ack");
-        self.note(format!("policy: {pattern} confirms on {mode}"));
-        let policy = PolicySpec {
-            name: "confirms".into(),
-            pattern: pattern.to_owned(),
-            apply_to: ApplyTo::Queues,
-            definition: Json::parse(&format!("{{\"confirm-on\":\"{mode}\"}}")).expect("it is JSON"),
-            priority: 0,
-        };
-        let set = Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy };
-        let Some(node) = &mut self.node else { return };
-        let broker = Arc::clone(&node.broker);
-        let done = block_on(broker.administer(set), || {
-            node.step();
-        });
+        let mode = self.rig.random.choose(&modes).unwrap_or("ack");
+        self.rig.note(format!("policy: {pattern} confirms on {mode}"));
+        let definition = format!("{{\"confirm-on\":\"{mode}\"}}");
+        let is_set = self.rig.administer(set_policy("confirms", pattern, &definition));
         self.hear();
-        if !self.has_failed() && done.is_none_or(|done| done.is_err()) {
-            self.object("a policy is refused");
+        if !self.rig.has_failed() && !is_set {
+            object("a policy is refused");
         }
     }
 
@@ -372,7 +316,7 @@ impl Late {
         let Some((peer, channel)) = self.some_channel() else { return };
         let binds: Vec<Op> = self.ledger.specs.values().flat_map(Spec::binds).collect();
         for bind in binds {
-            if !self.has_failed() {
+            if !self.rig.has_failed() {
                 self.control(peer, channel, bind);
             }
         }
@@ -383,12 +327,12 @@ impl Late {
         let Some((peer, channel)) = self.some_channel() else { return };
         let specs: Vec<_> = self.ledger.specs.values().cloned().collect();
         for spec in specs {
-            if self.has_failed() || self.queue(spec.name).is_some() {
+            if self.rig.has_failed() || self.queue(spec.name).is_some() {
                 continue;
             }
             self.control(peer, channel, spec.declare());
             for bind in spec.binds() {
-                if !self.has_failed() {
+                if !self.rig.has_failed() {
                     self.control(peer, channel, bind);
                 }
             }

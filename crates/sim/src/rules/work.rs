@@ -1,15 +1,13 @@
 //! What clients of queues with rules do.
 
 use super::ledger::Sent;
-use super::{Asking, Course, Peer, short};
-use crate::node::{block_on, change_versions, open_session, request};
-use crate::outbox::{Content, Recorder};
+use super::{Asking, Course, Peer};
+use crate::client::{Read, control, settle, short};
+use crate::outbox::Content;
+use crate::rig::{Connected, object};
 use crate::trace::join;
-use session::{
-    ChannelId, Consume, LinkId, Op, Outcome, Position, Publish, Request, Settle, Span, Table,
-};
+use session::{Consume, Op, Outcome, Request, Table};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const PEERS_MAX: usize = 4;
 const PUBLISHES_MAX: usize = 12;
@@ -17,7 +15,7 @@ const PUBLISHES_MAX: usize = 12;
 impl Course {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
-        match self.random.below(100) {
+        match self.rig.random.below(100) {
             0..10 => self.step(),
             10..24 => self.tick(),
             24..30 => self.connect(),
@@ -28,7 +26,7 @@ impl Course {
             80..90 => self.consume(),
             90..92 => self.cancel(),
             92..96 => self.get(),
-            96..98 => self.change_versions(),
+            96..98 => self.rig.change_versions(),
             _ => self.declare_missing(),
         }
         self.check();
@@ -36,68 +34,38 @@ impl Course {
 
     /// Parts of the node have a turn.
     fn step(&mut self) {
-        let what = self.random.below(6);
-        let Some(node) = &mut self.node else { return };
-        let steppers = &mut node.steppers;
-        let (name, stepped) = match what {
-            0 | 1 => ("rules", steppers.rules.step()),
-            2 => ("commit", steppers.log.step()),
-            3 => ("older form", steppers.older.step()),
-            4 => ("page jobs", steppers.pager.step_jobs()),
-            _ => ("page sync", steppers.pager.step_sync()),
-        };
-        if stepped {
-            self.note(name);
-        }
+        self.rig.step_part();
         self.hear();
     }
 
-    fn change_versions(&mut self) {
-        let Some(node) = &self.node else { return };
-        let changed = change_versions(&mut self.random, &node.broker);
-        let line = self.hold(changed);
-        self.note(line);
-    }
-
     fn tick(&mut self) {
-        let ms = self.random.choose(&[1, 500, 1_000, 1_000, 3_000, 6_000]).unwrap_or(1);
+        let ms = self.rig.random.choose(&[1, 500, 1_000, 1_000, 3_000, 6_000]).unwrap_or(1);
         self.ledger.now_ms += ms;
-        let now_ms = self.ledger.now_ms;
-        self.note(format!("it is {now_ms}"));
+        self.rig.tick(self.ledger.now_ms);
         self.is_dry = false;
-        if let Some(node) = &self.node {
-            node.broker.tick(stdx::Now { monotonic_ms: now_ms, unix_ms: now_ms });
-        }
-        if self.random.percent(60) {
+        if self.rig.random.percent(60) {
             self.dry();
         }
     }
 
     fn some_peer(&mut self) -> Option<usize> {
-        let peers: Vec<usize> = self.peers.keys().copied().collect();
-        self.random.choose(&peers)
+        self.rig.random.choose_key(&self.peers)
     }
 
     fn some_queue(&mut self) -> Option<&'static str> {
         let queues = self.queues();
-        self.random.choose(&queues)
+        self.rig.random.choose(&queues)
     }
 
     pub(super) fn connect(&mut self) {
         if self.peers.len() >= PEERS_MAX {
             return;
         }
-        let Some(node) = &self.node else { return };
-        let number = self.n_peers;
-        let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
-        let recorder = Recorder::new(number, &self.transcript, limit);
-        let session = open_session(&node.broker, &recorder);
-        let session = self.hold(session);
-        self.n_peers += 1;
-        self.note(format!("client {number} connects"));
+        let Connected { client: number, recorder, session, .. } = self.rig.connect();
+        self.rig.note(format!("client {number} connects"));
         let peer = Peer {
             session: Some(session),
-            recorder: Arc::clone(&recorder),
+            recorder,
             n_published: 0,
             unconfirmed: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -110,8 +78,8 @@ impl Course {
     }
 
     pub(super) fn control(&mut self, peer: usize, op: Op) {
-        self.note(format!("client {peer}: {op:?}"));
-        self.submit(peer, &[], vec![request(op)]);
+        self.rig.note(format!("client {peer}: {op:?}"));
+        self.submit(peer, &[], vec![control(1, op)]);
     }
 
     fn leave(&mut self) {
@@ -122,12 +90,10 @@ impl Course {
     }
 
     pub(super) fn disconnect(&mut self, peer: usize) {
-        self.note(format!("client {peer} is lost"));
-        let (Some(node), Some(state)) = (&mut self.node, self.peers.get_mut(&peer)) else { return };
-        let Some(session) = state.session.take() else { return };
-        let closed = block_on(session.close(), || {
-            node.step();
-        });
+        self.rig.note(format!("client {peer} is lost"));
+        let session = self.peers.get_mut(&peer).and_then(|state| state.session.take());
+        let Some(session) = session else { return };
+        let is_closed = self.rig.close(session);
         // What one of its consumers held may have gone to another one first.
         self.hear();
         let Some(state) = self.peers.remove(&peer) else { return };
@@ -138,8 +104,8 @@ impl Course {
         let consumers = state.links.values().filter(|link| link.is_consumer);
         let queues: Vec<&'static str> = consumers.map(|link| link.queue).collect();
         queues.into_iter().for_each(|queue| self.use_queue(queue));
-        if closed.is_none() && !self.has_failed() {
-            self.object("a client cannot leave");
+        if !is_closed && !self.rig.has_failed() {
+            object("a client cannot leave");
         }
     }
 
@@ -150,19 +116,19 @@ impl Course {
         if let Some(session) = &state.session {
             session.resume(&links);
         }
-        self.note(format!("client {peer} reads"));
+        self.rig.note(format!("client {peer} reads"));
         self.hear();
     }
 
     fn publish(&mut self) {
         let Some(peer) = self.some_peer() else { return self.connect() };
-        let (mut input, mut requests, mut shown) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..=self.random.below(PUBLISHES_MAX) {
+        let (mut read, mut shown) = (Read::default(), Vec::new());
+        for _ in 0..=self.rig.random.below(PUBLISHES_MAX) {
             let names: Vec<&'static str> = self.ledger.specs.keys().copied().collect();
-            let Some(queue) = self.random.choose(&names) else { return };
+            let Some(queue) = self.rig.random.choose(&names) else { return };
             let sent = self.make_message(queue);
             let id = self.ledger.sent.len() as u64 + 1;
-            requests.push(publish_of(&sent, &mut input));
+            read.publish(1, &sent.content);
             let state = self.peer(peer);
             state.n_published += 1;
             state.unconfirmed.insert(state.n_published, id);
@@ -172,29 +138,30 @@ impl Course {
             }
             self.ledger.sent.insert(id, sent);
         }
-        self.note(format!("client {peer} publishes {}", join(shown)));
-        self.submit(peer, &input, requests);
+        self.rig.note(format!("client {peer} publishes {}", join(shown)));
+        self.submit(peer, &read.input, read.requests);
     }
 
     fn make_message(&mut self, queue: &'static str) -> Sent {
         let id = self.ledger.sent.len() as u64 + 1;
-        let expiration_ms =
-            if self.random.percent(15) { self.random.choose(&[0, 700, 4_000]) } else { None };
-        let priority = u8::try_from(self.random.below(6)).unwrap_or(0);
+        let expiration_ms = if self.rig.random.percent(15) {
+            self.rig.random.choose(&[0, 700, 4_000])
+        } else {
+            None
+        };
+        let priority = u8::try_from(self.rig.random.below(6)).unwrap_or(0);
         let properties = amqp091::Properties {
-            priority: self.random.percent(60).then_some(priority),
+            priority: self.rig.random.percent(60).then_some(priority),
             expiration: expiration_ms.map(|ms: u64| short(&ms.to_string())),
             ..amqp091::Properties::default()
         };
-        let size = self.random.choose(&[0, 20, 300, 3_000, 9_000]).unwrap_or(0);
-        let mut body = format!("{id}|").into_bytes();
-        body.resize(body.len() + size, b'a' + u8::try_from(id % 26).unwrap_or(0));
+        let size = self.rig.random.choose(&[0, 20, 300, 3_000, 9_000]).unwrap_or(0);
         let content = Content {
             exchange: Vec::new(),
             key: queue.into(),
             properties: properties.to_bytes(),
-            body,
-            persistent: self.random.percent(75),
+            body: Content::numbered_body(id, size),
+            persistent: self.rig.random.percent(75),
         };
         Sent {
             queue,
@@ -212,19 +179,19 @@ impl Course {
     fn settle(&mut self) {
         let Some(peer) = self.some_peer() else { return };
         let held: Vec<_> = self.peer(peer).held.iter().map(|(key, at)| (*key, *at)).collect();
-        let some = self.random.choose(&[20, 60, 100]).unwrap_or(100);
-        let held: Vec<_> = held.into_iter().filter(|_| self.random.percent(some)).collect();
+        let some = self.rig.random.choose(&[20, 60, 100]).unwrap_or(100);
+        let held: Vec<_> = held.into_iter().filter(|_| self.rig.random.percent(some)).collect();
         if held.is_empty() {
             return;
         }
         let outcomes = [Outcome::Accepted, Outcome::Rejected, Outcome::Requeued, Outcome::Returned];
-        let outcome = self.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
-        self.note(format!("client {peer} settles {held:?} {outcome:?}"));
+        let outcome = self.rig.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
+        self.rig.note(format!("client {peer} settles {held:?} {outcome:?}"));
         let mut requests = Vec::new();
         for ((link, position), at) in held {
             self.peer(peer).held.remove(&(link, position));
             self.take_outcome(at, outcome);
-            requests.push(settle_of(link, position, outcome));
+            requests.push(Request::Settle(settle(1, (link, position), outcome)));
         }
         self.submit(peer, &[], requests);
     }
@@ -243,8 +210,8 @@ impl Course {
 
     fn consume(&mut self) {
         let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
-        let no_ack = self.random.percent(15);
-        let prefetch_count = self.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
+        let no_ack = self.rig.random.percent(15);
+        let prefetch_count = self.rig.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
         self.control(peer, Op::Qos { prefetch_count, global: false });
         // Those that are there have the limit they came with.
         let is_first = self.peer(peer).links.values().all(|link| !link.is_consumer);
@@ -252,7 +219,7 @@ impl Course {
         let known = state.prefetch;
         let unlimited = prefetch_count == 0 || (!is_first && known == 0);
         state.prefetch = if unlimited { 0 } else { known.max(usize::from(prefetch_count)) };
-        if self.has_failed() {
+        if self.rig.has_failed() {
             return;
         }
         let tag = format!("c{}", self.n_links);
@@ -272,13 +239,13 @@ impl Course {
         let Some(peer) = self.some_peer() else { return };
         let links = self.peer(peer).links.values().filter(|link| link.is_consumer);
         let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
-        let Some(tag) = self.random.choose(&tags) else { return };
+        let Some(tag) = self.rig.random.choose(&tags) else { return };
         self.control(peer, Op::Cancel { consumer_tag: short(&tag) });
     }
 
     fn get(&mut self) {
         let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
-        let no_ack = self.random.percent(20);
+        let no_ack = self.rig.random.percent(20);
         self.get_from(peer, queue, no_ack);
     }
 
@@ -293,13 +260,13 @@ impl Course {
         let Some(peer) = self.some_peer() else { return };
         let specs: Vec<_> = self.ledger.specs.values().cloned().collect();
         for spec in specs {
-            if self.has_failed() || self.is_there(spec.name) {
+            if self.rig.has_failed() || self.is_there(spec.name) {
                 continue;
             }
             // It may have gone just now.
             self.note_missing(&spec);
             self.control(peer, spec.declare());
-            if self.has_failed() {
+            if self.rig.has_failed() {
                 return;
             }
             self.use_queue(spec.name);
@@ -308,29 +275,4 @@ impl Course {
             }
         }
     }
-}
-
-fn put(input: &mut Vec<u8>, bytes: &[u8]) -> Span {
-    let start = u32::try_from(input.len()).expect("a simulated read is small");
-    input.extend_from_slice(bytes);
-    Span { start, len: u32::try_from(bytes.len()).expect("a simulated read is small") }
-}
-
-fn publish_of(sent: &Sent, input: &mut Vec<u8>) -> Request {
-    let content = &sent.content;
-    Request::Publish(Publish {
-        channel: ChannelId(1),
-        exchange: put(input, &content.exchange),
-        routing_key: put(input, &content.key),
-        properties: put(input, &content.properties),
-        content: session::Content::Inline(put(input, &content.body)),
-        mandatory: false,
-        persistent: content.persistent,
-        immediate: false,
-        inspect: true,
-    })
-}
-
-fn settle_of(link: u64, position: Position, outcome: Outcome) -> Request {
-    Request::Settle(Settle { channel: ChannelId(1), link: LinkId(link), position, outcome })
 }

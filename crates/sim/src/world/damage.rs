@@ -3,7 +3,8 @@
 
 use super::World;
 use crate::model::Found;
-use crate::node::Solo;
+use crate::node::{Node, Solo};
+use crate::rig::object;
 use log::{MemoryDisk, Survival};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,16 +30,16 @@ impl World {
     pub(super) fn damage_start(&mut self, disk: &MemoryDisk, found: &BTreeMap<String, Found>) {
         let copy = disk.survive(Survival::Everything);
         let Some(cost) = self.flip_some_bit(&copy, &["swap/"]) else { return };
-        let node = match self.open_loaded(&copy) {
+        let node = match Node::open_loaded(&copy, &self.rig.options) {
             Ok(node) => node,
             Err(error) if REASONS.iter().any(|reason| error.contains(reason)) => {
-                return self.note(format!("the start says: {error}"));
+                return self.rig.note(format!("the start says: {error}"));
             }
-            Err(error) => self.object(format!("damage is told as: {error}")),
+            Err(error) => object(format!("damage is told as: {error}")),
         };
         let Ok(mut solo) = Solo::new(node) else {
             // What was changed last is taken for a write that power was lost in: also the first user.
-            return self.note("nobody may log in");
+            return self.rig.note("nobody may log in");
         };
         let ids = |found: &Found| found.iter().map(|(id, _)| *id).collect();
         let before = found.iter().map(|(name, found)| (name.clone(), ids(found))).collect();
@@ -50,21 +51,21 @@ impl World {
         if !self.leave_all() {
             return;
         }
-        if self.random.percent(70) {
+        if self.rig.random.percent(70) {
             self.page_all();
         }
-        let disk = self.disk.clone();
+        let disk = self.rig.disk.clone();
         let Some(cost) = self.flip_some_bit(&disk, &["wal/", "definitions"]) else { return };
         let ids = |queue: &crate::model::Queue| queue.messages.values().map(|one| one.id).collect();
         let queues = self.model.queues.iter();
         let before = queues.map(|(name, queue)| (name.clone(), ids(queue))).collect();
-        let Some(node) = self.node.take() else { return };
+        let Some(node) = self.rig.node.take() else { return };
         let failed = std::sync::Arc::clone(&node.failed);
         let has_failed = || failed.load(std::sync::atomic::Ordering::SeqCst);
         match Solo::new(node) {
             Ok(mut solo) => self.check_damaged(&mut solo, &cost, &before),
             Err(_) if has_failed() => {}
-            Err(error) => self.object(error),
+            Err(error) => object(error),
         }
     }
 
@@ -73,11 +74,11 @@ impl World {
         let mut files = disk.files();
         let is_spared = |name: &str| spared.iter().any(|spared| name.starts_with(spared));
         files.retain(|(name, bytes)| *bytes > 0 && !is_spared(name));
-        let (file, bytes) = self.random.choose(&files)?;
-        let (at, bit) = (self.random.below(bytes), self.random.below(8));
+        let (file, bytes) = self.rig.random.choose(&files)?;
+        let (at, bit) = (self.rig.random.below(bytes), self.rig.random.below(8));
         let is_flipped = disk.flip_bit(&file, at, u8::try_from(bit).unwrap_or(0));
         assert!(is_flipped, "the file is as long as it was");
-        self.note(format!("bit {bit} of byte {at} of {file} is another one"));
+        self.rig.note(format!("bit {bit} of byte {at} of {file} is another one"));
         let dir = file.split('/').next();
         Some(match dir {
             Some("pages" | "swap" | "queues") => Cost::Page,
@@ -101,10 +102,10 @@ impl World {
         if lost.is_empty() || matches!(cost, Cost::Anything) {
             return;
         }
-        self.note(format!("lost: {lost:?}"));
+        self.rig.note(format!("lost: {lost:?}"));
         let broker = &solo.node.broker;
         if broker.n_lost() + broker.n_unreadable() == 0 {
-            self.object(format!("nobody is told what is lost: {lost:?}"));
+            object(format!("nobody is told what is lost: {lost:?}"));
         }
         let is_little = match cost {
             Cost::Anything => true,
@@ -121,7 +122,7 @@ impl World {
             }
         };
         if !is_little {
-            self.object(format!("one bit has cost {lost:?}"));
+            object(format!("one bit has cost {lost:?}"));
         }
     }
 
@@ -135,11 +136,11 @@ impl World {
                 Err(_) if solo.node.failed.load(std::sync::atomic::Ordering::SeqCst) => {
                     return None;
                 }
-                Err(error) => self.object(error),
+                Err(error) => object(error),
             };
             let published = given.content.id().and_then(|id| self.model.published.get(&id));
             if published != Some(&given.content) {
-                self.object(format!("{name} gives what nobody published: {:?}", given.content));
+                object(format!("{name} gives what nobody published: {:?}", given.content));
             }
             left.extend(given.content.id());
         }

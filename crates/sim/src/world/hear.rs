@@ -5,16 +5,17 @@ use super::work::ReplyConsumer;
 use crate::client::Expect;
 use crate::model::LinkKey;
 use crate::outbox::{Content, Given, What};
+use crate::rig::{hold, object};
 use session::ErrorKind;
 
 impl World {
     /// Takes in what clients were told since the last time.
     pub(super) fn hear(&mut self) {
-        let heard = std::mem::take(&mut *stdx::lock(&self.transcript));
+        let heard = std::mem::take(&mut *stdx::lock(&self.rig.transcript));
         for (client, what) in heard {
-            self.note(format!("  {client}: {what}"));
+            self.rig.note(format!("  {client}: {what}"));
             if !self.clients.contains_key(&client) {
-                self.object("somebody who is gone is told something");
+                object("somebody who is gone is told something");
             }
             self.take_in(client, what);
         }
@@ -37,7 +38,7 @@ impl World {
             What::Cancelled { channel, tag } => self.take_cancelled(client, channel, &tag),
             What::ConsumerLost { channel, tag } => {
                 if !self.model.to_be_told.remove(&(client, channel, tag.clone())) {
-                    self.object(format!("{tag} of client {client} was not lost"));
+                    object(format!("{tag} of client {client} was not lost"));
                 }
                 if let Some(channel) = self.client(client).channels.get_mut(&channel) {
                     channel.tags.remove(&tag);
@@ -69,12 +70,12 @@ impl World {
             }
             What::Blocked => {
                 if !self.alarm || std::mem::replace(&mut self.client(client).blocked, true) {
-                    self.object("blocked without a reason");
+                    object("blocked without a reason");
                 }
             }
             What::Unblocked => {
                 if self.alarm || !std::mem::replace(&mut self.client(client).blocked, false) {
-                    self.object("unblocked without a reason");
+                    object("unblocked without a reason");
                 }
             }
         }
@@ -95,7 +96,7 @@ impl World {
         let doing = &mut self.client(client).doing;
         let next = if doing.returned.is_empty() { None } else { Some(doing.returned.remove(0)) };
         if content.id() != next && !failed {
-            self.object(format!("{:?} is returned instead of {next:?}", content.id()));
+            object(format!("{:?} is returned instead of {next:?}", content.id()));
         }
     }
 
@@ -107,7 +108,7 @@ impl World {
         let now = (self.model.counts(queue).0, self.model.n_consumers(queue));
         // What is being closed may already have given back what the model still counts as held.
         if !expected || (told != now && self.model.closing.is_empty()) {
-            self.object(format!("{queue} is declared with {told:?} instead of {now:?}"));
+            object(format!("{queue} is declared with {told:?} instead of {now:?}"));
         }
         self.answer(client, &expect);
     }
@@ -124,7 +125,7 @@ impl World {
                 return;
             }
             if durable || committed.into_iter().any(|id| !self.is_durable(id)) {
-                self.object(format!("after the log has failed: {told:?}"));
+                object(format!("after the log has failed: {told:?}"));
             }
             return;
         }
@@ -136,7 +137,7 @@ impl World {
         }
         if doing.expect != *told || std::mem::replace(&mut doing.answered, true) {
             let expect = format!("{:?}", doing.expect);
-            self.object(format!("client {client} expects {expect}"));
+            object(format!("client {client} expects {expect}"));
         }
     }
 
@@ -151,7 +152,7 @@ impl World {
 
     fn take_delivery(&mut self, client: usize, given: &Given, late: bool) {
         if late {
-            self.object(format!("link {} gets more though it is full", given.link));
+            object(format!("link {} gets more though it is full", given.link));
         }
         if self.take_reply(client, given) {
             return;
@@ -159,10 +160,9 @@ impl World {
         self.take_request(given);
         let key = LinkKey { client, link: given.link };
         if !self.model.links.get(&key).is_some_and(|link| link.active) {
-            self.object("a delivery to a consumer that is gone");
+            object("a delivery to a consumer that is gone");
         }
-        let delivered = self.model.deliver(client, given);
-        self.hold(delivered);
+        hold(self.model.deliver(client, given));
     }
 
     fn take_got(&mut self, client: usize, given: &Given, n_ready: u64, no_ack: bool) {
@@ -170,27 +170,25 @@ impl World {
         let key = LinkKey { client, link: given.link };
         let doing = &mut self.client(client).doing;
         let link = doing.link.take();
-        let Some(mut link) = link else { self.object("got without asking") };
+        let Some(mut link) = link else { object("got without asking") };
         link.no_ack = no_ack;
         let queue = link.queue.0.clone();
         let known = self.model.links.contains_key(&key);
         if !known {
-            let attached = self.model.attach(key, link);
-            self.hold(attached);
+            hold(self.model.attach(key, link));
         } else if let Some(known) = self.model.links.get_mut(&key) {
             if known.queue != link.queue || known.channel != link.channel || known.active {
-                self.object("a get's link is somebody else's");
+                object("a get's link is somebody else's");
             }
             known.no_ack = no_ack;
         }
         let first = self.model.first_ready(&queue);
         if first != given.content.id() {
-            self.object(format!("got {:?} of {queue} instead of {first:?}", given.content.id()));
+            object(format!("got {:?} of {queue} instead of {first:?}", given.content.id()));
         }
-        let delivered = self.model.deliver(client, given);
-        self.hold(delivered);
+        hold(self.model.deliver(client, given));
         if n_ready != self.model.counts(&queue).0 {
-            self.object(format!("{n_ready} are not left in {queue}"));
+            object(format!("{n_ready} are not left in {queue}"));
         }
         self.answer(client, &Expect::Got(queue));
     }
@@ -200,7 +198,7 @@ impl World {
         let channel = doing.channel;
         if let Some(asked) = doing.reply_tag.take() {
             if asked != tag || !no_ack {
-                self.object("consuming replies as somebody else");
+                object("consuming replies as somebody else");
             }
             let consumer = ReplyConsumer { link: number, tag: tag.to_owned() };
             self.replies.consumers.insert((client, channel), consumer);
@@ -209,12 +207,12 @@ impl World {
             }
             return self.answer(client, &Expect::Consuming);
         }
-        let Some(link) = doing.link.take() else { self.object("consuming without asking") };
+        let Some(link) = doing.link.take() else { object("consuming without asking") };
         if link.tag != tag || link.no_ack != no_ack {
-            self.object("consuming as somebody else");
+            object("consuming as somebody else");
         }
         let attached = self.model.attach(LinkKey { client, link: number }, link);
-        self.hold(attached);
+        hold(attached);
         if let Some(channel) = self.client(client).channels.get_mut(&channel) {
             channel.tags.insert(tag.to_owned());
         }
@@ -249,16 +247,16 @@ impl World {
         for number in numbers {
             let state = self.client(client).channels.get_mut(&channel);
             let Some(id) = state.and_then(|state| state.unconfirmed.remove(&number)) else {
-                self.object(format!("{number} is confirmed twice, or was never published"));
+                object(format!("{number} is confirmed twice, or was never published"));
             };
             if !ack {
-                self.object(format!("m{id} is refused"));
+                object(format!("m{id} is refused"));
             }
             // A failure in the middle of a close leaves the model without knowledge of some queues.
             let known = !failed || self.model.closing.is_empty();
             if !self.is_durable(id) && known {
                 let when = if failed { "after the log has failed" } else { "before it is durable" };
-                self.object(format!("m{id} is confirmed {when}"));
+                object(format!("m{id} is confirmed {when}"));
             }
         }
     }

@@ -8,9 +8,7 @@ pub(super) use replies::{Replies, ReplyConsumer};
 
 use super::World;
 use crate::client::{Client, Doing, Expect, Read};
-use crate::node::change_versions;
-use session::{ChannelId, Control, ErrorKind, Op, Origin, Request, ShortString};
-use std::sync::Arc;
+use session::{ChannelId, Control, ErrorKind, Op, Origin, Request};
 
 /// Names of queues that come and go.
 const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "q4"];
@@ -27,14 +25,14 @@ const CLIENTS_MAX: usize = 4;
 impl World {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
-        match self.random.below(100) {
+        match self.rig.random.below(100) {
             0..12 => self.step(),
             12..16 => self.page(),
             16..20 => self.connect_or_open(),
             20..22 => self.leave(),
             22..24 => self.tick(),
             24..26 => self.alarm(),
-            31..33 => self.change_versions(),
+            31..33 => self.rig.change_versions(),
             26..31 => self.read(),
             _ => self.ask(),
         }
@@ -46,21 +44,21 @@ impl World {
         let Some((client, channel)) = self.some_channel() else { return self.connect_or_open() };
         let state = self.client(client).channels.get(&channel);
         let has_tx = state.and_then(|state| state.tx.as_ref());
-        if has_tx.is_some_and(|tx| !tx.publishes.is_empty()) && self.random.percent(30) {
+        if has_tx.is_some_and(|tx| !tx.publishes.is_empty()) && self.rig.random.percent(30) {
             return self.transact(client, channel);
         }
-        if self.spread_percent > 0 && self.random.percent(20) && self.spread(client, channel) {
+        if self.spread_percent > 0 && self.rig.random.percent(20) && self.spread(client, channel) {
             return;
         }
         // Pages on disk that name stored bodies go as a whole.
-        if self.spread_percent > 0 && self.is_deep && self.random.percent(3) {
+        if self.spread_percent > 0 && self.is_deep && self.rig.random.percent(3) {
             return self.purge_deepest(client, channel);
         }
-        if self.random.percent(8) {
+        if self.rig.random.percent(8) {
             return self.reply_somehow(client, channel);
         }
-        match self.random.below(100) {
-            0..58 if self.is_deep && self.random.percent(60) => self.publish(client),
+        match self.rig.random.below(100) {
+            0..58 if self.is_deep && self.rig.random.percent(60) => self.publish(client),
             0..30 => self.publish(client),
             30..48 => self.settle(client),
             48..58 => self.consume(client, channel),
@@ -88,23 +86,24 @@ impl World {
     }
 
     fn some_channel(&mut self) -> Option<(usize, u16)> {
-        let client = self.random.choose(&self.idle())?;
-        let channels: Vec<u16> = self.clients.get(&client)?.channels.keys().copied().collect();
-        Some((client, self.random.choose(&channels)?))
+        let client = self.rig.random.choose(&self.idle())?;
+        let channels = &self.clients.get(&client)?.channels;
+        Some((client, self.rig.random.choose_key(channels)?))
     }
 
     fn connect_or_open(&mut self) {
-        if self.clients.len() < CLIENTS_MAX && (self.clients.is_empty() || self.random.percent(40))
+        if self.clients.len() < CLIENTS_MAX
+            && (self.clients.is_empty() || self.rig.random.percent(40))
         {
             self.connect();
         }
-        let Some(client) = self.random.choose(&self.idle()) else { return };
+        let Some(client) = self.rig.random.choose(&self.idle()) else { return };
         if self.client(client).channels.len() < CHANNELS_MAX {
             let open = &self.client(client).channels;
             let channel = (1..).find(|number| !open.contains_key(number)).unwrap_or(1);
             self.control(client, channel, Op::ChannelOpen, Expect::ChannelOpened);
             self.client(client).channels.insert(channel, crate::client::Channel::default());
-            match self.random.below(4) {
+            match self.rig.random.below(4) {
                 0 => self.select_tx(client, channel),
                 1 => {}
                 _ => self.select_confirms(client, channel),
@@ -128,7 +127,7 @@ impl World {
 
     /// A connection ends, politely or not.
     fn leave(&mut self) {
-        let Some(client) = self.random.choose(&self.idle()) else { return };
+        let Some(client) = self.rig.random.choose(&self.idle()) else { return };
         self.finish_declarations();
         if self.clients.get(&client).is_some_and(Client::is_idle) {
             self.end_connection(client);
@@ -136,7 +135,7 @@ impl World {
     }
 
     pub(super) fn end_connection(&mut self, client: usize) {
-        if self.random.percent(50) {
+        if self.rig.random.percent(50) {
             self.control(client, 0, Op::ConnectionClose, Expect::ConnectionClosed);
         } else {
             self.lose(client);
@@ -164,21 +163,13 @@ impl World {
     }
 
     fn tick(&mut self) {
-        self.note("tick");
+        self.rig.note("tick");
         self.clock_ms += 1000;
         let now = stdx::Now { monotonic_ms: self.clock_ms, unix_ms: self.clock_ms };
         self.broker().tick(now);
-        if self.random.percent(30) && self.broker().snapshot_definitions().is_err() {
-            self.note("no snapshot");
+        if self.rig.random.percent(30) && self.broker().snapshot_definitions().is_err() {
+            self.rig.note("no snapshot");
         }
-    }
-
-    /// A policy says which form some queues have; its durability is nobody's concern.
-    fn change_versions(&mut self) {
-        let broker = Arc::clone(self.broker());
-        let changed = change_versions(&mut self.random, &broker);
-        let line = self.hold(changed);
-        self.note(line);
     }
 
     /// An alarm that a read meets in its middle would hold half of it, which the model does not
@@ -190,15 +181,14 @@ impl World {
     }
 
     pub(super) fn set_alarm(&mut self, on: bool) {
-        self.note(format!("alarm {on}"));
+        self.rig.note(format!("alarm {on}"));
         self.alarm = on;
         self.broker().alarms.set(broker::Alarm::Memory, on);
     }
 
     /// A client reads what has piled up.
     fn read(&mut self) {
-        let ids: Vec<usize> = self.clients.keys().copied().collect();
-        let Some(client) = self.random.choose(&ids) else { return };
+        let Some(client) = self.rig.random.choose_key(&self.clients) else { return };
         self.read_all(client);
     }
 
@@ -207,7 +197,7 @@ impl World {
         let Some(session) = &state.session else { return };
         let links = state.recorder.read_all();
         session.resume(&links);
-        self.note(format!("client {client} reads, {} links go on", links.len()));
+        self.rig.note(format!("client {client} reads, {} links go on", links.len()));
         self.hear();
     }
 
@@ -219,7 +209,7 @@ impl World {
     pub(super) fn control_doing(&mut self, client: usize, op: Op, doing: Doing) {
         let expect = &doing.expect;
         let line = format!("client {client} channel {}: {op:?}, expects {expect:?}", doing.channel);
-        self.note(line);
+        self.rig.note(line);
         let channel = ChannelId(doing.channel);
         let control = Control { channel, origin: Origin(7), nowait: false, op };
         let requests = vec![Request::Control(Box::new(control))];
@@ -234,8 +224,4 @@ impl World {
             Some(_) | None => Ok(()),
         }
     }
-}
-
-fn short(text: &str) -> ShortString {
-    ShortString::truncated(text)
 }

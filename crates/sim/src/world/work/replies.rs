@@ -1,11 +1,12 @@
 //! Direct replies: consumers without a queue, requests that name them, and replies to these, which the broker hands
 //! over there and then or not at all.
 
-use super::{QUEUES, World, short};
-use crate::client::{Doing, Expect, Publishing, Read};
+use super::{QUEUES, World};
+use crate::client::{Doing, Expect, Publishing, Read, short};
 use crate::model::LinkKey;
 use crate::outbox::{Content, Given, REPLY_TOKEN_BYTES, without_token};
-use session::{ChannelId, Consume, ErrorKind, Op, Publish, Request, Table};
+use crate::rig::object;
+use session::{Consume, ErrorKind, Op, Publish, Request, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 const REPLY_QUEUE: &str = "amq.rabbitmq.reply-to";
@@ -43,12 +44,14 @@ impl World {
     pub(super) fn reply_somehow(&mut self, client: usize, channel: u16) {
         let is_tx = self.client(client).channels.get(&channel).is_some_and(|one| one.tx.is_some());
         let has_replies = self.replies.consumers.contains_key(&(client, channel));
-        match self.random.below(10) {
+        match self.rig.random.below(10) {
             0..6 if is_tx => {}
             0..4 if has_replies => self.request(client, channel),
             0..1 => self.request(client, channel),
             4..9 if !is_tx && !self.alarm => self.reply(client, channel),
-            _ if !has_replies || self.random.percent(5) => self.consume_replies(client, channel),
+            _ if !has_replies || self.rig.random.percent(5) => {
+                self.consume_replies(client, channel)
+            }
             _ => {}
         }
     }
@@ -56,7 +59,7 @@ impl World {
     fn consume_replies(&mut self, client: usize, channel: u16) {
         self.n_tags += 1;
         let tag = format!("r{}", self.n_tags);
-        let no_ack = self.random.percent(95);
+        let no_ack = self.rig.random.percent(95);
         let is_second = self.replies.consumers.contains_key(&(client, channel));
         let expect = if no_ack && !is_second {
             Expect::Consuming
@@ -76,7 +79,7 @@ impl World {
 
     /// Publishes a message that asks for direct replies.
     fn request(&mut self, client: usize, channel: u16) {
-        let key = self.random.pick(QUEUES);
+        let key = self.rig.random.pick(QUEUES);
         let asked = properties(REPLY_QUEUE);
         let named = properties(&format!("{REPLY_QUEUE}.{}", "A".repeat(REPLY_TOKEN_BYTES)));
         let (mut read, id) = (Read::default(), self.n_messages + 1);
@@ -90,7 +93,7 @@ impl World {
                 self.take_publish(client, channel, &publishing, &queues, &mut doing);
             }
         }
-        self.note(format!("client {client} publishes request m{id}>{key}"));
+        self.rig.note(format!("client {client} publishes request m{id}>{key}"));
         self.submit(client, read, doing);
     }
 
@@ -98,7 +101,7 @@ impl World {
     fn reply(&mut self, client: usize, channel: u16) {
         let known: Vec<(LinkKey, String)> =
             self.replies.keys.iter().map(|(to, key)| (*to, key.clone())).collect();
-        let Some((to, key)) = self.random.choose(&known) else { return };
+        let Some((to, key)) = self.rig.random.choose(&known) else { return };
         if !self.model.closing.is_empty() {
             return;
         }
@@ -113,12 +116,12 @@ impl World {
         self.take_publish(client, channel, &publishing, &none, &mut doing);
         // A client that does not read has its replies dropped.
         self.replies.awaited = Some((to, id)).filter(|_| is_alive && !self.is_full(to));
-        self.note(format!("client {client} replies m{id} to {to:?}, alive {is_alive}"));
+        self.rig.note(format!("client {client} replies m{id} to {to:?}, alive {is_alive}"));
         self.submit(client, read, doing);
         if let Some(awaited) = self.replies.awaited.take()
             && !self.has_failed()
         {
-            self.object(format!("a reply has not come: {awaited:?}"));
+            object(format!("a reply has not come: {awaited:?}"));
         }
     }
 
@@ -137,20 +140,11 @@ impl World {
             key: without_token(key.as_bytes()),
             properties: named,
             body: format!("{id}|").into_bytes(),
-            persistent: self.random.percent(65),
+            persistent: self.rig.random.percent(65),
         };
-        let mandatory = self.random.percent(30);
-        let publish = Publish {
-            channel: ChannelId(channel),
-            exchange: read.put(&content.exchange),
-            routing_key: read.put(key.as_bytes()),
-            properties: read.put(&asked),
-            content: session::Content::Inline(read.put(&content.body)),
-            mandatory,
-            persistent: content.persistent,
-            immediate: false,
-            inspect: true,
-        };
+        let mandatory = self.rig.random.percent(30);
+        let asked = Content { key: key.into(), properties: asked, ..content.clone() };
+        let publish = Publish { mandatory, ..read.publish_of(channel, &asked) };
         read.requests.push(Request::Publish(publish));
         self.model.published.insert(id, content);
         let (exchange, key) = (String::new(), key.to_owned());
@@ -172,10 +166,10 @@ impl World {
         match self.replies.awaited.take() {
             Some((to, awaited)) if to == key && id == Some(awaited) => {
                 if self.model.published.get(&awaited) != Some(&given.content) || given.redelivered {
-                    self.object(format!("reply m{awaited} came out as {:?}", given.content));
+                    object(format!("reply m{awaited} came out as {:?}", given.content));
                 }
             }
-            other => self.object(format!("m{id:?} comes as a reply instead of {other:?}")),
+            other => object(format!("m{id:?} comes as a reply instead of {other:?}")),
         }
         true
     }
@@ -185,13 +179,13 @@ impl World {
         let request = given.content.id().and_then(|id| self.replies.requests.get(&id).copied());
         let (Some(from), Some(key)) = (request, &given.reply_key) else {
             if request.is_some() || given.reply_key.is_some() {
-                self.object("a request has lost its reply-to, or got one");
+                object("a request has lost its reply-to, or got one");
             }
             return;
         };
         let known = self.replies.keys.entry(from).or_insert_with(|| key.clone());
         if known != key {
-            self.object("one consumer of replies has two names");
+            object("one consumer of replies has two names");
         }
     }
 }

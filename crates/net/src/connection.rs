@@ -22,7 +22,7 @@ use session::{LinkId, Request, Settle};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -63,9 +63,28 @@ enum Over {
 
 /// `HOST:PORT -> HOST:PORT`, RabbitMQ's name of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Name {
+pub(crate) struct Name {
     peer: SocketAddr,
     local: SocketAddr,
+    /// The peer is a proxy, and does not say where its client is.
+    is_client_unknown: bool,
+}
+
+impl Name {
+    /// Of a client at `peer` that connected to `local`.
+    pub(crate) const fn new(peer: SocketAddr, local: SocketAddr) -> Self {
+        Self { peer, local, is_client_unknown: false }
+    }
+
+    /// The peer is a proxy, and its client may be anywhere.
+    pub(crate) const fn of_unknown_client(self) -> Self {
+        Self { is_client_unknown: true, ..self }
+    }
+
+    /// Where the client is; no machine's address if nobody knows.
+    const fn client_ip(&self) -> IpAddr {
+        if self.is_client_unknown { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { self.peer.ip() }
+    }
 }
 
 impl fmt::Display for Name {
@@ -137,16 +156,16 @@ struct Woken {
     released: bool,
 }
 
-/// Serves a connection until it is over.
+/// Serves a connection until it is over. The time of its handshake runs since `accepted`.
 pub(crate) async fn serve(
     socket: TcpStream,
-    (peer, local): (SocketAddr, SocketAddr),
+    name: Name,
+    accepted: Now,
     handshake: Handshake,
     server: &Arc<Server>,
 ) {
-    let name = Name { peer, local };
     tracing::debug!(connection = %name, "accepted");
-    let mut task = Box::new(Task::new(socket, name, handshake, Arc::clone(server)));
+    let mut task = Box::new(Task::new(socket, (name, accepted), handshake, Arc::clone(server)));
     let over = catch_panics(pin!(task.run())).await;
     task.log_end(over.as_ref());
     // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
@@ -176,8 +195,12 @@ async fn catch_panics<F: Future<Output = Over>>(mut future: Pin<&mut F>) -> Opti
 }
 
 impl Task {
-    fn new(socket: TcpStream, name: Name, handshake: Handshake, server: Arc<Server>) -> Self {
-        let now = server.clock.now();
+    fn new(
+        socket: TcpStream,
+        (name, now): (Name, Now),
+        handshake: Handshake,
+        server: Arc<Server>,
+    ) -> Self {
         let far_ms = now.monotonic_ms.saturating_add(FAR_MS);
         let front = Front::new(Arc::clone(&server.front), now);
         let (from_peer, to_peer) = socket.into_split();

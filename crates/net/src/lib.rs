@@ -6,6 +6,7 @@ mod clock;
 mod company;
 mod connection;
 mod listener;
+mod proxy;
 mod server;
 mod timers;
 

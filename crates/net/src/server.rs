@@ -2,8 +2,9 @@
 
 use crate::clock::Clock;
 use crate::company::Company;
-use crate::connection;
+use crate::connection::{self, Name};
 use crate::listener::Listener;
+use crate::proxy;
 use crate::timers::Timers;
 use auth::Authenticator;
 use broker::Broker;
@@ -30,6 +31,8 @@ pub struct ServerSettings {
     pub nodelay: bool,
     /// Whether the system looks after idle connections (`SO_KEEPALIVE`).
     pub keepalive: bool,
+    /// Whether connections come through a proxy, and begin with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
     /// Bytes the system may hold on the way out, instead of what it chooses (`SO_SNDBUF`).
     pub send_buffer_bytes: Option<usize>,
     /// Bytes the system may hold on the way in, instead of what it chooses (`SO_RCVBUF`).
@@ -157,8 +160,16 @@ impl Server {
             }
         };
         let served = Served::begin(self);
+        if self.settings.proxy_protocol {
+            tokio::spawn(async move {
+                proxy::serve(socket, (peer, local), handshake, &served.0).await;
+                drop(served);
+            });
+            return;
+        }
+        let (name, accepted) = (Name::new(peer, local), self.clock.now());
         tokio::spawn(async move {
-            connection::serve(socket, (peer, local), handshake, &served.0).await;
+            connection::serve(socket, name, accepted, handshake, &served.0).await;
             drop(served);
         });
     }

@@ -57,6 +57,8 @@ pub(crate) struct Listeners {
     pub(crate) nodelay: bool,
     /// Whether the system looks after idle connections (`SO_KEEPALIVE`).
     pub(crate) keepalive: bool,
+    /// Whether clients come through a proxy, which says who they are (the PROXY protocol).
+    pub(crate) proxy_protocol: bool,
     /// What the system may hold of a connection on the way out, bytes; `None` is what it chooses.
     pub(crate) send_buffer: Option<usize>,
     /// Likewise on the way in.
@@ -465,6 +467,7 @@ impl Default for Config {
                 backlog: 128,
                 nodelay: true,
                 keepalive: false,
+                proxy_protocol: false,
                 send_buffer: None,
                 receive_buffer: None,
             },

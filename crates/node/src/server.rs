@@ -132,6 +132,7 @@ fn start_accepting(
     let settings = ServerSettings {
         nodelay: config.listeners.nodelay,
         keepalive: config.listeners.keepalive,
+        proxy_protocol: config.listeners.proxy_protocol,
         send_buffer_bytes: config.listeners.send_buffer,
         receive_buffer_bytes: config.listeners.receive_buffer,
         max_connections: config.connection.max_connections,

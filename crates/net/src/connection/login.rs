@@ -23,7 +23,7 @@ impl Task {
             }
         };
         let view = self.server.broker.view();
-        let peer = Some(self.name.peer.ip());
+        let peer = Some(self.name.client_ip());
         let result = self.server.auth.login(credentials, peer, &view.meta).await;
         let (login_name, broker) = (login.user.clone(), &self.server.broker);
         let refused = result.as_ref().err().map(ToString::to_string);

@@ -33,6 +33,11 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn start(max_connections: Option<u64>) -> Self {
+        Self::start_with(Settings::default(), |settings| settings.max_connections = max_connections)
+    }
+
+    /// With settings of its sockets other than those of most tests.
+    pub(crate) fn start_with(front: Settings, change: impl FnOnce(&mut ServerSettings)) -> Self {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
         let wal = WalOptions { segment_bytes: 1 << 24, ..WalOptions::default() };
         let broker = Broker::open(disk, wal).unwrap();
@@ -48,17 +53,20 @@ impl Site {
         let listener = Listener::bind(one, 128).unwrap();
         let address = listener.address();
         let rules = Rules { loopback_users: vec!["guest".to_owned()], anonymous: None };
+        let mut settings = ServerSettings {
+            nodelay: true,
+            keepalive: true,
+            proxy_protocol: false,
+            send_buffer_bytes: Some(1 << 16),
+            receive_buffer_bytes: Some(1 << 16),
+            max_connections: None,
+        };
+        change(&mut settings);
         let server = Server::new(
             Arc::clone(&broker),
             Authenticator::new(rules),
-            Settings::default(),
-            ServerSettings {
-                nodelay: true,
-                keepalive: true,
-                send_buffer_bytes: Some(1 << 16),
-                receive_buffer_bytes: Some(1 << 16),
-                max_connections,
-            },
+            front,
+            settings,
             Clock::start(),
             Timers::start().unwrap(),
         );
@@ -127,10 +135,21 @@ pub(crate) fn properties() -> Vec<u8> {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        let mut socket = TcpStream::connect(address).await.unwrap();
+        let mut client = Self::raw(address).await;
+        client.send(&ProtocolHeader::encode_amqp([0, 0, 9, 1])).await;
+        client
+    }
+
+    /// A socket on which nothing was said.
+    pub(crate) async fn raw(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).await.unwrap();
         socket.set_nodelay(true).unwrap();
-        socket.write_all(&ProtocolHeader::encode_amqp([0, 0, 9, 1])).await.unwrap();
         Self { socket, output: Vec::new(), input: Vec::new(), at: 0 }
+    }
+
+    /// Writes these bytes at once.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).await.unwrap();
     }
 
     /// Through the handshake, with channel 1 open.

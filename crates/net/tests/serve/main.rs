@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod client;
+#[cfg(test)]
+mod proxied;
 
 #[cfg(test)]
 mod tests {

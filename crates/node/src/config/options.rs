@@ -159,6 +159,14 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          set.",
     ),
     row(
+        "proxy_protocol",
+        "false",
+        Kind::Flag(|d, v| d.config.listeners.proxy_protocol = v),
+        "Clients come through a proxy: each connection has to begin with a header of the PROXY protocol, \
+         version 1 or 2, and is known by the addresses in it. One without is closed. The node believes the \
+         header, also about `loopback_users`: nobody but the proxy should reach its ports.",
+    ),
+    row(
         "handshake_timeout",
         "10000",
         Kind::IntegerOrInfinity {

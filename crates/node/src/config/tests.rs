@@ -141,12 +141,13 @@ fn definitions_and_their_limits_find_their_fields() {
 fn what_becomes_of_sockets_and_new_passwords_finds_its_fields() {
     let changed = config(
         "tcp_listen_options.keepalive = true\ntcp_listen_options.sndbuf = 32768\n\
-         tcp_listen_options.recbuf = 65536\n\
+         tcp_listen_options.recbuf = 65536\nproxy_protocol = true\n\
          credential_validator.validation_backend = rabbit_credential_validator_password_regexp\n\
          credential_validator.min_length = 8\ncredential_validator.regexp = ^x\n",
     );
     let listeners = Listeners {
         keepalive: true,
+        proxy_protocol: true,
         send_buffer: Some(32_768),
         receive_buffer: Some(65_536),
         ..Config::default().listeners

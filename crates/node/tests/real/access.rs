@@ -1,6 +1,6 @@
 //! Who is let in, and what they may do.
 
-use super::support::client::{Client, Login};
+use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
 use amqp091::method::{BasicConsume, ChannelOpen, ExchangeDeclare, QueueDeclare};
 use std::net::UdpSocket;
@@ -69,6 +69,34 @@ fn guest_has_to_come_from_the_same_machine() {
     let answer = Client::introduced((outer, port).into(), Login::default()).next().show();
     assert!(answer.starts_with("connection.close 403 ACCESS_REFUSED - Login was"), "{answer}");
     node.expect_logged(1, "user 'guest' can only connect via localhost");
+    node.stop();
+}
+
+#[test]
+fn behind_a_proxy_clients_are_who_its_header_says() {
+    let node = Node::start(&["proxy_protocol=true", "log.file.level=debug"]);
+    let before = b"PROXY TCP4 127.0.0.77 192.0.2.1 40000 5672\r\n";
+    let client = Client::login(node.address(), Login { before, ..Login::default() });
+    let listed =
+        node.ctl(&["-q", "list_connections", "name", "peer_host", "peer_port", "host", "port"]);
+    let name = "127.0.0.77:40000 -> 192.0.2.1:5672";
+    assert!(listed.contains(&format!("{name}\t127.0.0.77\t40000\t192.0.2.1\t5672\n")), "{listed}");
+    node.expect_logged(1, "user 'guest' authenticated and granted access to vhost '/'");
+    assert!(node.log().contains(name), "{}", node.log());
+
+    // Version 2, of a client at 203.0.113.9:1.
+    let before = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x09\xc0\0\x02\x01\0\x01\x16\x28";
+    let login = Login { before, ..Login::default() };
+    let answer = Client::introduced(node.address(), login).next().show();
+    assert!(answer.starts_with("connection.close 403 ACCESS_REFUSED - Login was"), "{answer}");
+    node.expect_logged(1, "user 'guest' can only connect via localhost");
+    assert!(node.log().contains("203.0.113.9:1 -> 192.0.2.1:5672"), "{}", node.log());
+
+    let mut direct = Client::raw(node.address());
+    direct.write(HEADER);
+    assert_eq!(direct.rest(), b"");
+    node.expect_logged(1, "no PROXY protocol header: it does not begin like one");
+    client.close();
     node.stop();
 }
 

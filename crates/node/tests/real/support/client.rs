@@ -20,6 +20,8 @@ pub(crate) const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
 /// How to log in, and what to agree to.
 #[derive(Clone, Copy)]
 pub(crate) struct Login<'a> {
+    /// What to write before anything else.
+    pub(crate) before: &'a [u8],
     pub(crate) mechanism: &'a str,
     pub(crate) user: &'a str,
     pub(crate) password: &'a str,
@@ -34,6 +36,7 @@ pub(crate) struct Login<'a> {
 impl Default for Login<'_> {
     fn default() -> Self {
         Self {
+            before: b"",
             mechanism: "PLAIN",
             user: "guest",
             password: "guest",
@@ -124,6 +127,7 @@ impl Client {
     /// Up to start-ok, which is sent.
     pub(crate) fn introduced(address: SocketAddr, login: Login<'_>) -> Self {
         let mut client = Self::raw(address);
+        client.write(login.before);
         client.write(HEADER);
         assert_eq!(client.next().show(), "connection.start");
         let mut properties = Table::new();

@@ -1,0 +1,113 @@
+//! Connections that come through a proxy: before the first byte of their protocol stands a header that says
+//! who the client is. Knows the socket and time; what the header looks like is told in `header.rs`.
+
+mod header;
+
+use crate::connection::{self, Name};
+use crate::server::{Handshake, Server};
+use header::{Forwarded, Parsed, V1_BYTES_MAX, parse};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+/// COMPAT: RabbitMQ waits so many milliseconds for the header, however long the rest of the handshake may
+/// take.
+const HEADER_TIMEOUT_MS: u64 = 3_000;
+
+/// Why there is no header.
+#[derive(Debug)]
+enum NoHeader {
+    Invalid(header::Invalid),
+    Eof,
+    Io(io::Error),
+    TooLate,
+}
+
+impl fmt::Display for NoHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(why) => f.write_str(why.as_str()),
+            Self::Eof => f.write_str("the socket was closed before"),
+            Self::Io(error) => error.fmt(f),
+            Self::TooLate => f.write_str("it did not come in time"),
+        }
+    }
+}
+
+/// Reads the header, then serves the connection under the addresses in it. Time that the header takes is
+/// time of the handshake.
+///
+/// COMPAT: as with RabbitMQ a socket without a valid header is closed without a word, and the log hears of it
+/// at the level `debug` only: anybody could fill it.
+pub(crate) async fn serve(
+    mut socket: TcpStream,
+    (peer, local): (SocketAddr, SocketAddr),
+    handshake: Handshake,
+    server: &Arc<Server>,
+) {
+    let accepted = server.clock.now();
+    let patience_ms = server.front.handshake_timeout_ms.min(HEADER_TIMEOUT_MS);
+    let mut stopping = server.stopping.subscribe();
+    let header = server.timers.timeout(Duration::from_millis(patience_ms), read(&mut socket));
+    let read = tokio::select! {
+        read = header => read.unwrap_or(Err(NoHeader::TooLate)),
+        // An error means that the server is gone, which is no different.
+        _ = stopping.wait_for(|stopping| *stopping) => return,
+    };
+    let name = match read {
+        Ok(Forwarded::Client { source, destination }) => Name::new(source, destination),
+        Ok(Forwarded::Local) => Name::new(peer, local),
+        Ok(Forwarded::Unknown) => Name::new(peer, local).of_unknown_client(),
+        Err(reason) => {
+            tracing::debug!("closing the connection of {peer}: no PROXY protocol header: {reason}");
+            return;
+        }
+    };
+    tracing::debug!(connection = %name, "forwarded by {peer}");
+    connection::serve(socket, name, accepted, handshake, server).await;
+}
+
+/// Takes the header off the socket, and not a byte more.
+async fn read(socket: &mut TcpStream) -> Result<Forwarded, NoHeader> {
+    // The longest line; of a binary header everything that is looked at.
+    let mut bytes = [0; V1_BYTES_MAX];
+    let mut n_taken = 0;
+    loop {
+        let space = bytes.get_mut(n_taken..).unwrap_or_default();
+        let n_seen = n_taken + socket.peek(space).await.map_err(NoHeader::Io)?;
+        if n_seen == n_taken {
+            return Err(NoHeader::Eof);
+        }
+        let parsed = parse(bytes.get(..n_seen).unwrap_or_default()).map_err(NoHeader::Invalid)?;
+        // What is seen of a header that is not whole belongs to it: without it the rest can be waited for.
+        let n_wanted = match parsed {
+            Parsed::More => n_seen,
+            Parsed::Header { n_bytes, .. } => n_bytes.min(n_seen),
+        };
+        let seen = bytes.get_mut(n_taken..n_wanted).unwrap_or_default();
+        socket.read_exact(seen).await.map_err(NoHeader::Io)?;
+        n_taken = n_wanted;
+        if let Parsed::Header { forwarded, n_bytes } = parsed {
+            skip(socket, n_bytes.saturating_sub(n_taken)).await?;
+            return Ok(forwarded);
+        }
+    }
+}
+
+/// Drops what a header holds after its addresses.
+async fn skip(socket: &mut TcpStream, mut n_bytes: usize) -> Result<(), NoHeader> {
+    let mut sink = [0; V1_BYTES_MAX];
+    while n_bytes > 0 {
+        let space = sink.get_mut(..n_bytes.min(V1_BYTES_MAX)).unwrap_or_default();
+        match socket.read(space).await {
+            Ok(0) => return Err(NoHeader::Eof),
+            Ok(n) => n_bytes -= n,
+            Err(error) => return Err(NoHeader::Io(error)),
+        }
+    }
+    Ok(())
+}

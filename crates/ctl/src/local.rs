@@ -6,6 +6,7 @@ use crate::failure::{Failure, Invalid, code};
 use crate::invocation::Invocation;
 use crate::output::{Answer, Format, Rows};
 use crate::{render, session, usage, verb};
+use md5::Md5;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha512};
@@ -276,6 +277,7 @@ fn algorithm(name: &str) -> Option<Algorithm> {
     match name.to_ascii_lowercase().as_str() {
         "sha256" | "sha-256" => Some(Algorithm::Sha256),
         "sha512" | "sha-512" => Some(Algorithm::Sha512),
+        "md5" => Some(Algorithm::Md5),
         _ => None,
     }
 }
@@ -284,6 +286,7 @@ fn algorithm(name: &str) -> Option<Algorithm> {
 enum Algorithm {
     Sha256,
     Sha512,
+    Md5,
 }
 
 pub(crate) fn check_hash_password(invocation: &Invocation) -> Result<(), Invalid> {
@@ -316,6 +319,7 @@ fn salted(algorithm: Algorithm, salt: [u8; 4], password: &str) -> String {
     match algorithm {
         Algorithm::Sha256 => bytes.extend_from_slice(&Sha256::digest(&input)),
         Algorithm::Sha512 => bytes.extend_from_slice(&Sha512::digest(&input)),
+        Algorithm::Md5 => bytes.extend_from_slice(&Md5::digest(&input)),
     }
     base64::encode(&bytes)
 }
@@ -330,6 +334,7 @@ mod tests {
         let hash = salted(Algorithm::Sha256, [0x90, 0x8D, 0xC6, 0x0A], "test12");
         assert_eq!(hash, "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR");
         assert_eq!(salted(Algorithm::Sha512, [0; 4], "x").len(), 92);
+        assert_eq!(salted(Algorithm::Md5, [0; 4], "x").len(), 28);
     }
 
     #[test]

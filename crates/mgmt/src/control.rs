@@ -97,7 +97,9 @@ impl Management {
             return answer;
         }
         self.password_rule.check_request(question, request)?;
-        if let Some(commands) = definitions::commands(&view.meta, question, request, salt()?) {
+        if let Some(commands) =
+            definitions::commands(&view.meta, question, request, (self.hashing, salt()?))
+        {
             for command in commands? {
                 let changed = self.broker.administer(command).await;
                 changed.map_err(|error| definitions::refused(question, error))?;

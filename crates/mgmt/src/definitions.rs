@@ -11,16 +11,17 @@ use meta::{
 };
 use serde_json::Value;
 
-/// The commands that do what `question` asks; `None` when it asks for something else. `salt` is fresh.
+/// The commands that do what `question` asks; `None` when it asks for something else. New passwords
+/// are hashed by this algorithm; the salt is fresh.
 pub(crate) fn commands(
     state: &State,
     question: &str,
     request: &Request,
-    salt: Salt,
+    hashing: (HashAlgorithm, Salt),
 ) -> Option<Result<Vec<Command>, Refusal>> {
     let command = match question {
         "add_user" | "change_password" | "clear_password" | "delete_user" | "set_user_tags" => {
-            user(question, request, salt)
+            user(question, request, hashing)
         }
         "set_permissions_globally" => return Some(set_permissions_globally(state, request)),
         "set_permissions"
@@ -51,21 +52,25 @@ pub(crate) fn commands(
     Some(command.map(|command| vec![command]))
 }
 
-fn user(question: &str, request: &Request, salt: Salt) -> Result<Command, Refusal> {
+fn user(
+    question: &str,
+    request: &Request,
+    (algorithm, salt): (HashAlgorithm, Salt),
+) -> Result<Command, Refusal> {
     let user = request.user()?;
     Ok(match question {
         "add_user" => {
             let password = request.text("password")?;
             let password = if request.flag("pre_hashed_password") {
-                hashed(password)?
+                hashed(algorithm, password)?
             } else {
-                PasswordHash::new(salt, password)
+                PasswordHash::by(algorithm, salt, password)
             };
             Command::CreateUser { user, password, tags: Vec::new() }
         }
         "change_password" => Command::SetPassword {
             user,
-            password: PasswordHash::new(salt, request.text("password")?),
+            password: PasswordHash::by(algorithm, salt, request.text("password")?),
         },
         "clear_password" => Command::SetPassword { user, password: PasswordHash::default() },
         "delete_user" => Command::DeleteUser { user },
@@ -73,8 +78,8 @@ fn user(question: &str, request: &Request, salt: Salt) -> Result<Command, Refusa
     })
 }
 
-fn hashed(text: &str) -> Result<PasswordHash, Refusal> {
-    let hash = PasswordHash::from_base64(HashAlgorithm::default(), text);
+fn hashed(algorithm: HashAlgorithm, text: &str) -> Result<PasswordHash, Refusal> {
+    let hash = PasswordHash::from_base64(algorithm, text);
     hash.map_err(|_| {
         Refusal::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
     })

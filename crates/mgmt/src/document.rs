@@ -5,7 +5,7 @@ use crate::request::Request;
 use crate::{Management, salt};
 use broker::Broker;
 use meta::definitions::{FINGERPRINT_PARAMETER, Import, Origin};
-use meta::{Command, Json, MetaError, Name, definitions};
+use meta::{Command, HashAlgorithm, Json, MetaError, Name, definitions};
 use serde_json::{Value, json};
 
 /// Longest document taken, bytes: some two million queues.
@@ -30,6 +30,8 @@ pub struct ImportOptions<'a> {
     pub into: Option<&'a str>,
     /// Does nothing when the same was imported last.
     pub skip_if_unchanged: bool,
+    /// How passwords are hashed that the documents have as they are.
+    pub hashing: HashAlgorithm,
 }
 
 /// Imports documents, one after the other. Each is imported as a whole or, when something in it cannot
@@ -54,7 +56,7 @@ pub async fn import_definitions(
     }
     for (at, document) in documents.iter().enumerate() {
         let Import { steps, warnings } =
-            plan(broker, document, options.into).map_err(|reason| (at, reason))?;
+            plan(broker, document, options).map_err(|reason| (at, reason))?;
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
         for batch in steps.chunks(BATCH) {
@@ -71,7 +73,7 @@ pub async fn import_definitions(
     Ok(imported)
 }
 
-fn plan(broker: &Broker, document: &[u8], into: Option<&str>) -> Result<Import, String> {
+fn plan(broker: &Broker, document: &[u8], options: ImportOptions<'_>) -> Result<Import, String> {
     // COMPAT: an empty file defines nothing.
     let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
     let document = if document.trim_ascii().is_empty() { b"{}" } else { document };
@@ -85,7 +87,9 @@ fn plan(broker: &Broker, document: &[u8], into: Option<&str>) -> Result<Import, 
         fresh
     };
     let view = broker.view();
-    definitions::import(&view.meta, &document, into.map(Name::from).as_ref(), &mut fresh)
+    let ImportOptions { into, hashing, .. } = options;
+    let into = into.map(Name::from);
+    definitions::import(&view.meta, &document, into.as_ref(), hashing, &mut fresh)
         .map_err(|error| error.to_string())
 }
 
@@ -127,6 +131,7 @@ async fn import(management: &Management, request: &Request) -> Result<Value, Ref
     let options = ImportOptions {
         into: request.optional("vhost"),
         skip_if_unchanged: request.flag("skip_if_unchanged"),
+        hashing: management.hashing,
     };
     let imported = import_definitions(&management.broker, &[document], options).await;
     let Imported { n_changes, warnings } =

@@ -24,6 +24,7 @@ pub use socket::{ControlSocket, SOCKET_FILE};
 
 use auth::Authenticator;
 use broker::Broker;
+use meta::HashAlgorithm;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
@@ -39,6 +40,8 @@ pub struct Management {
     pub authenticator: Authenticator,
     /// What new passwords have to be like.
     pub password_rule: PasswordRule,
+    /// How they are hashed.
+    pub hashing: HashAlgorithm,
     /// What does not change while the node runs.
     pub facts: NodeFacts,
     /// Memory and disk, and their limits, which an operator may change.

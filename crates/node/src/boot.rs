@@ -1,6 +1,6 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
-use crate::config::{Config, Durability, FirstStart, Validator};
+use crate::config::{Config, Durability, Validator};
 use crate::management::node_name;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
@@ -83,7 +83,7 @@ fn vhost_defaults(config: &Config) -> VhostDefaults {
     let mut defaults = config.vhost_defaults.clone();
     for (name, user) in &mut defaults.users {
         if let Some(password) = config.default_passwords.get(name) {
-            user.password = PasswordHash::new(random_salt(), password);
+            user.password = PasswordHash::by(config.access.hashing, random_salt(), password);
         }
     }
     defaults
@@ -96,10 +96,11 @@ fn unix_ms() -> u64 {
 }
 
 /// Creates the default virtual host and user on an empty data directory.
-pub(crate) async fn create_defaults(broker: &Broker, first: &FirstStart) -> anyhow::Result<()> {
+pub(crate) async fn create_defaults(broker: &Broker, config: &Config) -> anyhow::Result<()> {
     if !broker.is_new() {
         return Ok(());
     }
+    let first = &config.first_start;
     let (vhost, user) = (first.vhost.as_str(), first.user.as_str());
     let metadata = VhostMetadata {
         description: "Default virtual host".to_owned(),
@@ -109,7 +110,7 @@ pub(crate) async fn create_defaults(broker: &Broker, first: &FirstStart) -> anyh
         Command::CreateVhost { vhost: vhost.into(), metadata },
         Command::CreateUser {
             user: user.into(),
-            password: PasswordHash::new(random_salt(), &first.pass),
+            password: PasswordHash::by(config.access.hashing, random_salt(), &first.pass),
             tags: first.tags.iter().map(|tag| tag.as_str().into()).collect(),
         },
         Command::SetPermissions {

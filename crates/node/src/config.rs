@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use meta::{QueueVersion, VhostDefaults};
+use meta::{HashAlgorithm, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use options::Found;
 use syntax::{Place, Setting, SyntaxError};
@@ -112,6 +112,8 @@ pub(crate) struct Access {
     pub(crate) anonymous_pass: String,
     /// What new passwords have to be like.
     pub(crate) passwords: Passwords,
+    /// How they are hashed.
+    pub(crate) hashing: HashAlgorithm,
 }
 
 /// What new passwords have to be like.
@@ -335,7 +337,7 @@ fn in_effect<'s>(set: impl Iterator<Item = &'s (Found, Setting)>) -> Vec<(String
 }
 
 fn is_secret(key: &str) -> bool {
-    key.contains("pass")
+    key.contains("pass") && key != "password_hashing_module"
 }
 
 fn set(draft: &mut Draft, found: &Found, setting: Setting) -> Result<(), ConfigError> {
@@ -492,6 +494,7 @@ impl Default for Config {
                     min_length: 1,
                     pattern: String::new(),
                 },
+                hashing: HashAlgorithm::default(),
             },
             first_start: FirstStart {
                 vhost: "/".to_owned(),

@@ -3,18 +3,24 @@
 use crate::config::DefinitionsSource;
 use anyhow::Context as _;
 use broker::Broker;
+use meta::HashAlgorithm;
 use mgmt::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Imports the documents the configuration names, at every start: what is so already is left alone.
-pub(crate) async fn load(broker: &Broker, source: &DefinitionsSource) -> anyhow::Result<()> {
+pub(crate) async fn load(
+    broker: &Broker,
+    source: &DefinitionsSource,
+    hashing: HashAlgorithm,
+) -> anyhow::Result<()> {
     let path = source.path.as_path();
     let files = files(path).with_context(|| cannot_read(path))?;
     let read = |file: &PathBuf| read(file).with_context(|| cannot_read(file));
     let documents: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_, _>>()?;
-    let options = ImportOptions { into: None, skip_if_unchanged: source.skip_if_unchanged };
+    let options =
+        ImportOptions { into: None, skip_if_unchanged: source.skip_if_unchanged, hashing };
     let Imported { n_changes, warnings } =
         import_definitions(broker, &documents, options).await.map_err(|(at, reason)| {
             let file = files.get(at).map_or(path, PathBuf::as_path);

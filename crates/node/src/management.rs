@@ -40,6 +40,7 @@ impl Control {
             broker: Arc::clone(broker),
             authenticator: boot::authenticator(config),
             password_rule: boot::password_rule(config)?,
+            hashing: config.access.hashing,
             facts: facts((config, args), listeners, started),
             resources: Arc::clone(watch) as Arc<dyn mgmt::Resources>,
             running: AtomicBool::new(false),

@@ -81,8 +81,8 @@ async fn serve(
     let (failed, mut failures) = mpsc::unbounded_channel();
     let broker = boot::open_broker(config, disk, failed)?;
     match &config.definitions {
-        Some(source) => definitions::load(&broker, source).await?,
-        None => boot::create_defaults(&broker, &config.first_start).await?,
+        Some(source) => definitions::load(&broker, source, config.access.hashing).await?,
+        None => boot::create_defaults(&broker, config).await?,
     }
     boot::tell_events(config, &broker).await?;
     let clock = Clock::start();

@@ -12,7 +12,7 @@ use super::steps::{Fields, Wanted};
 use super::{ABOUT, LISTS, steps};
 use crate::command::{Command, DestinationName};
 use crate::outcome::Done;
-use crate::password::Salt;
+use crate::password::{HashAlgorithm, Salt};
 use crate::resource::Resource;
 use crate::state::State;
 
@@ -51,7 +51,8 @@ impl ImportError {
 }
 
 /// Works out what a document asks for. `into` is the virtual host for a document of a single one; users
-/// and virtual hosts of a document are not regarded then. `salt` gives fresh random bytes.
+/// and virtual hosts of a document are not regarded then. Passwords are hashed by `hashing`, and so were
+/// hashes that say nothing else; `salt` gives fresh random bytes.
 ///
 /// COMPAT: queues and exchanges that exist are left as they are; everything else is replaced.
 ///
@@ -61,6 +62,7 @@ pub fn import(
     state: &State,
     document: &Value,
     into: Option<&Name>,
+    hashing: HashAlgorithm,
     salt: &mut dyn FnMut() -> Salt,
 ) -> Result<Import, ImportError> {
     let Value::Object(document) = document else {
@@ -75,6 +77,7 @@ pub fn import(
         trial: state.clone(),
         into: into.cloned(),
         hashes_are_old: is_before_3_6(document),
+        hashing,
         salt,
         import: Import { steps: Vec::new(), warnings: Vec::new() },
         left_out: BTreeSet::new(),
@@ -101,6 +104,7 @@ pub(super) struct Importer<'i> {
     /// The virtual host of everything, if the document is about a single one.
     pub(super) into: Option<Name>,
     pub(super) hashes_are_old: bool,
+    pub(super) hashing: HashAlgorithm,
     pub(super) salt: &'i mut dyn FnMut() -> Salt,
     import: Import,
     /// Exchanges and queues that cannot be here: what is bound to them is left out too.

@@ -221,14 +221,14 @@ fn password(
         let is_so = |hash: &&PasswordHash| hash.verify(password.as_bytes());
         return Ok(match present.filter(is_so) {
             Some(hash) => hash.clone(),
-            None => PasswordHash::new((importer.salt)(), password),
+            None => PasswordHash::by(importer.hashing, (importer.salt)(), password),
         });
     }
     let algorithm = match object.optional("hashing_algorithm")? {
         Some(name) => HashAlgorithm::parse(name)
             .ok_or_else(|| format!("the hashing algorithm `{name}` is not known"))?,
         None if importer.hashes_are_old => HashAlgorithm::Md5,
-        None => HashAlgorithm::default(),
+        None => importer.hashing,
     };
     let hash = object.optional("password_hash")?.unwrap_or_default();
     PasswordHash::from_base64(algorithm, hash)

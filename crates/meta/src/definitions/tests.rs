@@ -4,17 +4,19 @@ use serde_json::{Value, json};
 use stdx::Now;
 
 use super::*;
-use crate::{Name, PolicyScope, QueueVersion, State, UserLimits};
+use crate::{HashAlgorithm, Name, PasswordHash, PolicyScope, QueueVersion, State, UserLimits};
 
 const ORIGIN: Origin<'static> =
     Origin { rabbitmq_version: "4.3.6", product_version: "0.1.0", cluster_name: "burrow" };
+
+const SHA_256: HashAlgorithm = HashAlgorithm::Sha256;
 
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
 fn planned(state: &State, document: &Value, into: Option<&str>) -> Result<Import, ImportError> {
-    import(state, document, into.map(Name::from).as_ref(), &mut || [1, 2, 3, 4])
+    import(state, document, into.map(Name::from).as_ref(), SHA_256, &mut || [1, 2, 3, 4])
 }
 
 /// Imports a document; its warnings.
@@ -117,8 +119,38 @@ fn passwords_before_3_6_were_hashed_with_md5() {
     take(&mut state, &document, None);
     assert!(state.user("u").unwrap().password().verify(b"hare"));
     // Another salt is no change.
-    let again = import(&state, &document, None, &mut || [9; 4]).unwrap();
+    let again = import(&state, &document, None, SHA_256, &mut || [9; 4]).unwrap();
     assert_eq!(again.steps, []);
+}
+
+/// What a document says counts before what the node is told.
+#[test]
+fn passwords_are_hashed_as_the_node_is_told() {
+    let by_sha_256 = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR";
+    let by_sha_512 = PasswordHash::by(HashAlgorithm::Sha512, [1; 4], "hare").to_base64();
+    let document = json!({"users": [
+        {"name": "new", "password": "hare"},
+        {"name": "silent", "password_hash": by_sha_512},
+        {"name": "told", "password_hash": by_sha_256, "hashing_algorithm": "rabbit_password_hashing_sha256"},
+    ]});
+    let mut state = State::new();
+    let steps =
+        import(&state, &document, None, HashAlgorithm::Sha512, &mut || [1, 2, 3, 4]).unwrap().steps;
+    for step in steps {
+        state.apply(Now::default(), &step.command).unwrap();
+    }
+    for (user, algorithm, password) in [
+        ("new", HashAlgorithm::Sha512, "hare"),
+        ("silent", HashAlgorithm::Sha512, "hare"),
+        ("told", HashAlgorithm::Sha256, "test12"),
+    ] {
+        let hash = state.user(user).unwrap().password();
+        assert_eq!(hash.algorithm(), algorithm, "{user}");
+        assert!(hash.verify(password.as_bytes()), "{user}");
+    }
+    let exported = export(&state, ORIGIN);
+    let (copy, _) = imported(&exported.to_string());
+    assert_eq!(copy.user("new").unwrap().password(), state.user("new").unwrap().password());
 }
 
 #[test]

@@ -347,7 +347,7 @@ proptest! {
         }
         let document = definitions::export(&state, origin);
         let import = |state: &State| {
-            definitions::import(state, &document, None, &mut || [0; 4]).unwrap()
+            definitions::import(state, &document, None, Default::default(), &mut || [0; 4]).unwrap()
         };
         let mut copy = State::new();
         for step in import(&copy).steps {

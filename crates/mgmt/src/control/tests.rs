@@ -58,6 +58,7 @@ async fn start() -> Node {
         broker,
         authenticator: Authenticator::new(Rules { loopback_users: Vec::new(), anonymous: None }),
         password_rule: crate::PasswordRule::Anything,
+        hashing: meta::HashAlgorithm::default(),
         facts: facts(dir.path()),
         resources: Arc::new(OneByte(ResourceLimits::new(
             1 << 30,

@@ -3,11 +3,11 @@ use crate::refusal::Kind;
 use serde_json::json;
 
 /// A state that management questions are put to.
-struct Node(State);
+struct Node(State, HashAlgorithm);
 
 impl Node {
     fn new() -> Self {
-        let mut node = Self(State::new());
+        let mut node = Self(State::new(), HashAlgorithm::default());
         node.ask("add_vhost", json!({"vhost": "/"})).unwrap();
         node.ask("add_user", json!({"user": "ada", "password": "x"})).unwrap();
         node
@@ -15,7 +15,7 @@ impl Node {
 
     fn ask(&mut self, question: &str, request: Value) -> Result<usize, Refusal> {
         let request = Request::parse(request.to_string().as_bytes()).unwrap();
-        let commands = commands(&self.0, question, &request, [1, 2, 3, 4]).unwrap()?;
+        let commands = commands(&self.0, question, &request, (self.1, [1, 2, 3, 4])).unwrap()?;
         for command in &commands {
             let applied = self.0.apply(stdx::Now::default(), command);
             applied.map_err(|error| refused(question, error))?;
@@ -48,6 +48,23 @@ fn users_come_and_go() {
         node.refused("delete_user", json!({"user": "ada"})),
         (Kind::NoSuchUser, "ada".to_owned())
     );
+}
+
+#[test]
+fn new_passwords_are_hashed_as_the_node_is_told() {
+    let mut node = Node::new();
+    let by = |node: &Node, user: &str| node.0.user(user).unwrap().password().algorithm();
+    for algorithm in HashAlgorithm::ALL {
+        node.1 = algorithm;
+        node.ask("change_password", json!({"user": "ada", "password": "y"})).unwrap();
+        assert_eq!(by(&node, "ada"), algorithm);
+        assert!(node.0.user("ada").unwrap().password().verify(b"y"));
+        let hash = PasswordHash::by(algorithm, [7; 4], "z").to_base64();
+        let bob = json!({"user": "bob", "password": hash, "pre_hashed_password": true});
+        node.ask("add_user", bob).unwrap();
+        assert!(node.0.user("bob").unwrap().password().verify(b"z"));
+        node.ask("delete_user", json!({"user": "bob"})).unwrap();
+    }
 }
 
 #[test]
@@ -213,5 +230,5 @@ fn what_is_missing_is_named() {
         (Kind::BadRequest, "there is no text `vhost`".to_owned())
     );
     let request = Request::default();
-    assert!(commands(&node.0, "list_users", &request, [0; 4]).is_none());
+    assert!(commands(&node.0, "list_users", &request, (node.1, [0; 4])).is_none());
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use meta::{ApplyTo, Pattern};
+use meta::{ApplyTo, HashAlgorithm, Pattern};
 use net::ListenAddress;
 
 use super::units::{self, LEVELS, Level};
@@ -57,6 +57,9 @@ pub(super) enum Kind {
     Only(&'static str),
     Immediate(fn(&mut Draft, Immediate)),
     Validator(fn(&mut Draft, Validator)),
+    Hashing(fn(&mut Draft, HashAlgorithm)),
+    /// Where users are known from, at a place in the order of asking: there is one source.
+    AuthBackend,
 }
 
 /// What 0 means where it is below the minimum.
@@ -77,6 +80,9 @@ const VALIDATORS: [(&str, Validator); 3] = [
     ("rabbit_credential_validator_min_password_length", Validator::MinLength),
     ("rabbit_credential_validator_password_regexp", Validator::Pattern),
 ];
+
+/// The node's own users, by the names RabbitMQ has for them.
+const AUTH_BACKENDS: [&str; 2] = ["internal", "rabbit_auth_backend_internal"];
 
 impl Kind {
     /// Puts `value` in its place. `name` is what stood for `$x` in the key. False: a wrong value.
@@ -143,6 +149,11 @@ impl Kind {
             Self::Validator(set) => {
                 set(draft, VALIDATORS.iter().find(|(word, _)| *word == value)?.1);
             }
+            Self::Hashing(set) => set(draft, HashAlgorithm::parse(value)?),
+            Self::AuthBackend => {
+                let is_internal = AUTH_BACKENDS.contains(&value) && units::integer(name).is_some();
+                is_internal.then_some(())?;
+            }
         }
         Some(())
     }
@@ -196,6 +207,16 @@ impl Kind {
             Self::Immediate(_) => "`refuse` or `honour`".to_owned(),
             Self::Validator(_) => {
                 format!("one of {}", VALIDATORS.map(|(word, _)| format!("`{word}`")).join(", "))
+            }
+            Self::Hashing(_) => {
+                let words = HashAlgorithm::ALL.map(|algorithm| format!("`{}`", algorithm.as_str()));
+                format!("one of {}", words.join(", "))
+            }
+            Self::AuthBackend => {
+                let [short, long] = AUTH_BACKENDS;
+                format!(
+                    "`{short}` (or `{long}`) at a numbered place: only the node's own users can log in"
+                )
             }
         }
     }

@@ -346,6 +346,32 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "What `rabbit_credential_validator_password_regexp` must find.",
     ),
     row(
+        "password_hashing_module",
+        "rabbit_password_hashing_sha256",
+        Kind::Hashing(|d, v| d.config.access.hashing = v),
+        "How passwords are hashed from now on, and what imported hashes are taken for that do not say. \
+         Users keep the hashes they have.",
+    ),
+    row(
+        "auth_backends.$num",
+        "",
+        Kind::AuthBackend,
+        "Where users are known from, in the order of the numbers. The node's own users are all there is: \
+         with any other backend the node does not start, so that nobody is let in who should not be.",
+    ),
+    row(
+        "auth_backends.$num.authn",
+        "",
+        Kind::AuthBackend,
+        "Likewise, who somebody is.",
+    ),
+    row(
+        "auth_backends.$num.authz",
+        "",
+        Kind::AuthBackend,
+        "Likewise, what somebody may do.",
+    ),
+    row(
         "loopback_users",
         "",
         Kind::Nothing(|d| d.no_loopback_users = true),

@@ -88,7 +88,7 @@ fn every_option_finds_its_field() {
             auth_mechanisms: words(&["ANONYMOUS"]),
             anonymous_user: Some("anne".to_owned()),
             anonymous_pass: "x".to_owned(),
-            passwords: Config::default().access.passwords,
+            ..Config::default().access
         },
         first_start: FirstStart {
             vhost: "v".to_owned(),
@@ -156,6 +156,10 @@ fn what_becomes_of_sockets_and_new_passwords_finds_its_fields() {
         Passwords { validator: Validator::Pattern, min_length: 8, pattern: "^x".to_owned() };
     let access = Access { passwords, ..Config::default().access };
     assert_eq!(changed, Config { listeners, access, ..Config::default() });
+    let hashing = config("password_hashing_module = rabbit_password_hashing_sha512").access.hashing;
+    assert_eq!(hashing, HashAlgorithm::Sha512);
+    let wrong = error("password_hashing_module = sha512");
+    assert!(wrong.contains("cannot be `sha512`: expected one of `rabbit_password_hashing_sha256`"), "{wrong}");
     let wrong = error("credential_validator.validation_backend = mine");
     assert!(wrong.contains("`rabbit_credential_validator_accept_everything`"), "{wrong}");
 }
@@ -225,6 +229,29 @@ fn what_new_virtual_hosts_get_finds_its_fields() {
         "a.conf:1: `default_users.ann.read` cannot be `(`: expected a regular expression"
     );
     assert!(error("default_users.ann.raed = x").contains("did you mean `default_users.ann.read`?"));
+}
+
+#[test]
+fn nobody_is_known_from_anywhere_but_the_node_itself() {
+    let internal = "auth_backends.1 = internal\nauth_backends.2 = rabbit_auth_backend_internal\n\
+                    auth_backends.3.authn = internal\nauth_backends.3.authz = internal";
+    assert_eq!(config(internal), Config::default());
+    for (key, value) in [
+        ("auth_backends.1", "ldap"),
+        ("auth_backends.2", "rabbit_auth_backend_http"),
+        ("auth_backends.1", "internal_loopback"),
+        ("auth_backends.1.authn", "oauth2"),
+        ("auth_backends.1.authz", "cache"),
+        ("auth_backends.first", "internal"),
+    ] {
+        assert_eq!(
+            error(&format!("auth_backends.1 = internal\n{key} = {value}")),
+            format!(
+                "a.conf:2: `{key}` cannot be `{value}`: expected `internal` (or \
+                 `rabbit_auth_backend_internal`) at a numbered place: only the node's own users can log in"
+            )
+        );
+    }
 }
 
 #[test]

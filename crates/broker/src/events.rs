@@ -59,27 +59,35 @@ impl Broker {
     /// There is no such virtual host.
     pub async fn tell_events_in(&self, vhost: &str) -> Result<(), MetaError> {
         let vhost = Name::from(vhost);
+        self.declare_its_own(vhost.clone(), EVENT_EXCHANGE).await?;
+        self.event_vhost.get_or_init(|| vhost);
+        Ok(())
+    }
+
+    /// Declares one of [`meta::NODE_EXCHANGES`].
+    pub(crate) async fn declare_its_own(&self, vhost: Name, name: &str) -> Result<(), MetaError> {
         let exchange = Command::DeclareExchange(meta::ExchangeDeclare {
-            vhost: vhost.clone(),
-            name: Name::from(EVENT_EXCHANGE),
+            vhost,
+            name: Name::from(name),
             kind: ExchangeKind::Topic,
             durable: true,
             auto_delete: false,
             internal: true,
             arguments: Table::new(),
         });
-        self.administer(exchange).await?;
-        self.event_vhost.get_or_init(|| vhost);
-        Ok(())
+        self.administer(exchange).await.map(|_| ())
+    }
+
+    /// Whether anybody would get what is published to an exchange.
+    pub(crate) fn has_listeners(&self, vhost: &str, exchange: &str) -> bool {
+        let view = self.view();
+        view.meta.routes(vhost).is_some_and(|routes| routes.n_bindings_from(exchange) > 0)
     }
 
     /// Tells of an event, if anybody listens. `facts` are gathered only then.
     pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> Facts) {
         let Some(vhost) = self.event_vhost.get() else { return };
-        let view = self.view();
-        let n_listening =
-            view.meta.routes(vhost).map_or(0, |routes| routes.n_bindings_from(EVENT_EXCHANGE));
-        if n_listening == 0 {
+        if !self.has_listeners(vhost, EVENT_EXCHANGE) {
             return;
         }
         let unix_ms = self.storage.time.unix_ms();

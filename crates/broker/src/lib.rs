@@ -18,6 +18,7 @@ mod headers;
 mod heaviest;
 mod interceptors;
 mod limits;
+mod lines;
 mod older;
 mod owned;
 mod pager;
@@ -38,6 +39,7 @@ pub use crate::connections::{ChannelCounters, Connection, Connections, Identity,
 pub use crate::heaviest::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::limits::Limits;
+pub use crate::lines::LogLine;
 pub use crate::older::OlderStepper;
 pub use crate::pager::{PagerOptions, PagerStepper};
 pub use crate::queue::{

@@ -17,7 +17,7 @@ mod transfer;
 mod work;
 
 pub(crate) use dead_letter::DeadLetterTo;
-pub(crate) use notices::Notice;
+pub(crate) use notices::{Notice, publish};
 pub(crate) use transfer::{Letter, Undelivered, dead_letters_of};
 pub use work::RuleStepper;
 pub(crate) use work::start;

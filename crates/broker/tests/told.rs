@@ -8,11 +8,12 @@
 mod client;
 
 use amqp091::{Properties, PropertiesRef};
-use broker::{Alarm, Broker, Interceptors, Overwrite};
+use broker::{Alarm, Broker, Interceptors, LogLine, Overwrite};
 use client::{Client, Kind, block_on, short, start, table};
 use log::MemoryDisk;
 use meta::{
-    ApplyTo, Command, EVENT_EXCHANGE, Json, PasswordHash, PolicyScope, PolicySpec, VhostLimits,
+    ApplyTo, Command, EVENT_EXCHANGE, Json, LOG_EXCHANGE, PasswordHash, PolicyScope, PolicySpec,
+    VhostLimits,
 };
 use session::{ExchangeDeclare, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
@@ -363,6 +364,31 @@ fn the_exchange_for_events_is_the_brokers_own() {
     client.ask(Op::ChannelOpen);
     assert_eq!(client.ask(x()), ["done"], "it is there now");
     let heard = client.publish_to(EVENT_EXCHANGE, "k", &["forged"], Kind::Transient);
+    assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
+}
+
+/// A line goes to those who have bound a queue for its level, in RabbitMQ's form.
+#[test]
+fn lines_of_the_log_are_published() {
+    let (broker, mut client) = new_node();
+    let line = |level, text: &str| LogLine { level, text: text.into(), unix_s: 1_700_000_000 };
+    assert!(block_on(broker.declare_log_exchange("nowhere")).is_err());
+    broker.publish_log_line("/", &line("info", "nobody listens"));
+    block_on(broker.declare_log_exchange("/")).unwrap();
+    block_on(broker.declare_log_exchange("/")).unwrap();
+    let mut listener = Listener::new(&broker, LOG_EXCHANGE, "errors", "error");
+    broker.publish_log_line("/", &line("info", "all is well"));
+    broker.publish_log_line("nowhere", &line("error", "elsewhere"));
+    broker.publish_log_line("/", &line("error", "it burns\n"));
+    let (key, headers, body) = listener.next("errors");
+    assert_eq!((key.as_str(), body.as_str()), ("error", "it burns\n"));
+    assert!(headers.get(b"node").is_some());
+    let properties =
+        PropertiesRef::parse(&listener.0.last().properties).unwrap().to_owned().unwrap();
+    assert_eq!(properties.content_type, Some(short("text/plain")));
+    assert_eq!(properties.timestamp, Some(1_700_000_000));
+    assert_eq!(properties.delivery_mode, None);
+    let heard = client.publish_to(LOG_EXCHANGE, "error", &["forged"], Kind::Transient);
     assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
 }
 

@@ -18,6 +18,10 @@ const HASH_PROPERTY: &str = "hash-property";
 
 /// The exchange that events go to, where a node is asked to tell of them.
 pub const EVENT_EXCHANGE: &str = "amq.rabbitmq.event";
+/// The exchange that lines of the log go to, where a node is asked to publish them.
+pub const LOG_EXCHANGE: &str = "amq.rabbitmq.log";
+/// Exchanges that nobody but the node itself creates, and only if its configuration says so.
+pub const NODE_EXCHANGES: [&str; 2] = [EVENT_EXCHANGE, LOG_EXCHANGE];
 
 /// The exchanges every virtual host has from the start: name, kind, internal.
 pub(crate) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
@@ -106,10 +110,10 @@ fn routes_as(kind: ExchangeKind, arguments: &Table) -> ExchangeKind {
     exchange_settings::delayed_type(arguments).unwrap_or(kind)
 }
 
-/// Whether this is the exchange for events as the broker itself declares it.
-pub(crate) fn is_for_events(declare: &ExchangeDeclare) -> bool {
+/// Whether this is one of [`NODE_EXCHANGES`] as the broker itself declares it.
+pub(crate) fn is_the_nodes(declare: &ExchangeDeclare) -> bool {
     let ExchangeDeclare { name, kind, durable, auto_delete, internal, .. } = declare;
-    name.as_str() == EVENT_EXCHANGE
+    NODE_EXCHANGES.contains(&name.as_str())
         && *kind == ExchangeKind::Topic
         && *durable
         && *internal

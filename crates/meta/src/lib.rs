@@ -28,7 +28,9 @@ mod vhost_defaults;
 pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
 pub use confirm_on::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 pub use error::{ErrorKind, MetaError};
-pub use exchange::{EVENT_EXCHANGE, ExchangeDef, parse_exchange_kind};
+pub use exchange::{
+    EVENT_EXCHANGE, ExchangeDef, LOG_EXCHANGE, NODE_EXCHANGES, parse_exchange_kind,
+};
 pub use exchange_settings::{Deduplication, ExchangeSettings};
 pub use node_limits::NodeLimits;
 pub use outcome::{Done, Outcome, Removed};

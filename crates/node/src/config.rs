@@ -208,6 +208,8 @@ pub(crate) struct Logging {
     pub(crate) console: Option<Level>,
     /// A relative path is inside the data directory.
     pub(crate) file: Option<(PathBuf, Level)>,
+    /// `None`: nothing to an exchange.
+    pub(crate) exchange: Option<Level>,
 }
 
 /// Why the configuration cannot be used. Displays as one line.
@@ -352,7 +354,7 @@ fn set(draft: &mut Draft, found: &Found, setting: Setting) -> Result<(), ConfigE
 }
 
 /// The configuration while settings are applied: what is still a choice between several keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Draft {
     config: Config,
     no_tcp: bool,
@@ -364,11 +366,44 @@ struct Draft {
     definitions: DefinitionsDraft,
     memory_high: Choice,
     disk_free: Choice,
+    log: LogDraft,
+}
+
+/// Where the log goes; levels that are not told are the default one.
+#[derive(Debug)]
+struct LogDraft {
     console: bool,
     console_level: Option<Level>,
     file: Option<PathBuf>,
     file_level: Option<Level>,
+    exchange: bool,
+    exchange_level: Option<Level>,
     default_level: Level,
+}
+
+impl Default for LogDraft {
+    fn default() -> Self {
+        Self {
+            console: true,
+            console_level: None,
+            file: None,
+            file_level: None,
+            exchange: false,
+            exchange_level: None,
+            default_level: Level::Info,
+        }
+    }
+}
+
+impl LogDraft {
+    fn finish(self) -> Logging {
+        let level = |own: Option<Level>| own.unwrap_or(self.default_level);
+        Logging {
+            console: self.console.then(|| level(self.console_level)),
+            file: self.file.map(|path| (path, level(self.file_level))),
+            exchange: self.exchange.then(|| level(self.exchange_level)),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -402,28 +437,6 @@ impl Choice {
     }
 }
 
-impl Default for Draft {
-    fn default() -> Self {
-        Self {
-            config: Config::default(),
-            no_tcp: false,
-            tcp: BTreeMap::new(),
-            no_loopback_users: false,
-            loopback_users: BTreeMap::new(),
-            auth_mechanisms: BTreeMap::new(),
-            tags: BTreeMap::new(),
-            definitions: DefinitionsDraft::default(),
-            memory_high: Choice::default(),
-            disk_free: Choice::default(),
-            console: true,
-            console_level: None,
-            file: None,
-            file_level: None,
-            default_level: Level::Info,
-        }
-    }
-}
-
 impl Draft {
     fn finish(self, warnings: &mut Vec<Warning>) -> Config {
         let mut config = self.config;
@@ -450,9 +463,7 @@ impl Draft {
             self.memory_high.finish(resources.memory_high, "vm_memory_high_watermark", warnings);
         resources.disk_free =
             self.disk_free.finish(resources.disk_free, "disk_free_limit", warnings);
-        let level = |own: Option<Level>| own.unwrap_or(self.default_level);
-        config.logging.console = self.console.then(|| level(self.console_level));
-        config.logging.file = self.file.map(|path| (path, level(self.file_level)));
+        config.logging = self.log.finish();
         config
     }
 }
@@ -516,7 +527,7 @@ impl Default for Config {
                 backlog_bytes: 32 << 20,
                 durability: Durability::Fsync,
             },
-            logging: Logging { console: Some(Level::Info), file: None },
+            logging: Logging { console: Some(Level::Info), file: None, exchange: None },
             cluster_name: None,
             messages: Messages {
                 consumer_timeout_ms: None,

@@ -1,10 +1,12 @@
 //! Log lines as RabbitMQ writes them, one per event: `2026-11-21 08:00:00.123456+00:00 [info] text`.
 
+mod exchange;
+
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::{Event, Subscriber};
@@ -17,12 +19,19 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Level, Logging};
+use exchange::ToExchange;
 
-/// Starts logging for the whole process; once. Relative paths are inside `data_dir`.
+pub(crate) use exchange::{Lines, LogExchange};
+
+/// Starts logging for the whole process; once. Relative paths are inside `data_dir`. Returns where lines for
+/// the log's exchange wait, if there is to be one.
 ///
 /// # Errors
 /// The log file and why it cannot be opened.
-pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<(), (PathBuf, io::Error)> {
+pub(crate) fn start(
+    logging: &Logging,
+    data_dir: &Path,
+) -> Result<Option<Arc<Lines>>, (PathBuf, io::Error)> {
     let console = logging.console.map(|level| {
         tracing_subscriber::fmt::layer()
             .event_format(Line)
@@ -42,8 +51,16 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<(), (PathBuf, 
             Some(layer)
         }
     };
-    tracing_subscriber::registry().with(console).with(file).init();
-    Ok(())
+    let lines = logging.exchange.map(|_| Arc::new(Lines::default()));
+    let exchange = lines.clone().zip(logging.exchange).map(|(lines, level)| {
+        tracing_subscriber::fmt::layer()
+            .event_format(Line)
+            .with_ansi(false)
+            .with_writer(ToExchange(lines))
+            .with_filter(filter(level))
+    });
+    tracing_subscriber::registry().with(console).with(file).with(exchange).init();
+    Ok(lines)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -19,7 +19,7 @@ use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::definitions;
-use crate::logging;
+use crate::logging::{self, Lines, LogExchange};
 use crate::management::Control;
 use crate::resources::Watch;
 
@@ -39,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     let (config, warnings) = config::load(&args.config, &args.set)?;
     let data_dir = open_data_dir(&args.data_dir)?;
-    logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
+    let lines = logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
         anyhow::Error::new(error).context(format!("cannot open the log {}", path.display()))
     })?;
     for warning in warnings {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let ended = runtime.block_on(serve(&config, args, data_dir.disk(), started));
+    let ended = runtime.block_on(serve(&config, args, data_dir.disk(), started, lines));
     runtime.shutdown_timeout(STOP_TIMEOUT);
     // Nothing of this node writes any more: another may have the directory.
     drop(data_dir);
@@ -74,6 +74,7 @@ async fn serve(
     args: &ServerArgs,
     disk: Arc<dyn Disk>,
     started: Instant,
+    lines: Option<Arc<Lines>>,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
@@ -85,6 +86,7 @@ async fn serve(
         None => boot::create_defaults(&broker, config).await?,
     }
     boot::tell_events(config, &broker).await?;
+    let log_exchange = boot::publish_log(config, lines, &broker).await?;
     let clock = Clock::start();
     let timers = Timers::start().context("cannot start threads")?;
     let watch = Arc::new(Watch::new(&config.resources, &args.data_dir));
@@ -102,6 +104,7 @@ async fn serve(
     tracing::info!("stopping");
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
+    log_exchange.into_iter().for_each(LogExchange::end);
     if let Some(failure) = failure {
         anyhow::bail!("the log has failed: {failure}");
     }

@@ -63,7 +63,11 @@ impl Notice {
     /// Publishes it.
     pub(super) fn carry_out(self, broker: &Broker) {
         match self {
-            Self::Publish { vhost, message } => publish(broker, &vhost, &message),
+            Self::Publish { vhost, message } => {
+                if let Some(message) = message.message() {
+                    publish(broker, &vhost, &message);
+                }
+            }
             Self::Delivered(delivered) => {
                 if let Some(notice) = delivered.notice(broker) {
                     notice.carry_out(broker);
@@ -73,12 +77,12 @@ impl Notice {
     }
 }
 
-fn publish(broker: &Broker, vhost: &str, message: &OwnedMessage) {
-    let Some(message) = message.message() else { return };
+/// Publishes a message of the broker's own, on this very thread, to whoever has room for it.
+pub(crate) fn publish(broker: &Broker, vhost: &str, message: &MessageRef<'_>) {
     let exchange = String::from_utf8_lossy(message.exchange);
     let mut wakes = Wakes::new();
-    for queue in broker.view().route(vhost, &exchange, &message) {
-        put_in(&queue, &message, &mut wakes);
+    for queue in broker.view().route(vhost, &exchange, message) {
+        put_in(&queue, message, &mut wakes);
     }
     wake_all(&mut wakes);
 }

@@ -6,7 +6,7 @@ use crate::broker::NotChanged;
 use crate::confirm::LogFailed;
 use crate::queue::Queue;
 use meta::{
-    BindingSpec, Command, DestinationName, Done, EVENT_EXCHANGE, ErrorKind as MetaKind, MetaError,
+    BindingSpec, Command, DestinationName, Done, ErrorKind as MetaKind, MetaError, NODE_EXCHANGES,
     Name, NamedBy, Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
 };
 use session::{
@@ -157,7 +157,8 @@ impl Session {
             return Err(refused(&MetaError::DefaultExchange));
         }
         self.require_on_exchange(Permission::Configure, &name)?;
-        if name.as_str() == EVENT_EXCHANGE && self.view.meta.exchange(&vhost, &name).is_none() {
+        let is_the_nodes = NODE_EXCHANGES.contains(&name.as_str());
+        if is_the_nodes && self.view.meta.exchange(&vhost, &name).is_none() {
             let kind = ResourceKind::Exchange;
             return Err(refused(&MetaError::ReservedName { kind, name }));
         }

@@ -32,7 +32,7 @@ impl State {
             return Ok(Outcome::of(Done::ExchangeExists(Arc::clone(existing))));
         }
         check_name("exchange", &declare.name)?;
-        if is_reserved(&declare.name) && !exchange::is_for_events(declare) {
+        if is_reserved(&declare.name) && !exchange::is_the_nodes(declare) {
             let name = declare.name.clone();
             return Err(MetaError::ReservedName { kind: ResourceKind::Exchange, name });
         }

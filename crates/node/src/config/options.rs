@@ -359,18 +359,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Where users are known from, in the order of the numbers. The node's own users are all there is: \
          with any other backend the node does not start, so that nobody is let in who should not be.",
     ),
-    row(
-        "auth_backends.$num.authn",
-        "",
-        Kind::AuthBackend,
-        "Likewise, who somebody is.",
-    ),
-    row(
-        "auth_backends.$num.authz",
-        "",
-        Kind::AuthBackend,
-        "Likewise, what somebody may do.",
-    ),
+    row("auth_backends.$num.authn", "", Kind::AuthBackend, "Likewise, who somebody is."),
+    row("auth_backends.$num.authz", "", Kind::AuthBackend, "Likewise, what somebody may do."),
     row(
         "loopback_users",
         "",
@@ -702,29 +692,43 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
          `write` once it would survive the death of the process, as with RabbitMQ. Leveret's own \
          key.",
     ),
-    row("log.console", "true", Kind::Flag(|d, v| d.console = v), "Log to standard error."),
+    row("log.console", "true", Kind::Flag(|d, v| d.log.console = v), "Log to standard error."),
     row(
         "log.console.level",
         "",
-        Kind::Level(|d, v| d.console_level = Some(v)),
+        Kind::Level(|d, v| d.log.console_level = Some(v)),
         "The least level logged there; `log.default.level` when not set.",
     ),
     row(
         "log.file",
         "false",
-        Kind::FileOrFalse(|d, v| d.file = v),
+        Kind::FileOrFalse(|d, v| d.log.file = v),
         "Log to this file. A relative path is inside the data directory.",
     ),
     row(
         "log.file.level",
         "",
-        Kind::Level(|d, v| d.file_level = Some(v)),
+        Kind::Level(|d, v| d.log.file_level = Some(v)),
         "The least level logged there; `log.default.level` when not set.",
+    ),
+    row(
+        "log.exchange",
+        "false",
+        Kind::Flag(|d, v| d.log.exchange = v),
+        "Publish the log to the exchange `amq.rabbitmq.log` of the virtual host `default_vhost`, a message for \
+         each line, with its level as the routing key: `debug`, `info`, `warning` or `error`. Lines that nobody \
+         has bound a queue for, and more than wait in 1 MiB, are not published.",
+    ),
+    row(
+        "log.exchange.level",
+        "",
+        Kind::Level(|d, v| d.log.exchange_level = Some(v)),
+        "The least level published there; `log.default.level` when not set.",
     ),
     row(
         "log.default.level",
         "info",
-        Kind::Level(|d, v| d.default_level = v),
+        Kind::Level(|d, v| d.log.default_level = v),
         "The least level logged where nothing else is said.",
     ),
     row(

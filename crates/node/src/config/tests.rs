@@ -109,7 +109,11 @@ fn every_option_finds_its_field() {
             backlog_bytes: 1 << 20,
             durability: Durability::Write,
         },
-        logging: Logging { console: None, file: Some(("leveret.log".into(), Level::Debug)) },
+        logging: Logging {
+            console: None,
+            file: Some(("leveret.log".into(), Level::Debug)),
+            exchange: None,
+        },
         cluster_name: Some("hutch".to_owned()),
         ..Config::default()
     };
@@ -159,7 +163,10 @@ fn what_becomes_of_sockets_and_new_passwords_finds_its_fields() {
     let hashing = config("password_hashing_module = rabbit_password_hashing_sha512").access.hashing;
     assert_eq!(hashing, HashAlgorithm::Sha512);
     let wrong = error("password_hashing_module = sha512");
-    assert!(wrong.contains("cannot be `sha512`: expected one of `rabbit_password_hashing_sha256`"), "{wrong}");
+    assert!(
+        wrong.contains("cannot be `sha512`: expected one of `rabbit_password_hashing_sha256`"),
+        "{wrong}"
+    );
     let wrong = error("credential_validator.validation_backend = mine");
     assert!(wrong.contains("`rabbit_credential_validator_accept_everything`"), "{wrong}");
 }
@@ -275,6 +282,16 @@ fn levels_fall_back_to_the_default_level() {
     let config = config("log.default.level = error\nlog.file = f\nlog.file.level = alert");
     assert_eq!(config.logging.console, Some(Level::Error));
     assert_eq!(config.logging.file, Some(("f".into(), Level::Error)));
+    assert_eq!(config.logging.exchange, None);
+}
+
+#[test]
+fn the_log_may_go_to_an_exchange() {
+    let exchange = |text: &str| config(text).logging.exchange;
+    assert_eq!(exchange("log.exchange = true"), Some(Level::Info));
+    assert_eq!(exchange("log.exchange = true\nlog.default.level = error"), Some(Level::Error));
+    assert_eq!(exchange("log.exchange = true\nlog.exchange.level = debug"), Some(Level::Debug));
+    assert_eq!(exchange("log.exchange = false\nlog.exchange.level = debug"), None);
 }
 
 #[test]

@@ -53,6 +53,48 @@ fn events_are_told_where_the_configuration_says_so() {
 }
 
 #[test]
+fn the_log_is_published_where_the_configuration_says_so() {
+    let settings = ["log.exchange=true", "log.exchange.level=debug"];
+    let mut node = Node::start(&settings);
+    let mut client = Client::guest(node.address());
+    listen(&mut client, "amq.rabbitmq.log", "everything");
+    client.declare("warnings");
+    let (exchange, routing_key) = (&b"amq.rabbitmq.log"[..], &b"warning"[..]);
+    let bind = QueueBind { queue: b"warnings", exchange, routing_key, ..QueueBind::default() };
+    assert_eq!(client.ask(1, bind), "queue.bind-ok");
+    let login = Login { password: "wrong", ..Login::default() };
+    drop(Client::introduced(node.address(), login));
+    let line = next(&mut client, "warnings");
+    assert_eq!(line.routing_key, b"warning");
+    let text = String::from_utf8(line.body.clone()).unwrap();
+    assert!(text.contains(" [warning] ") && text.contains("invalid credentials"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let (_, said) = text.trim_end().split_once(" [warning] ").unwrap();
+    node.expect_logged(1, said);
+    let properties = PropertiesRef::parse(&line.properties).unwrap().to_owned().unwrap();
+    assert_eq!(properties.content_type.unwrap().to_text(), "text/plain");
+    assert!(properties.timestamp.unwrap() > 1_700_000_000);
+    assert!(header(&line, "node").contains('@'));
+
+    // What is published leads to no line of its own: there comes an end.
+    let mut n_before = 0;
+    wait_until("the log says nothing more", || {
+        let n_now = client.declare("everything");
+        std::mem::replace(&mut n_before, n_now) == n_now && n_now > 0
+    });
+    let declared = node.ctl(&["-q", "list_exchanges", "name", "type", "durable", "internal"]);
+    assert!(declared.contains("amq.rabbitmq.log\ttopic\ttrue\ttrue\n"), "{declared}");
+    client.close();
+    // The exchange and its bindings are still there.
+    node.stop_and_start();
+    let mut client = Client::guest(node.address());
+    drop(Client::introduced(node.address(), login));
+    assert!(String::from_utf8(next(&mut client, "warnings").body).unwrap().contains("[warning]"));
+    client.close();
+    node.stop();
+}
+
+#[test]
 fn messages_are_stamped_and_traced() {
     let node = Node::start(&[
         "message_interceptors.incoming.set_header_routing_node.overwrite=true",

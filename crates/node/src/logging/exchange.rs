@@ -1,0 +1,243 @@
+//! Log lines on their way to the exchange `amq.rabbitmq.log`.
+//!
+//! Whoever logs may hold any lock of the broker, so lines only wait here, in a list of limited size that is
+//! locked for nothing else; a thread of their own publishes them. What that thread logs goes everywhere but
+//! to the exchange: else a line could lead to the next one, without an end.
+
+use super::name;
+use broker::{Broker, LogLine};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tracing::Metadata;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Lines that wait may take so many bytes; more are dropped, and counted.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+/// What a line takes besides its text.
+const LINE_BYTES: usize = size_of::<LogLine>();
+
+thread_local! {
+    static IS_PUBLISHER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lines that wait to be published.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    waiting: Mutex<Waiting>,
+    wanted: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: VecDeque<LogLine>,
+    n_bytes: usize,
+    n_dropped: u64,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// There is no exchange yet: nobody listens.
+    #[default]
+    Starting,
+    Open,
+    Ended,
+}
+
+/// What was waiting.
+#[derive(Debug, PartialEq, Eq)]
+struct Taken {
+    lines: VecDeque<LogLine>,
+    /// Lines that were dropped since the last time.
+    n_dropped: u64,
+}
+
+impl Lines {
+    fn put(&self, level: &'static str, text: &[u8], unix_s: u64) {
+        if IS_PUBLISHER.get() {
+            return;
+        }
+        let mut waiting = stdx::lock(&self.waiting);
+        if waiting.phase != Phase::Open {
+            return;
+        }
+        let n_bytes = waiting.n_bytes + LINE_BYTES + text.len();
+        if n_bytes > WAITING_BYTES_MAX {
+            waiting.n_dropped += 1;
+            return;
+        }
+        waiting.n_bytes = n_bytes;
+        waiting.lines.push_back(LogLine { level, text: text.to_vec(), unix_s });
+        drop(waiting);
+        self.wanted.notify_one();
+    }
+
+    fn enter(&self, phase: Phase) {
+        stdx::lock(&self.waiting).phase = phase;
+        self.wanted.notify_one();
+    }
+
+    /// Waits for lines; `None` when there will be no more.
+    fn take(&self) -> Option<Taken> {
+        let mut waiting = stdx::lock(&self.waiting);
+        while waiting.lines.is_empty() {
+            if waiting.phase == Phase::Ended {
+                return None;
+            }
+            waiting = self.wanted.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.n_bytes = 0;
+        let n_dropped = std::mem::take(&mut waiting.n_dropped);
+        Some(Taken { lines: std::mem::take(&mut waiting.lines), n_dropped })
+    }
+}
+
+/// Where the log writes lines for the exchange.
+#[derive(Debug)]
+pub(super) struct ToExchange(pub(super) Arc<Lines>);
+
+/// Takes one line.
+#[derive(Debug)]
+pub(super) struct OneLine<'l> {
+    lines: &'l Lines,
+    level: &'static str,
+}
+
+impl<'w> MakeWriter<'w> for ToExchange {
+    type Writer = OneLine<'w>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        OneLine { lines: &self.0, level: name(tracing::Level::INFO) }
+    }
+
+    fn make_writer_for(&'w self, about: &Metadata<'_>) -> Self::Writer {
+        OneLine { lines: &self.0, level: name(*about.level()) }
+    }
+}
+
+impl io::Write for OneLine<'_> {
+    /// A line comes in one piece.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.lines.put(self.level, bytes, since_1970.as_secs());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Publishes lines until it is told to end.
+#[derive(Debug)]
+pub(crate) struct LogExchange {
+    lines: Arc<Lines>,
+    thread: JoinHandle<()>,
+}
+
+impl LogExchange {
+    /// Makes the exchange in this virtual host, and publishes what is logged from now on. Where there is no
+    /// such virtual host a warning says so, and nothing is published.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) async fn start(
+        lines: Arc<Lines>,
+        broker: &Arc<Broker>,
+        vhost: &str,
+    ) -> io::Result<Self> {
+        match broker.declare_log_exchange(vhost).await {
+            Ok(()) => lines.enter(Phase::Open),
+            Err(error) => tracing::warn!("the log is not published to an exchange: {error}"),
+        }
+        let thread = {
+            let (lines, broker, vhost) = (Arc::clone(&lines), Arc::clone(broker), vhost.to_owned());
+            let publish = move || publish_all(&lines, &broker, &vhost);
+            std::thread::Builder::new().name("log exchange".to_owned()).spawn(publish)?
+        };
+        Ok(Self { lines, thread })
+    }
+
+    /// Publishes what waits, and nothing more.
+    pub(crate) fn end(self) {
+        self.lines.enter(Phase::Ended);
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that publishes the log has panicked");
+        }
+    }
+}
+
+fn publish_all(lines: &Lines, broker: &Broker, vhost: &str) {
+    IS_PUBLISHER.set(true);
+    while let Some(Taken { lines, n_dropped }) = lines.take() {
+        for line in &lines {
+            broker.publish_log_line(vhost, line);
+        }
+        if n_dropped > 0 {
+            tracing::warn!("{n_dropped} lines of the log were not published: there were too many");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(lines: &Lines, text: &str) {
+        lines.put("info", text.as_bytes(), 7);
+    }
+
+    fn line(text: &str) -> LogLine {
+        LogLine { level: "info", text: text.as_bytes().to_vec(), unix_s: 7 }
+    }
+
+    #[test]
+    fn lines_wait_between_start_and_end() {
+        let lines = Lines::default();
+        put(&lines, "too early");
+        lines.enter(Phase::Open);
+        put(&lines, "a");
+        put(&lines, "b");
+        let taken = Taken { lines: [line("a"), line("b")].into(), n_dropped: 0 };
+        assert_eq!(lines.take(), Some(taken));
+        put(&lines, "c");
+        lines.enter(Phase::Ended);
+        put(&lines, "too late");
+        assert_eq!(lines.take(), Some(Taken { lines: [line("c")].into(), n_dropped: 0 }));
+        assert_eq!(lines.take(), None);
+    }
+
+    #[test]
+    fn what_is_too_much_is_dropped_and_counted() {
+        let lines = Lines::default();
+        lines.enter(Phase::Open);
+        let long = "x".repeat(WAITING_BYTES_MAX / 2);
+        for _ in 0..5 {
+            put(&lines, &long);
+        }
+        put(&lines, "short");
+        let taken = lines.take().unwrap();
+        assert_eq!((taken.lines.len(), taken.n_dropped), (2, 4));
+        put(&lines, "again");
+        assert_eq!(lines.take(), Some(Taken { lines: [line("again")].into(), n_dropped: 0 }));
+    }
+
+    #[test]
+    fn what_the_publisher_logs_is_not_published() {
+        let lines = Lines::default();
+        lines.enter(Phase::Open);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                IS_PUBLISHER.set(true);
+                put(&lines, "about a publish");
+            });
+        });
+        put(&lines, "about something else");
+        let taken = lines.take().unwrap();
+        assert_eq!(taken.lines, [line("about something else")]);
+    }
+}

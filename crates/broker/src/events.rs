@@ -12,7 +12,7 @@ use crate::connections::{Connection, Identity};
 use crate::rules::Notice;
 use amqp091::{Properties, ShortString, Table, Value};
 use message::Body;
-use meta::{Command, EVENT_EXCHANGE, ExchangeKind, MetaError, Name};
+use meta::{Command, EVENT_EXCHANGE, MetaError, Name};
 use session::ChannelId;
 
 /// Who has done what nobody asked for, as RabbitMQ names it ...
@@ -66,16 +66,8 @@ impl Broker {
 
     /// Declares one of [`meta::NODE_EXCHANGES`].
     pub(crate) async fn declare_its_own(&self, vhost: Name, name: &str) -> Result<(), MetaError> {
-        let exchange = Command::DeclareExchange(meta::ExchangeDeclare {
-            vhost,
-            name: Name::from(name),
-            kind: ExchangeKind::Topic,
-            durable: true,
-            auto_delete: false,
-            internal: true,
-            arguments: Table::new(),
-        });
-        self.administer(exchange).await.map(|_| ())
+        let exchange = meta::node_exchange(vhost, name);
+        self.administer(Command::DeclareExchange(exchange)).await.map(|_| ())
     }
 
     /// Whether anybody would get what is published to an exchange.

@@ -66,10 +66,15 @@ impl ExchangeDef {
         self.arguments.get(ALTERNATE.as_bytes()).and_then(Value::as_str)
     }
 
-    /// Whether it was there from the start and cannot be deleted.
+    /// Whether it is the node's own and cannot be deleted.
     #[must_use]
     pub fn is_predeclared(&self) -> bool {
         self.name.is_empty() || is_reserved(&self.name)
+    }
+
+    /// Whether every new virtual host has it.
+    pub(crate) fn comes_with_vhosts(&self) -> bool {
+        PREDECLARED.iter().any(|(name, ..)| *name == self.name.as_str())
     }
 
     /// The kind it chooses bindings as: that of a delaying exchange is named by an argument.
@@ -108,6 +113,20 @@ fn routes_as(kind: ExchangeKind, arguments: &Table) -> ExchangeKind {
         return kind;
     }
     exchange_settings::delayed_type(arguments).unwrap_or(kind)
+}
+
+/// One of [`NODE_EXCHANGES`], as the node declares it.
+#[must_use]
+pub fn node_exchange(vhost: Name, name: &str) -> ExchangeDeclare {
+    ExchangeDeclare {
+        vhost,
+        name: Name::from(name),
+        kind: ExchangeKind::Topic,
+        durable: true,
+        auto_delete: false,
+        internal: true,
+        arguments: Table::new(),
+    }
 }
 
 /// Whether this is one of [`NODE_EXCHANGES`] as the broker itself declares it.

@@ -29,7 +29,7 @@ pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedB
 pub use confirm_on::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 pub use error::{ErrorKind, MetaError};
 pub use exchange::{
-    EVENT_EXCHANGE, ExchangeDef, LOG_EXCHANGE, NODE_EXCHANGES, parse_exchange_kind,
+    EVENT_EXCHANGE, ExchangeDef, LOG_EXCHANGE, NODE_EXCHANGES, node_exchange, parse_exchange_kind,
 };
 pub use exchange_settings::{Deduplication, ExchangeSettings};
 pub use node_limits::NodeLimits;

@@ -9,7 +9,7 @@ use crate::command::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare,
 };
 use crate::error::MetaError;
-use crate::exchange::{is_reserved, parse_exchange_kind};
+use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange, parse_exchange_kind};
 use crate::parameter::{Json, PARAMETER_COMPONENTS};
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
@@ -463,6 +463,12 @@ fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reaso
         "exchange" => DestinationName::Exchange(name),
         other => return Err(format!("`destination_type` cannot be `{other}`")),
     };
+    // Documents do not have these exchanges, and a node makes them only after it has imported.
+    let is_there = importer.trial.exchange(&vhost, &source).is_some();
+    let mut commands = Vec::new();
+    if NODE_EXCHANGES.contains(&source.as_str()) && !is_there {
+        commands.push(Command::DeclareExchange(node_exchange(vhost.clone(), &source)));
+    }
     let command = Command::Bind(BindingSpec {
         vhost,
         source,
@@ -471,5 +477,6 @@ fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reaso
         arguments: table::from_json(object.get("arguments"))?,
         by: None,
     });
-    Ok(Wanted::new(what, vec![command]))
+    commands.push(command);
+    Ok(Wanted::new(what, commands))
 }

@@ -96,7 +96,7 @@ impl State {
     fn resources(&self, vhost: &Vhost, what: SnapshotOf, put: &mut dyn FnMut(Command)) {
         let all = what == SnapshotOf::Everything;
         for exchange in vhost.exchanges() {
-            if !exchange.is_predeclared() && (all || exchange.durable) {
+            if !exchange.comes_with_vhosts() && (all || exchange.durable) {
                 put(exchange_redeclaration(vhost.name(), exchange));
             }
         }

@@ -1,6 +1,35 @@
 //! What goes along with what.
 
 use super::*;
+use crate::definitions::{self, Origin};
+
+/// Those that only the node makes come back with their bindings, from a snapshot and from a document.
+#[test]
+fn what_is_bound_to_the_nodes_own_exchanges_comes_back() {
+    let s = &mut state();
+    declare(s, QueueDeclare { durable: true, ..queue("q") });
+    for name in NODE_EXCHANGES {
+        let exchange = node_exchange(V.into(), name);
+        apply(s, Command::DeclareExchange(exchange)).unwrap();
+        apply(s, Command::Bind(to_queue(name, "q", "#"))).unwrap();
+    }
+    let restored = State::restore(&durable(s)).unwrap();
+    assert_eq!(durable(&restored), durable(s));
+
+    let origin = Origin { rabbitmq_version: "4.3.6", product_version: "1", cluster_name: "c" };
+    let document = definitions::export(s, origin);
+    let mut copy = State::new();
+    let import = definitions::import(&copy, &document, None, Default::default(), &mut || [0; 4]);
+    for step in import.unwrap().steps {
+        apply(&mut copy, step.command).unwrap();
+    }
+    for name in NODE_EXCHANGES {
+        assert!(restored.exchange(V, name).unwrap().internal, "{name}");
+        assert!(copy.exchange(V, name).unwrap().internal, "{name}");
+        assert_eq!(restored.vhost(V).unwrap().routes().n_bindings_from(name), 1, "{name}");
+        assert_eq!(copy.vhost(V).unwrap().routes().n_bindings_from(name), 1, "{name}");
+    }
+}
 
 fn auto_delete(exchange_name: &str) -> Command {
     Command::DeclareExchange(ExchangeDeclare {

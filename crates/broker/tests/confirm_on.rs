@@ -326,6 +326,24 @@ fn what_a_transaction_is_given_without_acknowledgement_is_settled_before_its_com
 }
 
 #[test]
+fn a_transaction_that_cannot_be_carried_out_gives_back_what_it_has_acknowledged() {
+    for mode in ["ack", "ack-direct"] {
+        let mut node = queue_with(mode, &[]);
+        node.consumer.ask(Op::TxSelect);
+        node.consumer.consume("q", false);
+        node.publisher.publish("q", &["a", "b"], Kind::Transient);
+        node.consumer.settle(1, Outcome::Accepted);
+        node.consumer.publish_to("none", "", &["c"], Kind::Transient);
+        let heard = node.consumer.ask(Op::TxCommit).concat();
+        assert!(heard.contains("channel failed NotFound"), "{heard}");
+        let mut other = Client::connect(&node.broker);
+        assert_eq!(other.consume("q", false), ["consuming", "deliver a again", "deliver b again"]);
+        other.settle(2, Outcome::Accepted);
+        assert_eq!(node.told(), ["ack 1..=2"]);
+    }
+}
+
+#[test]
 fn acknowledgements_behind_what_ends_their_channel_are_not_heard() {
     for mode in ["ack", "ack-direct"] {
         let mut node = queue_with(mode, &[]);

@@ -62,6 +62,10 @@ impl Session {
                 && let Err(error) = self.prepare(index, publish, &[])
             {
                 self.batch.clear();
+                // What it has settled goes back with the channel, which fails.
+                if let Some(channel) = self.channels.get_mut(channel) {
+                    channel.tx = Some(tx);
+                }
                 return Err(error);
             }
         }

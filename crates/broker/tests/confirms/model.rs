@@ -230,11 +230,10 @@ impl Model {
         &mut self.queues[queue].copies.get_mut(&name).unwrap().holder
     }
 
-    /// What a consumer holds that ends is recorded.
-    pub(crate) fn record(&mut self, peer: usize, link: LinkId) {
+    /// Queues have a record now of what clients hold for which this is so.
+    pub(crate) fn record(&mut self, which: impl Fn(&Holder) -> bool) {
         let copies = self.queues.iter_mut().flat_map(|queue| queue.copies.values_mut());
-        let holders = copies.filter_map(|copy| copy.holder.as_mut());
-        for holder in holders.filter(|it| (it.peer, it.link) == (peer, link)) {
+        for holder in copies.filter_map(|copy| copy.holder.as_mut()).filter(|it| which(it)) {
             holder.is_recorded = true;
         }
     }

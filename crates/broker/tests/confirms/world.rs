@@ -410,7 +410,8 @@ impl World {
         let Some((id, link)) = links.get_mut(at) else { return };
         let (channel, queue) = (link.channel, link.queue);
         let Some(tag) = link.tag.take() else { return };
-        self.model.record(peer, **id);
+        let id = **id;
+        self.model.record(|it| (it.peer, it.link) == (peer, id));
         self.model.queues[queue].n_consumers -= 1;
         self.ask(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
     }
@@ -430,6 +431,8 @@ impl World {
         let held: Vec<_> = held.iter().map(|(.., it)| (it.link, it.position)).collect();
         self.peers[peer].ear.recover(&held);
         self.model.give_back(is_it);
+        // What a transaction has settled stays.
+        self.model.record(|it| (it.peer, it.channel) == (peer, channel));
         self.ask(peer, channel, Op::Recover);
         self.peers[peer].ear.end_recovering();
     }

@@ -1,6 +1,9 @@
 //! Confirms that wait: numbered publishes, what must be durable for them, and who must have had them.
 
+mod late_queues;
 mod parts;
+
+pub(crate) use late_queues::LateQueues;
 
 use crate::older::{Journal, JournalSynced};
 use log::{Durable, Lsn, Wal};

@@ -155,6 +155,8 @@ struct Posting<'a> {
 
 struct Group {
     queue: Arc<Queue>,
+    /// It confirms once a consumer has had a message.
+    is_late: bool,
     items: Vec<u32>,
 }
 
@@ -182,8 +184,11 @@ impl Posting<'_> {
             let mut n_durable = 0;
             for queue in queues.filter(|queue| !redirected.is_cycle(&queue.def().name)) {
                 n_durable += usize::from(queue.def().durable);
-                let group = self.groups.entry(queue.id());
-                group.or_insert_with(|| Group { queue, items: Vec::new() }).items.push(item);
+                let group = self.groups.entry(queue.id()).or_insert_with(|| {
+                    let is_late = queue.confirm_on().is_late();
+                    Group { queue, is_late, items: Vec::new() }
+                });
+                group.items.push(item);
             }
             let is_stored = letter.persistent
                 && n_durable > 1
@@ -205,12 +210,11 @@ impl Posting<'_> {
         let resolve = |item: u32| self.incoming(item, to);
         let (mut awaited, mut undelivered) = (Awaited::default(), Vec::new());
         let (mut wakes, mut refused) = (Wakes::new(), Vec::new());
-        let groups = self.groups.values().map(|group| (&*group.queue, group.items.as_slice()));
-        let mut confirms = LetterConfirms::begin(self.letters, groups);
+        let queues = self.groups.values().map(|group| (group.is_late, group.items.as_slice()));
+        let mut confirms = LetterConfirms::begin(self.letters, queues);
         let who =
             |item: u32| self.letters.get(item as usize)?.confirm.as_ref().map(Confirm::as_ref);
-        for Group { queue, items } in self.groups.values() {
-            let is_late = confirms.is_late(queue.id());
+        for Group { queue, is_late, items } in self.groups.values() {
             let batch = Publishes {
                 items,
                 resolve: &resolve,
@@ -221,7 +225,7 @@ impl Posting<'_> {
             };
             awaited.add(queue.publish(&batch, &mut refused, &mut wakes));
             undelivered.extend(dead_letters_of(queue, &refused, &resolve));
-            confirms.note_refused(&refused, is_late);
+            confirms.note_refused(&refused, *is_late);
             refused.clear();
         }
         confirms.end(&broker.storage.wal, &awaited);

@@ -1,9 +1,9 @@
 //! The publishes of one socket read, gathered by queue so that each queue is locked once.
 
-use super::late::{LateQueues, PublisherOf};
+use super::late::PublisherOf;
 use super::routes::Remembered;
 use crate::bodies::BodyHome;
-use crate::confirm::Awaited;
+use crate::confirm::{Awaited, LateQueues};
 use crate::exchanges::{Exchanges, Noted};
 use crate::queue::{Incoming, Late, Publishes, Queue, RefusedItem, Wakes};
 use crate::rules::{Undelivered, dead_letters_of};
@@ -230,7 +230,7 @@ impl Batch {
             self.mark_apart(number);
         }
         if !refused_late.is_empty() {
-            self.mark_refused_late(&refused_late);
+            LateQueues::note_refused(&mut self.prepared, |one| &mut one.late, &refused_late);
         }
         if !refused.is_empty() {
             self.mark_refused(&mut refused);

@@ -1,12 +1,12 @@
 //! Publishing: checks, routing, gathering; and the confirms of what was gathered.
 
 use super::batch::{Changed, Prepared, address_of, message_of};
-use super::late::{LateQueues, is_own_part_done};
+use super::late::is_own_part_done;
 use super::properties::{self, Inspected};
 use super::routes::{Route, Special};
 use super::{Channel, Session, replies};
 use crate::bodies::{Bodies, BodyHome};
-use crate::confirm::{Awaited, Run};
+use crate::confirm::{Awaited, LateQueues, Run};
 use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
 use bytes::Bytes;

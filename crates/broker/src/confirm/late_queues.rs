@@ -1,0 +1,80 @@
+//! A message that goes to several queues, some of which answer for themselves: how many, and how many of those
+//! did not take it. Of publishes and dead letters alike, for each of a batch.
+
+use super::{Confirmation, Publisher};
+use crate::queue::RefusedItem;
+
+/// Who answers a message, if any of its queues does so itself; else nothing is known of publishes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LateQueues {
+    n_queues: u32,
+    /// Of those, such that answer themselves.
+    n_late: u32,
+    /// Of the latter, such that did not take it.
+    n_refused: u32,
+}
+
+impl LateQueues {
+    /// Counts the queues of the messages in `table`: each comes with whether it answers itself and
+    /// with the places of its messages.
+    pub(crate) fn count<'g, T>(
+        table: &mut [T],
+        late_of: impl Fn(&mut T) -> &mut Self,
+        queues: impl Iterator<Item = (bool, &'g [u32])>,
+    ) {
+        for (is_late, items) in queues {
+            for item in items {
+                if let Some(late) = table.get_mut(*item as usize).map(&late_of) {
+                    late.n_queues += 1;
+                    late.n_late += u32::from(is_late);
+                }
+            }
+        }
+    }
+
+    /// Of a queue that answers itself: it has not taken these.
+    #[cold]
+    pub(crate) fn note_refused<T>(
+        table: &mut [T],
+        late_of: impl Fn(&mut T) -> &mut Self,
+        refused: &[RefusedItem],
+    ) {
+        for RefusedItem { item, .. } in refused {
+            if let Some(late) = table.get_mut(*item as usize).map(&late_of) {
+                late.n_refused += 1;
+            }
+        }
+    }
+
+    /// Whether any queue answers itself.
+    pub(crate) const fn any(self) -> bool {
+        self.n_late > 0
+    }
+
+    /// How many do.
+    pub(crate) const fn n(self) -> u32 {
+        self.n_late
+    }
+
+    /// Whether there is only one queue, and it answers itself.
+    pub(crate) const fn answer_alone(self) -> bool {
+        self.n_late == 1 && self.n_queues == 1
+    }
+
+    /// Whether there are queues that do not answer themselves.
+    pub(crate) const fn any_other(self) -> bool {
+        self.n_queues > self.n_late
+    }
+
+    /// Whether there is no queue at all.
+    pub(crate) const fn is_nowhere(self) -> bool {
+        self.n_queues == 0
+    }
+
+    /// Answers for those that did not take the message.
+    pub(crate) fn answer_refused(self, publisher: &Publisher, sequence: u64) {
+        if self.n_refused > 0 {
+            publisher.answer_parts(sequence, self.n_refused, Confirmation::Nack);
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod document;
 mod facts;
 mod limits;
 mod listing;
+mod logs;
 mod passwords;
 mod refusal;
 mod request;
@@ -19,15 +20,17 @@ pub use control::serve;
 pub use document::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use facts::{ListenerFacts, NodeFacts};
 pub use limits::{ResourceLimits, Resources, Threshold};
+pub use logs::Log;
 pub use passwords::PasswordRule;
 pub use socket::{ControlSocket, SOCKET_FILE};
 
 use auth::Authenticator;
 use broker::Broker;
 use meta::HashAlgorithm;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use salt::salt;
 
@@ -46,8 +49,19 @@ pub struct Management {
     pub facts: NodeFacts,
     /// Memory and disk, and their limits, which an operator may change.
     pub resources: Arc<dyn Resources>,
+    /// What is logged, and to which file, which an operator may change.
+    pub log: Arc<dyn Log>,
+    /// Told whether nobody is to connect any more, for as long as an operator wants it so.
+    pub suspended: watch::Sender<bool>,
     /// Whether clients can connect; the node says so when it has started.
     pub running: AtomicBool,
     /// Notified when an operator wants the node to stop.
     pub stop: Arc<Notify>,
+}
+
+impl Management {
+    /// What is listened on now, as objects.
+    fn listeners(&self) -> Value {
+        if *self.suspended.borrow() { json!([]) } else { self.facts.listeners() }
+    }
 }

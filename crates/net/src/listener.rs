@@ -30,6 +30,7 @@ impl fmt::Display for ListenAddress {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    backlog: u32,
 }
 
 impl Listener {
@@ -53,7 +54,12 @@ impl Listener {
         };
         let socket = TcpListener::from_std(socket.into())?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, backlog })
+    }
+
+    /// Closes the socket, and says how to bind one like it: at the very port, and with its backlog.
+    pub(crate) fn close(self) -> (SocketAddr, u32) {
+        (self.address, self.backlog)
     }
 
     /// The address bound, with the port the system chose where 0 was asked for.

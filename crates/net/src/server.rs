@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::company::Company;
 use crate::connection::{self, Name};
-use crate::listener::Listener;
+use crate::listener::{ListenAddress, Listener};
 use crate::proxy;
 use crate::timers::Timers;
 use auth::Authenticator;
@@ -23,6 +23,9 @@ use tokio::sync::{Notify, watch};
 const HANDSHAKES_MAX: usize = 16_384;
 /// A pause after the system refused to accept a connection: it is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A pause after a port was not free that was listened on before.
+const BIND_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the operator decides about sockets.
 #[derive(Clone, Copy, Debug)]
@@ -104,14 +107,27 @@ impl Server {
         self.n_tasks.load(Ordering::Relaxed)
     }
 
-    /// Accepts connections until the server is told to stop.
-    pub async fn accept(self: Arc<Self>, listener: Listener) {
+    /// Accepts connections until the server is told to stop. While `suspended` says so the socket is
+    /// closed, and whoever wants to connect hears it at once; those that are connected stay.
+    pub async fn accept(
+        self: Arc<Self>,
+        mut listener: Listener,
+        mut suspended: watch::Receiver<bool>,
+    ) {
         let mut stopping = self.stopping.subscribe();
         loop {
             let accepted = tokio::select! {
-                accepted = listener.socket().accept() => accepted,
+                accepted = listener.socket().accept() => Some(accepted),
+                () = until(&mut suspended, true) => None,
                 // An error means that the server is gone, which is no different.
                 _ = stopping.wait_for(|stopping| *stopping) => return,
+            };
+            let Some(accepted) = accepted else {
+                listener = tokio::select! {
+                    listener = self.resumed(listener.close(), &mut suspended) => listener,
+                    _ = stopping.wait_for(|stopping| *stopping) => return,
+                };
+                continue;
             };
             match accepted {
                 Ok((socket, peer)) => self.begin(socket, peer),
@@ -119,6 +135,28 @@ impl Server {
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     self.timers.sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Listens again, once that is wanted.
+    async fn resumed(
+        &self,
+        (address, backlog): (SocketAddr, u32),
+        suspended: &mut watch::Receiver<bool>,
+    ) -> Listener {
+        tracing::info!("nobody can connect to {address} until listeners are resumed");
+        loop {
+            until(suspended, false).await;
+            match Listener::bind(ListenAddress::One(address), backlog) {
+                Ok(listener) => {
+                    tracing::info!("clients can connect to {address} again");
+                    return listener;
+                }
+                Err(error) => {
+                    tracing::warn!("cannot listen on {address} again: {error}");
+                    self.timers.sleep(BIND_PAUSE).await;
                 }
             }
         }
@@ -172,6 +210,13 @@ impl Server {
             connection::serve(socket, name, accepted, handshake, &served.0).await;
             drop(served);
         });
+    }
+}
+
+/// Resolves when listeners are suspended, or not, as is wanted; never when nobody is left to say so.
+async fn until(suspended: &mut watch::Receiver<bool>, wanted: bool) {
+    if suspended.wait_for(|now| *now == wanted).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
 use crate::config::{Config, Durability, Validator};
-use crate::logging::{Lines, LogExchange};
+use crate::logging::{Log, LogExchange};
 use crate::management::node_name;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
@@ -65,10 +65,10 @@ pub(crate) async fn tell_events(config: &Config, broker: &Broker) -> anyhow::Res
 /// Has the log published to an exchange, if that is wanted.
 pub(crate) async fn publish_log(
     config: &Config,
-    lines: Option<Arc<Lines>>,
+    log: &Log,
     broker: &Arc<Broker>,
 ) -> anyhow::Result<Option<LogExchange>> {
-    let Some(lines) = lines else { return Ok(None) };
+    let Some(lines) = log.lines() else { return Ok(None) };
     let exchange = LogExchange::start(lines, broker, &config.first_start.vhost).await;
     exchange.map(Some).context("cannot start the thread that publishes the log")
 }

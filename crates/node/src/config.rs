@@ -20,7 +20,7 @@ use options::Found;
 use syntax::{Place, Setting, SyntaxError};
 
 pub(crate) use render::{help_text, markdown};
-pub(crate) use units::Level;
+pub(crate) use units::{LEVELS, Level};
 
 /// Everything that can be configured. Built by [`load`] and not changed afterwards.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,70 +1,106 @@
 //! Log lines as RabbitMQ writes them, one per event: `2026-11-21 08:00:00.123456+00:00 [info] text`.
 
 mod exchange;
+mod file;
 
-use std::fmt;
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::{Event, Subscriber};
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::FmtContext;
-use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::filter::{Filtered, LevelFilter};
+use tracing_subscriber::fmt::format::{DefaultFields, FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{self, FmtContext, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, reload};
 
-use crate::config::{Level, Logging};
-use exchange::ToExchange;
+use crate::config::{LEVELS, Level, Logging};
+use exchange::{Lines, ToExchange};
+use file::{LogFile, ToFile};
 
-pub(crate) use exchange::{Lines, LogExchange};
+pub(crate) use exchange::LogExchange;
 
-/// Starts logging for the whole process; once. Relative paths are inside `data_dir`. Returns where lines for
-/// the log's exchange wait, if there is to be one.
+/// The log of this process, once it has started.
+pub(crate) struct Log {
+    /// Changes the least level of each place that is logged to.
+    levels: Vec<SetLevel>,
+    file: Option<Arc<LogFile>>,
+    lines: Option<Arc<Lines>>,
+}
+
+type SetLevel = Box<dyn Fn(LevelFilter) + Send + Sync>;
+
+/// A place that is logged to: its layer, and how to change its level.
+type Place<S, W> =
+    (Filtered<fmt::Layer<S, DefaultFields, Line, W>, reload::Layer<LevelFilter, S>, S>, SetLevel);
+
+/// Starts logging for the whole process; once. Relative paths are inside `data_dir`.
 ///
 /// # Errors
 /// The log file and why it cannot be opened.
-pub(crate) fn start(
-    logging: &Logging,
-    data_dir: &Path,
-) -> Result<Option<Arc<Lines>>, (PathBuf, io::Error)> {
-    let console = logging.console.map(|level| {
-        tracing_subscriber::fmt::layer()
-            .event_format(Line)
-            .with_writer(io::stderr)
-            .with_filter(filter(level))
-    });
-    let file = match &logging.file {
-        None => None,
+pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf, io::Error)> {
+    let (console, console_level) =
+        logging.console.map(|level| place(io::stderr as fn() -> io::Stderr, level, true)).unzip();
+    let (file, file_level) = match &logging.file {
+        None => (None, None),
         Some((path, level)) => {
             let path = data_dir.join(path);
-            let file = open(&path).map_err(|error| (path, error))?;
-            let layer = tracing_subscriber::fmt::layer()
-                .event_format(Line)
-                .with_ansi(false)
-                .with_writer(Mutex::new(file))
-                .with_filter(filter(*level));
-            Some(layer)
+            let file = LogFile::open(path.clone()).map_err(|error| (path, error))?;
+            (Some(Arc::new(file)), Some(*level))
         }
     };
+    let (to_file, file_level) =
+        file.clone().zip(file_level).map(|(file, level)| place(ToFile(file), level, false)).unzip();
     let lines = logging.exchange.map(|_| Arc::new(Lines::default()));
-    let exchange = lines.clone().zip(logging.exchange).map(|(lines, level)| {
-        tracing_subscriber::fmt::layer()
-            .event_format(Line)
-            .with_ansi(false)
-            .with_writer(ToExchange(lines))
-            .with_filter(filter(level))
-    });
-    tracing_subscriber::registry().with(console).with(file).with(exchange).init();
-    Ok(lines)
+    let (to_exchange, exchange_level) = lines
+        .clone()
+        .zip(logging.exchange)
+        .map(|(lines, level)| place(ToExchange(lines), level, false))
+        .unzip();
+    tracing_subscriber::registry().with(console).with(to_file).with(to_exchange).init();
+    let levels = [console_level, file_level, exchange_level].into_iter().flatten().collect();
+    Ok(Log { levels, file, lines })
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+fn place<S, W>(writer: W, level: Level, ansi: bool) -> Place<S, W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'w> MakeWriter<'w> + 'static,
+{
+    let (filter, handle) = reload::Layer::new(filter(level));
+    let layer = fmt::layer().event_format(Line).with_writer(writer);
+    let layer = if ansi { layer } else { layer.with_ansi(false) };
+    // There is nobody to tell of an error: it says that the log is gone.
+    let set_level = move |level| drop(handle.reload(level));
+    (layer.with_filter(filter), Box::new(set_level))
+}
+
+impl Log {
+    /// Where lines for the log's exchange wait, if there is to be one.
+    pub(crate) fn lines(&self) -> Option<Arc<Lines>> {
+        self.lines.clone()
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl mgmt::Log for Log {
+    fn set_level(&self, level: &str) -> bool {
+        let Some((_, level)) = LEVELS.iter().find(|(word, _)| *word == level) else { return false };
+        self.levels.iter().for_each(|set| set(filter(*level)));
+        true
+    }
+
+    fn reopen(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.reopen())
+    }
 }
 
 const fn filter(level: Level) -> LevelFilter {
@@ -89,7 +125,7 @@ where
         context: &FmtContext<'_, S, N>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
-    ) -> fmt::Result {
+    ) -> std::fmt::Result {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         write_time(&mut writer, since_1970.as_secs(), since_1970.subsec_micros())?;
         write!(writer, " [{}] ", name(*event.metadata().level()))?;
@@ -110,7 +146,7 @@ fn name(level: tracing::Level) -> &'static str {
 }
 
 /// Names come from clients: a line break in one must not look like a log line of its own.
-fn write_on_one_line(out: &mut impl fmt::Write, text: &str) -> fmt::Result {
+fn write_on_one_line(out: &mut impl std::fmt::Write, text: &str) -> std::fmt::Result {
     for c in text.chars() {
         if c.is_control() { write!(out, "{}", c.escape_default())? } else { out.write_char(c)? }
     }
@@ -118,7 +154,7 @@ fn write_on_one_line(out: &mut impl fmt::Write, text: &str) -> fmt::Result {
 }
 
 /// Writes the UTC time `seconds` after 1970 as `2026-11-21 08:00:00.123456+00:00`.
-fn write_time(out: &mut impl fmt::Write, seconds: u64, micros: u32) -> fmt::Result {
+fn write_time(out: &mut impl std::fmt::Write, seconds: u64, micros: u32) -> std::fmt::Result {
     let (year, month, day) = stdx::civil_date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}+00:00")

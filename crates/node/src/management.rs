@@ -2,6 +2,7 @@
 
 use crate::cli::ServerArgs;
 use crate::config::Config;
+use crate::logging::Log;
 use crate::{boot, resources::Watch};
 use anyhow::Context as _;
 use broker::Broker;
@@ -10,13 +11,21 @@ use net::Listener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 /// The version of RabbitMQ whose behaviour is followed; tools choose their commands by it.
 const RABBITMQ_VERSION: &str = "4.3.6";
 /// How long questions that are being answered may take once the node stops.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What an operator may steer while the node runs, besides the broker.
+pub(crate) struct Steered<'s> {
+    pub(crate) watch: &'s Arc<Watch>,
+    pub(crate) log: Arc<Log>,
+    /// Told whether listeners are suspended.
+    pub(crate) suspended: watch::Sender<bool>,
+}
 
 /// The control socket while it is served.
 pub(crate) struct Control {
@@ -30,7 +39,7 @@ impl Control {
     pub(crate) fn start(
         (config, args): (&Config, &ServerArgs),
         broker: &Arc<Broker>,
-        watch: &Arc<Watch>,
+        steered: Steered<'_>,
         listeners: &[Listener],
         started: Instant,
     ) -> anyhow::Result<Self> {
@@ -42,7 +51,9 @@ impl Control {
             password_rule: boot::password_rule(config)?,
             hashing: config.access.hashing,
             facts: facts((config, args), listeners, started),
-            resources: Arc::clone(watch) as Arc<dyn mgmt::Resources>,
+            resources: Arc::clone(steered.watch) as Arc<dyn mgmt::Resources>,
+            log: steered.log,
+            suspended: steered.suspended,
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
         });

@@ -12,15 +12,15 @@ use log::{DataDir, Disk, RealDisk};
 use mgmt::Resources as _;
 use net::{Clock, Listener, Server, ServerSettings, Timers};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::definitions;
-use crate::logging::{self, Lines, LogExchange};
-use crate::management::Control;
+use crate::logging::{self, Log, LogExchange};
+use crate::management::{Control, Steered};
 use crate::resources::Watch;
 
 /// How often memory and disk are looked at: until then publishers may use as much as comes in.
@@ -39,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     let (config, warnings) = config::load(&args.config, &args.set)?;
     let data_dir = open_data_dir(&args.data_dir)?;
-    let lines = logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
+    let log = logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
         anyhow::Error::new(error).context(format!("cannot open the log {}", path.display()))
     })?;
     for warning in warnings {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let ended = runtime.block_on(serve(&config, args, data_dir.disk(), started, lines));
+    let ended = runtime.block_on(serve(&config, args, data_dir.disk(), started, Arc::new(log)));
     runtime.shutdown_timeout(STOP_TIMEOUT);
     // Nothing of this node writes any more: another may have the directory.
     drop(data_dir);
@@ -74,7 +74,7 @@ async fn serve(
     args: &ServerArgs,
     disk: Arc<dyn Disk>,
     started: Instant,
-    lines: Option<Arc<Lines>>,
+    log: Arc<Log>,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
@@ -86,14 +86,16 @@ async fn serve(
         None => boot::create_defaults(&broker, config).await?,
     }
     boot::tell_events(config, &broker).await?;
-    let log_exchange = boot::publish_log(config, lines, &broker).await?;
+    let log_exchange = boot::publish_log(config, &log, &broker).await?;
     let clock = Clock::start();
     let timers = Timers::start().context("cannot start threads")?;
     let watch = Arc::new(Watch::new(&config.resources, &args.data_dir));
-    let control = Control::start((config, args), &broker, &watch, &listeners, started)?;
+    let suspended = watch::Sender::new(false);
+    let steered = Steered { watch: &watch, log, suspended: suspended.clone() };
+    let control = Control::start((config, args), &broker, steered, &listeners, started)?;
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch));
     announce(&listeners, &args.data_dir, started)?;
-    let server = start_accepting(config, &broker, listeners, (clock, timers));
+    let server = start_accepting(config, &broker, (listeners, &suspended), (clock, timers));
     control.started();
     let failure = tokio::select! {
         _ = terminate.recv() => None,
@@ -129,7 +131,7 @@ async fn keep_time(broker: Arc<Broker>, clock: Clock, timers: Timers, watch: Arc
 fn start_accepting(
     config: &Config,
     broker: &Arc<Broker>,
-    listeners: Vec<Listener>,
+    (listeners, suspended): (Vec<Listener>, &watch::Sender<bool>),
     (clock, timers): (Clock, Timers),
 ) -> Arc<Server> {
     let settings = ServerSettings {
@@ -143,7 +145,7 @@ fn start_accepting(
     let (auth, front) = (boot::authenticator(config), boot::front_settings(config));
     let server = Server::new(Arc::clone(broker), auth, front, settings, clock, timers);
     for listener in listeners {
-        tokio::spawn(Arc::clone(&server).accept(listener));
+        tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
     }
     server
 }

@@ -33,10 +33,21 @@ impl Node {
         Self::start_in(tempfile::tempdir().unwrap())
     }
 
+    fn start_with(settings: &[&str]) -> Self {
+        Self::start_in_with(tempfile::tempdir().unwrap(), settings)
+    }
+
     fn start_in(data_dir: TempDir) -> Self {
+        Self::start_in_with(data_dir, &[])
+    }
+
+    fn start_in_with(data_dir: TempDir, settings: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
         command.arg("server").arg("--data-dir").arg(data_dir.path());
         command.args(["--set", "listeners.tcp.1=127.0.0.1:0"]);
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
         command.env("RABBITMQ_NODENAME", "rabbit@box");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -216,6 +227,65 @@ fn limits_of_alarms_can_be_changed() {
         assert_eq!(node.ctl(wrong).code, 65, "{wrong:?}");
     }
     assert_eq!(node.ctl(&["set_disk_free_limit", "mem_relative"]).code, 64);
+}
+
+#[test]
+fn the_log_is_more_or_less_and_its_file_may_be_moved() {
+    let node = Node::start_with(&["log.file=node.log"]);
+    let path = node.data_dir.path().join("node.log");
+    let log = || std::fs::read_to_string(&path).unwrap();
+    drop(Client::connect(node.address));
+    assert!(!log().contains("[debug]"), "{}", log());
+    assert_eq!(node.told(&["set_log_level", "debug"]), "Setting log level to \"debug\" ...\n");
+    drop(Client::connect(node.address));
+    assert!(log().contains("[debug] accepted"), "{}", log());
+    node.told(&["set_log_level", "none"]);
+    let n_lines = log().lines().count();
+    drop(Client::connect(node.address));
+    node.told(&["add_vhost", "silent"]);
+    assert_eq!(log().lines().count(), n_lines);
+    let wrong = node.ctl(&["set_log_level", "loud"]);
+    assert_ne!(wrong.code, 0);
+    assert!(wrong.error.contains("level loud is not supported"), "{wrong:?}");
+
+    node.told(&["set_log_level", "info"]);
+    let moved = node.data_dir.path().join("node.log.1");
+    std::fs::rename(&path, &moved).unwrap();
+    node.told(&["rotate_logs"]);
+    node.told(&["add_vhost", "loud"]);
+    assert!(log().contains("management: add_vhost"), "{}", log());
+    assert!(!std::fs::read_to_string(moved).unwrap().contains("add_vhost"));
+}
+
+#[test]
+fn listeners_are_suspended_and_resumed() {
+    let node = Node::start();
+    node.told(&["suspend_listeners"]);
+    let until = |open: bool| {
+        let started = Instant::now();
+        while TcpStream::connect(node.address).is_ok() != open {
+            assert!(started.elapsed() < DEADLINE, "connections are accepted: {}", !open);
+        }
+    };
+    until(false);
+    let port = node.address.port().to_string();
+    assert_ne!(node.ctl(&["check_port_listener", &port]).code, 0);
+    node.told(&["resume_listeners"]);
+    until(true);
+    node.told(&["check_port_listener", &port]);
+    Client::connect(node.address).declare("q");
+}
+
+#[test]
+fn what_cannot_fail_alone_needs_no_help() {
+    let node = Node::start();
+    assert_eq!(
+        node.told(&["restart_vhost"]),
+        "Trying to restart vhost '/' on node 'rabbit@box' ...\n\
+         Vhost '/' is already running on node 'rabbit@box'\n"
+    );
+    assert_ne!(node.ctl(&["restart_vhost", "--vhost", "nope"]).code, 0);
+    assert_eq!(node.told(&["-q", "list_unresponsive_queues"]).trim(), "");
 }
 
 #[test]

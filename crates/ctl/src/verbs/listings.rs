@@ -1,6 +1,6 @@
 //! Listings whose columns can be chosen.
 
-use crate::options::flag;
+use crate::options::{flag, number};
 use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
@@ -138,6 +138,24 @@ pub(super) const VERBS: &[Verb] = &[
             )
         }),
         action: stream("list_queues"),
+        ..MONITORING
+    },
+    Verb {
+        name: "list_unresponsive_queues",
+        usage: "list_unresponsive_queues [--local] [--queue-timeout <seconds>] [<column> ...] \
+                [--no-table-headers]",
+        description: "Lists nothing: a queue answers as long as its node does",
+        columns: Some(Columns {
+            known: &["name", "durable", "auto_delete", "arguments", "pid"],
+            shown: &["name"],
+        }),
+        switches: &[flag("local", None), number("queue-timeout", None)],
+        vhost: true,
+        banner: Banner::Text("Listing unresponsive queues for vhost {vhost} ..."),
+        action: Action::List(
+            "list_unresponsive_queues",
+            Listing { columns: &[], streamed: false, headers: true },
+        ),
         ..MONITORING
     },
     Verb {

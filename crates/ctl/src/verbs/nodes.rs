@@ -209,6 +209,37 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
+        name: "rotate_logs",
+        usage: "rotate_logs",
+        description: "Has the node open its log file anew, after it was moved away",
+        action: Action::Ask("rotate_logs", render::done),
+        ..NODES
+    },
+    Verb {
+        name: "suspend_listeners",
+        section: Section::Operations,
+        usage: "suspend_listeners",
+        description: "Lets no more clients connect; those that are connected stay",
+        banner: Banner::Text(
+            "Will suspend client connection listeners on node {node}. \
+             The node will no longer accept client connections!",
+        ),
+        action: Action::Ask("suspend_listeners", render::done),
+        ..VERB
+    },
+    Verb {
+        name: "resume_listeners",
+        section: Section::Operations,
+        usage: "resume_listeners",
+        description: "Lets clients connect again after suspend_listeners",
+        banner: Banner::Text(
+            "Will resume client connection listeners on node {node}. \
+             The node will now accept client connections",
+        ),
+        action: Action::Ask("resume_listeners", render::done),
+        ..VERB
+    },
+    Verb {
         name: "log_location",
         section: Section::Monitoring,
         usage: "log_location [--all|-a]",

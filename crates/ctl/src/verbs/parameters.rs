@@ -20,6 +20,10 @@ const LIMITS: Verb = Verb {
     ..VERB
 };
 
+/// RabbitMQ's levels.
+const LOG_LEVELS: [&str; 9] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "none"];
+
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         name: "set_policy",
@@ -175,6 +179,28 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["name"],
         banner: Banner::Text("Setting cluster name to {name} ..."),
         action: Action::Ask("set_cluster_name", render::done),
+        ..VERB
+    },
+    Verb {
+        name: "set_log_level",
+        section: Section::Configuration,
+        usage: "set_log_level <log_level>",
+        description: "Sets the least level that is logged, until the node restarts",
+        params: &["level"],
+        check: Some(|invocation| {
+            let level = invocation.param("level");
+            if LOG_LEVELS.contains(&level) {
+                return Ok(());
+            }
+            Err(Invalid::Other(format!(
+                "level {level} is not supported. \
+                 Try one of debug, info, warning, error, critical, none"
+            )))
+        }),
+        banner: Banner::Made(|invocation| {
+            format!("Setting log level to \"{}\" ...", invocation.param("level"))
+        }),
+        action: Action::Ask("set_log_level", render::done),
         ..VERB
     },
     Verb {

@@ -36,6 +36,18 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
+        name: "restart_vhost",
+        usage: "restart_vhost [--vhost <vhost>]",
+        description: "Does nothing: a virtual host is up as long as its node is",
+        vhost: true,
+        banner: Banner::Text("Trying to restart vhost '{vhost}' on node '{node}' ..."),
+        action: Action::Ask("restart_vhost", |invocation, _| {
+            let (vhost, node) = (invocation.vhost(), invocation.node());
+            Ok(Answer::Text(format!("Vhost '{vhost}' is already running on node '{node}'")))
+        }),
+        ..VHOSTS
+    },
+    Verb {
         name: "list_vhosts",
         section: Section::Access,
         usage: "list_vhosts [--no-table-headers] [<column> ...]",

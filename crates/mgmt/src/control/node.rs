@@ -12,9 +12,11 @@ pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
     Some(match question {
         "state" => json!({"running": management.running.load(Ordering::Relaxed)}),
         "alarms" => alarms(management),
-        "listeners" => facts.listeners(),
+        "listeners" => management.listeners(),
         // A virtual host is up as long as the node is.
         "down_vhosts" => json!([]),
+        // Nor does a queue have a process that could be stuck on its own.
+        "list_unresponsive_queues" => json!([]),
         "server_version" => json!(facts.rabbitmq_version),
         "status" => status(management),
         "cluster_status" => cluster_status(management),
@@ -94,7 +96,7 @@ fn status(management: &Management) -> Value {
             "queue_count": view.meta.queues().filter(|queue| !queue.is_internal()).count(),
             "virtual_host_count": view.meta.vhosts().count(),
         },
-        "listeners": facts.listeners(),
+        "listeners": management.listeners(),
     })
 }
 
@@ -114,7 +116,7 @@ fn cluster_status(management: &Management) -> Value {
         "maintenance_status": {node: "not under maintenance"},
         "alarms": alarms(management),
         "partitions": {},
-        "listeners": {node: facts.listeners()},
+        "listeners": {node: management.listeners()},
         "feature_flags": feature_flags(),
     })
 }

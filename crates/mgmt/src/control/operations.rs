@@ -2,6 +2,7 @@
 
 use crate::Management;
 use crate::listing::connection_of_pid;
+use crate::logs;
 use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
 use auth::Credentials;
@@ -50,6 +51,16 @@ pub(super) async fn carry_out(
             management.resources.limits().set_disk_free(request)?;
             Ok(look_at_resources(management))
         }
+        "set_log_level" => logs::set_level(&*management.log, request).map(|()| Value::Null),
+        "rotate_logs" => logs::reopen(&*management.log).map(|()| Value::Null),
+        "suspend_listeners" => Ok(suspend(management, true)),
+        "resume_listeners" => Ok(suspend(management, false)),
+        // It is up as long as the node is.
+        "restart_vhost" => {
+            let (vhost, view) = (request.vhost()?, management.broker.view());
+            let is_there = view.meta.vhost(&vhost).is_some();
+            is_there.then_some(Value::Null).ok_or_else(|| MetaError::VhostNotFound(vhost).into())
+        }
         "stop" => {
             tracing::info!("management: stop");
             management.stop.notify_one();
@@ -60,6 +71,11 @@ pub(super) async fn carry_out(
             format!("this node does not know the command `{question}`"),
         )),
     }
+}
+
+fn suspend(management: &Management, suspended: bool) -> Value {
+    management.suspended.send_if_modified(|now| std::mem::replace(now, suspended) != suspended);
+    Value::Null
 }
 
 /// Whoever changes a limit sees at once what comes of it.

@@ -15,7 +15,7 @@ use std::task::Waker;
 use std::time::Instant;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// A client that hears nothing.
 struct Deaf;
@@ -50,6 +50,20 @@ impl Resources for OneByte {
     }
 }
 
+/// A log that knows one level, and has no file.
+#[derive(Debug)]
+struct Levels;
+
+impl crate::Log for Levels {
+    fn set_level(&self, level: &str) -> bool {
+        level == "debug"
+    }
+
+    fn reopen(&self) -> std::io::Result<()> {
+        Err(std::io::Error::other("full"))
+    }
+}
+
 async fn start() -> Node {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
     let broker = Broker::open(Arc::new(MemoryDisk::new()), options).unwrap();
@@ -65,6 +79,8 @@ async fn start() -> Node {
             Threshold::Bytes(1 << 30),
             Threshold::Bytes(50_000_000),
         ))),
+        log: Arc::new(Levels),
+        suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),
         stop: Arc::new(Notify::new()),
     });
@@ -452,4 +468,30 @@ async fn consumers_tell_whether_they_are_active() {
     };
     assert_eq!(of("single"), [json!([true, "single_active"]), json!([false, "waiting"])]);
     assert_eq!(of("shared"), [json!([true, "up"]), json!([true, "up"])]);
+}
+
+#[tokio::test]
+async fn the_log_and_the_listeners_do_as_they_are_told() {
+    let node = start().await;
+    let level = |level: &str| json!({"level": level});
+    assert_eq!(node.ok("set_log_level", level("debug")).await, Value::Null);
+    let answer = node.ask("set_log_level", level("loud")).await;
+    assert!(answer.to_string().contains("there is no level loud"), "{answer}");
+    let answer = node.ask("rotate_logs", json!({})).await;
+    assert!(answer.to_string().contains("the log cannot be opened again: full"), "{answer}");
+
+    let mut suspended = node.management.suspended.subscribe();
+    assert_ne!(node.ok("listeners", json!({})).await, json!([]));
+    for (question, is_suspended) in [("suspend_listeners", true), ("resume_listeners", false)] {
+        node.ok(question, json!({})).await;
+        assert_eq!(*suspended.borrow_and_update(), is_suspended);
+        assert_eq!(node.ok("listeners", json!({})).await == json!([]), is_suspended);
+        node.ok(question, json!({})).await;
+        assert!(!suspended.has_changed().unwrap(), "told once");
+    }
+
+    node.ok("restart_vhost", json!({"vhost": "/"})).await;
+    let answer = node.ask("restart_vhost", json!({"vhost": "nope"})).await;
+    assert!(answer.to_string().contains("nope"), "{answer}");
+    assert_eq!(node.ok("list_unresponsive_queues", json!({"vhost": "/"})).await, json!([]));
 }

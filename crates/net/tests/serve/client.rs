@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 const FRAME_MAX: u32 = 131_072;
 /// Nothing in these tests takes long; more than this is a hang.
@@ -29,6 +30,8 @@ pub(crate) struct Site {
     pub(crate) broker: Arc<Broker>,
     pub(crate) server: Arc<Server>,
     pub(crate) address: SocketAddr,
+    /// Whether listeners are suspended.
+    pub(crate) suspended: watch::Sender<bool>,
 }
 
 impl Site {
@@ -62,6 +65,7 @@ impl Site {
             max_connections: None,
         };
         change(&mut settings);
+        let suspended = watch::Sender::new(false);
         let server = Server::new(
             Arc::clone(&broker),
             Authenticator::new(rules),
@@ -70,8 +74,8 @@ impl Site {
             Clock::start(),
             Timers::start().unwrap(),
         );
-        tokio::spawn(Arc::clone(&server).accept(listener));
-        Self { broker, server, address }
+        tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
+        Self { broker, server, address, suspended }
     }
 
     pub(crate) async fn wait_until_empty(&self) {

@@ -236,6 +236,32 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn while_listeners_are_suspended_nobody_connects_and_nobody_has_to_go() {
+        let site = Site::start(None);
+        let mut before = Client::open(site.address, "guest").await;
+        for _ in 0..3 {
+            site.suspended.send_replace(true);
+            while tokio::net::TcpStream::connect(site.address).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            before.call(1, declare("q"), "queue.declare-ok").await;
+            site.suspended.send_replace(false);
+            while tokio::net::TcpStream::connect(site.address).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+            let mut after = Client::open(site.address, "guest").await;
+            after.call(1, declare("q"), "queue.declare-ok").await;
+        }
+        site.suspended.send_replace(true);
+        while tokio::net::TcpStream::connect(site.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        drop(before);
+        site.wait_until_empty().await;
+        site.server.stop(Duration::from_secs(20)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn sockets_that_vanish_leave_nothing_behind() {
         let site = Site::start(None);
         for round in 0..60 {

@@ -703,7 +703,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "log.file",
         "false",
         Kind::FileOrFalse(|d, v| d.log.file = v),
-        "Log to this file. A relative path is inside the data directory.",
+        "Log to this file. A relative path is inside the data directory. After it was moved away \
+         `leveret ctl rotate_logs` begins a new one.",
     ),
     row(
         "log.file.level",

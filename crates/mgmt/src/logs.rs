@@ -1,0 +1,34 @@
+//! What an operator may do about the log while the node runs.
+
+use crate::refusal::{Kind, Refusal};
+use crate::request::Request;
+use std::io;
+
+/// The node's log.
+pub trait Log: std::fmt::Debug + Send + Sync {
+    /// Changes what is logged, wherever the log goes, by RabbitMQ's name of the least level. False for a
+    /// name that there is not.
+    fn set_level(&self, level: &str) -> bool;
+
+    /// Opens its file anew: whoever rotates logs has moved it away.
+    ///
+    /// # Errors
+    /// It cannot be opened; what was open stays in use.
+    fn reopen(&self) -> io::Result<()>;
+}
+
+/// What is configured counts again after the next start, as with RabbitMQ.
+pub(crate) fn set_level(log: &dyn Log, request: &Request) -> Result<(), Refusal> {
+    let level = request.text("level")?;
+    if log.set_level(level) {
+        tracing::info!("management: the log's level is {level} from now on");
+        return Ok(());
+    }
+    Err(Refusal::new(Kind::Invalid, format!("there is no level {level}")))
+}
+
+pub(crate) fn reopen(log: &dyn Log) -> Result<(), Refusal> {
+    log.reopen().map_err(|error| {
+        Refusal::new(Kind::Invalid, format!("the log cannot be opened again: {error}"))
+    })
+}

@@ -1,0 +1,83 @@
+//! The file the log goes to, which may be moved away while it is written.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// A file that lines are appended to.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl LogFile {
+    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
+        let file = Mutex::new(append_to(&path)?);
+        Ok(Self { path, file })
+    }
+
+    /// Goes on with the file that is at the path now, or with a new one.
+    pub(super) fn reopen(&self) -> io::Result<()> {
+        let file = append_to(&self.path)?;
+        *stdx::lock(&self.file) = file;
+        Ok(())
+    }
+}
+
+fn append_to(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Where the log writes lines for the file.
+#[derive(Debug)]
+pub(super) struct ToFile(pub(super) Arc<LogFile>);
+
+/// Takes one line.
+#[derive(Debug)]
+pub(super) struct OneLine<'f>(&'f LogFile);
+
+impl<'w> MakeWriter<'w> for ToFile {
+    type Writer = OneLine<'w>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        OneLine(&self.0)
+    }
+}
+
+impl io::Write for OneLine<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Whole, so that no line of another thread comes in between.
+        stdx::lock(&self.0.file).write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stdx::lock(&self.0.file).flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn a_file_that_was_moved_is_followed_by_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, moved) = (dir.path().join("log"), dir.path().join("log.1"));
+        let log = LogFile::open(path.clone()).unwrap();
+        let say = |text: &str| OneLine(&log).write_all(text.as_bytes()).unwrap();
+        say("a");
+        std::fs::rename(&path, &moved).unwrap();
+        say("b");
+        log.reopen().unwrap();
+        say("c");
+        log.reopen().unwrap();
+        say("d");
+        assert_eq!(std::fs::read_to_string(&moved).unwrap(), "ab");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "cd");
+    }
+}

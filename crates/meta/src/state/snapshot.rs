@@ -15,6 +15,7 @@ use super::State;
 use super::resources::{exchange_redeclaration, redeclaration};
 use crate::command::{BindingSpec, Command};
 use crate::error::MetaError;
+use crate::exchange::{NODE_EXCHANGES, node_exchange};
 use crate::policy::PolicyScope;
 use crate::queue_settings::QueueVersion;
 use crate::user::{User, UserLimits};
@@ -70,11 +71,24 @@ impl State {
         let mut state = Self::new();
         let (next_durable, next_transient) = (reader.u64()?, reader.u64()?);
         while !reader.is_empty() {
-            state.replay(&Command::decode(reader.bytes()?)?)?;
+            let command = Command::decode(reader.bytes()?)?;
+            state.make_source_of(&command)?;
+            state.replay(&command)?;
         }
         state.ids.next_durable = state.ids.next_durable.max(next_durable);
         state.ids.next_transient = state.ids.next_transient.max(next_transient);
         Ok(state)
+    }
+
+    /// Snapshots used to hold what is bound to the node's own exchanges, and not these themselves.
+    fn make_source_of(&mut self, command: &Command) -> Result<(), MetaError> {
+        if let Command::Bind(BindingSpec { vhost, source, .. }) = command
+            && NODE_EXCHANGES.contains(&source.as_str())
+            && self.exchange(vhost, source).is_none()
+        {
+            return self.replay(&Command::DeclareExchange(node_exchange(vhost.clone(), source)));
+        }
+        Ok(())
     }
 
     /// Hands over the commands that make this state out of an empty one.

@@ -31,6 +31,23 @@ fn what_is_bound_to_the_nodes_own_exchanges_comes_back() {
     }
 }
 
+/// Snapshots that were taken before those exchanges were part of them can be read.
+#[test]
+fn a_snapshot_may_lack_the_nodes_own_exchanges() {
+    let s = &mut state();
+    declare(s, QueueDeclare { durable: true, ..queue("q") });
+    let mut record = durable(s);
+    for name in NODE_EXCHANGES {
+        let mut command = Vec::new();
+        Command::Bind(to_queue(name, "q", "#")).encode(&mut command);
+        stdx::record::put_bytes(&mut record, &command);
+    }
+    let restored = State::restore(&record).unwrap();
+    for name in NODE_EXCHANGES {
+        assert_eq!(restored.vhost(V).unwrap().routes().n_bindings_from(name), 1, "{name}");
+    }
+}
+
 fn auto_delete(exchange_name: &str) -> Command {
     Command::DeclareExchange(ExchangeDeclare {
         auto_delete: true,

@@ -202,6 +202,17 @@ fn a_wrong_configuration_is_one_line_and_touches_nothing() {
     assert_eq!(entries(&dir), Vec::<String>::new());
 }
 
+/// It would let in other people than its configuration says.
+#[test]
+fn a_node_that_should_ask_others_who_somebody_is_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = server(&dir.path().join("data"));
+    command.args(["--set", "auth_backends.1=internal", "--set", "auth_backends.2=ldap"]);
+    let line = refused(&mut command);
+    assert!(line.contains("`auth_backends.2` cannot be `ldap`: expected `internal`"), "{line}");
+    assert_eq!(entries(&dir), Vec::<String>::new());
+}
+
 #[test]
 fn keys_not_built_warn_in_the_log_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -38,6 +38,35 @@ fn a_wrong_password_is_told_only_to_clients_that_understand() {
     node.stop();
 }
 
+/// Users keep the hashes they have, wherever their definitions go.
+#[test]
+fn passwords_are_hashed_as_configured() {
+    let log_in = |node: &Node, user| {
+        let login = Login { user, password: "secret", ..Login::default() };
+        node.ctl(&["set_permissions", user, ".*", ".*", ".*"]);
+        node.ctl(&["authenticate_user", user, "secret"]);
+        Client::login(node.address(), login).close();
+    };
+    let node = Node::start(&["password_hashing_module=rabbit_password_hashing_sha512"]);
+    node.ctl(&["add_user", "ann", "secret"]);
+    log_in(&node, "ann");
+    let file = node.data_dir().join("definitions.json").display().to_string();
+    node.ctl(&["export_definitions", &file]);
+    let exported = std::fs::read_to_string(&file).unwrap();
+    // Guest too: it was made by the same configuration.
+    assert_eq!(exported.matches("rabbit_password_hashing_sha512").count(), 2, "{exported}");
+
+    let other = Node::start(&["password_hashing_module=rabbit_password_hashing_md5"]);
+    other.ctl(&["import_definitions", &file]);
+    log_in(&other, "ann");
+    let hash = other.ctl(&["-q", "hash_password", "secret", "--hashing-algorithm", "md5"]);
+    other.ctl(&["add_user", "bob", hash.trim(), "--pre-hashed-password"]);
+    log_in(&other, "bob");
+    Client::guest(other.address()).close();
+    node.stop();
+    other.stop();
+}
+
 /// Semantics 4.
 #[test]
 fn a_virtual_host_that_is_not_there_is_no_place_to_be() {

@@ -147,6 +147,11 @@ impl Scale {
         (seconds * self.0).max(Self::SECONDS_MIN)
     }
 
+    /// A wait within a measurement, seconds: there is none too short.
+    pub(crate) fn wait(self, seconds: f64) -> f64 {
+        seconds * self.0
+    }
+
     /// A message count of the source.
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,6 +1,6 @@
 //! Classic queues as RabbitMQ's team measures them before a release, for each queue version.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, Variants, bars, over_time};
+use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, Variants, bars, number, over_time};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -13,7 +13,11 @@ const SECONDS: f64 = 300.0;
 const LATE_SECONDS: f64 = 150.0;
 const SIZES: &[u32] = &[100, 5_000];
 /// What every test of the source has.
-const ALWAYS: &str = "-ad false -f persistent -prsd 1";
+const ALWAYS: &str = "-ad false -f persistent";
+/// Publishers begin within that time.
+const START_SECONDS: f64 = 1.0;
+/// How long messages live that are to expire.
+const EXPIRE_SECONDS: f64 = 10.0;
 
 /// What the rows of one size are made with.
 #[derive(Clone, Copy)]
@@ -31,7 +35,9 @@ impl Test {
 
     fn load(self, options: &str) -> Load {
         let seconds = self.scale.seconds(SECONDS);
-        Load::new(&format!("{options} -s {} {ALWAYS}", self.size)).seconds(seconds)
+        Load::new(&format!("{options} -s {} {ALWAYS}", self.size))
+            .with("-prsd", &number(self.scale.wait(START_SECONDS)))
+            .seconds(seconds)
     }
 
     /// A row of one load generator on one queue.
@@ -134,7 +140,7 @@ fn publish_then_consume(test: Test) -> Case {
 
 /// The rest of the script.
 fn suite(test: Test) -> Vec<Case> {
-    let late = crate::plan::number(test.scale.seconds(LATE_SECONDS));
+    let late = number(test.scale.seconds(LATE_SECONDS));
     let fanout = test.load(
         "-x 1 -y 10 -c 100 -e amq.fanout -t fanout -qp bench-fanout-%d -qpf 1 -qpt 10 \
          -qa x-max-length=1000000",
@@ -182,11 +188,14 @@ fn declare(test: Test, queue: &str) -> Step {
     Step::Load { row: None, loads: vec![load] }
 }
 
-/// Messages that expire after 10 s and become dead letters.
+/// Messages that expire and become dead letters.
 fn expire(test: Test) -> Case {
     let (queue, dead) = ("bench-expire", "bench-expired");
-    let load = test
-        .load(&format!("-x 1 -y 0 -c 1 -u {queue} -mp expiration=10000 {}", dead_letters_to(dead)));
+    let ms = (test.scale.wait(EXPIRE_SECONDS) * 1e3).max(1.0);
+    let load = test.load(&format!(
+        "-x 1 -y 0 -c 1 -u {queue} -mp expiration={ms:.0} {}",
+        dead_letters_to(dead)
+    ));
     let steps = vec![declare(test, dead), Step::Load { row: Some(0), loads: vec![load] }];
     Case::of(test.row("expire into dead letters", Metric::Rate), steps).queue(queue).queue(dead)
 }

@@ -285,6 +285,13 @@ fn a_scale_shortens_durations_and_counts_down_to_a_least() {
     assert!(commands(&drain, "load 500 k")[0].starts_with("-x 1 -y 0 -C 5000 "));
     let drain = plan("load-drain", 1e-9);
     assert!(commands(&drain, "load 500 k")[0].starts_with("-x 1 -y 0 -C 100 "));
+    // A run of 0.3 s must not wait up to 1 s for its publishers, nor 10 s for what is to expire.
+    let classic = commands(&plan("classic-queues", 0.001), "expire into dead letters, 100 B");
+    let expire = classic.last().unwrap();
+    assert!(
+        expire.contains("expiration=10 ") && expire.ends_with(" -prsd 0.001 -z 0.3"),
+        "{expire}"
+    );
 }
 
 #[test]

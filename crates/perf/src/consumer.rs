@@ -218,7 +218,7 @@ impl Consumer {
         if let Some(latency) = stamp.and_then(|stamp| self.latency(stamp, moment.now)) {
             self.latencies.add(latency, 1, &mut seen.sample.latency);
         }
-        if let Some(gate) = &mut self.plan.gate {
+        if let Some(gate) = &self.plan.gate {
             gate.pass(moment.elapsed());
         }
         self.settle(out);

@@ -1,5 +1,8 @@
 //! When the next message is due: rates, also changing ones, and the times processing takes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::clock::SECOND;
 
 /// A value that changes over time: steps of a value and how long it holds, over and over.
@@ -102,31 +105,34 @@ fn from_ns(ns: u64) -> f64 {
     ns as f64
 }
 
-/// Lets a consumer handle messages no faster than it is meant to.
+/// Lets consumers handle messages no faster than they are meant to. Clones are the same gate: what one
+/// lets pass closes all.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     /// Nanoseconds per message.
     hold: Schedule,
-    /// When the next message may be handled, in nanoseconds after the start.
-    open_at: u64,
+    /// When the next message may be handled, in nanoseconds after the start. Consumers of one gate are
+    /// on one thread, so that nothing has to be ordered.
+    open_at: Arc<AtomicU64>,
 }
 
 impl Gate {
     /// Open at the start.
     pub(crate) fn new(hold: Schedule) -> Self {
-        Self { hold, open_at: 0 }
+        Self { hold, open_at: Arc::default() }
     }
 
     /// When the next message may be handled.
     pub(crate) fn open_at(&self) -> u64 {
-        self.open_at
+        self.open_at.load(Ordering::Relaxed)
     }
 
     /// A message is handled at `elapsed`. Time lost to timers is made up for, up to a millisecond.
-    pub(crate) fn pass(&mut self, elapsed: u64) {
+    pub(crate) fn pass(&self, elapsed: u64) {
         let (hold, _) = self.hold.at(elapsed);
         let earliest = elapsed.saturating_sub(crate::clock::MILLISECOND);
-        self.open_at = self.open_at.max(earliest).saturating_add(ns(hold));
+        let open_at = self.open_at().max(earliest).saturating_add(ns(hold));
+        self.open_at.store(open_at, Ordering::Relaxed);
     }
 }
 
@@ -169,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_gate_holds_each_message_and_catches_up_a_little() {
-        let mut gate = Gate::new(Schedule::constant(10_000_000.0));
+        let gate = Gate::new(Schedule::constant(10_000_000.0));
         assert_eq!(gate.open_at(), 0);
         gate.pass(0);
         assert_eq!(gate.open_at(), 10_000_000);

@@ -265,21 +265,22 @@ impl<'a> Recipe<'a> {
 
     fn consumers(&self, at: usize) -> Vec<Consumer> {
         let n_channels = self.config.consuming.n_channels;
+        let gate = self.gate();
         let number = |channel| at * usize::from(n_channels) + usize::from(channel) - 1;
         (1..=n_channels)
-            .map(|channel| Consumer::new(self.consumer(number(channel), channel)))
+            .map(|channel| Consumer::new(self.consumer(number(channel), channel, gate.clone())))
             .collect()
     }
 
     /// What holds a consumer back also holds back the others of its connection, whose deliveries are
-    /// behind its own. So each is held for its share only: together they are as fast as they may be.
+    /// behind its own. So all have one gate, through which as many pass as through theirs together.
     fn gate(&self) -> Option<Gate> {
         let Consuming { hold, n_channels, .. } = &self.config.consuming;
         let n_channels = f64::from((*n_channels).max(1));
         hold.clone().map(|hold| Gate::new(hold.map(|ns| ns / n_channels)))
     }
 
-    fn consumer(&self, number: usize, channel: u16) -> consumer::Plan {
+    fn consumer(&self, number: usize, channel: u16, gate: Option<Gate>) -> consumer::Plan {
         let Config { publishing, consuming, message, run, .. } = self.config;
         let consumed = self.routes.consumed.get(number);
         let queues = consumed.into_iter().flatten().filter_map(|&number| {
@@ -292,7 +293,7 @@ impl<'a> Recipe<'a> {
             queues: queues.collect(),
             settle: consuming.settle,
             limit: consuming.limit.unwrap_or(u64::MAX),
-            gate: self.gate(),
+            gate,
             stamps: Stamps {
                 are_in_headers: !matches!(message.body, Body::Stamped(_)),
                 are_millis: message.use_millis,
@@ -410,12 +411,14 @@ mod tests {
             let config = config(line);
             let routes = Routes::new(&config, &mut Random(1));
             let recipe = Recipe::new(&config, &routes, "id", 1).unwrap();
-            let mut gate = recipe.consumer(0, 1).gate.unwrap();
-            gate.pass(0);
+            recipe.gate().unwrap().pass(0);
+            let gate = recipe.gate().unwrap();
+            gate.clone().pass(0);
+            gate.clone().pass(0);
             gate.open_at()
         };
-        assert_eq!(open_at("-R 100"), 10_000_000);
-        assert_eq!(open_at("-R 100 -Y 4"), 2_500_000);
+        assert_eq!(open_at("-R 100"), 20_000_000);
+        assert_eq!(open_at("-R 100 -Y 4"), 5_000_000);
     }
 
     #[test]

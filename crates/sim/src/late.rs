@@ -4,6 +4,7 @@
 //! The clients' acknowledgements are written down as they are made; what a publisher is told is held
 //! against them ([`ledger`]), and against what clients are given later.
 
+mod full;
 mod ledger;
 mod life;
 mod say;
@@ -25,6 +26,20 @@ use std::sync::atomic::Ordering;
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
 
+/// What there is in a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Usual,
+    /// Limits in bytes, transactions and alarms beside.
+    Full,
+}
+
+impl Kind {
+    pub(crate) const fn of(seed: u64) -> Self {
+        if seed % 8 == 7 { Self::Full } else { Self::Usual }
+    }
+}
+
 /// A consumer, or the gets of a channel from one queue.
 struct Link {
     queue: &'static str,
@@ -44,7 +59,11 @@ struct Channel {
     unconfirmed: BTreeMap<u64, u64>,
     /// It is ending: others may be given what it holds.
     is_closing: bool,
+    is_transactional: bool,
 }
+
+/// A publish that was made: the number of its message, and the queue it goes to if it is only one.
+type Published = (u64, Option<&'static str>);
 
 /// A connection.
 struct Peer {
@@ -56,6 +75,8 @@ struct Peer {
     held: BTreeMap<(u64, Position), Copy>,
     /// Not yet written to it, in the order of delivery; settled by that.
     unwritten: Vec<(u64, Position, Copy)>,
+    /// Publishes an alarm holds, and on which channel.
+    kept: Option<(u16, Vec<Published>)>,
 }
 
 impl Peer {
@@ -90,12 +111,14 @@ pub(crate) struct Late {
     failing: Option<(usize, u16, ErrorKind)>,
     ledger: Ledger,
     now_ms: u64,
+    kind: Kind,
+    has_alarm: bool,
     n_links: u64,
     n_got: u64,
 }
 
 impl Late {
-    pub(crate) fn new(seed: u64, echo: bool) -> Self {
+    pub(crate) fn new(seed: u64, kind: Kind, echo: bool) -> Self {
         let mut random = Random::new(seed);
         let options = NodeOptions {
             segment_bytes: random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536),
@@ -105,7 +128,8 @@ impl Late {
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
         };
-        let specs = spec::specs(&mut random).into_iter().map(|spec| (spec.name, spec)).collect();
+        let specs =
+            spec::specs(&mut random, kind).into_iter().map(|spec| (spec.name, spec)).collect();
         Self {
             rig: Rig::new(random, options, echo),
             peers: BTreeMap::new(),
@@ -114,6 +138,8 @@ impl Late {
             failing: None,
             ledger: Ledger::new(specs),
             now_ms: 1_000_000,
+            kind,
+            has_alarm: false,
             n_links: 0,
             n_got: 0,
         }
@@ -222,7 +248,11 @@ impl Late {
             if pending.n > n_there {
                 object(format!("{} wait for {n_there} messages of {name}", pending.n));
             }
-            if self.ledger.spec(name).max_pending.is_some_and(|max| pending.n > max) {
+            let spec = self.ledger.spec(name);
+            let is_over = |limit: Option<u64>, n| limit.is_some_and(|limit| n > limit);
+            if is_over(spec.max_pending, pending.n)
+                || is_over(spec.max_pending_bytes, pending.bytes)
+            {
                 object(format!("{} wait for messages of {name}", pending.n));
             }
             if pending.n != load(&counters.n_pending_confirms) {

@@ -3,7 +3,8 @@
 //! Start reading at [`run`], then `rig.rs`, which all worlds stand on, and `world.rs`; the rules that are checked
 //! there stand in `model.rs`.
 //! Every second seed is about queues from which time, limits and returns take messages: `rules.rs`; or,
-//! every fourth, about queues that confirm a publish once a consumer has had it: `late.rs`.
+//! every fourth, about queues that confirm a publish once a consumer has had it: `late.rs`. Every second of
+//! those has limits in bytes, transactions and alarms, too.
 
 mod client;
 mod declare;
@@ -17,7 +18,7 @@ mod rules;
 mod trace;
 mod world;
 
-use late::Late;
+use late::{Kind, Late};
 use rig::Rig;
 use rules::Course;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,7 +51,7 @@ pub fn run(seed: u64, show: Show) -> Report {
     match seed % 4 {
         0 | 2 => report(World::new(seed, echo), World::run, |world| world.rig),
         1 => report(Course::new(seed, echo), Course::run, |course| course.rig),
-        _ => report(Late::new(seed, echo), Late::run, |late| late.rig),
+        _ => report(Late::new(seed, Kind::of(seed), echo), Late::run, |late| late.rig),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::node::{Node, NodeOptions, Solo, block_on, open_session, set_policy};
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use crate::trace::Trace;
-use broker::{Clock, Session};
+use broker::{Clock, Session, Stop};
 use log::{Durability, Fault, MemoryDisk, Survival};
 use meta::Command;
 use session::Request;
@@ -74,6 +74,14 @@ pub(crate) enum Said {
 }
 
 impl Said {
+    const fn of(done: Option<Result<(), Stop>>) -> Self {
+        match done {
+            None => Self::Stuck,
+            Some(Err(_)) => Self::ThrownOut,
+            Some(Ok(())) => Self::WorkedOff,
+        }
+    }
+
     pub(crate) fn check(self) {
         match self {
             Self::WorkedOff => {}
@@ -143,12 +151,12 @@ impl Rig {
         input: &[u8],
         mut requests: Vec<Request>,
     ) -> Said {
-        let said = self.block_on(session.submit(input, &mut requests));
-        match said {
-            None => Said::Stuck,
-            Some(Err(_)) => Said::ThrownOut,
-            Some(Ok(())) => Said::WorkedOff,
-        }
+        Said::of(self.block_on(session.submit(input, &mut requests)))
+    }
+
+    /// What an alarm has held of a client that is over.
+    pub(crate) fn go_on(&mut self, session: &mut Session) -> Said {
+        Said::of(self.block_on(session.release_hold()))
     }
 
     /// A connection ends; false if it would take for ever.

@@ -35,6 +35,8 @@ pub(super) struct Sent {
     /// Its body is stored apart where several queues hold it: late queues keep it, too.
     pub(super) is_large: bool,
     pub(super) answer: Option<bool>,
+    /// The transaction it is part of is done.
+    pub(super) is_committed: bool,
 }
 
 impl Sent {
@@ -185,7 +187,7 @@ impl Ledger {
             let spec = self.spec(to);
             self.life.ever_missing.contains(to)
                 || spec.may_refuse()
-                || spec.max_pending.is_some()
+                || spec.limits_pending()
                 || spec.wants_consumer
                 || self.may_be_lost(Self::letter(copy, to))
         };
@@ -236,7 +238,7 @@ impl Ledger {
                 let is_kept = if *is_late {
                     is_clean && sent.is_large
                 } else {
-                    is_clean || sent.answer == Some(true)
+                    is_clean || sent.answer == Some(true) || sent.is_committed
                 };
                 let was_there = !self.gone_before.contains(&copy) && self.must_be_there(copy);
                 let is_durable = self.spec(queue).durable && sent.content.persistent;

@@ -79,6 +79,7 @@ impl Late {
     /// The node is gone, and comes back from what is on its disk.
     fn restart(&mut self, is_clean: bool) {
         self.peers.clear();
+        self.has_alarm = false;
         (self.asking, self.saying, self.failing) = (None, None, None);
         let disk = self.rig.crash();
         self.rig.options.clock = Clock::TicksFrom(self.now_ms);
@@ -112,6 +113,9 @@ impl Late {
     /// Takes everything out and looks at what is left; false when the disk failed meanwhile.
     fn end(&mut self) -> bool {
         self.rig.note("drain");
+        if self.has_alarm {
+            self.set_alarm(false);
+        }
         let mut n_empty = 0;
         for _ in 0..ROUNDS_MAX {
             if n_empty == EMPTY_ROUNDS || self.rig.has_failed() {

@@ -41,13 +41,29 @@ impl Late {
         if outcome != Outcome::Accepted && held.iter().any(may_fail) {
             held.truncate(1);
         }
-        self.say((peer, channel), held, outcome);
+        let is_rolled_back = self.changes_its_mind(peer, channel);
+        self.say((peer, channel), held, outcome, is_rolled_back);
     }
 
     /// A client says what becomes of what it holds.
-    fn say(&mut self, (peer, channel): (usize, u16), held: Vec<HeldCopy>, outcome: Outcome) {
+    fn say(
+        &mut self,
+        (peer, channel): (usize, u16),
+        held: Vec<HeldCopy>,
+        outcome: Outcome,
+        is_rolled_back: bool,
+    ) {
         let shown = join(held.iter().map(|(_, copy)| format!("m{}@{}", copy.id, copy.queue)));
         self.rig.note(format!("client {peer}, channel {channel}: {outcome:?} {shown}"));
+        let is_tx = self.is_transactional(peer, channel);
+        let settle = |(key, _): &HeldCopy| Request::Settle(settle(channel, *key, outcome));
+        let mut requests: Vec<Request> = held.iter().map(settle).collect();
+        if is_tx {
+            self.submit(peer, &[], std::mem::take(&mut requests));
+        }
+        if is_rolled_back {
+            return self.control(peer, channel, Op::TxRollback);
+        }
         let copies: Vec<Copy> = held.iter().map(|(_, copy)| *copy).collect();
         match outcome {
             Outcome::Accepted => self.ledger.life.accepted.extend(copies),
@@ -56,11 +72,12 @@ impl Late {
             }
         }
         let state = self.peer(peer);
-        let mut requests = Vec::new();
         for (key, _) in held {
             state.held.remove(&key);
             state.recorder.forget(key.0, key.1);
-            requests.push(Request::Settle(settle(channel, key, outcome)));
+        }
+        if is_tx {
+            return self.control(peer, channel, Op::TxCommit);
         }
         self.submit(peer, &[], requests);
     }
@@ -102,7 +119,7 @@ impl Late {
             let is_of = |link: u64| links.get(&link).is_some_and(|link| link.channel == channel);
             let held = held.iter().filter(|((link, _), _)| is_of(*link));
             let held: Vec<_> = held.map(|(key, copy)| (*key, *copy)).collect();
-            self.say((peer, channel), held, Outcome::Accepted);
+            self.say((peer, channel), held, Outcome::Accepted, false);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Queues that confirm late, or not, and what may become of the messages in them.
 
+use super::Kind;
 use crate::declare::{Arguments, Overflow, bind};
 use crate::random::Random;
 use session::Op;
@@ -25,6 +26,7 @@ pub(super) struct Spec {
     /// `x-confirm-on`; policies say it where there is none.
     pub(super) confirm_on: Option<&'static str>,
     pub(super) max_pending: Option<u64>,
+    pub(super) max_pending_bytes: Option<u64>,
     /// Publishes are refused while nobody consumes.
     pub(super) wants_consumer: bool,
     pub(super) ttl_ms: Option<u64>,
@@ -37,7 +39,7 @@ pub(super) struct Spec {
 }
 
 /// The queues of a world.
-pub(super) fn specs(random: &mut Random) -> Vec<Spec> {
+pub(super) fn specs(random: &mut Random, kind: Kind) -> Vec<Spec> {
     let (queues, ends) = QUEUES.split_at(QUEUES.len() - N_ENDS);
     let n_queues = 1 + random.below(queues.len());
     let names: Vec<&'static str> = queues.iter().take(n_queues).chain(ends).copied().collect();
@@ -46,7 +48,11 @@ pub(super) fn specs(random: &mut Random) -> Vec<Spec> {
     (0..names.len())
         .filter_map(|at| {
             let (name, behind) = names.get(at..)?.split_first()?;
-            Some(Spec::new(random, name, behind, is_simple))
+            let mut spec = Spec::new(random, name, behind, is_simple);
+            if kind == Kind::Full {
+                spec.max_pending_bytes = random.perhaps(30, &[1, 400, 8_000]);
+            }
+            Some(spec)
         })
         .collect()
 }
@@ -72,6 +78,7 @@ impl Spec {
             is_older: random.percent(25),
             confirm_on: random.perhaps(75, &["ack", "ack", "ack-direct", "ack-direct", "enqueue"]),
             max_pending: random.perhaps(percent(40), &[1, 5, 20]),
+            max_pending_bytes: None,
             wants_consumer: random.percent(percent(40)),
             ttl_ms: random.perhaps(percent(40), &[0, 1_000, 4_000]),
             max_length: random.perhaps(percent(50), &[0, 1, 4, 15]),
@@ -84,6 +91,7 @@ impl Spec {
     pub(super) fn declare(&self) -> Op {
         let mut arguments = Arguments::default();
         arguments.number("x-confirm-on-max-pending", self.max_pending);
+        arguments.number("x-confirm-on-max-pending-bytes", self.max_pending_bytes);
         arguments.number("x-message-ttl", self.ttl_ms);
         arguments.number("x-max-length", self.max_length);
         arguments.number("x-queue-version", Some(if self.is_older { 1 } else { 2 }));
@@ -115,6 +123,11 @@ impl Spec {
     /// Whether it may not take a message however it confirms.
     pub(super) fn may_refuse(&self) -> bool {
         self.is_limited() && self.overflow != Overflow::DropHead
+    }
+
+    /// Whether no more than some publishes may wait for its consumers.
+    pub(super) const fn limits_pending(&self) -> bool {
+        self.max_pending.is_some() || self.max_pending_bytes.is_some()
     }
 
     /// Whether messages leave it without anybody's doing.

@@ -2,7 +2,7 @@
 
 use super::ledger::{Copy, Sent};
 use super::spec::{SPREAD, Spec};
-use super::{Asking, Channel, Late, Peer};
+use super::{Asking, Channel, Kind, Late, Peer};
 use crate::client::{Read, control, short};
 use crate::node::set_policy;
 use crate::outbox::Content;
@@ -18,6 +18,10 @@ const PUBLISHES_MAX: usize = 12;
 impl Late {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
+        if self.kind == Kind::Full && self.rig.random.percent(4) {
+            self.set_alarm(!self.has_alarm);
+            return self.check();
+        }
         match self.rig.random.below(100) {
             0..8 => self.step(),
             8..14 => self.tick(),
@@ -57,7 +61,9 @@ impl Late {
     }
 
     pub(super) fn some_peer(&mut self) -> Option<usize> {
-        self.rig.random.choose_key(&self.peers)
+        let peers = self.peers.iter().filter(|(_, peer)| peer.kept.is_none());
+        let peers: Vec<usize> = peers.map(|(number, _)| *number).collect();
+        self.rig.random.choose(&peers)
     }
 
     pub(super) fn some_channel(&mut self) -> Option<(usize, u16)> {
@@ -84,6 +90,7 @@ impl Late {
             links: BTreeMap::new(),
             held: BTreeMap::new(),
             unwritten: Vec::new(),
+            kept: None,
         };
         self.peers.insert(number, peer);
         (1..=CHANNELS_MAX).for_each(|channel| self.open(number, channel));
@@ -92,6 +99,9 @@ impl Late {
     fn open(&mut self, peer: usize, channel: u16) {
         self.control(peer, channel, Op::ChannelOpen);
         self.peer(peer).channels.insert(channel, Channel::default());
+        if self.kind == Kind::Full && self.rig.random.percent(30) && !self.rig.has_failed() {
+            return self.open_tx(peer, channel);
+        }
         if self.rig.random.percent(90) && !self.rig.has_failed() {
             self.control(peer, channel, Op::ConfirmSelect);
             let state = self.peer(peer).channels.get_mut(&channel);
@@ -151,26 +161,55 @@ impl Late {
     fn publish(&mut self) {
         let Some((peer, channel)) = self.some_channel() else { return self.connect() };
         let (mut read, mut shown) = (Read::default(), Vec::new());
+        let mut published = Vec::new();
         for _ in 0..=self.rig.random.below(PUBLISHES_MAX) {
-            let sent = self.make_message();
+            let (one, sent) = self.make_message();
             let id = self.ledger.sent.len() as u64 + 1;
             read.publish(channel, &sent.content);
-            let state = self.peer(peer).channels.get_mut(&channel);
-            if let Some(Channel { n_published: Some(n), unconfirmed, .. }) = state {
-                *n += 1;
-                unconfirmed.insert(*n, id);
-            }
+            published.push((id, one));
             shown.push(format!("m{id}>{}", join(sent.queues.keys())));
             self.ledger.sent.insert(id, sent);
         }
         self.rig.note(format!("client {peer}, channel {channel} publishes {}", shown.join(", ")));
+        if self.has_alarm {
+            return self.publish_later(peer, channel, published, read);
+        }
+        for (id, _) in &published {
+            self.number(peer, channel, *id);
+        }
         self.submit(peer, &read.input, read.requests);
+        if self.is_transactional(peer, channel) {
+            self.end_publishing(peer, channel, &published);
+        }
     }
 
-    fn make_message(&mut self) -> Sent {
+    /// A publish gets its number, if it is to be confirmed.
+    pub(super) fn number(&mut self, peer: usize, channel: u16, id: u64) {
+        let state = self.peer(peer).channels.get_mut(&channel);
+        if let Some(Channel { n_published: Some(n), unconfirmed, .. }) = state {
+            *n += 1;
+            unconfirmed.insert(*n, id);
+        }
+    }
+
+    /// A message, and the queue it goes to if it is only one.
+    fn make_message(&mut self) -> (Option<&'static str>, Sent) {
         let names = self.names();
         let to_several = self.rig.random.percent(35);
         let one = self.rig.random.choose(&names).filter(|_| !to_several);
+        let content = self.make_content(one);
+        let size = content.body.len() + content.properties.len();
+        let is_large = size >= self.rig.options.embed_below_bytes;
+        let (queues, refusable) = self.route(one);
+        (one, Sent { queues, refusable, content, is_large, answer: None, is_committed: false })
+    }
+
+    /// The queues a message goes to that is published now, and whether they confirm late; and those of
+    /// them that may refuse it.
+    pub(super) fn route(
+        &self,
+        one: Option<&'static str>,
+    ) -> (BTreeMap<&'static str, bool>, BTreeSet<&'static str>) {
         let goes_to = |queue: &&'static str| match one {
             Some(one) => *queue == one,
             None => self.ledger.spec(queue).on_spread,
@@ -181,14 +220,11 @@ impl Late {
         let may_refuse = |(name, is_late): (&&'static str, &bool)| {
             let spec = self.ledger.spec(name);
             let has_nobody = spec.wants_consumer && self.n_consumers(name) == 0;
-            let may = spec.may_refuse() || (*is_late && (spec.max_pending.is_some() || has_nobody));
+            let may = spec.may_refuse() || (*is_late && (spec.limits_pending() || has_nobody));
             may.then_some(*name)
         };
         let refusable: BTreeSet<_> = queues.iter().filter_map(may_refuse).collect();
-        let content = self.make_content(one);
-        let size = content.body.len() + content.properties.len();
-        let is_large = size >= self.rig.options.embed_below_bytes;
-        Sent { queues, refusable, content, is_large, answer: None }
+        (queues, refusable)
     }
 
     fn make_content(&mut self, to: Option<&'static str>) -> Content {

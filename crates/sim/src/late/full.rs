@@ -1,0 +1,111 @@
+//! What only some worlds have: transactions, each in one go, and alarms, during which publishes wait.
+
+use super::{Late, Published};
+use crate::client::Read;
+use crate::rig::object;
+use broker::Alarm;
+use session::Op;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many transactions are not carried out.
+const ROLLED_BACK_PERCENT: usize = 25;
+
+impl Late {
+    pub(super) fn open_tx(&mut self, peer: usize, channel: u16) {
+        self.control(peer, channel, Op::TxSelect);
+        let state = self.peer(peer).channels.get_mut(&channel);
+        state.into_iter().for_each(|channel| channel.is_transactional = true);
+    }
+
+    pub(super) fn is_transactional(&self, peer: usize, channel: u16) -> bool {
+        let channel = self.peers.get(&peer).and_then(|peer| peer.channels.get(&channel));
+        channel.is_some_and(|channel| channel.is_transactional)
+    }
+
+    /// Whether a transaction is rolled back.
+    pub(super) fn changes_its_mind(&mut self, peer: usize, channel: u16) -> bool {
+        self.is_transactional(peer, channel) && self.rig.random.percent(ROLLED_BACK_PERCENT)
+    }
+
+    /// What a transaction has published goes into queues now, or nowhere.
+    pub(super) fn end_publishing(&mut self, peer: usize, channel: u16, published: &[Published]) {
+        let is_rolled_back = self.changes_its_mind(peer, channel);
+        if is_rolled_back {
+            self.forget_routes(published);
+            return self.control(peer, channel, Op::TxRollback);
+        }
+        self.control(peer, channel, Op::TxCommit);
+        if self.rig.has_failed() {
+            return;
+        }
+        for (id, _) in published {
+            if let Some(sent) = self.ledger.sent.get_mut(id) {
+                sent.is_committed = true;
+            }
+        }
+    }
+
+    /// These are in no queue.
+    fn forget_routes(&mut self, published: &[Published]) {
+        for (id, _) in published {
+            if let Some(sent) = self.ledger.sent.get_mut(id) {
+                (sent.queues, sent.refusable) = (BTreeMap::new(), BTreeSet::new());
+            }
+        }
+    }
+
+    /// Publishes during an alarm: nothing of it happens before it is over.
+    pub(super) fn publish_later(
+        &mut self,
+        peer: usize,
+        channel: u16,
+        published: Vec<Published>,
+        read: Read,
+    ) {
+        self.forget_routes(&published);
+        if self.is_transactional(peer, channel) {
+            return;
+        }
+        self.submit(peer, &read.input, read.requests);
+        let session = self.peer(peer).session.as_ref();
+        if !session.is_some_and(broker::Session::is_held) && !self.rig.has_failed() {
+            object("a client publishes during an alarm");
+        }
+        self.peer(peer).kept = Some((channel, published));
+    }
+
+    /// An alarm comes, or goes, and what it held is published.
+    pub(super) fn set_alarm(&mut self, is_on: bool) {
+        let Some(node) = &self.rig.node else { return };
+        node.broker.alarms.set(Alarm::Memory, is_on);
+        self.has_alarm = is_on;
+        self.rig.note(format!("alarm {is_on}"));
+        self.hear();
+        let held: Vec<usize> = self.peers.keys().copied().collect();
+        for peer in held.into_iter().filter(|_| !is_on) {
+            if !self.rig.has_failed() {
+                self.release_held(peer);
+            }
+        }
+    }
+
+    fn release_held(&mut self, peer: usize) {
+        let Some((channel, published)) = self.peer(peer).kept.take() else { return };
+        for (id, one) in published {
+            let (queues, refusable) = self.route(one);
+            if let Some(sent) = self.ledger.sent.get_mut(&id) {
+                (sent.queues, sent.refusable) = (queues, refusable);
+            }
+            self.number(peer, channel, id);
+        }
+        self.rig.note(format!("client {peer} goes on"));
+        let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
+        let Some(session) = session else { return };
+        let said = self.rig.go_on(session);
+        session.wake();
+        self.hear();
+        if !self.rig.has_failed() {
+            said.check();
+        }
+    }
+}

@@ -149,13 +149,9 @@ impl Late {
         self.ledger.specs.keys().copied().collect()
     }
 
-    fn queue(&self, queue: &str) -> Option<Arc<broker::Queue>> {
-        self.rig.node.as_ref()?.broker.view().queue("/", queue)
-    }
-
     /// Queues that are there.
     fn queues(&self) -> Vec<&'static str> {
-        self.names().into_iter().filter(|queue| self.queue(queue).is_some()).collect()
+        self.names().into_iter().filter(|queue| self.rig.queue(queue).is_some()).collect()
     }
 
     fn peer(&mut self, peer: usize) -> &mut Peer {
@@ -208,7 +204,7 @@ impl Late {
         if let Some(id) = waiting.iter().find(|id| self.ledger.must_be_answered(**id)) {
             object(format!("m{id} is not answered"));
         }
-        let queues = self.queues().into_iter().filter_map(|name| self.queue(name));
+        let queues = self.queues().into_iter().filter_map(|name| self.rig.queue(name));
         let n_pending: u64 = queues.map(|queue| queue.pending_confirms().n).sum();
         if n_pending < waiting.len() as u64 {
             object(format!("{} wait, and {n_pending} in queues", waiting.len()));
@@ -239,7 +235,7 @@ impl Late {
         }
         self.note_modes();
         for name in self.queues() {
-            let Some(queue) = self.queue(name) else { continue };
+            let Some(queue) = self.rig.queue(name) else { continue };
             let pending = queue.pending_confirms();
             let counters = &queue.counters;
             let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
@@ -264,7 +260,7 @@ impl Late {
     /// Which queues confirm how.
     fn note_modes(&mut self) {
         for name in self.names() {
-            let is_late = self.queue(name).map(|queue| queue.confirm_on().is_late());
+            let is_late = self.rig.queue(name).map(|queue| queue.confirm_on().is_late());
             let life = &mut self.ledger.life;
             match is_late {
                 None => drop(life.ever_missing.insert(name)),

@@ -6,10 +6,10 @@ use crate::node::{Node, NodeOptions, Solo, block_on, open_session, set_policy};
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use crate::trace::Trace;
-use broker::{Clock, Session, Stop};
+use broker::{Clock, Queue, Session, Stop};
 use log::{Durability, Fault, MemoryDisk, Survival};
 use meta::Command;
-use session::Request;
+use session::{Outcome, Request};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -177,6 +177,24 @@ impl Rig {
                 node.step();
             }
         })
+    }
+
+    /// What a client says of messages it holds.
+    pub(crate) fn some_outcome(&mut self) -> Outcome {
+        let outcomes = [
+            Outcome::Accepted,
+            Outcome::Accepted,
+            Outcome::Accepted,
+            Outcome::Rejected,
+            Outcome::Requeued,
+            Outcome::Returned,
+        ];
+        self.random.choose(&outcomes).unwrap_or(Outcome::Accepted)
+    }
+
+    /// The queue of this name, if it is there.
+    pub(crate) fn queue(&self, name: &str) -> Option<Arc<Queue>> {
+        self.node.as_ref()?.broker.view().queue("/", name)
     }
 
     /// One part of the node has a turn.

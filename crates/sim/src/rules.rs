@@ -110,7 +110,7 @@ impl Course {
     }
 
     fn is_there(&self, queue: &str) -> bool {
-        self.rig.node.as_ref().is_some_and(|node| node.broker.view().queue("/", queue).is_some())
+        self.rig.queue(queue).is_some()
     }
 
     /// Queues that are there.

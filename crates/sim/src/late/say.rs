@@ -24,15 +24,7 @@ impl Late {
 
     pub(super) fn settle(&mut self) {
         let Some((peer, channel, mut held)) = self.some_held() else { return };
-        let outcomes = [
-            Outcome::Accepted,
-            Outcome::Accepted,
-            Outcome::Accepted,
-            Outcome::Rejected,
-            Outcome::Requeued,
-            Outcome::Returned,
-        ];
-        let outcome = self.rig.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
+        let outcome = self.rig.some_outcome();
         if outcome != Outcome::Accepted {
             held.truncate(1 + self.rig.random.below(2));
         }

@@ -215,7 +215,7 @@ impl Late {
             None => self.ledger.spec(queue).on_spread,
         };
         let queues = self.queues().into_iter().filter(goes_to);
-        let is_late = |name| self.queue(name).is_some_and(|queue| queue.confirm_on().is_late());
+        let is_late = |name| self.rig.queue(name).is_some_and(|queue| queue.confirm_on().is_late());
         let queues: BTreeMap<_, _> = queues.map(|name| (name, is_late(name))).collect();
         let may_refuse = |(name, is_late): (&&'static str, &bool)| {
             let spec = self.ledger.spec(name);
@@ -363,7 +363,7 @@ impl Late {
         let Some((peer, channel)) = self.some_channel() else { return };
         let specs: Vec<_> = self.ledger.specs.values().cloned().collect();
         for spec in specs {
-            if self.rig.has_failed() || self.queue(spec.name).is_some() {
+            if self.rig.has_failed() || self.rig.queue(spec.name).is_some() {
                 continue;
             }
             self.control(peer, channel, spec.declare());

@@ -6,7 +6,7 @@ use crate::model::{Link, LinkKey, Place};
 use crate::outbox::Content;
 use crate::trace::join;
 use session::{
-    ChannelId, Consume, ErrorKind, LinkId, Op, Outcome, Position, Publish, Request, Settle, Table,
+    ChannelId, Consume, ErrorKind, LinkId, Op, Position, Publish, Request, Settle, Table,
 };
 use std::collections::BTreeSet;
 
@@ -138,15 +138,7 @@ impl World {
             1 | 2 => held.retain(|(link, at, _)| *link == last_link && *at <= last),
             _ => held.retain(|_| self.rig.random.percent(50)),
         }
-        let outcomes = [
-            Outcome::Accepted,
-            Outcome::Accepted,
-            Outcome::Accepted,
-            Outcome::Rejected,
-            Outcome::Requeued,
-            Outcome::Returned,
-        ];
-        let outcome = self.rig.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
+        let outcome = self.rig.some_outcome();
         let shown = held.iter().map(|(link, at, _)| format!("{}:{}", link.0, at.0));
         let line = format!("client {client} settles {} {outcome:?}", join(shown));
         self.rig.note(line);

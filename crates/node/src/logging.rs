@@ -19,7 +19,7 @@ use tracing_subscriber::{Layer as _, reload};
 
 use crate::config::{LEVELS, Level, Logging};
 use exchange::{Lines, ToExchange};
-use file::{LogFile, ToFile};
+use file::LogFile;
 
 pub(crate) use exchange::LogExchange;
 
@@ -44,25 +44,21 @@ type Place<S, W> =
 pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf, io::Error)> {
     let (console, console_level) =
         logging.console.map(|level| place(io::stderr as fn() -> io::Stderr, level, true)).unzip();
-    let (file, file_level) = match &logging.file {
-        None => (None, None),
+    let file = match &logging.file {
+        None => None,
         Some((path, level)) => {
             let path = data_dir.join(path);
             let file = LogFile::open(path.clone()).map_err(|error| (path, error))?;
-            (Some(Arc::new(file)), Some(*level))
+            Some((Arc::new(file), *level))
         }
     };
-    let (to_file, file_level) =
-        file.clone().zip(file_level).map(|(file, level)| place(ToFile(file), level, false)).unzip();
-    let lines = logging.exchange.map(|_| Arc::new(Lines::default()));
-    let (to_exchange, exchange_level) = lines
-        .clone()
-        .zip(logging.exchange)
-        .map(|(lines, level)| place(ToExchange(lines), level, false))
-        .unzip();
+    let (to_file, file_level) = file.clone().map(|(file, level)| place(file, level, false)).unzip();
+    let lines = logging.exchange.map(|level| (Arc::new(Lines::default()), level));
+    let (to_exchange, exchange_level) =
+        lines.clone().map(|(lines, level)| place(ToExchange(lines), level, false)).unzip();
     tracing_subscriber::registry().with(console).with(to_file).with(to_exchange).init();
     let levels = [console_level, file_level, exchange_level].into_iter().flatten().collect();
-    Ok(Log { levels, file, lines })
+    Ok(Log { levels, file: file.map(|(file, _)| file), lines: lines.map(|(lines, _)| lines) })
 }
 
 fn place<S, W>(writer: W, level: Level, ansi: bool) -> Place<S, W>

@@ -3,8 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use tracing_subscriber::fmt::MakeWriter;
+use std::sync::Mutex;
 
 /// A file that lines are appended to.
 #[derive(Debug)]
@@ -31,31 +30,16 @@ fn append_to(path: &std::path::Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Where the log writes lines for the file.
-#[derive(Debug)]
-pub(super) struct ToFile(pub(super) Arc<LogFile>);
-
-/// Takes one line.
-#[derive(Debug)]
-pub(super) struct OneLine<'f>(&'f LogFile);
-
-impl<'w> MakeWriter<'w> for ToFile {
-    type Writer = OneLine<'w>;
-
-    fn make_writer(&'w self) -> Self::Writer {
-        OneLine(&self.0)
-    }
-}
-
-impl io::Write for OneLine<'_> {
+/// Takes one line at a time.
+impl io::Write for &LogFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Whole, so that no line of another thread comes in between.
-        stdx::lock(&self.0.file).write_all(bytes)?;
+        stdx::lock(&self.file).write_all(bytes)?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        stdx::lock(&self.0.file).flush()
+        stdx::lock(&self.file).flush()
     }
 }
 
@@ -69,7 +53,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, moved) = (dir.path().join("log"), dir.path().join("log.1"));
         let log = LogFile::open(path.clone()).unwrap();
-        let say = |text: &str| OneLine(&log).write_all(text.as_bytes()).unwrap();
+        let say = |text: &str| (&log).write_all(text.as_bytes()).unwrap();
         say("a");
         std::fs::rename(&path, &moved).unwrap();
         say("b");

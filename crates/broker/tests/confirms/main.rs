@@ -4,6 +4,8 @@
 #![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
 
 mod ear;
+#[path = "../support/first_user.rs"]
+mod first_user;
 mod model;
 mod world;
 

@@ -1,10 +1,10 @@
 //! Clients of a node whose storage works when it is told to, beside the model.
 
 use crate::ear::{Ear, Given};
+use crate::first_user::first_user;
 use crate::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
 use broker::{Broker, Identity, Session, Steppers};
 use log::{Disk, MemoryDisk, Survival, WalOptions};
-use meta::{Command, PasswordHash};
 use session::{
     ChannelId, Consume, Content, Control, Flag, LinkId, Op, Origin, Outbox, Outcome, Publish,
     QueueBinding, QueueDeclare, Request, Settle, ShortString, Span, Table,
@@ -55,19 +55,7 @@ impl Node {
         let disk = DISK.get_or_init(|| {
             let disk = MemoryDisk::new();
             let mut node = Self::open(disk.clone());
-            let password = PasswordHash::new(Default::default(), "guest");
-            let all = || ".*".to_owned();
-            for command in [
-                Command::CreateVhost { vhost: "/".into(), metadata: Default::default() },
-                Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
-                Command::SetPermissions {
-                    user: "guest".into(),
-                    vhost: "/".into(),
-                    configure: all(),
-                    write: all(),
-                    read: all(),
-                },
-            ] {
+            for command in first_user() {
                 let broker = Arc::clone(&node.broker);
                 node.block_on(broker.administer(command)).unwrap();
             }

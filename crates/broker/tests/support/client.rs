@@ -1,9 +1,12 @@
 //! A client without a protocol: requests in, a transcript of what the outbox was given out.
 
+mod first_user;
+
 use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, Identity, Limits, Session, StorageOptions};
+use first_user::first_user;
 use log::{Disk, MemoryDisk, WalOptions};
-use meta::{ApplyTo, Command, Json, PasswordHash, PolicyScope, PolicySpec};
+use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{
     ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
     Outbox, Outcome, Position, Publish, QueueDeclare, Request, ReturnReason, Room, Settle,
@@ -191,18 +194,7 @@ pub(crate) fn start_limited(
     let broker = Broker::open_with(disk, options, storage).unwrap();
     broker.set_limits(limits);
     if broker.is_new() {
-        let password = PasswordHash::new(Default::default(), "guest");
-        for command in [
-            Command::CreateVhost { vhost: "/".into(), metadata: Default::default() },
-            Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
-            Command::SetPermissions {
-                user: "guest".into(),
-                vhost: "/".into(),
-                configure: ".*".to_owned(),
-                write: ".*".to_owned(),
-                read: ".*".to_owned(),
-            },
-        ] {
+        for command in first_user() {
             block_on(broker.administer(command)).unwrap();
         }
     }

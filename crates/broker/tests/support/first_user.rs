@@ -1,0 +1,20 @@
+//! What makes a new node usable.
+
+use meta::{Command, PasswordHash};
+
+/// The virtual host `/`, and the user `guest` who may do anything there.
+pub(crate) fn first_user() -> [Command; 3] {
+    let password = PasswordHash::new(Default::default(), "guest");
+    let all = || ".*".to_owned();
+    [
+        Command::CreateVhost { vhost: "/".into(), metadata: Default::default() },
+        Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
+        Command::SetPermissions {
+            user: "guest".into(),
+            vhost: "/".into(),
+            configure: all(),
+            write: all(),
+            read: all(),
+        },
+    ]
+}

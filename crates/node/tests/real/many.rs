@@ -1,5 +1,6 @@
 //! Connections opened and dropped, over and over.
 
+use super::support::bystander::Bystander;
 use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
 use super::support::wait_until;
@@ -17,7 +18,6 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     // Not less than this is noise: buffers of threads, and what the allocator keeps.
     const RSS_SPREAD: u64 = 16 << 20;
     let node = Node::start(&[]);
-    let mut bystander = Client::guest(node.address());
     let come_and_go = |n: usize| {
         for round in 0..n / N_AT_A_TIME {
             let clients: Vec<Client> = (0..N_AT_A_TIME)
@@ -40,10 +40,10 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     let settled = || node.n_descriptors() <= n_descriptors;
     wait_until("the first thousand sockets are closed", settled);
     let rss = node.rss();
+    let bystander = Bystander::watch(node.address());
     come_and_go(n_connections());
-    bystander.round_trip();
+    bystander.expect_no_wait("connections that come and go");
     wait_until("the sockets are closed", settled);
     wait_until("memory is given back", || node.rss() < rss + RSS_SPREAD);
-    bystander.round_trip();
     node.stop();
 }

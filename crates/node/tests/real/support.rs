@@ -1,5 +1,6 @@
 //! A node as a process, and a client that can say anything.
 
+pub(crate) mod bystander;
 pub(crate) mod client;
 pub(crate) mod faults;
 pub(crate) mod node;

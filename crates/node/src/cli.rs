@@ -101,6 +101,7 @@ pub(crate) struct ServerArgs {
 pub(crate) enum HelpConfig {
     Text,
     Markdown,
+    Sample,
 }
 
 /// Reads the arguments, the program's own name being the first.

@@ -19,7 +19,7 @@ use net::ListenAddress;
 use options::Found;
 use syntax::{Place, Setting, SyntaxError};
 
-pub(crate) use render::{help_text, markdown};
+pub(crate) use render::{help_text, markdown, sample};
 pub(crate) use units::{LEVELS, Level};
 
 /// Everything that can be configured. Built by [`load`] and not changed afterwards.

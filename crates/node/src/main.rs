@@ -43,6 +43,7 @@ fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
         let text = match format {
             HelpConfig::Text => config::help_text(),
             HelpConfig::Markdown => config::markdown(),
+            HelpConfig::Sample => config::sample(),
         };
         return match std::io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,

@@ -40,19 +40,16 @@ pub(crate) fn test() -> bool {
 
 /// Writes the generated files.
 pub(crate) fn docs() -> anyhow::Result<()> {
-    let mut leveret = cargo(&[
-        "run",
-        "--quiet",
-        "--package",
-        "leveret",
-        "--",
-        "server",
-        "--help-config=markdown",
-    ]);
+    write_help("--help-config=markdown", "docs/configuration.md")?;
+    write_help("--help-config=sample", "docs/rabbitmq.conf.example")
+}
+
+fn write_help(option: &str, path: &str) -> anyhow::Result<()> {
+    let mut leveret = cargo(&["run", "--quiet", "--package", "leveret", "--", "server", option]);
     let output = leveret.stderr(Stdio::inherit()).output().context("cannot run leveret")?;
-    anyhow::ensure!(output.status.success(), "leveret server --help-config failed");
-    let path = repository::root().join("docs/configuration.md");
-    std::fs::write(&path, output.stdout).context("cannot write docs/configuration.md")
+    anyhow::ensure!(output.status.success(), "leveret server {option} failed");
+    std::fs::write(repository::root().join(path), output.stdout)
+        .with_context(|| format!("cannot write {path}"))
 }
 
 fn cargo_steps(sum: &mut Sum) {

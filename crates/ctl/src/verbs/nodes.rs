@@ -257,7 +257,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "list_deprecated_features",
         section: Section::FeatureFlags,
         usage: "list_deprecated_features [--used] [<column> ...]",
-        description: "Lists features that will go, and whether they may be used",
+        description: "Lists deprecated features and whether they are permitted",
         switches: &[flag("used", None)],
         columns: Some(Columns {
             known: &["name", "deprecation_phase", "state", "provided_by", "desc", "doc_url"],
@@ -279,7 +279,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "check_if_any_deprecated_features_are_used",
         section: Section::Monitoring,
         usage: "check_if_any_deprecated_features_are_used",
-        description: "Passes when no feature is used that will go",
+        description: "Fails if a deprecated feature is in use",
         banner: Banner::Text("Checking if any deprecated features are used ..."),
         action: Action::Ask("used_deprecated_features", render::check_deprecated_features),
         ..VERB

@@ -90,13 +90,32 @@ const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
     option
 }
 
+/// The groups of options on the page of the documentation and in the sample file: the first key of each, and its title.
+pub(super) const GROUPS: &[(&str, &str)] = &[
+    ("listeners.tcp", "Listeners and sockets"),
+    ("handshake_timeout", "AMQP 0-9-1"),
+    ("max_connections", "Limits"),
+    ("deprecated_features.permit.$name", "Deprecated features"),
+    ("auth_mechanisms.$name", "Logins and passwords"),
+    ("default_vhost", "First start"),
+    ("consumer_timeout", "Consumers"),
+    ("message_interceptors.incoming.set_header_timestamp.overwrite", "Message interceptors"),
+    ("event_exchange.vhost", "Event exchange"),
+    ("default_limits.vhosts.$id.pattern", "New virtual hosts"),
+    ("load_definitions", "Definitions"),
+    ("vm_memory_high_watermark.relative", "Memory and disk alarms"),
+    ("queue_index_embed_msgs_below", "Queues and storage"),
+    ("log.console", "Log"),
+    ("cluster_name", "Node"),
+];
+
 /// Every option Leveret acts on.
 pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "listeners.tcp",
         "",
         Kind::Nothing(|d| d.no_tcp = true),
-        "No plain AMQP listener, whatever `listeners.tcp.$name` says.",
+        "`none` disables all plain listeners.",
     ),
     row(
         "listeners.tcp.$name",
@@ -118,7 +137,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             unit: "connections",
             set: |d, v| d.config.listeners.backlog = fits(v),
         },
-        "Connections the kernel holds until they are accepted.",
+        "Length of the queue of connections not yet accepted.",
     ),
     row(
         "tcp_listen_options.nodelay",
@@ -325,7 +344,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "credential_validator.validation_backend",
         "rabbit_credential_validator_accept_everything",
         Kind::Validator(|d, v| d.config.access.passwords.validator = v),
-        "What is looked at in a password that `add_user` or `change_password` gives a user.",
+        "How the password in `add_user` and `change_password` is validated.",
     ),
     row(
         "credential_validator.min_length",
@@ -359,8 +378,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Where users are known from, in the order of the numbers. The node's own users are all there is: \
          with any other backend the node does not start, so that nobody is let in who should not be.",
     ),
-    row("auth_backends.$num.authn", "", Kind::AuthBackend, "Likewise, who somebody is."),
-    row("auth_backends.$num.authz", "", Kind::AuthBackend, "Likewise, what somebody may do."),
+    row("auth_backends.$num.authn", "", Kind::AuthBackend, "The same for authentication alone."),
+    row("auth_backends.$num.authz", "", Kind::AuthBackend, "The same for authorization alone."),
     row(
         "loopback_users",
         "",

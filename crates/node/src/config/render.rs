@@ -1,8 +1,8 @@
-//! The table of options as text for a terminal and as a page of the documentation.
+//! The table of options as text for a terminal, as a page of the documentation, and as a sample file.
 
 use std::fmt::Write as _;
 
-use super::options::{ConfigOption, OPTIONS};
+use super::options::{ConfigOption, GROUPS, OPTIONS};
 
 const EXPECT: &str = "writing to a String does not fail";
 
@@ -23,10 +23,50 @@ pub(crate) fn help_text() -> String {
 /// The page `docs/configuration.md`.
 pub(crate) fn markdown() -> String {
     let mut out = String::from(HEAD);
+    for (_, title) in GROUPS {
+        let anchor = title.to_lowercase().replace(' ', "-").replace('.', "");
+        writeln!(out, "- [{title}](#{anchor})").expect(EXPECT);
+    }
     for option in OPTIONS {
+        if let Some(title) = group_begun_by(option) {
+            writeln!(out, "\n## {title}").expect(EXPECT);
+        }
         write_section(&mut out, option);
     }
     out
+}
+
+/// The file `docs/rabbitmq.conf.example`: every option, commented out.
+pub(crate) fn sample() -> String {
+    let mut out = String::from(SAMPLE_HEAD);
+    for option in OPTIONS {
+        if let Some(title) = group_begun_by(option) {
+            writeln!(out, "\n\n## ---- {title} ----").expect(EXPECT);
+        }
+        write_sample(&mut out, option);
+    }
+    out
+}
+
+/// The title of the group whose first option this is.
+fn group_begun_by(option: &ConfigOption) -> Option<&'static str> {
+    GROUPS.iter().find(|(first, _)| *first == option.key).map(|(_, title)| *title)
+}
+
+fn write_sample(out: &mut String, option: &ConfigOption) {
+    out.push_str("\n##");
+    let mut width = 2;
+    let takes = format!("Takes {}.", option.kind.expects());
+    for word in option.doc.split_whitespace().chain(takes.split_whitespace()) {
+        if width + word.len() >= SAMPLE_COLUMNS {
+            out.push_str("\n##");
+            width = 2;
+        }
+        write!(out, " {word}").expect(EXPECT);
+        width += word.len() + 1;
+    }
+    let line = format!("# {} = {}", option.key, option.default);
+    writeln!(out, "\n{}", line.trim_end()).expect(EXPECT);
 }
 
 fn write_section(out: &mut String, option: &ConfigOption) {
@@ -58,7 +98,16 @@ leveret server --config /etc/leveret/rabbitmq.conf --data-dir /var/lib/leveret -
   other key is an error that names the line and the nearest key.
 - Encrypted values (`encrypted:...`), `include` and `$(...)` are refused.
 
-## Options
+[`rabbitmq.conf.example`](rabbitmq.conf.example) lists every option with its default, commented out.
+
+";
+
+/// Width of the sample file's comments.
+const SAMPLE_COLUMNS: usize = 100;
+
+const SAMPLE_HEAD: &str = "\
+## Leveret's options, each commented out with its default. In a key, $name and the like stand for a
+## name of your own. `leveret server --check-config` reports the errors of a changed file.
 ";
 
 #[cfg(test)]
@@ -70,6 +119,21 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(committed == markdown(), "docs/configuration.md is stale: run `cargo xtask docs`");
+    }
+
+    #[test]
+    fn the_sample_file_is_fresh() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rabbitmq.conf.example");
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        let stale = "docs/rabbitmq.conf.example is stale: run `cargo xtask docs`";
+        assert!(committed == sample(), "{stale}");
+    }
+
+    #[test]
+    fn every_group_begins_with_an_option() {
+        for (first, title) in GROUPS {
+            assert!(OPTIONS.iter().any(|option| option.key == *first), "{title}");
+        }
     }
 
     #[test]

@@ -2,9 +2,14 @@
 //! Knows files, cargo and git. Never what the other crates do.
 //! Start reading at [`main`], then `steps`.
 
+mod deny;
+mod dist;
 mod instructions;
 mod layers;
+mod licences;
+mod packages;
 mod repository;
+mod sbom;
 mod sizes;
 mod steps;
 mod tidy;
@@ -18,6 +23,9 @@ cargo xtask tidy     only tidiness: layers, sizes, clippy.toml copies, file name
 cargo xtask layers   only the layers
 cargo xtask instructions [--accept]
                      count the hot path's instructions and compare them with, or make them, the baseline
+cargo xtask deny     only what deny.toml says of dependencies: bans, licences, sources
+cargo xtask sbom [TARGET]
+                     print what the binary is built from, in CycloneDX
 cargo xtask docs     write docs/configuration.md again
 ";
 
@@ -29,6 +37,9 @@ fn main() -> ExitCode {
         ["test"] => Ok(steps::test()),
         ["tidy"] => tidy::all().map(|problems| steps::print_problems(&problems)),
         ["layers"] => layers::problems().map(|problems| steps::print_problems(&problems)),
+        ["deny"] => deny::problems().map(|problems| steps::print_problems(&problems)),
+        ["sbom"] => dist::print_sbom(dist::GNU),
+        ["sbom", target] => dist::print_sbom(target),
         ["instructions"] => instructions::check(),
         ["instructions", "--accept"] => instructions::accept().map(|()| true),
         ["docs"] => steps::docs().map(|()| true),

@@ -77,7 +77,8 @@ fn folder_name(path: &Path) -> Option<String> {
     path.file_name()?.to_str().map(str::to_owned)
 }
 
-fn output(command: &mut Command) -> anyhow::Result<String> {
+/// What a program prints, run at the root. It has to succeed.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command
         .current_dir(root())
         .stderr(std::process::Stdio::inherit())

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use crate::{instructions, repository, tidy};
+use crate::{deny, instructions, repository, tidy};
 
-/// Format, lints, tidiness, tests. Whether all passed.
+/// Format, lints, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
     let mut sum = Sum::default();
     cargo_steps(&mut sum);
@@ -20,14 +20,6 @@ pub(crate) fn check() -> bool {
 pub(crate) fn test() -> bool {
     let mut sum = Sum::default();
     cargo_steps(&mut sum);
-    if installed("cargo-deny") {
-        sum.step("dependencies", || {
-            run(cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"]))
-        });
-    } else {
-        let line = "left out: cargo-deny is not installed (licences and sources of dependencies)";
-        sum.counts.left_out.push(line.to_owned());
-    }
     sum.step("build", || run(cargo(&["build", "--release", "--locked"])));
     match instructions::obstacle() {
         Some(obstacle) if !is_ci() => sum.counts.left_out.push(format!("left out: {obstacle}")),
@@ -57,6 +49,7 @@ fn cargo_steps(sum: &mut Sum) {
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     sum.step("lints", || run(cargo(&lints)));
     sum.step("tidiness", || tidy::all().map(|problems| print_problems(&problems)));
+    sum.step("dependencies", || deny::problems().map(|problems| print_problems(&problems)));
     let tests = ["test", "--workspace", "--locked", "--no-fail-fast"];
     sum.tests("tests", cargo(&tests), cargo_counts);
 }

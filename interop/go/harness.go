@@ -165,7 +165,11 @@ func run(chosen []string) int {
 	return min(failed, 1)
 }
 
+// ownScenarios are about this library alone.
+var ownScenarios = []string{"clean-closes"}
+
 var scenarios = map[string]func(*scenarioRun){
+	"clean-closes":                      cleanCloses,
 	"exchange-direct":                   exchangeDirect,
 	"exchange-fanout":                   exchangeFanout,
 	"exchange-topic":                    exchangeTopic,

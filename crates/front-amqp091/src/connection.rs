@@ -24,11 +24,12 @@ use timers::Timers;
 pub use sasl::Mechanism;
 pub use timers::Tick;
 
-/// Milliseconds the client has to answer `connection.close`.
-const CLOSE_TIMEOUT_MS: u64 = 30_000;
+/// Milliseconds the client has at most to answer `connection.close`, or to close its socket once its own was
+/// answered; fewer if its heartbeat is shorter. COMPAT: as with RabbitMQ.
+const CLOSING_MAX_MS: u64 = 30_000;
 /// COMPAT: RabbitMQ keeps sockets of clients that fail the handshake, or that lost the frame
 /// borders, open and silent for this long (milliseconds).
-const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
+pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
 
 /// What a read led to.
 #[derive(Debug)]
@@ -100,6 +101,16 @@ pub struct Negotiated {
     pub frame_max: u32,
     /// Heartbeat interval in seconds; 0 for none.
     pub heartbeat_s: u16,
+}
+
+impl Negotiated {
+    /// Milliseconds the client has for its part in closing the connection.
+    const fn closing_ms(&self) -> u64 {
+        match self.heartbeat_s as u64 * 1000 {
+            1..CLOSING_MAX_MS => self.heartbeat_s as u64 * 1000,
+            _ => CLOSING_MAX_MS,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +278,7 @@ impl Connection {
     fn close(&mut self, now: Now) {
         self.phase = Phase::Closing;
         self.channels = Channels::default();
-        self.timers.closing(now, CLOSE_TIMEOUT_MS);
+        self.timers.closing(now, self.negotiated.closing_ms());
     }
 
     fn end(&mut self, ending: Ending) {

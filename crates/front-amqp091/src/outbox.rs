@@ -13,6 +13,7 @@ mod share;
 mod tags;
 mod unwritten;
 
+use crate::connection::SILENT_CLOSE_DELAY_MS;
 use crate::reply;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
@@ -47,8 +48,9 @@ pub enum Ending {
     /// Nothing more is said: half-close, then wait at most this many milliseconds for the peer to
     /// close, dropping what it sends, so that what was written is not lost to a reset.
     Linger(u64),
-    /// Keep the socket open and silent for this many milliseconds, then drop it: peers that fail
-    /// to log in are slowed down.
+    /// Keep the socket open and silent until the peer closes it, or this many milliseconds are over. It is
+    /// the client that closes after `connection.close-ok`: one that finds the end of the stream first takes a
+    /// clean close for a failure. Peers that fail to log in are slowed down.
     Hold(u64),
 }
 
@@ -185,6 +187,8 @@ pub(crate) struct Locked {
     early_tx: Vec<u16>,
     capabilities: Capabilities,
     frame_max: u32,
+    /// Milliseconds the client has to close its socket after `connection.close-ok`.
+    closing_ms: u64,
     closing: Closing,
     ending: Option<Ending>,
     has_confirms: bool,
@@ -214,6 +218,7 @@ impl ClientOutbox {
             early_tx: Vec::new(),
             capabilities,
             frame_max,
+            closing_ms: SILENT_CLOSE_DELAY_MS,
             closing: Closing::No,
             ending: None,
             has_confirms: false,
@@ -358,8 +363,10 @@ impl Locked {
         self.capabilities = capabilities;
     }
 
-    pub(crate) const fn set_frame_max(&mut self, frame_max: u32) {
+    /// What the client has agreed to.
+    pub(crate) const fn tuned(&mut self, frame_max: u32, closing_ms: u64) {
         self.frame_max = frame_max;
+        self.closing_ms = closing_ms;
     }
 
     /// Appends frames of the front itself.
@@ -387,12 +394,12 @@ impl Locked {
         self.close(Closing::Sent);
     }
 
-    /// Appends `connection.close-ok` and ends.
-    pub(crate) fn put_connection_close_ok(&mut self, ending: Ending) {
+    /// Appends `connection.close-ok` and ends: it is the client that closes the socket then.
+    pub(crate) fn put_connection_close_ok(&mut self) {
         if self.closing != Closing::Ended {
             self.tell_confirms();
             ConnectionCloseOk {}.encode_frame(0, &mut self.chain.bytes);
-            self.end(ending);
+            self.end(Ending::Hold(self.closing_ms));
         }
     }
 

@@ -7,7 +7,7 @@
 //!   +-------------------------------------------------------------------------------------------+
 //! ```
 
-mod ending;
+pub(crate) mod ending;
 mod input;
 mod login;
 mod writer;
@@ -172,12 +172,10 @@ pub(crate) async fn serve(
     if let Some(session) = task.session.take() {
         session.close().await;
     }
-    let Task { writer, from_peer, server, .. } = &mut *task;
+    let (socket, handshake) = task.into_socket();
     match over {
-        Some(Over::Said(ending)) => {
-            ending::close(writer.socket(), from_peer, ending, &server.timers).await;
-        }
-        Some(Over::Dead(_)) => ending::reset(writer.socket()),
+        Some(Over::Said(ending)) => ending::close(socket, ending, handshake, server).await,
+        Some(Over::Dead(_)) => ending::reset(socket.as_ref()),
         Some(Over::Eof | Over::Io(_) | Over::Dropped(_)) | None => {}
     }
 }
@@ -234,6 +232,12 @@ impl Task {
             slowed_until_ms: None,
             server,
         }
+    }
+
+    /// What is left when everything else of the connection is over.
+    fn into_socket(self: Box<Self>) -> (OwnedReadHalf, Option<Handshake>) {
+        let Self { from_peer, handshake, .. } = *self;
+        (from_peer, handshake)
     }
 
     async fn run(&mut self) -> Over {

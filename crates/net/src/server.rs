@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::company::Company;
+use crate::connection::ending::Lingering;
 use crate::connection::{self, Name};
 use crate::listener::{ListenAddress, Listener};
 use crate::proxy;
@@ -57,6 +58,7 @@ pub struct Server {
     pub(crate) stopping: watch::Sender<bool>,
     n_tasks: AtomicUsize,
     n_handshakes: AtomicUsize,
+    pub(crate) lingering: Lingering,
     all_ended: Notify,
 }
 
@@ -97,11 +99,12 @@ impl Server {
             stopping: watch::Sender::new(false),
             n_tasks: AtomicUsize::new(0),
             n_handshakes: AtomicUsize::new(0),
+            lingering: Lingering::default(),
             all_ended: Notify::new(),
         })
     }
 
-    /// The number of sockets being served.
+    /// The number of sockets being served; of those that only wait for their clients to close them, none.
     #[must_use]
     pub fn n_connections(&self) -> usize {
         self.n_tasks.load(Ordering::Relaxed)
@@ -166,6 +169,7 @@ impl Server {
     /// or the time is up.
     pub async fn stop(&self, at_most: Duration) {
         self.stopping.send_replace(true);
+        self.lingering.end();
         for connection in self.broker.connections.list() {
             connection.kick(SHUTDOWN_REASON);
         }

@@ -95,7 +95,7 @@ impl Connection {
             }
             (Phase::Open, Method::ConnectionOpen(open)) => self.open(&open),
             (_, Method::ConnectionClose(_)) => {
-                self.outbox.lock().put_connection_close_ok(Ending::Linger(LINGER_MS));
+                self.outbox.lock().put_connection_close_ok();
                 self.phase = Phase::Ended;
                 Ok(None)
             }
@@ -175,7 +175,7 @@ impl Connection {
         self.negotiated.channel_max = tune_ok.channel_max;
         self.negotiated.frame_max = tune_ok.frame_max;
         self.negotiated.heartbeat_s = tune_ok.heartbeat;
-        self.outbox.lock().set_frame_max(tune_ok.frame_max);
+        self.outbox.lock().tuned(tune_ok.frame_max, self.negotiated.closing_ms());
         self.timers.heartbeats(now, tune_ok.heartbeat);
         self.phase = Phase::Open;
     }

@@ -563,7 +563,7 @@ impl Connection {
                 return Some(Step::Again);
             }
             Ok(ConnectionClose::ID) => {
-                self.outbox.lock().put_connection_close_ok(Ending::Linger(LINGER_MS));
+                self.outbox.lock().put_connection_close_ok();
                 self.phase = Phase::Ended;
             }
             Ok(ConnectionCloseOk::ID) => self.end(Ending::Linger(LINGER_MS)),

@@ -3,7 +3,7 @@
 use super::channel::{ChannelOut, Link};
 use super::encode::put_content;
 use super::unwritten::Put;
-use super::{Closing, Ending, Locked};
+use super::{Closing, Locked};
 use crate::reply;
 use amqp091::method::{
     BasicCancel, BasicCancelOk, BasicConsumeOk, BasicGetEmpty, BasicGetOk, BasicPublish, BasicQos,
@@ -19,7 +19,7 @@ use amqp091::{Method, ReplyCode};
 use message::MessageRef;
 use session::{ChannelId, Delivery, Error, Event, LinkId, Origin, ReturnReason, ShortString};
 
-/// Milliseconds the client has to close its socket after `connection.close-ok`.
+/// Milliseconds for what was written to arrive once the client has said or done its last.
 pub(crate) const LINGER_MS: u64 = 1000;
 
 impl Locked {
@@ -37,7 +37,7 @@ impl Locked {
             Event::ChannelFailed { channel, error, origin } => {
                 self.channel_failed(channel, &error, origin);
             }
-            Event::ConnectionClosed => self.put_connection_close_ok(Ending::Linger(LINGER_MS)),
+            Event::ConnectionClosed => self.put_connection_close_ok(),
             Event::ConnectionFailed { channel, error, origin } => {
                 let origin = origin.unwrap_or_else(|| publish_or_nothing(channel));
                 self.put_connection_close(&error, origin);

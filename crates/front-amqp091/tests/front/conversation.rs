@@ -163,7 +163,18 @@ fn a_close_is_answered_after_everything_before() {
     assert!(matches!(talk.gets(&bytes), Step::Close));
     assert_eq!(talk.asked.len(), 2);
     assert_eq!(talk.hears(), ["1 basic.qos-ok", "0 connection.close-ok"]);
-    assert_eq!(talk.ending, Some(Ending::Linger(1000)));
+    assert_eq!(talk.ending, Some(Ending::Hold(30_000)));
+}
+
+#[test]
+fn it_is_the_client_that_closes_the_socket_after_the_answer_to_its_close() {
+    for (heartbeat_s, ms) in [(0, 30_000), (1, 1_000), (29, 29_000), (30, 30_000), (600, 30_000)] {
+        let mut talk = Talk::new(Settings::default());
+        talk.handshake(heartbeat_s);
+        talk.says(0, ConnectionClose::default());
+        assert_eq!(talk.hears(), ["0 connection.close-ok"]);
+        assert_eq!(talk.ending, Some(Ending::Hold(ms)), "heartbeat {heartbeat_s} s");
+    }
 }
 
 /// Semantics 16.

@@ -61,6 +61,13 @@ fn a_handshake_and_a_close_have_their_time() {
     talk.gets(b"");
     assert!(!matches!(talk.front.tick(START.plus_ms(29_999)), Tick::Dead(_)));
     assert!(matches!(talk.front.tick(START.plus_ms(30_000)), Tick::Dead(_)));
+    let mut talk = Talk::new(Settings::default());
+    talk.handshake(4);
+    let error = Error::new(ErrorKind::ConnectionForced, "shutdown");
+    talk.event(Event::ConnectionFailed { channel: None, error, origin: None });
+    talk.gets(b"");
+    assert!(!matches!(talk.front.tick(START.plus_ms(3_999)), Tick::Dead(_)));
+    assert!(matches!(talk.front.tick(START.plus_ms(4_000)), Tick::Dead(_)));
 }
 
 #[test]

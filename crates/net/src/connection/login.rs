@@ -61,7 +61,6 @@ impl Task {
     }
 
     fn open_session(&mut self, vhost: String) -> Result<(), Error> {
-        self.handshake = None;
         let broker = Arc::clone(&self.server.broker);
         if let Some(limit) = self.server.settings.max_connections
             && u64::try_from(broker.connections.len()).is_ok_and(|n| n >= limit)
@@ -76,6 +75,7 @@ impl Task {
         let (user, vhost) = (identity.user.clone(), identity.vhost.clone());
         let outbox: Arc<dyn Outbox> = Arc::clone(&self.outbox) as Arc<dyn Outbox>;
         let session = Session::open(broker, identity, outbox)?;
+        self.handshake = None;
         tracing::info!(
             connection = %self.name,
             "user '{user}' authenticated and granted access to vhost '{vhost}'"

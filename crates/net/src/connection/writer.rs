@@ -30,7 +30,8 @@ const N_RINGS_MAX: usize = 4;
 /// A connection's socket, and what is being written to it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    to_peer: OwnedWriteHalf,
+    /// Taken by the drop only.
+    to_peer: Option<OwnedWriteHalf>,
     outbox: Arc<ClientOutbox>,
     batch: Mutex<WriteBatch>,
     /// The connection's task, as of its last sleep.
@@ -61,6 +62,16 @@ impl Wake for Bell {
     }
 }
 
+impl Drop for Writer {
+    /// The half alone would tell the peer that nothing follows: whether it is told, and when, is told with the
+    /// end of the connection.
+    fn drop(&mut self) {
+        if let Some(to_peer) = self.to_peer.take() {
+            to_peer.forget();
+        }
+    }
+}
+
 /// How a write ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrote {
@@ -81,7 +92,7 @@ pub(super) enum Flushed {
 impl Writer {
     pub(super) fn new(to_peer: OwnedWriteHalf, outbox: Arc<ClientOutbox>) -> Arc<Self> {
         Arc::new_cyclic(|writer| Self {
-            to_peer,
+            to_peer: Some(to_peer),
             outbox,
             batch: Mutex::default(),
             task: Mutex::default(),
@@ -94,7 +105,7 @@ impl Writer {
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
-        self.to_peer.as_ref()
+        self.to_peer.as_ref().expect("a writer is not dropped while it is used").as_ref()
     }
 
     /// Bytes written are counted here from now on.
@@ -231,8 +242,8 @@ impl Writer {
             let mut slices = [IoSlice::new(&[]); N_SLICES];
             let n_slices = batch.fill(&mut slices);
             let written = match slices.get(..n_slices) {
-                Some([one]) => self.to_peer.try_write(one),
-                Some(many) => self.to_peer.try_write_vectored(many),
+                Some([one]) => self.socket().try_write(one),
+                Some(many) => self.socket().try_write_vectored(many),
                 None => return Ok(Wrote::All),
             };
             match written {

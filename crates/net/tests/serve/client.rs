@@ -151,6 +151,12 @@ impl Client {
         Self { socket, output: Vec::new(), input: Vec::new(), at: 0 }
     }
 
+    /// Whether the server has neither closed the socket nor said anything.
+    pub(crate) fn is_open(&self) -> bool {
+        let seen = self.socket.try_read(&mut [0]);
+        seen.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     /// Writes these bytes at once.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).await.unwrap();

@@ -2,12 +2,13 @@
 
 use super::support::client::{Client, Login};
 use super::support::node::Node;
+use super::support::wait_until;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{
     BasicGet, BasicQos, ChannelClose, ConfirmSelect, ConnectionClose, ConnectionCloseOk,
     QueueDeclare, TxSelect,
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Semantics 13.
 #[test]
@@ -101,6 +102,60 @@ fn a_protocol_error_is_logged_once() {
     let log = node.stop();
     let lines: Vec<&str> = log.lines().filter(name_is_named).collect();
     assert_eq!(lines.len(), 1, "{lines:#?}");
+}
+
+/// RabbitMQ leaves the socket open for as long as the client's heartbeat, at most 30 s: clients that find the end
+/// of the stream before they have closed it themselves report a failure.
+#[test]
+fn it_is_the_client_that_closes_the_socket() {
+    let node = Node::start(&[]);
+    let patient = Login { heartbeat_s: 2, ..Login::default() };
+    let without_heartbeat = Client::guest(node.address()).say_goodbye();
+    let started = Instant::now();
+    let mut closed = Client::login(node.address(), patient).say_goodbye();
+    let mut thrown_out = Client::login(node.address(), patient);
+    assert_eq!(node.n_connections(), 1, "whoever said goodbye is no connection any more");
+    node.ctl(&["close_all_connections", "maintenance"]);
+    assert!(thrown_out.next().show().contains("maintenance"));
+    for client in [&mut closed, &mut thrown_out] {
+        assert_eq!(client.rest(), b"");
+        let waited = started.elapsed();
+        eprintln!("the end of the stream came after {waited:?}");
+        assert!(waited >= Duration::from_secs(2), "closed after {waited:?}");
+    }
+    assert!(without_heartbeat.is_open());
+    // Who closes is not waited for.
+    let at_once = Instant::now();
+    let mut closes = Client::login(node.address(), Login::default()).say_goodbye();
+    closes.shut_up();
+    assert_eq!(closes.rest(), b"");
+    assert!(at_once.elapsed() < Duration::from_secs(20), "{:?}", at_once.elapsed());
+    assert!(without_heartbeat.is_open());
+    node.stop();
+}
+
+/// Clients that never close their sockets are no connections, and nothing waits for them.
+#[test]
+fn a_crowd_that_said_goodbye_and_stays_is_no_burden() {
+    const N: usize = 500;
+    let node = Node::start(&[]);
+    let _warm = Client::guest(node.address());
+    let n_before = node.n_descriptors();
+    let rss_before = node.rss();
+    let crowd: Vec<Client> = (0..N).map(|_| Client::guest(node.address()).say_goodbye()).collect();
+    assert_eq!(node.n_connections(), 1);
+    assert!(node.n_descriptors() >= n_before + N, "{} sockets", node.n_descriptors() - n_before);
+    let each = node.rss().saturating_sub(rss_before) / N as u64;
+    eprintln!("{each} bytes each");
+    let (gone, stays) = crowd.split_at(N / 2);
+    assert!(gone.iter().chain(stays).all(Client::is_open));
+    gone.iter().for_each(Client::shut_up);
+    wait_until("half of them are gone", || node.n_descriptors() <= n_before + N / 2);
+    let stopping = Instant::now();
+    node.stop();
+    let took = stopping.elapsed();
+    eprintln!("the node stopped in {took:?}");
+    assert!(took < Duration::from_secs(15), "the node waited for those who stay: {took:?}");
 }
 
 /// Semantics 22.

@@ -396,8 +396,22 @@ impl Client {
     }
 
     /// Closes in good order.
-    pub(crate) fn close(mut self) {
+    pub(crate) fn close(self) {
+        drop(self.say_goodbye());
+    }
+
+    /// Closes the connection, not the socket.
+    pub(crate) fn say_goodbye(mut self) -> Self {
         assert_eq!(self.ask(0, ConnectionClose::default()), "connection.close-ok");
+        self
+    }
+
+    /// Whether the peer has neither closed the socket nor said anything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.socket.set_nonblocking(true).unwrap();
+        let seen = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false).unwrap();
+        seen.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// A publish and a get of it on a queue of its own: what somebody else sees of the node.

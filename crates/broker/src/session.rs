@@ -12,6 +12,7 @@ mod control;
 mod definitions;
 mod hold;
 mod late;
+mod pace;
 mod properties;
 mod publish;
 mod replies;
@@ -31,6 +32,7 @@ use ::routing::QueueId;
 use batch::Batch;
 use channels::{Channel, Channels, Link};
 use hold::Hold;
+use pace::Pace;
 use routes::{Route, RouteMemory};
 use session::{
     ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle, ShortString,
@@ -64,6 +66,8 @@ pub struct Session {
     /// The last of the numbers that are left to chance.
     chance: u64,
     batch: Batch,
+    /// What it did since others had their turn.
+    pace: Pace,
     settles: Vec<Settle>,
     /// A channel that gave back what its queue's mode does not take back.
     refused_settle: Option<(ChannelId, Error)>,
@@ -123,6 +127,7 @@ impl Session {
             interceptors,
             chance,
             batch: Batch::new(),
+            pace: Pace::default(),
             settles: Vec::new(),
             refused_settle: None,
             wakes: Wakes::new(),
@@ -213,6 +218,9 @@ impl Session {
                         self.flush(input, requests).await;
                         self.before_waiting();
                         Box::pin(self.fail(publish.channel, None, error)).await?;
+                    }
+                    if self.pace.is_over() {
+                        Box::pin(self.give_way()).await;
                     }
                 }
                 Request::Settle(settle) => {

@@ -12,7 +12,7 @@ use crate::exchange::ExchangeKind;
 use crate::headers::Matcher;
 use crate::message::Message;
 use crate::name::{Name, QueueId, RoutingKey};
-use crate::selector::{Selector, Unusable};
+use crate::selector::{Selector, Steps, Unusable};
 use crate::topic;
 
 /// The arguments of a binding that hold a selector: as SQL, or as RabbitMQ's JMS client sends it.
@@ -126,8 +126,8 @@ impl Binding {
     }
 
     /// Whether a selector of it is true for the message; it has none at exchanges of other kinds.
-    pub(crate) fn selects(&self, message: &Message<'_>) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(message))
+    pub(crate) fn selects(&self, message: &Message<'_>, steps: &mut Steps) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(message, steps))
     }
 
     /// Something that orders as the first of all bindings to `destination` would.

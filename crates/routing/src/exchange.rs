@@ -9,6 +9,7 @@ use crate::choice::Choices;
 use crate::headers_index::HeadersIndex;
 use crate::message::Message;
 use crate::name::{Name, RoutingKey};
+use crate::selector::Steps;
 use crate::targets::Targets;
 use crate::topic::Trie;
 
@@ -244,8 +245,14 @@ impl Exchange {
         Some(binding)
     }
 
-    /// Hands over groups of destinations: within a group each comes once and in order.
-    pub(crate) fn find<'e>(&'e self, message: &Message<'_>, mut found: impl FnMut(Group<'e>)) {
+    /// Hands over groups of destinations: within a group each comes once and in order. Selectors are
+    /// looked at while there are `steps` left.
+    pub(crate) fn find<'e>(
+        &'e self,
+        message: &Message<'_>,
+        steps: &mut Steps,
+        mut found: impl FnMut(Group<'e>),
+    ) {
         let keys = message.keys;
         match &self.index {
             Index::Direct(map) => {
@@ -268,8 +275,12 @@ impl Exchange {
                 }
             }
             Index::Selectors => {
-                for binding in self.bindings().filter(|binding| binding.selects(message)) {
-                    found(Group::One(binding.destination()));
+                for binding in self.bindings() {
+                    if binding.selects(message, steps) {
+                        found(Group::One(binding.destination()));
+                    } else if steps.ran_out() {
+                        break;
+                    }
                 }
             }
         }

@@ -24,4 +24,4 @@ pub use error::BindingError;
 pub use exchange::{ExchangeKind, ExchangeRules, HashOn};
 pub use message::Message;
 pub use name::{Name, QueueId, RoutingKey};
-pub use routes::{Passage, RouteOutcome, Routes};
+pub use routes::{Passage, RouteOutcome, Routed, Routes};

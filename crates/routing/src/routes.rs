@@ -11,6 +11,7 @@ use crate::binding::{Binding, ByDestination, Destination};
 use crate::exchange::{DecidedBy, Exchange, ExchangeKind, ExchangeRules, Group};
 use crate::message::Message;
 use crate::name::{Name, QueueId, RoutingKey};
+use crate::selector::Steps;
 
 /// What routing found out; the queues themselves are in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,23 @@ pub enum RouteOutcome {
     RoutedByHeaders,
     /// As `Routed`, but for this message alone: the next one may go elsewhere.
     RoutedByMessage,
+}
+
+/// What routing a message has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// What routing found out.
+    pub outcome: RouteOutcome,
+    /// The steps its selectors took.
+    pub n_steps: usize,
+    /// Selectors took more steps than they may for one message: those that were left do not match.
+    pub is_cut_short: bool,
+}
+
+impl RouteOutcome {
+    const fn at_once(self) -> Routed {
+        Routed { outcome: self, n_steps: 0, is_cut_short: false }
+    }
 }
 
 /// What the host says about a message at a watched exchange.
@@ -185,7 +203,8 @@ impl Routes {
         headers: Option<TableRef<'_>>,
         out: &mut Vec<QueueId>,
     ) -> RouteOutcome {
-        self.route_message(exchange, &Message::new(keys, headers), |_| Passage::Open, out)
+        let message = Message::new(keys, headers);
+        self.route_message(exchange, &message, |_| Passage::Open, out).outcome
     }
 
     /// As [`route`](Self::route) for a message of which all is known. `watch` is asked about it with
@@ -196,11 +215,11 @@ impl Routes {
         message: &Message<'_>,
         watch: impl FnMut(&Name) -> Passage,
         out: &mut Vec<QueueId>,
-    ) -> RouteOutcome {
+    ) -> Routed {
         match self.exchange(exchange) {
             Some(first) if first.rules.internal => {
                 out.clear();
-                RouteOutcome::Internal
+                RouteOutcome::Internal.at_once()
             }
             first => self.walk(exchange, first, message, watch, out),
         }
@@ -214,7 +233,7 @@ impl Routes {
         message: &Message<'_>,
         watch: impl FnMut(&Name) -> Passage,
         out: &mut Vec<QueueId>,
-    ) -> RouteOutcome {
+    ) -> Routed {
         self.walk(exchange, self.exchange(exchange), message, watch, out)
     }
 
@@ -226,7 +245,7 @@ impl Routes {
         message: &Message<'_>,
         watch: impl FnMut(&Name) -> Passage,
         out: &mut Vec<QueueId>,
-    ) -> RouteOutcome {
+    ) -> Routed {
         out.clear();
         let mut walk = Walk {
             routes: self,
@@ -235,13 +254,14 @@ impl Routes {
             out,
             n_groups: 0,
             decided_by: DecidedBy::Key,
+            steps: Steps::default(),
             pending: SmallVec::new(),
             seen: BTreeSet::new(),
         };
         if name.is_empty() {
             walk.default_exchange();
         } else {
-            let Some(first) = first else { return RouteOutcome::NoSuchExchange };
+            let Some(first) = first else { return RouteOutcome::NoSuchExchange.at_once() };
             walk.visit(first);
             while let Some(exchange) = walk.pending.pop() {
                 walk.visit(exchange);
@@ -252,8 +272,9 @@ impl Routes {
             DecidedBy::Headers => RouteOutcome::RoutedByHeaders,
             DecidedBy::Message => RouteOutcome::RoutedByMessage,
         };
+        let (n_steps, is_cut_short) = (walk.steps.n_taken(), walk.steps.ran_out());
         walk.finish();
-        outcome
+        Routed { outcome, n_steps, is_cut_short }
     }
 }
 
@@ -267,6 +288,8 @@ struct Walk<'r, 'm, W> {
     n_groups: usize,
     /// What decided where it goes, up to here.
     decided_by: DecidedBy,
+    /// What selectors may still look at.
+    steps: Steps,
     pending: SmallVec<[&'r Exchange; 4]>,
     /// Exchanges visited or pending; empty until a message leaves its first exchange.
     seen: BTreeSet<&'r Name>,
@@ -280,7 +303,8 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
         if exchange.rules.watched && (self.watch)(&exchange.name) == Passage::Closed {
             return;
         }
-        exchange.find(message, |group| match group {
+        let mut steps = self.steps;
+        exchange.find(message, &mut steps, |group| match group {
             Group::Targets(targets) => {
                 self.n_groups += 1;
                 for destination in targets.iter() {
@@ -294,6 +318,7 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
                 self.reach(exchange, destination);
             }
         });
+        self.steps = steps;
         if let Some(alternate) = exchange.rules.alternate.as_ref().filter(|_| is_unrouted) {
             self.enter(exchange, alternate);
         }

@@ -6,12 +6,14 @@
 
 mod like;
 mod sql;
+mod steps;
 mod term;
 
 use amqp091::{PropertiesRef, ValueRef};
 
 use crate::message::Message;
 use like::Like;
+pub(crate) use steps::Steps;
 
 /// The longest selector, in bytes.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
@@ -37,9 +39,10 @@ impl Selector {
         term::parse(checked(text)?).map(Self)
     }
 
-    /// Whether it is true for a message.
-    pub(crate) fn matches(&self, message: &Message<'_>) -> bool {
-        self.0.value(message) == Operand::Bool(true)
+    /// Whether it is true for a message; it is not where `steps` run out.
+    pub(crate) fn matches(&self, message: &Message<'_>, steps: &mut Steps) -> bool {
+        let is_true = self.0.value(message, steps) == Operand::Bool(true);
+        is_true && !steps.ran_out()
     }
 }
 
@@ -91,7 +94,7 @@ enum Expression {
     /// The first lies between the others, or is one of them.
     Between(Box<[Self; 3]>),
     In(Box<Self>, Vec<Literal>),
-    Like(Box<Self>, Like),
+    Like(Box<Self>, Box<Like>),
 }
 
 /// What an expression comes to.
@@ -116,44 +119,50 @@ impl Literal {
 }
 
 impl Expression {
-    fn value<'a>(&'a self, message: &Message<'a>) -> Operand<'a> {
+    fn value<'a>(&'a self, message: &Message<'a>, steps: &mut Steps) -> Operand<'a> {
+        if steps.take(1).is_none() {
+            return Operand::Unknown;
+        }
         match self {
             Self::Literal(literal) => literal.operand(),
-            Self::Header(name) => header(message, name),
-            Self::Not(inner) => not(inner.value(message)),
-            Self::Negated(inner) => match inner.value(message) {
+            Self::Header(name) => header(message, name, steps),
+            Self::Not(inner) => not(inner.value(message, steps)),
+            Self::Negated(inner) => match inner.value(message, steps) {
                 Operand::Integer(n) => n.checked_neg().map_or(Operand::Unknown, Operand::Integer),
                 Operand::Float(n) => Operand::Float(-n),
                 Operand::Unknown | Operand::Bool(_) | Operand::Text(_) => Operand::Unknown,
             },
-            Self::And(both) => settled(both, message, false),
-            Self::Or(both) => settled(both, message, true),
+            Self::And(both) => settled(both, message, false, steps),
+            Self::Or(both) => settled(both, message, true, steps),
             Self::Compare(comparison, both) => {
                 let [left, right] = &**both;
-                compare(*comparison, left.value(message), right.value(message))
+                let (left, right) = (left.value(message, steps), right.value(message, steps));
+                compare(*comparison, left, right, steps)
             }
             Self::Calculate(arithmetic, both) => {
                 let [left, right] = &**both;
-                calculate(*arithmetic, left.value(message), right.value(message))
+                calculate(*arithmetic, left.value(message, steps), right.value(message, steps))
             }
-            Self::IsNull(inner) => Operand::Bool(inner.value(message) == Operand::Unknown),
+            Self::IsNull(inner) => Operand::Bool(inner.value(message, steps) == Operand::Unknown),
             Self::Between(three) => {
                 let [value, low, high] = &**three;
-                let value = value.value(message);
-                let above = compare(Comparison::GreaterOrEqual, value, low.value(message));
-                let below = compare(Comparison::LessOrEqual, value, high.value(message));
-                and(above, below)
+                let value = value.value(message, steps);
+                let low = low.value(message, steps);
+                let high = high.value(message, steps);
+                let above = compare(Comparison::GreaterOrEqual, value, low, steps);
+                and(above, compare(Comparison::LessOrEqual, value, high, steps))
             }
             Self::In(inner, list) => {
-                let value = inner.value(message);
-                let is = |one: &Literal| compare(Comparison::Equal, value, one.operand());
+                let value = inner.value(message, steps);
+                let mut is =
+                    |one: &Literal| compare(Comparison::Equal, value, one.operand(), steps);
                 if value == Operand::Unknown {
                     return value;
                 }
                 Operand::Bool(list.iter().any(|one| is(one) == Operand::Bool(true)))
             }
-            Self::Like(inner, like) => match inner.value(message) {
-                Operand::Text(text) => Operand::Bool(like.matches(text)),
+            Self::Like(inner, like) => match inner.value(message, steps) {
+                Operand::Text(text) => Operand::Bool(like.matches(text, steps)),
                 Operand::Unknown => Operand::Unknown,
                 Operand::Bool(_) | Operand::Integer(_) | Operand::Float(_) => Operand::Bool(false),
             },
@@ -162,13 +171,18 @@ impl Expression {
 }
 
 /// `and` for false, `or` for true: one operand of that value settles it.
-fn settled<'a>(both: &'a [Expression; 2], message: &Message<'a>, by: bool) -> Operand<'a> {
+fn settled<'a>(
+    both: &'a [Expression; 2],
+    message: &Message<'a>,
+    by: bool,
+    steps: &mut Steps,
+) -> Operand<'a> {
     let [left, right] = both;
-    let left = left.value(message);
+    let left = left.value(message, steps);
     if left == Operand::Bool(by) {
         return left;
     }
-    let right = right.value(message);
+    let right = right.value(message, steps);
     if by { not(and(not(left), not(right))) } else { and(left, right) }
 }
 
@@ -190,8 +204,20 @@ const fn not<'a>(value: Operand<'_>) -> Operand<'a> {
 }
 
 /// COMPAT: values of different types are unequal; which of them is greater nobody can say.
-fn compare<'a>(comparison: Comparison, left: Operand<'_>, right: Operand<'_>) -> Operand<'a> {
+fn compare<'a>(
+    comparison: Comparison,
+    left: Operand<'_>,
+    right: Operand<'_>,
+    steps: &mut Steps,
+) -> Operand<'a> {
     if left == Operand::Unknown || right == Operand::Unknown {
+        return Operand::Unknown;
+    }
+    let compared_bytes = match (left, right) {
+        (Operand::Text(a), Operand::Text(b)) => a.len().min(b.len()),
+        _ => 0,
+    };
+    if steps.pass_over(compared_bytes).is_none() {
         return Operand::Unknown;
     }
     let order = match (left, right) {
@@ -242,7 +268,11 @@ impl Operand<'_> {
 }
 
 /// A header or, if there is none of that name, the property JMS calls so.
-fn header<'a>(message: &Message<'a>, name: &[u8]) -> Operand<'a> {
+fn header<'a>(message: &Message<'a>, name: &[u8], steps: &mut Steps) -> Operand<'a> {
+    let headers_bytes = message.headers.map_or(0, |headers| headers.as_bytes().len());
+    if steps.pass_over(headers_bytes).is_none() {
+        return Operand::Unknown;
+    }
     let Some(value) = message.headers.and_then(|headers| headers.get(name)) else {
         return message.properties.map_or(Operand::Unknown, |found| property(found, name));
     };

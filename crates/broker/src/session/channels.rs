@@ -34,6 +34,8 @@ pub(crate) struct Channel {
     pub(super) gets: HashMap<(QueueId, bool), LinkId>,
     /// Its consumer of direct replies.
     pub(super) replies: Option<ReplyConsumer>,
+    /// It was said that selectors take too many steps for its messages.
+    pub(super) told_of_selectors: bool,
     pub(super) counters: Arc<ChannelCounters>,
 }
 

@@ -47,7 +47,7 @@ impl Session {
                 let properties = PropertiesRef::trusted(message.properties);
                 let keys = [message.routing_key];
                 let seen = self.seen_by_exchanges(&keys, properties);
-                self.route_alone(message.exchange, &seen);
+                self.route_alone(publish.channel, message.exchange, &seen);
                 self.gather_alone(index, publish, message, sequence, Changed::default());
                 return Ok(());
             }
@@ -113,7 +113,7 @@ impl Session {
             self.check_publish(message.exchange, &keys)?;
         }
         let seen = self.seen_by_exchanges(&keys, PropertiesRef::trusted(message.properties));
-        self.route_alone(message.exchange, &Message { headers, ..seen });
+        self.route_alone(publish.channel, message.exchange, &Message { headers, ..seen });
         // They are needed when it goes on.
         let properties_held_back = (hides_keys && self.is_held_back()).then(|| {
             let changed = properties.as_deref().unwrap_or(message.properties);

@@ -6,7 +6,7 @@ use crate::exchanges::Fate;
 use crate::queue::Queue;
 use meta::{ExchangeKind, Name, Permission, Resource};
 use routing::{Message, Passage, RouteOutcome};
-use session::{Error, ErrorKind};
+use session::{ChannelId, Error, ErrorKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Session {
         }
         let (mut ids, vhost) = (Vec::new(), &self.connection.identity.vhost);
         let Some(routes) = self.view.meta.routes(vhost) else { return route };
-        match routes.route_message(exchange, &message, |_| Passage::Open, &mut ids) {
+        match routes.route_message(exchange, &message, |_| Passage::Open, &mut ids).outcome {
             RouteOutcome::Routed => {}
             RouteOutcome::RoutedByHeaders => route.by_headers = true,
             RouteOutcome::RoutedByMessage => {
@@ -73,7 +73,12 @@ impl Session {
 
     /// Finds the queues of one message that may be published and has a route of its own: they are in
     /// `alone` then.
-    pub(super) fn route_alone(&mut self, exchange: &[u8], message: &Message<'_>) {
+    pub(super) fn route_alone(
+        &mut self,
+        channel: ChannelId,
+        exchange: &[u8],
+        message: &Message<'_>,
+    ) {
         self.alone.queues.clear();
         let Some(routes) = self.view.meta.routes(&self.connection.identity.vhost) else { return };
         let (watched, remembering) = (&self.view.exchanges, &mut self.remembering);
@@ -109,11 +114,30 @@ impl Session {
                 },
             }
         };
-        routes.route_message(exchange, message, watch, &mut self.ids);
+        let routed = routes.route_message(exchange, message, watch, &mut self.ids);
         self.alone.queues.extend(self.ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
         self.alone.queues.extend(delaying);
         self.alone.absorbed = absorbed;
         self.alone.n_durable = publish::n_durable(&self.alone.queues);
+        self.pace.note_routed(message.keys.len() + self.ids.len(), routed.n_steps);
+        if routed.is_cut_short {
+            self.tell_cut_short(channel, exchange);
+        }
+    }
+
+    /// Says once for each channel that selectors were given up.
+    #[cold]
+    fn tell_cut_short(&mut self, id: ChannelId, exchange: &[u8]) {
+        let Some(channel) = self.channels.get_mut(id) else { return };
+        if !std::mem::replace(&mut channel.told_of_selectors, true) {
+            tracing::warn!(
+                connection = %self.connection.identity.name,
+                channel = id.0,
+                exchange = %String::from_utf8_lossy(exchange),
+                "the selectors of the bindings take too many steps for a message: those that were \
+                 left do not match it (said once for a channel)"
+            );
+        }
     }
 
     /// Whether the message that was routed last is held back somewhere.

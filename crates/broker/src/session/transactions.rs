@@ -68,6 +68,9 @@ impl Session {
                 }
                 return Err(error);
             }
+            if self.pace.is_over() {
+                self.give_way().await;
+            }
         }
         self.until_loaded().await;
         let awaited = self.batch.put_in(&[], &tx.publishes, &|_| None, &mut self.wakes);

@@ -22,3 +22,4 @@ mod semantics;
 mod slow;
 mod support;
 mod told;
+mod wide;

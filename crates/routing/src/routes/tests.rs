@@ -135,7 +135,8 @@ fn missing_and_internal_exchanges_are_told() {
     assert_eq!(out, []);
     assert_eq!(route(&routes, "fanout", &[""]), [1]);
     let message = Message::new(&[b""], None);
-    let outcome = routes.route_from_broker(b"inner", &message, |_| Passage::Open, &mut out);
+    let routed = routes.route_from_broker(b"inner", &message, |_| Passage::Open, &mut out);
+    let outcome = routed.outcome;
     assert_eq!(outcome, RouteOutcome::Routed);
     assert_eq!(out, [QueueId(1)]);
 }
@@ -235,7 +236,8 @@ fn a_snapshot_does_not_see_later_changes() {
 
 fn outcome(routes: &Routes, exchange: &str, message: &Message<'_>) -> (RouteOutcome, Vec<u64>) {
     let mut out = vec![QueueId(999)];
-    let outcome = routes.route_message(exchange.as_bytes(), message, |_| Passage::Open, &mut out);
+    let routed = routes.route_message(exchange.as_bytes(), message, |_| Passage::Open, &mut out);
+    let outcome = routed.outcome;
     (outcome, out.into_iter().map(|QueueId(id)| id).collect())
 }
 
@@ -295,7 +297,7 @@ fn the_host_may_stop_a_message_at_a_watched_exchange() {
             asked.push(name.to_string());
             passage
         };
-        let outcome = routes.route_message(b"fanout", &message, watch, &mut out);
+        let outcome = routes.route_message(b"fanout", &message, watch, &mut out).outcome;
         assert_eq!((outcome, asked), (RouteOutcome::RoutedByMessage, vec!["topic".to_owned()]));
         out
     };

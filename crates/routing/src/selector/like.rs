@@ -1,67 +1,170 @@
 //! Patterns of `LIKE`: `%` is any text, `_` any one character.
+//!
+//! What stands between two `%` is searched for from left to right, each where the one before it
+//! ended: no place is tried twice, so that the time is that of the text's length. A piece with a `_`
+//! is tried at each place; the steps of that are counted, and limited.
+
+use super::Steps;
 
 /// One part of a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Byte(u8),
     Character,
-    Anything,
+}
+
+/// What stands before, between or behind `%`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Piece {
+    parts: Box<[Part]>,
+    /// Without a `_`: for each part, how many parts before and with it are also the piece's first ones
+    /// (Knuth, Morris and Pratt).
+    borders: Option<Box<[u16]>>,
 }
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Like(Vec<Part>);
+pub(super) struct Like {
+    first: Piece,
+    /// Between the first `%` and the last; none of them is empty.
+    middle: Box<[Piece]>,
+    /// Behind the last `%`, if there is one.
+    last: Option<Piece>,
+}
 
 impl Like {
     /// `escape` makes the character behind it an ordinary one.
     pub(super) fn new(pattern: &[u8], escape: Option<u8>) -> Self {
-        let mut parts = Vec::with_capacity(pattern.len());
+        let mut pieces = vec![Vec::new()];
         let mut bytes = pattern.iter().copied();
         while let Some(byte) = bytes.next() {
-            parts.push(match byte {
+            let part = match byte {
                 _ if Some(byte) == escape => Part::Byte(bytes.next().unwrap_or(byte)),
-                b'%' => Part::Anything,
-                b'_' => Part::Character,
-                _ => Part::Byte(byte),
-            });
-        }
-        Self(parts)
-    }
-
-    /// In time of the text's length times the pattern's: only the last `%` is tried again.
-    pub(super) fn matches(&self, text: &[u8]) -> bool {
-        let (mut at, mut part) = (0, 0);
-        // Behind the last `%`: the next part, and where in the text it was tried.
-        let mut again: Option<(usize, usize)> = None;
-        loop {
-            let step = match (self.0.get(part), text.get(at)) {
-                (Some(Part::Anything), _) => {
-                    again = Some((part + 1, at));
-                    part += 1;
+                b'%' => {
+                    pieces.push(Vec::new());
                     continue;
                 }
-                (Some(Part::Byte(wanted)), Some(byte)) if wanted == byte => Some(at + 1),
-                (Some(Part::Character), Some(_)) => Some(next_character(text, at)),
-                (None, None) => return true,
-                _ => None,
+                b'_' => Part::Character,
+                _ => Part::Byte(byte),
             };
-            if let Some(next) = step {
-                (at, part) = (next, part + 1);
-            } else {
-                let Some((behind, tried)) = again.filter(|(_, tried)| *tried < text.len()) else {
-                    return false;
-                };
-                again = Some((behind, tried + 1));
-                (at, part) = (tried + 1, behind);
-            }
+            pieces.last_mut().expect("there is a first one").push(part);
+        }
+        let last = if pieces.len() > 1 { pieces.pop() } else { None };
+        let mut pieces = pieces.into_iter();
+        let first = Piece::new(pieces.next().unwrap_or_default());
+        let middle = pieces.filter(|parts| !parts.is_empty()).map(Piece::new).collect();
+        Self { first, middle, last: last.map(Piece::new) }
+    }
+
+    /// Whether the text is of this pattern; false where `steps` run out.
+    pub(super) fn matches(&self, text: &[u8], steps: &mut Steps) -> bool {
+        let Some(mut at) = self.first.ends_at(text, steps) else { return false };
+        let Some(last) = &self.last else { return at == text.len() };
+        let Some(end) = last.starts_at(text, steps) else { return false };
+        for piece in &self.middle {
+            let Some(within) = text.get(at..end) else { return false };
+            let Some(behind) = piece.find(within, steps) else { return false };
+            at += behind;
+        }
+        at <= end
+    }
+}
+
+impl Piece {
+    fn new(parts: Vec<Part>) -> Self {
+        let borders = if parts.contains(&Part::Character) { None } else { borders(&parts) };
+        Self { parts: parts.into(), borders }
+    }
+
+    /// Where the piece ends if the text begins with it.
+    fn ends_at(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
+        let mut at = 0;
+        for part in &self.parts {
+            steps.take(1)?;
+            at = match (part, text.get(at)?) {
+                (Part::Character, _) => next_character(text, at),
+                (Part::Byte(wanted), byte) if wanted == byte => at + 1,
+                (Part::Byte(_), _) => return None,
+            };
+        }
+        Some(at)
+    }
+
+    /// Where the piece begins if the text ends with it.
+    fn starts_at(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
+        let mut at = text.len();
+        for part in self.parts.iter().rev() {
+            steps.take(1)?;
+            let before = at.checked_sub(1)?;
+            at = match (part, text.get(before)?) {
+                (Part::Character, _) => this_character(text, before),
+                (Part::Byte(wanted), byte) if wanted == byte => before,
+                (Part::Byte(_), _) => return None,
+            };
+        }
+        Some(at)
+    }
+
+    /// Where the piece ends where it comes first in the text.
+    fn find(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
+        match &self.borders {
+            Some(borders) => self.find_bytes(borders, text, steps),
+            None => (0..text.len()).find_map(|at| {
+                steps.take(1)?;
+                Some(at + self.ends_at(text.get(at..)?, steps)?)
+            }),
         }
     }
+
+    fn find_bytes(&self, borders: &[u16], text: &[u8], steps: &mut Steps) -> Option<usize> {
+        let mut n_found = 0;
+        let end = text.iter().position(|byte| {
+            n_found = extended(&self.parts, borders, n_found, *byte);
+            n_found == self.parts.len()
+        });
+        steps.take(end.unwrap_or(text.len()))?;
+        Some(end? + 1)
+    }
+}
+
+/// With the first `n_found` parts found and then this byte: how many are found now.
+fn extended(parts: &[Part], borders: &[u16], mut n_found: usize, byte: u8) -> usize {
+    loop {
+        if parts.get(n_found) == Some(&Part::Byte(byte)) {
+            return n_found + 1;
+        }
+        let Some(shorter) = n_found.checked_sub(1).and_then(|at| borders.get(at)) else { return 0 };
+        n_found = usize::from(*shorter);
+    }
+}
+
+/// None for a piece that is too long: a selector has none.
+fn borders(parts: &[Part]) -> Option<Box<[u16]>> {
+    let mut borders: Vec<u16> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let border = match (borders.last(), part) {
+            (Some(last), Part::Byte(byte)) => extended(parts, &borders, usize::from(*last), *byte),
+            _ => 0,
+        };
+        borders.push(u16::try_from(border).ok()?);
+    }
+    Some(borders.into())
 }
 
 /// Where the character after the one at `at` begins, in UTF-8.
 fn next_character(text: &[u8], at: usize) -> usize {
     let rest = text.get(at + 1..).unwrap_or_default();
-    at + 1 + rest.iter().take_while(|byte| (0x80..0xC0).contains(*byte)).count()
+    at + 1 + rest.iter().take_while(|byte| is_continuation(**byte)).count()
+}
+
+/// Where the character with the byte at `at` begins, in UTF-8.
+fn this_character(text: &[u8], at: usize) -> usize {
+    let upto = text.get(..=at).unwrap_or_default();
+    at - upto.iter().rev().take_while(|byte| is_continuation(**byte)).count().min(at)
+}
+
+const fn is_continuation(byte: u8) -> bool {
+    matches!(byte, 0x80..0xC0)
 }
 
 #[cfg(test)]
@@ -70,35 +173,65 @@ mod tests {
 
     use super::*;
 
+    fn matches(pattern: &str, escape: Option<u8>, text: &str) -> bool {
+        let mut steps = Steps::default();
+        Like::new(pattern.as_bytes(), escape).matches(text.as_bytes(), &mut steps)
+    }
+
     #[test]
     fn wildcards_and_escapes() {
-        let matches = |pattern: &str, text: &str| {
-            Like::new(pattern.as_bytes(), Some(b'\\')).matches(text.as_bytes())
-        };
+        let matches = |pattern: &str, text: &str| matches(pattern, Some(b'\\'), text);
         assert!(matches("12%3", "123") && matches("12%3", "12993") && !matches("12%3", "1234"));
         assert!(matches("l_se", "lose") && !matches("l_se", "loose") && matches("_", "ü"));
         assert!(matches("\\_%", "_foo") && !matches("\\_%", "bar"));
         assert!(matches("", "") && matches("%", "") && !matches("_", "") && !matches("", "a"));
         assert!(matches("a.b", "a.b") && !matches("a.b", "axb"));
+        assert!(matches("%\\%", "100%") && !matches("%\\%", "100"));
     }
 
-    fn naive(pattern: &[u8], text: &[u8]) -> bool {
+    fn naive(pattern: &[char], text: &[char]) -> bool {
         match (pattern.split_first(), text.split_first()) {
             (None, None) => true,
-            (Some((b'%', rest)), None) => naive(rest, text),
-            (Some((b'%', rest)), Some((_, others))) => naive(rest, text) || naive(pattern, others),
-            (Some((part, rest)), Some((byte, others))) => {
-                (*part == b'_' || part == byte) && naive(rest, others)
+            (Some(('%', rest)), None) => naive(rest, text),
+            (Some(('%', rest)), Some((_, others))) => naive(rest, text) || naive(pattern, others),
+            (Some((part, rest)), Some((character, others))) => {
+                (*part == '_' || part == character) && naive(rest, others)
             }
             (None, Some(_)) | (Some(_), None) => false,
         }
     }
 
+    #[test]
+    fn the_steps_are_those_of_the_texts_length() {
+        let text = "a".repeat(120_000);
+        let steps_of = |pattern: &str| {
+            let mut steps = Steps::default();
+            assert!(!Like::new(pattern.as_bytes(), None).matches(text.as_bytes(), &mut steps));
+            assert!(!steps.ran_out());
+            steps.n_taken()
+        };
+        assert!(steps_of("%a%a%a%a%a%a%a%ab") < 10, "the end is looked at first");
+        assert!(steps_of("%a%a%a%a%a%a%ab%") <= 125_000);
+        assert!(steps_of(&format!("%{}b%", "a".repeat(1_000))) <= 125_000);
+    }
+
+    #[test]
+    fn what_takes_too_many_steps_does_not_match() {
+        let text = "a".repeat(120_000) + "b";
+        let mut steps = Steps::default();
+        let like = Like::new(format!("%_{}b%", "a".repeat(1_000)).as_bytes(), None);
+        assert!(!like.matches(text.as_bytes(), &mut steps));
+        assert!(steps.ran_out());
+    }
+
     proptest! {
         #[test]
-        fn matches_what_a_naive_matcher_matches(pattern in "[ab%_]{0,7}", text in "[ab]{0,9}") {
-            let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-            prop_assert_eq!(Like::new(pattern, None).matches(text), naive(pattern, text));
+        fn matches_what_a_naive_matcher_matches(
+            pattern in "[abü%_]{0,9}", text in "[abü]{0,12}",
+        ) {
+            let [of_pattern, of_text] =
+                [&pattern, &text].map(|it| it.chars().collect::<Vec<_>>());
+            prop_assert_eq!(matches(&pattern, None, &text), naive(&of_pattern, &of_text));
         }
     }
 }

@@ -206,7 +206,7 @@ impl Reader {
         } else if self.word("IN") {
             Expression::In(Box::new(left), self.list()?)
         } else if self.word("LIKE") {
-            Expression::Like(Box::new(left), self.like()?)
+            Expression::Like(Box::new(left), Box::new(self.like()?))
         } else if is_negated {
             return Err(self.missing("BETWEEN, IN or LIKE"));
         } else {

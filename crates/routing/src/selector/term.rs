@@ -207,7 +207,7 @@ fn operation(operator: &str, operands: Vec<Term>) -> Result<Expression, Unusable
         "like" | "not_like" => {
             let is_plain = second == Term::Atom("no_escape".to_owned());
             let escape = if is_plain { None } else { second.text()?.first().copied() };
-            let like = Expression::Like(boxed(value)?, Like::new(&first.text()?, escape));
+            let like = Expression::Like(boxed(value)?, Box::new(Like::new(&first.text()?, escape)));
             Ok(negated_if(operator == "not_like", like))
         }
         _ => Err(unknown()),

@@ -34,7 +34,7 @@ fn evaluated(selector: &Selector) -> bool {
         properties: Some(PropertiesRef::parse(&properties).unwrap()),
         chance: 0,
     };
-    selector.matches(&message)
+    selector.matches(&message, &mut Steps::default())
 }
 
 fn sql(text: &str) -> bool {

@@ -1,0 +1,52 @@
+//! How much work the selectors of one message may be.
+
+/// The most steps that all selectors together take for one message, wherever it comes by. A step is a
+/// part of a selector, a byte that a pattern is compared with, or [`PASSED_BYTES`] of anything else.
+/// It is some milliseconds of work.
+const STEPS_MAX: usize = 2_000_000;
+/// Bytes that are passed over in one step.
+const PASSED_BYTES: usize = 16;
+
+/// The steps that are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Steps {
+    n_left: usize,
+    ran_out: bool,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { n_left: STEPS_MAX, ran_out: false }
+    }
+}
+
+impl Steps {
+    /// Takes so many; none if there are not as many, and from then on none are.
+    pub(crate) const fn take(&mut self, n: usize) -> Option<()> {
+        match self.n_left.checked_sub(n) {
+            Some(n_left) => {
+                self.n_left = n_left;
+                Some(())
+            }
+            None => {
+                (self.n_left, self.ran_out) = (0, true);
+                None
+            }
+        }
+    }
+
+    /// Takes those for looking through so many bytes.
+    pub(crate) const fn pass_over(&mut self, bytes: usize) -> Option<()> {
+        self.take(1 + bytes / PASSED_BYTES)
+    }
+
+    /// Whether there were not enough.
+    pub(crate) const fn ran_out(&self) -> bool {
+        self.ran_out
+    }
+
+    /// How many were taken.
+    pub(crate) const fn n_taken(&self) -> usize {
+        STEPS_MAX - self.n_left
+    }
+}

@@ -1,5 +1,6 @@
 //! One run of one verb: arguments checked, defaults filled in.
 
+use crate::data_dir::default_data_dir;
 use crate::failure::Invalid;
 use crate::options::{self, Parsed, Setting};
 use crate::output::Format;
@@ -33,9 +34,6 @@ pub(crate) struct Place {
     /// Its data directory, where the control socket is.
     pub(crate) data_dir: PathBuf,
 }
-
-/// The node's data directory when neither `--data-dir` nor `LEVERET_DATA_DIR` names one.
-const DATA_DIR: &str = "data";
 
 impl Invocation {
     /// Checks `given` (the whole command line without the tool's name) against the verb.
@@ -153,7 +151,7 @@ impl Place {
         let data_dir = given("data-dir").or_else(|| environment("LEVERET_DATA_DIR"));
         Self {
             node: full_node_name(node.as_deref().unwrap_or("rabbit")),
-            data_dir: PathBuf::from(data_dir.unwrap_or_else(|| DATA_DIR.to_owned())),
+            data_dir: data_dir.map_or_else(default_data_dir, PathBuf::from),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod base64;
 mod client;
+mod data_dir;
 mod document;
 mod failure;
 mod invocation;
@@ -17,6 +18,8 @@ mod session;
 mod usage;
 mod verb;
 mod verbs;
+
+pub use data_dir::default_data_dir;
 
 use failure::{Failure, Invalid};
 use invocation::Invocation;

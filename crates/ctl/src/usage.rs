@@ -30,7 +30,7 @@ pub(crate) fn of(tool: &str, verb: &Verb) -> String {
 /// The options of all verbs.
 const OPTIONS: &str = "\
  -?, --help              shows a command's help
-     --data-dir <dir>    the node's data directory (or LEVERET_DATA_DIR; `data` if neither is set)
+     --data-dir <dir>    the node's data directory (or LEVERET_DATA_DIR; else where a node keeps it by default)
  -n, --node <node>       the name the node is shown by
  -p, --vhost <vhost>     the virtual host, for commands that work in one
  -t, --timeout <n>       seconds to wait for an answer

@@ -20,6 +20,8 @@ const CTL_NAMES: &[&str] = &[
 pub(crate) enum Invocation {
     /// Run a node.
     Server(ServerArgs),
+    /// Say what keeps a node from running well.
+    Doctor(ServerArgs),
     /// Run one of the tools.
     Tool(Tool),
 }
@@ -42,20 +44,29 @@ pub(crate) enum ToolKind {
     Bench,
 }
 
-/// A message broker that RabbitMQ clients use unchanged. Without a command it runs a node.
+/// How to begin, below the help.
+const HOW_TO_START: &str = "\
+To start a broker:         leveret server
+To see whether it can run: leveret doctor
+To manage it:              leveret ctl status
+
+It keeps its data in --data-dir or LEVERET_DATA_DIR; by default in /var/lib/leveret for root and
+services, else in $XDG_DATA_HOME/leveret or ~/.local/share/leveret.";
+
+/// A message broker that RabbitMQ clients use unchanged.
 #[derive(Debug, Parser)]
-#[command(name = "leveret", version, args_conflicts_with_subcommands = true)]
+#[command(name = "leveret", version, arg_required_else_help = true, after_help = HOW_TO_START)]
 struct Cli {
     #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    server: ServerArgs,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a node (the default).
+    /// Run a node.
     Server(ServerArgs),
+    /// Look at what keeps a node from running well here, and say what mends it.
+    Doctor(ServerArgs),
     /// Ask a running node, or tell it what to do; also under the name rabbitmqctl.
     #[command(disable_help_flag = true)]
     Ctl(ToolArgs),
@@ -80,11 +91,14 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
     /// Where everything the node keeps is stored; made if absent.
-    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value = "data")]
+    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value_os_t = ctl::default_data_dir())]
     pub(crate) data_dir: PathBuf,
     /// One setting, over those of the files.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Say what is wrong with the configuration, all at once, and stop; 78 if something is.
+    #[arg(long)]
+    pub(crate) check_config: bool,
     /// List the configuration keys and stop.
     #[arg(
         long,
@@ -118,11 +132,11 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         Invocation::Tool(Tool { kind, name: format!("leveret {name}"), args })
     };
     Ok(match cli.command {
-        None => Invocation::Server(cli.server),
-        Some(Command::Server(args)) => Invocation::Server(args),
-        Some(Command::Ctl(args)) => tool(ToolKind::Ctl, "ctl", args),
-        Some(Command::Perf(args)) => tool(ToolKind::Perf, "perf", args),
-        Some(Command::Bench(args)) => tool(ToolKind::Bench, "bench", args),
+        Command::Server(args) => Invocation::Server(args),
+        Command::Doctor(args) => Invocation::Doctor(args),
+        Command::Ctl(args) => tool(ToolKind::Ctl, "ctl", args),
+        Command::Perf(args) => tool(ToolKind::Perf, "perf", args),
+        Command::Bench(args) => tool(ToolKind::Bench, "bench", args),
     })
 }
 
@@ -137,14 +151,14 @@ mod tests {
     fn server(args: &[&str]) -> ServerArgs {
         match parsed(args) {
             Invocation::Server(args) => args,
-            Invocation::Tool(tool) => panic!("{tool:?}"),
+            other @ (Invocation::Doctor(_) | Invocation::Tool(_)) => panic!("{other:?}"),
         }
     }
 
     fn tool(args: &[&str]) -> Tool {
         match parsed(args) {
             Invocation::Tool(tool) => tool,
-            Invocation::Server(args) => panic!("{args:?}"),
+            other @ (Invocation::Doctor(_) | Invocation::Server(_)) => panic!("{other:?}"),
         }
     }
 
@@ -155,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn a_node_runs_by_default() {
+    fn a_node_has_its_arguments_in_either_form() {
         for args in [
-            &["leveret", "--data-dir", "d", "--set", "a=b", "--set", "c=d"][..],
+            &["leveret", "server", "--data-dir", "d", "--set", "a=b", "--set", "c=d"][..],
             &["/bin/leveret", "server", "--data-dir=d", "--set=a=b", "--set=c=d"][..],
         ] {
             let args = server(args);
@@ -188,7 +202,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_a_usage_error() {
-        for args in [&["leveret", "sevrer"][..], &["leveret", "--sett", "a=b"][..]] {
+        for args in [&["leveret"][..], &["leveret", "sevrer"], &["leveret", "--set", "a=b"]] {
             let error = parse(args.iter().map(OsString::from)).unwrap_err();
             assert_eq!(error.exit_code(), i32::from(crate::EXIT_USAGE));
         }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use meta::{HashAlgorithm, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use options::Found;
-use syntax::{Place, Setting, SyntaxError};
+use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
 pub(crate) use render::{help_text, markdown, sample};
 pub(crate) use units::{LEVELS, Level};
@@ -254,30 +254,58 @@ impl fmt::Display for Warning {
     }
 }
 
+/// A configuration, and everything that is to be said of it.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// What the settings without an error come to.
+    pub(crate) config: Config,
+    pub(crate) warnings: Vec<Warning>,
+    /// None if a node can use it.
+    pub(crate) errors: Vec<ConfigError>,
+}
+
 /// Reads `files` in order (a directory stands for its `*.conf` files, sorted), then `arguments` in
 /// the form `key=value`. Of several settings of one key the last counts.
 pub(crate) fn load(
     files: &[PathBuf],
     arguments: &[String],
 ) -> Result<(Config, Vec<Warning>), ConfigError> {
-    let mut settings = Vec::new();
+    let Checked { config, warnings, errors } = check(files, arguments);
+    errors.into_iter().next().map_or(Ok((config, warnings)), Err)
+}
+
+/// As [`load`], with all errors at once: those of the text first.
+pub(crate) fn check(files: &[PathBuf], arguments: &[String]) -> Checked {
+    let (mut settings, mut errors) = (Vec::new(), Vec::new());
     for path in files {
-        for path in expand(path)? {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
-            settings.extend(
-                syntax::parse_file(&path, &text)
-                    .map_err(|(place, error)| ConfigError::Syntax(place, error))?,
-            );
+        match read(path) {
+            Ok(parsed) => {
+                for line in parsed {
+                    let line = line.map_err(|(place, error)| ConfigError::Syntax(place, error));
+                    line.map_or_else(|error| errors.push(error), |setting| settings.push(setting));
+                }
+            }
+            Err(error) => errors.push(error),
         }
     }
     for argument in arguments {
-        settings.push(
-            syntax::parse_argument(argument)
-                .map_err(|error| ConfigError::Syntax(Place::CommandLine, error))?,
-        );
+        match syntax::parse_argument(argument) {
+            Ok(setting) => settings.push(setting),
+            Err(error) => errors.push(ConfigError::Syntax(Place::CommandLine, error)),
+        }
     }
-    apply(settings)
+    apply(settings, errors)
+}
+
+/// The lines of a file, or of the files of a directory, that are not empty.
+fn read(path: &Path) -> Result<Vec<ParsedLine>, ConfigError> {
+    let mut parsed = Vec::new();
+    for path in expand(path)? {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
+        parsed.extend(syntax::parse_file(&path, &text));
+    }
+    Ok(parsed)
 }
 
 fn expand(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
@@ -296,7 +324,7 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     Ok(files)
 }
 
-fn apply(settings: Vec<Setting>) -> Result<(Config, Vec<Warning>), ConfigError> {
+fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
     let mut last = BTreeMap::new();
     let mut warnings = Vec::new();
     for setting in settings {
@@ -309,18 +337,18 @@ fn apply(settings: Vec<Setting>) -> Result<(Config, Vec<Warning>), ConfigError> 
             None => {
                 let key = setting.key.join(".");
                 let nearest = known::nearest(&setting.key);
-                return Err(ConfigError::UnknownKey { place: setting.place, key, nearest });
+                errors.push(ConfigError::UnknownKey { place: setting.place, key, nearest });
             }
         }
     }
     let in_effect = in_effect(last.values());
     let mut draft = Draft::default();
     for (found, setting) in last.into_values() {
-        set(&mut draft, &found, setting)?;
+        errors.extend(set(&mut draft, &found, setting).err());
     }
     let mut config = draft.finish(&mut warnings);
     config.settings = in_effect;
-    Ok((config, warnings))
+    Checked { config, warnings, errors }
 }
 
 /// What is set, and the defaults of the rest.

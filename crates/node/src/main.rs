@@ -7,17 +7,23 @@ mod boot;
 mod cli;
 mod config;
 mod definitions;
+mod doctor;
 mod logging;
 mod management;
 mod resources;
 mod server;
+mod welcome;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use config::ConfigError;
+
 use cli::{HelpConfig, Invocation, ServerArgs, Tool, ToolKind};
 
+/// The configuration is wrong (`EX_CONFIG` of sysexits.h, as RabbitMQ's tools have it).
+const EXIT_CONFIG: u8 = 78;
 /// What was asked for is not something the program can be asked for.
 const EXIT_USAGE: u8 = 2;
 
@@ -25,6 +31,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     match cli::parse(std::env::args_os()) {
         Ok(Invocation::Server(args)) => serve(&args, started),
+        Ok(Invocation::Doctor(args)) => doctor::run(&args),
         Ok(Invocation::Tool(tool)) => run_tool(tool),
         Err(error) => error.exit(),
     }
@@ -50,6 +57,9 @@ fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         };
     }
+    if args.check_config {
+        return check_config(args);
+    }
     match server::run(args, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -57,6 +67,30 @@ fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
             if server::is_usage(&error) { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Says everything that is wrong with the configuration; nothing is started or made.
+fn check_config(args: &ServerArgs) -> ExitCode {
+    let checked = config::check(&args.config, &args.set);
+    for error in &checked.errors {
+        complain(&error_line(error));
+    }
+    for warning in &checked.warnings {
+        complain(&format!("warning: {warning}"));
+    }
+    if checked.errors.is_empty() {
+        return match writeln!(std::io::stdout(), "the configuration is valid") {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    ExitCode::from(EXIT_CONFIG)
+}
+
+/// An error with what caused it.
+fn error_line(error: &ConfigError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
 }
 
 /// One line on standard error. That it cannot be written is not worth another failure.

@@ -76,7 +76,7 @@ fn name_the_heaviest(broker: &Broker, on: bool) {
 }
 
 /// The machine's memory, or the control group's when that is less.
-fn machine_memory_bytes() -> Option<u64> {
+pub(crate) fn machine_memory_bytes() -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

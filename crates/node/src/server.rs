@@ -22,6 +22,7 @@ use crate::definitions;
 use crate::logging::{self, Log, LogExchange};
 use crate::management::{Control, Steered};
 use crate::resources::Watch;
+use crate::welcome;
 
 /// How often memory and disk are looked at: until then publishers may use as much as comes in.
 const RESOURCE_TICK: Duration = Duration::from_millis(100);
@@ -94,7 +95,8 @@ async fn serve(
     let steered = Steered { watch: &watch, log, suspended: suspended.clone() };
     let control = Control::start((config, args), &broker, steered, &listeners, started)?;
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch));
-    announce(&listeners, &args.data_dir, started)?;
+    let first = broker.is_new().then_some(config);
+    announce(&listeners, &args.data_dir, started, first)?;
     let server = start_accepting(config, &broker, (listeners, &suspended), (clock, timers));
     control.started();
     let failure = tokio::select! {
@@ -159,8 +161,13 @@ fn listen(config: &Config) -> anyhow::Result<Vec<Listener>> {
     listeners.tcp.iter().copied().map(bind).collect()
 }
 
-/// The one line on standard output that says the node can be used.
-fn announce(listeners: &[Listener], data_dir: &Path, started: Instant) -> anyhow::Result<()> {
+/// The one line on standard output that says the node can be used, and at its first start how.
+fn announce(
+    listeners: &[Listener],
+    data_dir: &Path,
+    started: Instant,
+    first: Option<&Config>,
+) -> anyhow::Result<()> {
     let addresses: Vec<String> =
         listeners.iter().map(|listener| listener.address().to_string()).collect();
     let addresses = if addresses.is_empty() { "no port".to_owned() } else { addresses.join(", ") };
@@ -172,6 +179,13 @@ fn announce(listeners: &[Listener], data_dir: &Path, started: Instant) -> anyhow
         started.elapsed().as_millis(),
     );
     tracing::info!("{line}");
+    let address = listeners.first().map(Listener::address);
+    let how = first.map(|config| welcome::lines(config, address, &data_dir)).unwrap_or_default();
+    // In one piece: whoever waits for the first line may close the pipe then.
+    let text = format!("{line}\n{how}");
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("cannot write to stdout")
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .context("cannot write to stdout")
 }

@@ -107,18 +107,76 @@ fn a_node_starts_says_so_and_stops_on_a_signal() {
         assert!(node.ready.contains("new/data, "), "{}", node.ready);
         assert!(node.ready.ends_with(" ms\n"), "{}", node.ready);
         TcpStream::connect(node.address()).unwrap();
+        let address = node.address();
         let (code, out, err) = node.stop(signal);
-        assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out.starts_with("This data directory is new.\n"), "{out}");
+        assert!(out.contains(&format!(" amqp://guest:guest@{address}/  (from this")), "{out}");
         assert!(err.ends_with("[info] stopped\n"), "{err}");
+        let again = Node::start(&mut server(&dir.path().join("new/data")));
+        assert_eq!(again.stop(signal).1, "", "only the first start says how to connect");
     }
 }
 
 #[test]
-fn bare_leveret_is_a_node_with_its_directory_from_the_environment() {
+fn bare_leveret_says_how_to_start_and_starts_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, out, err) = ended(leveret().current_dir(home.path()).env("HOME", home.path()));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.contains("\nTo start a broker:         leveret server\n"), "{err}");
+    assert!(err.contains("/var/lib/leveret"), "{err}");
+    assert_eq!(entries(&home), [""; 0]);
+}
+
+#[test]
+fn the_configuration_is_checked_without_a_start() {
+    let home = tempfile::tempdir().unwrap();
+    let config = home.path().join("a.conf");
+    let check = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        let mut command = server(&home.path().join("data"));
+        ended(command.arg("--check-config").arg("--config").arg(&config))
+    };
+    let (code, out, err) = check("heartbeat = 5\nmqtt.prefetch = 5\n");
+    assert_eq!((code, out.as_str()), (Some(0), "the configuration is valid\n"), "{err}");
+    assert!(err.contains("a.conf:2: `mqtt.prefetch` has no effect yet"), "{err}");
+    let (code, out, err) = check("haertbeat = 5\nframe_max = x\n");
+    assert_eq!((code, out.as_str()), (Some(78), ""), "{err}");
+    assert_eq!(err.lines().count(), 2, "{err}");
+    assert_eq!(entries(&home), ["a.conf"]);
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_and_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let doctor = |port: u16| {
+        let mut command = leveret();
+        command.arg("doctor").arg("--data-dir").arg(home.path().join("data"));
+        command.args(["--set", "disk_free_limit.absolute=1", "--set"]);
+        ended(command.arg(format!("listeners.tcp.1=127.0.0.1:{port}")))
+    };
+    let (code, out, err) = doctor(0);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    for expected in ["configuration: valid", "file descriptors: ", "memory: ", "data will be made"]
+    {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    let port = taken.local_addr().unwrap().port();
+    let (code, out, _) = doctor(port);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(out.contains("PROBLEM  127.0.0.1:"), "{out}");
+    assert!(out.contains(&format!("'sport = :{port}'")), "{out}");
+    assert!(out.contains("\nproblems: 1, "), "{out}");
+    assert_eq!(entries(&home), [""; 0]);
+}
+
+#[test]
+fn a_node_takes_its_directory_from_the_environment() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("from-env");
     let mut command = leveret();
-    command.env("LEVERET_DATA_DIR", &data).args(["--set", "listeners.tcp.x=[::1]:0"]);
+    command.env("LEVERET_DATA_DIR", &data).args(["server", "--set", "listeners.tcp.x=[::1]:0"]);
     let node = Node::start(&mut command);
     assert!(node.address().is_ipv6());
     assert!(data.is_dir());
@@ -231,7 +289,9 @@ fn keys_not_built_warn_in_the_log_file() {
 
 #[test]
 fn usage_errors_exit_with_two_and_information_with_zero() {
-    for args in [&["sevrer"][..], &["--set", "heartbeat"][..], &["server", "--port", "1"][..]] {
+    for args in
+        [&["sevrer"][..], &["server", "--set", "heartbeat"][..], &["server", "--port", "1"][..]]
+    {
         let (code, out, err) = ended(leveret().args(args));
         assert_eq!((code, out.as_str()), (Some(2), ""), "{args:?}: {err}");
     }

@@ -54,18 +54,21 @@ pub(crate) enum SyntaxError {
     Substitution,
 }
 
-/// Parses a whole file. `path` is only used to say where a setting stands.
-pub(crate) fn parse_file(path: &Path, text: &str) -> Result<Vec<Setting>, (Place, SyntaxError)> {
+/// A setting, or where and why there is none.
+pub(crate) type ParsedLine = Result<Setting, (Place, SyntaxError)>;
+
+/// Parses a whole file, its settings and errors in order. `path` is only used to say where they stand.
+pub(crate) fn parse_file(path: &Path, text: &str) -> Vec<ParsedLine> {
     let mut settings = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let place = Place::Line(path.to_owned(), number);
         match parse_line(line) {
             Ok(None) => {}
-            Ok(Some((key, value))) => settings.push(Setting { key, value, place }),
-            Err(error) => return Err((place, error)),
+            Ok(Some((key, value))) => settings.push(Ok(Setting { key, value, place })),
+            Err(error) => settings.push(Err((place, error))),
         }
     }
-    Ok(settings)
+    settings
 }
 
 /// Parses the argument of `--set`. The value is taken as it is: no quotes, no comments.
@@ -184,7 +187,8 @@ mod tests {
     #[test]
     fn an_error_carries_its_line() {
         let text = "# one\r\nheartbeat = 60\r\nbroken\r\n";
-        let (place, error) = parse_file(Path::new("a.conf"), text).unwrap_err();
+        let mut parsed = parse_file(Path::new("a.conf"), text);
+        let (place, error) = parsed.pop().unwrap().unwrap_err();
         assert_eq!((place.to_string().as_str(), error), ("a.conf:3", SyntaxError::NoEquals));
     }
 

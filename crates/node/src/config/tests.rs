@@ -5,11 +5,17 @@ use super::*;
 use meta::ApplyTo;
 
 fn settings(text: &str) -> Vec<Setting> {
-    syntax::parse_file(Path::new("a.conf"), text).unwrap()
+    let parsed = syntax::parse_file(Path::new("a.conf"), text);
+    parsed.into_iter().map(Result::unwrap).collect()
+}
+
+fn applied(text: &str) -> Result<(Config, Vec<Warning>), ConfigError> {
+    let Checked { config, warnings, errors } = apply(settings(text), Vec::new());
+    errors.into_iter().next().map_or(Ok((config, warnings)), Err)
 }
 
 fn config(text: &str) -> Config {
-    let (config, warnings) = apply(settings(text)).unwrap();
+    let (config, warnings) = applied(text).unwrap();
     assert_eq!(warnings, []);
     Config { settings: Vec::new(), ..config }
 }
@@ -17,7 +23,7 @@ fn config(text: &str) -> Config {
 #[test]
 fn what_is_in_effect_can_be_shown() {
     let text = "heartbeat = 30\ndefault_pass = secret\nlisteners.tcp.local = 127.0.0.1:1";
-    let (config, _) = apply(settings(text)).unwrap();
+    let (config, _) = applied(text).unwrap();
     let shown = |key: &str| {
         let found = config.settings.iter().find(|(known, _)| known == key);
         found.map(|(_, value)| value.as_str())
@@ -29,7 +35,7 @@ fn what_is_in_effect_can_be_shown() {
 }
 
 fn error(text: &str) -> String {
-    apply(settings(text)).unwrap_err().to_string()
+    applied(text).unwrap_err().to_string()
 }
 
 #[test]
@@ -330,7 +336,7 @@ fn a_wrong_value_names_its_line_and_what_was_expected() {
 #[test]
 fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
     let text = "ssl_options.verify = verify_peer\nheartbeat = 5\nmqtt.prefetch = 3";
-    let (config, warnings) = apply(settings(text)).unwrap();
+    let (config, warnings) = applied(text).unwrap();
     assert_eq!(config.connection.heartbeat_s, 5);
     let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -345,7 +351,7 @@ fn what_rabbitmq_has_and_we_have_not_warns_once_per_line() {
 #[test]
 fn the_absolute_threshold_counts_and_both_warn() {
     let text = "disk_free_limit.relative = 1.0\ndisk_free_limit.absolute = 1GB";
-    let (config, warnings) = apply(settings(text)).unwrap();
+    let (config, warnings) = applied(text).unwrap();
     assert_eq!(config.resources.disk_free, Threshold::Bytes(1_000_000_000));
     assert_eq!(warnings, [Warning::BothThresholds("disk_free_limit")]);
 }
@@ -373,4 +379,25 @@ fn arguments_and_missing_files_have_errors_of_their_own() {
     assert_eq!(from("haertbeat=5"), "--set: unknown key `haertbeat`; did you mean `heartbeat`?");
     let missing = load(&["/nowhere/a.conf".into()], &[]).unwrap_err().to_string();
     assert_eq!(missing, "cannot read the configuration /nowhere/a.conf");
+}
+
+#[test]
+fn a_check_finds_all_errors_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.conf");
+    std::fs::write(&path, "broken\nheartbeat = 7\nhaertbeat = 5\nframe_max = x\n").unwrap();
+    let missing = dir.path().join("b.conf");
+    let Checked { config, errors, .. } = check(&[path, missing], &["nothing".to_owned()]);
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(config.connection.heartbeat_s, 7);
+    for (told, expected) in told.iter().zip([
+        "a.conf:1: expected `key = value`",
+        "b.conf",
+        "--set: expected `key = value`",
+        "a.conf:3: unknown key `haertbeat`; did you mean `heartbeat`?",
+        "a.conf:4: `frame_max` cannot be `x`: expected ",
+    ]) {
+        assert!(told.contains(expected), "{told}");
+    }
+    assert_eq!(told.len(), 5, "{told:?}");
 }

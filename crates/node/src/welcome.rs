@@ -1,0 +1,82 @@
+//! What a node that has just made a new data directory says: how to connect, and how to manage it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use crate::config::{Config, FirstStart};
+
+/// The lines below the one that says the node is ready. Without a listener only the tool is named.
+pub(crate) fn lines(config: &Config, address: Option<SocketAddr>, data_dir: &Path) -> String {
+    let first = &config.first_start;
+    let connect = match (address, &config.definitions) {
+        (None, _) => String::new(),
+        (Some(address), Some(_)) => {
+            format!("  clients:  amqp://USER:PASSWORD@{}, as its definitions say\n", near(address))
+        }
+        (Some(address), None) => {
+            let local = config.access.loopback_users.contains(&first.user);
+            let from = if local { "  (from this machine only)" } else { "" };
+            format!(
+                "  clients:  amqp://{}@{}/{}{from}\n",
+                login(first),
+                near(address),
+                vhost(first)
+            )
+        }
+    };
+    format!(
+        "This data directory is new.\n{connect}  \
+         manage:   leveret ctl --data-dir {data} status\n  \
+         check:    leveret doctor --data-dir {data}\n",
+        data = data_dir.display()
+    )
+}
+
+/// The password is told only if everybody knows it anyway.
+fn login(first: &FirstStart) -> String {
+    let known = first.pass == Config::default().first_start.pass;
+    format!("{}:{}", first.user, if known { first.pass.as_str() } else { "PASSWORD" })
+}
+
+/// The default virtual host is what a URI without one means.
+fn vhost(first: &FirstStart) -> String {
+    if first.vhost == "/" { String::new() } else { first.vhost.replace('/', "%2F") }
+}
+
+/// As a client on this machine writes it.
+fn near(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_line(change: impl FnOnce(&mut Config)) -> String {
+        let mut config = Config::default();
+        change(&mut config);
+        let text = lines(&config, Some("[::]:5672".parse().unwrap()), Path::new("/d"));
+        text.lines().nth(1).unwrap().trim().to_owned()
+    }
+
+    #[test]
+    fn clients_are_told_where_and_as_whom() {
+        assert_eq!(
+            first_line(|_| ()),
+            "clients:  amqp://guest:guest@127.0.0.1:5672/  (from this machine only)"
+        );
+        let other = first_line(|config| {
+            config.first_start.user = "app".to_owned();
+            config.first_start.pass = "secret".to_owned();
+            config.first_start.vhost = "a/b".to_owned();
+        });
+        assert_eq!(other, "clients:  amqp://app:PASSWORD@127.0.0.1:5672/a%2Fb");
+        assert!(
+            lines(&Config::default(), None, Path::new("/d"))
+                .starts_with("This data directory is new.\n  manage:")
+        );
+    }
+}

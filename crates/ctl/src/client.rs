@@ -15,12 +15,19 @@ const SOCKET: &str = "ctl.sock";
 /// No answer is longer than this.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
+/// Names the node that is meant; any other refuses.
+const NODE_HEADER: &str = "leveret-node";
+/// The kind of that refusal; its text is the name of the node that is there.
+const OTHER_NODE: &str = "other_node";
+
 /// Longer paths do not fit into a socket address.
 const ADDRESS_BYTES_MAX: usize = 100;
 
 /// A connection to the node, good for one question.
 pub(crate) struct Client {
     stream: UnixStream,
+    /// The node that has to answer, if the operator named one.
+    node: Option<String>,
 }
 
 /// Why there is no answer.
@@ -41,15 +48,19 @@ impl Client {
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
-        Ok(Self { stream })
+        // Nothing that would end the header's line.
+        let name = || place.node.chars().filter(|c| !c.is_control()).collect();
+        Ok(Self { stream, node: place.is_named.then(name) })
     }
 
     /// Sends one question and waits for its answer.
     pub(crate) fn ask(mut self, question: &str, request: &Value) -> Result<Value, Unanswered> {
         let body = request.to_string();
+        let node = self.node.take().map(|node| format!("{NODE_HEADER}: {node}\r\n"));
         let head = format!(
-            "POST /ctl/{question} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+            "POST /ctl/{question} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            node.unwrap_or_default(),
             body.len()
         );
         self.stream.write_all(head.as_bytes()).map_err(Unanswered::Io)?;
@@ -71,7 +82,8 @@ fn connect(place: &Place) -> io::Result<UnixStream> {
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
 }
 
-fn socket_path(place: &Place) -> PathBuf {
+/// Where the node's control socket is.
+pub(crate) fn socket_path(place: &Place) -> PathBuf {
     place.data_dir.join(SOCKET)
 }
 
@@ -95,6 +107,11 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
     let mut answer: Value = serde_json::from_slice(body).map_err(|_| Unanswered::Garbled)?;
     if let Some(error) = answer.get("error") {
         let field = |name| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if field("kind") == OTHER_NODE {
+            let there = field("text");
+            let text = format!("this socket is that of node '{there}', which was not asked");
+            return Err(Unanswered::Io(io::Error::other(text)));
+        }
         return Err(Unanswered::Refused { kind: field("kind"), text: field("text") });
     }
     answer.get_mut("ok").map(Value::take).ok_or(Unanswered::Garbled)
@@ -111,6 +128,7 @@ pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure
              Most common reasons for this are:\n\n \
              * The node is not running\n \
              * It runs with another data directory: name it with --data-dir or LEVERET_DATA_DIR\n \
+             * It runs on another machine: this tool reaches nodes of this machine only\n \
              * This user may not open its control socket\n\n\
              DIAGNOSTICS\n===========\n\n\
              control socket: {}\nerror: {error}\n",

@@ -1,6 +1,7 @@
 //! One run of one verb: arguments checked, defaults filled in.
 
 use crate::data_dir::default_data_dir;
+use crate::environment;
 use crate::failure::Invalid;
 use crate::options::{self, Parsed, Setting};
 use crate::output::Format;
@@ -31,6 +32,8 @@ pub(crate) struct Invocation {
 pub(crate) struct Place {
     /// The node's name as it is shown.
     pub(crate) node: String,
+    /// Whether the operator named it: no other node may do what is asked then.
+    pub(crate) is_named: bool,
     /// Its data directory, where the control socket is.
     pub(crate) data_dir: PathBuf,
 }
@@ -146,25 +149,21 @@ impl Place {
             Some(Setting::Text(text)) => Some(text.clone()),
             Some(Setting::Flag(_) | Setting::Number(_)) | None => None,
         };
-        let environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let node = given("node").or_else(|| environment("RABBITMQ_NODENAME"));
-        let data_dir = given("data-dir").or_else(|| environment("LEVERET_DATA_DIR"));
+        let variables = &environment::of_process;
+        let long = settings.get("longnames") == Some(&Setting::Flag(true))
+            || environment::has_long_names(variables);
+        let node = match given("node") {
+            Some(name) => environment::complete(&name, long),
+            None => environment::node_name(variables),
+        };
+        let data_dir = given("data-dir").map(PathBuf::from);
+        let data_dir = data_dir.or_else(|| environment::data_dir(variables, &node));
         Self {
-            node: full_node_name(node.as_deref().unwrap_or("rabbit")),
-            data_dir: data_dir.map_or_else(default_data_dir, PathBuf::from),
+            is_named: given("node").is_some() || variables("RABBITMQ_NODENAME").is_some(),
+            node,
+            data_dir: data_dir.unwrap_or_else(default_data_dir),
         }
     }
-}
-
-/// `rabbit` becomes `rabbit@host`, with the host's short name.
-fn full_node_name(name: &str) -> String {
-    if name.contains('@') {
-        return name.to_owned();
-    }
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy();
-    let short = host.split('.').next().filter(|short| !short.is_empty()).unwrap_or("localhost");
-    format!("{name}@{short}")
 }
 
 fn timeout(verb: &Verb, settings: &BTreeMap<&'static str, Setting>) -> Option<Duration> {
@@ -227,7 +226,7 @@ mod tests {
     fn invocation(line: &str) -> Result<Invocation, Invalid> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let name = &options::parse(&words, &[]).words[0];
-        Invocation::new("rabbitmqctl", verb::find(name).unwrap(), &words)
+        Invocation::new("rabbitmqctl", verb::find("rabbitmqctl", name).unwrap(), &words)
     }
 
     fn request(line: &str) -> Value {
@@ -282,11 +281,5 @@ mod tests {
             told("check_port_listener abc"),
             (65, "Bad argument: Argument must be a positive integer".to_owned())
         );
-    }
-
-    #[test]
-    fn a_node_name_is_completed() {
-        assert_eq!(full_node_name("a@b"), "a@b");
-        assert!(full_node_name("rabbit").starts_with("rabbit@"));
     }
 }

@@ -6,20 +6,24 @@ mod base64;
 mod client;
 mod data_dir;
 mod document;
+pub mod environment;
 mod failure;
 mod invocation;
 mod limits;
 mod local;
 mod options;
 mod output;
+mod plugins;
 mod render;
 mod report;
 mod session;
+mod unavailable;
 mod usage;
 mod verb;
 mod verbs;
 
 pub use data_dir::default_data_dir;
+pub use plugins::is_built_in as is_built_in_plugin;
 
 use failure::{Failure, Invalid};
 use invocation::Invocation;
@@ -61,7 +65,9 @@ fn run_with(tool: &str, given: Vec<String>, terminal: &mut Terminal<'_>) -> Resu
     let Some(name) = words.first() else {
         return Err(Failure::bare(failure::code::USAGE, usage::everything(tool)));
     };
-    let verb = verb::find(name).ok_or_else(|| usage::not_found(tool, name))?;
+    let verb = verb::find(tool, name).ok_or_else(|| {
+        unavailable::refusal(name).unwrap_or_else(|| usage::not_found(tool, name))
+    })?;
     let mut invocation = Invocation::new(tool, verb, &given)
         .map_err(|invalid| not_accepted(tool, verb, &given, &invalid))?;
     if invocation.flag("help") {

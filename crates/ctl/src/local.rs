@@ -1,7 +1,7 @@
 //! Verbs that do more than ask the node one question, or never ask it.
 
 use crate::base64;
-use crate::client::{Client, Unanswered, timed_out, unreachable};
+use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out, unreachable};
 use crate::failure::{Failure, Invalid, code};
 use crate::invocation::Invocation;
 use crate::output::{Answer, Format, Rows};
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 
 /// COMPAT: scripts choose their commands by what `rabbitmqctl version` prints; this is the version
 /// whose commands these are.
-const RABBITMQ_VERSION: &str = "4.3.6";
+pub(crate) const RABBITMQ_VERSION: &str = "4.3.6";
 /// How often something awaited is looked at again.
 const POLL: Duration = Duration::from_millis(50);
 
 pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
     if invocation.flag("list-commands") {
-        return Ok(Answer::Text(usage::commands()));
+        return Ok(Answer::Text(usage::commands(&invocation.tool)));
     }
     match invocation.param("command") {
         "" => Ok(Answer::Text(usage::everything(&invocation.tool))),
-        name => match verb::find(name) {
+        name => match verb::find(&invocation.tool, name) {
             Some(verb) => Ok(Answer::Text(usage::of(&invocation.tool, verb))),
             None => Err(usage::not_found(&invocation.tool, name)),
         },
@@ -36,7 +36,8 @@ pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn autocomplete(invocation: &Invocation) -> Result<Answer, Failure> {
     let prefix = invocation.param("prefix");
-    let names = verb::all().map(|verb| verb.name).filter(|name| name.starts_with(prefix));
+    let names =
+        verb::of(&invocation.tool).map(|verb| verb.name).filter(|name| name.starts_with(prefix));
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     Ok(if names.is_empty() { Answer::Silent } else { Answer::Text(names.join("\n")) })
@@ -72,21 +73,27 @@ pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
     let state = Client::connect(&invocation.place, invocation.timeout)
         .map_err(Unanswered::Io)
         .and_then(|client| client.ask("state", &json!({})));
-    match state {
-        Ok(_) => Ok(Answer::Text("Ping succeeded".to_owned())),
-        Err(_) => Err(Failure::error(
-            code::UNAVAILABLE,
-            format!(
-                "Failed to connect and authenticate to {} in {} ms",
-                invocation.node(),
-                invocation.timeout.unwrap_or_default().as_millis()
-            ),
-        )),
-    }
+    let reason = match state {
+        Ok(_) => return Ok(Answer::Text("Ping succeeded".to_owned())),
+        Err(Unanswered::Io(error)) if is_timeout(&error) => {
+            format!("no answer in {} ms", invocation.timeout.unwrap_or_default().as_millis())
+        }
+        Err(Unanswered::Io(error)) => error.to_string(),
+        Err(Unanswered::Garbled) => "the answer could not be understood".to_owned(),
+        Err(Unanswered::Refused { text, .. }) => text,
+    };
+    let (node, socket) = (invocation.node(), socket_path(&invocation.place));
+    Err(Failure::error(
+        code::UNAVAILABLE,
+        format!(
+            "Failed to connect and authenticate to {node}: control socket {}: {reason}",
+            socket.display()
+        ),
+    ))
 }
 
 /// Whether the node has started. `Err` when it cannot be reached at all.
-fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
+pub(crate) fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
     let client = Client::connect(&invocation.place, invocation.timeout).map_err(Unanswered::Io)?;
     let state = client.ask("state", &json!({}))?;
     Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())

@@ -7,7 +7,7 @@ mod status;
 pub(crate) use health::{
     alarms, check_alarms, check_deprecated_features, check_local_alarms, check_port_listener,
     check_protocol_listener, check_running, check_virtual_hosts, interface_lines, is_booting,
-    is_running, listeners, ports, server_version,
+    is_running, listeners, passed_with, ports, server_version,
 };
 pub(crate) use refused::refused;
 pub(crate) use status::{cluster_status, status};

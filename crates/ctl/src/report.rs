@@ -50,12 +50,14 @@ pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// What a verb shows, with all the columns it knows.
 fn section(invocation: &Invocation, name: &str, vhost: Option<&str>) -> Result<String, Failure> {
-    let columns = verb::find(name).and_then(|verb| verb.columns);
+    let columns = verb::find(&invocation.tool, name).and_then(|verb| verb.columns);
     let columns = columns.map_or_else(Vec::new, |columns| columns.known.to_vec());
     let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
     let place = &invocation.place;
-    given.extend(["--node".to_owned(), place.node.clone(), "--data-dir".to_owned()]);
-    given.push(place.data_dir.display().to_string());
+    given.extend(["--data-dir".to_owned(), place.data_dir.display().to_string()]);
+    if place.is_named {
+        given.extend(["--node".to_owned(), place.node.clone()]);
+    }
     if let Some(vhost) = vhost {
         given.extend(["--vhost".to_owned(), vhost.to_owned()]);
     }

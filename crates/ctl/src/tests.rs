@@ -464,7 +464,7 @@ fn wrong_usage() {
 fn help_knows_every_verb() {
     let ran = alone(&["help"]);
     assert_eq!(ran.code, 0);
-    for verb in verb::all() {
+    for verb in verb::of("rabbitmqctl") {
         assert!(ran.output.contains(&format!("   {} ", verb.name)), "{}", verb.name);
         let line = ["help", verb.name];
         assert!(alone(&line).output.contains(verb.usage), "{}", verb.name);

@@ -31,7 +31,7 @@ pub(crate) fn of(tool: &str, verb: &Verb) -> String {
 const OPTIONS: &str = "\
  -?, --help              shows a command's help
      --data-dir <dir>    the node's data directory (or LEVERET_DATA_DIR; else where a node keeps it by default)
- -n, --node <node>       the name the node is shown by
+ -n, --node <node>       the node that is meant: no other does what is asked
  -p, --vhost <vhost>     the virtual host, for commands that work in one
  -t, --timeout <n>       seconds to wait for an answer
  -q, --quiet             no informational lines
@@ -41,11 +41,14 @@ const OPTIONS: &str = "\
 ";
 
 /// The list of verbs, by section.
-pub(crate) fn commands() -> String {
-    let width = verb::all().map(|verb| verb.name.len()).max().unwrap_or_default();
+pub(crate) fn commands(tool: &str) -> String {
+    let width = verb::of(tool).map(|verb| verb.name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for section in Section::ALL {
-        let mut verbs: Vec<&Verb> = verb::all().filter(|verb| verb.section == section).collect();
+        let mut verbs: Vec<&Verb> = verb::of(tool).filter(|verb| verb.section == section).collect();
+        if verbs.is_empty() {
+            continue;
+        }
         verbs.sort_unstable_by_key(|verb| verb.name);
         text.push_str(&format!("\n{}:\n\n", heading(section.title())));
         for verb in verbs {
@@ -62,13 +65,13 @@ pub(crate) fn everything(tool: &str) -> String {
          [<command options>]\n\nAvailable commands:\n{}\n\
          Use '{tool} help <command>' to learn more about a specific command",
         heading("Usage"),
-        commands()
+        commands(tool)
     )
 }
 
 /// What is shown for a verb that does not exist.
 pub(crate) fn not_found(tool: &str, name: &str) -> Failure {
-    let text = match verb::suggest(name) {
+    let text = match verb::suggest(tool, name) {
         Some(suggested) => {
             format!("\nCommand '{name}' not found. \nDid you mean '{suggested}'? \n")
         }

@@ -24,12 +24,14 @@ pub(crate) enum Section {
     Queues,
     Configuration,
     FeatureFlags,
+    Plugins,
+    Upgrade,
     Deprecated,
 }
 
 impl Section {
     /// In the order in which they are listed.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Help,
         Self::Nodes,
         Self::Cluster,
@@ -44,6 +46,8 @@ impl Section {
         Self::FeatureFlags,
         Self::Operations,
         Self::Queues,
+        Self::Plugins,
+        Self::Upgrade,
         Self::Deprecated,
     ];
 
@@ -63,6 +67,8 @@ impl Section {
             Self::Queues => "Queues",
             Self::Configuration => "Configuration and Environment",
             Self::FeatureFlags => "Feature flags",
+            Self::Plugins => "Plugin Management",
+            Self::Upgrade => "Upgrade",
             Self::Deprecated => "Deprecated",
         }
     }
@@ -169,14 +175,23 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Verb> {
     verbs::TABLES.iter().flat_map(|table| table.iter())
 }
 
-/// The verb of that name.
-pub(crate) fn find(name: &str) -> Option<&'static Verb> {
-    all().find(|verb| verb.name == name)
+/// The verbs of the tool of that name. COMPAT: those about plugins, `list` and the like, are of one tool
+/// alone; RabbitMQ's other tools share theirs out, here each has them all.
+pub(crate) fn of(tool: &str) -> impl Iterator<Item = &'static Verb> {
+    let is_for_plugins = tool.ends_with("rabbitmq-plugins");
+    all().filter(move |verb| {
+        verb.section == Section::Help || (verb.section == Section::Plugins) == is_for_plugins
+    })
 }
 
-/// The verb whose name is most like `typed`, if any is like it at all.
-pub(crate) fn suggest(typed: &str) -> Option<&'static str> {
-    let (name, distance) = all()
+/// The tool's verb of that name.
+pub(crate) fn find(tool: &str, name: &str) -> Option<&'static Verb> {
+    of(tool).find(|verb| verb.name == name)
+}
+
+/// The tool's verb whose name is most like `typed`, if any is like it at all.
+pub(crate) fn suggest(tool: &str, typed: &str) -> Option<&'static str> {
+    let (name, distance) = of(tool)
         .map(|verb| (verb.name, distance(verb.name, typed)))
         .min_by_key(|&(_, distance)| distance)?;
     (distance <= typed.chars().count() / 3).then_some(name)
@@ -208,9 +223,9 @@ mod tests {
 
     #[test]
     fn near_misses_are_suggested() {
-        assert_eq!(suggest("list_queue"), Some("list_queues"));
-        assert_eq!(suggest("lst_users"), Some("list_users"));
-        assert_eq!(suggest("bogus_command"), None);
+        assert_eq!(suggest("rabbitmqctl", "list_queue"), Some("list_queues"));
+        assert_eq!(suggest("rabbitmqctl", "lst_users"), Some("list_users"));
+        assert_eq!(suggest("rabbitmqctl", "bogus_command"), None);
         assert_eq!(distance("kitten", "sitting"), 3);
     }
 

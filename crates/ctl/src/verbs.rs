@@ -7,8 +7,10 @@ mod health;
 mod listings;
 mod nodes;
 mod parameters;
+mod plugins;
 mod queues;
 mod tracing;
+mod upgrade;
 mod users;
 mod vhosts;
 
@@ -29,6 +31,8 @@ pub(crate) const TABLES: &[&[Verb]] = &[
     queues::VERBS,
     delays::VERBS,
     tracing::VERBS,
+    plugins::VERBS,
+    upgrade::VERBS,
 ];
 
 /// A listing whose columns cannot be chosen.

@@ -99,20 +99,8 @@ async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
     broker.administer(Command::SetGlobalParameter { name, value }).await.map(|_| ())
 }
 
-/// The answer to a question about documents; `None` when it is about something else.
-pub(crate) async fn answer(
-    management: &Management,
-    question: &str,
-    request: &Request,
-) -> Option<Result<Value, Refusal>> {
-    match question {
-        "export_definitions" => Some(export(management, request.optional("vhost"))),
-        "import_definitions" => Some(import(management, request).await),
-        _ => None,
-    }
-}
-
-fn export(management: &Management, vhost: Option<&str>) -> Result<Value, Refusal> {
+/// All definitions, or those of one virtual host.
+pub(crate) fn export(management: &Management, vhost: Option<&str>) -> Result<Value, Refusal> {
     let facts = &management.facts;
     let state = &management.broker.view().meta;
     let name = state.global_parameter("cluster_name").map(Json::value);
@@ -126,7 +114,8 @@ fn export(management: &Management, vhost: Option<&str>) -> Result<Value, Refusal
     Ok(definitions::export_vhost(state, vhost, origin))
 }
 
-async fn import(management: &Management, request: &Request) -> Result<Value, Refusal> {
+/// Imports the document that comes with the request.
+pub(crate) async fn import(management: &Management, request: &Request) -> Result<Value, Refusal> {
     let document = request.text("definitions")?.as_bytes().to_vec();
     let options = ImportOptions {
         into: request.optional("vhost"),
@@ -139,6 +128,6 @@ async fn import(management: &Management, request: &Request) -> Result<Value, Ref
     for warning in &warnings {
         tracing::warn!("import of definitions: {warning}");
     }
-    tracing::info!("management: import_definitions, {n_changes} changes");
+    tracing::info!("import of definitions: {n_changes} changes");
     Ok(json!({"changes": n_changes, "warnings": warnings}))
 }

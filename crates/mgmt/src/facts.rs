@@ -43,8 +43,8 @@ pub struct ListenerFacts {
 impl ListenerFacts {
     fn purpose(&self) -> &'static str {
         match self.protocol {
-            "amqp" => "AMQP 0-9-1 and AMQP 1.0",
-            "amqp/ssl" => "AMQP 0-9-1 and AMQP 1.0 over TLS",
+            "amqp" => "AMQP 0-9-1",
+            "amqp/ssl" => "AMQP 0-9-1 over TLS",
             "http" => "HTTP API",
             other => other,
         }
@@ -76,6 +76,19 @@ impl NodeFacts {
     }
 }
 
+/// Whether two complete names mean one node: a host's short name and its whole name are the same host.
+pub(crate) fn is_same_node(left: &str, right: &str) -> bool {
+    let (Some((left, left_host)), Some((right, right_host))) =
+        (left.split_once('@'), right.split_once('@'))
+    else {
+        return left == right;
+    };
+    let is_short_for = |short: &str, whole: &str| {
+        whole.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    left == right && (is_short_for(left_host, right_host) || is_short_for(right_host, left_host))
+}
+
 /// Bytes of memory in use by this process, if the system tells.
 pub(crate) fn memory_used_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -86,6 +99,18 @@ pub(crate) fn memory_used_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::is_same_node;
+
+    #[test]
+    fn short_and_whole_names_are_one_node() {
+        assert!(is_same_node("rabbit@box", "rabbit@box"));
+        assert!(is_same_node("rabbit@box", "rabbit@box.example.org"));
+        assert!(is_same_node("rabbit@box.example.org", "rabbit@box"));
+        assert!(!is_same_node("rabbit@box", "rabbit@boxes"));
+        assert!(!is_same_node("rabbit@box", "hare@box"));
+        assert!(!is_same_node("rabbit@box", "rabbit@localhost"));
+    }
+
     #[test]
     fn memory_is_known() {
         assert!(super::memory_used_bytes().unwrap() > 100_000);

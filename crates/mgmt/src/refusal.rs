@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     /// The request lacks something, or is not understood.
     BadRequest,
     UnknownQuestion,
+    /// The operator means a node of another name; the text is this node's.
+    OtherNode,
     UserExists,
     NoSuchUser,
     NoSuchVhost,
@@ -40,6 +42,7 @@ impl Kind {
         match self {
             Self::BadRequest => "bad_request",
             Self::UnknownQuestion => "unknown_question",
+            Self::OtherNode => "other_node",
             Self::UserExists => "user_exists",
             Self::NoSuchUser => "no_such_user",
             Self::NoSuchVhost => "no_such_vhost",

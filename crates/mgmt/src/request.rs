@@ -27,6 +27,11 @@ impl Request {
         self.0.get(field).and_then(Value::as_str)
     }
 
+    /// A field as it came.
+    pub(crate) fn value(&self, field: &str) -> Option<&Value> {
+        self.0.get(field)
+    }
+
     pub(crate) fn name(&self, field: &str) -> Result<Name, Refusal> {
         self.text(field).map(Name::from)
     }

@@ -1,19 +1,12 @@
 //! The command line. Tools get their arguments as they stand and read them themselves.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+mod rabbitmq_names;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
-/// Names under which the binary is `leveret ctl`, so that existing scripts find it.
-const CTL_NAMES: &[&str] = &[
-    "rabbitmqctl",
-    "rabbitmq-diagnostics",
-    "rabbitmq-queues",
-    "rabbitmq-streams",
-    "rabbitmq-plugins",
-    "rabbitmqadmin",
-];
+use rabbitmq_names::Called;
 
 /// What to do.
 #[derive(Debug)]
@@ -24,6 +17,8 @@ pub(crate) enum Invocation {
     Doctor(ServerArgs),
     /// Run one of the tools.
     Tool(Tool),
+    /// Nothing: an exit code, and a text for people.
+    Refused(u8, String),
 }
 
 /// A tool to run.
@@ -121,12 +116,17 @@ pub(crate) enum HelpConfig {
 /// Reads the arguments, the program's own name being the first.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, clap::Error> {
     let args: Vec<OsString> = args.collect();
-    let called = args.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
-    if let Some(name) = called.filter(|name| CTL_NAMES.contains(name)) {
-        let name = name.to_owned();
-        let args = args.into_iter().skip(1).collect();
-        return Ok(Invocation::Tool(Tool { kind: ToolKind::Ctl, name, args }));
-    }
+    let args = match rabbitmq_names::called(&args) {
+        None => args,
+        Some((Called::Ctl(name), rest)) => {
+            return Ok(Invocation::Tool(Tool { kind: ToolKind::Ctl, name, args: rest.to_vec() }));
+        }
+        Some((Called::Refused(code, text), _)) => return Ok(Invocation::Refused(code, text)),
+        Some((Called::Server, rest)) => {
+            let server = ["leveret", "server"].map(OsString::from);
+            server.into_iter().chain(rest.iter().cloned()).collect()
+        }
+    };
     let cli = Cli::try_parse_from(args)?;
     let tool = |kind, name: &str, ToolArgs { args }| {
         Invocation::Tool(Tool { kind, name: format!("leveret {name}"), args })
@@ -143,6 +143,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn parsed(args: &[&str]) -> Invocation {
         parse(args.iter().map(OsString::from)).unwrap()
@@ -151,14 +152,18 @@ mod tests {
     fn server(args: &[&str]) -> ServerArgs {
         match parsed(args) {
             Invocation::Server(args) => args,
-            other @ (Invocation::Doctor(_) | Invocation::Tool(_)) => panic!("{other:?}"),
+            other @ (Invocation::Doctor(_) | Invocation::Tool(_) | Invocation::Refused(..)) => {
+                panic!("{other:?}")
+            }
         }
     }
 
     fn tool(args: &[&str]) -> Tool {
         match parsed(args) {
             Invocation::Tool(tool) => tool,
-            other @ (Invocation::Doctor(_) | Invocation::Server(_)) => panic!("{other:?}"),
+            other @ (Invocation::Doctor(_) | Invocation::Server(_) | Invocation::Refused(..)) => {
+                panic!("{other:?}")
+            }
         }
     }
 
@@ -172,6 +177,7 @@ mod tests {
     fn a_node_has_its_arguments_in_either_form() {
         for args in [
             &["leveret", "server", "--data-dir", "d", "--set", "a=b", "--set", "c=d"][..],
+            &["/sbin/rabbitmq-server", "--data-dir=d", "--set=a=b", "--set=c=d"][..],
             &["/bin/leveret", "server", "--data-dir=d", "--set=a=b", "--set=c=d"][..],
         ] {
             let args = server(args);

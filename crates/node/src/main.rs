@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Ok(Invocation::Server(args)) => serve(&args, started),
         Ok(Invocation::Doctor(args)) => doctor::run(&args),
         Ok(Invocation::Tool(tool)) => run_tool(tool),
+        Ok(Invocation::Refused(code, text)) => {
+            drop(writeln!(std::io::stderr(), "{text}"));
+            ExitCode::from(code)
+        }
         Err(error) => error.exit(),
     }
 }

@@ -6,6 +6,7 @@ use crate::logging::Log;
 use crate::{boot, resources::Watch};
 use anyhow::Context as _;
 use broker::Broker;
+use ctl::environment;
 use mgmt::{ControlSocket, ListenerFacts, Management, NodeFacts};
 use net::Listener;
 use std::sync::Arc;
@@ -54,6 +55,7 @@ impl Control {
             resources: Arc::clone(steered.watch) as Arc<dyn mgmt::Resources>,
             log: steered.log,
             suspended: steered.suspended,
+            maintenance: AtomicBool::new(false),
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
         });
@@ -111,15 +113,7 @@ fn facts(
     }
 }
 
-/// `RABBITMQ_NODENAME`, or `rabbit`, with the machine's short name unless it has a host already.
+/// What the environment calls this node.
 pub(crate) fn node_name() -> String {
-    let name = std::env::var("RABBITMQ_NODENAME").ok().filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| "rabbit".to_owned());
-    if name.contains('@') {
-        return name;
-    }
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy();
-    let short = host.split('.').next().filter(|short| !short.is_empty()).unwrap_or("localhost");
-    format!("{name}@{short}")
+    environment::node_name(&environment::of_process)
 }

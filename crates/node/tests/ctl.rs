@@ -89,8 +89,11 @@ impl Drop for Node {
 }
 
 fn ctl(data_dir: &Path, args: &[&str]) -> Ran {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
-    command.arg("ctl").args(args).stdin(Stdio::null());
+    ran(Command::new(env!("CARGO_BIN_EXE_leveret")).arg("ctl").args(args), data_dir)
+}
+
+fn ran(command: &mut Command, data_dir: &Path) -> Ran {
+    command.stdin(Stdio::null());
     command.env("LEVERET_DATA_DIR", data_dir).env("RABBITMQ_NODENAME", "rabbit@box");
     let output = command.output().unwrap();
     Ran {
@@ -98,6 +101,14 @@ fn ctl(data_dir: &Path, args: &[&str]) -> Ran {
         output: String::from_utf8(output.stdout).unwrap(),
         error: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// Runs the binary under another name, by a link.
+fn called(name: &str, data_dir: &Path, args: &[&str]) -> Ran {
+    let links = tempfile::tempdir().unwrap();
+    let link = links.path().join(name);
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_leveret"), &link).unwrap();
+    ran(Command::new(link).args(args), data_dir)
 }
 
 /// A client that has opened a connection and a channel, by hand.
@@ -253,7 +264,7 @@ fn the_log_is_more_or_less_and_its_file_may_be_moved() {
     std::fs::rename(&path, &moved).unwrap();
     node.told(&["rotate_logs"]);
     node.told(&["add_vhost", "loud"]);
-    assert!(log().contains("management: add_vhost"), "{}", log());
+    assert!(log().contains(": add_vhost vhost=\"loud\""), "{}", log());
     assert!(!std::fs::read_to_string(moved).unwrap().contains("add_vhost"));
 }
 
@@ -461,4 +472,197 @@ fn the_node_tells_its_settings_and_all_about_itself() {
         assert!(report.contains(part), "{part}: {report}");
     }
     node.told(&["check_if_any_deprecated_features_are_used"]);
+}
+
+#[test]
+fn only_the_node_that_is_meant_does_what_is_asked() {
+    let node = Node::start();
+    for (name, verb) in [
+        ("rabbit@elsewhere", &["delete_user", "guest"][..]),
+        ("hare", &["add_vhost", "v"]),
+        ("hare@box", &["stop"]),
+        ("hare@box", &["set_disk_free_limit", "1GB"]),
+        ("hare@box", &["report"]),
+        ("rabbit@localhost", &["ping"]),
+    ] {
+        for option in ["-n", "--node"] {
+            let ran = node.ctl(&[&[option, name], verb].concat());
+            assert_eq!(ran.code, 69, "{name} {verb:?}: {ran:?}");
+            let socket = node.data_dir.path().join("ctl.sock").display().to_string();
+            assert!(ran.error.contains(&socket) && ran.error.contains("rabbit@box"), "{ran:?}");
+        }
+    }
+    let ran = node.ctl(&["-n", "rabbit@elsewhere", "list_users"]);
+    let head = "Error: unable to perform an operation on node 'rabbit@elsewhere'. \
+                Please see diagnostics information and suggestions below.\n";
+    assert!(ran.error.starts_with(head), "{}", ran.error);
+    assert_eq!(node.told(&["-q", "-n", "rabbit@box", "ping"]), "Ping succeeded\n");
+    assert_eq!(node.told(&["-q", "--node=rabbit@box.example.org", "ping"]), "Ping succeeded\n");
+    assert_eq!(node.told(&["-s", "list_users"]), "guest\t[administrator]\n");
+    assert_eq!(node.told(&["-s", "list_vhosts"]), "/\n");
+}
+
+#[test]
+fn ping_names_the_socket_and_the_true_reason() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let socket = data_dir.path().join("ctl.sock");
+    let ran = ctl(data_dir.path(), &["ping"]);
+    assert_eq!(ran.code, 69);
+    assert!(
+        ran.output.contains(&format!("control socket {}. Timeout: 60000 ms", socket.display()))
+    );
+    assert!(ran.error.contains("No such file"), "{ran:?}");
+    assert!(!ran.error.contains(" ms"), "{ran:?}");
+    let _deaf = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let ran = ctl(data_dir.path(), &["ping", "-t", "1"]);
+    let text = format!("control socket {}: no answer in 1000 ms", socket.display());
+    assert_eq!(ran.code, 69);
+    assert!(ran.error.contains(&text), "{ran:?}");
+}
+
+#[test]
+fn names_of_rabbitmq_are_answered_and_none_starts_a_node_by_mistake() {
+    let node = Node::start();
+    let data_dir = node.data_dir.path();
+    for name in [
+        "rabbitmqctl",
+        "rabbitmq-diagnostics",
+        "rabbitmq-queues",
+        "rabbitmq-streams",
+        "rabbitmq-upgrade",
+    ] {
+        assert_eq!(called(name, data_dir, &["-q", "ping"]).output, "Ping succeeded\n", "{name}");
+    }
+    let bin = env!("CARGO_BIN_EXE_leveret");
+    let ran_as_argument = ran(Command::new(bin).args(["rabbitmqctl", "-q", "ping"]), data_dir);
+    assert_eq!(ran_as_argument.output, "Ping succeeded\n");
+    for (name, args, code) in [
+        ("rabbitmq-collect-env", &[][..], 64),
+        ("rabbitmq", &["server"], 64),
+        ("rabbitmqadmin", &["list", "queues"], 69),
+        ("rabbitmq-server", &["-detached"], 69),
+        ("rabbitmq-queues", &["grow", "rabbit@box", "all"], 69),
+        ("rabbitmq-streams", &["add_replica", "s", "rabbit@box"], 69),
+        ("rabbitmqctl", &["join_cluster", "rabbit@other"], 69),
+        ("rabbitmqctl", &["bogus"], 64),
+        ("rabbitmqctl", &["list"], 64),
+        ("rabbitmq-plugins", &["list_queues"], 64),
+    ] {
+        let ran = called(name, data_dir, args);
+        assert_eq!(ran.code, code, "{name} {args:?}: {ran:?}");
+        assert!(!ran.error.is_empty(), "{name} {args:?}");
+    }
+}
+
+#[test]
+fn plugins_are_built_in_or_refused() {
+    let node = Node::start();
+    let plugins = |args: &[&str]| called("rabbitmq-plugins", node.data_dir.path(), args);
+    let built_in = "rabbitmq_consistent_hash_exchange\nrabbitmq_delayed_message_exchange\n\
+                    rabbitmq_event_exchange\nrabbitmq_jms_topic_exchange\n\
+                    rabbitmq_message_deduplication\nrabbitmq_random_exchange\n\
+                    rabbitmq_recent_history_exchange\n";
+    for options in [&["-E", "-m", "-q"][..], &["--enabled", "--minimal", "--quiet"], &["-Em", "-s"]]
+    {
+        let ran = plugins(&[&["list"], options].concat());
+        assert_eq!((ran.code, ran.output.as_str()), (0, built_in), "{options:?}");
+    }
+    let ran = plugins(&["list", "-m", "-e", "-q", "rabbitmq_management"]);
+    assert_eq!((ran.code, ran.output.as_str()), (0, ""));
+    let ran = plugins(&["list", "^rabbitmq_(random|event)"]);
+    assert_eq!(
+        ran.output,
+        "Listing plugins with pattern \"^rabbitmq_(random|event)\" ...\n \
+         Configured: E = explicitly enabled; e = implicitly enabled\n \
+         | Status: * = running on rabbit@box\n |/\n\
+         [E*] rabbitmq_event_exchange  4.3.6\n[E*] rabbitmq_random_exchange 4.3.6\n"
+    );
+    for mode in ["--online", "--offline"] {
+        let ran = plugins(&["enable", mode, "rabbitmq_delayed_message_exchange"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.output.ends_with("Plugin configuration unchanged.\n"), "{ran:?}");
+        let ran = plugins(&["disable", mode, "rabbitmq_event_exchange"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.output.contains("stays enabled"), "{ran:?}");
+        let ran = plugins(&["enable", mode, "rabbitmq_management"]);
+        assert_eq!(ran.code, 70);
+        assert!(ran.error.starts_with("Error:\n{:plugins_not_found, [:rabbitmq_management]}"));
+    }
+    let ran = plugins(&["-q", "is_enabled", "rabbitmq_event_exchange"]);
+    let text = "Plugin rabbitmq_event_exchange is enabled on node rabbit@box\n";
+    assert_eq!((ran.code, ran.output.as_str()), (0, text));
+    let ran = plugins(&["-q", "is_enabled", "rabbitmq_shovel", "--offline"]);
+    assert_eq!(ran.code, 69);
+    assert!(
+        ran.error.contains("Plugin rabbitmq_shovel is not enabled. Enabled plugins"),
+        "{ran:?}"
+    );
+    let nowhere = tempfile::tempdir().unwrap();
+    let ran = called("rabbitmq-plugins", nowhere.path(), &["-q", "list", "-E", "-m"]);
+    assert_eq!((ran.code, ran.output.as_str()), (0, built_in));
+    let online = ["is_enabled", "rabbitmq_event_exchange"];
+    assert_eq!(called("rabbitmq-plugins", nowhere.path(), &online).code, 69);
+}
+
+#[test]
+fn a_node_is_drained_and_revived() {
+    let node = Node::start();
+    let _client = Client::connect(node.address);
+    assert_eq!(called("rabbitmq-upgrade", node.data_dir.path(), &["drain"]).code, 0);
+    let status = node.told(&["status", "--formatter", "json"]);
+    assert!(status.contains("\"is_under_maintenance\":true"), "{status}");
+    let started = Instant::now();
+    while !node.told(&["-s", "list_connections", "user"]).trim().is_empty() {
+        assert!(started.elapsed() < DEADLINE, "the connection stays");
+    }
+    assert_eq!(node.ctl(&["-q", "check_protocol_listener", "amqp"]).code, 69);
+    assert_eq!(called("rabbitmq-upgrade", node.data_dir.path(), &["revive"]).code, 0);
+    assert!(node.told(&["status"]).contains("Is under maintenance?: false"));
+    node.told(&["-q", "check_protocol_listener", "amqp"]);
+}
+
+#[test]
+fn no_listener_claims_amqp_1_0() {
+    let node = Node::start();
+    let listeners = node.told(&["-q", "listeners"]);
+    assert!(listeners.ends_with("protocol: amqp, purpose: AMQP 0-9-1\n"), "{listeners}");
+    node.told(&["-q", "check_protocol_listener", "amqp0-9-1"]);
+    let ran = node.ctl(&["-q", "check_protocol_listener", "amqp1.0"]);
+    assert_eq!(ran.code, 69, "{ran:?}");
+}
+
+#[test]
+fn the_log_says_who_changed_what_and_no_secret() {
+    let node = Node::start_with(&["log.file=node.log"]);
+    for change in [
+        &["add_user", "alice", "geheim1"][..],
+        &["change_password", "alice", "geheim2"],
+        &["set_permissions", "-p", "/", "alice", "^a", ".*", ".*"],
+        &["set_policy", "limits", "^q", r#"{"max-length": 7}"#],
+        &["set_global_parameter", "note", r#""geheim3""#],
+        &["authenticate_user", "alice", "geheim2"],
+        &["list_users"],
+        &["delete_user", "alice"],
+        &["stop"],
+    ] {
+        node.told(change);
+    }
+    let log = std::fs::read_to_string(node.data_dir.path().join("node.log")).unwrap();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("management: user ")).collect();
+    let told: Vec<&str> = lines.iter().map(|line| line.split_once("): ").unwrap().1).collect();
+    assert_eq!(
+        told,
+        [
+            r#"add_user user="alice""#,
+            r#"change_password user="alice""#,
+            r#"set_permissions vhost="/" user="alice""#,
+            r#"set_policy vhost="/" name="limits" pattern="^q""#,
+            r#"set_global_parameter name="note""#,
+            r#"delete_user user="alice""#,
+            "stop",
+        ]
+    );
+    let uid = std::os::unix::fs::MetadataExt::uid(&node.data_dir.path().metadata().unwrap());
+    assert!(lines.iter().all(|line| line.contains(&format!("(uid {uid}, pid "))), "{lines:?}");
+    assert!(!log.contains("geheim"), "{log}");
 }

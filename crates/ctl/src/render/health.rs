@@ -36,6 +36,14 @@ fn passed(invocation: &Invocation, text: String) -> Answer {
     }
 }
 
+/// As [`passed`], with the text in JSON too.
+pub(crate) fn passed_with(invocation: &Invocation, text: String) -> Answer {
+    if is_json(invocation) {
+        return Answer::Object(json!({"result": "ok", "message": text}));
+    }
+    passed(invocation, text)
+}
+
 pub(crate) fn check_running(invocation: &Invocation, state: Value) -> Result<Answer, Failure> {
     let running = running(&state);
     let text = running_text(invocation, running);
@@ -255,7 +263,7 @@ fn known_protocol(given: &str) -> String {
     let given = given.to_ascii_lowercase();
     let plain: String = given.chars().filter(char::is_ascii_alphanumeric).collect();
     match plain.as_str() {
-        "amqp" | "amqp091" | "amqp10" if !given.contains('/') => "amqp".to_owned(),
+        "amqp" | "amqp091" if !given.contains('/') => "amqp".to_owned(),
         "amqps" | "amqpssl" | "amqptls" => "amqp/ssl".to_owned(),
         "mqtt" | "mqtt31" | "mqtt311" | "mqtt5" | "mqtt50" => "mqtt".to_owned(),
         "mqtts" | "mqttssl" | "mqtttls" => "mqtt/ssl".to_owned(),

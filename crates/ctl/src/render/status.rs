@@ -62,7 +62,10 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
             format!("OS PID: {}", text(&status, "/pid")),
             format!("OS: {}", text(&status, "/os")),
             format!("Uptime (seconds): {}", text(&status, "/uptime")),
-            "Is under maintenance?: false".to_owned(),
+            format!(
+                "Is under maintenance?: {}",
+                status.get("is_under_maintenance").and_then(Value::as_bool).unwrap_or_default()
+            ),
             format!("Product name: {}", text(&status, "/product_name")),
             format!("Product version: {version}"),
             format!("RabbitMQ version: {}", text(&status, "/rabbitmq_version")),

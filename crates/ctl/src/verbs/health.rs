@@ -1,5 +1,6 @@
 //! Health checks.
 
+use crate::client::socket_path;
 use crate::failure::Invalid;
 use crate::local;
 use crate::options::text;
@@ -17,9 +18,10 @@ pub(super) const VERBS: &[Verb] = &[
         timeout_ms: Some(60_000),
         banner: Banner::Made(|invocation| {
             format!(
-                "Will ping {}. This only checks if the OS process is running and registered \
-                 with epmd. Timeout: {} ms.",
+                "Will ping {}. This only checks if the OS process answers on its control socket \
+                 {}. Timeout: {} ms.",
                 invocation.node(),
+                socket_path(&invocation.place).display(),
                 invocation.timeout.unwrap_or_default().as_millis()
             )
         }),

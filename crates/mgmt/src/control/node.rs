@@ -71,7 +71,7 @@ fn status(management: &Management) -> Value {
         "pid": std::process::id(),
         "os": "Linux",
         "uptime": facts.uptime_seconds(),
-        "is_under_maintenance": false,
+        "is_under_maintenance": is_in_maintenance(management),
         "product_name": "Leveret",
         "product_version": facts.version,
         "version": facts.version,
@@ -100,7 +100,16 @@ fn status(management: &Management) -> Value {
     })
 }
 
+fn is_in_maintenance(management: &Management) -> bool {
+    management.maintenance.load(Ordering::Relaxed)
+}
+
 fn cluster_status(management: &Management) -> Value {
+    let maintenance = if is_in_maintenance(management) {
+        "marked for maintenance"
+    } else {
+        "not under maintenance"
+    };
     let facts = &management.facts;
     let node = facts.name.as_str();
     let view = management.broker.view();
@@ -113,7 +122,7 @@ fn cluster_status(management: &Management) -> Value {
         "running_nodes": [node],
         "versions": {node: {"name": "Leveret", "version": facts.version}},
         "cpu_cores": {node: cores},
-        "maintenance_status": {node: "not under maintenance"},
+        "maintenance_status": {node: maintenance},
         "alarms": alarms(management),
         "partitions": {},
         "listeners": {node: management.listeners()},

@@ -9,6 +9,7 @@ use auth::Credentials;
 use broker::{Broker, Connection, DeleteConditions, QueueRefused};
 use meta::{ConnectionId, MetaError};
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
 
 pub(super) async fn carry_out(
     management: &Management,
@@ -55,6 +56,11 @@ pub(super) async fn carry_out(
         "rotate_logs" => logs::reopen(&*management.log).map(|()| Value::Null),
         "suspend_listeners" => Ok(suspend(management, true)),
         "resume_listeners" => Ok(suspend(management, false)),
+        "drain" => Ok(drain(management)),
+        "revive" => {
+            management.maintenance.store(false, Ordering::Relaxed);
+            Ok(suspend(management, false))
+        }
         // It is up as long as the node is.
         "restart_vhost" => {
             let (vhost, view) = (request.vhost()?, management.broker.view());
@@ -62,7 +68,6 @@ pub(super) async fn carry_out(
             is_there.then_some(Value::Null).ok_or_else(|| MetaError::VhostNotFound(vhost).into())
         }
         "stop" => {
-            tracing::info!("management: stop");
             management.stop.notify_one();
             Ok(json!({"pid": std::process::id()}))
         }
@@ -76,6 +81,14 @@ pub(super) async fn carry_out(
 fn suspend(management: &Management, suspended: bool) -> Value {
     management.suspended.send_if_modified(|now| std::mem::replace(now, suspended) != suspended);
     Value::Null
+}
+
+/// Nobody connects any more, and who is connected is asked to leave.
+fn drain(management: &Management) -> Value {
+    management.maintenance.store(true, Ordering::Relaxed);
+    suspend(management, true);
+    let n_closed = close(management, "Node was put into maintenance mode", usize::MAX, |_| true);
+    json!({"closed": n_closed})
 }
 
 /// Whoever changes a limit sees at once what comes of it.

@@ -1,0 +1,85 @@
+//! What a node is called and where its data is, by RabbitMQ's environment variables. The node and the
+//! tools ask here, so that a tool finds the node of the same environment. Pure: variables are looked up
+//! by whoever calls.
+
+use std::path::PathBuf;
+
+/// Looks a variable up; one that is not set or empty is `None`.
+pub type Variables<'v> = &'v dyn Fn(&str) -> Option<String>;
+
+/// The variables of this process.
+#[must_use]
+pub fn of_process(name: &str) -> Option<String> {
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(|value| value.to_string_lossy().into_owned())
+}
+
+/// The name of the node: `RABBITMQ_NODENAME`, or `rabbit`, completed by the machine's name.
+#[must_use]
+pub fn node_name(variables: Variables<'_>) -> String {
+    let name = variables("RABBITMQ_NODENAME").unwrap_or_else(|| "rabbit".to_owned());
+    complete(&name, has_long_names(variables))
+}
+
+/// Whether node names have the machine's whole name (`RABBITMQ_USE_LONGNAME`).
+#[must_use]
+pub fn has_long_names(variables: Variables<'_>) -> bool {
+    let value = variables("RABBITMQ_USE_LONGNAME").unwrap_or_default();
+    ["1", "yes", "true"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
+}
+
+/// `rabbit` becomes `rabbit@host`; a name that has a host keeps it.
+#[must_use]
+pub fn complete(name: &str, long: bool) -> String {
+    if name.contains('@') {
+        return name.to_owned();
+    }
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let host = if long { &host } else { host.split('.').next().unwrap_or_default() };
+    let host = if host.is_empty() { "localhost" } else { host };
+    format!("{name}@{host}")
+}
+
+/// The data directory of the node of this name, when a variable says it: `LEVERET_DATA_DIR`, then
+/// RabbitMQ's `RABBITMQ_DATA_DIR` and `RABBITMQ_MNESIA_DIR`, then `RABBITMQ_MNESIA_BASE`, which has a
+/// directory for each node.
+#[must_use]
+pub fn data_dir(variables: Variables<'_>, node: &str) -> Option<PathBuf> {
+    ["LEVERET_DATA_DIR", "RABBITMQ_DATA_DIR", "RABBITMQ_MNESIA_DIR"]
+        .into_iter()
+        .find_map(variables)
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(variables("RABBITMQ_MNESIA_BASE")?).join(node)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(list: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        move |wanted| list.iter().find(|(name, _)| *name == wanted).map(|(_, v)| (*v).to_owned())
+    }
+
+    #[test]
+    fn names_are_completed() {
+        assert_eq!(complete("a@b", false), "a@b");
+        assert!(complete("rabbit", false).starts_with("rabbit@"));
+        assert!(node_name(&set(&[])).starts_with("rabbit@"));
+        assert!(node_name(&set(&[("RABBITMQ_NODENAME", "hare")])).starts_with("hare@"));
+        assert!(has_long_names(&set(&[("RABBITMQ_USE_LONGNAME", "true")])));
+        assert!(!has_long_names(&set(&[("RABBITMQ_USE_LONGNAME", "false")])));
+    }
+
+    #[test]
+    fn the_data_directory_is_found() {
+        let of = |list| data_dir(&set(list), "rabbit@box").map(|path| path.display().to_string());
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("RABBITMQ_MNESIA_BASE", "/b")]).unwrap(), "/b/rabbit@box");
+        let both = &[("RABBITMQ_MNESIA_BASE", "/b"), ("RABBITMQ_MNESIA_DIR", "/d")];
+        assert_eq!(of(both).unwrap(), "/d");
+        let own = &[("RABBITMQ_MNESIA_DIR", "/d"), ("LEVERET_DATA_DIR", "/l")];
+        assert_eq!(of(own).unwrap(), "/l");
+    }
+}

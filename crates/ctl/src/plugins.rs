@@ -1,0 +1,232 @@
+//! `rabbitmq-plugins`: what RabbitMQ has in plugins is here part of the node, always there and never
+//! switched off; other plugins do not exist. Provisioning scripts hear both in RabbitMQ's words.
+
+use crate::client::{Client, unreachable};
+use crate::failure::{Failure, Invalid, code};
+use crate::invocation::Invocation;
+use crate::output::{Answer, Format};
+use crate::{local, render};
+use regex::Regex;
+use serde_json::{Value, json};
+
+/// RabbitMQ's plugins whose work Leveret does itself, by name, with what they do.
+const BUILT_IN: [(&str, &str); 7] = [
+    ("rabbitmq_consistent_hash_exchange", "Consistent Hash Exchange Type"),
+    ("rabbitmq_delayed_message_exchange", "Delayed Message Exchange"),
+    ("rabbitmq_event_exchange", "Event Exchange Type"),
+    ("rabbitmq_jms_topic_exchange", "JMS topic selector exchange"),
+    ("rabbitmq_message_deduplication", "Message Deduplication"),
+    ("rabbitmq_random_exchange", "Random Exchange"),
+    ("rabbitmq_recent_history_exchange", "Recent History Exchange"),
+];
+
+/// Whether the node has what this plugin of RabbitMQ does.
+#[must_use]
+pub fn is_built_in(name: &str) -> bool {
+    BUILT_IN.iter().any(|(built_in, _)| *built_in == name)
+}
+
+/// Whether the node has to be asked: expressly, as it is without it if it cannot be reached.
+pub(crate) fn check_mode(invocation: &Invocation) -> Result<(), Invalid> {
+    if invocation.flag("online") && invocation.flag("offline") {
+        return Err(bad("Cannot set both online and offline"));
+    }
+    match (names(invocation).next(), invocation.flag("all")) {
+        (None, false) => Err(Invalid::TooFew),
+        (Some(_), true) => Err(bad("Cannot set both --all and a list of plugins")),
+        (None, true) | (Some(_), false) => Ok(()),
+    }
+}
+
+pub(crate) fn check_list(invocation: &Invocation) -> Result<(), Invalid> {
+    if invocation.flag("verbose") && invocation.flag("minimal") {
+        return Err(bad("Cannot set both verbose and minimal"));
+    }
+    pattern(invocation).map(drop).map_err(|error| bad(&error.to_string()))
+}
+
+fn bad(text: &str) -> Invalid {
+    Invalid::BadArgument(text.to_owned())
+}
+
+fn pattern(invocation: &Invocation) -> Result<Regex, regex::Error> {
+    Regex::new(invocation.param("pattern"))
+}
+
+fn names(invocation: &Invocation) -> impl Iterator<Item = &str> {
+    invocation.words("plugins")
+}
+
+pub(crate) fn list_banner(invocation: &Invocation) -> String {
+    let pattern = match invocation.param("pattern") {
+        "" => ".*",
+        pattern => pattern,
+    };
+    format!("Listing plugins with pattern \"{pattern}\" ...")
+}
+
+pub(crate) fn list(invocation: &Invocation) -> Result<Answer, Failure> {
+    let pattern =
+        pattern(invocation).map_err(|error| Failure::error(code::DATA, error.to_string()))?;
+    let is_running = matches!(local::is_running(invocation), Ok(true));
+    let found = || BUILT_IN.iter().filter(|(name, _)| pattern.is_match(name));
+    if invocation.format == Format::Json {
+        return Ok(Answer::Object(as_json(invocation, is_running, found())));
+    }
+    if invocation.flag("minimal") {
+        return Ok(text(found().map(|(name, _)| (*name).to_owned()).collect()));
+    }
+    let mut lines =
+        if invocation.output_less() { Vec::new() } else { legend(invocation, is_running) };
+    let width = found().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let running = if is_running { '*' } else { ' ' };
+    for (name, description) in found() {
+        if invocation.flag("verbose") {
+            lines.extend([
+                format!("[E{running}] {name}"),
+                format!("     Version:     \t{}", local::RABBITMQ_VERSION),
+                "     Dependencies:\t[]".to_owned(),
+                format!("     Description: \t{description}"),
+            ]);
+        } else {
+            lines.push(format!("[E{running}] {name:width$} {}", local::RABBITMQ_VERSION));
+        }
+    }
+    Ok(text(lines))
+}
+
+fn text(lines: Vec<String>) -> Answer {
+    if lines.is_empty() { Answer::Silent } else { Answer::Text(lines.join("\n")) }
+}
+
+fn legend(invocation: &Invocation, is_running: bool) -> Vec<String> {
+    let node = invocation.node();
+    let status = if is_running {
+        format!("* = running on {node}")
+    } else {
+        format!("[failed to contact {node} - status not shown]")
+    };
+    vec![
+        " Configured: E = explicitly enabled; e = implicitly enabled".to_owned(),
+        format!(" | Status: {status}"),
+        " |/".to_owned(),
+    ]
+}
+
+fn as_json<'p>(
+    invocation: &Invocation,
+    is_running: bool,
+    found: impl Iterator<Item = &'p (&'p str, &'p str)>,
+) -> Value {
+    let minimal = invocation.flag("minimal");
+    let object = |(name, _): &(&str, &str)| {
+        if minimal {
+            return json!({ "name": name });
+        }
+        let version = local::RABBITMQ_VERSION;
+        json!({
+            "name": name, "version": version, "running": is_running, "enabled": "enabled",
+            "running_version": if is_running { version } else { "" },
+        })
+    };
+    json!({
+        "status": if is_running { "running" } else { "node_down" },
+        "format": if minimal { "minimal" } else { "normal" },
+        "plugins": found.map(object).collect::<Value>(),
+    })
+}
+
+/// `Enabling plugins on node rabbit@box:` and their names.
+pub(crate) fn change_banner(invocation: &Invocation) -> String {
+    let doing = if invocation.verb.name == "disable" { "Disabling" } else { "Enabling" };
+    let node = invocation.node();
+    if invocation.flag("all") {
+        return format!("{doing} ALL plugins on node {node}");
+    }
+    let head = format!("{doing} plugins on node {node}:");
+    std::iter::once(head.as_str()).chain(names(invocation)).collect::<Vec<_>>().join("\n")
+}
+
+/// `enable` and `set`. COMPAT: the words for a plugin that is not there differ, and the exit codes.
+pub(crate) fn enable(invocation: &Invocation) -> Result<Answer, Failure> {
+    let missing: Vec<&str> = names(invocation).filter(|name| !is_built_in(name)).collect();
+    if missing.is_empty() {
+        return unchanged(invocation);
+    }
+    let not_found = format!("The following plugins were not found: {}", missing.join(", "));
+    if invocation.verb.name == "set" {
+        return Err(Failure::error(code::DATA, not_found));
+    }
+    let atoms: Vec<String> = missing.iter().map(|name| format!(":{name}")).collect();
+    let text = format!("{{:plugins_not_found, [{}]}}\n{not_found}", atoms.join(", "));
+    Err(Failure::error(code::SOFTWARE, text))
+}
+
+/// What is built in stays. COMPAT: disabling what is not enabled succeeds.
+pub(crate) fn disable(invocation: &Invocation) -> Result<Answer, Failure> {
+    unchanged(invocation)
+}
+
+fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
+    if invocation.flag("online") {
+        Client::connect(&invocation.place, invocation.timeout)
+            .map_err(|error| unreachable(invocation, &error))?;
+    }
+    let stay: Vec<&str> = match invocation.verb.name {
+        "disable" => names(invocation).filter(|name| is_built_in(name)).collect(),
+        _ => Vec::new(),
+    };
+    let mut lines = vec!["The following plugins have been configured:".to_owned()];
+    lines.extend(BUILT_IN.iter().map(|(name, _)| format!("  {name}")));
+    lines.push(format!("Applying plugin configuration to {}...", invocation.node()));
+    lines.extend(stay.iter().map(|name| format!("{name} is part of the node and stays enabled.")));
+    lines.push("Plugin configuration unchanged.".to_owned());
+    Ok(Answer::Text(lines.join("\n")))
+}
+
+pub(crate) fn is_enabled_banner(invocation: &Invocation) -> String {
+    let what = plugins_are(names(invocation));
+    if invocation.flag("offline") {
+        return format!("Inferring if {what} from local environment...");
+    }
+    format!("Asking node {} if {what} enabled...", invocation.node())
+}
+
+pub(crate) fn is_enabled(invocation: &Invocation) -> Result<Answer, Failure> {
+    let mut node = String::new();
+    if !invocation.flag("offline") {
+        Client::connect(&invocation.place, invocation.timeout)
+            .map_err(|error| unreachable(invocation, &error))?;
+        node = format!(" on node {}", invocation.node());
+    }
+    let missing: Vec<&str> = names(invocation).filter(|name| !is_built_in(name)).collect();
+    if missing.is_empty() {
+        let text = format!("{} enabled{node}", capitalised(&plugins_are(names(invocation))));
+        return Ok(render::passed_with(invocation, text));
+    }
+    let enabled: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    let text = format!(
+        "{} not enabled{node}. Enabled plugins and dependencies: {}",
+        capitalised(&plugins_are(missing.into_iter())),
+        enabled.join(", ")
+    );
+    if invocation.format == Format::Json {
+        return Err(Failure::check(json!({"result": "error", "message": text}).to_string()));
+    }
+    Err(Failure::error(code::UNAVAILABLE, text))
+}
+
+/// `plugin a is`, `plugins a, b are`.
+fn plugins_are<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    match names.collect::<Vec<_>>().as_slice() {
+        [one] => format!("plugin {one} is"),
+        several => format!("plugins {} are", several.join(", ")),
+    }
+}
+
+/// COMPAT: all other letters become small.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters.map(|letter| letter.to_ascii_lowercase())).collect()
+}

@@ -1,0 +1,65 @@
+//! Plugins, which are built in or not there at all.
+
+use crate::options::flag;
+use crate::plugins;
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const PLUGINS: Verb = Verb { section: Section::Plugins, ..VERB };
+/// Changes nothing, since nothing can be changed.
+const CHANGE: Verb = Verb {
+    params: &["plugins*"],
+    switches: &[flag("online", None), flag("offline", None), flag("all", None)],
+    check: Some(plugins::check_mode),
+    banner: Banner::Made(plugins::change_banner),
+    action: Action::Local(plugins::enable),
+    ..PLUGINS
+};
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "list",
+        usage: "list [<pattern>] [--verbose] [--minimal] [--enabled] [--implicitly-enabled]",
+        description: "Lists plugins, all of which are part of the node and enabled",
+        params: &["pattern?"],
+        switches: &[
+            flag("verbose", Some('v')),
+            flag("minimal", Some('m')),
+            flag("enabled", Some('E')),
+            flag("implicitly-enabled", Some('e')),
+        ],
+        check: Some(plugins::check_list),
+        timeout_ms: Some(60_000),
+        banner: Banner::Made(plugins::list_banner),
+        action: Action::Local(plugins::list),
+        ..PLUGINS
+    },
+    Verb {
+        name: "enable",
+        usage: "enable <plugin> [...] | --all [--offline] [--online]",
+        description: "Does nothing for a plugin that is part of the node; refuses any other",
+        ..CHANGE
+    },
+    Verb {
+        name: "disable",
+        usage: "disable <plugin> [...] | --all [--offline] [--online]",
+        description: "Does nothing: what is part of the node stays enabled",
+        action: Action::Local(plugins::disable),
+        ..CHANGE
+    },
+    Verb {
+        name: "set",
+        usage: "set [<plugin> ...] [--offline] [--online]",
+        description: "Does nothing for plugins that are part of the node; refuses any other",
+        switches: &[flag("online", None), flag("offline", None)],
+        check: None,
+        ..CHANGE
+    },
+    Verb {
+        name: "is_enabled",
+        usage: "is_enabled <plugin> [...] [--offline] [--online]",
+        description: "Checks that the node has what these plugins do; the exit code tells",
+        banner: Banner::Made(plugins::is_enabled_banner),
+        action: Action::Local(plugins::is_enabled),
+        ..CHANGE
+    },
+];

@@ -1,0 +1,78 @@
+//! Before and after an upgrade.
+
+use crate::output::Answer;
+use crate::render;
+use crate::verb::{Action, Banner, Section, VERB, Verb};
+
+const UPGRADE: Verb = Verb { section: Section::Upgrade, ..VERB };
+
+/// What looks after the other nodes of a cluster.
+const OF_CLUSTERS: Verb = Verb {
+    timeout_ms: Some(120_000),
+    action: Action::Ask("state", |invocation, _| {
+        if invocation.output_less() {
+            return Ok(Answer::Done);
+        }
+        let text = "Target node seems to be the only one in a single node cluster, \
+                    the command does not apply";
+        Ok(Answer::Text(text.to_owned()))
+    }),
+    ..UPGRADE
+};
+
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        name: "drain",
+        usage: "drain",
+        description: "Closes all client connections and lets nobody connect, until revive",
+        banner: Banner::Text(
+            "Will put node {node} into maintenance mode. \
+             The node will no longer serve any client traffic!",
+        ),
+        action: Action::Ask("drain", render::done),
+        ..UPGRADE
+    },
+    Verb {
+        name: "revive",
+        usage: "revive",
+        description: "Lets clients connect again after drain",
+        banner: Banner::Text(
+            "Will put node {node} back into regular operating mode. \
+             The node will again serve client traffic and host primary queue replicas.",
+        ),
+        action: Action::Ask("revive", render::done),
+        ..UPGRADE
+    },
+    Verb {
+        name: "post_upgrade",
+        usage: "post_upgrade",
+        description: "Does nothing: there are no queues to spread over nodes",
+        banner: Banner::Text("Executing post upgrade tasks..."),
+        action: Action::Ask("state", render::done),
+        ..UPGRADE
+    },
+    Verb {
+        name: "await_online_quorum_plus_one",
+        usage: "await_online_quorum_plus_one",
+        description: "Does nothing: no queue has replicas on other nodes",
+        ..OF_CLUSTERS
+    },
+    Verb {
+        name: "await_online_synchronized_mirror",
+        usage: "await_online_synchronized_mirror",
+        description: "Does nothing: no queue has mirrors on other nodes",
+        ..OF_CLUSTERS
+    },
+    Verb {
+        name: "check_if_node_is_quorum_critical",
+        usage: "check_if_node_is_quorum_critical",
+        description: "Passes: no queue has replicas on other nodes",
+        ..OF_CLUSTERS
+    },
+    Verb {
+        name: "check_if_node_is_mirror_sync_critical",
+        usage: "check_if_node_is_mirror_sync_critical",
+        description: "Passes: no queue has mirrors on other nodes",
+        ..OF_CLUSTERS
+    },
+];

@@ -1,0 +1,99 @@
+//! The log of what operators change: who, what, and which object. Never a password or any other value.
+
+use crate::request::Request;
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use std::fmt;
+use tokio::net::UnixListener;
+
+/// Fields that say which object a change is about, in the order in which they are told. Passwords,
+/// definitions and values of parameters, which may hold secrets, are not among them.
+const OBJECT_FIELDS: [&str; 15] = [
+    "vhost",
+    "user",
+    "name",
+    "exchange",
+    "component",
+    "pattern",
+    "apply_to",
+    "priority",
+    "pid",
+    "id",
+    "level",
+    "bytes",
+    "of_memory",
+    "global",
+    "tags",
+];
+
+/// Who is on the other end of a connection to the control socket, as the system says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Operator {
+    uid: Option<u32>,
+    pid: Option<i32>,
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Operator {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        stream.io().peer_cred().map_or_else(
+            |_| Self::default(),
+            |peer| Self { uid: Some(peer.uid()), pid: peer.pid() },
+        )
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(uid) = self.uid else { return f.write_str("an unknown user") };
+        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        write!(f, "user {} (uid {uid}", name_of(uid, &users).unwrap_or("without a name"))?;
+        match self.pid {
+            Some(pid) => write!(f, ", pid {pid})"),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+/// The name of a user in the system's list of them.
+fn name_of(uid: u32, users: &str) -> Option<&str> {
+    let uid = uid.to_string();
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1) == Some(uid.as_str())).then_some(name)
+    })
+}
+
+/// Writes the line of a change that was made.
+pub(super) fn note(operator: Operator, question: &str, request: &Request) {
+    tracing::info!("management: {operator}: {question}{}", object(request));
+}
+
+/// The object of a change: ` vhost="/" name="orders"`.
+fn object(request: &Request) -> String {
+    let field = |name: &&str| Some(format!(" {name}={}", request.value(name)?));
+    OBJECT_FIELDS.iter().filter_map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_named() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nrabbitmq:x:999:999::/var/lib:/bin/false\n";
+        assert_eq!(name_of(0, users), Some("root"));
+        assert_eq!(name_of(999, users), Some("rabbitmq"));
+        assert_eq!(name_of(9, users), None);
+        assert_eq!(Operator::default().to_string(), "an unknown user");
+    }
+
+    #[test]
+    fn objects_are_told_without_secrets_and_on_one_line() {
+        let request = Request::parse(
+            br#"{"user": "bob\n", "password": "geheim", "definition": "{}", "value": "\"amqp://u:p@h\"",
+                 "tags": ["a"], "vhost": "/"}"#,
+        );
+        assert_eq!(object(&request.unwrap()), " vhost=\"/\" user=\"bob\\n\" tags=[\"a\"]");
+    }
+}

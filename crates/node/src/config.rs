@@ -505,7 +505,7 @@ impl Default for Config {
         Self {
             listeners: Listeners {
                 tcp: vec![ListenAddress::Every(5672)],
-                backlog: 128,
+                backlog: 65_535,
                 nodelay: true,
                 keepalive: false,
                 proxy_protocol: false,

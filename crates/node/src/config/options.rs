@@ -129,7 +129,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "tcp_listen_options.backlog",
-        "128",
+        "65535",
         Kind::Integer {
             min: 1,
             max: 65_535,
@@ -137,7 +137,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             unit: "connections",
             set: |d, v| d.config.listeners.backlog = fits(v),
         },
-        "Length of the queue of connections not yet accepted.",
+        "Length of the queue of connections not yet accepted. The kernel gives `net.core.somaxconn` at most.",
     ),
     row(
         "tcp_listen_options.nodelay",

@@ -4,6 +4,7 @@ use super::support::bystander::Bystander;
 use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
 use super::support::wait_until;
+use std::time::{Duration, Instant};
 
 /// Connections at a time.
 const N_AT_A_TIME: usize = 200;
@@ -45,5 +46,33 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     bystander.expect_no_wait("connections that come and go");
     wait_until("the sockets are closed", settled);
     wait_until("memory is given back", || node.rss() < rss + RSS_SPREAD);
+    node.stop();
+}
+
+/// Worst times to connect and to log in, one connection after the other.
+#[test]
+fn a_burst_of_connections_has_none_sent_twice() {
+    /// The system sends the first packet of a connection again after this long.
+    const RETRANSMITTED: Duration = Duration::from_secs(1);
+    const N_RAW: usize = 2_000;
+    const N_LOGINS: usize = 5_000;
+    let node = Node::start(&[]);
+    let address = node.address();
+    let worst_of = |n: usize, connect: &mut dyn FnMut() -> Client| {
+        let mut worst = Duration::ZERO;
+        let mut clients = Vec::new();
+        for _ in 0..n {
+            let started = Instant::now();
+            clients.push(connect());
+            worst = worst.max(started.elapsed());
+            // Not more than the test's own limit on descriptors allows.
+            clients.truncate(N_RAW);
+        }
+        worst
+    };
+    let raw = worst_of(N_RAW, &mut || Client::raw(address));
+    let login = worst_of(N_LOGINS, &mut || Client::login(address, Login::default()));
+    eprintln!("worst of {N_RAW} connects in a row {raw:?}, of {N_LOGINS} with logins {login:?}");
+    assert!(raw.max(login) < RETRANSMITTED, "{raw:?} {login:?}");
     node.stop();
 }

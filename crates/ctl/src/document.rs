@@ -4,14 +4,18 @@ use crate::failure::{Failure, Invalid, code};
 use crate::invocation::Invocation;
 use crate::output::{Answer, Format};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// The file name that stands for standard input and output.
 const STANDARD: &str = "-";
 /// Longest document that is read, bytes: what a node takes.
 const DOCUMENT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Only its owner reads and writes a file of definitions.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// Reads a document from a file, or from `input` when none is named.
 pub(crate) fn read(file: &str, input: &mut dyn io::BufRead) -> Result<String, Failure> {
@@ -89,13 +93,23 @@ pub(crate) fn exported(invocation: &Invocation, document: Value) -> Result<Answe
         });
     }
     let path = invocation.param("file");
-    match std::fs::write(path, text + "\n") {
+    match write_private(path, &(text + "\n")) {
         Ok(()) => Ok(Answer::Done),
         Err(error) => {
             let text = format!("Could not write to file {path}: {error}");
             Err(Failure::error(code::DATA, text))
         }
     }
+}
+
+/// Writes a file that only its owner can read, also if it was there before: definitions hold password hashes.
+fn write_private(path: &str, text: &str) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE_MODE).open(path)?;
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(PRIVATE_MODE))?;
+    }
+    file.write_all(text.as_bytes())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]

@@ -2,8 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
+
+/// A new file can be read by its owner and group: names of clients and users stand in it.
+const FILE_MODE: u32 = 0o640;
 
 /// A file that lines are appended to.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ impl LogFile {
 }
 
 fn append_to(path: &std::path::Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)
 }
 
 /// Takes one line at a time.
@@ -47,6 +51,7 @@ impl io::Write for &LogFile {
 mod tests {
     use super::*;
     use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_file_that_was_moved_is_followed_by_a_new_one() {
@@ -63,5 +68,7 @@ mod tests {
         say("d");
         assert_eq!(std::fs::read_to_string(&moved).unwrap(), "ab");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "cd");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode & !FILE_MODE, 0, "{mode:o}");
     }
 }

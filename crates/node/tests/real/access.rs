@@ -4,6 +4,7 @@ use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
 use amqp091::method::{BasicConsume, ChannelOpen, ExchangeDeclare, QueueDeclare};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 /// Semantics 3.
@@ -53,6 +54,8 @@ fn passwords_are_hashed_as_configured() {
     let file = node.data_dir().join("definitions.json").display().to_string();
     node.ctl(&["export_definitions", &file]);
     let exported = std::fs::read_to_string(&file).unwrap();
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "password hashes are for their owner: {mode:o}");
     // Guest too: it was made by the same configuration.
     assert_eq!(exported.matches("rabbit_password_hashing_sha512").count(), 2, "{exported}");
 

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{Filtered, LevelFilter};
 use tracing_subscriber::fmt::format::{DefaultFields, FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 use tracing_subscriber::fmt::{self, FmtContext, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
@@ -22,6 +23,9 @@ use exchange::{Lines, ToExchange};
 use file::LogFile;
 
 pub(crate) use exchange::LogExchange;
+
+/// The target of events that the console shows anyway: they go to the other places only.
+pub(crate) const NOT_TO_CONSOLE: &str = "not_to_console";
 
 /// The log of this process, once it has started.
 pub(crate) struct Log {
@@ -42,8 +46,9 @@ type Place<S, W> =
 /// # Errors
 /// The log file and why it cannot be opened.
 pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf, io::Error)> {
-    let (console, console_level) =
-        logging.console.map(|level| place(io::stderr as fn() -> io::Stderr, level, true)).unzip();
+    let stderr = (io::stderr as fn() -> io::Stderr)
+        .with_filter(|event: &tracing::Metadata<'_>| event.target() != NOT_TO_CONSOLE);
+    let (console, console_level) = logging.console.map(|level| place(stderr, level, true)).unzip();
     let file = match &logging.file {
         None => None,
         Some((path, level)) => {

@@ -12,6 +12,7 @@ mod logging;
 mod management;
 mod resources;
 mod server;
+mod signals;
 mod welcome;
 
 use std::io::Write as _;

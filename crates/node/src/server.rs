@@ -11,7 +11,6 @@ use broker::Broker;
 use log::{DataDir, Disk, RealDisk};
 use mgmt::Resources as _;
 use net::{Clock, Listener, Server, ServerSettings, Timers};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -22,6 +21,7 @@ use crate::definitions;
 use crate::logging::{self, Log, LogExchange};
 use crate::management::{Control, Steered};
 use crate::resources::Watch;
+use crate::signals::{self, StopSignals};
 use crate::welcome;
 
 /// How often memory and disk are looked at: until then publishers may use as much as comes in.
@@ -77,8 +77,8 @@ async fn serve(
     started: Instant,
     log: Arc<Log>,
 ) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
+    let mut stop_signals = StopSignals::handle()?;
+    signals::handle_others(Arc::clone(&log))?;
     let listeners = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let broker = boot::open_broker(config, disk, failed)?;
@@ -100,8 +100,10 @@ async fn serve(
     let server = start_accepting(config, &broker, (listeners, &suspended), (clock, timers));
     control.started();
     let failure = tokio::select! {
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
+        signal = stop_signals.received() => {
+            tracing::info!("{signal} received - shutting down");
+            None
+        }
         () = control.stop_wanted() => None,
         failure = failures.recv() => failure,
     };
@@ -178,7 +180,7 @@ fn announce(
         data_dir.display(),
         started.elapsed().as_millis(),
     );
-    tracing::info!("{line}");
+    tracing::info!(target: logging::NOT_TO_CONSOLE, "{line}");
     let address = listeners.first().map(Listener::address);
     let how = first.map(|config| welcome::lines(config, address, &data_dir)).unwrap_or_default();
     // In one piece: whoever waits for the first line may close the pipe then.

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -100,7 +101,7 @@ fn entries(dir: &TempDir) -> Vec<String> {
 
 #[test]
 fn a_node_starts_says_so_and_stops_on_a_signal() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
         let dir = tempfile::tempdir().unwrap();
         let node = Node::start(&mut server(&dir.path().join("new/data")));
         assert!(node.ready.starts_with("leveret 0.1.0 ready on 127.0.0.1:"), "{}", node.ready);
@@ -113,9 +114,35 @@ fn a_node_starts_says_so_and_stops_on_a_signal() {
         assert!(out.starts_with("This data directory is new.\n"), "{out}");
         assert!(out.contains(&format!(" amqp://guest:guest@{address}/  (from this")), "{out}");
         assert!(err.ends_with("[info] stopped\n"), "{err}");
+        assert!(err.contains(&format!("[info] {name} received - shutting down\n")), "{err}");
+        assert!(!err.contains(" ready on "), "said on stdout already: {err}");
         let again = Node::start(&mut server(&dir.path().join("new/data")));
         assert_eq!(again.stop(signal).1, "", "only the first start says how to connect");
     }
+}
+
+#[test]
+fn other_signals_open_the_log_again_or_do_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = server(dir.path());
+    command.args(["--set", "log.file=node.log", "--set", "log.console=false"]);
+    let node = Node::start(&mut command);
+    let (log, moved) = (dir.path().join("node.log"), dir.path().join("node.log.1"));
+    let mode = std::fs::metadata(&log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o137, 0, "more than the owner and the group read it: {mode:o}");
+    std::fs::rename(&log, &moved).unwrap();
+    let pid = Pid::from_child(&node.child);
+    for signal in [Signal::USR1, Signal::USR2, Signal::HUP] {
+        kill_process(pid, signal).unwrap();
+    }
+    let started = Instant::now();
+    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGHUP received")) {
+        assert!(started.elapsed() < DEADLINE, "the log is not opened again");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+    assert!(std::fs::read_to_string(&moved).unwrap().contains(" ready on "));
+    assert!(std::fs::read_to_string(&log).unwrap().ends_with("[info] stopped\n"));
 }
 
 #[test]

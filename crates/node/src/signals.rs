@@ -1,0 +1,59 @@
+//! What the process does when it is sent a signal. Knows signals; never what a node does to stop.
+
+use crate::logging::Log;
+use anyhow::Context as _;
+use mgmt::Log as _;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that stop a node.
+#[derive(Debug)]
+pub(crate) struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// Handles SIGTERM and SIGINT from now on.
+    pub(crate) fn handle() -> anyhow::Result<Self> {
+        Ok(Self {
+            terminate: listen_for(SignalKind::terminate(), "SIGTERM")?,
+            interrupt: listen_for(SignalKind::interrupt(), "SIGINT")?,
+        })
+    }
+
+    /// The name of the signal that stops the node, once it has come.
+    pub(crate) async fn received(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Has SIGHUP open the log file again from now on, and SIGUSR1 and SIGUSR2 do nothing: the system would end
+/// the process otherwise.
+pub(crate) fn handle_others(log: Arc<Log>) -> anyhow::Result<()> {
+    // A signal that was handled once stays handled, whether or not anybody waits for it.
+    drop(listen_for(SignalKind::user_defined1(), "SIGUSR1")?);
+    drop(listen_for(SignalKind::user_defined2(), "SIGUSR2")?);
+    let mut hangups = listen_for(SignalKind::hangup(), "SIGHUP")?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            reload(&log);
+        }
+    });
+    Ok(())
+}
+
+/// Opens again what an operator may have replaced: the log file. Certificates belong here too.
+fn reload(log: &Log) {
+    match log.reopen() {
+        Ok(()) => tracing::info!("SIGHUP received: the log file is open again"),
+        Err(error) => tracing::error!("SIGHUP received: cannot open the log file again: {error}"),
+    }
+}
+
+fn listen_for(kind: SignalKind, name: &str) -> anyhow::Result<Signal> {
+    signal(kind).with_context(|| format!("cannot handle {name}"))
+}

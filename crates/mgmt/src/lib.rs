@@ -19,7 +19,7 @@ mod table;
 pub use control::serve;
 pub use document::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use facts::{ListenerFacts, NodeFacts};
-pub use limits::{ResourceLimits, Resources, Threshold};
+pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use logs::Log;
 pub use passwords::PasswordRule;
 pub use socket::{ControlSocket, SOCKET_FILE};

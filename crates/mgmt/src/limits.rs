@@ -41,13 +41,27 @@ impl Threshold {
     }
 }
 
-/// What watches memory and disk.
+/// The file descriptors of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileDescriptors {
+    /// Those in use, if the system tells.
+    pub total_used: Option<usize>,
+    /// Those there may be.
+    pub total_limit: u64,
+    /// Whether connections are refused for want of them.
+    pub is_alarm_on: bool,
+}
+
+/// What watches memory, disk and file descriptors.
 pub trait Resources: std::fmt::Debug + Send + Sync {
     /// The limits in force.
     fn limits(&self) -> &ResourceLimits;
 
-    /// Looks at memory and disk at once, and sets or clears the alarms.
+    /// Looks at them at once, and sets or clears the alarms.
     fn look(&self, broker: &Broker);
+
+    /// The file descriptors by now.
+    fn descriptors(&self) -> FileDescriptors;
 }
 
 /// The limits in force. What is configured counts again after the next start, as with RabbitMQ.

@@ -13,7 +13,8 @@ mod login;
 mod writer;
 
 use crate::company::ALONE_AFTER_MS;
-use crate::server::{Handshake, SHUTDOWN_REASON, Server};
+use crate::handshakes::Handshake;
+use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
 use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
 use input::Input;
@@ -202,11 +203,14 @@ impl Task {
         let far_ms = now.monotonic_ms.saturating_add(FAR_MS);
         let front = Front::new(Arc::clone(&server.front), now);
         let (from_peer, to_peer) = socket.into_split();
-        let mut stopping = server.stopping.subscribe();
+        let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.displaced());
         let interrupt: Interrupt = Box::pin(async move {
-            // The sender lives as long as the server.
-            let _ended = stopping.wait_for(|stopping| *stopping).await;
-            Kick::Close(SHUTDOWN_REASON.to_owned())
+            let reason = tokio::select! {
+                // The sender lives as long as the server.
+                _ended = stopping.wait_for(|stopping| *stopping) => SHUTDOWN_REASON,
+                () = displaced.notified() => DISPLACED_REASON,
+            };
+            Kick::Close(reason.to_owned())
         });
         Self {
             outbox: front.outbox(),
@@ -489,7 +493,10 @@ impl Task {
     }
 
     async fn interrupted(&mut self, kick: Kick) -> Result<(), Over> {
-        let Some(session) = &mut self.session else { return Err(Over::Dropped("shutdown")) };
+        let Some(session) = &mut self.session else {
+            let is_stopping = *self.server.stopping.borrow();
+            return Err(Over::Dropped(if is_stopping { "shutdown" } else { DISPLACED_REASON }));
+        };
         match kick {
             Kick::Close(reason) => {
                 session.force_close(&reason).await;

@@ -5,12 +5,15 @@
 mod clock;
 mod company;
 mod connection;
+mod descriptors;
+mod handshakes;
 mod listener;
 mod proxy;
 mod server;
 mod timers;
 
 pub use clock::Clock;
+pub use descriptors::Descriptors;
 pub use listener::{ListenAddress, Listener};
 pub use server::{Server, ServerSettings};
 pub use timers::Timers;

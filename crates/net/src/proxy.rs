@@ -4,7 +4,8 @@
 mod header;
 
 use crate::connection::{self, Name};
-use crate::server::{Handshake, Server};
+use crate::handshakes::Handshake;
+use crate::server::Server;
 use header::{Forwarded, Parsed, V1_BYTES_MAX, parse};
 use std::fmt;
 use std::io;
@@ -51,12 +52,13 @@ pub(crate) async fn serve(
 ) {
     let accepted = server.clock.now();
     let patience_ms = server.front.handshake_timeout_ms.min(HEADER_TIMEOUT_MS);
-    let mut stopping = server.stopping.subscribe();
+    let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.displaced());
     let header = server.timers.timeout(Duration::from_millis(patience_ms), read(&mut socket));
     let read = tokio::select! {
         read = header => read.unwrap_or(Err(NoHeader::TooLate)),
         // An error means that the server is gone, which is no different.
         _ = stopping.wait_for(|stopping| *stopping) => return,
+        () = displaced.notified() => return,
     };
     let name = match read {
         Ok(Forwarded::Client { source, destination }) => Name::new(source, destination),

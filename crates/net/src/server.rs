@@ -4,6 +4,8 @@ use crate::clock::Clock;
 use crate::company::Company;
 use crate::connection::ending::Lingering;
 use crate::connection::{self, Name};
+use crate::descriptors::Descriptors;
+use crate::handshakes::Handshakes;
 use crate::listener::{ListenAddress, Listener};
 use crate::proxy;
 use crate::timers::Timers;
@@ -19,9 +21,9 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 
-/// Sockets that have not opened a virtual host yet, at a time. More are dropped as they come: they
-/// cost memory before anybody has shown a password.
-const HANDSHAKES_MAX: usize = 16_384;
+/// Sockets that have not opened a virtual host yet, at a time, and never more than half of the descriptors
+/// there are for connections.
+const HANDSHAKES_MAX: u64 = 16_384;
 /// A pause after the system refused to accept a connection: it is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -29,7 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BIND_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the operator decides about sockets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Whether small writes are sent at once (`TCP_NODELAY`).
     pub nodelay: bool,
@@ -43,6 +45,8 @@ pub struct ServerSettings {
     pub receive_buffer_bytes: Option<usize>,
     /// Connections at a time; `None` is no limit.
     pub max_connections: Option<u64>,
+    /// The descriptors that connections may have.
+    pub descriptors: Arc<Descriptors>,
 }
 
 /// What all connections share.
@@ -56,8 +60,8 @@ pub struct Server {
     pub(crate) timers: Timers,
     pub(crate) company: Company,
     pub(crate) stopping: watch::Sender<bool>,
+    handshakes: Arc<Handshakes>,
     n_tasks: AtomicUsize,
-    n_handshakes: AtomicUsize,
     pub(crate) lingering: Lingering,
     all_ended: Notify,
 }
@@ -88,6 +92,8 @@ impl Server {
         clock: Clock,
         timers: Timers,
     ) -> Arc<Self> {
+        let for_connections = settings.descriptors.below_reserve();
+        let handshakes_max = HANDSHAKES_MAX.min(for_connections / 2);
         Arc::new(Self {
             broker,
             auth,
@@ -97,9 +103,9 @@ impl Server {
             timers,
             company: Company::default(),
             stopping: watch::Sender::new(false),
+            handshakes: Handshakes::new(usize::try_from(handshakes_max).unwrap_or(usize::MAX)),
             n_tasks: AtomicUsize::new(0),
-            n_handshakes: AtomicUsize::new(0),
-            lingering: Lingering::default(),
+            lingering: Lingering::new(for_connections),
             all_ended: Notify::new(),
         })
     }
@@ -118,6 +124,7 @@ impl Server {
         mut suspended: watch::Receiver<bool>,
     ) {
         let mut stopping = self.stopping.subscribe();
+        let mut is_out_of_something = false;
         loop {
             let accepted = tokio::select! {
                 accepted = listener.socket().accept() => Some(accepted),
@@ -133,10 +140,16 @@ impl Server {
                 continue;
             };
             match accepted {
-                Ok((socket, peer)) => self.begin(socket, peer),
+                Ok((socket, peer)) => {
+                    is_out_of_something = false;
+                    self.begin(socket, peer);
+                }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    tracing::warn!("cannot accept a connection: {error}");
+                    if !is_out_of_something {
+                        tracing::warn!("cannot accept connections for now: {error}");
+                    }
+                    is_out_of_something = true;
                     self.timers.sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -188,9 +201,8 @@ impl Server {
     }
 
     fn begin(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
-        let handshake = Handshake::begin(self);
-        if self.n_handshakes.load(Ordering::Relaxed) > HANDSHAKES_MAX {
-            tracing::debug!("dropping the connection of {peer}: too many handshakes at a time");
+        if !self.settings.descriptors.admits(&socket) {
+            tracing::debug!("refusing the connection of {peer}: no file descriptors are left");
             return;
         }
         let prepared = self.settings.apply(&socket);
@@ -201,7 +213,7 @@ impl Server {
                 return;
             }
         };
-        let served = Served::begin(self);
+        let (served, handshake) = (Served::begin(self), self.handshakes.begin());
         if self.settings.proxy_protocol {
             tokio::spawn(async move {
                 proxy::serve(socket, (peer, local), handshake, &served.0).await;
@@ -224,6 +236,9 @@ async fn until(suspended: &mut watch::Receiver<bool>, wanted: bool) {
     }
 }
 
+/// Why a connection ends that has not opened a virtual host when there are too many of its kind.
+pub(crate) const DISPLACED_REASON: &str = "newer connections wait for their handshake";
+
 /// COMPAT: RabbitMQ's words to its clients when a node stops.
 pub(crate) const SHUTDOWN_REASON: &str = "broker forced connection closure with reason 'shutdown'";
 
@@ -242,22 +257,5 @@ impl Drop for Served {
         if self.0.n_tasks.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.all_ended.notify_waiters();
         }
-    }
-}
-
-/// Counts a handshake until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Handshake(Arc<Server>);
-
-impl Handshake {
-    fn begin(shared: &Arc<Server>) -> Self {
-        shared.n_handshakes.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(shared))
-    }
-}
-
-impl Drop for Handshake {
-    fn drop(&mut self) {
-        self.0.n_handshakes.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ mod boot;
 mod cli;
 mod config;
 mod definitions;
+mod descriptors;
 mod doctor;
 mod logging;
 mod management;

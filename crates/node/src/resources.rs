@@ -2,8 +2,11 @@
 
 use crate::config::Resources;
 use broker::{Alarm, Broker, HEAVIEST_NAMED};
-use mgmt::ResourceLimits;
+use mgmt::{FileDescriptors, ResourceLimits};
+use net::Descriptors;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A machine whose memory cannot be read is taken to have this much.
 const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
@@ -13,14 +16,19 @@ const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
 pub(crate) struct Watch {
     limits: ResourceLimits,
     data_dir: PathBuf,
+    descriptors: Arc<Descriptors>,
 }
 
 impl Watch {
-    pub(crate) fn new(resources: &Resources, data_dir: &Path) -> Self {
+    pub(crate) fn new(
+        resources: &Resources,
+        data_dir: &Path,
+        descriptors: Arc<Descriptors>,
+    ) -> Self {
         let memory_bytes = machine_memory_bytes().unwrap_or(MEMORY_FALLBACK_BYTES);
         let (memory_high, disk_free) = (resources.memory_high, resources.disk_free);
         let limits = ResourceLimits::new(memory_bytes, memory_high, disk_free);
-        Self { limits, data_dir: data_dir.to_owned() }
+        Self { limits, data_dir: data_dir.to_owned(), descriptors }
     }
 
     /// Looks at the memory once, and sets or clears its alarm.
@@ -53,6 +61,13 @@ impl Watch {
             }
         }
     }
+
+    /// Looks at the descriptors once, and sets or clears their alarm.
+    fn look_at_descriptors(&self) {
+        let opened = std::fs::File::open(&self.data_dir);
+        let number = opened.ok().and_then(|dir| u64::try_from(dir.as_raw_fd()).ok());
+        self.descriptors.look(number);
+    }
 }
 
 impl mgmt::Resources for Watch {
@@ -63,6 +78,17 @@ impl mgmt::Resources for Watch {
     fn look(&self, broker: &Broker) {
         self.look_at_memory(broker);
         self.look_at_disk(broker);
+        self.look_at_descriptors();
+    }
+
+    fn descriptors(&self) -> FileDescriptors {
+        // One of those in the list is the list's own.
+        let used = std::fs::read_dir("/proc/self/fd").map(|list| list.count().saturating_sub(1));
+        FileDescriptors {
+            total_used: used.ok(),
+            total_limit: self.descriptors.limit(),
+            is_alarm_on: self.descriptors.is_alarm_on(),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use broker::Broker;
 use log::{DataDir, Disk, RealDisk};
 use mgmt::Resources as _;
-use net::{Clock, Listener, Server, ServerSettings, Timers};
+use net::{Clock, Descriptors, Listener, Server, ServerSettings, Timers};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -18,6 +18,7 @@ use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::definitions;
+use crate::descriptors;
 use crate::logging::{self, Log, LogExchange};
 use crate::management::{Control, Steered};
 use crate::resources::Watch;
@@ -79,6 +80,7 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let mut stop_signals = StopSignals::handle()?;
     signals::handle_others(Arc::clone(&log))?;
+    let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let listeners = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let broker = boot::open_broker(config, disk, failed)?;
@@ -90,14 +92,15 @@ async fn serve(
     let log_exchange = boot::publish_log(config, &log, &broker).await?;
     let clock = Clock::start();
     let timers = Timers::start().context("cannot start threads")?;
-    let watch = Arc::new(Watch::new(&config.resources, &args.data_dir));
+    let watch = Arc::new(Watch::new(&config.resources, &args.data_dir, Arc::clone(&descriptors)));
     let suspended = watch::Sender::new(false);
     let steered = Steered { watch: &watch, log, suspended: suspended.clone() };
     let control = Control::start((config, args), &broker, steered, &listeners, started)?;
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch));
     let first = broker.is_new().then_some(config);
     announce(&listeners, &args.data_dir, started, first)?;
-    let server = start_accepting(config, &broker, (listeners, &suspended), (clock, timers));
+    let accepting = Accepting { listeners, suspended: &suspended, descriptors };
+    let server = start_accepting(config, &broker, accepting, (clock, timers));
     control.started();
     let failure = tokio::select! {
         signal = stop_signals.received() => {
@@ -132,10 +135,18 @@ async fn keep_time(broker: Arc<Broker>, clock: Clock, timers: Timers, watch: Arc
     }
 }
 
+/// What connections come through.
+struct Accepting<'a> {
+    listeners: Vec<Listener>,
+    /// Whether nobody is to connect for now.
+    suspended: &'a watch::Sender<bool>,
+    descriptors: Arc<Descriptors>,
+}
+
 fn start_accepting(
     config: &Config,
     broker: &Arc<Broker>,
-    (listeners, suspended): (Vec<Listener>, &watch::Sender<bool>),
+    Accepting { listeners, suspended, descriptors }: Accepting<'_>,
     (clock, timers): (Clock, Timers),
 ) -> Arc<Server> {
     let settings = ServerSettings {
@@ -145,6 +156,7 @@ fn start_accepting(
         send_buffer_bytes: config.listeners.send_buffer,
         receive_buffer_bytes: config.listeners.receive_buffer,
         max_connections: config.connection.max_connections,
+        descriptors,
     };
     let (auth, front) = (boot::authenticator(config), boot::front_settings(config));
     let server = Server::new(Arc::clone(broker), auth, front, settings, clock, timers);

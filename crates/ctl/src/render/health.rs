@@ -90,6 +90,7 @@ pub(super) fn alarm_lines(alarms: &Value) -> Vec<String> {
         match field(alarm, "resource").as_str() {
             "memory" => format!("Memory alarm on node {node}"),
             "disk" => format!("Free disk space alarm on node {node}"),
+            "file_descriptor_limit" => format!("File descriptor limit alarm on node {node}"),
             other => format!("{other} alarm on node {node}"),
         }
     };

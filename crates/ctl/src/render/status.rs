@@ -81,6 +81,14 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
     report.or_none("Alarms", alarm_lines(status.get("alarms").unwrap_or(&Value::Null)));
     report.section("Memory", memory_lines(&status, unit));
     report.section(
+        "File Descriptors",
+        [format!(
+            "Total: {}, limit: {}",
+            text(&status, "/file_descriptors/total_used"),
+            text(&status, "/file_descriptors/total_limit")
+        )],
+    );
+    report.section(
         "Free Disk Space",
         [
             format!("Low free disk space watermark: {}", size(status.get("disk_free_limit"), unit)),

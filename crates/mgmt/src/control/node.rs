@@ -28,6 +28,11 @@ pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
 
 fn alarms(management: &Management) -> Value {
     let node = management.facts.name.as_str();
+    let descriptors = management.resources.descriptors().is_alarm_on.then(|| {
+        json!({
+            "resource": "file_descriptor_limit", "node": node, "type": "file_descriptor_limit",
+        })
+    });
     [(Alarm::Memory, "memory"), (Alarm::Disk, "disk")]
         .into_iter()
         .filter(|&(alarm, _)| management.broker.alarms.is_on(alarm))
@@ -35,6 +40,7 @@ fn alarms(management: &Management) -> Value {
             let heaviest = heaviest(management);
             json!({"resource": resource, "node": node, "type": "resource_limit", "heaviest": heaviest})
         })
+        .chain(descriptors)
         .collect()
 }
 
@@ -64,6 +70,7 @@ fn heaviest(management: &Management) -> Value {
 fn status(management: &Management) -> Value {
     let (facts, limits) = (&management.facts, management.resources.limits());
     let view = management.broker.view();
+    let descriptors = management.resources.descriptors();
     let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
         list.iter().map(|path| path.display().to_string()).collect()
     };
@@ -91,6 +98,9 @@ fn status(management: &Management) -> Value {
         "vm_memory_high_watermark_limit": limits.memory_high_bytes(),
         "disk_free_limit": limits.disk_free_bytes(),
         "disk_free": facts.disk_free_bytes(),
+        "file_descriptors": {
+            "total_used": descriptors.total_used, "total_limit": descriptors.total_limit,
+        },
         "totals": {
             "connection_count": management.broker.connections.len(),
             "queue_count": view.meta.queues().filter(|queue| !queue.is_internal()).count(),

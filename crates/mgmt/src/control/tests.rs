@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ListenerFacts, NodeFacts, ResourceLimits, Resources, Threshold};
+use crate::{FileDescriptors, ListenerFacts, NodeFacts, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Kick, Session};
 use log::{MemoryDisk, WalOptions};
@@ -47,6 +47,10 @@ impl Resources for OneByte {
 
     fn look(&self, broker: &Broker) {
         broker.alarms.set(Alarm::Memory, self.0.memory_high_bytes() < 1);
+    }
+
+    fn descriptors(&self) -> FileDescriptors {
+        FileDescriptors { total_used: Some(7), total_limit: 1024, is_alarm_on: false }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Closing a socket so that what was written arrives, and so that it is the client that closes it where the
 //! protocol says so. Holds a socket and nothing else of its connection.
 
-use crate::server::{Handshake, Server};
+use crate::handshakes::Handshake;
+use crate::server::Server;
 use crate::timers::Timers;
 use front_amqp091::Ending;
 use socket2::SockRef;
@@ -26,16 +27,25 @@ const SINK_BYTES: usize = 4 * 1024;
 
 /// The sockets that wait for their clients to close them, longest first. Nothing else is left of their
 /// connections.
-#[derive(Debug, Default)]
-pub(crate) struct Lingering(Mutex<VecDeque<oneshot::Sender<()>>>);
+#[derive(Debug)]
+pub(crate) struct Lingering {
+    max: usize,
+    longest_first: Mutex<VecDeque<oneshot::Sender<()>>>,
+}
 
 impl Lingering {
+    /// None yet, and never more than a quarter of the descriptors there are for connections.
+    pub(crate) fn new(descriptors: u64) -> Self {
+        let max = usize::try_from(descriptors / 4).unwrap_or(usize::MAX);
+        Self { max: max.clamp(1, LINGERING_MAX), longest_first: Mutex::default() }
+    }
+
     /// What is returned resolves when the socket has to go.
     fn enter(&self) -> oneshot::Receiver<()> {
         let (stay, gone) = oneshot::channel();
-        let mut lingering = stdx::lock(&self.0);
+        let mut lingering = stdx::lock(&self.longest_first);
         while lingering.front().is_some_and(oneshot::Sender::is_closed)
-            || lingering.len() >= LINGERING_MAX
+            || lingering.len() >= self.max
         {
             lingering.pop_front();
         }
@@ -45,7 +55,7 @@ impl Lingering {
 
     /// Has all of them closed.
     pub(crate) fn end(&self) {
-        stdx::lock(&self.0).clear();
+        stdx::lock(&self.longest_first).clear();
     }
 }
 
@@ -87,11 +97,18 @@ async fn hold(
     ms: u64,
     gone: oneshot::Receiver<()>,
     timers: Timers,
-    _counts_as: Option<Handshake>,
+    counts_as: Option<Handshake>,
 ) {
+    let displaced = async {
+        match &counts_as {
+            Some(handshake) => handshake.displaced().notified().await,
+            None => std::future::pending().await,
+        }
+    };
     let ended = async {
         tokio::select! {
             () = closed_by_peer(&socket) => {}
+            () = displaced => {}
             _ = gone => {}
         }
     };
@@ -124,7 +141,7 @@ mod tests {
 
     #[test]
     fn whoever_lingers_longest_goes_first_and_those_that_are_gone_count_no_longer() {
-        let lingering = Lingering::default();
+        let lingering = Lingering::new(u64::MAX);
         let mut stay: Vec<_> = (0..LINGERING_MAX).map(|_| lingering.enter()).collect();
         assert!(stay[0].try_recv().is_err_and(|error| error == Empty));
         let newest = lingering.enter();
@@ -132,7 +149,7 @@ mod tests {
         assert!(stay[1].try_recv().is_err_and(|error| error == Empty));
         stay.clear();
         let mut only = lingering.enter();
-        assert_eq!(lingering.0.lock().unwrap().len(), 2);
+        assert_eq!(lingering.longest_first.lock().unwrap().len(), 2);
         drop(newest);
         lingering.end();
         assert!(only.try_recv().is_err_and(|error| error == Closed));

@@ -13,7 +13,7 @@ use broker::Broker;
 use front_amqp091::Settings;
 use log::{Disk, MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
-use net::{Clock, ListenAddress, Listener, Server, ServerSettings, Timers};
+use net::{Clock, Descriptors, ListenAddress, Listener, Server, ServerSettings, Timers};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +63,7 @@ impl Site {
             send_buffer_bytes: Some(1 << 16),
             receive_buffer_bytes: Some(1 << 16),
             max_connections: None,
+            descriptors: Arc::new(Descriptors::new(1 << 20)),
         };
         change(&mut settings);
         let suspended = watch::Sender::new(false);

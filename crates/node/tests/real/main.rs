@@ -10,6 +10,7 @@
 mod access;
 mod definitions;
 mod delays;
+mod descriptors;
 mod disk;
 mod durability;
 mod full;

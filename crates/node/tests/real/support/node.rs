@@ -4,21 +4,34 @@ use super::faults::{self, Fault};
 use super::volume::{self, Volume};
 use super::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const LOG: &str = "node.log";
 const STDERR: &str = "stderr";
+/// Holds options of `ulimit`, if the node is to run under such a limit.
+const ULIMIT: &str = "ulimit";
 
 /// The binary under test; `LEVERET_BINARY` names another one.
 fn binary() -> PathBuf {
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_leveret"));
     std::env::var_os("LEVERET_BINARY").map_or_else(built, PathBuf::from)
+}
+
+/// Runs the binary as the files in a node's home say.
+fn command(home: &Path) -> Command {
+    let Ok(options) = std::fs::read_to_string(home.join(ULIMIT)) else {
+        return volume::command(home, &binary());
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit $0 && exec \"$@\"", &options]).arg(binary());
+    command
 }
 
 /// A running node, killed when it is dropped.
@@ -47,6 +60,13 @@ impl Node {
     pub(crate) fn start_on_faulty_disk(settings: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         faults::install(home.path());
+        Self::start_at(home, settings.iter().map(|&setting| setting.to_owned()).collect())
+    }
+
+    /// As [`Self::start`], after `ulimit` with these options.
+    pub(crate) fn start_with_ulimit(options: &str, settings: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(ULIMIT), options).unwrap();
         Self::start_at(home, settings.iter().map(|&setting| setting.to_owned()).collect())
     }
 
@@ -80,7 +100,7 @@ impl Node {
 
     /// Its directory and what it says on stderr when it does not start.
     fn try_start_at(home: TempDir, settings: Vec<String>) -> Result<Self, (TempDir, String)> {
-        let mut command = volume::command(home.path(), &binary());
+        let mut command = command(home.path());
         command.env_remove("LEVERET_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped());
         let stderr = File::options().create(true).append(true).open(home.path().join(STDERR));
         command.stderr(stderr.unwrap());
@@ -141,6 +161,14 @@ impl Node {
     /// Open file descriptors.
     pub(crate) fn n_descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// The number its next file descriptor would have.
+    pub(crate) fn next_descriptor(&self) -> usize {
+        let fds = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let numbers = fds.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse().unwrap());
+        let used: BTreeSet<usize> = numbers.collect();
+        (0..).find(|number| !used.contains(number)).unwrap()
     }
 
     /// Open connections.

@@ -3,10 +3,10 @@
 #
 #   bench/peer.sh start [PORT]   install the package if it is missing (as root), start a node of its own on
 #                                127.0.0.1:PORT (5673), print the --target option for `leveret bench`
-#   bench/peer.sh stop [PORT]    stop it and delete its data
+#   bench/peer.sh stop [PORT]    stop it and its port mapper (epmd), and delete its data
 #
-# The node has its own name (PEER_NODENAME, rabbit@localhost) and keeps everything in
-# PEER_DIR/PORT (~/.cache/leveret-peer/PORT); a node the system runs is not touched.
+# The node has its own name (PEER_NODENAME, rabbit@localhost), an epmd of its own on PORT + 10000, and keeps everything
+# in PEER_DIR/PORT (~/.cache/leveret-peer/PORT); a node the system runs is not touched.
 set -euo pipefail
 
 server=/usr/lib/rabbitmq/bin/rabbitmq-server
@@ -14,6 +14,8 @@ command=${1:-}
 port=${2:-5673}
 dir=${PEER_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/leveret-peer}/$port
 pid_file=$dir/pid
+# Where the node's own epmd listens: that of the system's nodes is not touched.
+export ERL_EPMD_ADDRESS=127.0.0.1 ERL_EPMD_PORT=$((port + 10000))
 
 fail() {
     echo "peer.sh: $*" >&2
@@ -62,7 +64,6 @@ start() {
         RABBITMQ_PID_FILE="$pid_file" \
         RABBITMQ_DIST_PORT=$((port + 20000)) \
         RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" \
-        ERL_EPMD_ADDRESS=127.0.0.1 \
         setsid nohup "$server" >"$dir/log/start.log" 2>&1 </dev/null &
     local started=$!
     for _ in $(seq 600); do
@@ -84,6 +85,7 @@ stop() {
     kill "$pid"
     for _ in $(seq 600); do
         if ! kill -0 "$pid" 2>/dev/null; then
+            epmd -kill >/dev/null || fail "epmd on port $ERL_EPMD_PORT does not end"
             rm -rf "$dir"
             return
         fi

@@ -21,6 +21,15 @@ pub(crate) fn machine() -> Machine {
     }
 }
 
+/// How many processes wanted to run in the last minute, on the average; `None` if the system does not tell.
+pub(crate) fn load() -> Option<f64> {
+    load_of(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn load_of(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
 /// The value of the first line with that name in front.
 fn field(text: &str, name: &str, separator: char) -> Option<String> {
     let value = text.lines().find_map(|line| {
@@ -47,5 +56,7 @@ mod tests {
         assert_eq!(field(text, "PRETTY_NAME", '=').as_deref(), Some("Debian GNU/Linux 12"));
         assert_eq!(memory_bytes("MemTotal:       1024 kB\n"), Some(1 << 20));
         assert_eq!(memory_bytes(""), None);
+        assert_eq!(load_of("1.86 0.90 0.55 2/612 4711\n"), Some(1.86));
+        assert_eq!(load_of(""), None);
     }
 }

@@ -100,6 +100,9 @@ fn draw_title(out: &mut Markup, run: &Run) {
             if run.repeats == 1 { "" } else { "s" },
             number::short(run.scale)
         ));
+        for warning in &run.warnings {
+            out.element("p").class("warning").attr("role", "note").text(warning);
+        }
         out.element("div").class("all-tabs").attr("hidden", "hidden").text("");
     });
 }

@@ -37,6 +37,9 @@ pub struct Run {
     pub baseline: String,
     /// The machine the load came from, which is also that of the local targets.
     pub machine: Machine,
+    /// Why its figures may be less certain than they look, in sentences.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// The brokers, in the order given. The place in this list decides a broker's colour.
     pub targets: Vec<Target>,
     /// In the order they ran.
@@ -96,6 +99,9 @@ pub struct Scenario {
     pub charts: Vec<Chart>,
     /// In the order they ran.
     pub rows: Vec<Row>,
+    /// Names of the rows that were not asked for.
+    #[serde(default)]
+    pub left_out: Vec<String>,
 }
 
 /// What rows are measured on.

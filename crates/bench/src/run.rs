@@ -10,7 +10,7 @@ use crate::broker::{Broker, Failure};
 use crate::execute::Place;
 use crate::floor;
 use crate::load::Tools;
-use crate::machine::machine;
+use crate::machine::{load, machine};
 use crate::measured::Measured;
 use crate::options::Options;
 use crate::plan::{Aim, Case, Floor, Mean, Plan, RowPlan, Scale, Variants};
@@ -25,6 +25,10 @@ use crate::view::{Now, View};
 const SYNC_TIME: Duration = Duration::from_millis(500);
 /// The column of what the machine itself needs.
 const FLOOR: &str = "floor";
+/// A machine is busy when more processes per core than this want to run before a run begins.
+const BUSY_LOAD_PER_CORE: f64 = 0.3;
+/// Below this scale start-up and warm-up are a large part of what is measured.
+const SHORT_SCALE: f64 = 0.05;
 
 /// Measures everything that was asked for. `command` is what was typed. Gives back whether nothing
 /// failed; refusals are no failures.
@@ -34,7 +38,7 @@ const FLOOR: &str = "floor";
 pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::Result<bool> {
     raise_file_limit();
     let brokers = probe(options)?;
-    let plans = plans(options);
+    let (plans, left_out) = plans(options);
     if let Some(folder) = &options.out {
         let problem = || format!("no folder {}", folder.display());
         std::fs::create_dir_all(folder).with_context(problem)?;
@@ -50,6 +54,7 @@ pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::
         repeats: options.repeats,
         baseline: brokers.first().map(|broker| broker.target.name.clone()).unwrap_or_default(),
         machine: machine(),
+        warnings: warnings(load(), machine().n_cores, options.scale),
         targets: brokers.iter().map(|broker| broker.target.clone()).collect(),
         scenarios: Vec::new(),
     };
@@ -59,8 +64,8 @@ pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::
     let view = View::new(n_turns, began);
     let mut bench = Bench { options, tools, began, view, run };
     bench.introduce();
-    for (plan, sites) in plans.iter().zip(&sites) {
-        bench.scenario(plan, sites)?;
+    for ((plan, sites), left_out) in plans.iter().zip(&sites).zip(left_out) {
+        bench.scenario(plan, sites, left_out)?;
     }
     bench.conclude()
 }
@@ -83,14 +88,41 @@ fn probe(options: &Options) -> anyhow::Result<Vec<Broker>> {
     probed.collect()
 }
 
-fn plans(options: &Options) -> Vec<Plan> {
+/// What makes the figures of a run uncertain, as far as it is known before.
+fn warnings(load: Option<f64>, n_cores: u32, scale: f64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(load) = load.filter(|load| *load > f64::from(n_cores) * BUSY_LOAD_PER_CORE) {
+        warnings.push(format!(
+            "The machine was busy before the run began: load {load:.1} on {n_cores} cores. Rates and \
+             latencies are worse than on an idle machine."
+        ));
+    }
+    if scale < SHORT_SCALE {
+        warnings.push(format!(
+            "The measurements are short (scale {scale}): start and warm-up weigh more than in a \
+             longer run. Use --scale 0.1 or more for figures to be quoted."
+        ));
+    }
+    warnings
+}
+
+/// The plans, and the names of the rows of each that `--rows` leaves out.
+fn plans(options: &Options) -> (Vec<Plan>, Vec<Vec<String>>) {
     let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
     let settings = Settings { scale: Scale(options.scale) };
     let mut plans: Vec<Plan> = known.map(|known| (known.plan)(settings)).collect();
-    for plan in &mut plans {
+    let left_out = plans.iter_mut().map(|plan| {
+        let all = row_names(plan);
         keep_rows(plan, &options.rows);
-    }
-    plans
+        let kept = row_names(plan);
+        all.into_iter().filter(|name| !kept.contains(name)).collect()
+    });
+    let left_out = left_out.collect();
+    (plans, left_out)
+}
+
+fn row_names(plan: &Plan) -> Vec<String> {
+    plan.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect()
 }
 
 /// Keeps the cases with a wanted row, by name or a part of it, and those that others are relative to.
@@ -207,9 +239,17 @@ impl Bench<'_> {
             let result::Target { name, uri, product, version, .. } = target;
             self.view.say(&format!("{name}: {product} {version} at {uri} ({process})"));
         }
+        for warning in self.run.warnings.clone() {
+            self.view.say(&format!("warning: {warning}"));
+        }
     }
 
-    fn scenario(&mut self, plan: &Plan, sites: &[Site<'_>]) -> anyhow::Result<()> {
+    fn scenario(
+        &mut self,
+        plan: &Plan,
+        sites: &[Site<'_>],
+        left_out: Vec<String>,
+    ) -> anyhow::Result<()> {
         self.view.say(&format!("\n{}: {}", plan.name, plan.title));
         self.run.scenarios.push(Scenario {
             name: plan.name.to_owned(),
@@ -220,6 +260,7 @@ impl Bench<'_> {
             metrics: plan.metrics.clone(),
             charts: plan.charts.clone(),
             rows: Vec::new(),
+            left_out,
         });
         let is_base = |site: &Site<'_>| site.variant.as_ref().is_some_and(|it| it.is_base);
         let base = sites.iter().position(is_base);
@@ -431,5 +472,20 @@ fn relate(rows: &mut [Row]) {
             sums::relate(row, &cells);
             sums::sum_up(&mut row.cells);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::warnings;
+
+    #[test]
+    fn a_busy_machine_and_a_short_run_are_told() {
+        assert_eq!(warnings(Some(0.5), 2, 1.0), Vec::<String>::new());
+        assert_eq!(warnings(None, 2, 0.05), Vec::<String>::new());
+        let both = warnings(Some(1.86), 2, 0.01);
+        assert_eq!(both.len(), 2);
+        assert!(both[0].contains("load 1.9 on 2 cores"), "{both:?}");
+        assert!(both[1].contains("scale 0.01"), "{both:?}");
     }
 }

@@ -81,7 +81,7 @@ fn draw_row(
 
 fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, axis: &Axis, y: usize) {
     let Some(spread) = value.spread else {
-        let word = value.missing.map_or("not measured", |(word, _)| word);
+        let word = value.missing.map_or_else(|| words::absent(figure.metric), |(word, _)| word);
         out.element("text").class("none").attr("x", 4).attr("y", y + 4).text(word);
         return;
     };
@@ -151,16 +151,24 @@ pub(crate) fn stop(out: &mut Markup, x: &str, width: &str, tip: &str) {
 fn draw_axis(out: &mut Markup, figure: &Figure<'_>, axis: &Axis) {
     out.element("div").class("bar-row bar-axis").with(|out| {
         out.element("div").class("bar-label").text("");
-        let svg = out.element("svg").class("bar-plot").attr("height", 40);
-        svg.attr("aria-hidden", "true").with(|out| {
-            for tick in &axis.ticks {
-                let text = out.element("text").class("tick").attr("x", percent(axis.at(*tick)));
-                text.attr("y", 14).text(tick_text(*tick, figure.metric.unit()));
-            }
-            let text = out.element("text").class("axis-name").attr("x", "50%").attr("y", 34);
-            text.text(axis_name(figure, axis));
-        });
+        let ticks = axis.ticks.iter();
+        let ticks = ticks.map(|tick| (axis.at(*tick), tick_text(*tick, figure.metric.unit())));
+        draw_foot(out, ticks, &axis_name(figure, axis));
         out.element("div").class("bar-ratios").text("");
+    });
+}
+
+/// The values below an axis, and its name, which may take several lines.
+pub(crate) fn draw_foot(out: &mut Markup, ticks: impl Iterator<Item = (f64, String)>, name: &str) {
+    out.element("div").class("bar-foot").with(|out| {
+        let svg = out.element("svg").class("bar-plot").attr("height", 20);
+        svg.attr("aria-hidden", "true").with(|out| {
+            for (share, label) in ticks {
+                let text = out.element("text").class("tick").attr("x", percent(share));
+                text.attr("y", 14).text(label);
+            }
+        });
+        out.element("div").class("axis-name").text(name);
     });
 }
 

@@ -93,6 +93,10 @@ pub(crate) fn draw_scenario(out: &mut Markup, scenario: &Scenario, columns: &[Na
             }
         });
     }
+    if !scenario.left_out.is_empty() {
+        let line = out.element("p").class("what");
+        line.text(format_args!("Not asked for (--rows): {}", scenario.left_out.join(", ")));
+    }
     if scenario.rows.iter().any(|row| !row.published.is_empty()) {
         folded(out, "Published for the same, on other machines", false, |out| {
             draw_published(out, scenario);

@@ -52,11 +52,15 @@ impl<'a> Figure<'a> {
         self.values().any(|value| value.spread.is_some())
     }
 
-    /// Without the rows to which the metric does not apply, such as latency without a consumer.
-    pub(crate) fn applicable(mut self) -> Self {
+    /// Without the rows to which the metric does not apply, such as latency without a consumer;
+    /// and the names of those.
+    pub(crate) fn applicable(mut self) -> (Self, Vec<&'a str>) {
         let says_something = |value: &Value<'_>| value.spread.is_some() || value.missing.is_some();
-        self.rows.retain(|row| row.values.iter().any(says_something));
-        self
+        let applies = |row: &Row<'_>| row.values.iter().any(says_something);
+        let others = self.rows.iter().filter(|row| !applies(row));
+        let others = others.map(|row| row.source.name.as_str()).collect();
+        self.rows.retain(applies);
+        (self, others)
     }
 
     /// Whether a 99th percentile is shown beside the median.
@@ -114,10 +118,18 @@ impl<'a> Figure<'a> {
                 lines.push(format!("{}: {}", ratio.title, number::ratio(value)));
             }
         }
-        if let Some(aim) = row.aim(self.metric) {
-            lines.push(format!("aim: {}", self.text(aim)));
+        if let Some(aim) = self.aim_text(row) {
+            lines.push(format!("aim: {aim}"));
         }
         lines.join("\n")
+    }
+
+    /// A row's aim, in the unit of what the first column has reached.
+    pub(crate) fn aim_text(&self, row: &Row<'_>) -> Option<String> {
+        let aim = row.aim(self.metric)?;
+        let reached = row.values.first().and_then(|value| value.spread);
+        let beside = reached.map_or(aim, |spread| spread.median);
+        Some(number::text_beside(aim, beside, self.metric.unit()))
     }
 
     /// A value of this metric with its unit.

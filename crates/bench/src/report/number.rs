@@ -24,6 +24,29 @@ pub(crate) fn text(value: f64, unit: Unit) -> String {
     }
 }
 
+/// A value in the multiple of its unit that `beside` is shown in: an aim next to what was reached.
+pub(crate) fn text_beside(value: f64, beside: f64, unit: Unit) -> String {
+    let in_multiples = |value: f64, beside: f64, multiples: &[(f64, &'static str)]| {
+        let (base, name) = multiple(beside, multiples);
+        format!("{}{SPACE}{name}", short(value / base))
+    };
+    match unit {
+        Unit::PerCpuSecond | Unit::PerSecond => {
+            let suffix = if unit == Unit::PerSecond { "/s" } else { "" };
+            match (beside >= 999.5e3, value >= 999.5e3) {
+                (true, false) => format!("{}{SPACE}M{suffix}", significant(value / 1e6)),
+                (false, true) => format!("{}{suffix}", grouped(&format!("{value:.0}"))),
+                _ => text(value, unit),
+            }
+        }
+        Unit::Microseconds => in_multiples(value, beside, &TIMES),
+        Unit::Seconds => in_multiples(value * 1e6, beside * 1e6, &TIMES),
+        Unit::Bytes => in_multiples(value, beside, &SIZES),
+        Unit::BytesPerSecond => format!("{}/s", in_multiples(value, beside, &SIZES)),
+        Unit::Times => text(value, unit),
+    }
+}
+
 /// What stands at an axis that says itself that it counts per second.
 pub(crate) fn tick_text(value: f64, unit: Unit) -> String {
     match unit {
@@ -210,6 +233,11 @@ mod tests {
         ] {
             assert_eq!(plain(&text(value, unit)), expected);
         }
+        assert_eq!(plain(&text_beside(950.0, 1_150.0, Unit::Microseconds)), "0.95 ms");
+        assert_eq!(plain(&text_beside(1_150.0, 950.0, Unit::Microseconds)), "1 150 µs");
+        assert_eq!(plain(&text_beside(962_000.0, 1.2e6, Unit::PerCpuSecond)), "0.962 M");
+        assert_eq!(plain(&text_beside(6e6, 144_129.0, Unit::PerSecond)), "6 000 000/s");
+        assert_eq!(plain(&text_beside(mib / 4.0, 2.0 * mib, Unit::Bytes)), "0.25 MiB");
         assert_eq!(plain(&tick_text(45.0 * mib, Unit::BytesPerSecond)), "45 MiB");
         assert_eq!(plain(&compact(92_261.0, Unit::PerSecond)), "92.3 k");
         assert_eq!(plain(&compact(1_043_000.0, Unit::PerSecond)), "1.04 M");

@@ -6,13 +6,16 @@ use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
 use crate::report::sweep::Sweep;
 use crate::report::{bars, heat, lines, table, timeline, words};
-use crate::result::{Chart, ChartKind, Metric, Run, Scenario};
+use crate::result::{Chart, ChartKind, Metric, Row, Run, Sample, Scenario};
 
 /// Metrics one picture can be switched between; the style has rules for as many.
 const TABS_MAX: usize = 8;
 
 /// Charts beside each other that are still seen at a glance; of more, a table of colours is.
 const PANELS_MAX: usize = 6;
+
+/// Rows whose course over time is drawn where nobody asked for it; `result.json` has all of them.
+const COURSES_MAX: usize = 12;
 
 /// Draws scenario number `at`.
 pub(crate) fn draw(out: &mut Markup, run: &Run, at: usize, scenario: &Scenario) {
@@ -31,8 +34,30 @@ pub(crate) fn draw(out: &mut Markup, run: &Run, at: usize, scenario: &Scenario) 
         for (number, picture) in pictures(scenario).iter().enumerate() {
             draw_picture(out, scenario, &columns, picture, &format!("s{at}p{number}"));
         }
+        draw_courses(out, scenario, &columns, at);
         details::draw_scenario(out, scenario, &columns);
     });
+}
+
+/// How the measurements went over time, where the scenario has no picture of its own for that.
+fn draw_courses(out: &mut Markup, scenario: &Scenario, columns: &[Name], at: usize) {
+    if scenario.charts.iter().any(|chart| chart.kind == ChartKind::OverTime) {
+        return;
+    }
+    let is_course = |row: &&Row| row.cells.iter().flat_map(|cell| &cell.samples).any(has_course);
+    let with_course = scenario.rows.iter().filter(is_course).map(|row| row.name.clone());
+    let rows: Vec<String> = with_course.take(COURSES_MAX).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let picture = Picture { charts: Vec::new(), kind: &ChartKind::OverTime, rows: &rows };
+    folded(out, "Over time", false, |out| {
+        draw_picture(out, scenario, columns, &picture, &format!("s{at}time"));
+    });
+}
+
+fn has_course(sample: &Sample) -> bool {
+    sample.series.len() > 1
 }
 
 fn draw_legend(out: &mut Markup, columns: &[Name]) {
@@ -123,9 +148,18 @@ fn draw_picture(
         out.element("div").class("sheets").with(|out| {
             for metric in &metrics {
                 let figure = Figure::of(scenario, columns, *metric, picture.rows);
-                let is_over_time = *picture.kind == ChartKind::OverTime;
-                let figure = if is_over_time { figure } else { figure.applicable() };
-                out.element("div").class("sheet").with(|out| draw_sheet(out, &figure, picture));
+                let (figure, others) = match picture.kind {
+                    ChartKind::OverTime => (figure, Vec::new()),
+                    ChartKind::Bars | ChartKind::Lines { .. } => figure.applicable(),
+                };
+                out.element("div").class("sheet").with(|out| {
+                    draw_sheet(out, &figure, picture);
+                    if !others.is_empty() {
+                        let (why, rows) = (words::absent(*metric), others.join(", "));
+                        let line = out.element("p").class("what");
+                        line.text(format_args!("Not shown ({why}): {rows}"));
+                    }
+                });
             }
         });
     });

@@ -1,7 +1,7 @@
 //! The top of the page: a ratio per scenario and broker.
 
 use crate::report::axis::Axis;
-use crate::report::bars::{stop, upright};
+use crate::report::bars::{draw_foot, stop, upright};
 use crate::report::figure::{Figure, Quotient};
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
@@ -156,15 +156,8 @@ impl Line {
 fn draw_axis(out: &mut Markup, axis: &Axis) {
     out.element("div").class("bar-row bar-axis").with(|out| {
         out.element("div").class("bar-label").text("");
-        let svg = out.element("svg").class("bar-plot").attr("height", 40);
-        svg.attr("aria-hidden", "true").with(|out| {
-            for tick in &axis.ticks {
-                let label = out.element("text").class("tick").attr("x", percent(axis.at(*tick)));
-                label.attr("y", 14).text(format_args!("{}×", short(*tick)));
-            }
-            let name = out.element("text").class("axis-name").attr("x", "50%").attr("y", 34);
-            name.text("times better, logarithmic");
-        });
+        let ticks = axis.ticks.iter().map(|tick| (axis.at(*tick), format!("{}×", short(*tick))));
+        draw_foot(out, ticks, "times better, logarithmic");
         out.element("div").class("bar-ratios").text("");
     });
 }

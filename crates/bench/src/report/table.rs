@@ -3,7 +3,7 @@
 use crate::report::figure::{Figure, Row, Value};
 use crate::report::markup::Markup;
 use crate::report::number;
-use crate::report::words::noun;
+use crate::report::words::{self, noun};
 
 /// Draws medians with their spread, and ratios.
 pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
@@ -31,16 +31,18 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
                 for row in &figure.rows {
                     out.element("tr").with(|out| {
                         out.element("th").attr("scope", "row").text(&row.source.name);
-                        for value in &row.values {
-                            draw_value(out, figure, value, is_best(figure, row, value));
+                        for (value, column) in row.values.iter().zip(figure.columns) {
+                            let is_best = is_best(figure, row, value);
+                            draw_value(out, figure, value, &column.text, is_best);
                         }
                         for ratio in &ratios {
                             let text = ratio.of(row).map_or_else(|| "–".to_owned(), number::ratio);
-                            out.element("td").class("ratio").text(text);
+                            let cell = out.element("td").class("ratio");
+                            cell.attr("data-head", &ratio.title).text(text);
                         }
                         if has_aims {
-                            let aim = row.aim(figure.metric);
-                            out.element("td").text(aim.map_or(String::new(), |it| figure.text(it)));
+                            let aim = figure.aim_text(row).unwrap_or_default();
+                            out.element("td").attr("data-head", "aim").text(aim);
                         }
                     });
                 }
@@ -64,12 +66,14 @@ fn is_best(figure: &Figure<'_>, row: &Row<'_>, value: &Value<'_>) -> bool {
     medians().count() > 1 && value.spread.map(|spread| spread.median) == best
 }
 
-fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, is_best: bool) {
+/// `head` stands in front of the value on a screen too narrow for columns.
+fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, head: &str, is_best: bool) {
     let Some(spread) = &value.spread else {
-        let (word, reason) = value.missing.unwrap_or(("–", ""));
-        return out.element("td").class("none").attr("title", reason).text(word);
+        let (word, reason) = value.missing.unwrap_or_else(|| (words::absent(figure.metric), ""));
+        let cell = out.element("td").class("none").attr("data-head", head);
+        return cell.attr("title", reason).text(word);
     };
-    out.element("td").with(|out| {
+    out.element("td").attr("data-head", head).with(|out| {
         let median = out.element(if is_best { "b" } else { "span" });
         median.text(figure.text(spread.median));
         if let Some(range) = figure.range(spread) {

@@ -47,8 +47,8 @@ fn bars_say_what_was_found_in_rows_and_in_one_sentence() {
             "<h3>Leveret: 40× RabbitMQ (20× to 80×) in messages per CPU-second</h3>",
             "<b>40×</b> RabbitMQ",
             "<th scope=\"col\">Leveret ÷ RabbitMQ</th>",
-            "<td class=\"ratio\">80×</td>",
-            "<td><b>5.6 M</b><small>5.04 M – 6.16 M</small></td>",
+            "<td class=\"ratio\" data-head=\"Leveret ÷ RabbitMQ\">80×</td>",
+            "<td data-head=\"Leveret\"><b>5.6 M</b><small>5.04 M – 6.16 M</small></td>",
             "<title>auto-ack&#10;Leveret: 5.6 M (5.04 M – 6.16 M)&#10;RabbitMQ: 70 000 (63 000 – \
              77 000)&#10;Leveret ÷ RabbitMQ: 80×&#10;aim: 6 M</title>",
             "<td>RabbitMQ 2.8.1</td><td>messages per second</td><td class=\"number\">44 824/s</td>",
@@ -76,11 +76,39 @@ fn what_was_refused_is_said_in_the_chart_and_below() {
         &page(&features()),
         &[
             "<text class=\"none\" x=\"4\" y=\"36\">refused</text>",
-            "<td class=\"none\" title=\"NOT_IMPLEMENTED - immediate=true\">refused</td>",
+            "<td class=\"none\" data-head=\"RabbitMQ\" title=\"NOT_IMPLEMENTED - immediate=true\">refused</td>",
             "<li>immediate, RabbitMQ: refused: NOT_IMPLEMENTED - immediate=true</li>",
-            "<td class=\"ratio\">–</td>",
+            "<td class=\"ratio\" data-head=\"Leveret ÷ RabbitMQ\">–</td>",
         ],
     );
+}
+
+#[test]
+fn rows_that_are_not_shown_say_why() {
+    let latency = measured(&[(Metric::LatencyMedian, 480.0)]);
+    let rows = vec![
+        row("one at a time", vec![latency.clone(), latency]),
+        row("publish only", vec![measured(&[(CPU, 1e6)]), measured(&[(CPU, 2e4)])]),
+    ];
+    let mut run = run(vec![scenario(ChartKind::Bars, &[Metric::LatencyMedian], rows)]);
+    run.scenarios[0].left_out = vec!["mandatory".to_owned()];
+    run.warnings = vec!["The machine was busy.".to_owned()];
+    assert_says(
+        &page(&run),
+        &[
+            "Not shown (nothing is consumed): publish only</p>",
+            "Not asked for (--rows): mandatory</p>",
+            "<p class=\"warning\" role=\"note\">The machine was busy.</p>",
+        ],
+    );
+}
+
+#[test]
+fn courses_over_time_are_there_for_every_scenario_that_has_some() {
+    let steady = || over_time(&[(9.0, 0.0), (9.0, 0.0), (0.0, 9.0), (0.0, 9.0)]);
+    let rows = vec![row("a million", vec![steady(), steady()])];
+    let page = page(&run(vec![scenario(ChartKind::Bars, &[Metric::Rate], rows)]));
+    assert_says(&page, &["<summary>Over time</summary>", "a million · Leveret · no pause"]);
 }
 
 #[test]

@@ -60,6 +60,24 @@ pub(crate) fn button(metric: Metric) -> &'static str {
     }
 }
 
+/// Why a row that was measured has no value of a metric.
+pub(crate) fn absent(metric: Metric) -> &'static str {
+    match metric {
+        Metric::PerCpuSecond | Metric::CpuPerMessage | Metric::CpuPerOperation => {
+            "less than 50 ms of CPU time, or no process on this machine"
+        }
+        Metric::Memory | Metric::MemoryPeak | Metric::MemoryEach | Metric::WrittenEach => {
+            "no process on this machine"
+        }
+        Metric::LatencyMedian | Metric::LatencyP99 | Metric::ReceiveRate => "nothing is consumed",
+        Metric::ConfirmMedian | Metric::ConfirmP99 => "nothing is confirmed",
+        Metric::SendRate => "nothing is published",
+        Metric::OperationRate | Metric::OperationMedian | Metric::OperationP99 => "no operations",
+        Metric::Relative | Metric::Gain => "nothing to compare it with",
+        Metric::Rate | Metric::ByteRate | Metric::LongestPause | Metric::Duration => "not measured",
+    }
+}
+
 /// What a figure shows, in one sentence: `Leveret: 48× RabbitMQ (12× to 84×) in messages per
 /// CPU-second`. `None` if nothing can be compared.
 pub(crate) fn finding(figure: &Figure<'_>) -> Option<String> {

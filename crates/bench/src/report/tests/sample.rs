@@ -19,6 +19,7 @@ pub(crate) fn run(scenarios: Vec<Scenario>) -> Run {
         repeats: 3,
         baseline: "leveret".to_owned(),
         machine: Machine { cpu: "a processor".to_owned(), n_cores: 2, ..Machine::default() },
+        warnings: Vec::new(),
         targets: vec![target("leveret", "Leveret"), target("rabbitmq", "RabbitMQ")],
         scenarios,
     }
@@ -55,6 +56,7 @@ pub(crate) fn scenario(kind: ChartKind, metrics: &[Metric], rows: Vec<Row>) -> S
         metrics: metrics.to_vec(),
         charts: metrics.iter().take(1).map(chart).collect(),
         rows,
+        left_out: Vec::new(),
     }
 }
 

@@ -7,6 +7,9 @@ mod internal;
 use meta::{Name, State};
 use std::net::IpAddr;
 
+/// So much of a name is shown to the log: it may have been made up to fill it.
+const SHOWN_NAME_BYTES_MAX: usize = 255;
+
 /// What a client says about itself, whatever mechanism it used.
 #[derive(Clone, Copy)]
 pub enum Credentials<'a> {
@@ -26,7 +29,7 @@ impl std::fmt::Debug for Credentials<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Password { username, .. } => {
-                write!(f, "Password({}, ...)", String::from_utf8_lossy(username))
+                write!(f, "Password({}, ...)", shown(username))
             }
             Self::Anonymous => f.write_str("Anonymous"),
         }
@@ -70,6 +73,17 @@ pub enum Refused {
     /// Logins without credentials are not allowed.
     #[error("anonymous access is not allowed")]
     AnonymousForbidden,
+}
+
+/// A name as the log shows it.
+#[must_use]
+pub fn shown(username: &[u8]) -> String {
+    match username.get(..SHOWN_NAME_BYTES_MAX) {
+        Some(beginning) if beginning.len() < username.len() => {
+            format!("{}...", String::from_utf8_lossy(beginning))
+        }
+        Some(_) | None => String::from_utf8_lossy(username).into_owned(),
+    }
 }
 
 /// Who may log in how.
@@ -154,8 +168,7 @@ impl Authenticator {
                 (anonymous.user.as_bytes(), anonymous.password.as_bytes())
             }
         };
-        let shown = || String::from_utf8_lossy(username).into_owned();
-        let mut answer = Err(Refused::InvalidCredentials(shown()));
+        let mut answer = Err(Refused::InvalidCredentials(shown(username)));
         for backend in &self.backends {
             answer = match backend {
                 Backend::Internal => internal::authenticate(state, username, password),

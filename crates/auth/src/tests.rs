@@ -67,6 +67,13 @@ fn wrong_unknown_missing_and_garbled_are_refused_alike() {
 }
 
 #[test]
+fn names_that_are_too_long_are_cut() {
+    let refused = login(&[b'n'; 8_000], b"x", HOME).unwrap_err();
+    assert_eq!(refused, format!("user '{}...' - invalid credentials", "n".repeat(255)));
+    assert_eq!(shown(&[b'n'; 255]), "n".repeat(255));
+}
+
+#[test]
 fn blank_passwords_are_refused_even_where_none_is_set() {
     for user in [&b"cert"[..], b"ada", b"nobody"] {
         assert!(login(user, b"", HOME).unwrap_err().contains("with a blank password"));

@@ -14,6 +14,7 @@ mod writer;
 
 use crate::company::ALONE_AFTER_MS;
 use crate::handshakes::Handshake;
+use crate::peer_lines::{self, Kind};
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
 use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
@@ -540,6 +541,11 @@ impl Task {
         }
     }
 
+    /// Whether the log is told of the connection's end: anybody can have many of them before a login.
+    fn is_told(&self, kind: Kind) -> bool {
+        self.counted.is_some() || peer_lines::is_written(&self.server, self.name.client_ip(), kind)
+    }
+
     fn log_end(&self, over: Option<&Over>) {
         let name = self.name;
         let was_open = self.session.is_some();
@@ -549,7 +555,11 @@ impl Task {
         match (over, refusal) {
             (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
             // However it ended then: a client need not wait for the end of a refusal.
-            (Some(_), Some(reason)) => tracing::warn!(connection = %name, "refused: {reason}"),
+            (Some(_), Some(reason)) => {
+                if self.is_told(Kind::Refused) {
+                    tracing::warn!(connection = %name, "refused: {reason}");
+                }
+            }
             (Some(Over::Said(_)), None) => tracing::info!(connection = %name, "closed"),
             (Some(_), None) if was_ended => {
                 tracing::debug!(connection = %name, "gone after this node had ended it");
@@ -560,9 +570,15 @@ impl Task {
             (Some(Over::Eof), None) => {
                 tracing::debug!(connection = %name, "closed before it was open");
             }
-            (Some(Over::Io(error)), None) => tracing::info!(connection = %name, "lost: {error}"),
+            (Some(Over::Io(error)), None) => {
+                if self.is_told(Kind::Lost) {
+                    tracing::info!(connection = %name, "lost: {error}");
+                }
+            }
             (Some(Over::Dropped(reason) | Over::Dead(reason)), None) => {
-                tracing::info!(connection = %name, "dropped: {reason}");
+                if self.is_told(Kind::Dropped) {
+                    tracing::info!(connection = %name, "dropped: {reason}");
+                }
             }
         }
     }

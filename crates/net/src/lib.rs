@@ -8,6 +8,7 @@ mod connection;
 mod descriptors;
 mod handshakes;
 mod listener;
+mod peer_lines;
 mod proxy;
 mod server;
 mod timers;

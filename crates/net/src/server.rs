@@ -7,6 +7,7 @@ use crate::connection::{self, Name};
 use crate::descriptors::Descriptors;
 use crate::handshakes::Handshakes;
 use crate::listener::{ListenAddress, Listener};
+use crate::peer_lines::PeerLines;
 use crate::proxy;
 use crate::timers::Timers;
 use auth::Authenticator;
@@ -54,6 +55,7 @@ pub struct ServerSettings {
 pub struct Server {
     pub(crate) broker: Arc<Broker>,
     pub(crate) auth: Authenticator,
+    pub(crate) peer_lines: PeerLines,
     pub(crate) front: Arc<Settings>,
     pub(crate) settings: ServerSettings,
     pub(crate) clock: Clock,
@@ -97,6 +99,7 @@ impl Server {
         Arc::new(Self {
             broker,
             auth,
+            peer_lines: PeerLines::default(),
             front: Arc::new(front),
             settings,
             clock,

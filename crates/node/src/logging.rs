@@ -24,6 +24,9 @@ use file::LogFile;
 
 pub(crate) use exchange::LogExchange;
 
+/// The text of a line takes no more bytes than this: what peers say stands in it.
+const LINE_BYTES_MAX: usize = 4096;
+
 /// The target of events that the console shows anyway: they go to the other places only.
 pub(crate) const NOT_TO_CONSOLE: &str = "not_to_console";
 
@@ -146,9 +149,14 @@ fn name(level: tracing::Level) -> &'static str {
     }
 }
 
-/// Names come from clients: a line break in one must not look like a log line of its own.
+/// Names come from clients: a line break in one must not look like a log line of its own, and a long one is cut.
 fn write_on_one_line(out: &mut impl std::fmt::Write, text: &str) -> std::fmt::Result {
-    for c in text.chars() {
+    let mut n_bytes = 0;
+    for (at, c) in text.char_indices() {
+        n_bytes += if c.is_control() { c.escape_default().len() } else { c.len_utf8() };
+        if n_bytes > LINE_BYTES_MAX {
+            return write!(out, "... ({} bytes are left out)", text.len() - at);
+        }
         if c.is_control() { write!(out, "{}", c.escape_default())? } else { out.write_char(c)? }
     }
     Ok(())
@@ -186,5 +194,18 @@ mod tests {
         let mut out = String::new();
         write_on_one_line(&mut out, "queue 'a\r\n[error] é\u{1b}[31m'").unwrap();
         assert_eq!(out, "queue 'a\\r\\n[error] é\\u{1b}[31m'");
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let mut out = String::new();
+        write_on_one_line(&mut out, &"\u{1}".repeat(8_000)).unwrap();
+        let n_whole = LINE_BYTES_MAX / "\\u{1}".len();
+        let rest = format!("... ({} bytes are left out)", 8_000 - n_whole);
+        assert_eq!(out, "\\u{1}".repeat(n_whole) + &rest);
+        out.clear();
+        let longest = "x".repeat(LINE_BYTES_MAX);
+        write_on_one_line(&mut out, &longest).unwrap();
+        assert_eq!(out, longest);
     }
 }

@@ -14,6 +14,7 @@ mod descriptors;
 mod disk;
 mod durability;
 mod full;
+mod guessing;
 mod hostile;
 mod manners;
 mod many;

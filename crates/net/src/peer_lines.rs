@@ -1,0 +1,153 @@
+//! Lines of the log about peers that have not logged in: so many of one kind from one address, and then their number.
+//!
+//! Anybody who can connect causes such lines, as many and as fast as it likes.
+
+use crate::server::Server;
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What is said within this time is summed up at its end.
+const WINDOW_MS: u64 = 10_000;
+/// Lines of one kind from one address that are written within that time.
+const LINES_MAX: u64 = 20;
+/// Addresses and kinds that are told apart. Beyond that there is one address for all others.
+const SOURCES_MAX: usize = 256;
+
+/// What is said of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Refused,
+    Dropped,
+    Lost,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "refused",
+            Self::Dropped => "dropped",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+type Source = (IpAddr, Kind);
+
+/// What was said of late.
+#[derive(Debug, Default)]
+pub(crate) struct PeerLines(Mutex<HashMap<Source, Window>>);
+
+#[derive(Debug)]
+struct Window {
+    until_ms: u64,
+    n_lines: u64,
+}
+
+/// What is to be done about a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Write,
+    /// It is the first that is left out: the number of those is to be told after so many milliseconds.
+    SumUp(Source, u64),
+    LeaveOut,
+}
+
+/// Whether a line about a peer at this address is to be written; those that are not are summed up.
+pub(crate) fn is_written(server: &Arc<Server>, peer: IpAddr, kind: Kind) -> bool {
+    match server.peer_lines.note((peer, kind), server.clock.now().monotonic_ms) {
+        Verdict::Write => true,
+        Verdict::LeaveOut => false,
+        Verdict::SumUp(source, after_ms) => {
+            let server = Arc::clone(server);
+            tokio::spawn(async move {
+                let mut stopping = server.stopping.subscribe();
+                let stopped = stopping.wait_for(|stopping| *stopping);
+                let after = Duration::from_millis(after_ms);
+                let _in_time = server.timers.timeout(after, stopped).await.is_ok();
+                server.peer_lines.sum_up(source);
+            });
+            false
+        }
+    }
+}
+
+impl PeerLines {
+    fn note(&self, source: Source, now_ms: u64) -> Verdict {
+        let mut windows = stdx::lock(&self.0);
+        if windows.len() >= SOURCES_MAX && !windows.contains_key(&source) {
+            windows.retain(|_, window| window.is_open(now_ms));
+        }
+        let has_place = windows.len() < SOURCES_MAX || windows.contains_key(&source);
+        let source = if has_place { source } else { (IpAddr::V6(Ipv6Addr::UNSPECIFIED), source.1) };
+        let new = || Window { until_ms: now_ms + WINDOW_MS, n_lines: 0 };
+        let window = windows.entry(source).or_insert_with(new);
+        if !window.is_open(now_ms) {
+            *window = new();
+        }
+        window.n_lines += 1;
+        match window.n_lines.cmp(&(LINES_MAX + 1)) {
+            std::cmp::Ordering::Less => Verdict::Write,
+            std::cmp::Ordering::Equal => {
+                Verdict::SumUp(source, window.until_ms.saturating_sub(now_ms))
+            }
+            std::cmp::Ordering::Greater => Verdict::LeaveOut,
+        }
+    }
+
+    fn sum_up(&self, (peer, kind): Source) {
+        let window = stdx::lock(&self.0).remove(&(peer, kind));
+        let n_more = window.map_or(0, |window| window.n_lines.saturating_sub(LINES_MAX));
+        let seconds = WINDOW_MS / 1000;
+        if peer.is_unspecified() {
+            tracing::warn!("... {n_more} more {kind} connections of other peers in {seconds} s");
+        } else {
+            let peer = peer.to_canonical();
+            tracing::warn!("... {n_more} more {kind} connections of {peer} in {seconds} s");
+        }
+    }
+}
+
+impl Window {
+    /// One from which lines were left out stays open until they are summed up.
+    const fn is_open(&self, now_ms: u64) -> bool {
+        now_ms < self.until_ms || self.n_lines > LINES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn the_first_lines_are_written_and_the_others_summed_up_at_the_end_of_the_window() {
+        let lines = PeerLines::default();
+        let source = (PEER, Kind::Refused);
+        for _ in 0..LINES_MAX {
+            assert_eq!(lines.note(source, 7), Verdict::Write);
+        }
+        assert_eq!(lines.note(source, 9), Verdict::SumUp(source, WINDOW_MS - 2));
+        assert_eq!(lines.note(source, 2 * WINDOW_MS), Verdict::LeaveOut);
+        assert_eq!(lines.note((PEER, Kind::Dropped), 9), Verdict::Write);
+        lines.sum_up(source);
+        assert_eq!(lines.note(source, 10), Verdict::Write);
+    }
+
+    #[test]
+    fn a_window_ends_and_sources_are_limited() {
+        let lines = PeerLines::default();
+        let peer = |n: u32| (IpAddr::from(n.to_be_bytes()), Kind::Lost);
+        for round in 0..3 {
+            for n in 0..2_000 {
+                lines.note(peer(n), round * WINDOW_MS);
+            }
+            assert!(stdx::lock(&lines.0).len() <= SOURCES_MAX + 1);
+        }
+        let other = (IpAddr::V6(Ipv6Addr::UNSPECIFIED), Kind::Lost);
+        assert!(stdx::lock(&lines.0).contains_key(&other));
+    }
+}

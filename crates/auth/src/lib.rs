@@ -1,8 +1,12 @@
-//! Decides who may log in: a chain of backends, the loopback rule, the anonymous login.
+//! Decides who may log in: a chain of backends, the loopback rule, the anonymous login; and how long logins
+//! have to wait where others have failed.
 //! Never how a protocol or SASL mechanism carries a name and a password, never what a user may do.
 //! Start reading at [`Authenticator::login`].
 
 mod internal;
+mod throttle;
+
+pub use throttle::{Admission, LoginThrottle};
 
 use meta::{Name, State};
 use std::net::IpAddr;
@@ -70,6 +74,11 @@ pub enum Refused {
     /// The user may connect from the node's own machine only, and did not.
     #[error("user '{0}' can only connect via localhost")]
     NotLoopback(String),
+    /// Too many others from the same address have failed: the password was not looked at.
+    #[error(
+        "user '{0}' - too many logins from the same address have failed, the password was not looked at"
+    )]
+    TooManyFailures(String),
     /// Logins without credentials are not allowed.
     #[error("anonymous access is not allowed")]
     AnonymousForbidden,

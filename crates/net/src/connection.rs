@@ -417,7 +417,7 @@ impl Task {
             at += progress.consumed;
             match progress.step {
                 Step::Again => {}
-                Step::Authenticate(login) => self.authenticate(*login).await,
+                Step::Authenticate(login) => self.authenticate(*login).await?,
                 Step::Open { vhost } => self.open(vhost),
                 Step::More | Step::Close => break progress.wanted,
             }

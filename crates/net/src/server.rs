@@ -10,7 +10,7 @@ use crate::listener::{ListenAddress, Listener};
 use crate::peer_lines::PeerLines;
 use crate::proxy;
 use crate::timers::Timers;
-use auth::Authenticator;
+use auth::{Authenticator, LoginThrottle};
 use broker::Broker;
 use front_amqp091::Settings;
 use socket2::SockRef;
@@ -55,6 +55,7 @@ pub struct ServerSettings {
 pub struct Server {
     pub(crate) broker: Arc<Broker>,
     pub(crate) auth: Authenticator,
+    pub(crate) throttle: LoginThrottle,
     pub(crate) peer_lines: PeerLines,
     pub(crate) front: Arc<Settings>,
     pub(crate) settings: ServerSettings,
@@ -99,6 +100,7 @@ impl Server {
         Arc::new(Self {
             broker,
             auth,
+            throttle: LoginThrottle::default(),
             peer_lines: PeerLines::default(),
             front: Arc::new(front),
             settings,

@@ -1,11 +1,13 @@
 //! From a login to a session.
 
-use super::{Task, canonical};
-use auth::Credentials;
+use super::{Over, Task, canonical};
+use crate::server::Server;
+use auth::{Admission, AuthenticatedUser, Credentials, Refused};
 use broker::{Identity, Session};
 use front_amqp091::{AuthFailure, Login, Mechanism};
 use session::{Error, ErrorKind, Outbox, Table};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Who logged in, and how.
 pub(super) struct LoggedIn {
@@ -15,20 +17,11 @@ pub(super) struct LoggedIn {
 }
 
 impl Task {
-    pub(super) async fn authenticate(&mut self, login: Login) {
-        let credentials = match login.mechanism {
-            Mechanism::Anonymous => Credentials::Anonymous,
-            Mechanism::Plain | Mechanism::AmqPlain => {
-                Credentials::Password { username: login.user.as_bytes(), password: &login.password }
-            }
-        };
-        let view = self.server.broker.view();
-        let peer = Some(self.name.client_ip());
-        let result = self.server.auth.login(credentials, peer, &view.meta).await;
-        let (login_name, broker) = (login.user.clone(), &self.server.broker);
+    pub(super) async fn authenticate(&mut self, login: Login) -> Result<(), Over> {
+        let result = self.check(&login).await?;
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
-        broker.tell_login(&login_name, &connection, refused.as_deref());
+        self.server.broker.tell_login(&login.user, &connection, refused.as_deref());
         let result = match result {
             Ok(user) => {
                 self.logged_in = Some(LoggedIn {
@@ -45,6 +38,55 @@ impl Task {
             }
         };
         self.front.authenticated(result);
+        Ok(())
+    }
+
+    /// Looks at a login in its turn: guesses have to wait. A login without a password guesses nothing.
+    async fn check(&mut self, login: &Login) -> Result<Result<AuthenticatedUser, Refused>, Over> {
+        let (peer, user) = (self.name.client_ip(), login.user.as_bytes());
+        let credentials = match login.mechanism {
+            Mechanism::Anonymous => {
+                let view = self.server.broker.view();
+                let login = self.server.auth.login(Credentials::Anonymous, Some(peer), &view.meta);
+                return Ok(login.await);
+            }
+            Mechanism::Plain | Mechanism::AmqPlain => {
+                Credentials::Password { username: user, password: &login.password }
+            }
+        };
+        let now_ms = self.server.clock.now().monotonic_ms;
+        match self.server.throttle.admit(peer, user, now_ms) {
+            Admission::After(wait_ms) => self.pause(wait_ms).await?,
+            Admission::RefuseAfter(wait_ms) => {
+                self.pause(wait_ms).await?;
+                return Ok(Err(Refused::TooManyFailures(auth::shown(user))));
+            }
+        }
+        let Server { auth, broker, throttle, clock, .. } = &*self.server;
+        let result = auth.login(credentials, Some(peer), &broker.view().meta).await;
+        match &result {
+            Ok(_) => throttle.succeeded(peer, user),
+            Err(_) => throttle.failed(peer, user, clock.now().monotonic_ms),
+        }
+        Ok(result)
+    }
+
+    /// Waits, unless the connection has to end.
+    async fn pause(&mut self, ms: u64) -> Result<(), Over> {
+        if ms == 0 {
+            return Ok(());
+        }
+        let over = self.server.timers.sleep(Duration::from_millis(ms));
+        let Some(interrupt) = &mut self.interrupt else {
+            over.await;
+            return Ok(());
+        };
+        let kick = tokio::select! {
+            () = over => return Ok(()),
+            kick = interrupt => kick,
+        };
+        self.interrupt = None;
+        self.interrupted(kick).await
     }
 
     pub(super) fn open(&mut self, vhost: String) {

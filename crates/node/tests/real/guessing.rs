@@ -1,8 +1,69 @@
 //! Strangers who try passwords, and who fill the log.
 
+use super::support::bystander::Bystander;
 use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Answers to wrong passwords for `user` from `from`, with as many connections at a time as given, until the time is up.
+fn guess(address: SocketAddr, from: Ipv4Addr, user: &'static str, until: Instant) -> usize {
+    const AT_A_TIME: usize = 4;
+    let guess_on = move || {
+        let login = Login { from: Some(from), user, password: "wrong", ..Login::default() };
+        let mut n_answers = 0;
+        while Instant::now() < until {
+            let answer = Client::introduced(address, login).next().show();
+            let expected = "connection.close 403 ACCESS_REFUSED - Login was refused using \
+                            authentication mechanism PLAIN. For details see the broker logfile.";
+            assert_eq!(answer, expected);
+            n_answers += 1;
+        }
+        n_answers
+    };
+    let guessing = [(); AT_A_TIME].map(|()| std::thread::spawn(guess_on));
+    guessing.into_iter().map(|thread| thread.join().unwrap()).sum()
+}
+
+#[test]
+fn guessing_passwords_is_slow_and_keeps_nobody_else_out() {
+    const ATTACK: Duration = Duration::from_secs(6);
+    let here = Ipv4Addr::LOCALHOST;
+    let [attacker, elsewhere] = [2, 3].map(|last| Ipv4Addr::new(127, 0, 0, last));
+    let node = Node::start(&[]);
+    node.ctl(&["add_user", "ann", "secret"]);
+    node.ctl(&["set_permissions", "ann", ".*", ".*", ".*"]);
+    let ann = Login { user: "ann", password: "secret", ..Login::default() };
+    let address = node.address();
+    // A user who is known at the address of one attack, while another user is guessed there.
+    let bystander = Bystander::watch(address);
+    let until = Instant::now() + ATTACK;
+    let attacks = [(here, "ann"), (attacker, "guest")]
+        .map(|(from, user)| std::thread::spawn(move || guess(address, from, user, until)));
+    let (mut worst, mut n_logins) = (Duration::ZERO, 0);
+    while Instant::now() < until {
+        let started = Instant::now();
+        Client::login(address, Login { from: Some(elsewhere), ..ann }).close();
+        Client::login(address, Login { from: Some(elsewhere), ..Login::default() }).close();
+        worst = worst.max(started.elapsed());
+        n_logins += 2;
+    }
+    let n_answers = attacks.map(|attack| attack.join().unwrap());
+    eprintln!(
+        "{n_answers:?} guesses in {ATTACK:?}; the worst of {n_logins} logins elsewhere {worst:?}"
+    );
+    assert!(n_answers.iter().all(|&n| n < 40), "{n_answers:?} guesses are answered");
+    assert!(worst < Duration::from_secs(2), "{worst:?}");
+    bystander.expect_no_wait("two users' passwords being guessed");
+    // Whoever knows the password waits for a turn, once.
+    for at_most in [5, 1] {
+        let started = Instant::now();
+        Client::login(address, Login { from: Some(here), ..ann }).close();
+        assert!(started.elapsed() < Duration::from_secs(at_most), "{:?}", started.elapsed());
+    }
+    node.stop();
+}
 
 #[test]
 fn what_strangers_say_does_not_fill_the_log() {

@@ -9,9 +9,10 @@ use amqp091::{
     ContentHeader, FrameKind, Method, Properties, PropertiesRef, ShortString, Table, TableRef,
     Value, content, decode_frame,
 };
+use rustix::net::{AddressFamily, SocketType};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The protocol header of AMQP 0-9-1.
@@ -20,6 +21,8 @@ pub(crate) const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
 /// How to log in, and what to agree to.
 #[derive(Clone, Copy)]
 pub(crate) struct Login<'a> {
+    /// The address of this machine to connect from, if not any.
+    pub(crate) from: Option<Ipv4Addr>,
     /// What to write before anything else.
     pub(crate) before: &'a [u8],
     pub(crate) mechanism: &'a str,
@@ -36,6 +39,7 @@ pub(crate) struct Login<'a> {
 impl Default for Login<'_> {
     fn default() -> Self {
         Self {
+            from: None,
             before: b"",
             mechanism: "PLAIN",
             user: "guest",
@@ -108,7 +112,18 @@ pub(crate) struct Client {
 impl Client {
     /// A socket on which nothing was said.
     pub(crate) fn raw(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
+        Self::on(TcpStream::connect(address).unwrap())
+    }
+
+    /// As [`Self::raw`], from this address.
+    fn raw_from(from: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+        rustix::net::connect(&socket, &address).unwrap();
+        Self::on(TcpStream::from(socket))
+    }
+
+    fn on(socket: TcpStream) -> Self {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(DEADLINE)).unwrap();
         socket.set_write_timeout(Some(DEADLINE)).unwrap();
@@ -126,7 +141,10 @@ impl Client {
 
     /// Up to start-ok, which is sent.
     pub(crate) fn introduced(address: SocketAddr, login: Login<'_>) -> Self {
-        let mut client = Self::raw(address);
+        let mut client = match login.from {
+            Some(from) => Self::raw_from(from, address),
+            None => Self::raw(address),
+        };
         client.write(login.before);
         client.write(HEADER);
         assert_eq!(client.next().show(), "connection.start");

@@ -39,10 +39,9 @@ impl Outbox for Counter {
         None
     }
 
-    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
         let counted = self.0.lock().unwrap();
-        let of_link = counted.unsettled.iter().filter(|(of, _)| *of == link);
-        of_link.map(|(_, position)| *position).collect()
+        counted.unsettled.iter().filter(|(of, _)| links.contains(of)).copied().collect()
     }
 }
 

@@ -28,6 +28,7 @@ mod replies;
 mod room;
 mod rules;
 mod session;
+mod slices;
 mod storage;
 mod worker;
 

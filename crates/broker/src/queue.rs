@@ -142,6 +142,16 @@ pub(crate) enum AfterDetach {
     DeleteQueue,
 }
 
+impl AfterDetach {
+    /// Of both: a queue is deleted once.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        match self {
+            Self::Stays => other,
+            Self::DeleteQueue => self,
+        }
+    }
+}
+
 impl Queue {
     /// An empty queue.
     pub(crate) fn new(
@@ -320,6 +330,7 @@ impl Queue {
     /// before anybody is given any of it; they stay attached.
     pub(crate) fn requeue_all(&self, consumers: &[(ConsumerKey, HashSet<u64>)]) {
         self.with(|local, wakes| {
+            local.record_held(consumers.iter().map(|(consumer, _)| *consumer));
             for (consumer, kept) in consumers {
                 local.requeue_all(self, *consumer, kept);
             }
@@ -347,15 +358,34 @@ impl Queue {
     }
 
     /// Takes consumers away and gives back what they hold, before anybody else gets any of it.
-    pub(crate) fn detach(&self, consumers: impl Iterator<Item = ConsumerKey>) -> AfterDetach {
+    pub(crate) fn detach(&self, consumers: &[ConsumerKey]) -> AfterDetach {
         self.with(|local, wakes| {
+            local.record_held(consumers.iter().copied());
+            let after = consumers.iter().fold(AfterDetach::Stays, |after, consumer| {
+                after.or(local.detach(self, *consumer))
+            });
+            local.dispatch(self, wakes);
+            after
+        })
+    }
+
+    /// Ends the deliveries of consumers of one connection, and takes those away for good that hold
+    /// nothing; `holding` gets the others. What they leave to others is given out later, by
+    /// [`Queue::detach`].
+    pub(crate) fn retire(
+        &self,
+        consumers: &[ConsumerKey],
+        holding: &mut Vec<ConsumerKey>,
+    ) -> AfterDetach {
+        self.with(|local, _| {
+            local.record_held(consumers.iter().copied());
             let mut after = AfterDetach::Stays;
             for consumer in consumers {
-                if local.detach(self, consumer) == AfterDetach::DeleteQueue {
-                    after = AfterDetach::DeleteQueue;
+                after = after.or(local.cancel(self, *consumer));
+                if !local.detach_idle(*consumer) {
+                    holding.push(*consumer);
                 }
             }
-            local.dispatch(self, wakes);
             after
         })
     }

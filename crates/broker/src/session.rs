@@ -28,11 +28,13 @@ use crate::exchanges::WatchedExchange;
 use crate::interceptors::{Interceptors, StampingOutbox};
 use crate::limits;
 use crate::queue::{AfterDetach, Queue, Settled, Wakes, wake_all};
+use crate::slices::{SLICE, Slices};
 use ::routing::QueueId;
 use batch::Batch;
-use channels::{Channel, Channels, Link};
+use channels::{Channel, Channels, Link, Tx};
 use hold::Hold;
 use pace::Pace;
+use queue::ConsumerKey;
 use routes::{Route, RouteMemory};
 use session::{
     ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle, ShortString,
@@ -79,6 +81,8 @@ pub struct Session {
     hold: Option<Hold>,
     /// Who is to commit what a publish waits for.
     committer: Committer,
+    /// What it takes away at its end, or at a channel's.
+    slices: Slices,
     ended: bool,
 }
 
@@ -134,6 +138,7 @@ impl Session {
             is_ahead: false,
             hold: None,
             committer: Committer::Thread,
+            slices: Slices::default(),
             ended: false,
         })
     }
@@ -342,14 +347,18 @@ impl Session {
             self.refused_settle = Some((link.channel, not_by_this_mode(&link.queue)));
         }
         if !link.active && link.queue.detach_idle(link.consumer) {
-            let gets = (link.queue.id(), link.no_ack);
-            let channel = link.channel;
-            self.links.remove(&id);
-            if let Some(channel) = self.channels.get_mut(channel)
-                && channel.gets.get(&gets) == Some(&id)
-            {
-                channel.gets.remove(&gets);
-            }
+            self.forget_link(id);
+        }
+    }
+
+    /// Nothing is held on a link any more, and nothing will be.
+    fn forget_link(&mut self, id: LinkId) {
+        let Some(link) = self.links.remove(&id) else { return };
+        let Some(channel) = self.channels.get_mut(link.channel) else { return };
+        channel.links.remove(&id);
+        let gets = (link.queue.id(), link.no_ack);
+        if channel.gets.get(&gets) == Some(&id) {
+            channel.gets.remove(&gets);
         }
     }
 
@@ -481,21 +490,38 @@ impl Session {
         self.tell_closed(id, &closed);
         stdx::lock(&self.connection.channels).remove(&id);
         self.confirms.forget(id);
-        let ids = self.links_of(id);
-        if let Some(tx) = closed.tx.as_deref() {
-            for (id, link) in ids.iter().filter_map(|id| Some((*id, self.links.get(id)?))) {
-                link.queue.record(link.consumer, tx.settled_on(id).into_iter());
+        for (id, settled) in closed.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default() {
+            if let Some(link) = self.links.get(&id) {
+                link.queue.record(link.consumer, settled.into_iter());
             }
         }
-        let mut links: Vec<Link> = ids.iter().filter_map(|id| self.links.remove(id)).collect();
+        let ids = closed.links.iter();
+        let mut links: Vec<Link> = ids.filter_map(|id| self.links.remove(id)).collect();
         links.sort_by_key(|link| link.queue.id());
         for of_queue in links.chunk_by(|a, b| a.queue.id() == b.queue.id()) {
             let Some(Link { queue, .. }) = of_queue.first() else { continue };
-            let consumers = of_queue.iter().map(|link| link.consumer);
-            if queue.detach(consumers) == AfterDetach::DeleteQueue {
+            if self.detach(queue, of_queue).await == AfterDetach::DeleteQueue {
                 self.broker.drop_queue(queue).await;
             }
+            self.slices.did(of_queue.len()).await;
         }
+    }
+
+    /// Takes the consumers of one channel and one queue away. What they hold comes back at once; of
+    /// very many, those that hold nothing go before, in slices.
+    async fn detach(&mut self, queue: &Queue, links: &[Link]) -> AfterDetach {
+        let consumers: Vec<ConsumerKey> = links.iter().map(|link| link.consumer).collect();
+        if consumers.len() <= SLICE {
+            return queue.detach(&consumers);
+        }
+        let (mut after, mut holding) = (AfterDetach::Stays, Vec::new());
+        // The single active one is likely to be the first: it goes last, rather than pass its part on
+        // among them.
+        for slice in consumers.rchunks(SLICE) {
+            after = after.or(queue.retire(slice, &mut holding));
+            self.slices.did(slice.len()).await;
+        }
+        after.or(queue.detach(&holding))
     }
 
     /// Tells of a channel that goes, and of its consumers.
@@ -517,14 +543,6 @@ impl Session {
     ) {
         let (by, queue) = ((&*self.connection, channel), &queue.def().name);
         self.broker.tell_consumer(event, by, (queue, consumer_tag), more);
-    }
-
-    /// The links of a channel, oldest first.
-    fn links_of(&self, id: ChannelId) -> Vec<LinkId> {
-        let mut links: Vec<LinkId> = Vec::new();
-        links.extend(self.links.iter().filter(|(_, link)| link.channel == id).map(|(id, _)| *id));
-        links.sort_unstable();
-        links
     }
 
     async fn control(&mut self, control: &Control) -> Result<(), Stop> {

@@ -21,6 +21,7 @@ use chain::{Chain, Cursor};
 use channel::{ChannelOut, Link};
 use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Settle, Sink};
 pub use share::Outboxes;
+use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -178,6 +179,7 @@ pub(crate) struct Locked {
     channels: Vec<ChannelOut>,
     /// Sorted by id.
     links: Vec<Link>,
+    n_links_gone: usize,
     /// Links that were told that there is no room.
     paused: Vec<LinkId>,
     /// Deliveries that are settled once they are written.
@@ -212,6 +214,7 @@ impl ClientOutbox {
             waker: None,
             channels: Vec::new(),
             links: Vec::new(),
+            n_links_gone: 0,
             paused: Vec::new(),
             unwritten: Unwritten::default(),
             failed: Vec::new(),
@@ -304,8 +307,8 @@ impl Outbox for ClientOutbox {
         if locked.has_something() { locked.waker.take() } else { None }
     }
 
-    fn unsettled(&self, link: LinkId) -> Vec<Position> {
-        self.lock().unsettled(link)
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        self.lock().unsettled(links)
     }
 }
 
@@ -492,17 +495,21 @@ impl Locked {
         }
     }
 
-    fn unsettled(&mut self, link: LinkId) -> Vec<Position> {
-        let mut found: Vec<(u64, Position)> = self.unwritten.of_link(link).collect();
-        let known = self.links.binary_search_by_key(&link, |link| link.id).ok();
-        let channel = known.and_then(|index| self.links.get(index)).map(|link| link.channel);
+    fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        let mut found: Vec<(u64, LinkId, Position)> = self.unwritten.of_links(links).collect();
+        let channel_of = |id: &LinkId| {
+            let index = self.links.binary_search_by_key(id, |link| link.id).ok()?;
+            self.links.get(index).map(|link| link.channel)
+        };
+        // None if one of them is not known any more: it may be any channel's.
+        let channels: Option<BTreeSet<u16>> = links.iter().map(channel_of).collect();
         for out in &mut self.channels {
-            if channel.is_none_or(|channel| channel == out.id) {
-                out.tags.unsettled(link, &mut found);
+            if channels.as_ref().is_none_or(|channels| channels.contains(&out.id)) {
+                out.tags.unsettled(links, &mut found);
             }
         }
-        found.sort_by_key(|(tag, _)| *tag);
-        found.into_iter().map(|(_, position)| position).collect()
+        found.sort_by_key(|(tag, ..)| *tag);
+        found.into_iter().map(|(_, link, position)| (link, position)).collect()
     }
 
     fn channel_mut(&mut self, id: u16) -> Option<&mut ChannelOut> {
@@ -516,7 +523,8 @@ impl Locked {
     }
 
     fn drop_links_of(&mut self, channel: u16) {
-        self.links.retain(|link| link.channel != channel);
+        self.links.retain(|link| link.channel != channel && !link.is_gone);
+        self.n_links_gone = 0;
     }
 
     fn tell_confirms(&mut self) {

@@ -1,4 +1,9 @@
 use crate::consumers::ConsumerKey;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+/// A consumer's place among those that wait: by priority, then as they came.
+type Place = (Reverse<i64>, u64);
 
 /// Which one of a queue's consumers gets deliveries, where only one at a time does.
 ///
@@ -8,8 +13,10 @@ use crate::consumers::ConsumerKey;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SingleActive {
     active: Option<ConsumerKey>,
-    /// All consumers with their priorities, as they came.
-    line: Vec<(ConsumerKey, i64)>,
+    /// All consumers, the active one among them; who is first is next.
+    line: BTreeMap<Place, ConsumerKey>,
+    places: HashMap<ConsumerKey, Place>,
+    n_came: u64,
     has_changed: bool,
 }
 
@@ -20,7 +27,10 @@ impl SingleActive {
 
     /// A consumer came; whether it is the active one.
     pub(crate) fn add(&mut self, key: ConsumerKey, priority: i64) -> bool {
-        self.line.push((key, priority));
+        let place = (Reverse(priority), self.n_came);
+        self.n_came += 1;
+        self.line.insert(place, key);
+        self.places.insert(key, place);
         if self.active.is_none() {
             self.active = Some(key);
             self.has_changed = true;
@@ -30,13 +40,13 @@ impl SingleActive {
 
     /// A consumer gets nothing any more; who is active instead, if it was.
     pub(crate) fn remove(&mut self, key: ConsumerKey) -> Option<ConsumerKey> {
-        self.line.retain(|(waiting, _)| *waiting != key);
+        if let Some(place) = self.places.remove(&key) {
+            self.line.remove(&place);
+        }
         if self.active != Some(key) {
             return None;
         }
-        // `max_by_key` gives the last of equals, hence from the back.
-        self.active =
-            self.line.iter().rev().max_by_key(|(_, priority)| *priority).map(|next| next.0);
+        self.active = self.line.values().next().copied();
         self.has_changed = true;
         self.active
     }

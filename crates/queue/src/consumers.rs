@@ -1,6 +1,6 @@
 use crate::active::SingleActive;
+use crate::turns::Turns;
 use crate::unacked::Unacked;
-use std::collections::VecDeque;
 
 /// Names a consumer within one queue. Keys are used again after a consumer is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ pub(crate) struct Consumer {
     /// Wants no more for the moment: its connection cannot take them.
     paused: bool,
     part: Part,
-    /// Whether it stands in its level's line.
+    /// Whether it stands in line for its turn.
     queued: bool,
 }
 
@@ -100,20 +100,12 @@ impl Consumer {
     }
 }
 
-/// Consumers of one priority that can take a message, in turn.
-#[derive(Clone, Debug)]
-struct Level {
-    priority: i64,
-    line: VecDeque<ConsumerKey>,
-}
-
 /// The consumers of one queue and whose turn it is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Consumers {
     slots: Vec<Option<Consumer>>,
     free: Vec<u32>,
-    /// Highest priority first; a level without anybody in line stays until its last consumer goes.
-    levels: Vec<Level>,
+    turns: Turns,
     n_active: usize,
     /// Active consumers that settle what they get.
     n_settling: usize,
@@ -225,13 +217,7 @@ impl Consumers {
         }
         consumer.queued = true;
         let priority = consumer.checkout.priority;
-        let at = self.levels.partition_point(|level| level.priority > priority);
-        match self.levels.get_mut(at) {
-            Some(level) if level.priority == priority => level.line.push_back(key),
-            Some(_) | None => {
-                self.levels.insert(at, Level { priority, line: VecDeque::from([key]) });
-            }
-        }
+        self.turns.enter(key, priority);
     }
 
     fn leave_line(&mut self, key: ConsumerKey) {
@@ -241,15 +227,13 @@ impl Consumers {
         }
         consumer.queued = false;
         let priority = consumer.checkout.priority;
-        if let Some(level) = self.levels.iter_mut().find(|level| level.priority == priority) {
-            level.line.retain(|queued| *queued != key);
-        }
+        self.turns.leave(key, priority);
     }
 
-    /// Whose turn it is: the first in line of the highest level that has anybody.
+    /// Whose turn it is: the first in line of the highest priority that has anybody.
     #[inline]
     pub(crate) fn next(&self) -> Option<ConsumerKey> {
-        self.levels.iter().find_map(|level| level.line.front().copied())
+        self.turns.first()
     }
 
     /// The consumer at the front of its line, `key`, was given `position`: remembers that, and puts
@@ -265,16 +249,7 @@ impl Consumers {
         }
         let stays = consumer.wants_more();
         consumer.queued = stays;
-        let priority = consumer.checkout.priority;
-        if let Some(level) = self.levels.iter_mut().find(|level| level.priority == priority) {
-            if stays && level.line.len() == 1 {
-                return settling;
-            }
-            level.line.pop_front();
-            if stays {
-                level.line.push_back(key);
-            }
-        }
+        self.turns.served(stays);
         settling
     }
 
@@ -323,11 +298,6 @@ impl Consumers {
         self.make_passive(key);
         let consumer = self.slots.get_mut(key.0 as usize)?.take()?;
         self.free.push(key.0);
-        let priority = consumer.checkout.priority;
-        let used = self.slots.iter().flatten().any(|other| other.checkout.priority == priority);
-        if !used {
-            self.levels.retain(|level| level.priority != priority);
-        }
         Some(consumer)
     }
 

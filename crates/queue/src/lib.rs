@@ -15,6 +15,7 @@ mod returns;
 mod ruled;
 pub mod rules;
 mod spread;
+mod turns;
 mod unacked;
 
 pub use consumers::{Checkout, ConsumerKey, Holding, Settling};

@@ -93,6 +93,8 @@ pub enum Event<'a> {
     Cancelled {
         /// The channel.
         channel: ChannelId,
+        /// What its deliveries were tied to; none if there was no such consumer.
+        link: Option<LinkId>,
         /// The consumer's tag.
         consumer_tag: &'a ShortString,
         /// Whether the client waits for the answer.
@@ -102,6 +104,8 @@ pub enum Event<'a> {
     ConsumerLost {
         /// The channel.
         channel: ChannelId,
+        /// What its deliveries were tied to.
+        link: LinkId,
         /// The consumer's tag.
         consumer_tag: &'a ShortString,
     },

@@ -13,11 +13,11 @@ pub trait Outbox: Send + Sync {
     #[must_use]
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker>;
 
-    /// Positions delivered on this link that the client has not settled, in the order of delivery;
-    /// an acknowledgement counts from the commit of its transaction on. Asked, under a queue's lock,
+    /// Positions delivered on these links, which are sorted, that the client has not settled, each
+    /// link's in the order of delivery; an acknowledgement counts from the commit of its transaction on. Asked, under a queue's lock,
     /// only for queues that keep no record of their own of what a consumer holds (`ack-direct`).
     /// What it names for an [`Op::Recover`](crate::Op::Recover) it names once.
-    fn unsettled(&self, link: LinkId) -> Vec<Position>;
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
 }
 
 /// A locked outbox.

@@ -249,11 +249,15 @@ impl Outbox for Recorder {
         None
     }
 
-    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
         let unsettled = &mut stdx::lock(&self.flow).unsettled;
-        let mut positions = unsettled.recovering.remove(&link.0).unwrap_or_default();
-        positions.extend(unsettled.given.get(&link.0).into_iter().flatten());
-        positions
+        let mut found = Vec::new();
+        for link in links {
+            let recovering = unsettled.recovering.remove(&link.0).unwrap_or_default();
+            let given = unsettled.given.get(&link.0).into_iter().flatten().copied();
+            found.extend(recovering.into_iter().chain(given).map(|position| (*link, position)));
+        }
+        found
     }
 }
 
@@ -326,7 +330,7 @@ fn what_of(event: Event<'_>) -> What {
         Event::Cancelled { channel, consumer_tag, .. } => {
             What::Cancelled { channel: channel.0, tag: tag(consumer_tag) }
         }
-        Event::ConsumerLost { channel, consumer_tag } => {
+        Event::ConsumerLost { channel, consumer_tag, .. } => {
             What::ConsumerLost { channel: channel.0, tag: tag(consumer_tag) }
         }
         Event::GetEmpty(_) => What::GetEmpty,

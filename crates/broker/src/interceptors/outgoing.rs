@@ -30,8 +30,8 @@ impl Outbox for StampingOutbox {
         self.outbox.batch(&mut |sink: &mut dyn Sink| fill(&mut Stamping { sink, time }))
     }
 
-    fn unsettled(&self, link: LinkId) -> Vec<Position> {
-        self.outbox.unsettled(link)
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        self.outbox.unsettled(links)
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Queue, Wakes};
 use crate::confirm::{Awaited, Publisher};
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{Awaiting, ConsumerKey, Holding, Pending, PositionRange};
-use session::Confirmation;
+use session::{Confirmation, LinkId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -355,16 +355,24 @@ impl Local {
         }
     }
 
-    /// Messages that a consumer holds without a record of which are recorded now: they are to be
-    /// given back, or its outbox will not be at hand any more.
-    pub(super) fn record_held(&mut self, consumer: ConsumerKey) {
-        if !self.fifo.holds_unrecorded(consumer) {
+    /// Messages that consumers of one connection hold without a record of which are recorded now:
+    /// they are to be given back, or the outbox will not be at hand any more.
+    pub(super) fn record_held(&mut self, consumers: impl IntoIterator<Item = ConsumerKey>) {
+        let host = |consumer: ConsumerKey| self.hosts.get(consumer.0 as usize)?.as_ref();
+        let unrecorded = consumers.into_iter().filter(|one| self.fifo.holds_unrecorded(*one));
+        let mut unrecorded: Vec<(LinkId, ConsumerKey)> =
+            unrecorded.filter_map(|consumer| Some((host(consumer)?.link, consumer))).collect();
+        let Some(first) = unrecorded.first().and_then(|(_, consumer)| host(*consumer)) else {
             return;
+        };
+        unrecorded.sort_unstable();
+        let links: Vec<LinkId> = unrecorded.iter().map(|(link, _)| *link).collect();
+        for (link, position) in first.outbox.unsettled(&links) {
+            let known = unrecorded.binary_search_by_key(&link, |(link, _)| *link).ok();
+            if let Some((_, consumer)) = known.and_then(|index| unrecorded.get(index)) {
+                self.fifo.record(*consumer, [position.0]);
+            }
         }
-        let host = self.hosts.get(consumer.0 as usize).and_then(Option::as_ref);
-        let Some(host) = host else { return };
-        let held = host.outbox.unsettled(host.link);
-        self.fifo.record(consumer, held.into_iter().map(|position| position.0));
     }
 }
 

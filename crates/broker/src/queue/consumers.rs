@@ -20,8 +20,8 @@ impl Local {
         if self.deleted {
             return Err(AttachRefused::Gone);
         }
-        let in_exclusive_use = self.hosts.iter().flatten().any(|host| host.exclusive)
-            || (attach.exclusive && self.is_single_active());
+        let in_exclusive_use =
+            self.n_exclusive > 0 || (attach.exclusive && self.is_single_active());
         if in_exclusive_use || (attach.exclusive && self.fifo.n_consumers() > 0) {
             return Err(AttachRefused::ExclusiveUse);
         }
@@ -52,6 +52,7 @@ impl Local {
         };
         host.set_room(room_bytes);
         self.n_limited += usize::from(host.limit.is_some());
+        self.n_exclusive += usize::from(host.exclusive);
         put_at(&mut self.owners, key, (attach.connection, attach.channel));
         put_at(&mut self.hosts, key, host);
         self.had_consumer = true;
@@ -157,18 +158,18 @@ impl Local {
 
     pub(super) fn cancel(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
         self.touch(queue);
-        self.record_held(consumer);
+        self.record_held([consumer]);
         self.fifo.cancel(consumer);
         // The outbox may still hold deliveries of it; the core keeps what is unsettled.
         self.drop_host(consumer);
         self.after_detach(&queue.def)
     }
 
+    /// Takes a consumer away and gives back what it holds, of which there is a record.
     pub(super) fn detach(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
         let now_ms = self.returned_ms(queue);
         let mut gone = Vec::new();
         self.watched.forget_all(consumer);
-        self.record_held(consumer);
         let left = self.fifo.detach_returning(consumer, Return::Failed, now_ms, &mut gone);
         self.drop_host(consumer);
         self.forget_owner(consumer);
@@ -181,7 +182,8 @@ impl Local {
         if left.was_active { self.after_detach(&queue.def) } else { AfterDetach::Stays }
     }
 
-    /// Everything the consumer holds goes back, but for `kept`; it stays attached.
+    /// Everything the consumer holds goes back, but for `kept`; it stays attached. There is a record
+    /// of it.
     pub(super) fn requeue_all(
         &mut self,
         queue: &Queue,
@@ -191,15 +193,15 @@ impl Local {
         let now_ms = self.returned_ms(queue);
         let mut gone = Vec::new();
         self.watched.forget_all(consumer);
-        self.record_held(consumer);
         self.fifo.give_back_all(consumer, kept, Return::Released, now_ms, &mut gone);
         self.after_return(queue, &gone);
     }
 
     fn drop_host(&mut self, consumer: ConsumerKey) {
         let place = self.hosts.get_mut(consumer.0 as usize);
-        let left = place.and_then(Option::take);
-        self.n_limited -= usize::from(left.is_some_and(|host| host.limit.is_some()));
+        let Some(left) = place.and_then(Option::take) else { return };
+        self.n_limited -= usize::from(left.limit.is_some());
+        self.n_exclusive -= usize::from(left.exclusive);
     }
 
     fn after_detach(&mut self, def: &QueueDef) -> AfterDetach {

@@ -122,6 +122,8 @@ pub(crate) struct Local {
     pub(super) confirming: Option<Box<Confirming>>,
     /// Consumers that share a limit with others of their channel.
     pub(super) n_limited: usize,
+    /// Consumers that are exclusive: one at most.
+    pub(super) n_exclusive: usize,
     /// Indexed by consumer key.
     pub(super) hosts: Vec<Option<Host>>,
     /// Whose each consumer is, also those that only hold messages; indexed by consumer key.
@@ -159,6 +161,7 @@ impl Local {
             notes_sizes: false,
             confirming: None,
             n_limited: 0,
+            n_exclusive: 0,
             hosts: Vec::new(),
             owners: Vec::new(),
             handed: Vec::new(),
@@ -715,6 +718,7 @@ impl Local {
             wakes.extend(host.outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::ConsumerLost {
                     channel: host.channel,
+                    link: host.link,
                     consumer_tag: &host.consumer_tag,
                 });
             }));

@@ -6,7 +6,7 @@ use crate::queue::{ChannelLimit, Queue};
 use meta::QueueId;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Request, Settle, ShortString};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Bytes of publishes a transaction may gather before it is committed.
@@ -30,6 +30,8 @@ pub(crate) struct Channel {
     /// The queue an empty name stands for.
     pub(super) last_queue: Option<ShortString>,
     pub(super) consumers: HashMap<ShortString, LinkId>,
+    /// All of its links, also those of consumers that were cancelled and hold something.
+    pub(super) links: BTreeSet<LinkId>,
     /// The link of `get`s from each queue, and of those without acknowledgement.
     pub(super) gets: HashMap<(QueueId, bool), LinkId>,
     /// Its consumer of direct replies.
@@ -45,6 +47,7 @@ pub(super) struct ReplyConsumer {
     /// What stands behind `amq.rabbitmq.reply-to.` in the names of its replies.
     pub(super) token: String,
     pub(super) consumer_tag: ShortString,
+    pub(super) link: LinkId,
 }
 
 /// A transaction being gathered.
@@ -56,10 +59,13 @@ pub(crate) struct Tx {
 }
 
 impl Tx {
-    /// The positions it settles of what was delivered on a link.
-    pub(super) fn settled_on(&self, link: LinkId) -> HashSet<u64> {
-        let of_link = self.settles.iter().filter(|settle| settle.link == link);
-        of_link.map(|settle| settle.position.0).collect()
+    /// The positions it settles, by the link they were delivered on.
+    pub(super) fn settled_by_link(&self) -> HashMap<LinkId, HashSet<u64>> {
+        let mut settled: HashMap<LinkId, HashSet<u64>> = HashMap::new();
+        for settle in &self.settles {
+            settled.entry(settle.link).or_default().insert(settle.position.0);
+        }
+        settled
     }
 }
 

@@ -57,6 +57,7 @@ impl Session {
             .insert(link, Link { channel, queue, consumer, active: true, no_ack: consume.no_ack });
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.consumers.insert(consumer_tag, link);
+            channel.links.insert(link);
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Acted::Answered)
@@ -107,21 +108,20 @@ impl Session {
             channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
             Some(link)
         });
-        let cancelled = || Event::Cancelled { channel, consumer_tag, answer };
-        if self.is_reply_tag(channel, consumer_tag) {
-            self.end_replies(channel);
-        }
+        let cancelled = |link| Event::Cancelled { channel, link, consumer_tag, answer };
+        let of_replies = self.is_reply_tag(channel, consumer_tag);
+        let of_replies = of_replies.then(|| self.end_replies(channel)).flatten();
         let Some((id, link)) = link.and_then(|id| Some((id, self.links.get_mut(&id)?))) else {
-            return self.answer(cancelled());
+            return self.answer(cancelled(of_replies));
         };
         link.active = false;
         let queue = Arc::clone(&link.queue);
         let consumer = link.consumer;
-        let tell = || self.tell(|sink| sink.event(cancelled()));
+        let tell = || self.tell(|sink| sink.event(cancelled(Some(id))));
         let after = queue.cancel(consumer, tell);
         self.tell_consumer("consumer.deleted", channel, (&queue, consumer_tag), |facts| facts);
         if queue.detach_idle(consumer) {
-            self.links.remove(&id);
+            self.forget_link(id);
         }
         if after == AfterDetach::DeleteQueue {
             self.broker.drop_queue(&queue).await;
@@ -174,6 +174,7 @@ impl Session {
         self.links.insert(link, Link { channel, queue, consumer, active: false, no_ack });
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.gets.insert(key, link);
+            channel.links.insert(link);
         }
         Ok(link)
     }

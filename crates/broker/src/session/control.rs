@@ -1,9 +1,11 @@
 //! Control requests, one by one.
 
+use super::channels::Tx;
 use super::{Acted, Session};
 use crate::limits;
 use crate::queue::Queue;
 use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Settle};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -91,7 +93,8 @@ impl Session {
     /// already too: Celery raises its limit in this way while tasks wait for their time.
     fn set_prefetch_of_consumers(&self, channel: ChannelId) {
         let prefetch = self.prefetch(channel);
-        for link in self.links.values().filter(|link| link.active && link.channel == channel) {
+        let links = self.channels.get(channel).into_iter().flat_map(|open| &open.links);
+        for link in links.filter_map(|id| self.links.get(id)).filter(|link| link.active) {
             link.queue.set_prefetch(link.consumer, prefetch);
         }
     }
@@ -111,21 +114,20 @@ impl Session {
     /// Everything unsettled on the channel goes back to its queues, but for what its transaction
     /// has settled already.
     fn recover(&mut self, channel: ChannelId) -> Acted {
-        let mut queues: Vec<(&Arc<Queue>, Vec<_>)> = Vec::new();
-        for id in self.links_of(channel) {
-            let tx = self.channels.get(channel).and_then(|channel| channel.tx.as_deref());
-            let settled = tx.map(|tx| tx.settled_on(id)).unwrap_or_default();
+        let mut queues: BTreeMap<_, (&Arc<Queue>, Vec<_>)> = BTreeMap::new();
+        let Some(open) = self.channels.get(channel) else { return Acted::Done };
+        let mut settled = open.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default();
+        for id in &open.links {
+            let settled = settled.remove(id).unwrap_or_default();
             // What nobody acknowledges is on its way.
-            if let Some(link) = self.links.get(&id).filter(|link| !link.no_ack) {
-                let known = queues.iter_mut().find(|(queue, _)| queue.id() == link.queue.id());
-                match known {
-                    Some((_, consumers)) => consumers.push((link.consumer, settled)),
-                    None => queues.push((&link.queue, vec![(link.consumer, settled)])),
-                }
+            if let Some(link) = self.links.get(id).filter(|link| !link.no_ack) {
+                let of_queue = queues.entry(link.queue.id());
+                let (_, consumers) = of_queue.or_insert_with(|| (&link.queue, Vec::new()));
+                consumers.push((link.consumer, settled));
             }
         }
-        for (queue, consumers) in queues {
-            queue.requeue_all(&consumers);
+        for (queue, consumers) in queues.values() {
+            queue.requeue_all(consumers);
         }
         self.make_room_after_recovery(channel);
         Acted::Done

@@ -7,7 +7,7 @@ use super::{Acted, Session};
 use amqp091::PropertiesRef;
 use bytes::Bytes;
 use message::MessageRef;
-use session::{ChannelId, Consume, Control, Error, ErrorKind, Event, Publish, ShortString};
+use session::{ChannelId, Consume, Control, Error, ErrorKind, Event, LinkId, Publish, ShortString};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -62,7 +62,7 @@ impl Session {
         self.broker.replies.add(token.clone(), self.connection.id, link, outbox);
         if let Some(channel) = self.channels.get_mut(id) {
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
-            channel.replies = Some(ReplyConsumer { token, consumer_tag });
+            channel.replies = Some(ReplyConsumer { token, consumer_tag, link });
         }
         Ok(Acted::Answered)
     }
@@ -78,13 +78,13 @@ impl Session {
             || token_of(queue).is_some_and(|token| self.broker.replies.knows(token))
     }
 
-    /// Ends the channel's consumer of direct replies, if it has one.
-    pub(super) fn end_replies(&mut self, channel: ChannelId) {
-        let Some(channel) = self.channels.get_mut(channel) else { return };
-        if let Some(replies) = channel.replies.take() {
-            channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
-            self.broker.replies.remove(&replies.token);
-        }
+    /// Ends the channel's consumer of direct replies, if it has one. What its deliveries were tied to.
+    pub(super) fn end_replies(&mut self, channel: ChannelId) -> Option<LinkId> {
+        let channel = self.channels.get_mut(channel)?;
+        let replies = channel.replies.take()?;
+        channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
+        self.broker.replies.remove(&replies.token);
+        Some(replies.link)
     }
 
     /// A request that asks for direct replies names the pseudo-queue; what is stored names the

@@ -77,11 +77,15 @@ impl Outbox for Ear {
         None
     }
 
-    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
         let mut state = self.0.lock().unwrap();
-        let mut positions = state.recovering.remove(&link).unwrap_or_default();
-        positions.extend(state.unsettled.get(&link).into_iter().flatten());
-        positions
+        let mut found = Vec::new();
+        for link in links {
+            let recovering = state.recovering.remove(link).unwrap_or_default();
+            let given = state.unsettled.get(link).into_iter().flatten().copied();
+            found.extend(recovering.into_iter().chain(given).map(|position| (*link, position)));
+        }
+        found
     }
 }
 

@@ -53,10 +53,10 @@ impl Outbox for Recorder {
         None
     }
 
-    fn unsettled(&self, link: LinkId) -> Vec<Position> {
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
         let state = self.state.lock().unwrap();
-        let of_link = state.unsettled.iter().filter(|(_, of, _)| *of == link);
-        of_link.map(|(_, _, position)| *position).collect()
+        let of_links = state.unsettled.iter().filter(|(_, of, _)| links.contains(of));
+        of_links.map(|(_, link, position)| (*link, *position)).collect()
     }
 }
 

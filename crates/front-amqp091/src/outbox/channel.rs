@@ -43,6 +43,8 @@ pub(super) struct Link {
     pub(super) channel: u16,
     pub(super) no_ack: bool,
     pub(super) paused: bool,
+    /// Its consumer has gone: nothing is delivered any more.
+    pub(super) is_gone: bool,
     /// A `basic.deliver` frame up to the consumer's tag, its size still open.
     pub(super) prefix: Box<[u8]>,
 }
@@ -58,10 +60,6 @@ impl Link {
         prefix.extend_from_slice(&BasicDeliver::ID.method.to_be_bytes());
         prefix.push(u8::try_from(consumer_tag.len()).unwrap_or(u8::MAX));
         prefix.extend_from_slice(consumer_tag);
-        Self { id, channel, no_ack, paused: false, prefix: prefix.into() }
-    }
-
-    pub(super) fn consumer_tag(&self) -> &[u8] {
-        self.prefix.get(PREFIX_FIXED_BYTES..).unwrap_or_default()
+        Self { id, channel, no_ack, paused: false, is_gone: false, prefix: prefix.into() }
     }
 }

@@ -24,7 +24,9 @@ impl Sink for Locked {
         };
         let starts_at = self.end_of_bytes();
         let Self { links, channels, chain, unwritten, .. } = self;
-        let Some(link) = links.get_mut(index) else { return Room::Full };
+        let Some(link) = links.get_mut(index).filter(|link| !link.is_gone) else {
+            return Room::Full;
+        };
         let channel = channels.binary_search_by_key(&link.channel, |channel| channel.id);
         let Some(channel) = channel.ok().and_then(|index| channels.get_mut(index)) else {
             return Room::Full;

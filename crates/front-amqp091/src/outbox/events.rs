@@ -17,7 +17,7 @@ use amqp091::method::{
 };
 use amqp091::{Method, ReplyCode};
 use message::MessageRef;
-use session::{ChannelId, Delivery, Error, Event, LinkId, Origin, ReturnReason, ShortString};
+use session::{ChannelId, Delivery, Error, Event, LinkId, Origin, ReturnReason};
 
 /// Milliseconds for what was written to arrive once the client has said or done its last.
 pub(crate) const LINGER_MS: u64 = 1000;
@@ -67,14 +67,14 @@ impl Locked {
                     self.answer(channel, BasicConsumeOk { consumer_tag });
                 }
             }
-            Event::Cancelled { channel, consumer_tag, answer } => {
-                self.remove_link(channel, consumer_tag);
+            Event::Cancelled { channel, link, consumer_tag, answer } => {
+                link.into_iter().for_each(|link| self.remove_link(link));
                 if answer {
                     self.answer(channel, BasicCancelOk { consumer_tag });
                 }
             }
-            Event::ConsumerLost { channel, consumer_tag } => {
-                self.remove_link(channel, consumer_tag);
+            Event::ConsumerLost { channel, link, consumer_tag } => {
+                self.remove_link(link);
                 if self.capabilities.cancel_notify {
                     self.answer(channel, BasicCancel { consumer_tag, no_wait: true });
                 }
@@ -151,10 +151,16 @@ impl Locked {
         self.links.insert(index, link);
     }
 
-    fn remove_link(&mut self, channel: ChannelId, consumer_tag: &ShortString) {
-        self.links.retain(|link| {
-            link.channel != channel.0 || link.consumer_tag() != consumer_tag.as_bytes()
-        });
+    /// Marks a link, or drops all marked ones once they are most: one is removed in constant time.
+    fn remove_link(&mut self, id: LinkId) {
+        let Ok(index) = self.links.binary_search_by_key(&id, |link| link.id) else { return };
+        let Some(link) = self.links.get_mut(index).filter(|link| !link.is_gone) else { return };
+        link.is_gone = true;
+        self.n_links_gone += 1;
+        if self.n_links_gone * 2 > self.links.len() {
+            self.links.retain(|link| !link.is_gone);
+            self.n_links_gone = 0;
+        }
     }
 
     fn got(

@@ -147,14 +147,14 @@ impl Tags {
         true
     }
 
-    /// What was delivered on a link and is not settled, with its tags. An acknowledgement counts
+    /// What was delivered on these links, which are sorted, and is not settled, with its tags. An acknowledgement counts
     /// from the commit of its transaction on. While the broker carries out a recovery it is told
     /// what it is to give back, which is forgotten here.
-    pub(super) fn unsettled(&mut self, link: LinkId, found: &mut Vec<(u64, Position)>) {
+    pub(super) fn unsettled(&mut self, links: &[LinkId], found: &mut Vec<(u64, LinkId, Position)>) {
         let mut is_of_link = |entry: &Unsettled| {
-            let is_so = entry.link == link;
+            let is_so = links.binary_search(&entry.link).is_ok();
             if is_so {
-                found.push((entry.tag, entry.position));
+                found.push((entry.tag, entry.link, entry.position));
             }
             is_so
         };

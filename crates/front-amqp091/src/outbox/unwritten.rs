@@ -110,10 +110,16 @@ impl Unwritten {
         self.runs.retain(|run| run.channel != channel);
     }
 
-    /// What was delivered on a link, with the delivery tags.
-    pub(super) fn of_link(&self, link: LinkId) -> impl Iterator<Item = (u64, Position)> {
-        let of_link = self.runs.iter().filter(move |run| run.link == link);
-        of_link.flat_map(|run| (run.tag..).zip((run.first..=run.last).map(Position)))
+    /// What was delivered on these links, which are sorted, with the delivery tags.
+    pub(super) fn of_links(
+        &self,
+        links: &[LinkId],
+    ) -> impl Iterator<Item = (u64, LinkId, Position)> {
+        let of_links = self.runs.iter().filter(|run| links.binary_search(&run.link).is_ok());
+        of_links.flat_map(|run| {
+            let positions = (run.first..=run.last).map(Position);
+            (run.tag..).zip(positions).map(|(tag, position)| (tag, run.link, position))
+        })
     }
 
     pub(super) fn trim(&mut self) {
@@ -206,7 +212,7 @@ mod tests {
                         }
                         Step::Ask(link) => {
                             let left: Vec<u64> =
-                                unwritten.of_link(LinkId(link)).map(|(_, at)| at.0).collect();
+                                unwritten.of_links(&[LinkId(link)]).map(|(.., at)| at.0).collect();
                             let expected: Vec<u64> =
                                 model.iter().filter(|(of, ..)| *of == link).map(|one| one.1).collect();
                             prop_assert_eq!(left, expected);

@@ -20,7 +20,7 @@ fn ack(delivery_tag: u64) -> BasicAck {
 }
 
 fn unsettled(talk: &Talk, link: u64) -> Vec<u64> {
-    talk.outbox.unsettled(LinkId(link)).into_iter().map(|position| position.0).collect()
+    talk.outbox.unsettled(&[LinkId(link)]).into_iter().map(|(_, position)| position.0).collect()
 }
 
 /// What the outbox hands on as settled.

@@ -25,7 +25,7 @@ impl Outbox for Deaf {
         None
     }
 
-    fn unsettled(&self, _: LinkId) -> Vec<Position> {
+    fn unsettled(&self, _: &[LinkId]) -> Vec<(LinkId, Position)> {
         Vec::new()
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod crowd;
 mod definitions;
 mod delays;
 mod descriptors;

@@ -112,11 +112,12 @@ fn write_private(path: &str, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+/// COMPAT: what is left out does not fail an import, as with RabbitMQ; unless that is asked for.
 pub(crate) fn imported(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {
     let warnings = answer.get("warnings").and_then(Value::as_array);
     let warnings: Vec<&str> = warnings.into_iter().flatten().filter_map(Value::as_str).collect();
-    if invocation.format == Format::Json {
+    let is_failure = invocation.flag("strict") && !warnings.is_empty();
+    if invocation.format == Format::Json && !is_failure {
         let node = invocation.node();
         return Ok(Answer::Object(json!({"result": "ok", "node": node, "warnings": warnings})));
     }
@@ -125,6 +126,9 @@ pub(crate) fn imported(invocation: &Invocation, answer: Value) -> Result<Answer,
     if !invocation.output_less() {
         let n_changes = answer.get("changes").and_then(Value::as_u64).unwrap_or_default();
         lines.push(format!("Successfully imported definitions: {n_changes} changes"));
+    }
+    if is_failure {
+        return Err(Failure::bare(code::LEFT_OUT, lines.join("\n")));
     }
     Ok(if lines.is_empty() { Answer::Done } else { Answer::Text(lines.join("\n")) })
 }

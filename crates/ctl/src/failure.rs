@@ -2,6 +2,8 @@
 
 /// Exit codes of sysexits.h that RabbitMQ's tools use.
 pub(crate) mod code {
+    /// `import_definitions --strict` left something out.
+    pub(crate) const LEFT_OUT: u8 = 1;
     /// Wrong arguments.
     pub(crate) const USAGE: u8 = 64;
     /// A wrong value.

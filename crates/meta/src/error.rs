@@ -152,7 +152,10 @@ pub enum MetaError {
         resource: Resource,
     },
     /// A queue type this node does not offer.
-    #[error("cannot declare {resource} of type '{kind}': the queue type is disabled")]
+    #[error(
+        "cannot declare {resource} of type '{kind}': this version of Leveret does not offer the queue \
+         type, see docs/compatibility.md"
+    )]
     QueueTypeDisabled {
         /// What was declared.
         resource: Resource,

@@ -34,7 +34,7 @@ pub use exchange::{
 pub use exchange_settings::{Deduplication, ExchangeSettings};
 pub use node_limits::NodeLimits;
 pub use outcome::{Done, Outcome, Removed};
-pub use parameter::{Json, PARAMETER_COMPONENTS};
+pub use parameter::Json;
 pub use password::{HashAlgorithm, PasswordHash, Salt};
 pub use pattern::Pattern;
 pub use permission::{Permission, Permissions, TopicPermissions};

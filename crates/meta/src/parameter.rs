@@ -10,10 +10,6 @@ use crate::error::MetaError;
 /// The longest JSON text stored, in bytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Components that have parameters of their own.
-pub const PARAMETER_COMPONENTS: [&str; 3] =
-    ["federation-upstream", "federation-upstream-set", "shovel"];
-
 /// Valid JSON, kept as its text. Equal if the texts are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(Arc<str>);

@@ -6,8 +6,8 @@ mod limits;
 use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
 use meta::{
-    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PARAMETER_COMPONENTS, PasswordHash,
-    PolicyScope, PolicySpec, Salt, State, Vhost, VhostMetadata,
+    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
+    QueueKind, Salt, State, Vhost, VhostMetadata,
 };
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub(crate) fn commands(
         | "update_vhost_metadata"
         | "enable_vhost_deletion_protection"
         | "disable_vhost_deletion_protection" => update_vhost(state, question, request),
-        "set_vhost_limits" => limits::set_vhost(state, request),
+        "set_vhost_limits" => limits::set_vhost(state, request, "definition"),
         "clear_vhost_limits" => limits::clear_vhost(state, request),
         "set_user_limits" => limits::set_user(state, request),
         "clear_user_limits" => limits::clear_user(state, request),
@@ -42,11 +42,11 @@ pub(crate) fn commands(
         "set_operator_policy" => set_policy(request, PolicyScope::Operator),
         "clear_policy" => clear_policy(request, PolicyScope::User),
         "clear_operator_policy" => clear_policy(request, PolicyScope::Operator),
-        "set_parameter"
-        | "clear_parameter"
-        | "set_global_parameter"
-        | "clear_global_parameter"
-        | "set_cluster_name" => parameter(question, request),
+        "set_parameter" => set_parameter(state, request),
+        "clear_parameter" => clear_parameter(state, request),
+        "set_global_parameter" | "clear_global_parameter" | "set_cluster_name" => {
+            global_parameter(question, request)
+        }
         _ => return None,
     };
     Some(command.map(|command| vec![command]))
@@ -137,7 +137,7 @@ fn add_vhost(state: &State, request: &Request) -> Result<Vec<Command>, Refusal> 
         return Ok(Vec::new());
     }
     let mut metadata = VhostMetadata::default();
-    amend(&mut metadata, request);
+    amend(&mut metadata, request)?;
     Ok(vec![Command::CreateVhost { vhost, metadata }])
 }
 
@@ -149,12 +149,12 @@ fn update_vhost(state: &State, question: &str, request: &Request) -> Result<Comm
         "set_vhost_tags" => metadata.tags = request.names("tags"),
         "enable_vhost_deletion_protection" => metadata.protected_from_deletion = true,
         "disable_vhost_deletion_protection" => metadata.protected_from_deletion = false,
-        _ => amend(&mut metadata, request),
+        _ => amend(&mut metadata, request)?,
     }
     Ok(Command::UpdateVhost { vhost, metadata })
 }
 
-fn amend(metadata: &mut VhostMetadata, request: &Request) {
+fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), Refusal> {
     if let Some(description) = request.optional("description") {
         description.clone_into(&mut metadata.description);
     }
@@ -162,11 +162,19 @@ fn amend(metadata: &mut VhostMetadata, request: &Request) {
         metadata.tags = tags;
     }
     if let Some(kind) = request.optional("default_queue_type") {
+        if kind != QueueKind::Classic.as_str() {
+            let text = format!(
+                "Unsupported default queue type: this version of Leveret does not offer {kind} \
+                 queues, see docs/compatibility.md"
+            );
+            return Err(Refusal::new(Kind::Unsupported, text));
+        }
         metadata.default_queue_type = Some(Name::from(kind));
     }
     if let Some(protected) = request.optional_flag("protected_from_deletion") {
         metadata.protected_from_deletion = protected;
     }
+    Ok(())
 }
 
 fn set_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusal> {
@@ -187,23 +195,30 @@ fn clear_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusa
     Ok(Command::ClearPolicy { scope, vhost: request.vhost()?, name: request.name("name")? })
 }
 
-fn parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
-    let name = request.name("name")?;
-    if question == "set_parameter" {
-        check_component(request.text("component")?)?;
+/// COMPAT: a component is there with the plugin that it belongs to, of which there is none; the limits of
+/// a virtual host are a parameter of their own.
+fn set_parameter(state: &State, request: &Request) -> Result<Command, Refusal> {
+    match request.text("component")? {
+        limits::COMPONENT => limits::set_vhost(state, request, "value"),
+        "policy" | "operator_policy" => Err(not_valid("policies may not be set using this method")),
+        unknown => Err(not_valid(&format!("component {unknown} not found"))),
     }
+}
+
+fn clear_parameter(state: &State, request: &Request) -> Result<Command, Refusal> {
+    if request.text("component")? == limits::COMPONENT {
+        return limits::clear_vhost(state, request);
+    }
+    Ok(Command::ClearParameter {
+        vhost: request.vhost()?,
+        component: request.name("component")?,
+        name: request.name("name")?,
+    })
+}
+
+fn global_parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
+    let name = request.name("name")?;
     Ok(match question {
-        "set_parameter" => Command::SetParameter {
-            vhost: request.vhost()?,
-            component: request.name("component")?,
-            name,
-            value: json_text(request.text("value")?)?,
-        },
-        "clear_parameter" => Command::ClearParameter {
-            vhost: request.vhost()?,
-            component: request.name("component")?,
-            name,
-        },
         "set_global_parameter" => {
             Command::SetGlobalParameter { name, value: json_text(request.text("value")?)? }
         }
@@ -213,14 +228,6 @@ fn parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
             value: Json::parse(&Value::from(name.as_str()).to_string())?,
         },
     })
-}
-
-fn check_component(component: &str) -> Result<(), Refusal> {
-    match component {
-        known if PARAMETER_COMPONENTS.contains(&known) => Ok(()),
-        "policy" | "operator_policy" => Err(not_valid("policies may not be set using this method")),
-        unknown => Err(not_valid(&format!("component {unknown} not found"))),
-    }
 }
 
 /// COMPAT: RabbitMQ keeps the value and writes it anew, names sorted; about malformed JSON it tells no

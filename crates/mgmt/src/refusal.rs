@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     NotEmpty,
     InUse,
     Locked,
+    /// A value that this version does not offer.
+    Unsupported,
     /// There may not be more.
     Limit,
     /// Name and password do not belong together.
@@ -52,6 +54,7 @@ impl Kind {
             Self::NotEmpty => "not_empty",
             Self::InUse => "in_use",
             Self::Locked => "locked",
+            Self::Unsupported => "unsupported",
             Self::Limit => "limit",
             Self::Refused => "refused",
             Self::Invalid => "invalid",

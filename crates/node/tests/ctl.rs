@@ -622,6 +622,44 @@ fn a_node_is_drained_and_revived() {
 }
 
 #[test]
+fn what_would_have_no_effect_is_refused() {
+    let node = Node::start();
+    for component in ["shovel", "federation-upstream", "federation-upstream-set"] {
+        let ran = node.ctl(&["set_parameter", component, "s", "{}"]);
+        assert_eq!(ran.code, 69);
+        assert!(ran.error.contains(&format!("component {component} not found")), "{ran:?}");
+    }
+    let ran = node.ctl(&["set_policy", "f", ".*", r#"{"federation-upstream-set": "all"}"#]);
+    assert_eq!(ran.code, 69);
+    assert!(ran.error.contains("are not recognised policy settings"), "{ran:?}");
+    let ran = node.ctl(&["add_vhost", "v", "--default-queue-type", "quorum"]);
+    assert_eq!(ran.code, 64);
+    assert!(ran.error.contains("Unsupported default queue type"), "{ran:?}");
+    assert_eq!(node.told(&["-s", "list_vhosts"]), "/\n");
+    node.told(&["set_parameter", "vhost-limits", "limits", r#"{"max-queues": 7}"#]);
+    let limits = "component\tname\tvalue\nvhost-limits\tlimits\t{\"max-queues\":7}\n";
+    assert_eq!(node.told(&["-q", "list_parameters"]), limits);
+
+    let file = node.data_dir.path().join("definitions.json");
+    let file = file.to_str().unwrap();
+    let policy = r#"{"vhost": "/", "name": "f", "pattern": ".*", "definition":
+                    {"federation-upstream": "x", "max-length": 3}}"#;
+    let parameter = r#"{"vhost": "/", "component": "shovel", "name": "s", "value": {}}"#;
+    let text = format!("{{\"policies\": [{policy}], \"parameters\": [{parameter}]}}");
+    std::fs::write(file, text).unwrap();
+    let report = "Warning: parameter 's' of 'shovel' in vhost '/': left out: component shovel not \
+                  found\n\
+                  Warning: policy 'f' in vhost '/': the setting `federation-upstream` is left out: it \
+                  is not known";
+    let ran = node.ctl(&["-q", "import_definitions", "--strict", file]);
+    assert_eq!((ran.code, ran.output.as_str(), ran.error.trim_end()), (1, "", report));
+    assert_eq!(node.told(&["-q", "import_definitions", file]).trim_end(), report);
+    assert!(node.told(&["-s", "list_policies"]).contains("{\"max-length\":3}"));
+    std::fs::write(file, r#"{"vhosts": [{"name": "/"}]}"#).unwrap();
+    assert_eq!(node.told(&["-q", "import_definitions", "--strict", file]), "");
+}
+
+#[test]
 fn no_listener_claims_amqp_1_0() {
     let node = Node::start();
     let listeners = node.told(&["-q", "listeners"]);

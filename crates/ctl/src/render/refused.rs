@@ -44,7 +44,7 @@ pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failur
             format!("Error:\n{{:invalid_pid_syntax, \"{}\"}}", invocation.param("pid")),
         ),
         ("parameter_not_found", _) => Failure::error(code::UNAVAILABLE, "Parameter does not exist"),
-        ("limit", _) => Failure::error(code::USAGE, text),
+        ("limit" | "unsupported", _) => Failure::error(code::USAGE, text),
         ("internal" | "unknown_question", _) => Failure::error(code::SOFTWARE, text),
         (_, _) => Failure::error(code::UNAVAILABLE, text),
     }

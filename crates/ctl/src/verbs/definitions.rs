@@ -26,12 +26,14 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         name: "import_definitions",
         usage: "import_definitions [<file_path> | \"-\"] [--format json] [--skip-if-unchanged] \
-                [--vhost <vhost>]",
-        description: "Takes definitions from a file or from standard input",
+                [--strict] [--vhost <vhost>]",
+        description: "Takes definitions from a file or from standard input; with --strict the exit \
+                      code is 1 if anything was left out",
         params: &["file?"],
         switches: &[
             text("format", None),
             flag("skip-if-unchanged", None),
+            flag("strict", None),
             text("vhost", Some('p')),
         ],
         document: Some("definitions"),

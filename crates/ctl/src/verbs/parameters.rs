@@ -142,7 +142,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the runtime parameters of a vhost",
         vhost: true,
         banner: Banner::Text("Listing runtime parameters for vhost \"{vhost}\" ..."),
-        action: list("list_parameters", &["vhost", "component", "name", "value"]),
+        action: list("list_parameters", &["component", "name", "value"]),
         ..PARAMETERS
     },
     Verb {

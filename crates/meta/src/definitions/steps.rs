@@ -10,7 +10,7 @@ use crate::command::{
 };
 use crate::error::MetaError;
 use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange, parse_exchange_kind};
-use crate::parameter::{Json, PARAMETER_COMPONENTS};
+use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::queue::QueueKind;
@@ -328,13 +328,9 @@ fn parameter(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Rea
         };
         return policy_in((vhost, name), scope, &Fields(value));
     }
-    let mut wanted = Wanted { what, ..Wanted::default() };
-    if !PARAMETER_COMPONENTS.contains(&component.as_str()) {
-        wanted.warnings.push(format!("kept without effect: nothing here is called `{component}`"));
-    }
-    let value = json(value)?;
-    wanted.commands.push(Command::SetParameter { vhost, component, name, value });
-    Ok(wanted)
+    // COMPAT: as in RabbitMQ without the plugin that the parameter is for.
+    let warnings = vec![format!("left out: component {component} not found")];
+    Ok(Wanted { what, warnings, ..Wanted::default() })
 }
 
 fn global_parameter(object: &Fields<'_>) -> Result<Wanted, Reason> {

@@ -23,7 +23,6 @@ struct Setting {
 /// The values a setting may have.
 #[derive(Clone, Copy)]
 enum Domain {
-    Any,
     Flag,
     Text,
     Integer,
@@ -126,11 +125,6 @@ const SETTINGS: &[Setting] = &[
     ),
     user("queue-master-locator", Domain::Text, "queue-master-locator value"),
     user("initial-cluster-size", Domain::AtLeast(0), "cluster size"),
-    user("federation-upstream", Domain::Text, "federation upstream name"),
-    user("federation-upstream-set", Domain::Text, "federation upstream set name"),
-    user("federation-upstream-pattern", Domain::Text, "federation upstream pattern"),
-    user("shards-per-node", Domain::AtLeast(0), "number of shards per node"),
-    user("routing-key", Domain::Any, "routing key"),
 ];
 
 /// Refuses a definition that sets something unknown, or to something that cannot be.
@@ -233,7 +227,6 @@ fn find(name: &str, scope: PolicyScope) -> Option<&'static Setting> {
 fn allows(domain: Domain, value: &Value) -> bool {
     let (number, text) = (value.as_i64(), value.as_str());
     match domain {
-        Domain::Any => true,
         Domain::Flag => value.is_boolean(),
         Domain::Text => text.is_some(),
         Domain::Integer => number.is_some(),
@@ -305,6 +298,10 @@ mod tests {
             told(r#"{"delayed-retry-min":6,"delayed-retry-max":5}"#),
             "delayed-retry-max (5) must not be smaller than delayed-retry-min (6)"
         );
+        for of_plugins in ["federation-upstream-set", "shards-per-node"] {
+            let told = told(&format!(r#"{{"{of_plugins}":"all"}}"#));
+            assert!(told.contains("are not recognised policy settings"), "{told}");
+        }
         let of_users = settings(r#"{"dead-letter-exchange":"x"}"#);
         assert!(check(&of_users, PolicyScope::Operator).is_err());
     }

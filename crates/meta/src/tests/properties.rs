@@ -342,7 +342,8 @@ proptest! {
             cluster_name: "c",
         };
         let mut state = populated();
-        for command in commands {
+        // Parameters are kept for what earlier versions wrote; an import leaves them out.
+        for command in commands.into_iter().filter(|c| !matches!(c, Command::SetParameter { .. })) {
             drop(apply(&mut state, command));
         }
         let document = definitions::export(&state, origin);

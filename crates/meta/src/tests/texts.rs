@@ -198,7 +198,8 @@ fn queue_arguments_out_of_their_domain() {
         s,
         queue_with("q", &[("x-queue-type", Value::from("quorum"))]),
         PreconditionFailed,
-        "cannot declare queue 'q' in vhost '/' of type 'quorum': the queue type is disabled",
+        "cannot declare queue 'q' in vhost '/' of type 'quorum': this version of Leveret does not \
+         offer the queue type, see docs/compatibility.md",
     );
 }
 

@@ -6,8 +6,11 @@ use crate::request::Request;
 use meta::{Command, MetaError, State, UserLimits, VhostLimits};
 use serde_json::{Map, Value};
 
-fn parsed(request: &Request) -> Result<Map<String, Value>, Refusal> {
-    match serde_json::from_str(request.text("definition")?) {
+/// What the limits of a virtual host are called among parameters.
+pub(super) const COMPONENT: &str = "vhost-limits";
+
+fn parsed(request: &Request, field: &str) -> Result<Map<String, Value>, Refusal> {
+    match serde_json::from_str(request.text(field)?) {
         Ok(Value::Object(limits)) => Ok(limits),
         Ok(_) => Err(Refusal::new(Kind::Invalid, "limits must be a JSON object")),
         // COMPAT: RabbitMQ tells no more about malformed JSON.
@@ -26,13 +29,14 @@ fn unrecognised(name: &str, value: &Value) -> String {
     format!("Unrecognised terms [{{<<\"{name}\">>,{value}}}]")
 }
 
-pub(super) fn set_vhost(state: &State, request: &Request) -> Result<Command, Refusal> {
+/// The limits are the JSON in `field`.
+pub(super) fn set_vhost(state: &State, request: &Request, field: &str) -> Result<Command, Refusal> {
     let vhost = request.vhost()?;
     if state.vhost(&vhost).is_none() {
         return Err(MetaError::VhostNotFound(vhost).into());
     }
     let mut limits = VhostLimits::default();
-    for (name, value) in &parsed(request)? {
+    for (name, value) in &parsed(request, field)? {
         match name.as_str() {
             "max-connections" => limits.max_connections = number(name, value)?,
             "max-queues" => limits.max_queues = number(name, value)?,
@@ -55,7 +59,7 @@ pub(super) fn clear_vhost(state: &State, request: &Request) -> Result<Command, R
 pub(super) fn set_user(state: &State, request: &Request) -> Result<Command, Refusal> {
     let user = request.user()?;
     let mut limits = present(state, request)?;
-    for (name, value) in &parsed(request)? {
+    for (name, value) in &parsed(request, "definition")? {
         match name.as_str() {
             "max-connections" => limits.max_connections = number(name, value)?,
             "max-channels" => limits.max_channels = number(name, value)?,

@@ -112,7 +112,7 @@ fn topic_permissions_are_set_and_cleared() {
 fn vhosts_have_metadata() {
     let mut node = Node::new();
     let request =
-        json!({"vhost": "v", "description": "d", "tags": "a, b,", "default_queue_type": "quorum"});
+        json!({"vhost": "v", "description": "d", "tags": "a, b,", "default_queue_type": "classic"});
     node.ask("add_vhost", request).unwrap();
     assert_eq!(node.ask("add_vhost", json!({"vhost": "v"})), Ok(0));
     node.ask("update_vhost_metadata", json!({"vhost": "v", "description": "e"})).unwrap();
@@ -120,7 +120,7 @@ fn vhosts_have_metadata() {
     let metadata = node.0.vhost("v").unwrap().metadata().clone();
     assert_eq!(metadata.description, "e");
     assert_eq!(metadata.tags.len(), 2);
-    assert_eq!(metadata.default_queue_type.as_deref(), Some("quorum"));
+    assert_eq!(metadata.default_queue_type.as_deref(), Some("classic"));
     assert_eq!(
         node.refused("delete_vhost", json!({"vhost": "v"})),
         (Kind::VhostProtected, "v".to_owned())
@@ -205,14 +205,17 @@ fn parameters_are_set_and_cleared() {
     let mut node = Node::new();
     let set =
         |component: &str| json!({"vhost": "/", "component": component, "name": "n", "value": "{}"});
-    node.ask("set_parameter", set("shovel")).unwrap();
-    assert_eq!(node.0.vhost("/").unwrap().parameters().count(), 1);
-    assert_eq!(
-        node.refused("set_parameter", set("nocomp")).1,
-        "Validation failed\n\ncomponent nocomp not found\n"
-    );
+    for component in ["nocomp", "shovel", "federation-upstream", "federation-upstream-set"] {
+        let text = format!("Validation failed\n\ncomponent {component} not found\n");
+        assert_eq!(node.refused("set_parameter", set(component)), (Kind::Invalid, text));
+    }
     assert_eq!(node.refused("set_parameter", set("policy")).0, Kind::Invalid);
-    node.ask("clear_parameter", set("shovel")).unwrap();
+    let limits = json!({"vhost": "/", "component": "vhost-limits", "name": "limits",
+        "value": "{\"max-queues\": 7}"});
+    node.ask("set_parameter", limits.clone()).unwrap();
+    assert_eq!(node.0.vhost("/").unwrap().limits().max_queues, Some(7));
+    node.ask("clear_parameter", limits).unwrap();
+    assert_eq!(node.0.vhost("/").unwrap().limits().max_queues, None);
     assert_eq!(node.refused("clear_parameter", set("shovel")).0, Kind::ParameterNotFound);
     node.ask("set_global_parameter", json!({"name": "g", "value": "{\"a\":1}"})).unwrap();
     node.ask("set_cluster_name", json!({"name": "c \"1\""})).unwrap();
@@ -220,6 +223,20 @@ fn parameters_are_set_and_cleared() {
     node.ask("clear_global_parameter", json!({"name": "g"})).unwrap();
     let (kind, _) = node.refused("clear_global_parameter", json!({"name": "g"}));
     assert_eq!(kind, Kind::ParameterNotFound);
+}
+
+#[test]
+fn a_default_queue_type_that_is_not_there_is_refused() {
+    let mut node = Node::new();
+    for kind in ["quorum", "stream"] {
+        let add = json!({"vhost": "v", "default_queue_type": kind});
+        let (refusal, text) = node.refused("add_vhost", add);
+        assert_eq!(refusal, Kind::Unsupported);
+        assert!(text.starts_with("Unsupported default queue type: "), "{text}");
+        let update = json!({"vhost": "/", "default_queue_type": kind});
+        assert_eq!(node.refused("update_vhost_metadata", update).0, Kind::Unsupported);
+    }
+    node.ask("add_vhost", json!({"vhost": "v", "default_queue_type": "classic"})).unwrap();
 }
 
 #[test]

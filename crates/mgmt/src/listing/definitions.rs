@@ -184,16 +184,14 @@ fn policies_that_match(state: &State, request: &Request) -> Result<Value, Refusa
     Ok(matching.into_iter().map(|policy| policy_object(vhost, policy)).collect())
 }
 
+/// COMPAT: limits are parameters too.
 fn parameters(vhost: &Vhost) -> Value {
-    vhost
-        .parameters()
-        .map(|(component, name, value)| {
-            json!({
-                "vhost": vhost.name().as_str(), "component": component.as_str(),
-                "name": name.as_str(), "value": value.as_str(),
-            })
-        })
-        .collect()
+    let row = |component: &str, name: &str, value: &str| json!({"component": component, "name": name, "value": value});
+    let limits = of_vhost(vhost.limits());
+    let limits = limits.map(|limits| row("vhost-limits", "limits", &limits));
+    let stored =
+        vhost.parameters().map(|(component, name, value)| row(component, name, value.as_str()));
+    stored.chain(limits).collect()
 }
 
 /// Limits that are set, as JSON text; empty when none is.

@@ -6,7 +6,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ctl::environment;
 use rabbitmq_names::Called;
+
+use crate::config::{Environment, Sources};
 
 /// What to do.
 #[derive(Debug)]
@@ -86,7 +89,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
     /// Where everything the node keeps is stored; made if absent.
-    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value_os_t = ctl::default_data_dir())]
+    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value_os_t = default_data_dir())]
     pub(crate) data_dir: PathBuf,
     /// One setting, over those of the files.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -103,6 +106,32 @@ pub(crate) struct ServerArgs {
         default_missing_value = "text"
     )]
     pub(crate) help_config: Option<HelpConfig>,
+    /// What variables say about the configuration.
+    #[arg(skip)]
+    pub(crate) environment: Environment,
+}
+
+impl ServerArgs {
+    /// Adds what the environment says, where arguments do not.
+    fn with_environment(mut self) -> Self {
+        let mut environment = Environment::read(&environment::of_process, !self.config.is_empty());
+        if self.config.is_empty() {
+            self.config = std::mem::take(&mut environment.files);
+        }
+        Self { environment, ..self }
+    }
+
+    /// Where the configuration comes from.
+    pub(crate) fn sources(&self) -> Sources<'_> {
+        Sources { files: &self.config, environment: &self.environment, arguments: &self.set }
+    }
+}
+
+/// By a variable of RabbitMQ, or where a node keeps its data by default.
+fn default_data_dir() -> PathBuf {
+    let variables = &environment::of_process;
+    environment::data_dir(variables, &environment::node_name(variables))
+        .unwrap_or_else(ctl::default_data_dir)
 }
 
 /// How `--help-config` prints.
@@ -132,8 +161,8 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         Invocation::Tool(Tool { kind, name: format!("leveret {name}"), args })
     };
     Ok(match cli.command {
-        Command::Server(args) => Invocation::Server(args),
-        Command::Doctor(args) => Invocation::Doctor(args),
+        Command::Server(args) => Invocation::Server(args.with_environment()),
+        Command::Doctor(args) => Invocation::Doctor(args.with_environment()),
         Command::Ctl(args) => tool(ToolKind::Ctl, "ctl", args),
         Command::Perf(args) => tool(ToolKind::Perf, "perf", args),
         Command::Bench(args) => tool(ToolKind::Bench, "bench", args),

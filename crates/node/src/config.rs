@@ -1,6 +1,7 @@
 //! The node's configuration: RabbitMQ's file format and key names, read and validated once at start.
 //! `options` declares every option; the parser, the help text and the docs page come from that table.
 
+mod environment;
 mod kind;
 mod known;
 mod options;
@@ -14,11 +15,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::management::node_name;
 use meta::{HashAlgorithm, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use options::Found;
 use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
+pub(crate) use environment::Environment;
 pub(crate) use render::{help_text, markdown, sample};
 pub(crate) use units::{LEVELS, Level};
 
@@ -223,6 +226,12 @@ pub(crate) enum ConfigError {
     UnknownKey { place: Place, key: String, nearest: String },
     #[error("{place}: `{key}` cannot be `{value}`: expected {expected}")]
     BadValue { place: Place, key: String, value: String, expected: String },
+    /// COMPAT: what RabbitMQ's image says, on one line.
+    #[error(
+        "{0} set but deprecated: deprecated environment variables detected. Please use a \
+         configuration file instead"
+    )]
+    RetiredVariables(String),
 }
 
 impl ConfigError {
@@ -239,6 +248,8 @@ pub(crate) enum Warning {
     NotBuilt { place: Place, key: String },
     /// Of two ways to say one thing the absolute one counts.
     BothThresholds(&'static str),
+    /// A variable that says nothing here.
+    Environment(String),
 }
 
 impl fmt::Display for Warning {
@@ -247,6 +258,7 @@ impl fmt::Display for Warning {
             Self::NotBuilt { place, key } => {
                 write!(f, "{place}: `{key}` has no effect yet: Leveret does not have this option")
             }
+            Self::Environment(text) => f.write_str(text),
             Self::BothThresholds(key) => {
                 write!(f, "both {key}.absolute and {key}.relative are set; absolute counts")
             }
@@ -264,19 +276,27 @@ pub(crate) struct Checked {
     pub(crate) errors: Vec<ConfigError>,
 }
 
-/// Reads `files` in order (a directory stands for its `*.conf` files, sorted), then `arguments` in
-/// the form `key=value`. Of several settings of one key the last counts.
-pub(crate) fn load(
-    files: &[PathBuf],
-    arguments: &[String],
-) -> Result<(Config, Vec<Warning>), ConfigError> {
-    let Checked { config, warnings, errors } = check(files, arguments);
+/// Where a configuration comes from. Of several settings of one key the last counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources<'s> {
+    /// In order; a directory stands for its `*.conf` files, sorted.
+    pub(crate) files: &'s [PathBuf],
+    pub(crate) environment: &'s Environment,
+    /// In the form `key=value`.
+    pub(crate) arguments: &'s [String],
+}
+
+/// Reads the configuration.
+pub(crate) fn load(sources: Sources<'_>) -> Result<(Config, Vec<Warning>), ConfigError> {
+    let Checked { config, warnings, errors } = check(sources);
     errors.into_iter().next().map_or(Ok((config, warnings)), Err)
 }
 
 /// As [`load`], with all errors at once: those of the text first.
-pub(crate) fn check(files: &[PathBuf], arguments: &[String]) -> Checked {
-    let (mut settings, mut errors) = (Vec::new(), Vec::new());
+pub(crate) fn check(sources: Sources<'_>) -> Checked {
+    let Sources { files, environment, arguments } = sources;
+    let mut errors: Vec<ConfigError> = retired(environment).into_iter().collect();
+    let mut settings = Vec::new();
     for path in files {
         match read(path) {
             Ok(parsed) => {
@@ -288,13 +308,37 @@ pub(crate) fn check(files: &[PathBuf], arguments: &[String]) -> Checked {
             Err(error) => errors.push(error),
         }
     }
+    let mut given = Vec::new();
     for argument in arguments {
         match syntax::parse_argument(argument) {
-            Ok(setting) => settings.push(setting),
+            Ok(setting) => given.push(setting),
             Err(error) => errors.push(ConfigError::Syntax(Place::CommandLine, error)),
         }
     }
-    apply(settings, errors)
+    put_over(&mut settings, environment.settings.clone(), given);
+    let mut checked = apply(settings, errors);
+    checked.warnings.extend(environment.warnings.iter().cloned().map(Warning::Environment));
+    checked
+}
+
+fn retired(environment: &Environment) -> Option<ConfigError> {
+    let names = environment.retired.join(", ");
+    let verb = if environment.retired.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| ConfigError::RetiredVariables(format!("{names} {verb}")))
+}
+
+/// Puts the environment's settings and then the arguments behind those of files. The listener of the
+/// environment stands for all of the files, and none is needed beside those of arguments.
+fn put_over(settings: &mut Vec<Setting>, mut environment: Vec<Setting>, arguments: Vec<Setting>) {
+    let is_listener = |setting: &Setting| matches!(setting.key.as_slice(), [a, b, _] if a == "listeners" && b == "tcp");
+    if arguments.iter().any(is_listener) {
+        environment.retain(|setting| !is_listener(setting));
+    }
+    if environment.iter().any(is_listener) {
+        settings.retain(|setting| !is_listener(setting));
+    }
+    settings.extend(environment);
+    settings.extend(arguments);
 }
 
 /// The lines of a file, or of the files of a directory, that are not empty.
@@ -403,6 +447,9 @@ struct LogDraft {
     console: bool,
     console_level: Option<Level>,
     file: Option<PathBuf>,
+    /// Whether it was said that there is none.
+    no_file: bool,
+    dir: Option<PathBuf>,
     file_level: Option<Level>,
     exchange: bool,
     exchange_level: Option<Level>,
@@ -415,6 +462,8 @@ impl Default for LogDraft {
             console: true,
             console_level: None,
             file: None,
+            no_file: false,
+            dir: None,
             file_level: None,
             exchange: false,
             exchange_level: None,
@@ -426,9 +475,15 @@ impl Default for LogDraft {
 impl LogDraft {
     fn finish(self) -> Logging {
         let level = |own: Option<Level>| own.unwrap_or(self.default_level);
+        let name = || PathBuf::from(format!("{}.log", node_name()));
+        let file = match (self.dir, self.file) {
+            (None, file) => file,
+            (Some(_), None) if self.no_file => None,
+            (Some(dir), file) => Some(dir.join(file.unwrap_or_else(name))),
+        };
         Logging {
             console: self.console.then(|| level(self.console_level)),
-            file: self.file.map(|path| (path, level(self.file_level))),
+            file: file.map(|path| (path, level(self.file_level))),
             exchange: self.exchange.then(|| level(self.exchange_level)),
         }
     }

@@ -77,7 +77,7 @@ fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
 
 /// Says everything that is wrong with the configuration; nothing is started or made.
 fn check_config(args: &ServerArgs) -> ExitCode {
-    let checked = config::check(&args.config, &args.set);
+    let checked = config::check(args.sources());
     for error in &checked.errors {
         complain(&error_line(error));
     }

@@ -39,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// Why the node could not start, or had to stop. Its alternate display is one line.
 pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
-    let (config, warnings) = config::load(&args.config, &args.set)?;
+    let (config, warnings) = config::load(args.sources())?;
     let data_dir = open_data_dir(&args.data_dir)?;
     let log = logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
         anyhow::Error::new(error).context(format!("cannot open the log {}", path.display()))

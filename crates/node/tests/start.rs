@@ -350,3 +350,52 @@ fn jemalloc_returns_memory_within_a_second() {
         assert!(stats.contains(&format!("opt.{option} ")), "{option} not in {stats}");
     }
 }
+
+#[test]
+fn variables_of_rabbitmq_are_honoured() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("mnesia");
+    let config = dir.path().join("rabbitmq");
+    std::fs::write(config.with_extension("conf"), "listeners.tcp.x = 1\nheartbeat = 17\n").unwrap();
+    let mut command = leveret();
+    command.arg("server").env("RABBITMQ_NODENAME", "hare@box").env("RABBITMQ_MNESIA_BASE", &base);
+    command.env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1").env("RABBITMQ_NODE_PORT", "0");
+    command.env("RABBITMQ_DEFAULT_USER", "bugs").env("RABBITMQ_DEFAULT_PASS", "carrot");
+    command.env("RABBITMQ_DEFAULT_VHOST", "burrow").env("RABBITMQ_CONFIG_FILE", &config);
+    command.env("RABBITMQ_LOG_BASE", dir.path().join("log")).env("RABBITMQ_LOG", "warning");
+    command.env("RABBITMQ_ERLANG_COOKIE", "secret");
+    let node = Node::start(&mut command);
+    assert!(node.address().ip().is_loopback());
+    assert!(base.join("hare@box").is_dir());
+    let ctl = |args: &[&str]| {
+        let mut command = leveret();
+        command.env("RABBITMQ_NODENAME", "hare@box").env("RABBITMQ_MNESIA_BASE", &base);
+        String::from_utf8(command.arg("ctl").args(args).output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(ctl(&["-s", "list_users"]), "bugs\t[administrator]\n");
+    assert_eq!(ctl(&["-s", "list_permissions", "-p", "burrow"]), "bugs\t.*\t.*\t.*\n");
+    assert!(ctl(&["authenticate_user", "bugs", "carrot"]).contains("Success"));
+    assert!(ctl(&["environment"]).contains("17"));
+    let log = std::fs::read_to_string(dir.path().join("log/hare@box.log")).unwrap();
+    assert!(!log.contains("[info]"), "{log}");
+    assert!(log.contains("[warning] RABBITMQ_ERLANG_COOKIE has no effect: "), "{log}");
+    assert!(!log.contains("secret") && !log.contains("carrot"), "{log}");
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn retired_variables_stop_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut command = server(&data);
+    command.env("RABBITMQ_DEFAULT_PASS_FILE", "/run/secrets/pass");
+    command.env("RABBITMQ_VM_MEMORY_HIGH_WATERMARK", "0.5");
+    let line = refused(&mut command);
+    let text = "leveret: RABBITMQ_DEFAULT_PASS_FILE, RABBITMQ_VM_MEMORY_HIGH_WATERMARK are set but \
+                deprecated: deprecated environment variables detected. Please use a configuration \
+                file instead";
+    assert_eq!(line.trim_end(), text);
+    assert!(!data.exists());
+    let node = Node::start(server(&data).env("RABBITMQ_DEFAULT_PASS_FILE", ""));
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+}

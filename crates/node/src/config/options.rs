@@ -721,9 +721,19 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "log.file",
         "false",
-        Kind::FileOrFalse(|d, v| d.log.file = v),
-        "Log to this file. A relative path is inside the data directory. After it was moved away \
-         `leveret ctl rotate_logs` begins a new one.",
+        Kind::FileOrFalse(|d, v| {
+            d.log.no_file = v.is_none();
+            d.log.file = v;
+        }),
+        "Log to this file. A relative path is inside `log.dir`, or the data directory. After it was moved \
+         away `leveret ctl rotate_logs` begins a new one.",
+    ),
+    row(
+        "log.dir",
+        "",
+        Kind::Text(|d, v| d.log.dir = Some(v.into())),
+        "The directory of the log file; the data directory when not set. If it is set and `log.file` is \
+         not, the file has the node's name, as in `rabbit@host.log`.",
     ),
     row(
         "log.file.level",

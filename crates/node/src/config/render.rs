@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::environment::{Effect, VARIABLES, Variable};
 use super::options::{ConfigOption, GROUPS, OPTIONS};
 
 const EXPECT: &str = "writing to a String does not fail";
@@ -27,13 +28,29 @@ pub(crate) fn markdown() -> String {
         let anchor = title.to_lowercase().replace(' ', "-").replace('.', "");
         writeln!(out, "- [{title}](#{anchor})").expect(EXPECT);
     }
+    out.push_str("- [Environment variables](#environment-variables)\n");
     for option in OPTIONS {
         if let Some(title) = group_begun_by(option) {
             writeln!(out, "\n## {title}").expect(EXPECT);
         }
         write_section(&mut out, option);
     }
+    out.push_str(ENVIRONMENT);
+    for variable in VARIABLES {
+        write_variable(&mut out, variable);
+    }
     out
+}
+
+fn write_variable(out: &mut String, variable: &Variable) {
+    let Variable { name, effect, doc } = variable;
+    let effect = match effect {
+        Effect::Setting(key) => format!("`{key}`: {doc}"),
+        Effect::Read => (*doc).to_owned(),
+        Effect::Nothing => format!("none, with a warning: {doc}"),
+        Effect::Retired => "the node does not start: use a configuration file".to_owned(),
+    };
+    writeln!(out, "| `{name}` | {effect} |").expect(EXPECT);
 }
 
 /// The file `docs/rabbitmq.conf.example`: every option, commented out.
@@ -100,6 +117,16 @@ leveret server --config /etc/leveret/rabbitmq.conf --data-dir /var/lib/leveret -
 
 [`rabbitmq.conf.example`](rabbitmq.conf.example) lists every option with its default, commented out.
 
+";
+
+const ENVIRONMENT: &str = "
+## Environment variables
+
+Those of RabbitMQ and of its image. An argument goes before a variable, and a variable before a file.
+An empty variable is none. The tools find the node by the same variables.
+
+| variable | effect |
+|---|---|
 ";
 
 /// Width of the sample file's comments.

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Place {
     /// A line of a configuration file, counted from one.
     Line(PathBuf, usize),
+    /// A variable of the environment.
+    Variable(&'static str),
     /// A `--set` argument.
     CommandLine,
 }
@@ -17,6 +19,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(path, line) => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => f.write_str(name),
             Self::CommandLine => f.write_str("--set"),
         }
     }

@@ -4,6 +4,11 @@ use super::options::OPTIONS;
 use super::*;
 use meta::ApplyTo;
 
+fn sources<'s>(files: &'s [PathBuf], arguments: &'s [String]) -> Sources<'s> {
+    static NONE: std::sync::LazyLock<Environment> = std::sync::LazyLock::new(Environment::default);
+    Sources { files, environment: &NONE, arguments }
+}
+
 fn settings(text: &str) -> Vec<Setting> {
     let parsed = syntax::parse_file(Path::new("a.conf"), text);
     parsed.into_iter().map(Result::unwrap).collect()
@@ -367,17 +372,18 @@ fn files_of_a_directory_are_read_in_order_and_arguments_win() {
         let mut file = std::fs::File::create(dir.path().join(name)).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
-    let (config, _) = load(&[dir.path().to_owned()], &["frame_max=30000".to_owned()]).unwrap();
+    let (config, _) =
+        load(sources(&[dir.path().to_owned()], &["frame_max=30000".to_owned()])).unwrap();
     let limits = config.connection;
     assert_eq!((limits.channel_max, limits.heartbeat_s, limits.frame_max), (10, 20, 30_000));
 }
 
 #[test]
 fn arguments_and_missing_files_have_errors_of_their_own() {
-    let from = |argument: &str| load(&[], &[argument.to_owned()]).unwrap_err().to_string();
+    let from = |argument: &str| load(sources(&[], &[argument.to_owned()])).unwrap_err().to_string();
     assert_eq!(from("heartbeat"), "--set: expected `key = value`");
     assert_eq!(from("haertbeat=5"), "--set: unknown key `haertbeat`; did you mean `heartbeat`?");
-    let missing = load(&["/nowhere/a.conf".into()], &[]).unwrap_err().to_string();
+    let missing = load(sources(&["/nowhere/a.conf".into()], &[])).unwrap_err().to_string();
     assert_eq!(missing, "cannot read the configuration /nowhere/a.conf");
 }
 
@@ -387,7 +393,7 @@ fn a_check_finds_all_errors_at_once() {
     let path = dir.path().join("a.conf");
     std::fs::write(&path, "broken\nheartbeat = 7\nhaertbeat = 5\nframe_max = x\n").unwrap();
     let missing = dir.path().join("b.conf");
-    let Checked { config, errors, .. } = check(&[path, missing], &["nothing".to_owned()]);
+    let Checked { config, errors, .. } = check(sources(&[path, missing], &["nothing".to_owned()]));
     let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(config.connection.heartbeat_s, 7);
     for (told, expected) in told.iter().zip([
@@ -400,4 +406,55 @@ fn a_check_finds_all_errors_at_once() {
         assert!(told.contains(expected), "{told}");
     }
     assert_eq!(told.len(), 5, "{told:?}");
+}
+
+#[test]
+fn an_argument_goes_before_a_variable_and_a_variable_before_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.conf");
+    let text = "default_user = file\ndefault_vhost = file\nheartbeat = 1\nlisteners.tcp.a = 1\n";
+    std::fs::write(&file, text).unwrap();
+    let variables = |name: &str| {
+        Some(match name {
+            "RABBITMQ_DEFAULT_USER" | "RABBITMQ_DEFAULT_VHOST" => "variable".to_owned(),
+            "RABBITMQ_NODE_PORT" => "2".to_owned(),
+            _ => return None,
+        })
+    };
+    let environment = Environment::read(&variables, true);
+    let files = [file];
+    let with = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+        let sources = Sources { files: &files, environment: &environment, arguments: &arguments };
+        load(sources).unwrap().0
+    };
+    let config = with(&["default_user=argument"]);
+    assert_eq!(config.first_start.user, "argument");
+    assert_eq!(config.first_start.vhost, "variable");
+    assert_eq!(config.connection.heartbeat_s, 1);
+    assert_eq!(config.listeners.tcp, [ListenAddress::Every(2)]);
+    let both = [ListenAddress::Every(1), ListenAddress::Every(3)];
+    assert_eq!(with(&["listeners.tcp.b=3"]).listeners.tcp, both);
+    let error = |variables: ctl::environment::Variables<'_>| {
+        let environment = Environment::read(variables, false);
+        let sources = Sources { files: &[], environment: &environment, arguments: &[] };
+        load(sources).unwrap_err().to_string()
+    };
+    let wrong = error(&|name| (name == "RABBITMQ_NODE_PORT").then(|| "x".to_owned()));
+    assert!(
+        wrong.starts_with("RABBITMQ_NODE_PORT: `listeners.tcp.default` cannot be `x`"),
+        "{wrong}"
+    );
+    let retired = error(&|name| name.starts_with("RABBITMQ_SSL_VERIFY").then(|| "x".to_owned()));
+    assert!(retired.starts_with("RABBITMQ_SSL_VERIFY is set but deprecated: "), "{retired}");
+}
+
+#[test]
+fn the_log_has_a_directory() {
+    let file = |text: &str| config(text).logging.file.map(|(path, _)| path);
+    assert_eq!(file("log.dir = /l\nlog.file = x.log"), Some("/l/x.log".into()));
+    assert_eq!(file("log.dir = /l\nlog.file = /y/x.log"), Some("/y/x.log".into()));
+    assert_eq!(file("log.dir = /l\nlog.file = false"), None);
+    let named = file("log.dir = /l").unwrap();
+    assert!(named.starts_with("/l") && named.extension().is_some_and(|end| end == "log"));
 }

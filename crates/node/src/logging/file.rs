@@ -18,6 +18,9 @@ pub(super) struct LogFile {
 
 impl LogFile {
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
         let file = Mutex::new(append_to(&path)?);
         Ok(Self { path, file })
     }

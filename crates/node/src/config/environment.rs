@@ -1,0 +1,325 @@
+//! RabbitMQ's environment variables: which are settings, which name files, which say nothing here, and
+//! which keep a node from starting. `VARIABLES` is the list, of which the documentation is made too.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use ctl::environment::Variables;
+
+use super::syntax::{Place, Setting};
+use super::units::LEVELS;
+
+/// One variable.
+pub(super) struct Variable {
+    pub(super) name: &'static str,
+    pub(super) effect: Effect,
+    /// What it does, or why nothing, as part of a sentence.
+    pub(super) doc: &'static str,
+}
+
+/// What a variable does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It is the setting of this key.
+    Setting(&'static str),
+    /// It is read where it is needed.
+    Read,
+    /// Nothing, which the log says.
+    Nothing,
+    /// The node does not start: RabbitMQ's image has dropped it, and what it asks for would be missing.
+    Retired,
+}
+
+const fn setting(name: &'static str, key: &'static str, doc: &'static str) -> Variable {
+    Variable { name, effect: Effect::Setting(key), doc }
+}
+
+const fn read(name: &'static str, doc: &'static str) -> Variable {
+    Variable { name, effect: Effect::Read, doc }
+}
+
+const fn nothing(name: &'static str, doc: &'static str) -> Variable {
+    Variable { name, effect: Effect::Nothing, doc }
+}
+
+const fn retired(name: &'static str) -> Variable {
+    Variable { name, effect: Effect::Retired, doc: "" }
+}
+
+const NODE_PORT: &str = "RABBITMQ_NODE_PORT";
+const NODE_ADDRESS: &str = "RABBITMQ_NODE_IP_ADDRESS";
+const CONFIG_FILE: &str = "RABBITMQ_CONFIG_FILE";
+const CONFIG_FILES: &str = "RABBITMQ_CONFIG_FILES";
+const LOG_LEVELS: &str = "RABBITMQ_LOG";
+const LOGS: &str = "RABBITMQ_LOGS";
+const PLUGINS_FILE: &str = "RABBITMQ_ENABLED_PLUGINS_FILE";
+
+const NO_ERLANG: &str = "there is no Erlang";
+const NO_PLUGINS: &str = "what RabbitMQ has in plugins is part of the node, or not there";
+const ONE_DIRECTORY: &str = "everything is in the data directory";
+
+/// The variables that are looked at.
+pub(super) const VARIABLES: &[Variable] = &[
+    setting("RABBITMQ_DEFAULT_USER", "default_user", "the user of a first start"),
+    setting("RABBITMQ_DEFAULT_PASS", "default_pass", "the password of that user"),
+    setting("RABBITMQ_DEFAULT_VHOST", "default_vhost", "the virtual host of a first start"),
+    read(
+        NODE_PORT,
+        "the port of `listeners.tcp.default`, in place of all `listeners.tcp` of files",
+    ),
+    read(NODE_ADDRESS, "its address; all when not set or `auto`"),
+    read("RABBITMQ_NODENAME", "the node's name; `@` and the host's name are added if missing"),
+    read("RABBITMQ_USE_LONGNAME", "`true`: the host's full name is added"),
+    read(
+        CONFIG_FILE,
+        "the configuration file, with or without `.conf`, unless `--config` is given; one that is not \
+         there is a warning",
+    ),
+    read(CONFIG_FILES, "a directory, or `DIRECTORY/*.conf`, read after it"),
+    read(
+        "RABBITMQ_DATA_DIR",
+        "the data directory, unless `--data-dir` or `LEVERET_DATA_DIR` is given",
+    ),
+    read("RABBITMQ_MNESIA_DIR", "the same, after it"),
+    read(
+        "RABBITMQ_MNESIA_BASE",
+        "the data directory is the one of the node's name in it, after both",
+    ),
+    setting("RABBITMQ_LOG_BASE", "log.dir", "the directory of the log file"),
+    read(LOGS, "`log.file`; `-` and `-stderr`: the console, and no file"),
+    read(LOG_LEVELS, "a level: `log.default.level`; levels of categories have no effect"),
+    read(PLUGINS_FILE, "a warning for each plugin in this file that is not part of the node"),
+    nothing("RABBITMQ_ADVANCED_CONFIG_FILE", "Erlang terms are not read; use rabbitmq.conf"),
+    nothing("RABBITMQ_CONF_ENV_FILE", "no shell is run; set its variables for the node itself"),
+    nothing("RABBITMQ_ERLANG_COOKIE", "the permissions of the control socket let tools in"),
+    nothing("RABBITMQ_ENABLED_PLUGINS", NO_PLUGINS),
+    nothing("RABBITMQ_PLUGINS_DIR", NO_PLUGINS),
+    nothing("RABBITMQ_PLUGINS_EXPAND_DIR", NO_PLUGINS),
+    nothing("RABBITMQ_QUORUM_DIR", ONE_DIRECTORY),
+    nothing("RABBITMQ_STREAM_DIR", ONE_DIRECTORY),
+    nothing("RABBITMQ_FEATURE_FLAGS", "all that are known are on"),
+    nothing("RABBITMQ_FEATURE_FLAGS_FILE", "all that are known are on"),
+    nothing("RABBITMQ_PID_FILE", "no such file is written; ask the service manager"),
+    nothing("RABBITMQ_DIST_PORT", "a node is a cluster of its own"),
+    nothing("RABBITMQ_SERVER_ERL_ARGS", NO_ERLANG),
+    nothing("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", NO_ERLANG),
+    nothing("RABBITMQ_SERVER_START_ARGS", NO_ERLANG),
+    nothing("RABBITMQ_CTL_ERL_ARGS", NO_ERLANG),
+    retired("RABBITMQ_DEFAULT_PASS_FILE"),
+    retired("RABBITMQ_DEFAULT_USER_FILE"),
+    retired("RABBITMQ_MANAGEMENT_SSL_CACERTFILE"),
+    retired("RABBITMQ_MANAGEMENT_SSL_CERTFILE"),
+    retired("RABBITMQ_MANAGEMENT_SSL_DEPTH"),
+    retired("RABBITMQ_MANAGEMENT_SSL_FAIL_IF_NO_PEER_CERT"),
+    retired("RABBITMQ_MANAGEMENT_SSL_KEYFILE"),
+    retired("RABBITMQ_MANAGEMENT_SSL_VERIFY"),
+    retired("RABBITMQ_SSL_CACERTFILE"),
+    retired("RABBITMQ_SSL_CERTFILE"),
+    retired("RABBITMQ_SSL_DEPTH"),
+    retired("RABBITMQ_SSL_FAIL_IF_NO_PEER_CERT"),
+    retired("RABBITMQ_SSL_KEYFILE"),
+    retired("RABBITMQ_SSL_VERIFY"),
+    retired("RABBITMQ_VM_MEMORY_HIGH_WATERMARK"),
+];
+
+/// What the environment says about the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Environment {
+    /// Configuration files that it names and that are there.
+    pub(crate) files: Vec<PathBuf>,
+    pub(super) settings: Vec<Setting>,
+    pub(super) warnings: Vec<String>,
+    /// The variables that keep a node from starting.
+    pub(super) retired: Vec<&'static str>,
+}
+
+impl Environment {
+    /// Reads the variables. Those that name configuration files say nothing if arguments name some.
+    pub(crate) fn read(variables: Variables<'_>, has_files: bool) -> Self {
+        let mut this = Self::default();
+        for Variable { name, effect, doc } in VARIABLES {
+            let Some(value) = variables(name) else { continue };
+            match effect {
+                Effect::Setting(key) => this.set(name, key, value),
+                Effect::Read => {}
+                Effect::Nothing => this.warnings.push(format!("{name} has no effect: {doc}")),
+                Effect::Retired => this.retired.push(name),
+            }
+        }
+        this.add_listener(variables(NODE_ADDRESS), variables(NODE_PORT));
+        variables(LOGS).iter().for_each(|value| this.add_log(value));
+        variables(LOG_LEVELS).iter().for_each(|value| this.add_levels(value));
+        variables(PLUGINS_FILE).iter().for_each(|value| this.look_at_plugins(Path::new(value)));
+        if !has_files {
+            variables(CONFIG_FILE).iter().for_each(|value| this.add_file(value));
+            variables(CONFIG_FILES).iter().for_each(|value| this.add_directory(value));
+        }
+        this
+    }
+
+    fn set(&mut self, name: &'static str, key: &str, value: String) {
+        let key = key.split('.').map(str::to_owned).collect();
+        self.settings.push(Setting { key, value, place: Place::Variable(name) });
+    }
+
+    fn warn(&mut self, name: &str, what: &str) {
+        self.warnings.push(format!("{name}: {what}"));
+    }
+
+    fn add_listener(&mut self, address: Option<String>, port: Option<String>) {
+        let name = if port.is_some() { NODE_PORT } else { NODE_ADDRESS };
+        let address = address.filter(|address| address != "auto");
+        let port = match (&address, port) {
+            (None, None) => return,
+            (_, port) => port.unwrap_or_else(|| "5672".to_owned()),
+        };
+        let value = match address {
+            None => port,
+            Some(address) if address.contains(':') && !address.starts_with('[') => {
+                format!("[{address}]:{port}")
+            }
+            Some(address) => format!("{address}:{port}"),
+        };
+        self.set(name, "listeners.tcp.default", value);
+    }
+
+    fn add_log(&mut self, value: &str) {
+        match value {
+            "-" | "-stderr" => {
+                self.set(LOGS, "log.console", "true".to_owned());
+                self.set(LOGS, "log.file", "false".to_owned());
+            }
+            other if other.starts_with("exchange:") || other.starts_with("syslog:") => {
+                self.warn(LOGS, "only files, `-` and `-stderr` have an effect");
+            }
+            file => self.set(LOGS, "log.file", file.to_owned()),
+        }
+    }
+
+    fn add_levels(&mut self, value: &str) {
+        for part in value.split(',').filter(|part| !part.is_empty()) {
+            if LEVELS.iter().any(|(level, _)| *level == part) {
+                self.set(LOG_LEVELS, "log.default.level", part.to_owned());
+            } else {
+                self.warn(LOG_LEVELS, &format!("`{part}` has no effect"));
+            }
+        }
+    }
+
+    /// COMPAT: a file that is not there is none.
+    fn add_file(&mut self, value: &str) {
+        let path = match Path::new(value).extension().and_then(OsStr::to_str) {
+            Some("conf") => PathBuf::from(value),
+            Some("config") => return self.warn(CONFIG_FILE, "Erlang terms are not read"),
+            Some(_) | None => PathBuf::from(format!("{value}.conf")),
+        };
+        self.add_existing(CONFIG_FILE, path);
+    }
+
+    fn add_directory(&mut self, value: &str) {
+        let path = PathBuf::from(value.strip_suffix("/*.conf").unwrap_or(value));
+        if path.as_os_str().to_string_lossy().contains('*') {
+            return self.warn(CONFIG_FILES, "of patterns only DIRECTORY/*.conf has an effect");
+        }
+        self.add_existing(CONFIG_FILES, path);
+    }
+
+    fn add_existing(&mut self, name: &str, path: PathBuf) {
+        if path.exists() {
+            self.files.push(path);
+        } else {
+            self.warn(name, &format!("there is no {}, the node does without", path.display()));
+        }
+    }
+
+    /// COMPAT: `[rabbitmq_management,rabbitmq_shovel].`; a file that is not there enables nothing.
+    fn look_at_plugins(&mut self, path: &Path) {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('%'));
+        let is_end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let names = lines.flat_map(|line| line.split(is_end)).filter(|name| !name.is_empty());
+        for name in names.filter(|name| !ctl::is_built_in_plugin(name)) {
+            let path = path.display();
+            self.warn(PLUGINS_FILE, &format!("{path} enables {name}, which is not there"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(list: &[(&str, &str)]) -> Environment {
+        let find = |wanted: &str| list.iter().find(|(name, _)| *name == wanted);
+        Environment::read(&|name| find(name).map(|(_, value)| (*value).to_owned()), false)
+    }
+
+    fn settings(list: &[(&str, &str)]) -> Vec<String> {
+        let environment = of(list);
+        let line = |setting: &Setting| format!("{}={}", setting.key.join("."), setting.value);
+        environment.settings.iter().map(line).collect()
+    }
+
+    #[test]
+    fn settings_are_those_of_rabbitmq() {
+        assert_eq!(of(&[]), Environment::default());
+        assert_eq!(
+            settings(&[("RABBITMQ_DEFAULT_USER", "u"), ("RABBITMQ_DEFAULT_PASS", "p")]),
+            ["default_user=u", "default_pass=p"]
+        );
+        for (list, listener) in [
+            (&[("RABBITMQ_NODE_PORT", "5673")][..], "5673"),
+            (&[("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")], "127.0.0.1:5672"),
+            (&[("RABBITMQ_NODE_IP_ADDRESS", "::1"), ("RABBITMQ_NODE_PORT", "1")], "[::1]:1"),
+            (&[("RABBITMQ_NODE_IP_ADDRESS", "auto"), ("RABBITMQ_NODE_PORT", "1")], "1"),
+        ] {
+            assert_eq!(settings(list), [format!("listeners.tcp.default={listener}")]);
+        }
+        assert_eq!(settings(&[("RABBITMQ_NODE_IP_ADDRESS", "auto")]), [""; 0]);
+        assert_eq!(settings(&[("RABBITMQ_LOGS", "-")]), ["log.console=true", "log.file=false"]);
+        assert_eq!(settings(&[("RABBITMQ_LOGS", "/l/x.log")]), ["log.file=/l/x.log"]);
+        assert_eq!(settings(&[("RABBITMQ_LOG_BASE", "/l")]), ["log.dir=/l"]);
+        assert_eq!(
+            settings(&[("RABBITMQ_LOG", "debug,+color,connection=error")]),
+            ["log.default.level=debug"]
+        );
+    }
+
+    #[test]
+    fn what_says_nothing_and_what_is_retired() {
+        let environment =
+            of(&[("RABBITMQ_ERLANG_COOKIE", "x"), ("RABBITMQ_LOG", "info,queue=debug")]);
+        assert_eq!(
+            environment.warnings,
+            [
+                "RABBITMQ_ERLANG_COOKIE has no effect: the permissions of the control socket let \
+                 tools in",
+                "RABBITMQ_LOG: `queue=debug` has no effect"
+            ]
+        );
+        let retired = of(&[("RABBITMQ_SSL_KEYFILE", "x"), ("RABBITMQ_DEFAULT_PASS_FILE", "y")]);
+        assert_eq!(retired.retired, ["RABBITMQ_DEFAULT_PASS_FILE", "RABBITMQ_SSL_KEYFILE"]);
+    }
+
+    #[test]
+    fn files_are_found_with_and_without_their_ending() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rabbitmq.conf");
+        std::fs::write(&file, "").unwrap();
+        let name = file.to_str().unwrap();
+        for given in [name, name.strip_suffix(".conf").unwrap()] {
+            assert_eq!(of(&[("RABBITMQ_CONFIG_FILE", given)]).files, [file.as_path()]);
+        }
+        let pattern = format!("{}/*.conf", dir.path().display());
+        assert_eq!(of(&[("RABBITMQ_CONFIG_FILES", &pattern)]).files, [dir.path()]);
+        let missing = of(&[("RABBITMQ_CONFIG_FILE", "/nowhere/rabbitmq")]);
+        assert_eq!(missing.files, [""; 0].map(PathBuf::from));
+        assert!(missing.warnings.iter().any(|text| text.contains("/nowhere/rabbitmq.conf")));
+        let plugins = dir.path().join("enabled_plugins");
+        let text = "% comment\n[rabbitmq_management,rabbitmq_event_exchange].\n";
+        std::fs::write(&plugins, text).unwrap();
+        let warnings = of(&[("RABBITMQ_ENABLED_PLUGINS_FILE", plugins.to_str().unwrap())]).warnings;
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings.iter().all(|text| text.contains("enables rabbitmq_management")));
+    }
+}

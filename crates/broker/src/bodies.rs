@@ -5,7 +5,7 @@
 //! each commit: what a durable entry names is durable. References are counted in memory and counted
 //! anew by every start.
 
-use log::{Disk, IoContext, LogError, Lsn};
+use log::{Disk, IoContext, LogError, Lsn, Stamper};
 use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
 use store::{StoreError, StoredBody};
 
 /// Has a directory for each virtual host that has files of its own.
-const VHOSTS_DIR: &str = "vhosts";
+pub(crate) const VHOSTS_DIR: &str = "vhosts";
 /// Bytes of a virtual host's name in its directory's; the rest of a longer one is a number.
 const DIR_NAME_BYTES_MAX: usize = 100;
 
@@ -26,6 +26,7 @@ pub(crate) struct Bodies {
     disk: Arc<dyn Disk>,
     file_bytes: u32,
     embed_below: usize,
+    stamper: Arc<Stamper>,
     stores: Mutex<Stores>,
     unsynced: Unsynced,
 }
@@ -54,11 +55,17 @@ pub(crate) struct BodyStore {
 impl Bodies {
     /// Without any store. A body of `embed_below` bytes or more is worth being stored once; files
     /// take no more from `file_bytes` on, 0 for the usual length.
-    pub(crate) fn new(disk: Arc<dyn Disk>, embed_below: usize, file_bytes: u32) -> Self {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        embed_below: usize,
+        file_bytes: u32,
+        stamper: Arc<Stamper>,
+    ) -> Self {
         Self {
             disk,
             file_bytes,
             embed_below,
+            stamper,
             stores: Mutex::default(),
             unsynced: Unsynced::default(),
         }
@@ -91,7 +98,8 @@ impl Bodies {
     }
 
     fn options(&self, vhost: &str) -> BlobOptions {
-        let mut options = BlobOptions::new(format!("{VHOSTS_DIR}/{}/bodies", dir_name(vhost)));
+        let stamper = Arc::clone(&self.stamper);
+        let mut options = BlobOptions { stamper, ..BlobOptions::new(dir_of(vhost)) };
         if self.file_bytes > 0 {
             options.file_bytes = self.file_bytes;
         }
@@ -225,6 +233,11 @@ impl BodyStore {
     }
 }
 
+/// Where the bodies of a virtual host are.
+pub(crate) fn dir_of(vhost: &str) -> String {
+    format!("{VHOSTS_DIR}/{}/bodies", dir_name(vhost))
+}
+
 /// Where the body of one message is stored that several queues may log: nowhere until the first of
 /// them asks. Keeps a reference until it is dropped.
 #[derive(Debug, Default)]
@@ -304,7 +317,7 @@ mod tests {
     }
 
     fn bodies(disk: &MemoryDisk) -> Bodies {
-        Bodies::new(Arc::new(disk.clone()), 10, 0)
+        Bodies::new(Arc::new(disk.clone()), 10, 0, Arc::default())
     }
 
     fn keep(bodies: &Bodies, vhost: &Name, body: &[u8]) -> BlobId {

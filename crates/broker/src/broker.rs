@@ -693,7 +693,8 @@ impl Broker {
         };
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
-        let written = log::write_snapshot(self.storage.disk.as_ref(), DEFINITIONS_FILE, &bytes);
+        let (disk, stamp) = (self.storage.disk.as_ref(), self.storage.stamper.stamp());
+        let written = log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes);
         if written.is_ok() {
             covered.release(&self.storage.wal);
         } else {

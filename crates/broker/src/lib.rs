@@ -46,7 +46,7 @@ pub use crate::pager::{PagerOptions, PagerStepper};
 pub use crate::queue::{
     Activity, ConsumerView, HeldBack, HeldBackMessage, PendingConfirms, Queue, QueueCounters,
 };
-pub use crate::recovery::{OpenError, Steppers};
+pub use crate::recovery::{Found, OpenError, Steppers};
 pub use crate::rules::RuleStepper;
 pub use crate::session::{Session, Stop};
 pub use crate::storage::StorageOptions;

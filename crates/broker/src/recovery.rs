@@ -1,6 +1,7 @@
 //! From files to a running broker: the definitions' snapshot, then the log on top of it.
 
 mod content;
+mod presence;
 
 use crate::bodies::Bodies;
 use crate::broker::{Broker, Control, DEFINITIONS_FILE};
@@ -14,7 +15,9 @@ use crate::storage::{Images, Storage, StorageOptions};
 use crate::worker::Failure;
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
-use log::{Disk, LogError, Lsn, Refused, SegmentId, Wal, WalOptions};
+use log::{
+    Disk, IoContext, LogError, Lsn, Refused, SegmentId, Stamp, Stamper, Wal, WalFound, WalOptions,
+};
 use message::Body;
 use meta::{Command, QueueId, QueueVersion, State, Vhost};
 use std::collections::HashMap;
@@ -22,9 +25,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::record::Reader;
 use store::backlog::PagePool;
+use store::v1::JournalTable;
 use store::{Queued, StoreError};
 
 /// What the log told, entry by entry.
+#[derive(Debug)]
 struct Replay {
     meta: State,
     /// Commands up to this one are in the snapshot.
@@ -75,20 +80,10 @@ impl Broker {
     /// As [`Broker::open`].
     pub fn open_with(
         disk: Arc<dyn Disk>,
-        mut options: WalOptions,
+        options: WalOptions,
         storage_options: &StorageOptions,
     ) -> Result<Arc<Self>, OpenError> {
-        let mut replay = Replay::from_snapshot(disk.as_ref())?;
-        let before = parts_before_log(&disk, storage_options, &mut options);
-        let wal = Wal::open(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
-        let (broker, started) = finish(replay, before, wal, disk, storage_options)?;
-        pager::start(&broker.storage).map_err(OpenError::Threads)?;
-        older::start(&broker.storage).map_err(OpenError::Threads)?;
-        rules::start(&broker.storage).map_err(OpenError::Threads)?;
-        if let Some(started) = started {
-            broker.storage.wal.wait_durable(started)?;
-        }
-        Ok(broker)
+        Found::read(&disk, &options)?.start(disk, options, storage_options)
     }
 
     /// As [`Broker::open_with`], with storage whose work the caller does. For simulation.
@@ -100,10 +95,9 @@ impl Broker {
         mut options: WalOptions,
         storage_options: &StorageOptions,
     ) -> Result<(Arc<Self>, Steppers), OpenError> {
-        let mut replay = Replay::from_snapshot(disk.as_ref())?;
+        let Found { replay, log } = Found::read(&disk, &options)?;
         let before = parts_before_log(&disk, storage_options, &mut options);
-        let (wal, mut log) =
-            Wal::open_stepped(Arc::clone(&disk), options, &mut |entry| replay.take(entry))?;
+        let (wal, mut log) = Wal::start_stepped(log, Arc::clone(&disk), options)?;
         let (broker, started) = finish(replay, before, wal, disk, storage_options)?;
         if let Some(started) = started {
             log.step();
@@ -113,6 +107,48 @@ impl Broker {
         let older = OlderStepper::new(&broker.storage);
         let rules = RuleStepper::new(&broker.storage);
         Ok((broker, Steppers { log, pager, older, rules }))
+    }
+}
+
+/// Data that was read and fits together. Nothing was touched for that.
+#[derive(Debug)]
+pub struct Found {
+    replay: Replay,
+    log: WalFound,
+}
+
+impl Found {
+    /// Reads the definitions and the log, and looks whether everything is there that they name.
+    ///
+    /// # Errors
+    /// The disk's, or data that is damaged, missing or of a newer version.
+    pub fn read(disk: &Arc<dyn Disk>, options: &WalOptions) -> Result<Self, OpenError> {
+        let (mut replay, snapshot) = Replay::from_snapshot(disk.as_ref())?;
+        let log = WalFound::read(disk, options, &mut |entry| replay.take(entry))?;
+        presence::check(disk.as_ref(), &replay, &log, snapshot)?;
+        Ok(Self { replay, log })
+    }
+
+    /// Starts on what was read.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn start(
+        self,
+        disk: Arc<dyn Disk>,
+        mut options: WalOptions,
+        storage_options: &StorageOptions,
+    ) -> Result<Arc<Broker>, OpenError> {
+        let before = parts_before_log(&disk, storage_options, &mut options);
+        let wal = Wal::start(self.log, Arc::clone(&disk), options)?;
+        let (broker, started) = finish(self.replay, before, wal, disk, storage_options)?;
+        pager::start(&broker.storage).map_err(OpenError::Threads)?;
+        older::start(&broker.storage).map_err(OpenError::Threads)?;
+        rules::start(&broker.storage).map_err(OpenError::Threads)?;
+        if let Some(started) = started {
+            broker.storage.wal.wait_durable(started)?;
+        }
+        Ok(broker)
     }
 }
 
@@ -131,6 +167,7 @@ pub struct Steppers {
 
 /// What the log needs to know before it is opened.
 struct BeforeLog {
+    stamper: Arc<Stamper>,
     pager: Pager,
     bodies: Arc<Bodies>,
     older: OlderForm,
@@ -147,14 +184,16 @@ fn parts_before_log(
     let (pager, older) = (Pager::new(options.pager), OlderForm::new());
     let rules = RuleKeeper::default();
     let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
-    let bodies = Arc::new(Bodies::new(Arc::clone(disk), embed_below, file_bytes));
+    let stamper = Arc::clone(&of_log.stamper);
+    let bodies = Bodies::new(Arc::clone(disk), embed_below, file_bytes, Arc::clone(&stamper));
+    let bodies = Arc::new(bodies);
     let failures = [pager.failure(), older.failure(), rules.failure()];
     let synced = Arc::clone(&bodies);
     of_log.before_commit = Some(Box::new(move || {
         failures.iter().try_for_each(Failure::check)?;
         synced.sync()
     }));
-    BeforeLog { pager, bodies, older, rules }
+    BeforeLog { stamper, pager, bodies, older, rules }
 }
 
 /// Puts everything in its place. Also returns what must be durable before anybody is given a
@@ -168,12 +207,18 @@ fn finish(
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
     let was_new = replay.serial == 0;
     let has_cursors = replay.cursors.is_some();
-    let BeforeLog { pager, bodies, older, rules } = before;
-    let images = Images::open(&disk, options)?;
+    let BeforeLog { stamper, pager, bodies, older, rules } = before;
+    // A process that was killed may have renamed the definitions without having come to this.
+    disk.sync_dir("").context("sync the directory of", DEFINITIONS_FILE)?;
+    let images = Images::open(&disk, options, &stamper)?;
+    let is_older = |id| replay.meta.queue_version(QueueId(id)) == QueueVersion::V1;
+    let journals = Arc::new(JournalTable::open(Arc::clone(&disk), is_older)?);
     bodies.open_all(replay.meta.vhosts().map(Vhost::name))?;
     let storage = Arc::new(Storage {
         disk,
         wal,
+        stamper,
+        journals,
         pool: PagePool::default(),
         held_bytes: AtomicU64::new(0),
         n_lost: AtomicU64::new(0),
@@ -194,13 +239,16 @@ fn finish(
 }
 
 impl Replay {
-    fn from_snapshot(disk: &dyn Disk) -> Result<Self, OpenError> {
-        let (meta, covered) = match log::read_snapshot(disk, DEFINITIONS_FILE)? {
+    /// Also says whether there is a snapshot, and with which stamp.
+    fn from_snapshot(disk: &dyn Disk) -> Result<(Self, Option<Option<Stamp>>), OpenError> {
+        let snapshot = log::read_stamped(disk, DEFINITIONS_FILE)?;
+        let stamp = snapshot.as_ref().map(|(stamp, _)| *stamp);
+        let (meta, covered) = match snapshot {
             None => (State::default(), 0),
-            Some(bytes) => read_definitions(&bytes)
+            Some((_, bytes)) => read_definitions(&bytes)
                 .map_err(|reason| OpenError::Definitions { file: DEFINITIONS_FILE, reason })?,
         };
-        Ok(Self {
+        let replay = Self {
             meta,
             covered,
             serial: covered,
@@ -208,7 +256,8 @@ impl Replay {
             commands: Vec::new(),
             cursors: None,
             n_entries: 0,
-        })
+        };
+        Ok((replay, stamp))
     }
 
     fn take(&mut self, entry: log::Entry<'_>) -> Result<(), Refused> {
@@ -246,6 +295,14 @@ impl Replay {
     ) -> Result<(), Refused> {
         if serial <= self.covered {
             return Ok(());
+        }
+        if serial != self.serial + 1 {
+            let before = self.serial;
+            let reason = format!(
+                "definition change {serial} follows change {before}: {DEFINITIONS_FILE} is missing, or \
+                 older than the log"
+            );
+            return Err(Refused(reason.into()));
         }
         let command =
             Command::decode(command).map_err(|error| Refused(error.to_string().into()))?;

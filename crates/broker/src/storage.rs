@@ -2,19 +2,20 @@
 
 use crate::bodies::{Bodies, BodyStore};
 use crate::clock::{Clock, TimeOfDay};
-use crate::older::OlderForm;
+use crate::older::{OlderForm, dir_of};
 use crate::pager::{ImageNames, Pager, PagerOptions};
 use crate::rules::RuleKeeper;
-use log::{Disk, Wal};
+use log::{Disk, Stamper, Wal};
 use meta::QueueVersion;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use store::StoreError;
 use store::backlog::{FreedPage, PagePool};
 use store::blob::{BlobId, BlobOptions, BlobStore};
+use store::v1::{JournalTable, V1Options};
 
 /// Pages with messages that survive a restart.
-const PAGES_DIR: &str = "pages";
+pub(crate) const PAGES_DIR: &str = "pages";
 /// Pages that do not: emptied at the start.
 const SWAP_DIR: &str = "swap";
 
@@ -55,6 +56,8 @@ impl Default for StorageOptions {
 pub(crate) struct Storage {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) wal: Wal,
+    /// Of the log, for files that mean something only beside it.
+    pub(crate) stamper: Arc<Stamper>,
     pub(crate) pool: PagePool,
     /// Bytes of all messages in queues.
     pub(crate) held_bytes: AtomicU64,
@@ -64,6 +67,8 @@ pub(crate) struct Storage {
     pub(crate) n_unreadable: AtomicU64,
     pub(crate) images: Images,
     pub(crate) bodies: Arc<Bodies>,
+    /// Told which files queues of version 1 have.
+    pub(crate) journals: Arc<JournalTable>,
     pub(crate) pager: Pager,
     pub(crate) older: OlderForm,
     pub(crate) time: TimeOfDay,
@@ -83,9 +88,14 @@ impl Images {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn open(disk: &Arc<dyn Disk>, options: &StorageOptions) -> Result<Self, StoreError> {
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        options: &StorageOptions,
+        stamper: &Arc<Stamper>,
+    ) -> Result<Self, StoreError> {
         let open = |dir: &str, is_volatile| {
-            let mut of_store = BlobOptions { is_volatile, ..BlobOptions::new(dir) };
+            let stamper = Arc::clone(stamper);
+            let mut of_store = BlobOptions { is_volatile, stamper, ..BlobOptions::new(dir) };
             if options.page_file_bytes > 0 {
                 of_store.file_bytes = options.page_file_bytes;
             }
@@ -124,6 +134,12 @@ impl Storage {
                 self.pager.release_named(ImageNames { bodies, image, is_durable, positions });
             }
         }
+    }
+
+    /// How a queue of version 1 keeps its files.
+    pub(crate) fn journal_options(&self, queue: u64) -> V1Options {
+        let told = Some((Arc::clone(&self.journals), queue));
+        V1Options { told, ..V1Options::new(dir_of(queue)) }
     }
 
     /// Nobody needs the image any more.

@@ -7,11 +7,12 @@
 //! ```text
 //!  0       4       8     9     10   12      16      24        32      40      48      52
 //!  +-------+-------+-----+-----+----+-------+-------+---------+-------+-------+-------+---------+
-//!  | magic | crc32c| ver | type| 0  | bytes | salt  | segment | first | synced|entries| payload |
+//!  | magic | crc32c| ver | type|flag| bytes | salt  | segment | first | synced|entries| payload |
 //!  | u32   | u32   | u8  | u8  | u16| u32   | u64   | u64     | u64   | u64   | u32   |         |
 //!  +-------+-------+-----+-----+----+-------+-------+---------+-------+-------+-------+---------+
 //!  crc32c   over everything after it, up to the end of the payload
 //!  type     0 = segment header (no payload), 1 = entries (none: the log was closed properly)
+//!  flag     1 in a segment header: the file `leveret-log` tells of this log (see `wal/extent.rs`)
 //!  bytes    length of the payload
 //!  salt     random, chosen once per log: a message cannot contain a forged block
 //!  segment  id in the file's name; a block of the file's previous life has a smaller one
@@ -49,6 +50,8 @@ pub(crate) const VERSION: u8 = 1;
 
 const TYPE_SEGMENT: u8 = 0;
 const TYPE_ENTRIES: u8 = 1;
+/// The log is told of in a file beside it.
+const FLAG_TOLD: u8 = 1;
 /// Bytes not covered by the checksum: the magic and the checksum itself.
 const UNCHECKED_BYTES: usize = 8;
 
@@ -62,6 +65,8 @@ pub(crate) enum BlockType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) block_type: BlockType,
+    /// In a segment header: a file beside the log tells of it.
+    pub(crate) is_told: bool,
     pub(crate) payload_bytes: u32,
     pub(crate) salt: u64,
     pub(crate) segment: u64,
@@ -90,7 +95,8 @@ impl BlockHeader {
             BlockType::Segment => TYPE_SEGMENT,
             BlockType::Entries => TYPE_ENTRIES,
         };
-        put(&mut rest, &[VERSION, block_type, 0, 0]);
+        let flags = if self.is_told { FLAG_TOLD } else { 0 };
+        put(&mut rest, &[VERSION, block_type, flags, 0]);
         put(&mut rest, &self.payload_bytes.to_le_bytes());
         put(&mut rest, &self.salt.to_le_bytes());
         put(&mut rest, &self.segment.to_le_bytes());
@@ -110,7 +116,7 @@ impl BlockHeader {
             return Err(NotABlock::Header);
         }
         let _crc: [u8; 4] = take(&mut rest)?;
-        let [version, block_type, _, _] = take(&mut rest)?;
+        let [version, block_type, flags, _] = take(&mut rest)?;
         if version > VERSION {
             return Err(NotABlock::Newer(version));
         }
@@ -121,6 +127,7 @@ impl BlockHeader {
         };
         Ok(Self {
             block_type,
+            is_told: flags & FLAG_TOLD != 0,
             payload_bytes: u32::from_le_bytes(take(&mut rest)?),
             salt: u64::from_le_bytes(take(&mut rest)?),
             segment: u64::from_le_bytes(take(&mut rest)?),
@@ -191,6 +198,7 @@ mod tests {
     fn header(payload_bytes: u32) -> BlockHeader {
         BlockHeader {
             block_type: BlockType::Entries,
+            is_told: false,
             payload_bytes,
             salt: 7,
             segment: 3,

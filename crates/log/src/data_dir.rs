@@ -1,7 +1,7 @@
 //! The data directory: one node at a time, and a format version to refuse what is not ours.
 //!
 //! `leveret.lock` is empty and locked while a node runs. `leveret-format` is one line of text:
-//! `leveret 4`. The number rises whenever an older program could not read what a newer one writes:
+//! `leveret 5`. The number rises whenever an older program could not read what a newer one writes:
 //!
 //! | version | since then |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | 2 | backlogs are paged to files, which the log names |
 //! | 3 | messages have annotations, in the log, in pages and in journals |
 //! | 4 | the log tells how often messages came back |
+//! | 5 | files say which log they belong to, and which there must be |
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub const LOCK_FILE: &str = "leveret.lock";
 /// The file that says which version of the layout the directory has.
 pub const FORMAT_FILE: &str = "leveret-format";
 /// The layout this program writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 const FORMAT_NAME: &str = "leveret";
 
@@ -30,13 +31,14 @@ const FORMAT_NAME: &str = "leveret";
 #[derive(Debug)]
 pub struct DataDir {
     disk: Arc<dyn Disk>,
+    /// It is marked as one of the present format.
+    is_marked: bool,
     _lock: Box<dyn DiskLock>,
 }
 
 impl DataDir {
     /// Locks the root of `disk` and checks its format; an empty directory becomes a new data
-    /// directory, any other without a format file is refused. One of an older format is marked as one
-    /// of the present format: what is in it stays readable, and older programs refuse it from now on.
+    /// directory, any other without a format file is refused.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
         let file = |name: &str| format!("{}/{name}", disk.root());
         let found = disk.list("").context("list", &disk.root())?;
@@ -56,11 +58,23 @@ impl DataDir {
         })?;
         let found = read_file(disk.as_ref(), FORMAT_FILE)?;
         let found = found.map(|text| version(&text, file(FORMAT_FILE))).transpose()?;
-        if found != Some(FORMAT_VERSION) {
-            let text = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
-            replace_file(disk.as_ref(), FORMAT_FILE, text.as_bytes())?;
+        let is_marked = found == Some(FORMAT_VERSION);
+        let mut data_dir = Self { disk, is_marked, _lock: lock };
+        if found.is_none() {
+            data_dir.mark()?;
+            data_dir.is_marked = true;
         }
-        Ok(Self { disk, _lock: lock })
+        Ok(data_dir)
+    }
+
+    /// Marks a directory of an older format as one of the present format, before anything is written
+    /// to it: what is in it stays readable, and older programs refuse it from now on.
+    pub fn mark(&self) -> Result<()> {
+        if self.is_marked {
+            return Ok(());
+        }
+        let text = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
+        replace_file(self.disk.as_ref(), FORMAT_FILE, text.as_bytes())
     }
 
     /// The directory's disk.
@@ -123,11 +137,11 @@ mod tests {
         assert!(matches!(opened, Err(LogError::Foreign { .. })), "{opened:?}");
         assert_eq!(disk.list("").unwrap(), ["photo.jpg"]);
 
-        for (text, newer) in [("leveret 5\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
+        for (text, newer) in [("leveret 6\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, text.as_bytes());
             let opened = DataDir::open(Arc::new(disk));
-            let is_newer = matches!(opened, Err(LogError::Newer { found: 5, known: 4, .. }));
+            let is_newer = matches!(opened, Err(LogError::Newer { found: 6, known: 5, .. }));
             let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
             assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
         }
@@ -135,13 +149,16 @@ mod tests {
 
     #[test]
     fn an_older_directory_is_marked_as_one_of_today() {
-        for older in [b"leveret 1\n", b"leveret 2\n", b"leveret 3\n"] {
+        for older in [b"leveret 1\n", b"leveret 2\n", b"leveret 3\n", b"leveret 4\n"] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, older);
             put(&disk, "kept", b"x");
-            drop(DataDir::open(Arc::new(disk.clone())).unwrap());
+            let opened = DataDir::open(Arc::new(disk.clone())).unwrap();
+            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), older, "not touched yet");
+            opened.mark().unwrap();
+            drop(opened);
             let disk = disk.survive(Survival::Everything);
-            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 4\n");
+            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 5\n");
             assert_eq!(read_file(&disk, "kept").unwrap().unwrap(), b"x");
         }
     }

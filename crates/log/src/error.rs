@@ -28,6 +28,32 @@ pub enum LogError {
         /// What was found there.
         what: &'static str,
     },
+    /// A file or directory that must be there is not.
+    #[error("{file} is missing: {what}")]
+    Missing {
+        /// The file or directory, relative to the disk's root.
+        file: String,
+        /// How that is known.
+        what: String,
+    },
+    /// The log ends before entries that had been synced.
+    #[error(
+        "the log ends in {file} at byte {offset} with entry {}; {told_by} says that it was synced up \
+         to entry {}: {} entries are lost",
+        .upto.0, .synced.0, .synced.0.saturating_sub(.upto.0)
+    )]
+    CutOff {
+        /// The last segment file, relative to the disk's root.
+        file: String,
+        /// Where what can be read of it ends.
+        offset: u64,
+        /// The last entry there is.
+        upto: Lsn,
+        /// The last entry that was synced, as far as is known.
+        synced: Lsn,
+        /// The file that tells.
+        told_by: String,
+    },
     /// The file was written by a newer Leveret.
     #[error("{file} has format version {found}; this Leveret reads up to version {known}")]
     Newer {

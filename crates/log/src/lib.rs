@@ -7,14 +7,16 @@ mod data_dir;
 mod disk;
 mod error;
 mod snapshot;
+mod stamp;
 mod wal;
 
 pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, crc32c};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE};
 pub use disk::{Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RealDisk, Survival};
 pub use error::{IoContext, LogError, Refused};
-pub use snapshot::{read_snapshot, write_snapshot};
+pub use snapshot::{read_snapshot, read_stamped, write_snapshot, write_stamped};
+pub use stamp::{STAMP_BYTES, Stamp, Stamper};
 pub use wal::{
-    Appended, Batch, BeforeCommit, Durability, Durable, Entry, Lsn, MAX_APPEND_BYTES, OnFailure,
-    SegmentId, SegmentState, Stepper, Wal, WalOptions, WalStats,
+    Appended, Batch, BeforeCommit, Durability, Durable, Entry, LOG_FILE, Lsn, MAX_APPEND_BYTES,
+    OnFailure, SegmentId, SegmentState, Stepper, Wal, WalFound, WalOptions, WalStats,
 };

@@ -8,25 +8,39 @@
 //!  +-------+-------+---------+--------+----------+---------+
 //!  crc32c over everything after it; integers are little-endian
 //! ```
+//! In version 2 the payload begins with a stamp: the log's identity and how far it was synced, u64 each.
 
 use std::io;
 
 use crate::block::crc32c;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{IoContext, LogError, Result};
+use crate::stamp::{STAMP_BYTES, Stamp};
 
 const MAGIC: [u8; 4] = *b"LVSN";
-const VERSION: u32 = 1;
+/// Without and with a stamp.
+const VERSION_PLAIN: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 24;
 const UNCHECKED_BYTES: usize = 8;
 
 /// Replaces the file `name` by `payload`; durable when this returns.
 pub fn write_snapshot(disk: &dyn Disk, name: &str, payload: &[u8]) -> Result<()> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    write(disk, name, VERSION_PLAIN, &[payload])
+}
+
+/// As [`write_snapshot`], for a file that means something only beside its log.
+pub fn write_stamped(disk: &dyn Disk, name: &str, stamp: Stamp, payload: &[u8]) -> Result<()> {
+    write(disk, name, VERSION, &[&stamp.to_bytes(), payload])
+}
+
+fn write(disk: &dyn Disk, name: &str, version: u32, parts: &[&[u8]]) -> Result<()> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + length);
+    bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(payload);
+    bytes.extend_from_slice(&(length as u64).to_le_bytes());
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
     let crc = crc32c(&bytes);
     let mut head = [0; UNCHECKED_BYTES];
     let (magic, sum) = head.split_at_mut(MAGIC.len());
@@ -39,9 +53,18 @@ pub fn write_snapshot(disk: &dyn Disk, name: &str, payload: &[u8]) -> Result<()>
 /// The payload of the file `name`, or `None` if there is no such file. What is returned stays: a
 /// loss of power does not bring an older one back.
 pub fn read_snapshot(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
+    let found = read_stamped(disk, name)?;
+    if found.is_some() {
+        // A process that was killed may have renamed it without having come to this.
+        sync_dir_of(disk, name)?;
+    }
+    Ok(found.map(|(_, payload)| payload))
+}
+
+/// The payload of the file `name` and its stamp, if it has one. Touches nothing: what is returned
+/// stays only once the directory is synced.
+pub fn read_stamped(disk: &dyn Disk, name: &str) -> Result<Option<(Option<Stamp>, Vec<u8>)>> {
     let Some(mut bytes) = read_file(disk, name)? else { return Ok(None) };
-    // A process that was killed may have renamed it without having come to this.
-    sync_dir_of(disk, name)?;
     let corrupt = |what| LogError::Corrupt { file: name.to_owned(), offset: 0, what };
     if bytes.get(..MAGIC.len()) != Some(&MAGIC) || bytes.len() < HEADER_BYTES {
         return Err(corrupt("not a snapshot file"));
@@ -63,7 +86,12 @@ pub fn read_snapshot(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
         return Err(corrupt("the snapshot's length does not match"));
     }
     bytes.drain(..HEADER_BYTES);
-    Ok(Some(bytes))
+    if version == VERSION_PLAIN {
+        return Ok(Some((None, bytes)));
+    }
+    let stamp = Stamp::from_bytes(&bytes).ok_or_else(|| corrupt("the snapshot has no stamp"))?;
+    bytes.drain(..STAMP_BYTES);
+    Ok(Some((Some(stamp), bytes)))
 }
 
 /// Writes `name` next to itself, syncs, renames, syncs the directory.

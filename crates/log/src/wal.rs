@@ -22,14 +22,18 @@ use std::time::Duration;
 
 use crate::disk::Disk;
 use crate::error::{LogError, Refused, Result};
+use crate::stamp::Stamper;
 
 mod commit;
+mod extent;
 mod recovery;
 mod segment;
 mod state;
 mod table;
 
 pub use commit::Stepper;
+pub use extent::LOG_FILE;
+pub use recovery::WalFound;
 pub use state::Batch;
 
 use commit::Committer;
@@ -44,7 +48,7 @@ pub const MAX_APPEND_BYTES: usize = 1 << 30;
 pub struct Lsn(pub u64);
 
 /// A segment of the log; newer ones have greater numbers, which are never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u64);
 
 /// Where an append went.
@@ -119,6 +123,8 @@ pub struct WalOptions {
     pub unsynced_bytes_max: usize,
     /// Source of the salt of a new log; random by default.
     pub salt: u64,
+    /// Kept true of this log, for files beside it.
+    pub stamper: Arc<Stamper>,
     /// Told about the first failure.
     pub on_failure: Option<OnFailure>,
     /// Makes durable what entries refer to, before they are written.
@@ -139,6 +145,7 @@ impl Default for WalOptions {
             unsynced_bytes_max: 8 << 20,
             // The standard hasher's keys come from the operating system's random source.
             salt: RandomState::new().hash_one("leveret wal salt"),
+            stamper: Arc::default(),
             on_failure: None,
             before_commit: None,
         }
@@ -266,18 +273,26 @@ impl Debug for Wal {
 }
 
 impl Wal {
-    /// Opens the log, shows `visit` every surviving entry, oldest first, and starts the commit
-    /// thread. No segment is freed until [`Wal::start_freeing`].
+    /// Opens the log: [`WalFound::read`], then [`Wal::start`].
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if entries are missing that had been durable, [`LogError::Newer`] for
-    /// a log of a newer version, [`LogError::Refused`] if `visit` refuses one, and disk errors.
+    /// As both.
     pub fn open(
         disk: Arc<dyn Disk>,
         options: WalOptions,
         visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
     ) -> Result<Self> {
-        let wal = Self::prepare(disk, options, visit)?;
+        let found = WalFound::read(&disk, &options, visit)?;
+        Self::start(found, disk, options)
+    }
+
+    /// Goes on with a log that was read, and starts the commit thread. No segment is freed until
+    /// [`Wal::start_freeing`].
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn start(found: WalFound, disk: Arc<dyn Disk>, options: WalOptions) -> Result<Self> {
+        let wal = Self::prepare(found, disk, options)?;
         let (shared, committer) = (Arc::clone(&wal.shared), Arc::clone(&wal.committer));
         let spawned = std::thread::Builder::new()
             .name("wal-commit".to_owned())
@@ -300,17 +315,26 @@ impl Wal {
         options: WalOptions,
         visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
     ) -> Result<(Self, Stepper)> {
-        let wal = Self::prepare(disk, options, visit)?;
+        let found = WalFound::read(&disk, &options, visit)?;
+        Self::start_stepped(found, disk, options)
+    }
+
+    /// As [`Wal::start`], without a thread.
+    ///
+    /// # Errors
+    /// As [`Wal::start`].
+    pub fn start_stepped(
+        found: WalFound,
+        disk: Arc<dyn Disk>,
+        options: WalOptions,
+    ) -> Result<(Self, Stepper)> {
+        let wal = Self::prepare(found, disk, options)?;
         let stepper = Stepper::new(Arc::clone(&wal.shared), Arc::clone(&wal.committer));
         Ok((wal, stepper))
     }
 
-    fn prepare(
-        disk: Arc<dyn Disk>,
-        options: WalOptions,
-        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
-    ) -> Result<Self> {
-        let recovered = recovery::recover(disk, &options, visit)?;
+    fn prepare(found: WalFound, disk: Arc<dyn Disk>, options: WalOptions) -> Result<Self> {
+        let recovered = found.start(disk, &options)?;
         let upto = recovered.files.synced();
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(recovered.segments, upto, &options)),

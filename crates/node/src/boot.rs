@@ -5,9 +5,9 @@ use crate::logging::{Log, LogExchange};
 use crate::management::node_name;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
-use broker::{Broker, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
+use broker::{Broker, Found, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
-use log::{Disk, WalOptions};
+use log::{DataDir, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::PasswordRule;
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,10 +15,12 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
+const CANNOT_START: &str = "cannot start on this data";
+
 /// Opens the broker on the data directory. What makes its log fail later is told to `failed`.
 pub(crate) fn open_broker(
     config: &Config,
-    disk: Arc<dyn Disk>,
+    data_dir: &DataDir,
     failed: mpsc::UnboundedSender<String>,
 ) -> anyhow::Result<Arc<Broker>> {
     let options = WalOptions {
@@ -43,7 +45,10 @@ pub(crate) fn open_broker(
         clock: broker::Clock::Read(unix_ms),
         ..StorageOptions::default()
     };
-    let broker = Broker::open_with(disk, options, &storage).context("cannot start on this data")?;
+    let disk = data_dir.disk();
+    let found = Found::read(&disk, &options).context(CANNOT_START)?;
+    data_dir.mark().context(CANNOT_START)?;
+    let broker = found.start(disk, options, &storage).context(CANNOT_START)?;
     broker.set_limits(limits(config));
     broker.set_vhost_defaults(vhost_defaults(config));
     let overwrite = |yes| if yes { Overwrite::Yes } else { Overwrite::No };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use broker::Broker;
-use log::{DataDir, Disk, RealDisk};
+use log::{DataDir, RealDisk};
 use mgmt::Resources as _;
 use net::{Clock, Descriptors, Listener, Server, ServerSettings, Timers};
 use tokio::sync::{mpsc, watch};
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let ended = runtime.block_on(serve(&config, args, data_dir.disk(), started, Arc::new(log)));
+    let ended = runtime.block_on(serve(&config, args, &data_dir, started, Arc::new(log)));
     runtime.shutdown_timeout(STOP_TIMEOUT);
     // Nothing of this node writes any more: another may have the directory.
     drop(data_dir);
@@ -74,7 +74,7 @@ fn open_data_dir(path: &Path) -> anyhow::Result<DataDir> {
 async fn serve(
     config: &Config,
     args: &ServerArgs,
-    disk: Arc<dyn Disk>,
+    data_dir: &DataDir,
     started: Instant,
     log: Arc<Log>,
 ) -> anyhow::Result<()> {
@@ -83,7 +83,7 @@ async fn serve(
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let listeners = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
-    let broker = boot::open_broker(config, disk, failed)?;
+    let broker = boot::open_broker(config, data_dir, failed)?;
     match &config.definitions {
         Some(source) => definitions::load(&broker, source, config.access.hashing).await?,
         None => boot::create_defaults(&broker, config).await?,

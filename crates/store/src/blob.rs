@@ -19,10 +19,11 @@ mod slots;
 mod state;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use log::Disk;
+use log::{Disk, Stamp, Stamper};
 use stdx::lock;
 
 pub use reclaim::Reclaimed;
@@ -56,6 +57,8 @@ pub struct BlobOptions {
     pub open_files_max: usize,
     /// Nothing survives a restart: emptied at the start, written and never synced.
     pub is_volatile: bool,
+    /// Of the log that names the blobs.
+    pub stamper: Arc<Stamper>,
 }
 
 impl BlobOptions {
@@ -68,6 +71,7 @@ impl BlobOptions {
             unsynced_bytes_max: 32 << 20,
             open_files_max: 128,
             is_volatile: false,
+            stamper: Arc::default(),
         }
     }
 }
@@ -218,6 +222,18 @@ impl BlobStore {
         let mut stats = lock(&self.state).stats();
         stats.unsynced_bytes = self.unsynced_bytes();
         stats
+    }
+
+    /// The numbers of a store's files, each with what it says of the log that names its blobs. Touches
+    /// nothing.
+    pub fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<Stamp>>> {
+        open::stamps(disk, dir)
+    }
+
+    /// The name of a file of the store in `dir`.
+    #[must_use]
+    pub fn name_of(dir: &str, number: u32) -> String {
+        open::file_name(dir, number)
     }
 
     /// Removes the files of a store nobody has open, and its directory.

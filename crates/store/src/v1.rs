@@ -18,6 +18,7 @@ mod open;
 mod read;
 mod state;
 mod sync;
+mod table;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,7 @@ use stdx::{Now, lock};
 pub use flush::Flushed;
 pub use open::{Live, Recovered};
 pub use sync::Unsynced;
+pub use table::{JOURNALS_FILE, JournalTable, Promised};
 
 use crate::blob::BlobStore;
 use crate::error::{Poison, Result};
@@ -49,6 +51,8 @@ pub struct V1Options {
     pub sync_after_ms: u64,
     /// [`V1Queue::has_room`] is false above this much that is not durable yet.
     pub unsynced_bytes_max: u64,
+    /// Where it is told which files the queue has, and under which number; or nowhere.
+    pub told: Option<(Arc<JournalTable>, u64)>,
 }
 
 impl V1Options {
@@ -60,6 +64,7 @@ impl V1Options {
             journal_operations_max: 32_768,
             sync_after_ms: 200,
             unsynced_bytes_max: 4 << 20,
+            told: None,
         }
     }
 }

@@ -64,28 +64,32 @@ fn disk_with(format: &str, dir: &str) -> MemoryDisk {
 
 /// One file is full and sealed, the next one is being filled.
 fn blob_options() -> BlobOptions {
-    BlobOptions { file_bytes: 100, ..BlobOptions::new("blobs") }
+    BlobOptions { file_bytes: 132, ..BlobOptions::new("blobs") }
 }
 
 const BLOBS: [&[u8]; 4] =
     [b"first", b"", b"the third one makes the file full: it is the longest", b"4"];
 
 #[test]
-fn blobs_of_version_1() {
+fn blobs_of_every_version() {
     let disk = MemoryDisk::new();
     let store = BlobStore::open(Arc::new(disk.clone()), blob_options()).unwrap();
     let ids = BLOBS.map(|blob| store.append(&[blob]));
     store.sync().unwrap();
     let expected = [(1, 0), (1, 1), (1, 2), (2, 0)].map(|(file, index)| BlobId { file, index });
     assert_eq!(ids, expected);
-    compare(&disk, "blobs", "blob-1");
+    compare(&disk, "blobs", "blob-2");
 
-    let disk = disk_with("blob-1", "blobs");
-    let store = BlobStore::open(Arc::new(disk), blob_options()).unwrap();
-    for (id, blob) in ids.into_iter().zip(BLOBS) {
-        let mut into = Vec::new();
-        store.read(id, &mut into).unwrap();
-        assert_eq!(into, blob);
+    for format in ["blob-1", "blob-2"] {
+        let disk = disk_with(format, "blobs");
+        let store = BlobStore::open(Arc::new(disk), blob_options()).unwrap();
+        let more = store.append(&[b"more"]);
+        store.sync().unwrap();
+        for (id, blob) in ids.into_iter().zip(BLOBS).chain([(more, b"more".as_slice())]) {
+            let mut into = Vec::new();
+            store.read(id, &mut into).unwrap();
+            assert_eq!(into, blob);
+        }
     }
 }
 

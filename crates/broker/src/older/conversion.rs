@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use store::StoreError;
 use store::backlog::{PersistentPositions, StoredPage};
 use store::blob::BlobId;
-use store::v1::{V1Options, V1Queue};
+use store::v1::V1Queue;
 
 /// Queues that go together at most ...
 const GROUP_QUEUES_MAX: usize = 256;
@@ -250,9 +250,11 @@ impl Conversion {
             QueueVersion::V1 => {
                 let dir = dir_of(queue.id().0);
                 // Remains of an attempt that did not come to its end.
+                storage.journals.forget(queue.id().0)?;
                 V1Queue::remove_all(storage.disk.as_ref(), &dir)?;
                 let disk = Arc::clone(&storage.disk);
-                let (v1, _) = V1Queue::open(disk, V1Options::new(dir), &mut |_| ())?;
+                let options = storage.journal_options(queue.id().0);
+                let (v1, _) = V1Queue::open(disk, options, &mut |_| ())?;
                 let journal = Journal::new(v1, Arc::clone(queue.bodies()));
                 queue.write_journal_too(&journal).map(|upto| (journal, upto))
             }

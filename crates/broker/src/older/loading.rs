@@ -1,7 +1,7 @@
 //! From files to a queue in memory, after a start; or the files of a new queue.
 
+use super::Journal;
 use super::work::LOAD_BYTES;
-use super::{Journal, dir_of};
 use crate::queue::{OlderContent, Queue};
 use crate::storage::Storage;
 use log::LogError;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use store::StoreError;
 use store::backlog::PageWriter;
 use store::blob::BlobId;
-use store::v1::{V1Options, V1Queue};
+use store::v1::V1Queue;
 
 /// A queue that is being loaded. Nobody else uses it.
 pub(super) struct Loading {
@@ -34,12 +34,11 @@ impl Loading {
         if queue.is_deleted() {
             return Ok(None);
         }
-        let dir = dir_of(queue.id().0);
         let mut found = PositionSet::new();
-        let (v1, recovered) =
-            V1Queue::open(Arc::clone(&storage.disk), V1Options::new(&*dir), &mut |live| {
-                found.push_back(live.position, 1);
-            })?;
+        let options = storage.journal_options(queue.id().0);
+        let (v1, recovered) = V1Queue::open(Arc::clone(&storage.disk), options, &mut |live| {
+            found.push_back(live.position, 1);
+        })?;
         let n_unreadable = recovered.damage.len() + recovered.torn.len();
         storage.n_unreadable.fetch_add(n_unreadable as u64, Ordering::Relaxed);
         for torn in &recovered.torn {

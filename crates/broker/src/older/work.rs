@@ -276,6 +276,7 @@ impl Worker {
                 let counted = journal.counted_bytes.swap(0, Ordering::AcqRel);
                 self.shared.unsynced_bytes.fetch_sub(counted, Ordering::Relaxed);
             }
+            storage.journals.forget(queue)?;
             V1Queue::remove_all(storage.disk.as_ref(), &dir_of(queue))?;
         }
         Ok(())

@@ -331,8 +331,22 @@ impl Contents {
 
     /// Whether one of a queue's pages is such.
     pub(super) fn any_page(&self, queue: u64, is_such: impl Fn(&PageNote) -> bool) -> bool {
+        self.pages(queue).any(is_such)
+    }
+
+    /// The pages of a queue.
+    pub(super) fn pages(&self, queue: u64) -> impl Iterator<Item = &PageNote> {
         let queue = self.index.get(&queue).and_then(|index| self.queues.get(*index));
-        queue.is_some_and(|queue| queue.pages.values().any(|(_, note)| is_such(note)))
+        queue.into_iter().flat_map(|queue| queue.pages.values().map(|(_, note)| note))
+    }
+
+    /// The records of a queue's messages whose bodies are stored elsewhere.
+    pub(super) fn references(&self, queue: u64) -> impl Iterator<Item = &[u8]> {
+        let queue = self.index.get(&queue).and_then(|index| self.queues.get(*index));
+        let items =
+            queue.into_iter().flat_map(|queue| queue.items.iter().chain(queue.moved.values()));
+        let left = items.filter(|item| item.is_reference && item.place.len != GONE);
+        left.map(|item| self.records.get(item.place))
     }
 
     /// Shows what is left in a queue, in rising order of position, and forgets it. Returns one past

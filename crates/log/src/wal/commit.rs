@@ -143,6 +143,10 @@ impl Committer {
         self.shared.durable_upto.store(upto.0, Ordering::Release);
         self.shared.unsynced_bytes.fetch_sub(synced, Ordering::Relaxed);
         sinks.retain(|sink| sink.durable(upto));
+        if self.shared.options.stamper.stamp().synced < self.files.synced() {
+            self.shared.options.stamper.synced(self.files.synced());
+            self.files.tell_synced();
+        }
         self.finish(sinks);
         self.free()?;
         self.reuse_buffer();
@@ -197,14 +201,14 @@ impl Committer {
         if self.files.unsynced_bytes() > 0 {
             return Ok(());
         }
-        loop {
-            let (current, synced) = (self.files.current(), self.files.synced());
-            let freed = self.shared.state().free_oldest(current, synced);
-            let Some(freed) = freed else { return Ok(()) };
-            self.files.recycle(freed)?;
+        let (current, synced) = (self.files.current(), self.files.synced());
+        let (freed, oldest) = self.shared.state().free_oldest(current, synced);
+        if !freed.is_empty() {
+            self.files.free(&freed, oldest)?;
             let spares = self.files.spares() as u64;
             self.shared.counters.spare_segments.store(spares, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     /// The end of a log that did not fail; everything is synced.

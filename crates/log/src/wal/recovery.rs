@@ -8,6 +8,10 @@
 //! - an unreadable block in the newest segment is a torn end, unless a later block says that it was
 //!   written after that one had been synced: then it is corrupt.
 //!
+//! Which segments there must be, and up to where they were synced, stands in a file beside the log's
+//! directory (see `extent.rs`): what is missing there keeps the log from being opened, and is not
+//! taken for a torn end.
+//!
 //! A segment is never continued by a later run: the new run begins a segment of its own. Blocks left
 //! behind a torn end can therefore never become part of the log again.
 
@@ -15,6 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use super::extent::{Extent, ExtentFile, LOG_FILE, Told};
 use super::segment::{FileName, Found, SegmentFiles};
 use super::table::Segment;
 use super::{Entry, Lsn, SegmentId, WalOptions};
@@ -24,6 +29,7 @@ use crate::block::{
 };
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::{IoContext, LogError, Refused, Result};
+use crate::stamp::Stamp;
 
 /// Unit of reading.
 const READ_BYTES: usize = 1 << 20;
@@ -37,64 +43,164 @@ pub(super) struct Recovered {
     pub(super) segments: VecDeque<Segment>,
 }
 
-pub(super) fn recover(
-    disk: Arc<dyn Disk>,
-    options: &WalOptions,
-    visit: Visit<'_>,
-) -> Result<Recovered> {
-    let names = list_or_create(disk.as_ref(), &options.dir)?;
-    let mut scan = Scan::default();
-    let mut spares = Vec::new();
-    let mut newest = SegmentId(0);
-    let mut last = None;
-    for name in names.iter().filter_map(|name| FileName::parse(name)) {
-        let (FileName::Segment(id) | FileName::Spare(id)) = name;
-        newest = newest.max(id);
-        match name {
-            FileName::Spare(id) => spares.push(id),
-            FileName::Segment(id) => {
-                let mut file = SegmentReader::open(disk.as_ref(), id, &options.dir)?;
-                let is_used = scan.segment(&mut file, visit)?;
-                scan.previous_end = Some((file.name.clone(), file.end));
-                last = if is_used { Some(file) } else { last };
-            }
-        }
-    }
-    if let Some(mut last) = last {
-        // Nothing follows the block of a proper close; looking for it costs reading the whole file.
-        if !last.is_closed {
-            scan.check_end(&mut last)?;
-        }
-        // After a kill the tail may be in the page cache only. The new segment builds on it.
-        last.file.sync_data().context("sync", &last.name)?;
-    }
-    let upto = Lsn(scan.next.map_or(0, |next| next.0 - 1));
-    let salt = scan.salt.unwrap_or(options.salt);
-    let id = SegmentId(newest.0 + 1);
-    let mut files = SegmentFiles::start(Found { disk, salt, spares, upto }, id, options)?;
-    // Newest first: a crash in between must not leave one without a header at the front.
-    for unused in scan.unused.into_iter().rev() {
-        files.recycle(unused)?;
-    }
-    scan.segments.push_back(Segment::new(id));
-    Ok(Recovered { files, segments: scan.segments })
+/// A log that was read to its end. Nothing was touched for that.
+#[derive(Debug)]
+pub struct WalFound {
+    scan: Scan,
+    told: Option<Told>,
+    identity: u64,
+    has_dir: bool,
+    spares: Vec<SegmentId>,
+    newest: SegmentId,
+    last: Option<SegmentReader>,
 }
 
-fn list_or_create(disk: &dyn Disk, dir: &str) -> Result<Vec<String>> {
-    match disk.list(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+impl WalFound {
+    /// Shows `visit` every surviving entry, oldest first.
+    ///
+    /// # Errors
+    /// [`LogError::Missing`], [`LogError::CutOff`] and [`LogError::Corrupt`] if entries are not there
+    /// that had been synced, [`LogError::Newer`] for a log of a newer version, [`LogError::Refused`]
+    /// if `visit` refuses one, and disk errors.
+    pub fn read(disk: &Arc<dyn Disk>, options: &WalOptions, visit: Visit<'_>) -> Result<Self> {
+        let told = Told::read(disk.as_ref())?;
+        let names = match disk.list(&options.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            listed => Some(listed.context("list", &options.dir)?),
+        };
+        let has_dir = names.is_some();
+        let names = names.unwrap_or_default();
+        let files = || names.iter().filter_map(|name| FileName::parse(name));
+        check_presence(files(), told, &options.dir)?;
+        let told_identity = told.map(|told| told.extent.identity);
+        let mut scan = Scan { told_identity, ..Scan::default() };
+        let (mut spares, mut newest, mut last) = (Vec::new(), SegmentId(0), None);
+        for name in files() {
+            let (FileName::Segment(id) | FileName::Spare(id)) = name;
+            newest = newest.max(id);
+            match name {
+                FileName::Spare(id) => spares.push(id),
+                FileName::Segment(id) => {
+                    let mut file = SegmentReader::open(disk.as_ref(), id, &options.dir)?;
+                    let is_used = scan.segment(&mut file, visit)?;
+                    scan.previous_end = Some((file.name.clone(), file.end));
+                    last = if is_used { Some(file) } else { last };
+                }
+            }
+        }
+        // Nothing follows the block of a proper close; looking for it costs reading the whole file.
+        if let Some(last) = last.as_mut().filter(|last| !last.is_closed) {
+            scan.check_end(last)?;
+        }
+        let identity = told_identity.or(scan.salt).unwrap_or(options.salt);
+        let found = Self { scan, told, identity, has_dir, spares, newest, last };
+        let synced = told.map_or(Lsn(0), |told| told.extent.synced);
+        found.check(LOG_FILE, Stamp { identity, synced })?;
+        Ok(found)
+    }
+
+    /// Whether there is no log yet.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
+        self.newest.0 == 0
+    }
+
+    /// The first entry there is; if there is none, the first there will be.
+    #[must_use]
+    pub fn first(&self) -> Lsn {
+        self.scan.first.unwrap_or(Lsn(1))
+    }
+
+    /// Whether a file with this stamp may stand beside this log.
+    ///
+    /// # Errors
+    /// [`LogError::Foreign`] if it belongs to another log, [`LogError::CutOff`] if this one ends
+    /// before it was synced up to.
+    pub fn check(&self, file: &str, stamp: Stamp) -> Result<()> {
+        if stamp.identity != self.identity {
+            let what = "the file belongs to another log than the one in wal/";
+            return Err(LogError::Foreign { file: file.to_owned(), what });
+        }
+        let upto = self.upto();
+        if stamp.synced > upto {
+            let (file_of_log, offset) = self.scan.previous_end.clone().unwrap_or_default();
+            let (synced, told_by) = (stamp.synced, file.to_owned());
+            return Err(LogError::CutOff { file: file_of_log, offset, upto, synced, told_by });
+        }
+        Ok(())
+    }
+
+    fn upto(&self) -> Lsn {
+        Lsn(self.scan.next.map_or(0, |next| next.0 - 1))
+    }
+
+    /// Goes on with it: what was read becomes durable, and a new segment begins.
+    pub(super) fn start(self, disk: Arc<dyn Disk>, options: &WalOptions) -> Result<Recovered> {
+        if !self.has_dir {
+            let dir = &options.dir;
             disk.create_dir(dir).context("create", dir)?;
             let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
             disk.sync_dir(parent).context("sync the directory of", dir)?;
-            Ok(Vec::new())
         }
-        listed => listed.context("list", dir),
+        if let Some(last) = &self.last {
+            // After a kill the tail may be in the page cache only. The new segment builds on it.
+            last.file.sync_data().context("sync", &last.name)?;
+        }
+        let (upto, salt, spares) = (self.upto(), self.identity, self.spares);
+        options.stamper.begin(Stamp { identity: salt, synced: upto });
+        let told = ExtentFile::open(disk.as_ref(), self.told, salt)?;
+        let id = SegmentId(self.newest.0 + 1);
+        let oldest = self.scan.segments.front().map(|segment| segment.id);
+        let mut files =
+            SegmentFiles::start(Found { disk, salt, spares, oldest, told, upto }, id, options)?;
+        // Newest first: a crash in between must not leave one without a header at the front.
+        for unused in self.scan.unused.into_iter().rev() {
+            files.recycle(unused)?;
+        }
+        let mut segments = self.scan.segments;
+        segments.push_back(Segment::new(id));
+        Ok(Recovered { files, segments })
     }
 }
 
-#[derive(Default)]
+/// Holds the segments that are there against what is told of them.
+fn check_presence(
+    files: impl Iterator<Item = FileName>,
+    told: Option<Told>,
+    dir: &str,
+) -> Result<()> {
+    let Some(Extent { oldest, newest, .. }) = told.map(|told| told.extent) else { return Ok(()) };
+    if newest == SegmentId(0) {
+        return Ok(());
+    }
+    let segments = files.filter_map(|name| match name {
+        FileName::Segment(id) => Some(id),
+        FileName::Spare(_) => None,
+    });
+    // Names are listed in order, with the number at a fixed width.
+    let (first, last) =
+        segments.fold((None, None), |(first, _), id| (first.or(Some(id)), Some(id)));
+    let path = |id| FileName::Segment(id).path(dir);
+    let file = match (first, last) {
+        (Some(first), _) if first > oldest => path(oldest),
+        (_, Some(last)) if last < newest => path(newest),
+        (Some(_), Some(_)) => return Ok(()),
+        (_, _) => dir.to_owned(),
+    };
+    let what = format!(
+        "{LOG_FILE} says that the log has segments {} to {}; is a volume not mounted?",
+        oldest.0, newest.0
+    );
+    Err(LogError::Missing { file, what })
+}
+
+#[derive(Debug, Default)]
 struct Scan {
     salt: Option<u64>,
+    /// Which log it must be, if that is told.
+    told_identity: Option<u64>,
+    /// Position of the first entry.
+    first: Option<Lsn>,
     /// Name of the segment file read last, and where its valid blocks end.
     previous_end: Option<(String, u64)>,
     /// The position the next block must begin with, once a segment has been seen.
@@ -121,6 +227,7 @@ impl Scan {
             return Err(LogError::Corrupt { file, offset, what });
         }
         self.salt = Some(header.salt);
+        self.first.get_or_insert(Lsn(header.first));
         let mut next = Lsn(header.first);
         let mut segment = Segment::new(file.id);
         file.end = next_block_at(header.block_bytes());
@@ -152,10 +259,25 @@ impl Scan {
             let (found, known) = (u32::from(found), u32::from(VERSION));
             return Err(LogError::Newer { file: file.name.clone(), found, known });
         }
-        Ok(file.block_at(0)?.filter(|header| {
-            header.block_type == BlockType::Segment
-                && self.salt.is_none_or(|salt| salt == header.salt)
-        }))
+        let header = file.block_at(0)?.filter(|header| header.block_type == BlockType::Segment);
+        if let Some(header) = &header {
+            self.check_identity(header, &file.name)?;
+        }
+        Ok(header)
+    }
+
+    /// All segments are of one log, and of the one that is told of.
+    fn check_identity(&self, header: &BlockHeader, file: &str) -> Result<()> {
+        let file = file.to_owned();
+        if self.told_identity.is_none() && header.is_told {
+            let what = "it says which segments the log in wal/ has".to_owned();
+            return Err(LogError::Missing { file: LOG_FILE.to_owned(), what });
+        }
+        if self.told_identity.or(self.salt).is_some_and(|identity| identity != header.salt) {
+            let what = "the segment belongs to another log than the others or leveret-log";
+            return Err(LogError::Foreign { file, what });
+        }
+        Ok(())
     }
 
     /// Looks behind the end of a segment for a block that proves the end to be no torn one.
@@ -177,6 +299,7 @@ impl Scan {
 }
 
 /// A segment file and a window on its content.
+#[derive(Debug)]
 struct SegmentReader {
     id: SegmentId,
     name: String,

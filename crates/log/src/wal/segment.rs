@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::extent::{Extent, ExtentFile};
 use super::state::Pending;
 use super::{Lsn, SegmentId, WalOptions};
 use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, next_block_at};
@@ -68,6 +69,7 @@ pub(super) struct SegmentFiles {
     spare_max: usize,
     spares: Vec<SegmentId>,
     current: Current,
+    told: ExtentFile,
     written: Lsn,
     synced: Lsn,
     unsynced_bytes: usize,
@@ -78,13 +80,16 @@ pub(super) struct Found {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) salt: u64,
     pub(super) spares: Vec<SegmentId>,
+    /// The oldest segment that holds entries.
+    pub(super) oldest: Option<SegmentId>,
+    pub(super) told: ExtentFile,
     pub(super) upto: Lsn,
 }
 
 impl SegmentFiles {
     /// Begins segment `id` behind everything that was found; it exists durably afterwards.
     pub(super) fn start(found: Found, id: SegmentId, options: &WalOptions) -> Result<Self> {
-        let Found { disk, salt, mut spares, upto } = found;
+        let Found { disk, salt, mut spares, oldest, told, upto } = found;
         let current = open_segment(disk.as_ref(), &options.dir, &mut spares, id)?;
         let mut files = Self {
             disk,
@@ -94,12 +99,14 @@ impl SegmentFiles {
             spare_max: options.spare_segments,
             spares,
             current,
+            told,
             written: upto,
             synced: upto,
             unsynced_bytes: 0,
         };
         files.write_segment_header()?;
         files.sync()?;
+        files.tell(oldest.unwrap_or(id))?;
         while files.spares.len() > files.spare_max {
             let Some(id) = files.spares.pop() else { break };
             let name = FileName::Spare(id).path(&files.dir);
@@ -139,6 +146,7 @@ impl SegmentFiles {
         let payload = block.bytes.len() - BLOCK_HEADER_BYTES;
         let header = BlockHeader {
             block_type: BlockType::Entries,
+            is_told: false,
             payload_bytes: u32::try_from(payload).expect("segments and appends are below 4 GiB"),
             salt: self.salt,
             segment: self.current.id.0,
@@ -163,7 +171,19 @@ impl SegmentFiles {
 
     fn roll(&mut self, id: SegmentId) -> Result<()> {
         self.current = open_segment(self.disk.as_ref(), &self.dir, &mut self.spares, id)?;
-        self.write_segment_header()
+        self.write_segment_header()?;
+        self.tell(self.told.extent().oldest)
+    }
+
+    /// Tells durably what there is of the log.
+    fn tell(&mut self, oldest: SegmentId) -> Result<()> {
+        let newest = self.current.id;
+        self.told.tell(Extent { identity: self.salt, oldest, newest, synced: self.synced })
+    }
+
+    /// Tells how far the log is synced: see `extent.rs`.
+    pub(super) fn tell_synced(&mut self) {
+        self.told.tell_synced(self.synced);
     }
 
     fn write_segment_header(&mut self) -> Result<()> {
@@ -176,13 +196,15 @@ impl SegmentFiles {
     /// synced, it lets the next start tell a damaged block there from a torn one.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.put_empty(BlockType::Entries)?;
-        self.current.file.sync_data().context("sync", &self.current.name)
+        self.current.file.sync_data().context("sync", &self.current.name)?;
+        self.tell(self.told.extent().oldest)
     }
 
     fn put_empty(&mut self, block_type: BlockType) -> Result<()> {
         let mut block = [0; BLOCK_HEADER_BYTES];
         let header = BlockHeader {
             block_type,
+            is_told: block_type == BlockType::Segment,
             payload_bytes: 0,
             salt: self.salt,
             segment: self.current.id.0,
@@ -209,6 +231,12 @@ impl SegmentFiles {
         current.length = current.length.max(end);
         current.at = next_block_at(end);
         Ok(())
+    }
+
+    /// Recycles freed segments, of which there is none from `oldest` on; that is told before.
+    pub(super) fn free(&mut self, freed: &[SegmentId], oldest: SegmentId) -> Result<()> {
+        self.tell(oldest)?;
+        freed.iter().try_for_each(|id| self.recycle(*id))
     }
 
     /// Turns the file of a freed segment into a spare one, or deletes it; durable when it returns,

@@ -236,8 +236,15 @@ impl State {
         self.lazy |= self.table.has_unneeded();
     }
 
-    pub(super) fn free_oldest(&mut self, current: SegmentId, synced: Lsn) -> Option<SegmentId> {
-        self.table.free_oldest(current, synced)
+    /// Forgets the oldest segments that nothing needs and that are older than `current`; also
+    /// returns the oldest that stays.
+    pub(super) fn free_oldest(
+        &mut self,
+        current: SegmentId,
+        synced: Lsn,
+    ) -> (Vec<SegmentId>, SegmentId) {
+        let freed = std::iter::from_fn(|| self.table.free_oldest(current, synced)).collect();
+        (freed, self.table.first())
     }
 
     pub(super) fn oldest(&self) -> Option<SegmentState> {

@@ -109,6 +109,10 @@ impl SegmentTable {
         self.segments.pop_front().map(|segment| segment.id)
     }
 
+    pub(super) fn first(&self) -> SegmentId {
+        self.segments.front().map_or(SegmentId(1), |segment| segment.id)
+    }
+
     pub(super) fn oldest(&self) -> Option<&Segment> {
         self.segments.front()
     }

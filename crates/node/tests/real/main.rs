@@ -19,6 +19,7 @@ mod guessing;
 mod hostile;
 mod manners;
 mod many;
+mod missing;
 mod nonsense;
 mod samples;
 mod semantics;

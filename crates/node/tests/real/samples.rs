@@ -38,6 +38,8 @@ const SAMPLES: &[(&str, bool, u32)] = &[
     ("format-3/stopped", false, 3),
     ("format-4/killed", true, 4),
     ("format-4/stopped", false, 4),
+    ("format-5/killed", true, 5),
+    ("format-5/stopped", false, 5),
 ];
 
 fn text(text: &str) -> ShortString {

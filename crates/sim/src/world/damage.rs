@@ -9,7 +9,8 @@ use log::{MemoryDisk, Survival};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a start may say about damage.
-const REASONS: &[&str] = &["corrupt", "format version", "not a snapshot", "was refused"];
+const REASONS: &[&str] =
+    &["corrupt", "format version", "not a snapshot", "was refused", "are lost", "is missing"];
 
 /// What each queue has, in order.
 type Content = BTreeMap<String, Vec<u64>>;

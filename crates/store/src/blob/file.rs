@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use log::DiskFile;
+use log::{DiskFile, Stamp};
 
 use super::format::{self, FILE_HEADER_BYTES, Found, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
 use super::slots::{Slot, Slots};
@@ -41,6 +41,8 @@ pub(super) struct BlobFile {
     /// Bytes the referenced blobs would take in a sealed file, without its header.
     pub(super) live_bytes: u64,
     pub(super) n_live: u32,
+    /// Of the log, when the file was begun.
+    pub(super) begun: Stamp,
     /// Written when full or by a sync; the last one still takes records.
     chunks: VecDeque<Arc<Chunk>>,
     tail: Chunk,
@@ -61,6 +63,8 @@ impl BlobFile {
             end: FILE_HEADER_BYTES,
             file_bytes: 0,
             is_sealed: false,
+            stamps: None,
+            is_present_version: true,
         };
         Self::found(number, found, Stage::Filling)
     }
@@ -75,6 +79,7 @@ impl BlobFile {
             slots: found.slots,
             live_bytes: 0,
             n_live: 0,
+            begun: found.stamps.unwrap_or_default().begun,
             chunks: VecDeque::new(),
             tail: Chunk { at: found.end, bytes: Vec::new() },
             handle: None,

@@ -3,13 +3,19 @@
 //! ```text
 //! file "0000002a.blob":  file header | record | record | ... | table
 //!
-//! file header, 32 bytes; the second half is zero until the file is sealed
+//! file header, 64 bytes, in version 1 the first 32 of them; the second 16 are zero until the file is sealed
 //!  0        4         8         12       16         20        24         28
 //!  +--------+---------+---------+--------+----------+---------+----------+---------+
 //!  | "LVBF" | version | file    | crc of | table at | entries | crc of   | crc of  |
 //!  |        | u32     | u32     | 0..12  | u32      | u32     | the table| file and|
 //!  |        |         |         | u32    |          |         | u32      | 16..28  |
 //!  +--------+---------+---------+--------+----------+---------+----------+---------+
+//!  32         40         48            56       60
+//!  +----------+----------+-------------+--------+-----+
+//!  | identity | synced   | synced when | crc of | 0   |   identity: of the log that names the blobs
+//!  | u64      | at first | sealed, or 0| file,  | u32 |   synced: entries of the log that were, when the
+//!  |          | u64      | u64         | 32..56 |     |   file was begun and when it was sealed
+//!  +----------+----------+-------------+--------+-----+
 //!
 //! record: 16 bytes, then the blob         table entry, 12 bytes, one for each record
 //!  0        4       8       12                     0       4        8
@@ -27,40 +33,60 @@
 //! is, and read as what it is when somebody wants it; behind a damaged header the next record that
 //! is whole and has a later index is looked for. What lies behind the last one is the torn tail.
 
-use log::{DiskFile, IoContext, LogError, crc32c};
+use log::{DiskFile, IoContext, LogError, Lsn, STAMP_BYTES, Stamp, crc32c};
 
 use super::slots::{Slot, Slots};
 use crate::error::Result;
 
-pub(super) const FILE_HEADER_BYTES: u32 = 32;
+pub(super) const FILE_HEADER_BYTES: u32 = 64;
+/// The same in version 1.
+const FILE_HEADER_BYTES_V1: u32 = 32;
+const STAMP_AT: usize = 32;
+const SEALED_AT: usize = STAMP_AT + STAMP_BYTES;
+const STAMP_CRC_AT: usize = 56;
 pub(super) const RECORD_HEADER_BYTES: u32 = 16;
 pub(super) const TABLE_ENTRY_BYTES: u32 = 12;
 /// What a blob costs in a sealed file beside its own bytes.
 pub(super) const OVERHEAD_BYTES: u32 = RECORD_HEADER_BYTES + TABLE_ENTRY_BYTES;
 
 const MAGIC: [u8; 4] = *b"LVBF";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How much of an unsealed file is read at a time.
 const WINDOW_BYTES: usize = 1 << 20;
 
+pub(super) type FileHeader = [u8; FILE_HEADER_BYTES as usize];
+
+/// What a file says about the log that names its blobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stamps {
+    /// When the file was begun.
+    pub(super) begun: Stamp,
+    /// How far the log was synced when the file was sealed.
+    pub(super) upto: Lsn,
+}
+
 /// The header of a file that is not sealed.
-pub(super) fn file_header(file: u32) -> [u8; FILE_HEADER_BYTES as usize] {
+pub(super) fn file_header(file: u32, begun: Stamp) -> FileHeader {
+    header_with(file, begun, 0)
+}
+
+fn header_with(file: u32, begun: Stamp, sealed: u64) -> FileHeader {
     let mut header = [0; FILE_HEADER_BYTES as usize];
     put(&mut header, 0, MAGIC);
     put(&mut header, 4, VERSION.to_le_bytes());
     put(&mut header, 8, file.to_le_bytes());
     let crc = crc32c(header.get(..12).unwrap_or_default());
     put(&mut header, 12, crc.to_le_bytes());
+    put(&mut header, STAMP_AT, begun.to_bytes());
+    put(&mut header, SEALED_AT, sealed.to_le_bytes());
+    let crc = crc_with_file(file, header.get(STAMP_AT..STAMP_CRC_AT).unwrap_or_default());
+    put(&mut header, STAMP_CRC_AT, crc.to_le_bytes());
     header
 }
 
 /// The header of a file whose table `table` lies at `table_at`.
-pub(super) fn sealed_header(
-    file: u32,
-    table_at: u32,
-    table: &[u8],
-) -> [u8; FILE_HEADER_BYTES as usize] {
-    let mut header = file_header(file);
+pub(super) fn sealed_header(file: u32, stamps: Stamps, table_at: u32, table: &[u8]) -> FileHeader {
+    let mut header = header_with(file, stamps.begun, stamps.upto.0);
     let entries = table.len() / TABLE_ENTRY_BYTES as usize;
     put(&mut header, 16, table_at.to_le_bytes());
     put(&mut header, 20, u32::try_from(entries).unwrap_or(u32::MAX).to_le_bytes());
@@ -121,26 +147,69 @@ pub(super) struct Found {
     pub(super) end: u32,
     pub(super) file_bytes: u64,
     pub(super) is_sealed: bool,
+    /// None in a file of version 1, or if the header is damaged.
+    pub(super) stamps: Option<Stamps>,
+    /// It begins with a header of the present length.
+    pub(super) is_present_version: bool,
+}
+
+/// The header of a file, as far as it is whole.
+struct Header {
+    bytes: FileHeader,
+    /// Where the first record begins.
+    end: u32,
+    stamps: Option<Stamps>,
+}
+
+impl Header {
+    fn read(file: &dyn DiskFile, name: &str, number: u32) -> Result<Self> {
+        let mut bytes = [0; FILE_HEADER_BYTES as usize];
+        let n = file.read_at(0, &mut bytes).context("read", name)?;
+        let is_whole = n >= FILE_HEADER_BYTES_V1 as usize
+            && bytes.starts_with(&MAGIC)
+            && u32_at(&bytes, 12) == crc32c(bytes.get(..12).unwrap_or_default());
+        let version = u32_at(&bytes, 4);
+        if is_whole && version > VERSION {
+            let file = name.to_owned();
+            return Err(LogError::Newer { file, found: version, known: VERSION }.into());
+        }
+        // Of a damaged header nothing is known: the first record tells where it is.
+        let first_of_v1 = bytes.get(FILE_HEADER_BYTES_V1 as usize..).unwrap_or_default();
+        let is_v1 = match is_whole {
+            true => version < VERSION,
+            false => parse_header(first_of_v1, number).is_some(),
+        };
+        let end = if is_v1 { FILE_HEADER_BYTES_V1 } else { FILE_HEADER_BYTES };
+        let covered = bytes.get(STAMP_AT..STAMP_CRC_AT).unwrap_or_default();
+        let is_stamped =
+            is_whole && !is_v1 && u32_at(&bytes, STAMP_CRC_AT) == crc_with_file(number, covered);
+        let begun = Stamp::from_bytes(covered).filter(|_| is_stamped);
+        let upto = covered.get(STAMP_BYTES..).and_then(|rest| rest.first_chunk::<8>());
+        let upto = Lsn(upto.map_or(0, |upto| u64::from_le_bytes(*upto)));
+        Ok(Self { bytes, end, stamps: begun.map(|begun| Stamps { begun, upto }) })
+    }
+}
+
+/// What a file says about its log: that it was synced so far, at least.
+pub(super) fn read_stamp(file: &dyn DiskFile, name: &str, number: u32) -> Result<Option<Stamp>> {
+    let stamps = Header::read(file, name, number)?.stamps;
+    let reached =
+        |Stamps { begun, upto }: Stamps| Stamp { synced: begun.synced.max(upto), ..begun };
+    Ok(stamps.map(reached))
 }
 
 /// Finds the records of the file `name` that has the number `number`.
 pub(super) fn read_file(file: &dyn DiskFile, name: &str, number: u32) -> Result<Found> {
     let file_bytes = file.len().context("size", name)?;
-    let mut header = [0; FILE_HEADER_BYTES as usize];
-    let n = file.read_at(0, &mut header).context("read", name)?;
-    let is_whole = n == header.len()
-        && header.starts_with(&MAGIC)
-        && u32_at(&header, 12) == crc32c(header.get(..12).unwrap_or_default());
-    let version = u32_at(&header, 4);
-    if is_whole && version > VERSION {
-        let file = name.to_owned();
-        return Err(LogError::Newer { file, found: version, known: VERSION }.into());
-    }
-    if let Some((slots, end)) = read_table(file, name, number, &header)? {
-        return Ok(Found { slots, end, file_bytes, is_sealed: true });
-    }
-    let (slots, end) = scan(file, name, number, file_bytes)?;
-    Ok(Found { slots, end, file_bytes, is_sealed: false })
+    let Header { bytes, end, stamps } = Header::read(file, name, number)?;
+    let is_present_version = end == FILE_HEADER_BYTES;
+    let table = read_table(file, name, number, &bytes)?;
+    let is_sealed = table.is_some();
+    let (slots, end) = match table {
+        Some(found) => found,
+        None => scan(file, name, number, (end, file_bytes))?,
+    };
+    Ok(Found { slots, end, file_bytes, is_sealed, stamps, is_present_version })
 }
 
 fn read_table(
@@ -167,10 +236,14 @@ fn read_table(
     Ok(Some((slots, table_at)))
 }
 
-fn scan(file: &dyn DiskFile, name: &str, number: u32, file_bytes: u64) -> Result<(Slots, u32)> {
+fn scan(
+    file: &dyn DiskFile,
+    name: &str,
+    number: u32,
+    (mut end, file_bytes): (u32, u64),
+) -> Result<(Slots, u32)> {
     let mut slots = Slots::default();
     let mut window = Window { file, name, file_bytes, at: 0, bytes: Vec::new() };
-    let mut end = FILE_HEADER_BYTES;
     let mut next_index = 0;
     loop {
         let mut found = window.record(number, end, next_index)?.map(|header| (end, header));
@@ -265,17 +338,17 @@ fn parse_header(record: &[u8], file: u32) -> Option<RecordHeader> {
     })
 }
 
-/// Checksum over the number of the file and twelve bytes.
+/// Checksum over the number of the file and some bytes.
 fn crc_with_file(file: u32, bytes: &[u8]) -> u32 {
-    let mut covered = [0; 16];
+    let mut covered = [0; 4 + STAMP_CRC_AT - STAMP_AT];
     put(&mut covered, 0, file.to_le_bytes());
     let rest = covered.iter_mut().skip(4);
     rest.zip(bytes).for_each(|(to, from)| *to = *from);
-    crc32c(&covered)
+    crc32c(covered.get(..4 + bytes.len()).unwrap_or_default())
 }
 
-fn put(into: &mut [u8], at: usize, number: [u8; 4]) {
-    into.iter_mut().skip(at).zip(number).for_each(|(to, from)| *to = from);
+fn put<const N: usize>(into: &mut [u8], at: usize, field: [u8; N]) {
+    into.iter_mut().skip(at).zip(field).for_each(|(to, from)| *to = from);
 }
 
 /// The number at `at`; 0 where there is none, which no checksum of ours accepts.

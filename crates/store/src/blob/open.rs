@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use log::{Disk, IoContext, OpenMode};
+use log::{Disk, IoContext, OpenMode, Stamp};
 
 use super::BlobOptions;
 use super::file::{BlobFile, Stage};
-use super::format;
+use super::format::{self, Stamps};
 use super::state::State;
 use crate::error::Result;
 
@@ -76,9 +76,25 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
     Ok(State::new(files, filling, highest))
 }
 
+/// The files of the store in `dir` by number, each with what it says of the log that names its blobs.
+/// Touches nothing.
+pub(super) fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<Stamp>>> {
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error).context("list", dir)?,
+    };
+    let stamp = |number| {
+        let name = file_name(dir, number);
+        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
+        Ok((number, format::read_stamp(file.as_ref(), &name, number)?))
+    };
+    names.iter().filter_map(|name| number_of(name)).map(stamp).collect()
+}
+
 /// Makes what is found durable, since the process before this one may have been killed before it
-/// did. A file that has room goes on being filled: it must be the last, since numbers rise, and
-/// whole, since what is taken for a torn end may be a damaged blob that something names.
+/// did. A file that has room goes on being filled: it must be the last, since numbers rise, of the
+/// present version, and whole, since what is taken for a torn end may be a damaged blob that something names.
 fn open_file(
     disk: &dyn Disk,
     options: &BlobOptions,
@@ -90,11 +106,14 @@ fn open_file(
     let mut found = format::read_file(handle.as_ref(), &name, number)?;
     let end = u64::from(found.end);
     let is_whole = found.file_bytes <= end;
-    let resumes = is_highest && is_whole && !found.is_sealed && found.end < options.file_bytes;
-    if resumes {
-        // Its header may be torn: then it has no record and is written anew.
-        handle.write_at(0, &format::file_header(number)).context("write", &name)?;
-        found.file_bytes = end;
+    let has_room = !found.is_sealed && found.end < options.file_bytes;
+    let resumes = is_highest && is_whole && has_room && found.is_present_version;
+    if resumes && found.stamps.is_none() {
+        // Its header is torn or damaged.
+        let stamps = Stamps { begun: options.stamper.stamp(), ..Stamps::default() };
+        let header = format::file_header(number, stamps.begun);
+        handle.write_at(0, &header).context("write", &name)?;
+        (found.file_bytes, found.stamps) = (end, Some(stamps));
     }
     handle.sync_data().context("sync", &name)?;
     let stage = if resumes { Stage::Filling } else { Stage::Closed };

@@ -10,7 +10,7 @@ use stdx::lock;
 
 use super::BlobStore;
 use super::file::{Rewritten, Stage};
-use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
+use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Stamps};
 use super::open::draft_name;
 use super::slots::{Slot, Slots};
 use super::state::State;
@@ -186,7 +186,9 @@ impl BlobStore {
         };
         let table = format::table(rewrite.slots.iter());
         let seal = (rewrite.end, table.as_slice());
-        let disk_bytes = match write_seal(draft.as_ref(), draft_name, rewrite.number, seal) {
+        let begun = self.options.stamper.stamp();
+        let of_file = (rewrite.number, Stamps { begun, upto: begun.synced });
+        let disk_bytes = match write_seal(draft.as_ref(), draft_name, of_file, seal) {
             Ok(disk_bytes) => disk_bytes,
             Err(error) => {
                 self.disk.remove(draft_name).ok();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use log::{DiskFile, IoContext, OpenMode};
+use log::{DiskFile, IoContext, OpenMode, Stamp};
 use stdx::lock;
 
 use super::file::{Chunk, Stage};
-use super::format::{self, RECORD_HEADER_BYTES};
+use super::format::{self, RECORD_HEADER_BYTES, Stamps};
 use super::state::State;
 use super::{BlobStore, Writing, open};
 use crate::error::Result;
@@ -22,6 +22,7 @@ struct Work {
     number: u32,
     handle: Option<Arc<dyn DiskFile>>,
     is_new: bool,
+    begun: Stamp,
     chunks: Vec<Arc<Chunk>>,
     /// Where its table goes, and the table: it takes no more blobs.
     seal: Option<(u32, Vec<u8>)>,
@@ -37,6 +38,7 @@ impl Work {
 struct Done {
     number: u32,
     handle: Arc<dyn DiskFile>,
+    begun: Stamp,
     n_chunks: usize,
     disk_bytes: u64,
     is_sealed: bool,
@@ -81,7 +83,7 @@ impl BlobStore {
     }
 
     fn write_one(&self, work: Work) -> Result<Done> {
-        let Work { number, handle, is_new, chunks, seal } = work;
+        let Work { number, handle, is_new, mut begun, chunks, seal } = work;
         let name = self.file_name(number);
         let handle = match handle {
             Some(handle) => handle,
@@ -91,7 +93,8 @@ impl BlobStore {
             }
         };
         if is_new {
-            handle.write_at(0, &format::file_header(number)).context("write", &name)?;
+            begun = self.options.stamper.stamp();
+            handle.write_at(0, &format::file_header(number, begun)).context("write", &name)?;
         }
         let mut disk_bytes = 0;
         for chunk in &chunks {
@@ -99,12 +102,14 @@ impl BlobStore {
             disk_bytes = u64::from(chunk.at) + chunk.bytes.len() as u64;
         }
         if let Some((table_at, table)) = &seal {
-            disk_bytes = write_seal(handle.as_ref(), &name, number, (*table_at, table))?;
+            let stamps = Stamps { begun, upto: self.options.stamper.stamp().synced };
+            disk_bytes = write_seal(handle.as_ref(), &name, (number, stamps), (*table_at, table))?;
         }
         if !self.options.is_volatile {
             handle.sync_data().context("sync", &name)?;
         }
-        Ok(Done { number, handle, n_chunks: chunks.len(), disk_bytes, is_sealed: seal.is_some() })
+        let is_sealed = seal.is_some();
+        Ok(Done { number, handle, begun, n_chunks: chunks.len(), disk_bytes, is_sealed })
     }
 }
 
@@ -112,11 +117,11 @@ impl BlobStore {
 pub(super) fn write_seal(
     handle: &dyn DiskFile,
     name: &str,
-    number: u32,
+    (number, stamps): (u32, Stamps),
     (table_at, table): (u32, &[u8]),
 ) -> Result<u64> {
     handle.write_at(u64::from(table_at), table).context("write", name)?;
-    let header = format::sealed_header(number, table_at, table);
+    let header = format::sealed_header(number, stamps, table_at, table);
     handle.write_at(0, &header).context("write", name)?;
     Ok(u64::from(table_at) + table.len() as u64)
 }
@@ -128,6 +133,7 @@ impl State {
             number: file.number,
             handle: file.handle.clone(),
             is_new: file.disk_bytes == 0,
+            begun: file.begun,
             chunks: file.unwritten(),
             seal: (file.stage == Stage::Full).then(|| (file.end, format::table(file.slots.iter()))),
         });
@@ -138,13 +144,14 @@ impl State {
     fn finish(&mut self, done: Vec<Done>, is_synced: bool) -> bool {
         let highest_before = self.highest_on_disk;
         let mut has_closed = false;
-        for Done { number, handle, n_chunks, disk_bytes, is_sealed } in done {
+        for Done { number, handle, begun, n_chunks, disk_bytes, is_sealed } in done {
             self.counted.syncs += u64::from(is_synced);
             self.highest_on_disk = self.highest_on_disk.max(Some(number));
             let Some(file) = self.files.get_mut(&number) else { continue };
             file.forget_chunks(n_chunks);
             file.disk_bytes = disk_bytes.max(file.disk_bytes);
             file.handle = Some(handle);
+            file.begun = begun;
             if is_sealed {
                 file.stage = Stage::Closed;
                 file.slots.shrink();

@@ -12,7 +12,7 @@ use super::block::{
     Block, BlockRef, Builder, FILE_HEADER_BYTES, Operation, Publication, Tag, What, file_header,
 };
 use super::state::{State, part_in, place_of};
-use super::{SEGMENT_POSITIONS, V1Queue};
+use super::{Promised, SEGMENT_POSITIONS, V1Queue};
 use crate::blob::BlobStore;
 use crate::error::{Result, StoreError};
 
@@ -162,6 +162,13 @@ impl V1Queue {
                 has_written = true;
             }
         }
+        if has_written {
+            self.disk.sync_dir(dir).context("sync", dir)?;
+        }
+        if let Some((table, queue)) = &self.options.told {
+            let promised = lock(&self.state).promised_after(targets);
+            table.tell_durably(*queue, &promised)?;
+        }
         let dead = targets.values().filter(|target| target.live.is_empty() && target.end > 0);
         let mut has_removed = false;
         for target in dead {
@@ -169,7 +176,7 @@ impl V1Queue {
             self.disk.remove(&name).context("remove", &name)?;
             has_removed = true;
         }
-        if has_written || has_removed {
+        if has_removed {
             self.disk.sync_dir(dir).context("sync", dir)?;
         }
         for source in sources.iter().filter(|source| source.is_on_disk) {
@@ -279,6 +286,17 @@ impl State {
             is_recovered: journal.is_recovered,
         };
         self.older.iter().map(source).collect()
+    }
+
+    /// What is there at least when a flush is over: the journal that is filled is not on disk yet.
+    fn promised_after(&self, targets: &BTreeMap<u64, Target>) -> Promised {
+        let others = self
+            .segments
+            .iter()
+            .filter(|(number, segment)| segment.end > 0 && !targets.contains_key(number));
+        let kept = targets.values().filter(|target| !target.live.is_empty() && target.end > 0);
+        let next = self.journal.number;
+        Promised { journals: next..next, segments: (others.count() + kept.count()) as u64 }
     }
 
     fn finish_flush(&mut self, targets: BTreeMap<u64, Target>) {

@@ -56,7 +56,7 @@ pub(super) fn segment_name(dir: &str, number: u64) -> String {
 }
 
 /// The numbers of journals and of segments among `names`, rising.
-fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
+pub(super) fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
     let of = |suffix: &'static str, radix: u32| {
         let digits = names.iter().filter_map(move |name| name.strip_suffix(suffix));
         let numbers = digits.filter_map(move |digits| u64::from_str_radix(digits, radix).ok());
@@ -131,6 +131,9 @@ impl V1Queue {
         each: &mut dyn FnMut(Live),
     ) -> Result<(Self, Recovered)> {
         let (state, recovered) = recover(disk.as_ref(), &options.dir, each)?;
+        if let Some((table, queue)) = &options.told {
+            table.tell(*queue, &state.promised())?;
+        }
         let queue = Self {
             disk,
             options,

@@ -1,14 +1,15 @@
 //! Making the journal durable.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use log::{DiskFile, IoContext, OpenMode};
 use stdx::lock;
 
-use super::V1Queue;
 use super::block::{FILE_HEADER_BYTES, Tag, file_header};
 use super::state::{Chunk, Journal, State};
+use super::{Promised, V1Queue};
 use crate::blob::BlobStore;
 use crate::error::Result;
 
@@ -98,8 +99,17 @@ impl V1Queue {
     }
 
     fn finish_sync(&self, work: &Work, handle: Option<Arc<dyn DiskFile>>) {
-        let bytes = lock(&self.state).finish_sync(work, handle);
+        let mut state = lock(&self.state);
+        let bytes = state.finish_sync(work, handle);
+        let promised = state.promised();
+        drop(state);
         self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
+        let is_new = !work.is_name_durable && !work.chunks.is_empty();
+        if let Some((table, queue)) = self.options.told.as_ref().filter(|_| is_new)
+            && let Err(error) = table.tell(*queue, &promised)
+        {
+            self.poison.by(error);
+        }
     }
 
     fn write(&self, work: &Work, bodies: &BlobStore) -> Result<Option<Arc<dyn DiskFile>>> {
@@ -169,6 +179,18 @@ impl State {
         journal.is_name_durable = true;
         journal.handle = handle;
         bytes
+    }
+
+    /// What is there at least, durably.
+    pub(super) fn promised(&self) -> Promised {
+        let journals = self.older.iter().chain([&self.journal]);
+        let durable = journals.filter(|one| one.is_name_durable).map(|one| one.number);
+        let run = durable.fold(None, |run: Option<Range<u64>>, number| {
+            Some(run.map_or(number, |run| run.start)..number + 1)
+        });
+        let next = self.journal.number;
+        let segments = self.segments.values().filter(|segment| segment.end > 0).count() as u64;
+        Promised { journals: run.unwrap_or(next..next), segments }
     }
 
     /// Starts a new journal; the one that was filled is to be flushed.

@@ -241,6 +241,11 @@ impl Node {
     /// As [`Self::end_well`]. Its home, with the data in `data`.
     pub(crate) fn stop_and_leave(mut self) -> TempDir {
         self.end_well();
+        self.leave()
+    }
+
+    /// The home of a node that has ended, with the data in `data`.
+    pub(crate) fn leave(mut self) -> TempDir {
         std::mem::replace(&mut self.home, tempfile::tempdir().unwrap())
     }
 

@@ -1,0 +1,213 @@
+//! Which log a data directory has, and from which segment to which: told outside the log's own
+//! directory, so that a start notices when segments, or all of them, are missing.
+//!
+//! ```text
+//! file "leveret-log": three slots, at bytes 0, 512 and 1024
+//!  0       4       8         12  16     24         32       40       48       56
+//!  +-------+-------+---------+---+------+----------+--------+--------+--------+-----+
+//!  | "LVLX"| crc32c| version | 0 | turn | identity | oldest | newest | synced | 0   |
+//!  |       | u32   | u32     |   | u64  | u64      | u64    | u64    | u64    | u64 |
+//!  +-------+-------+---------+---+------+----------+--------+--------+--------+-----+
+//!  crc32c    over everything after it; integers are little-endian
+//!  turn      the first two slots are written in turn: the higher one counts
+//!  identity  the salt of the log's blocks
+//!  oldest    this segment is there, and perhaps older ones
+//!  newest    this segment is there, and perhaps newer ones; 0: perhaps there is none
+//!  synced    every entry up to this one was synced
+//! ```
+//! The first two slots are synced: before a segment goes, when a new one begins, and at a proper
+//! close. The third is written after each sync of the log and never synced itself: it holds after
+//! the death of the process, and after a loss of power it is one more chance.
+
+use super::{Lsn, SegmentId};
+use crate::block::crc32c;
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::{IoContext, LogError, Result};
+use crate::snapshot::{read_file, replace_file};
+
+/// The file's name, in the root of the data directory.
+pub const LOG_FILE: &str = "leveret-log";
+
+const MAGIC: [u8; 4] = *b"LVLX";
+const VERSION: u32 = 1;
+const SLOT_BYTES: usize = 64;
+const SLOT_EVERY_BYTES: usize = 512;
+const UNCHECKED_BYTES: usize = 8;
+/// The slots that are written in turn.
+const N_TURNS: u64 = 2;
+
+/// What there is of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) identity: u64,
+    pub(super) oldest: SegmentId,
+    pub(super) newest: SegmentId,
+    pub(super) synced: Lsn,
+}
+
+/// An extent in a slot.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    turn: u64,
+    extent: Extent,
+}
+
+impl Slot {
+    fn to_bytes(self) -> [u8; SLOT_BYTES] {
+        let Extent { identity, oldest, newest, synced } = self.extent;
+        let numbers = [self.turn, identity, oldest.0, newest.0, synced.0];
+        let mut bytes = [0; SLOT_BYTES];
+        let fields = MAGIC.into_iter().chain([0; 4]).chain(VERSION.to_le_bytes()).chain([0; 4]);
+        let fields = fields.chain(numbers.into_iter().flat_map(u64::to_le_bytes));
+        bytes.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+        let crc = crc32c(bytes.get(UNCHECKED_BYTES..).unwrap_or_default()).to_le_bytes();
+        bytes.iter_mut().skip(MAGIC.len()).zip(crc).for_each(|(to, from)| *to = from);
+        bytes
+    }
+
+    /// The slot number `idx` of a file, if it is whole.
+    fn read(file: &[u8], idx: usize) -> Option<Self> {
+        let bytes = file.get(idx * SLOT_EVERY_BYTES..)?.get(..SLOT_BYTES)?;
+        let crc = crc32c(bytes.get(UNCHECKED_BYTES..)?).to_le_bytes();
+        if !bytes.starts_with(&MAGIC) || bytes.get(MAGIC.len()..UNCHECKED_BYTES) != Some(&crc) {
+            return None;
+        }
+        let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        let (oldest, newest) = (SegmentId(number(32)?), SegmentId(number(40)?));
+        let extent = Extent { identity: number(24)?, oldest, newest, synced: Lsn(number(48)?) };
+        Some(Self { turn: number(16)?, extent })
+    }
+
+    fn version(file: &[u8], idx: usize) -> u32 {
+        let at = idx * SLOT_EVERY_BYTES + 8;
+        let bytes = file.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+}
+
+/// What the file told at the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    pub(super) extent: Extent,
+    turn: u64,
+}
+
+impl Told {
+    /// Reads the file without touching anything. `None` if there is none.
+    pub(super) fn read(disk: &dyn Disk) -> Result<Option<Self>> {
+        let Some(bytes) = read_file(disk, LOG_FILE)? else { return Ok(None) };
+        let slots = || (0..=2).filter_map(|idx| Slot::read(&bytes, idx).map(|slot| (idx, slot)));
+        if let Some(found) = slots().map(|(idx, _)| Slot::version(&bytes, idx)).max()
+            && found > VERSION
+        {
+            return Err(LogError::Newer { file: LOG_FILE.to_owned(), found, known: VERSION });
+        }
+        let counts = slots().filter(|(idx, _)| (*idx as u64) < N_TURNS).map(|(_, slot)| slot);
+        let Some(Slot { turn, mut extent }) = counts.max_by_key(|slot| slot.turn) else {
+            let what = "neither of its two copies is whole";
+            return Err(LogError::Corrupt { file: LOG_FILE.to_owned(), offset: 0, what });
+        };
+        let same = slots().filter(|(_, slot)| slot.extent.identity == extent.identity);
+        extent.synced = same.map(|(_, slot)| slot.extent.synced).max().unwrap_or(extent.synced);
+        Ok(Some(Self { extent, turn }))
+    }
+}
+
+/// The file while the log is open.
+#[derive(Debug)]
+pub(super) struct ExtentFile {
+    file: Box<dyn DiskFile>,
+    turn: u64,
+    extent: Extent,
+}
+
+impl ExtentFile {
+    /// Goes on with what was told at the start, or makes the file: one that promises no segment.
+    pub(super) fn open(disk: &dyn Disk, told: Option<Told>, identity: u64) -> Result<Self> {
+        let told = match told {
+            Some(told) => told,
+            None => {
+                let extent = Extent { identity, ..Extent::default() };
+                let mut bytes = vec![0; 3 * SLOT_EVERY_BYTES];
+                let slot = Slot { turn: 0, extent }.to_bytes();
+                bytes.iter_mut().zip(slot).for_each(|(to, from)| *to = from);
+                replace_file(disk, LOG_FILE, &bytes)?;
+                Told { extent, turn: 0 }
+            }
+        };
+        let file = disk.open(LOG_FILE, OpenMode::Existing).context("open", LOG_FILE)?;
+        Ok(Self { file, turn: told.turn, extent: told.extent })
+    }
+
+    pub(super) const fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Changes what is told, durably.
+    pub(super) fn tell(&mut self, extent: Extent) -> Result<()> {
+        self.extent = extent;
+        self.turn += 1;
+        self.put(self.turn % N_TURNS).context("write", LOG_FILE)?;
+        self.file.sync_data().context("sync", LOG_FILE)
+    }
+
+    /// Tells how far the log is synced, without a sync; that it cannot be told harms nobody.
+    pub(super) fn tell_synced(&mut self, synced: Lsn) {
+        self.extent.synced = synced;
+        drop(self.put(N_TURNS));
+    }
+
+    fn put(&self, idx: u64) -> std::io::Result<()> {
+        let slot = Slot { turn: self.turn, extent: self.extent };
+        self.file.write_at(idx * SLOT_EVERY_BYTES as u64, &slot.to_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+
+    fn extent(n: u64) -> Extent {
+        Extent { identity: 7, oldest: SegmentId(n), newest: SegmentId(n + 1), synced: Lsn(10 * n) }
+    }
+
+    fn told(disk: &MemoryDisk) -> Extent {
+        Told::read(disk).unwrap().unwrap().extent
+    }
+
+    #[test]
+    fn the_last_of_what_was_told_counts() {
+        let disk = MemoryDisk::new();
+        assert!(Told::read(&disk).unwrap().is_none());
+        let mut file = ExtentFile::open(&disk, None, 7).unwrap();
+        assert_eq!(told(&disk), Extent { identity: 7, ..Extent::default() });
+        for n in 1..5 {
+            file.tell(extent(n)).unwrap();
+            assert_eq!(told(&disk), extent(n));
+        }
+        file.tell_synced(Lsn(49));
+        assert_eq!(told(&disk).synced, Lsn(49));
+        let mut file = ExtentFile::open(&disk, Told::read(&disk).unwrap(), 0).unwrap();
+        file.tell(extent(5)).unwrap();
+        assert_eq!(told(&disk), extent(5));
+    }
+
+    #[test]
+    fn one_damaged_copy_leaves_the_other_and_two_are_noticed() {
+        let disk = MemoryDisk::new();
+        let mut file = ExtentFile::open(&disk, None, 7).unwrap();
+        (1..3).for_each(|n| file.tell(extent(n)).unwrap());
+        for at in 0..SLOT_BYTES {
+            assert!(disk.flip_bit(LOG_FILE, at, 5));
+            let left = told(&disk);
+            assert!(left == extent(1), "byte {at}: {left:?}");
+            assert!(disk.flip_bit(LOG_FILE, SLOT_EVERY_BYTES + at, 5));
+            let error = Told::read(&disk).unwrap_err().to_string();
+            assert!(error.contains("leveret-log is corrupt"), "byte {at}: {error}");
+            assert!(
+                disk.flip_bit(LOG_FILE, at, 5) && disk.flip_bit(LOG_FILE, SLOT_EVERY_BYTES + at, 5)
+            );
+        }
+    }
+}

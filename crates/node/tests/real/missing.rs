@@ -1,0 +1,143 @@
+//! Data that is missing keeps the node from starting: it names what, and touches nothing.
+
+use super::support::client::Client;
+use super::support::copy_dir;
+use super::support::node::Node;
+use amqp091::method::QueueBind;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+pub(super) const N_DEEP: u32 = 800;
+pub(super) const N_OLDER: u32 = 40;
+
+/// A node's data with something in every kind of file, in a log of two segments. `deep` and `older`
+/// hold so many messages, `twice-1` and `twice-2` one each whose body they share.
+pub(super) fn data(end: fn(&mut Node)) -> TempDir {
+    let mut node = Node::start(&["backlog_memory=0"]);
+    node.ctl(&["set_policy", "older", "^older$", r#"{"queue-version":1}"#, "--apply-to", "queues"]);
+    let mut client = Client::guest(node.address());
+    client.select_confirms();
+    for queue in ["deep", "older", "twice-1", "twice-2"] {
+        client.declare(queue);
+    }
+    for queue in [b"twice-1", b"twice-2"] {
+        let bind = QueueBind { queue, exchange: b"amq.fanout", ..QueueBind::default() };
+        assert_eq!(client.ask(1, bind), "queue.bind-ok");
+    }
+    client.put_content("amq.fanout", "", 2, &[7; 9_000]);
+    (0..N_DEEP / 2).for_each(|_| client.put_content("", "deep", 2, &[1; 1_000]));
+    (0..N_OLDER).for_each(|n| client.put_content("", "older", 2, &n.to_le_bytes()));
+    client.wait_for_confirms();
+    super::support::wait_until("pages are on disk", || node.bytes_in("pages") > 100_000);
+    node.kill_and_start();
+    let mut client = Client::guest(node.address());
+    client.select_confirms();
+    (0..N_DEEP / 2).for_each(|_| client.put_content("", "deep", 2, &[2; 1_000]));
+    client.wait_for_confirms();
+    end(&mut node);
+    node.leave()
+}
+
+/// All that is in it is there.
+pub(super) fn check_whole(node: &Node) {
+    let mut client = Client::guest(node.address());
+    let counts = ["deep", "older", "twice-1", "twice-2"].map(|queue| client.declare(queue));
+    assert_eq!(counts, [N_DEEP, N_OLDER, 1, 1]);
+    assert_eq!(client.get("twice-2").unwrap().body.len(), 9_000);
+    client.close();
+}
+
+/// Every file with its content, but for what a start says and locks.
+pub(super) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if !["node.log", "leveret.lock"].iter().any(|name| path.ends_with(name)) {
+                found.insert(path.clone(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// The first file with this ending in a directory of the data, or the last.
+pub(super) fn file_in(data: &Path, dir: &str, ending: &str, is_last: bool) -> PathBuf {
+    let found = files(&data.join(dir)).into_keys();
+    let mut found = found.filter(|path| path.to_str().unwrap().ends_with(ending));
+    let path = if is_last { found.last() } else { found.next() }.unwrap();
+    path.strip_prefix(data).unwrap().to_owned()
+}
+
+/// A copy of the data in which something is missing.
+pub(super) fn without(whole: &Path, gone: &Path) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    copy_dir(whole, &home.path().join("data"));
+    let gone = home.path().join("data").join(gone);
+    if gone.is_dir() {
+        std::fs::remove_dir_all(gone).unwrap();
+    } else {
+        std::fs::remove_file(gone).unwrap();
+    }
+    home
+}
+
+/// The node refuses, and says this; nothing is touched.
+pub(super) fn expect_refusal(home: TempDir, told: &str) -> TempDir {
+    let before = files(&home.path().join("data"));
+    let Err((home, said)) = Node::try_start_in(home) else { panic!("it starts without {told}") };
+    assert!(said.contains(told), "{told}: {said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(files(&home.path().join("data")) == before, "touched without {told}");
+    home
+}
+
+#[test]
+fn what_is_missing_is_named_and_nothing_is_touched() {
+    for end in [Node::kill as fn(&mut Node), Node::end_well] {
+        let home = data(end);
+        let whole = home.path().join("data");
+        let mut gone: Vec<PathBuf> =
+            ["wal", "pages", "queues", "leveret-log"].map(PathBuf::from).to_vec();
+        gone.push(file_in(&whole, "wal", ".wal", false));
+        gone.push(file_in(&whole, "queues", ".jif", false));
+        gone.push(file_in(&whole, "pages", ".blob", false));
+        gone.push(PathBuf::from("vhosts/%2F/bodies"));
+        gone.push(gone[5].parent().unwrap().to_owned());
+        for gone in gone {
+            let named = match gone.to_str().unwrap() {
+                "pages" => "pages/00000001.blob".to_owned(),
+                "queues" => "queues/".to_owned(),
+                other => other.to_owned(),
+            };
+            let refused = expect_refusal(without(&whole, &gone), &named);
+            assert!(refused.path().exists());
+            eprintln!("{}: refused", gone.display());
+        }
+        let newest = file_in(&whole, "wal", ".wal", true);
+        expect_refusal(without(&whole, &newest), newest.to_str().unwrap());
+        let mut node = Node::start_in(home);
+        check_whole(&node);
+        node.kill_and_start();
+        check_whole(&node);
+    }
+}
+
+#[test]
+fn files_of_another_node_are_refused() {
+    let (home, other) = (data(Node::end_well), data(Node::end_well));
+    for dir in ["wal", "pages", "definitions.snapshot"] {
+        let mixed = without(&home.path().join("data"), Path::new(dir));
+        let (from, to) = (other.path().join("data").join(dir), mixed.path().join("data").join(dir));
+        if from.is_dir() {
+            copy_dir(&from, &to);
+        } else {
+            std::fs::copy(&from, &to).unwrap();
+        }
+        expect_refusal(mixed, "another log");
+    }
+}

@@ -1,0 +1,238 @@
+//! Which files queues of the older form have, told outside their directories: a start notices when
+//! some of them, or all, are missing.
+//!
+//! ```text
+//! file "leveret-journals": slots of 64 bytes, in no order
+//!  0       4       8         12  16      24      32     40         48
+//!  +-------+-------+---------+---+-------+-------+------+----------+-----+
+//!  | "LVJT"| crc32c| version | 0 | queue | first | next | segments | 0   |
+//!  |       | u32   | u32     |   | u64   | u64   | u64  | u64      |     |
+//!  +-------+-------+---------+---+-------+-------+------+----------+-----+
+//!  first, next  the journals from the first number to before the other are there
+//!  segments     there are so many segment files, or more
+//! ```
+//! A slot is written when a journal has become durable, and, synced, before a file is removed. One
+//! whose checksum (over everything after it) fails, or that is all zeroes, promises nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use log::{Disk, DiskFile, IoContext, LogError, OpenMode, crc32c};
+use stdx::lock;
+use stdx::record::{Reader, put_u32, put_u64};
+
+use super::open::{journal_name, numbers};
+use crate::error::Result;
+
+/// The file's name, in the root of the data directory.
+pub const JOURNALS_FILE: &str = "leveret-journals";
+
+const MAGIC: [u8; 4] = *b"LVJT";
+const VERSION: u32 = 1;
+const SLOT_BYTES: usize = 64;
+const UNCHECKED_BYTES: usize = 8;
+
+/// Files that a queue has, and perhaps others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Promised {
+    /// Numbers of journals.
+    pub journals: Range<u64>,
+    /// How many segment files.
+    pub segments: u64,
+}
+
+impl Promised {
+    fn slot(&self, queue: u64) -> Vec<u8> {
+        let mut rest = Vec::with_capacity(SLOT_BYTES);
+        put_u32(&mut rest, VERSION);
+        put_u32(&mut rest, 0);
+        for number in [queue, self.journals.start, self.journals.end, self.segments] {
+            put_u64(&mut rest, number);
+        }
+        rest.resize(SLOT_BYTES - UNCHECKED_BYTES, 0);
+        [&MAGIC[..], &crc32c(&rest).to_le_bytes(), &rest].concat()
+    }
+
+    /// The queue and what is promised for it, if anything is.
+    fn read(slot: &[u8]) -> Result<Option<(u64, Self)>> {
+        let rest = slot.get(UNCHECKED_BYTES..).unwrap_or_default();
+        let crc = crc32c(rest).to_le_bytes();
+        if !slot.starts_with(&MAGIC) || slot.get(MAGIC.len()..UNCHECKED_BYTES) != Some(&crc) {
+            return Ok(None);
+        }
+        let mut reader = Reader::new(rest);
+        let mut number = || reader.u64().unwrap_or_default();
+        let found = u32::try_from(number()).unwrap_or(u32::MAX);
+        if found > VERSION {
+            let file = JOURNALS_FILE.to_owned();
+            return Err(LogError::Newer { file, found, known: VERSION }.into());
+        }
+        let (queue, journals) = (number(), number()..number());
+        Ok(Some((queue, Self { journals, segments: number() })))
+    }
+
+    /// Holds the files in `dir` against what is promised.
+    ///
+    /// # Errors
+    /// [`LogError::Missing`], and the disk's.
+    pub fn check(&self, disk: &dyn Disk, dir: &str) -> Result<()> {
+        if self.journals.is_empty() && self.segments == 0 {
+            return Ok(());
+        }
+        let told = format!("{JOURNALS_FILE} says that it is there");
+        let missing = |file: String, what| Err(LogError::Missing { file, what }.into());
+        let names = match disk.list(dir) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return missing(dir.to_owned(), told);
+            }
+            Err(error) => return Err(error).context("list", dir)?,
+        };
+        let (journals, segments) = numbers(&names);
+        let mut promised = self.journals.clone();
+        if let Some(number) = promised.find(|number| journals.binary_search(number).is_err()) {
+            return missing(journal_name(dir, number), told);
+        }
+        let n_segments = segments.len() as u64;
+        if n_segments < self.segments {
+            let what = format!(
+                "{JOURNALS_FILE} says that there are {} such files, and there are {n_segments}",
+                self.segments
+            );
+            return missing(format!("a file {dir}/*.idx"), what);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    file: Option<Arc<dyn DiskFile>>,
+    /// Where the slots of queues are, by number.
+    places: HashMap<u64, u64>,
+    free: Vec<u64>,
+    n_slots: u64,
+}
+
+/// The file while the node runs.
+#[derive(Debug)]
+pub struct JournalTable {
+    disk: Arc<dyn Disk>,
+    state: Mutex<State>,
+}
+
+impl JournalTable {
+    /// What the file promises, by queue. Touches nothing.
+    ///
+    /// # Errors
+    /// The disk's, or one of a newer version.
+    pub fn read(disk: &dyn Disk) -> Result<BTreeMap<u64, Promised>> {
+        let Some(bytes) = read_slots(disk)? else { return Ok(BTreeMap::new()) };
+        let slots = bytes.chunks_exact(SLOT_BYTES).map(Promised::read);
+        slots.filter_map(Result::transpose).collect()
+    }
+
+    /// Goes on with the file. What is promised for other queues than `is_wanted` ones is forgotten:
+    /// their numbers may be given to others.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn open(disk: Arc<dyn Disk>, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
+        let mut state = State::default();
+        if let Some(bytes) = read_slots(disk.as_ref())? {
+            let opened = disk.open(JOURNALS_FILE, OpenMode::Existing);
+            let file = opened.context("open", JOURNALS_FILE)?;
+            for (place, slot) in (0..).zip(bytes.chunks_exact(SLOT_BYTES)) {
+                state.n_slots = place + 1;
+                match Promised::read(slot)? {
+                    Some((queue, _)) if is_wanted(queue) => {
+                        state.places.insert(queue, place);
+                    }
+                    Some(_) => {
+                        put(file.as_ref(), place, &[0; SLOT_BYTES])?;
+                        state.free.push(place);
+                    }
+                    None => state.free.push(place),
+                }
+            }
+            file.sync_data().context("sync", JOURNALS_FILE)?;
+            state.file = Some(Arc::from(file));
+        }
+        Ok(Self { disk, state: Mutex::new(state) })
+    }
+
+    /// Tells what a queue has now, without a sync.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn tell(&self, queue: u64, promised: &Promised) -> Result<()> {
+        self.write(queue, promised).map(drop)
+    }
+
+    /// Tells durably what a queue has: before a file goes.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn tell_durably(&self, queue: u64, promised: &Promised) -> Result<()> {
+        let file = self.write(queue, promised)?;
+        Ok(file.sync_data().context("sync", JOURNALS_FILE)?)
+    }
+
+    /// Nothing is promised for this queue any more, durably: its files may go.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn forget(&self, queue: u64) -> Result<()> {
+        let mut state = lock(&self.state);
+        let Some(place) = state.places.remove(&queue) else { return Ok(()) };
+        let file = self.file(&mut state)?;
+        put(file.as_ref(), place, &[0; SLOT_BYTES])?;
+        state.free.push(place);
+        drop(state);
+        Ok(file.sync_data().context("sync", JOURNALS_FILE)?)
+    }
+
+    fn write(&self, queue: u64, promised: &Promised) -> Result<Arc<dyn DiskFile>> {
+        let mut state = lock(&self.state);
+        let file = self.file(&mut state)?;
+        let known = state.places.get(&queue).copied();
+        let place = known.or_else(|| state.free.pop()).unwrap_or(state.n_slots);
+        state.n_slots = state.n_slots.max(place + 1);
+        state.places.insert(queue, place);
+        put(file.as_ref(), place, &promised.slot(queue))?;
+        Ok(file)
+    }
+
+    fn file(&self, state: &mut State) -> Result<Arc<dyn DiskFile>> {
+        if let Some(file) = &state.file {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.disk.open(JOURNALS_FILE, OpenMode::New).context("create", JOURNALS_FILE)?;
+        self.disk.sync_dir("").context("sync the directory of", JOURNALS_FILE)?;
+        let file = Arc::from(file);
+        state.file = Some(Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+fn put(file: &dyn DiskFile, place: u64, slot: &[u8]) -> Result<()> {
+    Ok(file.write_at(place * SLOT_BYTES as u64, slot).context("write", JOURNALS_FILE)?)
+}
+
+/// The file's bytes; an unfinished slot at the end is none.
+fn read_slots(disk: &dyn Disk) -> Result<Option<Vec<u8>>> {
+    let file = match disk.open(JOURNALS_FILE, OpenMode::Existing) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).context("open", JOURNALS_FILE)?,
+    };
+    let length = file.len().context("size", JOURNALS_FILE)?;
+    let length =
+        usize::try_from(length).map_err(io::Error::other).context("size", JOURNALS_FILE)?;
+    let mut bytes = vec![0; length];
+    let n = file.read_at(0, &mut bytes).context("read", JOURNALS_FILE)?;
+    bytes.truncate(n);
+    Ok(Some(bytes))
+}

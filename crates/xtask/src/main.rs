@@ -11,6 +11,7 @@ mod packages;
 mod repository;
 mod sbom;
 mod sizes;
+mod soak;
 mod steps;
 mod tidy;
 
@@ -26,6 +27,8 @@ cargo xtask instructions [--accept]
 cargo xtask deny     only what deny.toml says of dependencies: bans, licences, sources
 cargo xtask sbom [TARGET]
                      print what the binary is built from, in CycloneDX
+cargo xtask soak [MINUTES]
+                     ten minutes of mixed load on a node that is killed every 20 s; nothing may be lost
 cargo xtask docs     write docs/configuration.md again
 ";
 
@@ -42,6 +45,11 @@ fn main() -> ExitCode {
         ["sbom", target] => dist::print_sbom(target),
         ["instructions"] => instructions::check(),
         ["instructions", "--accept"] => instructions::accept().map(|()| true),
+        ["soak"] => soak::run(soak::MINUTES),
+        ["soak", minutes] => match minutes.parse() {
+            Ok(minutes) => soak::run(minutes),
+            Err(_) => Err(anyhow::anyhow!("not a number of minutes: {minutes}")),
+        },
         ["docs"] => steps::docs().map(|()| true),
         ["help" | "--help" | "-h"] => {
             steps::say(HELP.trim_end());

@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod backup;
 mod crowd;
 mod definitions;
 mod delays;

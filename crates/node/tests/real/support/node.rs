@@ -201,6 +201,24 @@ impl Node {
         faults::switch_off(self.home.path(), fault);
     }
 
+    /// Stops its process as `kill -STOP` does; it is not told.
+    pub(crate) fn stand_still(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status"));
+            status.is_ok_and(|status| status.contains("State:\tT"))
+        };
+        let threads = format!("/proc/{}/task", self.child.id());
+        wait_until("the process stands still", || {
+            std::fs::read_dir(&threads).unwrap().all(is_stopped)
+        });
+    }
+
+    /// Lets its process go on after [`Self::stand_still`].
+    pub(crate) fn go_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    }
+
     fn end(&mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         self.wait_for_end()

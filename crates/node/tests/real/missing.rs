@@ -69,7 +69,7 @@ pub(super) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 pub(super) fn file_in(data: &Path, dir: &str, ending: &str, is_last: bool) -> PathBuf {
     let found = files(&data.join(dir)).into_keys();
     let mut found = found.filter(|path| path.to_str().unwrap().ends_with(ending));
-    let path = if is_last { found.last() } else { found.next() }.unwrap();
+    let path = if is_last { found.next_back() } else { found.next() }.unwrap();
     path.strip_prefix(data).unwrap().to_owned()
 }
 

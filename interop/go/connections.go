@@ -82,6 +82,14 @@ func authWrongPassword(s *scenarioRun) {
 	equal(*refusal(s.node.addr, amqp.Config{SASL: sasl}), *amqp.ErrCredentials, "error")
 }
 
+// amqplain: the mechanism of AMQP 0-8, which other libraries offer too.
+func amqplain(s *scenarioRun) {
+	sasl := []amqp.Authentication{&amqp.AMQPlainAuth{Username: "guest", Password: "guest"}}
+	s.durable(plain(s.connectAt(s.node.addr, amqp.Config{SASL: sasl})))
+	sasl = []amqp.Authentication{&amqp.AMQPlainAuth{Username: "guest", Password: "wrong"}}
+	equal(*refusal(s.node.addr, amqp.Config{SASL: sasl}), *amqp.ErrCredentials, "error")
+}
+
 func vhostUnknown(s *scenarioRun) {
 	refused := refusal(s.node.addr, amqp.Config{Vhost: "interop-missing"})
 	equal(refused.Code, 530, "reply code")

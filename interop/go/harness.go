@@ -166,9 +166,10 @@ func run(chosen []string) int {
 }
 
 // ownScenarios are about this library alone.
-var ownScenarios = []string{"clean-closes"}
+var ownScenarios = []string{"amqplain", "clean-closes"}
 
 var scenarios = map[string]func(*scenarioRun){
+	"amqplain":                          amqplain,
 	"clean-closes":                      cleanCloses,
 	"exchange-direct":                   exchangeDirect,
 	"exchange-fanout":                   exchangeFanout,

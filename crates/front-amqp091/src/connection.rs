@@ -119,6 +119,8 @@ enum Phase {
     Header,
     /// `connection.start-ok` is awaited.
     Start,
+    /// `connection.secure-ok` is awaited.
+    Secure,
     /// The caller checks the login.
     Authenticating,
     /// `connection.tune-ok` is awaited.
@@ -140,6 +142,8 @@ pub struct Connection {
     outbox: Arc<ClientOutbox>,
     phase: Phase,
     mechanism: Mechanism,
+    /// Who is asked for the rest of the login.
+    challenged: Option<Box<Login>>,
     authentication_failure_close: bool,
     negotiated: Negotiated,
     channels: Channels,
@@ -163,6 +167,7 @@ impl Connection {
             outbox,
             phase: Phase::Header,
             mechanism: Mechanism::Plain,
+            challenged: None,
             authentication_failure_close: false,
             negotiated,
             channels: Channels::default(),
@@ -203,7 +208,9 @@ impl Connection {
         let step = loop {
             let step = match self.phase {
                 Phase::Header => self.read_header(&mut reading),
-                Phase::Start | Phase::Tune | Phase::Open => self.read_handshake(&mut reading),
+                Phase::Start | Phase::Secure | Phase::Tune | Phase::Open => {
+                    self.read_handshake(&mut reading)
+                }
                 Phase::Authenticating | Phase::Opening => Some(Step::More),
                 Phase::Running => self.run(&mut reading),
                 Phase::Closing => self.discard(&mut reading),

@@ -2,13 +2,14 @@
 
 use super::{
     AuthFailure, Connection, Login, Mechanism, Phase, Reading, SILENT_CLOSE_DELAY_MS, Step,
-    loses_frame_borders, unexpected,
+    loses_frame_borders, sasl, unexpected,
 };
 use crate::outbox::events::LINGER_MS;
 use crate::outbox::{Capabilities, Ending};
 use crate::{Settings, reply};
 use amqp091::method::{
-    ConnectionOpen, ConnectionStart, ConnectionStartOk, ConnectionTune, ConnectionTuneOk,
+    ConnectionOpen, ConnectionSecure, ConnectionSecureOk, ConnectionStart, ConnectionStartOk,
+    ConnectionTune, ConnectionTuneOk,
 };
 use amqp091::{
     Frame, FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, TableRef, Value,
@@ -89,6 +90,7 @@ impl Connection {
             .map_err(|error| (reply::wire_refusal(error), error.method().unwrap_or(NO_METHOD)))?;
         match (self.phase, method) {
             (Phase::Start, Method::ConnectionStartOk(start_ok)) => self.start_ok(&start_ok),
+            (Phase::Secure, Method::ConnectionSecureOk(secure_ok)) => self.secure_ok(&secure_ok),
             (Phase::Tune, Method::ConnectionTuneOk(tune_ok)) => {
                 self.tune_ok(reading.now, tune_ok);
                 Ok(None)
@@ -116,8 +118,10 @@ impl Connection {
         self.authentication_failure_close = capabilities.authentication_failure_close;
         let name = String::from_utf8_lossy(start_ok.mechanism);
         let offered = |mechanism: &Mechanism| self.settings.mechanisms.contains(mechanism);
-        let Some(mechanism) = Mechanism::from_name(&name).filter(offered) else {
-            let text = format!("unknown authentication mechanism '{name}'");
+        let known = Mechanism::from_name(&name);
+        let Some(mechanism) = known.filter(offered) else {
+            let what = if known.is_some() { "invalid" } else { "unknown" };
+            let text = format!("{what} authentication mechanism '{name}'");
             return refuse(ErrorKind::CommandInvalid, text);
         };
         self.mechanism = mechanism;
@@ -127,9 +131,28 @@ impl Connection {
         let Ok(client_properties) = start_ok.client_properties.to_owned() else {
             return refuse(ErrorKind::SyntaxError, "malformed client properties".to_owned());
         };
+        let login = Box::new(Login { mechanism, user, password, client_properties });
+        if let Some(challenge) = mechanism.challenge() {
+            self.outbox.lock().put(|out| ConnectionSecure { challenge }.encode_frame(0, out));
+            self.challenged = Some(login);
+            self.phase = Phase::Secure;
+            return Ok(None);
+        }
         self.phase = Phase::Authenticating;
-        let login = Login { mechanism, user, password, client_properties };
-        Ok(Some(Step::Authenticate(Box::new(login))))
+        Ok(Some(Step::Authenticate(login)))
+    }
+
+    fn secure_ok(
+        &mut self,
+        secure_ok: &ConnectionSecureOk<'_>,
+    ) -> Result<Option<Step>, (Error, MethodId)> {
+        let answer = sasl::parse_answer(secure_ok.response);
+        let Some((login, password)) = self.challenged.take().zip(answer) else {
+            let text = format!("malformed {} response", self.mechanism.name());
+            return Err((Error::new(ErrorKind::SyntaxError, text), ConnectionSecureOk::ID));
+        };
+        self.phase = Phase::Authenticating;
+        Ok(Some(Step::Authenticate(Box::new(Login { password, ..*login }))))
     }
 
     pub(super) fn answer_login(&mut self, result: Result<(), AuthFailure>) {
@@ -207,7 +230,7 @@ fn check_negotiated(name: &str, client: u32, min: u32, server: u32) -> Result<()
 const fn state_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Header | Phase::Start => "starting",
-        Phase::Authenticating => "securing",
+        Phase::Secure | Phase::Authenticating => "securing",
         Phase::Tune => "tuning",
         Phase::Open | Phase::Opening => "opening",
         Phase::Running => "running",

@@ -1,4 +1,4 @@
-//! SASL mechanisms: the client's one response, taken apart.
+//! SASL mechanisms: the client's responses, taken apart.
 
 use amqp091::TableRef;
 
@@ -11,6 +11,8 @@ pub enum Mechanism {
     AmqPlain,
     /// Nobody in particular (RFC 4505).
     Anonymous,
+    /// The user, then the password in answer to a challenge.
+    CrDemo,
 }
 
 impl Mechanism {
@@ -21,18 +23,28 @@ impl Mechanism {
             Self::Plain => "PLAIN",
             Self::AmqPlain => "AMQPLAIN",
             Self::Anonymous => "ANONYMOUS",
+            Self::CrDemo => "RABBIT-CR-DEMO",
         }
     }
 
     /// The mechanism of this name, in any case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Plain, Self::AmqPlain, Self::Anonymous]
+        [Self::Plain, Self::AmqPlain, Self::Anonymous, Self::CrDemo]
             .into_iter()
             .find(|mechanism| name.eq_ignore_ascii_case(mechanism.name()))
     }
 
-    /// User and password of a response; `None` when it is malformed.
+    /// What the client is asked after its first response, if that does not say everything.
+    pub(super) const fn challenge(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Plain | Self::AmqPlain | Self::Anonymous => None,
+            // COMPAT: clients look for these words.
+            Self::CrDemo => Some(b"Please tell me your password"),
+        }
+    }
+
+    /// User and password of a response, the password empty if it is asked for; `None` when it is malformed.
     pub(super) fn parse(self, response: &[u8]) -> Option<(String, Vec<u8>)> {
         match self {
             Self::Plain => parse_plain(response),
@@ -43,8 +55,14 @@ impl Mechanism {
                 Some((String::from_utf8(user.to_vec()).ok()?, password.to_vec()))
             }
             Self::Anonymous => Some((String::new(), Vec::new())),
+            Self::CrDemo => Some((String::from_utf8(response.to_vec()).ok()?, Vec::new())),
         }
     }
+}
+
+/// The password in the answer to a challenge; `None` when it is malformed.
+pub(super) fn parse_answer(response: &[u8]) -> Option<Vec<u8>> {
+    Some(response.strip_prefix(b"My password is ")?.to_vec())
 }
 
 fn parse_plain(response: &[u8]) -> Option<(String, Vec<u8>)> {
@@ -72,6 +90,9 @@ mod tests {
         table.push(ShortString::from_static("PASSWORD"), "pw");
         let login = Some(("guest".to_owned(), b"pw".to_vec()));
         assert_eq!(Mechanism::AmqPlain.parse(&table.to_bytes()), login);
+        assert_eq!(Mechanism::CrDemo.parse(b"guest"), Some(("guest".to_owned(), Vec::new())));
+        assert_eq!(parse_answer(b"My password is pw"), Some(b"pw".to_vec()));
+        assert_eq!(parse_answer(b"pw"), None);
         assert_eq!(Mechanism::from_name("plain"), Some(Mechanism::Plain));
         assert_eq!(Mechanism::from_name("CRAM-MD5"), None);
     }

@@ -1,5 +1,7 @@
 use crate::harness::{Talk, client_properties};
-use amqp091::method::{BasicAck, ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk};
+use amqp091::method::{
+    BasicAck, ChannelOpen, ConnectionOpen, ConnectionSecureOk, ConnectionStartOk, ConnectionTuneOk,
+};
 use amqp091::{Method, ProtocolHeader, TableRef, decode_frame};
 use front_amqp091::{AuthFailure, Ending, Mechanism, Negotiated, Settings, Step};
 use session::{Error, ErrorKind};
@@ -97,11 +99,13 @@ fn a_refused_login_is_explained_only_to_those_who_can_read_it() {
 
 #[test]
 fn mechanisms_that_are_not_offered_are_unknown() {
-    for name in ["ANONYMOUS", "CRAM"] {
+    for (name, what) in
+        [("ANONYMOUS", "invalid"), ("RABBIT-CR-DEMO", "invalid"), ("CRAM", "unknown")]
+    {
         let mut talk = started();
         assert!(matches!(talk.says(0, start_ok(b"", name, b"")), Step::Close));
         let close = format!(
-            "0 connection.close 503 COMMAND_INVALID - unknown authentication mechanism '{name}' \
+            "0 connection.close 503 COMMAND_INVALID - {what} authentication mechanism '{name}' \
              (10,11)"
         );
         assert_eq!(talk.hears(), [close]);
@@ -110,6 +114,36 @@ fn mechanisms_that_are_not_offered_are_unknown() {
     let mut talk = Talk::new(Settings { mechanisms, ..Settings::default() });
     talk.gets(&ProtocolHeader::encode_amqp([0, 0, 9, 1]));
     assert!(matches!(talk.says(0, start_ok(b"", "ANONYMOUS", b"x")), Step::Authenticate(_)));
+}
+
+#[test]
+fn a_password_is_asked_for() {
+    let mechanisms = vec![Mechanism::CrDemo];
+    let challenged = || {
+        let mut talk =
+            Talk::new(Settings { mechanisms: mechanisms.clone(), ..Settings::default() });
+        talk.gets(&ProtocolHeader::encode_amqp([0, 0, 9, 1]));
+        talk.bytes();
+        talk.says(0, start_ok(&client_properties().to_bytes(), "RABBIT-CR-DEMO", b"bob"));
+        let bytes = talk.bytes();
+        let (frame, _) = decode_frame(&bytes, 8192).unwrap().unwrap();
+        let Method::ConnectionSecure(secure) = Method::decode(frame.payload).unwrap() else {
+            panic!("not a challenge");
+        };
+        assert_eq!(secure.challenge, b"Please tell me your password");
+        talk
+    };
+    let mut talk = challenged();
+    let step = talk.says(0, ConnectionSecureOk { response: b"My password is secret" });
+    let Step::Authenticate(login) = step else { panic!("{step:?}") };
+    assert_eq!((login.user.as_str(), &login.password[..]), ("bob", &b"secret"[..]));
+    assert_eq!(login.client_properties, client_properties());
+    talk.front.authenticated(Ok(()));
+    assert_eq!(talk.hears(), ["0 connection.tune"]);
+    let mut talk = challenged();
+    assert!(matches!(talk.says(0, ConnectionSecureOk { response: b"secret" }), Step::Close));
+    let close = "0 connection.close 502 SYNTAX_ERROR - malformed RABBIT-CR-DEMO response (10,21)";
+    assert_eq!(talk.hears(), [close]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Task {
                 let login = self.server.auth.login(Credentials::Anonymous, Some(peer), &view.meta);
                 return Ok(login.await);
             }
-            Mechanism::Plain | Mechanism::AmqPlain => {
+            Mechanism::Plain | Mechanism::AmqPlain | Mechanism::CrDemo => {
                 Credentials::Password { username: user, password: &login.password }
             }
         };

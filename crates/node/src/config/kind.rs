@@ -72,7 +72,7 @@ pub(super) enum Zero {
 }
 
 /// SASL mechanisms that can be switched on.
-const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS"];
+const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS", "RABBIT-CR-DEMO"];
 
 /// What looks at new passwords, by the names RabbitMQ has for it.
 const VALIDATORS: [(&str, Validator); 3] = [

@@ -2,7 +2,10 @@
 
 use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
-use amqp091::method::{BasicConsume, ChannelOpen, ExchangeDeclare, QueueDeclare};
+use amqp091::method::{
+    BasicConsume, ChannelOpen, ConnectionSecureOk, ConnectionStartOk, ExchangeDeclare, QueueDeclare,
+};
+use amqp091::{Method, ShortString, Table};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
@@ -68,6 +71,41 @@ fn passwords_are_hashed_as_configured() {
     Client::guest(other.address()).close();
     node.stop();
     other.stop();
+}
+
+/// Features C4.
+#[test]
+fn a_login_may_be_asked_for_its_password() {
+    let node = Node::start(&["auth_mechanisms.1=RABBIT-CR-DEMO", "auth_mechanisms.2=AMQPLAIN"]);
+    let introduce = |mechanism: &[u8], response: &[u8]| {
+        let mut client = Client::raw(node.address());
+        client.write(HEADER);
+        let start = client.next();
+        let Method::ConnectionStart(offered) = start.method() else { panic!("{}", start.show()) };
+        assert_eq!(offered.mechanisms, b"RABBIT-CR-DEMO AMQPLAIN");
+        let start_ok = ConnectionStartOk { mechanism, response, ..ConnectionStartOk::default() };
+        client.say(0, start_ok);
+        client
+    };
+    for (password, answer) in [("guest", Some("connection.tune")), ("tseug", None)] {
+        let mut client = introduce(b"RABBIT-CR-DEMO", b"guest");
+        let challenge = client.next();
+        let Method::ConnectionSecure(secure) = challenge.method() else { panic!() };
+        assert_eq!(secure.challenge, b"Please tell me your password");
+        let response = format!("My password is {password}");
+        client.say(0, ConnectionSecureOk { response: response.as_bytes() });
+        assert_eq!(client.try_next().ok().map(|frame| frame.show()).as_deref(), answer);
+    }
+    node.expect_logged(1, "RABBIT-CR-DEMO login refused: user 'guest' - invalid credentials");
+    let mut table = Table::new();
+    table.push(ShortString::from_static("LOGIN"), "guest");
+    table.push(ShortString::from_static("PASSWORD"), "guest");
+    let mut client = introduce(b"AMQPLAIN", &table.to_bytes());
+    assert_eq!(client.next().show(), "connection.tune");
+    let refused = introduce(b"PLAIN", b"\0guest\0guest").next().show();
+    let invalid = "connection.close 503 COMMAND_INVALID - invalid authentication mechanism 'PLAIN'";
+    assert_eq!(refused, invalid);
+    node.stop();
 }
 
 /// Semantics 4.

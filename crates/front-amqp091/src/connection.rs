@@ -22,7 +22,7 @@ use stdx::Now;
 use timers::Timers;
 
 pub use sasl::Mechanism;
-pub use timers::Tick;
+pub use timers::{MISSED_HEARTBEATS, Tick};
 
 /// Milliseconds the client has at most to answer `connection.close`, or to close its socket once its own was
 /// answered; fewer if its heartbeat is shorter. COMPAT: as with RabbitMQ.
@@ -188,6 +188,12 @@ impl Connection {
     #[must_use]
     pub const fn negotiated(&self) -> Negotiated {
         self.negotiated
+    }
+
+    /// Whether the client has said that it speaks this protocol.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.phase != Phase::Header
     }
 
     /// Why the connection ended without a broker's doing, for the log.

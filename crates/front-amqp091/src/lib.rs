@@ -9,7 +9,9 @@ mod outbox;
 mod reply;
 mod settings;
 
-pub use connection::{AuthFailure, Connection, Login, Mechanism, Negotiated, Progress, Step, Tick};
+pub use connection::{
+    AuthFailure, Connection, Login, MISSED_HEARTBEATS, Mechanism, Negotiated, Progress, Step, Tick,
+};
 pub use outbox::{
     ClientOutbox, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Outboxes, WriteBatch,
 };

@@ -10,11 +10,11 @@
 pub(crate) mod ending;
 mod input;
 mod login;
+mod told;
 mod writer;
 
 use crate::company::ALONE_AFTER_MS;
 use crate::handshakes::Handshake;
-use crate::peer_lines::{self, Kind};
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
 use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
@@ -129,6 +129,7 @@ struct Task {
     sleeps_until_ms: u64,
     /// When something was written last, or nothing was in the way of it.
     moved_ms: u64,
+    accepted_ms: u64,
     /// Memory was given back, and nothing was written since.
     is_idle: bool,
     /// What it acknowledges until then was published by another just before.
@@ -234,6 +235,7 @@ impl Task {
             moved_ms: now.monotonic_ms,
             is_idle: true,
             answers_until_ms: 0,
+            accepted_ms: now.monotonic_ms,
             slowed_until_ms: None,
             server,
         }
@@ -538,48 +540,6 @@ impl Task {
         }
         if let Some(session) = &mut self.session {
             session.wake();
-        }
-    }
-
-    /// Whether the log is told of the connection's end: anybody can have many of them before a login.
-    fn is_told(&self, kind: Kind) -> bool {
-        self.counted.is_some() || peer_lines::is_written(&self.server, self.name.client_ip(), kind)
-    }
-
-    fn log_end(&self, over: Option<&Over>) {
-        let name = self.name;
-        let was_open = self.session.is_some();
-        // Why has been said then, and how the client takes it says nothing new.
-        let was_ended = self.counted.is_some() && !was_open;
-        let refusal = self.refusal.as_deref().or_else(|| self.front.failure());
-        match (over, refusal) {
-            (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
-            // However it ended then: a client need not wait for the end of a refusal.
-            (Some(_), Some(reason)) => {
-                if self.is_told(Kind::Refused) {
-                    tracing::warn!(connection = %name, "refused: {reason}");
-                }
-            }
-            (Some(Over::Said(_)), None) => tracing::info!(connection = %name, "closed"),
-            (Some(_), None) if was_ended => {
-                tracing::debug!(connection = %name, "gone after this node had ended it");
-            }
-            (Some(Over::Eof), None) if was_open => {
-                tracing::info!(connection = %name, "client unexpectedly closed TCP connection");
-            }
-            (Some(Over::Eof), None) => {
-                tracing::debug!(connection = %name, "closed before it was open");
-            }
-            (Some(Over::Io(error)), None) => {
-                if self.is_told(Kind::Lost) {
-                    tracing::info!(connection = %name, "lost: {error}");
-                }
-            }
-            (Some(Over::Dropped(reason) | Over::Dead(reason)), None) => {
-                if self.is_told(Kind::Dropped) {
-                    tracing::info!(connection = %name, "dropped: {reason}");
-                }
-            }
         }
     }
 }

@@ -10,6 +10,9 @@ const IDLE_AFTER_MS: u64 = 1_000;
 /// up after a single interval of silence, so that one at half of it must not be missed by being late.
 const CHECKS_PER_INTERVAL: u64 = 4;
 
+/// Why a connection is dropped whose client was not heard for too long. COMPAT: RabbitMQ's words.
+pub const MISSED_HEARTBEATS: &str = "missed heartbeats from client";
+
 /// What the passing of time led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
@@ -94,7 +97,7 @@ impl Timers {
             return Tick::Dead("no answer to connection.close");
         }
         if self.dead_at_ms().is_some_and(|at| at <= now_ms) {
-            return Tick::Dead("missed heartbeats from client");
+            return Tick::Dead(MISSED_HEARTBEATS);
         }
         if self.heartbeat_ms > 0 && self.check_sent_at_ms <= now_ms {
             self.n_taken_before = outbox.lock().heartbeat(self.n_taken_before);

@@ -88,6 +88,31 @@ fn a_blocked_publisher_is_not_missed() {
     node.stop();
 }
 
+/// Who looks for RabbitMQ's lines finds these, at the levels they have there.
+#[test]
+fn how_clients_go_is_logged_in_rabbitmqs_words() {
+    let node = Node::start(&[]);
+    Client::guest(node.address()).close();
+    node.expect_logged(1, "vhost: '/', user: 'guest', duration: '");
+    drop(Client::guest(node.address()));
+    let abruptly = "): client unexpectedly closed TCP connection";
+    node.expect_logged(1, abruptly);
+    drop(Client::tuned(node.address(), Login::default()));
+    node.expect_logged(2, abruptly);
+    // Who only looks whether the port is open is not worth a line.
+    drop(Client::raw(node.address()));
+    Client::login(node.address(), Login { heartbeat_s: 1, ..Login::default() }).rest();
+    let missed = "): missed heartbeats from client, timeout: 1s";
+    node.expect_logged(1, missed);
+    let log = node.stop();
+    let lines = |text| log.lines().filter(move |line| line.contains(text));
+    let closing = "closing AMQP connection (127.0.0.1:";
+    assert_eq!(lines(closing).count(), 4, "{log}");
+    assert_eq!(lines(closing).filter(|line| line.contains("[info]")).count(), 1, "{log}");
+    assert!(lines(abruptly).all(|line| line.contains("[warning]")), "{log}");
+    assert!(lines(missed).all(|line| line.contains("[error]")), "{log}");
+}
+
 #[test]
 fn a_protocol_error_is_logged_once() {
     let node = Node::start(&[]);

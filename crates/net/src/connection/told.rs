@@ -1,0 +1,119 @@
+//! What the log is told of a connection's end: in RabbitMQ's words and at its levels, so that what looks for them
+//! there finds them here.
+
+use super::{Over, Task};
+use crate::peer_lines::{self, Kind};
+use front_amqp091::MISSED_HEARTBEATS;
+use std::fmt;
+use std::io;
+
+/// What RabbitMQ says of clients that are gone without a word.
+const ABRUPTLY: &str = "client unexpectedly closed TCP connection";
+
+impl Task {
+    pub(super) fn log_end(&self, over: Option<&Over>) {
+        let name = self.name;
+        let was_open = self.session.is_some();
+        // Why has been said then, and how the client takes it says nothing new.
+        let was_ended = self.counted.is_some() && !was_open;
+        let refusal = self.refusal.as_deref().or_else(|| self.front.failure());
+        match (over, refusal) {
+            (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
+            // However it ended then: a client need not wait for the end of a refusal.
+            (Some(_), Some(reason)) => {
+                if self.is_told(Kind::Refused) {
+                    tracing::warn!(connection = %name, "refused: {reason}");
+                }
+            }
+            (Some(Over::Said(_)), None) => tracing::info!("{}", Closing(self)),
+            (Some(_), None) if was_ended => {
+                tracing::debug!(connection = %name, "gone after this node had ended it");
+            }
+            // Not a word was said: whoever looks only whether the port is open is no failure.
+            (Some(Over::Eof), None) if !self.front.has_begun() => {
+                tracing::debug!(connection = %name, "closed before it was open");
+            }
+            (Some(over), None) => self.log_failure(over),
+        }
+    }
+
+    /// Whether the log is told of the connection's end: anybody can have many of them before a login.
+    fn is_told(&self, kind: Kind) -> bool {
+        self.counted.is_some() || peer_lines::is_written(&self.server, self.name.client_ip(), kind)
+    }
+
+    fn log_failure(&self, over: &Over) {
+        let kind = match over {
+            Over::Eof | Over::Io(_) => Kind::Lost,
+            Over::Said(_) | Over::Dropped(_) | Over::Dead(_) => Kind::Dropped,
+        };
+        if !self.is_told(kind) {
+            return;
+        }
+        let closing = Closing(self);
+        match over {
+            Over::Eof => tracing::warn!("{closing}: {ABRUPTLY}"),
+            Over::Io(error) if is_abrupt(error) => tracing::warn!("{closing}: {ABRUPTLY}"),
+            Over::Io(error) => tracing::error!("{closing}: {error}"),
+            Over::Dead(MISSED_HEARTBEATS) => {
+                let s = self.front.negotiated().heartbeat_s;
+                tracing::error!("{closing}: {MISSED_HEARTBEATS}, timeout: {s}s");
+            }
+            Over::Dead(reason) => tracing::error!("{closing}: {reason}"),
+            Over::Dropped(reason) => tracing::info!("{closing}: {reason}"),
+            Over::Said(_) => tracing::info!("{closing}"),
+        }
+    }
+}
+
+/// A client whose process ends with something unread resets the connection: that is no failure of the network.
+fn is_abrupt(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
+}
+
+/// Whose connection ends, and how long it lasted.
+struct Closing<'a>(&'a Task);
+
+impl fmt::Display for Closing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(task) = self;
+        write!(f, "closing AMQP connection ({}", task.name)?;
+        if let Some(counted) = &task.counted {
+            let identity = &counted.identity;
+            write!(f, ", vhost: '{}', user: '{}'", identity.vhost, identity.user)?;
+        }
+        let now_ms = task.server.clock.now().monotonic_ms;
+        write!(f, ", duration: '{}')", Duration(now_ms.saturating_sub(task.accepted_ms)))
+    }
+}
+
+/// Milliseconds, as RabbitMQ shows how long a connection lasted.
+struct Duration(u64);
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(ms) = *self;
+        let s = ms / 1000;
+        let (days, hours, minutes, s) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
+        match (days, hours, minutes, s) {
+            (0, 0, 0, 0) => write!(f, "{ms}ms"),
+            (0, 0, 0, s) => write!(f, "{s}s"),
+            (0, 0, minutes, s) => write!(f, "{minutes}M, {s}s"),
+            (0, hours, minutes, s) => write!(f, "{hours}H, {minutes}M, {s}s"),
+            (days, hours, minutes, s) => write!(f, "{days}D, {hours}H, {minutes}M, {s}s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Duration;
+
+    #[test]
+    fn durations_look_as_they_do_in_rabbitmq() {
+        let shown =
+            [0, 999, 1_999, 61_000, 3_600_000, 90_061_000].map(|ms| Duration(ms).to_string());
+        assert_eq!(shown, ["0ms", "999ms", "1s", "1M, 1s", "1H, 0M, 0s", "1D, 1H, 1M, 1s"]);
+    }
+}

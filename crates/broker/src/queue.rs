@@ -14,6 +14,7 @@ mod overdue;
 mod paging;
 mod reading;
 mod ruled;
+mod unfit;
 
 pub(crate) use channel_limit::ChannelLimit;
 pub use consumed::PendingConfirms;
@@ -516,6 +517,8 @@ pub(crate) enum Got {
     Nothing,
     /// There is one: try again after [`Queue::head_in_memory`].
     NotInMemory,
+    /// There is one that its client cannot be sent: the connection is about to end.
+    Unfit,
 }
 
 /// A consumer as listings show it.

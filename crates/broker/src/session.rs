@@ -391,6 +391,12 @@ impl Session {
         });
     }
 
+    /// Closes the connection for a reason that none of its requests gave.
+    pub async fn fail_connection(&mut self, error: Error) {
+        debug_assert!(error.kind.closes_connection(), "{error} is a channel's");
+        let _stops = self.fail(ChannelId(0), None, error).await;
+    }
+
     /// Closes the channels that hold messages for too long; those go back to their queues.
     ///
     /// COMPAT: RabbitMQ's text.

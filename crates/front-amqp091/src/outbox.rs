@@ -71,6 +71,7 @@ pub struct WriteBatch {
     ends_at: u64,
     is_watched: bool,
     resume: Vec<LinkId>,
+    refusal: Option<Box<Error>>,
     ending: Option<Ending>,
 }
 
@@ -110,6 +111,17 @@ impl WriteBatch {
         &mut self.resume
     }
 
+    /// Whether the connection is to be failed.
+    #[must_use]
+    pub const fn has_refusal(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// Why the connection is to be failed: there was something the client could not be sent.
+    pub const fn take_refusal(&mut self) -> Option<Box<Error>> {
+        self.refusal.take()
+    }
+
     /// Set when nothing follows these bytes.
     #[must_use]
     pub const fn ending(&self) -> Option<Ending> {
@@ -119,7 +131,8 @@ impl WriteBatch {
     /// Gives back memory: the connection has nothing to do.
     pub fn trim(&mut self) {
         if self.is_written() {
-            *self = Self { ending: self.ending, ..Self::default() };
+            let (refusal, ending) = (self.refusal.take(), self.ending);
+            *self = Self { refusal, ending, ..Self::default() };
         }
     }
 }
@@ -189,6 +202,8 @@ pub(crate) struct Locked {
     early_tx: Vec<u16>,
     capabilities: Capabilities,
     frame_max: u32,
+    /// There was something that the client cannot be sent.
+    refusal: Option<Box<Error>>,
     /// Milliseconds the client has to close its socket after `connection.close-ok`.
     closing_ms: u64,
     closing: Closing,
@@ -221,6 +236,7 @@ impl ClientOutbox {
             early_tx: Vec::new(),
             capabilities,
             frame_max,
+            refusal: None,
             closing_ms: SILENT_CLOSE_DELAY_MS,
             closing: Closing::No,
             ending: None,
@@ -318,7 +334,7 @@ impl Locked {
     }
 
     fn has_something(&self) -> bool {
-        self.chain.len() > 0 || self.has_confirms || self.ending.is_some()
+        self.chain.len() > 0 || self.has_confirms || self.ending.is_some() || self.refusal.is_some()
     }
 
     fn take(&mut self, batch: &mut WriteBatch) -> bool {
@@ -334,6 +350,9 @@ impl Locked {
         std::mem::swap(&mut batch.chain, &mut self.chain);
         batch.n_left = n_taken;
         batch.ending = self.ending;
+        if self.closing == Closing::No && self.refusal.is_some() {
+            batch.refusal = self.refusal.take();
+        }
         self.n_in_flight = n_taken;
         self.n_taken += n_taken as u64;
         batch.ends_at = self.n_taken;
@@ -348,6 +367,7 @@ impl Locked {
         n_taken > 0
             || !batch.resume.is_empty()
             || batch.ending.is_some()
+            || batch.refusal.is_some()
             || (batch.is_watched && self.unwritten.has_written())
     }
 

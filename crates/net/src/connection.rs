@@ -20,7 +20,7 @@ use broker::{Kick, Session};
 use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
 use input::Input;
 use login::LoggedIn;
-use session::{LinkId, Request, Settle};
+use session::{Error, LinkId, Request, Settle};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -116,6 +116,8 @@ struct Task {
     resume: Vec<LinkId>,
     /// Deliveries that were settled by being written.
     settles: Vec<Settle>,
+    /// There was something that the client cannot be sent.
+    refused: Option<Box<Error>>,
     /// Who logged in; until the session is opened.
     logged_in: Option<LoggedIn>,
     /// Why the login was refused: the log is told more than the client.
@@ -127,9 +129,9 @@ struct Task {
     interrupt: Option<Interrupt>,
     sleep: Pin<Box<Sleep>>,
     sleeps_until_ms: u64,
+    accepted_ms: u64,
     /// When something was written last, or nothing was in the way of it.
     moved_ms: u64,
-    accepted_ms: u64,
     /// Memory was given back, and nothing was written since.
     is_idle: bool,
     /// What it acknowledges until then was published by another just before.
@@ -224,6 +226,7 @@ impl Task {
             requests: Vec::new(),
             resume: Vec::new(),
             settles: Vec::new(),
+            refused: None,
             logged_in: None,
             refusal: None,
             session: None,
@@ -232,10 +235,10 @@ impl Task {
             interrupt: Some(interrupt),
             sleep: Box::pin(server.timers.sleep_until(server.clock.instant(far_ms))),
             sleeps_until_ms: far_ms,
+            accepted_ms: now.monotonic_ms,
             moved_ms: now.monotonic_ms,
             is_idle: true,
             answers_until_ms: 0,
-            accepted_ms: now.monotonic_ms,
             slowed_until_ms: None,
             server,
         }
@@ -303,7 +306,20 @@ impl Task {
             }
             None => {}
         }
-        self.flush()
+        self.flush()?;
+        if let Some(error) = self.refused.take() {
+            self.fail(*error).await;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Has the broker end the connection for what the client cannot be sent.
+    async fn fail(&mut self, error: Error) {
+        if let Some(session) = &mut self.session {
+            session.fail_connection(error).await;
+            self.let_go().await;
+        }
     }
 
     /// Sleeps until there is something to do.
@@ -524,6 +540,7 @@ impl Task {
                     }
                     self.resume.clear();
                     self.settle_written();
+                    self.refused = self.refused.take().or_else(|| self.writer.take_refusal());
                 }
             }
         }

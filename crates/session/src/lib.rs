@@ -10,7 +10,9 @@ mod request;
 
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Origin, ReturnReason};
-pub use outbox::{Confirmation, DELIVERY_BYTES, Delivery, Outbox, Room, Sink};
+pub use outbox::{
+    Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
+};
 pub use request::{
     Consume, Content, Control, ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, OwnedContent,
     Publish, QueueBinding, QueueDeclare, Request, Settle, Span,

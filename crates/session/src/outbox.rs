@@ -30,6 +30,12 @@ pub trait Sink {
     /// first of them. With none, that is what it says to the next one.
     fn room_bytes(&self) -> usize;
 
+    /// Whether the client can be sent a message whose properties take so many bytes. If not, it is about to lose
+    /// its connection for that, and the message must stay in `queue`.
+    fn fits(&mut self, _properties_bytes: usize, _queue: &str) -> bool {
+        true
+    }
+
     /// Appends anything else.
     fn event(&mut self, event: Event<'_>);
 
@@ -50,6 +56,9 @@ pub enum Confirmation {
 
 /// What a delivery takes in an outbox beyond its message, about: frames, tags.
 pub const DELIVERY_BYTES: usize = 80;
+
+/// Properties up to this size can be sent to every client.
+pub const PROPERTIES_BYTES_ALWAYS_TAKEN: usize = 7 * 1024;
 
 /// Whether an outbox wants more deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 const SENT_TIME: &str = "x-opt-rabbitmq-sent-time";
+/// What the stamp adds to a message's properties, at most.
+const STAMP_BYTES_MAX: usize = 64;
 
 /// An outbox that stamps deliveries with the time, in milliseconds, in place of what their publishers
 /// may have written there. What is returned to its publisher is left alone.
@@ -54,6 +56,10 @@ impl Sink for Stamping<'_> {
         let properties = self.stamped(delivery.message);
         let message = &MessageRef { properties: &properties, ..*delivery.message };
         self.sink.deliver(link, Delivery { message, ..delivery })
+    }
+
+    fn fits(&mut self, properties_bytes: usize, queue: &str) -> bool {
+        self.sink.fits(properties_bytes + STAMP_BYTES_MAX, queue)
     }
 
     fn room_bytes(&self) -> usize {

@@ -3,8 +3,9 @@
 //! the session, which knows where they are.
 
 use super::local::{Local, host_mut};
+use super::{Queue, Wakes};
 use queue::{Assigned, ConsumerKey, Settling};
-use session::LinkId;
+use session::{LinkId, PROPERTIES_BYTES_ALWAYS_TAKEN};
 use std::sync::{Arc, Mutex};
 
 /// What the consumers of a channel hold together, and who of them waits.
@@ -86,15 +87,33 @@ impl ChannelLimit {
 }
 
 impl Local {
-    /// The next message for the consumer whose turn it is, and whose channel has room for it.
-    pub(super) fn next_delivery(&mut self) -> Option<Assigned> {
-        if self.n_limited > 0 { self.next_limited() } else { self.fifo.next_delivery() }
+    /// The next message, which has so many bytes of properties, for the consumer whose turn it is, who takes
+    /// such properties, and whose channel has room for it.
+    pub(super) fn next_delivery(
+        &mut self,
+        queue: &Queue,
+        properties_bytes: usize,
+        wakes: &mut Wakes,
+    ) -> Option<Assigned> {
+        if self.n_limited > 0 || properties_bytes > PROPERTIES_BYTES_ALWAYS_TAKEN {
+            return self.next_limited(queue, properties_bytes, wakes);
+        }
+        self.fifo.next_delivery()
     }
 
     #[cold]
-    fn next_limited(&mut self) -> Option<Assigned> {
+    fn next_limited(
+        &mut self,
+        queue: &Queue,
+        properties_bytes: usize,
+        wakes: &mut Wakes,
+    ) -> Option<Assigned> {
         loop {
             let consumer = self.fifo.next_taker().filter(|_| self.fifo.head().is_some())?;
+            if !self.fits_consumer(queue, consumer, properties_bytes, wakes) {
+                self.fifo.pause(consumer);
+                continue;
+            }
             let host = host_mut(&mut self.hosts, consumer);
             let Some((limit, host)) = host.and_then(|host| Some((host.limit.clone()?, host)))
             else {

@@ -106,8 +106,12 @@ impl Local {
         }
         self.touch(queue);
         self.look_at_time(queue);
-        if self.size_of_next().is_none() && self.fifo.n_ready() > 0 {
-            return Ok(Got::NotInMemory);
+        match self.size_of_next() {
+            None if self.fifo.n_ready() > 0 => return Ok(Got::NotInMemory),
+            Some(next) if !self.fits(queue, &**get.outbox, next.properties_bytes, wakes) => {
+                return Ok(Got::Unfit);
+            }
+            None | Some(_) => {}
         }
         let wished = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
         let Some(assigned) = self.fifo.take(get.consumer, wished) else {

@@ -6,6 +6,7 @@ use super::older::{Keeping, Kept, KeptTogether, store_body};
 use super::overdue::Watched;
 use super::paging::Paging;
 use super::ruled::{PutIn, RefusedItem, Ruling, with_counts};
+use super::unfit::Next;
 use super::{Queue, Settled, Wakes, position};
 use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyHome;
@@ -18,8 +19,8 @@ use queue::{
     Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Return, Settling, Stored,
 };
 use session::{
-    ChannelId, DELIVERY_BYTES, Delivery, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString,
-    Sink, Table,
+    ChannelId, DELIVERY_BYTES, Delivery, Event, LinkId, Outbox, Outcome,
+    PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Settle, ShortString, Sink, Table,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -253,7 +254,7 @@ impl Local {
             let kept = together.filter(|together| together.takes(&incoming));
             let kept = kept.map(|together| together.kept);
             let at = self.place(put_in, &incoming.message);
-            if let Some(late) = self.put_in(queue, (*item, at), &incoming, kept) {
+            if let Some(late) = self.put_in(queue, (*item, at), &incoming, kept, wakes) {
                 (upto, note) = (upto.max(late.upto), note.max(late.note));
             }
             if self.handed.len() >= HAND_OVER_MESSAGES_MAX {
@@ -273,11 +274,15 @@ impl Local {
         let Some(host) = host_mut(&mut self.hosts, consumer) else { return 0 };
         let link = host.link;
         let first = self.fifo.next_position();
-        let (mut n_passed, mut room) = (0, Room::Bytes(0));
+        let (mut n_passed, mut room) = (0, Room::Full);
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
             for (item, at) in batch.items.iter().zip(first..) {
                 let incoming = (batch.resolve)(*item);
                 let message = &incoming.message;
+                if message.properties.len() > PROPERTIES_BYTES_ALWAYS_TAKEN {
+                    // Whether it can be sent at all is found out on the longer way.
+                    break;
+                }
                 let delivery = Delivery {
                     position: position(at),
                     redelivered: false,
@@ -292,6 +297,9 @@ impl Local {
             }
         });
         wakes.extend(waker);
+        if n_passed == 0 {
+            return 0;
+        }
         if queue.storage.rules.tracing().is_any() {
             for item in batch.items.iter().take(n_passed) {
                 self.trace(queue, consumer, false, &(batch.resolve)(*item).message);
@@ -343,10 +351,15 @@ impl Local {
         (item, at): (u32, u64),
         incoming: &Incoming<'_>,
         kept: Option<Kept>,
+        wakes: &mut Wakes,
     ) -> Option<KeptTogether> {
         let message = &incoming.message;
-        let is_next = || self.fifo.head() == Some(at) || self.is_head_here();
-        let given = if self.fifo.is_waiting() || !is_next() { None } else { self.next_delivery() };
+        let next = match () {
+            () if self.fifo.is_waiting() => None,
+            () if self.fifo.head() == Some(at) => Some(message.properties.len()),
+            () => self.head_properties_bytes(),
+        };
+        let given = next.and_then(|n_bytes| self.next_delivery(queue, n_bytes, wakes));
         let direct = given
             .is_some_and(|given| given.position == at && given.settling == Settling::OnDelivery);
         let mut late = None;
@@ -386,12 +399,15 @@ impl Local {
     pub(super) fn dispatch(&mut self, queue: &Queue, wakes: &mut Wakes) {
         loop {
             while self.handed.len() < HAND_OVER_MESSAGES_MAX && !self.fifo.is_waiting() {
-                let Some(size) = self.size_of_next() else { break };
-                let Some(assigned) = self.next_delivery() else { break };
+                let Some(next) = self.size_of_next() else { break };
+                let properties_bytes = next.properties_bytes;
+                let Some(assigned) = self.next_delivery(queue, properties_bytes, wakes) else {
+                    break;
+                };
                 if self.notes_sizes {
                     self.note_sent(&assigned, None);
                 }
-                self.charge(assigned, size);
+                self.charge(assigned, next.size_bytes);
                 self.handed.push(Handed { assigned, incoming: None });
             }
             if self.handed.is_empty() {
@@ -404,11 +420,11 @@ impl Local {
 
     /// The size of the first ready message; none while it is on disk only. One that was lost while
     /// a consumer held it, and came back, is forgotten.
-    pub(super) fn size_of_next(&mut self) -> Option<usize> {
+    pub(super) fn size_of_next(&mut self) -> Option<Next> {
         loop {
             let first = self.fifo.head()?;
             match self.backlog.get(first) {
-                Lookup::Here(message) => return Some(message.size_bytes()),
+                Lookup::Here(message) => return Some(Next::of(&message)),
                 Lookup::Cold => return None,
                 Lookup::Gone => {
                     self.fifo.discard(PositionRange::one(first));

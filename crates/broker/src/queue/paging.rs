@@ -147,12 +147,6 @@ impl Local {
         head.is_some_and(|head| matches!(self.backlog.get(head), Lookup::Cold))
     }
 
-    /// Whether the first ready message is in memory.
-    pub(super) fn is_head_here(&self) -> bool {
-        let head = self.fifo.head();
-        head.is_some_and(|head| matches!(self.backlog.get(head), Lookup::Here(_)))
-    }
-
     /// Brings up to date what depends on the backlog, after every operation. True if the pager is
     /// to be asked.
     pub(super) fn settle_paging(&mut self, storage: &Storage, wakes: &mut Wakes) -> bool {

@@ -146,7 +146,7 @@ impl Session {
         let get = Get { consumer, channel, link, outbox: &self.outbox, no_ack };
         loop {
             match queue.get(&get).map_err(|refused| refusal(refused, &queue))? {
-                Got::Message => return Ok(Acted::Answered),
+                Got::Message | Got::Unfit => return Ok(Acted::Answered),
                 Got::Nothing => return self.answer(Event::GetEmpty(channel)),
                 Got::NotInMemory => queue.head_in_memory().await,
             }

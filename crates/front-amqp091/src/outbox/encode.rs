@@ -14,7 +14,7 @@ use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_co
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
 use amqp091::spec::{CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
 use message::{Body, MessageRef};
-use session::{Confirmation, Delivery, Event, LinkId, Room, Sink};
+use session::{Confirmation, Delivery, Error, ErrorKind, Event, LinkId, Room, Sink};
 
 impl Sink for Locked {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
@@ -31,7 +31,10 @@ impl Sink for Locked {
         let Some(channel) = channel.ok().and_then(|index| channels.get_mut(index)) else {
             return Room::Full;
         };
-        if channel.is_closing {
+        if channel.is_closing || !fits_frame(delivery.message.properties, self.frame_max) {
+            if !channel.is_closing {
+                refuse_header(&mut self.refusal, delivery.message.properties.len(), self.frame_max);
+            }
             // The broker is about to hear of it.
             keep_undelivered(channel, link, &delivery);
             return Room::Full;
@@ -60,6 +63,18 @@ impl Sink for Locked {
         Room::Full
     }
 
+    fn fits(&mut self, properties_bytes: usize, queue: &str) -> bool {
+        let fits = properties_bytes <= properties_bytes_max(self.frame_max);
+        if !fits && self.refusal.is_none() {
+            let text = format!(
+                "{}; the message stays in queue '{queue}'",
+                too_large_header(properties_bytes, self.frame_max)
+            );
+            self.refusal = Some(Box::new(Error::new(ErrorKind::FrameError, text)));
+        }
+        fits
+    }
+
     fn room_bytes(&self) -> usize {
         self.high_water_bytes.saturating_sub(self.n_pending())
     }
@@ -81,6 +96,31 @@ impl Sink for Locked {
             self.has_confirms = true;
         }
     }
+}
+
+/// The most bytes of properties that a content header's frame has room for.
+const fn properties_bytes_max(frame_max: u32) -> usize {
+    match frame_max {
+        0 => usize::MAX,
+        max => (max as usize).saturating_sub(HEADER_FRAME_BYTES),
+    }
+}
+
+#[inline]
+pub(super) const fn fits_frame(properties: &[u8], frame_max: u32) -> bool {
+    properties.len() <= properties_bytes_max(frame_max)
+}
+
+/// The client is to lose its connection for a content header that cannot be split over frames.
+#[cold]
+pub(super) fn refuse_header(refusal: &mut Option<Box<Error>>, n_bytes: usize, frame_max: u32) {
+    let text = too_large_header(n_bytes, frame_max);
+    refusal.get_or_insert_with(|| Box::new(Error::new(ErrorKind::FrameError, text)));
+}
+
+fn too_large_header(properties_bytes: usize, frame_max: u32) -> String {
+    let n_bytes = properties_bytes.saturating_add(HEADER_FRAME_BYTES);
+    format!("a content header of {n_bytes} bytes exceeds the negotiated frame_max of {frame_max}")
 }
 
 /// A delivery that is never written stays unsettled, unless it was settled by being made.
@@ -155,6 +195,9 @@ fn put_small_content(channel: u16, properties: &[u8], body: &[u8], out: &mut Vec
     out.extend_from_slice(body);
     out.push(FRAME_END);
 }
+
+/// Octets of a content header's frame besides the properties.
+const HEADER_FRAME_BYTES: usize = FRAME_HEADER_BYTES + HEADER_FIXED_BYTES + 1;
 
 /// Octets of a delivery that depend on neither link nor message, at most, for a body in one frame.
 const FIXED_BYTES: usize = 64;

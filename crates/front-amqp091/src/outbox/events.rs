@@ -1,7 +1,7 @@
 //! Events of the broker as methods.
 
 use super::channel::{ChannelOut, Link};
-use super::encode::put_content;
+use super::encode::{fits_frame, put_content, refuse_header};
 use super::unwritten::Put;
 use super::{Closing, Locked};
 use crate::reply;
@@ -90,6 +90,10 @@ impl Locked {
     }
 
     fn returned(&mut self, channel: ChannelId, reason: ReturnReason, message: &MessageRef<'_>) {
+        if !fits_frame(message.properties, self.frame_max) {
+            refuse_header(&mut self.refusal, message.properties.len(), self.frame_max);
+            return;
+        }
         let code = match reason {
             ReturnReason::Unroutable => ReplyCode::NoRoute,
             ReturnReason::NoConsumers => ReplyCode::NoConsumers,
@@ -171,7 +175,15 @@ impl Locked {
         n_ready: u64,
     ) {
         let starts_at = self.end_of_bytes();
+        let fits = fits_frame(delivery.message.properties, self.frame_max);
         let Some(out) = self.channel_mut(channel.0) else { return };
+        if !fits {
+            if !no_ack || delivery.settled_by_write {
+                out.tags.next(link, delivery.position);
+            }
+            refuse_header(&mut self.refusal, delivery.message.properties.len(), self.frame_max);
+            return;
+        }
         let delivery_tag =
             if no_ack { out.tags.next_settled() } else { out.tags.next(link, delivery.position) };
         self.answer(

@@ -11,7 +11,7 @@
 
 use super::Over;
 use front_amqp091::{ClientOutbox, WriteBatch};
-use session::LinkId;
+use session::{Error, LinkId};
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
@@ -85,7 +85,8 @@ enum Wrote {
 pub(super) enum Flushed {
     /// Nothing: what is left waits for the socket.
     Done,
-    /// Links found room again, and are in the list, or deliveries were settled by being written.
+    /// Links found room again, and are in the list, deliveries were settled by being written, or the connection
+    /// is to be failed.
     News,
 }
 
@@ -149,7 +150,7 @@ impl Writer {
             if let Some(ending) = batch.ending() {
                 return Err(Over::Said(ending));
             }
-            if has_settled || !batch.resume().is_empty() {
+            if has_settled || batch.has_refusal() || !batch.resume().is_empty() {
                 resume.append(batch.resume());
                 return Ok(Flushed::News);
             }
@@ -158,6 +159,11 @@ impl Writer {
             }
         }
         Ok(Flushed::Done)
+    }
+
+    /// Why the connection is to be failed.
+    pub(super) fn take_refusal(&self) -> Option<Box<Error>> {
+        self.try_batch()?.take_refusal()
     }
 
     /// Whether the socket takes less than there is.
@@ -220,6 +226,7 @@ impl Writer {
             let is_done = self.write(&mut batch).is_ok_and(|wrote| wrote == Wrote::All)
                 && batch.ending().is_none()
                 && batch.resume().is_empty()
+                && !batch.has_refusal()
                 && !batch.is_watched();
             if !is_done {
                 return true;

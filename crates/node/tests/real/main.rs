@@ -15,6 +15,7 @@ mod delays;
 mod descriptors;
 mod disk;
 mod durability;
+mod frames;
 mod full;
 mod guessing;
 mod hostile;

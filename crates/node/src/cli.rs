@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use ctl::environment;
 use rabbitmq_names::Called;
 
@@ -22,6 +23,10 @@ pub(crate) enum Invocation {
     Tool(Tool),
     /// Nothing: an exit code, and a text for people.
     Refused(u8, String),
+    /// Print completions.
+    Completions(Shell),
+    /// Write the manual into a directory.
+    Manual(PathBuf),
 }
 
 /// A tool to run.
@@ -74,6 +79,11 @@ enum Command {
     /// Run the named measurements.
     #[command(disable_help_flag = true)]
     Bench(ToolArgs),
+    /// Print the completions for a shell.
+    Completions { shell: Shell },
+    /// Write the manual's pages into a directory.
+    #[command(hide = true)]
+    Manual { dir: PathBuf },
 }
 
 #[derive(Args, Debug)]
@@ -142,6 +152,11 @@ pub(crate) enum HelpConfig {
     Sample,
 }
 
+/// The command line as clap describes it.
+pub(crate) fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
 /// Reads the arguments, the program's own name being the first.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, clap::Error> {
     let args: Vec<OsString> = args.collect();
@@ -163,6 +178,8 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     Ok(match cli.command {
         Command::Server(args) => Invocation::Server(args.with_environment()),
         Command::Doctor(args) => Invocation::Doctor(args.with_environment()),
+        Command::Completions { shell } => Invocation::Completions(shell),
+        Command::Manual { dir } => Invocation::Manual(dir),
         Command::Ctl(args) => tool(ToolKind::Ctl, "ctl", args),
         Command::Perf(args) => tool(ToolKind::Perf, "perf", args),
         Command::Bench(args) => tool(ToolKind::Bench, "bench", args),
@@ -179,27 +196,18 @@ mod tests {
     }
 
     fn server(args: &[&str]) -> ServerArgs {
-        match parsed(args) {
-            Invocation::Server(args) => args,
-            other @ (Invocation::Doctor(_) | Invocation::Tool(_) | Invocation::Refused(..)) => {
-                panic!("{other:?}")
-            }
-        }
+        let Invocation::Server(server) = parsed(args) else { panic!("{args:?}") };
+        server
     }
 
     fn tool(args: &[&str]) -> Tool {
-        match parsed(args) {
-            Invocation::Tool(tool) => tool,
-            other @ (Invocation::Doctor(_) | Invocation::Server(_) | Invocation::Refused(..)) => {
-                panic!("{other:?}")
-            }
-        }
+        let Invocation::Tool(tool) = parsed(args) else { panic!("{args:?}") };
+        tool
     }
 
     #[test]
     fn the_command_line_is_sound() {
-        use clap::CommandFactory as _;
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

@@ -11,12 +11,15 @@ mod descriptors;
 mod doctor;
 mod logging;
 mod management;
+mod manual;
+mod notify;
 mod resources;
 mod server;
 mod signals;
 mod welcome;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -39,6 +42,11 @@ fn main() -> ExitCode {
             drop(writeln!(std::io::stderr(), "{text}"));
             ExitCode::from(code)
         }
+        Ok(Invocation::Completions(shell)) => {
+            manual::completions(shell);
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Manual(dir)) => write_manual(&dir),
         Err(error) => error.exit(),
     }
 }
@@ -71,6 +79,16 @@ fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
         Err(error) => {
             complain(&format!("{error:#}"));
             if server::is_usage(&error) { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn write_manual(dir: &Path) -> ExitCode {
+    match manual::write_pages(dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("cannot write the manual to {}: {error}", dir.display()));
+            ExitCode::FAILURE
         }
     }
 }

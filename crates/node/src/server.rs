@@ -21,6 +21,7 @@ use crate::definitions;
 use crate::descriptors;
 use crate::logging::{self, Log, LogExchange};
 use crate::management::{Control, Steered};
+use crate::notify::Notify;
 use crate::resources::Watch;
 use crate::signals::{self, StopSignals};
 use crate::welcome;
@@ -96,12 +97,15 @@ async fn serve(
     let suspended = watch::Sender::new(false);
     let steered = Steered { watch: &watch, log, suspended: suspended.clone() };
     let control = Control::start((config, args), &broker, steered, &listeners, started)?;
-    tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch));
+    let manager = Arc::new(Notify::from_environment());
+    let told = Arc::clone(&manager);
+    tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch, told));
     let first = broker.is_new().then_some(config);
-    announce(&listeners, &args.data_dir, started, first)?;
+    let ready = announce(&listeners, &args.data_dir, started, first)?;
     let accepting = Accepting { listeners, suspended: &suspended, descriptors };
     let server = start_accepting(config, &broker, accepting, (clock, timers));
     control.started();
+    manager.ready(&ready);
     let failure = tokio::select! {
         signal = stop_signals.received() => {
             tracing::info!("{signal} received - shutting down");
@@ -111,6 +115,7 @@ async fn serve(
         failure = failures.recv() => failure,
     };
     tracing::info!("stopping");
+    manager.stopping();
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
     log_exchange.into_iter().for_each(LogExchange::end);
@@ -123,7 +128,13 @@ async fn serve(
 }
 
 /// Tells the broker the time and looks at memory and disk, over and over.
-async fn keep_time(broker: Arc<Broker>, clock: Clock, timers: Timers, watch: Arc<Watch>) {
+async fn keep_time(
+    broker: Arc<Broker>,
+    clock: Clock,
+    timers: Timers,
+    watch: Arc<Watch>,
+    manager: Arc<Notify>,
+) {
     let mut ticks = timers.interval(RESOURCE_TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in (0..TICK_EVERY).cycle() {
@@ -131,6 +142,8 @@ async fn keep_time(broker: Arc<Broker>, clock: Clock, timers: Timers, watch: Arc
         watch.look(&broker);
         if number == 0 {
             broker.tick(clock.now());
+            // Of the threads that serve clients one runs, and the broker's locks are not stuck.
+            manager.alive();
         }
     }
 }
@@ -175,13 +188,13 @@ fn listen(config: &Config) -> anyhow::Result<Vec<Listener>> {
     listeners.tcp.iter().copied().map(bind).collect()
 }
 
-/// The one line on standard output that says the node can be used, and at its first start how.
+/// Says on standard output, in one line, that the node can be used, and at its first start how. The line.
 fn announce(
     listeners: &[Listener],
     data_dir: &Path,
     started: Instant,
     first: Option<&Config>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<String> {
     let addresses: Vec<String> =
         listeners.iter().map(|listener| listener.address().to_string()).collect();
     let addresses = if addresses.is_empty() { "no port".to_owned() } else { addresses.join(", ") };
@@ -198,8 +211,7 @@ fn announce(
     // In one piece: whoever waits for the first line may close the pipe then.
     let text = format!("{line}\n{how}");
     let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .context("cannot write to stdout")
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.context("cannot write to stdout")?;
+    Ok(line)
 }

@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -196,6 +197,42 @@ fn the_doctor_says_what_is_wrong_and_leaves_nothing() {
     assert!(out.contains(&format!("'sport = :{port}'")), "{out}");
     assert!(out.contains("\nproblems: 1, "), "{out}");
     assert_eq!(entries(&home), [""; 0]);
+}
+
+#[test]
+fn a_service_manager_hears_of_ready_alive_and_stopping() {
+    let dir = tempfile::tempdir().unwrap();
+    let manager = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+    manager.set_read_timeout(Some(DEADLINE)).unwrap();
+    let heard = || {
+        let mut message = [0; 1000];
+        let length = manager.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    let mut command = server(&dir.path().join("data"));
+    let node = Node::start(command.env("NOTIFY_SOCKET", dir.path().join("notify")));
+    // The first of them comes with the first second, which may be before the node is ready.
+    let mut all = [heard(), heard(), heard()];
+    all.sort();
+    assert!(all[0].starts_with("READY=1\nSTATUS=leveret 0.1.0 ready on 127.0.0.1:"), "{all:?}");
+    assert_eq!(all[1..], ["WATCHDOG=1\n", "WATCHDOG=1\n"]);
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+    let rest = std::iter::repeat_with(heard).find(|message| message != "WATCHDOG=1\n");
+    assert_eq!(rest.as_deref(), Some("STOPPING=1\nSTATUS=stopping\n"));
+}
+
+#[test]
+fn completions_and_the_manual_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "fish", "zsh"] {
+        let (code, out, _) = ended(leveret().args(["completions", shell]));
+        assert_eq!(code, Some(0), "{shell}");
+        assert!(out.contains("check-config"), "{shell}");
+    }
+    let pages = dir.path().join("man");
+    assert_eq!(ended(leveret().arg("manual").arg(&pages)).0, Some(0));
+    let page = std::fs::read_to_string(pages.join("leveret-server.1")).unwrap();
+    assert!(page.contains("check\\-config"), "{page}");
 }
 
 #[test]

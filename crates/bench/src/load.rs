@@ -61,6 +61,8 @@ impl Generator {
         let mut command = Command::new(&tools.program);
         command.args(&tools.perf).args(["--json", "-h", &broker.option.address]);
         command.args(&load.0);
+        // What is measured is said by arguments alone.
+        command.env("RABBITMQ_PERF_TEST_ENV_PREFIX", "LEVERET_BENCH_NONE");
         if let Some(pid) = broker.target.pid {
             command.args(["--broker-pid", &pid.to_string()]);
         }

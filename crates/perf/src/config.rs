@@ -5,6 +5,7 @@ mod topology;
 mod values;
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use amqp091::{Table, Value};
 use rustls::pki_types::{DnsName, ServerName};
@@ -187,6 +188,8 @@ pub(crate) struct Run {
     pub(crate) interval_ns: u64,
     pub(crate) exit_when: Option<ExitWhen>,
     pub(crate) format: Format,
+    /// Where comma-separated values go, besides what is printed.
+    pub(crate) output_file: Option<PathBuf>,
     pub(crate) verify: bool,
     pub(crate) n_threads: usize,
     pub(crate) broker_pid: Option<u32>,
@@ -328,6 +331,7 @@ fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         interval_ns: seconds(given, "interval", 1.0)?.max(SECOND / 100),
         exit_when,
         format,
+        output_file: given.last("output-file").map(PathBuf::from),
         verify,
         n_threads: number(given, "threads", cores)?.max(1),
         broker_pid,

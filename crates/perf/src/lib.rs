@@ -50,12 +50,17 @@ const EXIT_UNREACHABLE: u8 = 3;
 /// Runs the tool. `args` are the options, without a name in front.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let words = args.map(|arg| arg.to_string_lossy().into_owned());
-    let given = match options::parse(words) {
+    let mut given = match options::parse(words) {
         Ok(given) => given,
         Err(usage) => return refuse(&usage),
     };
+    let variables = &|name: &str| std::env::var(name).ok();
+    given.add_variables(variables);
     if given.has("help") {
         return show(&options::help());
+    }
+    if given.has("environment-variables") {
+        return show(&options::variables::help(variables));
     }
     if given.has("metrics-help") {
         return show(report::METRICS_HELP);

@@ -2,6 +2,7 @@
 //! What the values mean is `config`'s part.
 
 mod table;
+pub(crate) mod variables;
 
 use std::fmt;
 use std::iter::Peekable;
@@ -65,8 +66,15 @@ impl Given {
         attached: Option<String>,
         words: &mut Peekable<impl Iterator<Item = String>>,
     ) -> Result<(), Usage> {
-        if let Support::Refused(why) = opt.support {
-            return Err(Usage(format!("option --{} is not supported: {why}", opt.long)));
+        match opt.support {
+            Support::Yes => {}
+            Support::NoEffect => crate::complain(&format!(
+                "option --{} has no effect: it tunes PerfTest's Java client; --threads comes nearest",
+                opt.long
+            )),
+            Support::Refused(why) => {
+                return Err(Usage(format!("option --{} is not supported: {why}", opt.long)));
+            }
         }
         let value = match (opt.value, attached) {
             (None, None) => String::new(),
@@ -230,8 +238,10 @@ mod tests {
         {
             assert!(given(line).is_err(), "{line}");
         }
-        let refused = given("--nio-threads 3").unwrap_err().to_string();
-        assert!(refused.starts_with("option --nio-threads is not supported: "), "{refused}");
+        let refused = given("--polling").unwrap_err().to_string();
+        assert!(refused.starts_with("option --polling is not supported: "), "{refused}");
+        let tuned = given("-niot 4 -niotp 6 -nty -ntyt 2 -hst 1 -ctp 1 -pst 1 -x 2").unwrap();
+        assert_eq!(tuned.last("producers"), Some("2"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is printed: PerfTest's lines, or the same as JSON.
 
+mod csv;
 mod json;
 mod text;
 

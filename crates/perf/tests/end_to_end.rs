@@ -230,7 +230,7 @@ fn json_and_files_carry_the_time_in_a_header() {
 #[test]
 fn exit_codes_tell_usage_from_absence_and_failure() {
     let broker = Broker::start(Behaviour::Echo);
-    assert_eq!(run(&broker, "--nio-threads 3").0, 2);
+    assert_eq!(run(&broker, "--polling").0, 2);
     assert_eq!(run(&broker, "-x many").0, 2);
     assert_eq!(run(&broker, "-h amqp://127.0.0.1:1").0, 3);
     let refusing = Broker::start(Behaviour::RefuseQueues);
@@ -263,4 +263,30 @@ fn arguments_come_as_the_system_gives_them() {
     let args = ["--nonsense"].map(OsString::from);
     let code = perf::run(args.into_iter());
     assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::from(2)));
+}
+
+#[test]
+fn variables_options_without_effect_and_a_file_of_values() {
+    let broker = Broker::start(Behaviour::Echo);
+    let dir = std::env::temp_dir().join(format!("perf-csv-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("values.csv");
+    let mut command = tool();
+    command.args(["-h", &broker.uri(), "--json", "-niot", "4", "-i", "0.1", "-z", "0.5"]);
+    command.arg("-o").arg(&file).env("RABBITMQ_PERF_TEST_ENV_PREFIX", "LOAD");
+    let (code, mut lines, complaints) =
+        outcome(command.env("LOAD_RATE", "100").env("LOAD_ID", "x"));
+    assert_eq!(code, 0, "{complaints}");
+    assert!(complaints.contains("option --nio-threads has no effect"), "{complaints}");
+    let summary = lines.pop().unwrap();
+    assert_eq!(summary["id"], "x");
+    assert!(summary["sent"].as_u64().unwrap() <= 100, "{summary}");
+    let values = std::fs::read_to_string(&file).unwrap();
+    let rows: Vec<Vec<&str>> = values.lines().map(|line| line.split(',').collect()).collect();
+    assert!(rows.len() > 2 && rows.iter().all(|row| row.len() == 17), "{values}");
+    assert_eq!((rows[0][0], rows[1][0]), ("id", "x"));
+    std::fs::remove_dir_all(dir).unwrap();
+    let (code, _, complaints) = run(&broker, "-o /nowhere/values.csv -C 1");
+    assert_eq!(code, 1);
+    assert!(complaints.contains("cannot write to /nowhere/values.csv"), "{complaints}");
 }

@@ -6,6 +6,8 @@
 pub(crate) enum Support {
     /// It does what PerfTest's does.
     Yes,
+    /// It tunes PerfTest itself: taken, and told to have no effect.
+    NoEffect,
     /// PerfTest has it; here it is an error, with the reason and what comes nearest.
     Refused(&'static str),
 }
@@ -75,7 +77,16 @@ const fn no(short: &'static str, long: &'static str, why: &'static str) -> Opt {
     Opt { value: Some("value"), ..no_flag(short, long, why) }
 }
 
-const JVM: &str = "it configures PerfTest's Java client; --threads comes nearest";
+/// A row without a value that tunes PerfTest's Java client.
+const fn tunes_flag(short: &'static str, long: &'static str) -> Opt {
+    Opt { support: Support::NoEffect, ..flag(short, long, "") }
+}
+
+/// A row with a value that tunes PerfTest's Java client.
+const fn tunes(short: &'static str, long: &'static str) -> Opt {
+    Opt { value: Some("value"), ..tunes_flag(short, long) }
+}
+
 const NO_OAUTH: &str = "logins are by user name and password, in --uri";
 const NO_INSTANCES: &str = "runs are not synchronized between machines; --consumer-start-delay and \
                             --producer-random-start-delay come nearest";
@@ -101,7 +112,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     takes("cri", "connection-recovery-interval", "s[-s]", "wait before connecting again (5)"),
     takes("csd", "consumer-start-delay", "seconds", "start consumers that much later"),
     takes("ct", "confirm-timeout", "seconds", "longest wait for a confirm (30)"),
-    no("ctp", "consumers-thread-pools", JVM),
+    tunes("ctp", "consumers-thread-pools"),
     takes("d", "id", "name", "name of the run in its output"),
     takes("D", "cmessages", "n", "messages per consuming channel (0: no limit)"),
     flag("dcr", "disable-connection-recovery", "a lost connection ends the run"),
@@ -112,12 +123,12 @@ pub(crate) const OPTIONS: &[Opt] = &[
     no_flag("E", "exclusive", "queues are shared between connections; --auto-delete comes nearest"),
     no("ei", "expected-instances", NO_INSTANCES),
     no("em", "exposed-metrics", NO_METRICS),
-    no_flag("env", "environment-variables", "options come from the command line; see --help"),
+    flag("env", "environment-variables", "show the environment variables that stand for options"),
     takes("ew", "exit-when", "empty|idle", "stop when queues are empty or consumers idle for 1 s"),
     many("f", "flag", "flag", "persistent, mandatory or immediate; may be repeated"),
     takes("h", "uri", "uri,...", "where the brokers are (amqp://localhost)"),
     takes("H", "uris", "uri,...", "the same; comes before --uri"),
-    no("hst", "heartbeat-sender-threads", JVM),
+    tunes("hst", "heartbeat-sender-threads"),
     takes("i", "interval", "seconds", "time between lines (1)"),
     no("isn", "instance-sync-namespace", NO_INSTANCES),
     no("ist", "instance-sync-timeout", NO_INSTANCES),
@@ -136,13 +147,13 @@ pub(crate) const OPTIONS: &[Opt] = &[
     flag("ms", "use-millis", "time stamps in wall clock milliseconds, between machines"),
     no("n", "ctxsize", NO_TX),
     flag("na", "nack", "nack messages instead of acknowledging them"),
-    no("niot", "nio-threads", JVM),
-    no("niotp", "nio-thread-pool", JVM),
-    no_flag("nty", "netty", JVM),
-    no_flag("ntyep", "netty-epoll", JVM),
-    no_flag("ntykq", "netty-kqueue", JVM),
-    no("ntyt", "netty-threads", JVM),
-    no("o", "output-file", "results go to standard output; --json, redirected, comes nearest"),
+    tunes("niot", "nio-threads"),
+    tunes("niotp", "nio-thread-pool"),
+    tunes_flag("nty", "netty"),
+    tunes_flag("ntyep", "netty-epoll"),
+    tunes_flag("ntykq", "netty-kqueue"),
+    tunes("ntyt", "netty-threads"),
+    takes("o", "output-file", "file", "write a line of comma-separated values per interval too"),
     no("o2gr", "oauth2-grant-type", NO_OAUTH),
     no("o2id", "oauth2-client-id", NO_OAUTH),
     no("o2p", "oauth2-parameters", NO_OAUTH),
@@ -153,7 +164,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     no("pi", "polling-interval", NO_GET),
     no_flag("po", "polling", NO_GET),
     takes("prsd", "producer-random-start-delay", "seconds", "start producers over that time"),
-    no("pst", "producer-scheduler-threads", JVM),
+    tunes("pst", "producer-scheduler-threads"),
     takes("q", "qos", "n", "prefetch per consumer (0: no limit)"),
     takes("Q", "global-qos", "n", "prefetch per channel (0: no limit)"),
     many("qa", "queue-args", "k=v,...", "arguments of created queues"),

@@ -96,3 +96,23 @@ fn json_has_all_of_it() {
     assert_eq!(text["verify"]["good"], false);
     assert!(text["consumer_latency_us"]["p99_9"].as_f64().unwrap() > 99.0);
 }
+
+#[test]
+fn comma_separated_values_have_perftests_columns() {
+    let (sample, printer) = (sample(), printer(Format::Default));
+    let heading = printer.csv_heading();
+    assert!(
+        heading.starts_with("id,time (s),published (msg/s),returned (msg/s),confirmed (msg/s),")
+    );
+    assert!(heading.ends_with(
+        ",99th p. consumer latency (µs),min confirm latency (µs),\
+        median confirm latency (µs),75th p. confirm latency (µs),95th p. confirm latency (µs),\
+        99th p. confirm latency (µs)"
+    ));
+    let line = printer.csv_line(&interval(&sample, SECOND / 2));
+    assert_eq!(line, "test,1.002,400,,4.0,0,200,1,50,75,95,99,0,0,0,0,0");
+    assert_eq!(line.split(',').count(), heading.split(',').count());
+    let shown = Shown { publishes: true, consumes: false, confirms: false, returns: false };
+    let line = Printer { shown, ..printer }.csv_line(&interval(&sample, SECOND));
+    assert_eq!(line, "test,1.002,200,,,,,,,,,,,,,,");
+}

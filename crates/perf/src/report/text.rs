@@ -123,17 +123,17 @@ impl Printer {
         format!("{} {}", six.join("/"), self.unit_name())
     }
 
-    fn unit(&self, ns: u64) -> u64 {
+    pub(super) fn unit(&self, ns: u64) -> u64 {
         if self.in_millis { ns / 1_000_000 } else { ns / 1_000 }
     }
 
-    fn unit_name(&self) -> &'static str {
+    pub(super) fn unit_name(&self) -> &'static str {
         if self.in_millis { "ms" } else { "µs" }
     }
 }
 
 /// A rate with as many digits as PerfTest gives it.
-fn rate(rate: f64) -> String {
+pub(super) fn rate(rate: f64) -> String {
     match rate {
         0.0 => "0".to_owned(),
         rate if rate < 1.0 => format!("{rate:.2}"),

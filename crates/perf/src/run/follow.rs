@@ -1,9 +1,11 @@
 //! A run in progress, as the thread sees it that prints: what the others tell, until it ends.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use super::ending::{Ending, IDLE_NS, Idle};
 use super::meter::Meter;
@@ -36,6 +38,7 @@ pub(super) struct Run<'a> {
     printer: &'a Printer,
     news: Receiver<News>,
     n_threads: usize,
+    output: Option<File>,
     total: Sample,
     pending: Pending,
     meter: Option<Meter>,
@@ -74,6 +77,7 @@ impl<'a> Run<'a> {
             printer,
             news,
             n_threads,
+            output: None,
             total: Sample::new(),
             pending: Pending::new(0),
             meter: None,
@@ -93,6 +97,7 @@ impl<'a> Run<'a> {
         broker_pid: Option<u32>,
     ) -> anyhow::Result<(Summary, bool)> {
         self.await_ready()?;
+        self.output = self.open_output()?;
         if let Some(heading) = self.printer.heading() {
             say(&heading)?;
         }
@@ -129,6 +134,15 @@ impl<'a> Run<'a> {
             n_connections_recovered: self.n_recovered,
         };
         Ok((summary, !self.ending.is_failure()))
+    }
+
+    /// Makes the file of comma-separated values, if one is wanted.
+    fn open_output(&self) -> anyhow::Result<Option<File>> {
+        let Some(path) = &self.recipe.config.run.output_file else { return Ok(None) };
+        let cannot = || format!("cannot write to {}", path.display());
+        let mut file = File::create(path).with_context(cannot)?;
+        writeln!(file, "{}", self.printer.csv_heading()).with_context(cannot)?;
+        Ok(Some(file))
     }
 
     fn await_ready(&mut self) -> anyhow::Result<()> {
@@ -249,6 +263,10 @@ impl<'a> Run<'a> {
             broker: self.meter.as_mut().map(Meter::interval),
             wall_ms: clock::wall_ms(),
         };
+        if let Some(output) = &mut self.output {
+            writeln!(output, "{}", self.printer.csv_line(&interval))
+                .context("cannot write to the output file")?;
+        }
         let Some(line) = self.printer.interval(&interval) else { return Ok(()) };
         self.clear_bar();
         say(&line)

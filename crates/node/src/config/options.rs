@@ -726,7 +726,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             d.log.file = v;
         }),
         "Log to this file. A relative path is inside `log.dir`, or the data directory. After it was moved \
-         away `leveret ctl rotate_logs` begins a new one.",
+         away SIGHUP or `leveret ctl rotate_logs` begins a new one.",
     ),
     row(
         "log.dir",

@@ -71,6 +71,8 @@ fn a_burst_of_connections_has_none_sent_twice() {
         worst
     };
     let raw = worst_of(N_RAW, &mut || Client::raw(address));
+    // Who comes right behind a burst waits until it is accepted, and is not measured.
+    Client::guest(address).close();
     let login = worst_of(N_LOGINS, &mut || Client::login(address, Login::default()));
     eprintln!("worst of {N_RAW} connects in a row {raw:?}, of {N_LOGINS} with logins {login:?}");
     assert!(raw.max(login) < RETRANSMITTED, "{raw:?} {login:?}");

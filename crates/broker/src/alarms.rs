@@ -5,6 +5,7 @@ use tokio::sync::Notify;
 
 const MEMORY: u8 = 1;
 const DISK: u8 = 2;
+const DESCRIPTORS: u8 = 4;
 
 /// What an alarm is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Alarm {
     Memory,
     /// Less disk space free than `disk_free_limit` asks for.
     Disk,
+    /// The system opens no more files for what is to be stored.
+    Descriptors,
 }
 
 impl Alarm {
@@ -20,6 +23,7 @@ impl Alarm {
         match self {
             Self::Memory => MEMORY,
             Self::Disk => DISK,
+            Self::Descriptors => DESCRIPTORS,
         }
     }
 }
@@ -61,8 +65,9 @@ impl Alarms {
     /// What `connection.blocked` says, as RabbitMQ words it; `None` without an alarm.
     #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
-        match self.bits.load(Ordering::Relaxed) {
-            0 => None,
+        let bits = self.bits.load(Ordering::Relaxed);
+        match bits & (MEMORY | DISK) {
+            0 => (bits != 0).then_some("low on file descriptors"),
             MEMORY => Some("low on memory"),
             DISK => Some("low on disk"),
             _ => Some("low on memory & disk"),

@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::queue::Queue;
 use crate::replies::Replies;
 use crate::storage::Storage;
-use log::Lsn;
+use log::{IoContext as _, Lsn};
 use meta::{
     Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, QueueVersion, Removed,
     SnapshotOf, State, VhostDefaults,
@@ -383,6 +383,7 @@ impl Broker {
     fn change_by(&self, command: &Command, by: &str) -> Result<(Done, Lsn), MetaError> {
         let mut control = stdx::lock(&self.control);
         control.meta.check_room(&self.limits().definitions, command)?;
+        self.check_space(&control, command)?;
         let before = any_version_policy(&control.meta, command);
         let mut outcome = control.meta.apply(self.now(), command)?;
         self.choose_version(&mut control, &mut outcome);
@@ -668,7 +669,8 @@ impl Broker {
             oldest.live_bytes < oldest.bytes / 2
                 || stats.live_bytes < stats.bytes / RELOCATE_ABOVE_FACTOR
         };
-        let Some(oldest) = oldest.filter(is_worth_it) else {
+        let may_move = |oldest: &log::SegmentState| self.storage.may_move(oldest.live_bytes);
+        let Some(oldest) = oldest.filter(is_worth_it).filter(may_move) else {
             return;
         };
         let view = self.view();
@@ -694,7 +696,12 @@ impl Broker {
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
         let (disk, stamp) = (self.storage.disk.as_ref(), self.storage.stamper.stamp());
-        let written = log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes);
+        let written = if self.storage.may_move(bytes.len() as u64) {
+            log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
+        } else {
+            Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
+                .context("write", DEFINITIONS_FILE)
+        };
         if written.is_ok() {
             covered.release(&self.storage.wal);
         } else {
@@ -712,7 +719,10 @@ impl Broker {
     /// # Errors
     /// The disk's, also those of the time before.
     pub fn stop(&self) -> Result<(), log::LogError> {
-        self.snapshot_definitions()?;
+        // The log has them too.
+        if !self.storage.is_short() {
+            self.snapshot_definitions()?;
+        }
         let view = self.view();
         let known = view.queues().filter(|queue| queue.def().durable && !queue.is_loading());
         let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();

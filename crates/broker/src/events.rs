@@ -110,7 +110,8 @@ impl Broker {
         }
     }
 
-    /// Sets or clears an alarm, and tells of it; true when that changed it.
+    /// Sets or clears an alarm, and tells of it; true when that changed it. While the disk is short the node
+    /// writes nothing of its own accord.
     pub fn set_alarm(&self, alarm: Alarm, on: bool) -> bool {
         let is_changed = self.alarms.set(alarm, on);
         if is_changed {
@@ -118,12 +119,14 @@ impl Broker {
             let resource = match alarm {
                 Alarm::Memory => "memory",
                 Alarm::Disk => "disk",
+                Alarm::Descriptors => "file_descriptor_limit",
             };
             self.tell(event, || {
                 let node = &self.limits().node;
                 Facts::default().text("resource", resource).text("node", node)
             });
         }
+        self.heed(alarm, on);
         is_changed
     }
 

@@ -27,6 +27,7 @@ mod recovery;
 mod replies;
 mod room;
 mod rules;
+mod scarcity;
 mod session;
 mod slices;
 mod storage;

@@ -15,6 +15,7 @@ mod paging;
 mod reading;
 mod ruled;
 mod unfit;
+mod waiting_letters;
 
 pub(crate) use channel_limit::ChannelLimit;
 pub use consumed::PendingConfirms;
@@ -425,7 +426,7 @@ impl Queue {
 
     /// Drops every ready message; returns how many.
     pub(crate) fn purge(&self) -> u64 {
-        self.with(|local, _| local.purge(self))
+        self.with(|local, _| local.purge(self) + local.purge_waiting_letters(self))
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on. Returns the

@@ -11,6 +11,7 @@ use crate::older::{self, OlderForm, OlderStepper, Reading};
 use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::rules::{self, RuleKeeper, RuleStepper};
+use crate::scarcity::Scarcity;
 use crate::storage::{Images, Storage, StorageOptions};
 use crate::worker::Failure;
 use bytes::Bytes;
@@ -229,7 +230,9 @@ fn finish(
         older,
         time: TimeOfDay::new(options.clock),
         rules,
+        scarcity: Scarcity::new(options.is_short),
     });
+    storage.wal.set_thrifty(options.is_short);
     let control = replay.into_control(&storage);
     storage.wal.start_freeing();
     storage.images.durable.start_reclaiming();

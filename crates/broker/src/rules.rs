@@ -73,6 +73,8 @@ struct State {
     settling: Vec<(Arc<Queue>, u64, Awaited)>,
     /// Queues whose letters go to one that is being read after a start.
     deferred: Vec<Arc<Queue>>,
+    /// Queues whose letters wait for space on the disk.
+    without_space: Vec<Arc<Queue>>,
     /// Queues that policies may ask to be different.
     to_review: VecDeque<Arc<Queue>>,
     /// What the broker tells; everything else comes first.

@@ -5,6 +5,7 @@ use crate::clock::{Clock, TimeOfDay};
 use crate::older::{OlderForm, dir_of};
 use crate::pager::{ImageNames, Pager, PagerOptions};
 use crate::rules::RuleKeeper;
+use crate::scarcity::Scarcity;
 use log::{Disk, Stamper, Wal};
 use meta::QueueVersion;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct StorageOptions {
     pub default_version: QueueVersion,
     /// What tells times to live.
     pub clock: Clock,
+    /// The disk is short of space from the start: see [`Broker::set_alarm`](crate::Broker::set_alarm).
+    pub is_short: bool,
 }
 
 impl Default for StorageOptions {
@@ -47,6 +50,7 @@ impl Default for StorageOptions {
             body_file_bytes: 0,
             default_version: QueueVersion::V2,
             clock: Clock::Ticks,
+            is_short: false,
         }
     }
 }
@@ -73,6 +77,7 @@ pub(crate) struct Storage {
     pub(crate) older: OlderForm,
     pub(crate) time: TimeOfDay,
     pub(crate) rules: RuleKeeper,
+    pub(crate) scarcity: Scarcity,
 }
 
 /// Page images on disk.

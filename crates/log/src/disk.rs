@@ -6,9 +6,11 @@ use std::io;
 
 mod memory;
 mod real;
+mod reserved;
 
 pub use memory::{Fault, MemoryDisk, Survival};
 pub use real::RealDisk;
+pub use reserved::{RESERVE_BYTES_MAX, RESERVE_FILE, ReservedDisk, Scarcity};
 
 /// What [`Disk::open`] expects to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,15 @@ pub enum OpenMode {
     Existing,
     /// No file of that name; `AlreadyExists` otherwise.
     New,
+}
+
+/// The space of the file system a disk is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes this process can still write.
+    pub free_bytes: u64,
+    /// Bytes of all of it.
+    pub total_bytes: u64,
 }
 
 /// A directory tree. Names are relative to its root, with `/` between components.
@@ -42,6 +53,10 @@ pub trait Disk: Send + Sync + Debug {
     fn lock(&self, name: &str) -> io::Result<Box<dyn DiskLock>>;
     /// The root, for error messages.
     fn root(&self) -> String;
+    /// How much space there is.
+    fn space(&self) -> io::Result<Space>;
+    /// Makes a file that takes so many bytes of the space, whatever is in it. After an error there may be a part of it.
+    fn set_aside(&self, name: &str, bytes: u64) -> io::Result<()>;
 }
 
 /// An open file.

@@ -12,7 +12,10 @@ mod wal;
 
 pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, crc32c};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE};
-pub use disk::{Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RealDisk, Survival};
+pub use disk::{
+    Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE,
+    RealDisk, ReservedDisk, Scarcity, Space, Survival,
+};
 pub use error::{IoContext, LogError, Refused};
 pub use snapshot::{read_snapshot, read_stamped, write_snapshot, write_stamped};
 pub use stamp::{STAMP_BYTES, Stamp, Stamper};

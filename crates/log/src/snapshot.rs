@@ -103,8 +103,12 @@ pub(crate) fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<
         Err(error) => return Err(error).context("remove", &draft),
     }
     let file = disk.open(&draft, OpenMode::New).context("create", &draft)?;
-    file.write_at(0, bytes).context("write", &draft)?;
-    file.sync_data().context("sync", &draft)?;
+    let written = file.write_at(0, bytes).context("write", &draft);
+    if let Err(error) = written.and_then(|()| file.sync_data().context("sync", &draft)) {
+        // What is in it would only take space.
+        disk.remove(&draft).ok();
+        return Err(error);
+    }
     disk.rename(&draft, name).context("rename", &draft)?;
     sync_dir_of(disk, name)
 }

@@ -42,6 +42,9 @@ use state::State;
 /// Largest total of one append; it is written as one block into one segment.
 pub const MAX_APPEND_BYTES: usize = 1 << 30;
 
+/// Freed segment files that are kept for reuse while space is short.
+const SPARE_SEGMENTS_MIN: usize = 1;
+
 /// Position of an entry. The first entry of a log is 1, the next 2, and so on, also over restarts;
 /// 0 is "before everything".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -222,6 +225,8 @@ struct Shared {
     durable_upto: AtomicU64,
     unsynced_bytes: AtomicUsize,
     poisoned: AtomicBool,
+    /// See [`Wal::set_thrifty`].
+    is_thrifty: AtomicBool,
     failure: OnceLock<String>,
     counters: Counters,
     options: WalOptions,
@@ -231,6 +236,16 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic of an append's `fill` leaves the state as before that append.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_thrifty(&self) -> bool {
+        self.is_thrifty.load(Ordering::Relaxed)
+    }
+
+    /// Freed files that are kept now.
+    fn spare_segments(&self) -> usize {
+        let usual = self.options.spare_segments;
+        if self.is_thrifty() { usual.min(SPARE_SEGMENTS_MIN) } else { usual }
     }
 
     fn poison_error(&self) -> LogError {
@@ -342,6 +357,7 @@ impl Wal {
             durable_upto: AtomicU64::new(upto.0),
             unsynced_bytes: AtomicUsize::new(0),
             poisoned: AtomicBool::new(false),
+            is_thrifty: AtomicBool::new(false),
             failure: OnceLock::new(),
             counters: Counters::default(),
             options,
@@ -469,6 +485,14 @@ impl Wal {
         let mut state = self.shared.state();
         state.start_freeing();
         self.wake_if_needed(state);
+    }
+
+    /// While space is short, freed segment files are removed but for one, and nobody commits on a thread of
+    /// their own.
+    pub fn set_thrifty(&self, on: bool) {
+        if self.shared.is_thrifty.swap(on, Ordering::Relaxed) != on {
+            self.commit_soon();
+        }
     }
 
     /// The oldest segment, if it is not the one being written: the one to move survivors out of,

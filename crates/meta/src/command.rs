@@ -214,6 +214,44 @@ pub enum Command {
     Unbind(BindingSpec),
 }
 
+impl Command {
+    /// Whether it may make definitions longer without end, as clients can repeat it: what deletes, limits or
+    /// replaces does not.
+    #[must_use]
+    pub const fn adds(&self) -> bool {
+        match self {
+            Self::CreateVhost { .. }
+            | Self::CreateUser { .. }
+            | Self::SetParameter { .. }
+            | Self::SetGlobalParameter { .. }
+            | Self::DeclareExchange(_)
+            | Self::DeclareQueue(_)
+            | Self::Bind(_) => true,
+            Self::UpdateVhost { .. }
+            | Self::DeleteVhost { .. }
+            | Self::SetVhostLimits { .. }
+            | Self::SetPassword { .. }
+            | Self::SetUserTags { .. }
+            | Self::SetUserLimits { .. }
+            | Self::DeleteUser { .. }
+            | Self::SetPermissions { .. }
+            | Self::ClearPermissions { .. }
+            | Self::SetTopicPermissions { .. }
+            | Self::ClearTopicPermissions { .. }
+            | Self::SetPolicy { .. }
+            | Self::ClearPolicy { .. }
+            | Self::ClearParameter { .. }
+            | Self::ClearGlobalParameter { .. }
+            | Self::DeleteExchange { .. }
+            | Self::DeleteQueue { .. }
+            | Self::DeleteQueueById { .. }
+            | Self::DeleteExclusiveQueues { .. }
+            | Self::SetQueueVersion { .. }
+            | Self::Unbind(_) => false,
+        }
+    }
+}
+
 /// The declaration of an exchange. The caller has stripped CR and LF from the name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExchangeDeclare {

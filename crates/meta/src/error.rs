@@ -218,6 +218,9 @@ pub enum MetaError {
         /// Why.
         reason: String,
     },
+    /// Only the space that is kept back is left on the disk.
+    #[error("no space is left on the disk for new definitions; deleting and consuming goes on")]
+    NoSpace,
     /// A policy, parameter or limit is malformed.
     #[error("{0}")]
     Invalid(String),
@@ -251,6 +254,7 @@ impl MetaError {
             | Self::ClusterQueueLimit { .. }
             | Self::ExchangeLimit { .. }
             | Self::InvalidName { .. }
+            | Self::NoSpace
             | Self::Binding(_) => ErrorKind::PreconditionFailed,
             Self::InUse(_) => ErrorKind::InUse,
             Self::VhostProtected(_) | Self::VhostLimit { .. } => ErrorKind::NotAllowed,

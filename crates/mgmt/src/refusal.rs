@@ -106,6 +106,7 @@ impl From<MetaError> for Refusal {
             | MetaError::QueueLimit { .. }
             | MetaError::ClusterQueueLimit { .. }
             | MetaError::ExchangeLimit { .. }
+            | MetaError::NoSpace
             | MetaError::Deprecated(_)
             | MetaError::Binding(_)
             | MetaError::Refused { .. }

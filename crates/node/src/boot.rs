@@ -3,11 +3,12 @@
 use crate::config::{Config, Durability, Validator};
 use crate::logging::{Log, LogExchange};
 use crate::management::node_name;
+use crate::resources::Watch;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{Broker, Found, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
 use front_amqp091::{Mechanism, Settings};
-use log::{DataDir, WalOptions};
+use log::{DataDir, ReservedDisk, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::PasswordRule;
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,6 +22,7 @@ const CANNOT_START: &str = "cannot start on this data";
 pub(crate) fn open_broker(
     config: &Config,
     data_dir: &DataDir,
+    (reserved, watch): (&ReservedDisk, &Watch),
     failed: mpsc::UnboundedSender<String>,
 ) -> anyhow::Result<Arc<Broker>> {
     let options = WalOptions {
@@ -48,6 +50,9 @@ pub(crate) fn open_broker(
     let disk = data_dir.disk();
     let found = Found::read(&disk, &options).context(CANNOT_START)?;
     data_dir.mark().context(CANNOT_START)?;
+    // Not before it is clear that this node writes here.
+    reserved.refill(0);
+    let storage = StorageOptions { is_short: watch.is_disk_short(), ..storage };
     let broker = found.start(disk, options, &storage).context(CANNOT_START)?;
     broker.set_limits(limits(config));
     broker.set_vhost_defaults(vhost_defaults(config));

@@ -2,10 +2,10 @@
 
 use crate::config::Resources;
 use broker::{Alarm, Broker, HEAVIEST_NAMED};
+use log::{Disk as _, ReservedDisk, Scarcity};
 use mgmt::{FileDescriptors, ResourceLimits};
 use net::Descriptors;
 use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A machine whose memory cannot be read is taken to have this much.
@@ -15,20 +15,43 @@ const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Watch {
     limits: ResourceLimits,
-    data_dir: PathBuf,
+    disk: ReservedDisk,
     descriptors: Arc<Descriptors>,
 }
 
 impl Watch {
     pub(crate) fn new(
         resources: &Resources,
-        data_dir: &Path,
+        disk: ReservedDisk,
         descriptors: Arc<Descriptors>,
     ) -> Self {
         let memory_bytes = machine_memory_bytes().unwrap_or(MEMORY_FALLBACK_BYTES);
         let (memory_high, disk_free) = (resources.memory_high, resources.disk_free);
         let limits = ResourceLimits::new(memory_bytes, memory_high, disk_free);
-        Self { limits, data_dir: data_dir.to_owned(), descriptors }
+        Self { limits, disk, descriptors }
+    }
+
+    /// Whether the disk is short of space, and so its alarm is or has to be set.
+    pub(crate) fn is_disk_short(&self) -> bool {
+        self.disk.is_used()
+            || self.free_bytes().is_some_and(|free| free < self.limits.disk_free_bytes())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.disk.space().ok().map(|space| space.free_bytes)
+    }
+
+    /// Has the broker told at once when the disk has run out of something.
+    pub(crate) fn watch_disk(&self, broker: &Arc<Broker>) {
+        if self.disk.is_without() {
+            tracing::warn!("this file system keeps no space back for a full disk");
+        }
+        let broker = Arc::downgrade(broker);
+        self.disk.watch(move |scarcity| {
+            if let Some(broker) = broker.upgrade() {
+                note(&broker, scarcity);
+            }
+        });
     }
 
     /// Looks at the memory once, and sets or clears its alarm.
@@ -48,14 +71,20 @@ impl Watch {
 
     /// Looks at the disk once, and sets or clears its alarm.
     fn look_at_disk(&self, broker: &Broker) {
-        if let Ok(disk) = rustix::fs::statvfs(&self.data_dir) {
-            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-            let limit = self.limits.disk_free_bytes();
-            let on = free < limit;
+        let limit = self.limits.disk_free_bytes();
+        if self.disk.is_used() && self.disk.refill(limit) {
+            tracing::info!("space is kept back for a full disk again");
+        }
+        let is_used = self.disk.is_used();
+        broker.note_reserve(is_used);
+        if let Some(free) = self.free_bytes() {
+            let on = free < limit || is_used;
             if broker.set_alarm(Alarm::Disk, on) {
-                let (is, what) = if on { ("below", "set") } else { ("above", "cleared") };
+                let what = if on { "set" } else { "cleared" };
+                let is = if free < limit { "below" } else { "above" };
+                let kept = if is_used { ", and nothing is kept back" } else { "" };
                 tracing::warn!(
-                    "disk resource limit alarm {what}: {free} bytes free, {is} the limit of {limit}"
+                    "disk resource limit alarm {what}: {free} bytes free, {is} the limit of {limit}{kept}"
                 );
                 name_the_heaviest(broker, on);
             }
@@ -64,7 +93,7 @@ impl Watch {
 
     /// Looks at the descriptors once, and sets or clears their alarm.
     fn look_at_descriptors(&self) {
-        let opened = std::fs::File::open(&self.data_dir);
+        let opened = std::fs::File::open(self.disk.root());
         let number = opened.ok().and_then(|dir| u64::try_from(dir.as_raw_fd()).ok());
         self.descriptors.look(number);
     }
@@ -88,6 +117,30 @@ impl mgmt::Resources for Watch {
             total_used: used.ok(),
             total_limit: self.descriptors.limit(),
             is_alarm_on: self.descriptors.is_alarm_on(),
+        }
+    }
+}
+
+/// The disk has run out of something: publishers wait from now on, not only from the next look.
+fn note(broker: &Broker, scarcity: &Scarcity<'_>) {
+    match scarcity {
+        Scarcity::NoSpace { file } => {
+            broker.note_reserve(true);
+            if broker.set_alarm(Alarm::Disk, true) {
+                tracing::warn!("disk resource limit alarm set: no space is left");
+            }
+            tracing::error!(
+                "no space is left for {file}: what was kept back is used now; \
+                 delete or consume messages, or make room on the disk"
+            );
+        }
+        Scarcity::NoDescriptors { file, error } => {
+            broker.set_alarm(Alarm::Descriptors, true);
+            tracing::error!("{file} cannot be opened, and publishers wait until it can: {error}");
+        }
+        Scarcity::Descriptors { waited } => {
+            broker.set_alarm(Alarm::Descriptors, false);
+            tracing::warn!("files can be opened again after {} ms", waited.as_millis());
         }
     }
 }

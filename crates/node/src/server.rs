@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use broker::Broker;
-use log::{DataDir, RealDisk};
+use log::{DataDir, RealDisk, ReservedDisk};
 use mgmt::Resources as _;
 use net::{Clock, Descriptors, Listener, Server, ServerSettings, Timers};
 use tokio::sync::{mpsc, watch};
@@ -41,7 +41,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why the node could not start, or had to stop. Its alternate display is one line.
 pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     let (config, warnings) = config::load(args.sources())?;
-    let data_dir = open_data_dir(&args.data_dir)?;
+    let (data_dir, disk) = open_data_dir(&args.data_dir)?;
     let log = logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
         anyhow::Error::new(error).context(format!("cannot open the log {}", path.display()))
     })?;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let ended = runtime.block_on(serve(&config, args, &data_dir, started, Arc::new(log)));
+    let ended = runtime.block_on(serve(&config, args, (&data_dir, &disk), started, Arc::new(log)));
     runtime.shutdown_timeout(STOP_TIMEOUT);
     // Nothing of this node writes any more: another may have the directory.
     drop(data_dir);
@@ -65,17 +65,19 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
 }
 
 /// Makes the directory if need be and takes it for this process until the value is dropped.
-fn open_data_dir(path: &Path) -> anyhow::Result<DataDir> {
+fn open_data_dir(path: &Path) -> anyhow::Result<(DataDir, ReservedDisk)> {
     let disk = RealDisk::new(path)
         .with_context(|| format!("cannot make the data directory {}", path.display()))?;
+    let disk = ReservedDisk::new(Arc::new(disk));
     // The error already names the place and ends with its cause.
-    DataDir::open(Arc::new(disk)).map_err(|error| anyhow::Error::msg(error.to_string()))
+    let opened = DataDir::open(Arc::new(disk.clone()));
+    Ok((opened.map_err(|error| anyhow::Error::msg(error.to_string()))?, disk))
 }
 
 async fn serve(
     config: &Config,
     args: &ServerArgs,
-    data_dir: &DataDir,
+    (data_dir, disk): (&DataDir, &ReservedDisk),
     started: Instant,
     log: Arc<Log>,
 ) -> anyhow::Result<()> {
@@ -84,7 +86,9 @@ async fn serve(
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let listeners = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
-    let broker = boot::open_broker(config, data_dir, failed)?;
+    let watch = Arc::new(Watch::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
+    let broker = boot::open_broker(config, data_dir, (disk, &watch), failed)?;
+    watch.watch_disk(&broker);
     match &config.definitions {
         Some(source) => definitions::load(&broker, source, config.access.hashing).await?,
         None => boot::create_defaults(&broker, config).await?,
@@ -93,7 +97,6 @@ async fn serve(
     let log_exchange = boot::publish_log(config, &log, &broker).await?;
     let clock = Clock::start();
     let timers = Timers::start().context("cannot start threads")?;
-    let watch = Arc::new(Watch::new(&config.resources, &args.data_dir, Arc::clone(&descriptors)));
     let suspended = watch::Sender::new(false);
     let steered = Steered { watch: &watch, log, suspended: suspended.clone() };
     let control = Control::start((config, args), &broker, steered, &listeners, started)?;
@@ -119,6 +122,7 @@ async fn serve(
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
     log_exchange.into_iter().for_each(LogExchange::end);
+    disk.end_waiting();
     if let Some(failure) = failure {
         anyhow::bail!("the log has failed: {failure}");
     }

@@ -73,6 +73,7 @@ impl Node {
             page_file_bytes: 40_000,
             body_file_bytes: 20_000,
             default_version: options.default_version,
+            is_short: false,
         };
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let weak = Arc::downgrade(&disk);

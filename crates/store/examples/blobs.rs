@@ -56,7 +56,7 @@ fn measure(dir: &Path, blob_bytes: usize, is_volatile: bool) {
     // A little more than half, so that files are sparse.
     ids.iter().skip(1).step_by(20).for_each(|id| assert!(store.release(*id, 1)));
     let reclaim = timed(|| {
-        while store.plan_reclaiming() {
+        while store.plan_reclaiming(|_| true) {
             while store.reclaim_step(1 << 20).unwrap().has_more {}
         }
     });

@@ -130,6 +130,8 @@ pub struct Backlog {
     next_serial: u32,
     /// Pages may be here without their stored bodies.
     may_lack_bodies: bool,
+    /// See [`Backlog::only_read`].
+    only_reads: bool,
 }
 
 impl Default for Backlog {
@@ -147,6 +149,7 @@ impl Default for Backlog {
             reach: 0,
             next_serial: 0,
             may_lack_bodies: false,
+            only_reads: false,
         }
     }
 }

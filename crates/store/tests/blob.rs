@@ -115,7 +115,7 @@ impl Run {
     }
 
     fn reclaim(&mut self, step: u64) -> Result<(), StoreError> {
-        while self.store.plan_reclaiming() {
+        while self.store.plan_reclaiming(|_| true) {
             while self.store.reclaim_step(step)?.has_more {}
         }
         let stats = self.store.stats();
@@ -411,7 +411,7 @@ fn reads_go_on_while_others_append_sync_and_reclaim() {
                 let id = run.store.append(&[&[1; 100]]);
                 run.store.sync().unwrap();
                 run.store.release(id, 1);
-                while run.store.plan_reclaiming() {
+                while run.store.plan_reclaiming(|_| true) {
                     while run.store.reclaim_step(64).unwrap().has_more {}
                 }
             }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use log::{Disk, DiskFile, DiskLock, MemoryDisk, OpenMode};
+use log::{Disk, DiskFile, DiskLock, MemoryDisk, OpenMode, Space};
 use store::blob::{BlobId, BlobOptions, BlobStore};
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -66,6 +66,12 @@ impl Disk for HookDisk {
     fn root(&self) -> String {
         self.disk.root()
     }
+    fn space(&self) -> io::Result<Space> {
+        self.disk.space()
+    }
+    fn set_aside(&self, name: &str, bytes: u64) -> io::Result<()> {
+        self.disk.set_aside(name, bytes)
+    }
 }
 
 /// A store of files of which the first is sparse, its last blob being live; none is kept open.
@@ -85,7 +91,7 @@ fn sparse_store() -> (Arc<HookDisk>, Arc<BlobStore>, BlobId) {
 }
 
 fn reclaim(store: &BlobStore) {
-    assert!(store.plan_reclaiming());
+    assert!(store.plan_reclaiming(|_| true));
     while store.reclaim_step(1000).unwrap().has_more {}
     assert!(store.stats().reclaimed_bytes > 0);
 }

@@ -118,6 +118,11 @@ impl Group {
         Ok(Some(Self { conversions, at: 0, copied, copied_bytes: 0, settled_upto: None }))
     }
 
+    /// Whether everything is in both forms.
+    pub(super) fn is_copied(&self) -> bool {
+        self.at >= self.conversions.len() && self.copied.is_empty()
+    }
+
     /// Does a part of the work.
     pub(super) fn step(
         &mut self,

@@ -230,6 +230,12 @@ impl Worker {
     /// A part of converting queues.
     fn convert(&mut self, storage: &Arc<Storage>) -> Result<Next, StoreError> {
         let Some(broker) = self.broker() else { return Ok(Next::Sleep) };
+        // What is in both forms already is let go of in one.
+        let is_copied = self.converting.as_ref().is_some_and(Group::is_copied);
+        if storage.is_short() && !is_copied {
+            let has_more = !self.watched.is_empty() || !self.removals.is_empty();
+            return Ok(if has_more { Next::Look } else { Next::Sleep });
+        }
         let Some(group) = &mut self.converting else {
             if self.to_review.is_empty() {
                 return Ok(if self.is_idle() { Next::Sleep } else { Next::Look });

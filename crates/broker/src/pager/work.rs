@@ -314,7 +314,9 @@ fn reclaim_part(
 ) -> Result<Part, StoreError> {
     let planned = match reclaiming.planned.remove(store.dir()) {
         Some(planned) => planned,
-        None if store.plan_reclaiming() => storage.wal.stats().appended_upto,
+        None if store.plan_reclaiming(|bytes| storage.may_move(bytes)) => {
+            storage.wal.stats().appended_upto
+        }
         None => return Ok(Part::Nothing),
     };
     // What gave the references back must not be undone by a crash.

@@ -55,6 +55,7 @@ impl Queue {
         let mut local = stdx::lock(&self.local);
         let head = local.head();
         let allowance_bytes = self.storage.pager.allowance_bytes();
+        local.backlog.only_read(self.storage.is_short());
         let job = local.backlog.next_job(&self.storage.pool, head, allowance_bytes, image);
         local.paging.is_asked = job.is_some();
         local.account(&self.storage);
@@ -130,7 +131,7 @@ impl Local {
     /// The position whose message is wanted in memory: the first ready one or the first one that is to
     /// be dead-lettered; else the one the next message gets.
     fn head(&self) -> u64 {
-        if let Some(departing) = self.departing() {
+        if let Some(departing) = self.departing().filter(|_| !self.are_letters_waiting()) {
             let is_cold = matches!(self.backlog.get(departing), Lookup::Cold);
             let is_next = self.paging.is_turn_of_departing || !self.is_head_cold();
             let is_wanted = if is_cold { is_next } else { self.awaits_keeper() };
@@ -158,6 +159,7 @@ impl Local {
             return false;
         }
         let allowance_bytes = storage.pager.allowance_bytes();
+        self.backlog.only_read(storage.is_short());
         self.paging.is_asked = self.backlog.wants_job(self.head(), allowance_bytes);
         self.paging.is_asked
     }

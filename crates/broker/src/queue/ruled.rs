@@ -45,7 +45,9 @@ pub(super) struct Ruling {
     /// The keeper is to come for `departing`, or is at it.
     is_asked: bool,
     /// It has not come yet: the first of them stays in memory.
-    is_awaited: bool,
+    pub(super) is_awaited: bool,
+    /// They wait until there is space for them.
+    pub(super) are_letters_waiting: bool,
     /// When the keeper comes anyway.
     alarm_ms: Option<u64>,
     /// The queue was used last.
@@ -158,6 +160,12 @@ impl Ruling {
             return;
         }
         self.departing.push_back(departing);
+    }
+
+    /// Takes all that depart.
+    pub(super) fn take_departing(&mut self) -> Vec<PositionRange> {
+        (self.n_departing, self.n_unsized) = (0, 0);
+        self.departing.drain(..).map(|departing| departing.gone.positions).collect()
     }
 
     /// Takes the first of those that depart.
@@ -434,7 +442,8 @@ impl Local {
             self.note_returns(queue);
         }
         let dead_letters = self.ruling.as_deref().is_some_and(|it| it.dead_letter_to.is_some());
-        let is_asked = self.ruling.as_deref().is_some_and(|it| it.is_asked);
+        let is_asked =
+            self.ruling.as_deref().is_some_and(|it| it.is_asked) && !self.are_letters_waiting();
         if !dead_letters && !is_asked && self.departing().is_some() {
             self.shed(queue);
             self.note_in_log(queue);
@@ -666,6 +675,7 @@ impl Queue {
             let batch = local.letters(n_max, bytes_max);
             if let Some(ruling) = &mut local.ruling {
                 ruling.is_awaited = false;
+                ruling.are_letters_waiting = false;
                 ruling.is_asked = batch.is_some();
                 ruling.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);
             }
@@ -705,9 +715,12 @@ impl Local {
         }
     }
 
-    /// The queue goes: what was to be dead-lettered still is, as far as it is at hand, and nobody is
-    /// at it already.
+    /// The queue goes: what was to be dead-lettered still is, as far as it is at hand, nobody is
+    /// at it already, and there is space for it.
     pub(super) fn last_letters(&mut self, queue: &Queue) -> Option<Undelivered> {
+        if self.are_letters_waiting() {
+            return None;
+        }
         let ruling = self.ruling.as_deref_mut()?;
         for _ in 0..std::mem::take(&mut ruling.n_sending) {
             ruling.take_departed();

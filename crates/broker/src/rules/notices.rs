@@ -9,7 +9,7 @@ use crate::owned::OwnedMessage;
 use crate::queue::{Wakes, wake_all};
 use amqp091::Properties;
 use message::{Annotations, Body, MessageRef};
-use meta::Name;
+use meta::{EVENT_EXCHANGE, Name};
 use std::sync::atomic::Ordering;
 
 /// Notices that wait to be published take at most this.
@@ -51,6 +51,12 @@ impl Notice {
             annotations: Annotations::NONE,
         };
         Self::Publish { vhost: Name::from(vhost), message: OwnedMessage::new(&message) }
+    }
+
+    /// Whether it tells of an event, and not of a message, whose copy it would be.
+    pub(super) fn is_event(&self) -> bool {
+        let Self::Publish { message, .. } = self else { return false };
+        message.message().is_some_and(|message| message.exchange == EVENT_EXCHANGE.as_bytes())
     }
 
     fn size_bytes(&self) -> usize {

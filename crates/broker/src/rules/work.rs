@@ -91,8 +91,17 @@ fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
     if let Some(letters) = state.undelivered.pop_front() {
         return Some(Task::Undelivered(letters));
     }
+    let is_short = storage.is_short();
+    if !is_short && !state.without_space.is_empty() {
+        let waiting = std::mem::take(&mut state.without_space);
+        state.asked.extend(waiting);
+    }
     let letters = state.asked.pop_front().map(Task::Letters);
-    letters.or_else(|| state.notices.pop_front().map(Task::Notice))
+    letters.or_else(|| {
+        let is_reserve_used = storage.is_reserve_used();
+        let may_go = |notice: &mut Notice| !is_short || (!is_reserve_used && notice.is_event());
+        state.notices.pop_front_if(may_go).map(Task::Notice)
+    })
 }
 
 /// The queue whose alarm is due.
@@ -129,6 +138,11 @@ fn work_off(shared: &Arc<Shared>, task: Task) {
 }
 
 fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
+    if broker.storage.is_short() {
+        queue.let_letters_wait();
+        shared.add(|state| state.without_space.push(queue));
+        return;
+    }
     let Some(batch) = queue.letters(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else { return };
     match transfer::send(broker, queue.def(), &batch.to, &batch.letters) {
         Sent::NotYet => {

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Disk, DiskFile, DiskLock, OpenMode};
+use rustix::io::Errno;
+
+use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
 /// The unit in which unsynced writes survive or get lost; far below a real sector to tear more.
 const SECTOR_BYTES: usize = 16;
@@ -21,6 +23,8 @@ pub enum Fault {
     Io,
     /// The operation fails for lack of space; a write gets half of its bytes in.
     NoSpace,
+    /// The operation fails because the process has too many files open.
+    NoDescriptors,
     /// Power is lost in the middle of the operation: half of a write is done, a sync or rename is
     /// not; this and every later operation fails.
     PowerLoss,
@@ -54,6 +58,8 @@ struct State {
     operations: u64,
     faults: BTreeMap<u64, Fault>,
     dead: bool,
+    /// Bytes that fit in; any number if none.
+    capacity: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -94,6 +100,11 @@ impl MemoryDisk {
         self.state().faults.insert(operation, fault);
     }
 
+    /// From now on no more than so many bytes of files fit in.
+    pub fn limit_space(&self, bytes: u64) {
+        self.state().capacity = Some(bytes);
+    }
+
     /// A copy of the disk as the next start finds it if power is lost (or the process dies) now.
     #[must_use]
     pub fn survive(&self, survival: Survival) -> Self {
@@ -130,8 +141,15 @@ impl MemoryDisk {
         // A directory that was removed is there again with a file in it.
         let mut dirs = state.dirs.clone();
         names.keys().for_each(|name| add_dirs(&mut dirs, parent(name)));
-        let next =
-            State { dirs, names, synced_names, unsynced_names, inodes, ..Default::default() };
+        let next = State {
+            dirs,
+            names,
+            synced_names,
+            unsynced_names,
+            inodes,
+            capacity: state.capacity,
+            ..Default::default()
+        };
         Self { state: Arc::new(Mutex::new(next)) }
     }
 
@@ -321,6 +339,22 @@ impl State {
         self.unsynced_names.push(change);
     }
 
+    fn taken_bytes(&self) -> u64 {
+        let length = |idx: &usize| self.inodes.get(*idx).map_or(0, |inode| inode.now.len() as u64);
+        self.names.values().map(length).sum()
+    }
+
+    /// An error if a file cannot grow to so many bytes.
+    fn fits(&self, idx: usize, end: usize) -> io::Result<()> {
+        let Some(capacity) = self.capacity else { return Ok(()) };
+        let length = self.inodes.get(idx).map_or(0, |inode| inode.now.len());
+        let more = end.saturating_sub(length) as u64;
+        if more > 0 && self.taken_bytes() + more > capacity {
+            return Err(Fault::NoSpace.error());
+        }
+        Ok(())
+    }
+
     fn inode(&mut self, idx: usize) -> io::Result<&mut Inode> {
         self.inodes.get_mut(idx).ok_or_else(not_found)
     }
@@ -331,6 +365,7 @@ impl Fault {
         match self {
             Self::Io => io::Error::other("simulated input/output error"),
             Self::NoSpace => io::ErrorKind::StorageFull.into(),
+            Self::NoDescriptors => Errno::MFILE.into(),
             Self::PowerLoss => power_is_off(),
         }
     }
@@ -445,6 +480,16 @@ impl Disk for MemoryDisk {
     fn root(&self) -> String {
         "(memory)".to_owned()
     }
+
+    fn space(&self) -> io::Result<Space> {
+        let state = self.state();
+        let total_bytes = state.capacity.unwrap_or(u64::MAX);
+        Ok(Space { free_bytes: total_bytes.saturating_sub(state.taken_bytes()), total_bytes })
+    }
+
+    fn set_aside(&self, name: &str, bytes: u64) -> io::Result<()> {
+        self.open(name, OpenMode::New)?.set_len(bytes)
+    }
 }
 
 #[derive(Debug)]
@@ -476,12 +521,13 @@ impl DiskFile for MemoryFile {
         let mut state = self.disk.state();
         let at = position(at)?;
         let fault = state.change()?;
+        state.fits(self.idx, at + bytes.len())?;
         let inode = state.inode(self.idx)?;
         let (half, _) = bytes.split_at(bytes.len() / 2);
         match fault {
             None => inode.write(at, bytes),
             Some(Fault::NoSpace | Fault::PowerLoss) => inode.write(at, half),
-            Some(Fault::Io) => {}
+            Some(Fault::Io | Fault::NoDescriptors) => {}
         }
         fault.map_or(Ok(()), |fault| Err(fault.error()))
     }
@@ -490,6 +536,7 @@ impl DiskFile for MemoryFile {
         let mut state = self.disk.state();
         let bytes = position(bytes)?;
         state.change_whole()?;
+        state.fits(self.idx, bytes)?;
         state.inode(self.idx)?.resize(bytes);
         Ok(())
     }

@@ -5,12 +5,16 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
-use super::{Disk, DiskFile, DiskLock, OpenMode};
+use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
 /// Files are created readable and writable for the owner, readable for the group.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
+
+/// Where space cannot be allocated it is taken by writing so much at a time.
+const FILL_BYTES: usize = 256 << 10;
 
 /// A directory of the real file system.
 #[derive(Debug)]
@@ -91,6 +95,33 @@ impl Disk for RealDisk {
     fn root(&self) -> String {
         self.root.display().to_string()
     }
+
+    fn space(&self) -> io::Result<Space> {
+        let found = fs::statvfs(&self.root)?;
+        let in_bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Space { free_bytes: in_bytes(found.f_bavail), total_bytes: in_bytes(found.f_blocks) })
+    }
+
+    fn set_aside(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::TRUNC;
+        let file = File::from(fs::open(self.path(name), flags, FILE_MODE)?);
+        match fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(&file, bytes),
+            allocated => Ok(allocated?),
+        }
+    }
+}
+
+/// Writes a file full.
+fn fill(file: &File, bytes: u64) -> io::Result<()> {
+    let zeroes = vec![0; FILL_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let n = usize::try_from(bytes - at).unwrap_or(FILL_BYTES).min(FILL_BYTES);
+        file.write_all_at(zeroes.get(..n).unwrap_or_default(), at)?;
+        at += n as u64;
+    }
+    file.sync_data()
 }
 
 #[derive(Debug)]

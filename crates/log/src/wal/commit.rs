@@ -50,6 +50,11 @@ pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
         Ok(committer) if committer.sync_time <= shared.options.sync_here_max => committer,
         Ok(_) | Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return,
     };
+    // What may have to wait for space or for a file to be opened is left to the commit thread.
+    let may_wait = || shared.state().opens_files(committer.files.current());
+    if shared.is_thrifty() || may_wait() {
+        return;
+    }
     let need = shared.state().need();
     if need == Need::Now {
         let _guard = FailOnPanic(shared);
@@ -98,15 +103,10 @@ impl Shared {
 
 impl Committer {
     pub(super) fn new(shared: Arc<Shared>, files: SegmentFiles) -> Self {
-        shared.counters.spare_segments.store(files.spares() as u64, Ordering::Relaxed);
-        Self {
-            shared,
-            files,
-            work: Work::default(),
-            little_used: 0,
-            unsynced_since: None,
-            sync_time: Duration::ZERO,
-        }
+        let (work, unsynced_since, sync_time) = (Work::default(), None, Duration::ZERO);
+        let committer = Self { shared, files, work, little_used: 0, unsynced_since, sync_time };
+        committer.count_spares();
+        committer
     }
 
     /// Commits for a reason. After an error the log has failed.
@@ -201,14 +201,19 @@ impl Committer {
         if self.files.unsynced_bytes() > 0 {
             return Ok(());
         }
+        self.files.keep_spares(self.shared.spare_segments())?;
         let (current, synced) = (self.files.current(), self.files.synced());
         let (freed, oldest) = self.shared.state().free_oldest(current, synced);
         if !freed.is_empty() {
             self.files.free(&freed, oldest)?;
-            let spares = self.files.spares() as u64;
-            self.shared.counters.spare_segments.store(spares, Ordering::Relaxed);
         }
+        self.count_spares();
         Ok(())
+    }
+
+    fn count_spares(&self) {
+        let spares = self.files.spares() as u64;
+        self.shared.counters.spare_segments.store(spares, Ordering::Relaxed);
     }
 
     /// The end of a log that did not fail; everything is synced.

@@ -107,12 +107,19 @@ impl SegmentFiles {
         files.write_segment_header()?;
         files.sync()?;
         files.tell(oldest.unwrap_or(id))?;
-        while files.spares.len() > files.spare_max {
-            let Some(id) = files.spares.pop() else { break };
-            let name = FileName::Spare(id).path(&files.dir);
-            files.disk.remove(&name).context("remove", &name)?;
-        }
+        files.keep_spares(options.spare_segments)?;
         Ok(files)
+    }
+
+    /// From now on no more than so many freed files are kept.
+    pub(super) fn keep_spares(&mut self, spare_max: usize) -> Result<()> {
+        self.spare_max = spare_max;
+        while self.spares.len() > self.spare_max {
+            let Some(id) = self.spares.pop() else { break };
+            let name = FileName::Spare(id).path(&self.dir);
+            self.disk.remove(&name).context("remove", &name)?;
+        }
+        Ok(())
     }
 
     pub(super) const fn current(&self) -> SegmentId {

@@ -269,6 +269,11 @@ impl State {
         self.thread = Thread::Awake;
     }
 
+    /// Whether what was appended needs a new segment, or files beside the log.
+    pub(super) fn opens_files(&self, current: SegmentId) -> bool {
+        self.beside_bytes > 0 || !self.full.is_empty() || self.open.segment != current
+    }
+
     fn has_entries(&self) -> bool {
         self.open.entries > 0 || !self.full.is_empty()
     }

@@ -28,7 +28,9 @@ pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
 
 fn alarms(management: &Management) -> Value {
     let node = management.facts.name.as_str();
-    let descriptors = management.resources.descriptors().is_alarm_on.then(|| {
+    let is_alarm_on = management.resources.descriptors().is_alarm_on
+        || management.broker.alarms.is_on(Alarm::Descriptors);
+    let descriptors = is_alarm_on.then(|| {
         json!({
             "resource": "file_descriptor_limit", "node": node, "type": "file_descriptor_limit",
         })

@@ -663,7 +663,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "disk_free_limit.absolute",
         "50MB",
         Kind::Memory(|d, v| d.disk_free.absolute = Some(v)),
-        "Free disk space below which publishers are stopped. Counts before the relative one.",
+        "Free disk space below which publishers are stopped, and dead letters, conversions and the like wait. Counts before the relative one.",
     ),
     row(
         "queue_index_embed_msgs_below",

@@ -1,5 +1,5 @@
-//! A filesystem that is really full: the node says so and ends, or makes publishers wait before it comes to that;
-//! nothing confirmed is lost.
+//! A filesystem that is really full: the node says so, makes publishers wait, and starts again; nothing confirmed is
+//! lost. One that takes nothing at all ends it.
 //!
 //! A machine that gives processes no filesystem of their own gets the disk of `support/faults.c`, which only acts
 //! as if it were full, and says so, whether or not the output of tests is shown.
@@ -45,6 +45,29 @@ impl Disk {
                     format!("no disk is really full here, one only acts so: {}\n", reason.trim());
                 std::io::stderr().write_all(told.as_bytes()).unwrap();
                 (Node::start_on_faulty_disk(settings), Self::Pretended)
+            }
+        }
+    }
+
+    /// Publishers wait, and it starts again; or the node ends.
+    fn expect_shortage(&self, node: &mut Node) {
+        match self {
+            Self::Volume(volume) => {
+                node.expect_logged(1, "no space is left for ");
+                node.put_down();
+                node.start_again();
+                eprintln!("{} bytes are left", volume.free_bytes());
+                node.put_down();
+            }
+            Self::Pretended => {
+                let told = node.expect_failure();
+                assert!(told.contains("the log has failed: "), "{told}");
+                assert!(told.contains("No space left on device"), "{told}");
+                // On a disk that is still full it may start, or says why it does not.
+                match node.try_start_again() {
+                    Ok(()) => node.put_down(),
+                    Err(told) => assert!(told.contains("No space left on device"), "{told}"),
+                }
             }
         }
     }
@@ -146,17 +169,8 @@ fn fills(settings: &[&str]) {
             is_full = true;
         }
     });
-    let told = node.expect_failure();
-    assert!(told.contains("the log has failed: "), "{told}");
-    assert!(told.contains("No space left on device"), "{told}");
-    if let Disk::Volume(volume) = &disk {
-        eprintln!("{n_sent} messages, {} bytes are left, and {told}", volume.free_bytes());
-    }
-    // On a disk that is still full it may start, or says why it does not.
-    match node.try_start_again() {
-        Ok(()) => node.put_down(),
-        Err(told) => assert!(told.contains("No space left on device"), "{told}"),
-    }
+    disk.expect_shortage(&mut node);
+    eprintln!("{n_sent} messages, {} are not confirmed", unconfirmed.len());
     disk.give_space(&node);
     node.start_again();
     check(&node, n_sent, &unconfirmed);
@@ -174,12 +188,12 @@ fn fills(settings: &[&str]) {
 }
 
 #[test]
-fn a_full_disk_ends_the_node_and_loses_nothing_confirmed() {
+fn a_full_disk_makes_publishers_wait_and_loses_nothing_confirmed() {
     fills(&[]);
 }
 
 #[test]
-fn a_disk_full_of_pages_ends_the_node_and_loses_nothing_confirmed() {
+fn a_disk_full_of_pages_makes_publishers_wait_and_loses_nothing_confirmed() {
     fills(&["backlog_memory=0"]);
 }
 

@@ -25,6 +25,7 @@ mod missing;
 mod nonsense;
 mod samples;
 mod semantics;
+mod short;
 mod slow;
 mod support;
 mod told;

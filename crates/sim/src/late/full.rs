@@ -76,8 +76,11 @@ impl Late {
 
     /// An alarm comes, or goes, and what it held is published.
     pub(super) fn set_alarm(&mut self, is_on: bool) {
+        // Under the one of the disk dead letters and pages wait as well.
+        let is_disk = self.rig.random.percent(50);
         let Some(node) = &self.rig.node else { return };
-        node.broker.alarms.set(Alarm::Memory, is_on);
+        node.broker.set_alarm(Alarm::Disk, is_on && is_disk);
+        node.broker.set_alarm(Alarm::Memory, is_on && !is_disk);
         self.has_alarm = is_on;
         self.rig.note(format!("alarm {is_on}"));
         self.hear();

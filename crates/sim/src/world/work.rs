@@ -183,7 +183,10 @@ impl World {
     pub(super) fn set_alarm(&mut self, on: bool) {
         self.rig.note(format!("alarm {on}"));
         self.alarm = on;
-        self.broker().alarms.set(broker::Alarm::Memory, on);
+        // Under the one of the disk pages and conversions wait as well.
+        let is_disk = self.rig.random.percent(50);
+        self.broker().set_alarm(broker::Alarm::Disk, on && is_disk);
+        self.broker().set_alarm(broker::Alarm::Memory, on && !is_disk);
     }
 
     /// A client reads what has piled up.

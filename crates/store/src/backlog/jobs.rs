@@ -143,6 +143,12 @@ impl Backlog {
         self.next_step(head, allowance_bytes).is_some()
     }
 
+    /// From now on nothing is written to make room, or not so any more: what is in memory and in no image stays
+    /// there.
+    pub const fn only_read(&mut self, on: bool) {
+        self.only_reads = on;
+    }
+
     fn end(&self) -> u64 {
         self.slots.back().map_or(0, Slot::end)
     }
@@ -207,6 +213,7 @@ impl Backlog {
         let slots = window.slots.clone().filter_map(|at| Some((at, self.slots.get(at)?)));
         let mut lacking = slots.filter(|(_, slot)| slot.lacks_bodies() && slot.busy == Busy::Idle);
         let (at, slot) = lacking.next()?;
+        // Without them nobody can be given its messages: it is written also if that is to be avoided.
         Some(if slot.is_clean() { Step::Evict(at) } else { Step::Write(at) })
     }
 
@@ -215,6 +222,9 @@ impl Backlog {
         let clean = self.victims(window).find(|(_, slot)| slot.is_clean());
         if let Some((at, _)) = clean {
             return Some(Step::Evict(at));
+        }
+        if self.only_reads {
+            return None;
         }
         // Of those that must go all the same, the oldest first: what is read in order later is
         // written in order.
@@ -250,6 +260,9 @@ impl Backlog {
     /// A page whose sparse image can be replaced now. One that consumers are just working off goes
     /// soon: those in the window and shortly before it are left alone.
     fn next_rewrite(&self, window: &Window, allowance_bytes: usize) -> Option<Step> {
+        if self.only_reads {
+            return None;
+        }
         let worked_off = window.slots.start.saturating_sub(SETTLING_PAGES)..window.slots.end;
         for key in &self.sparse {
             let Some(at) = self.index_of_key(*key) else { continue };

@@ -59,8 +59,8 @@ impl BlobStore {
     /// Looks for files to remove and one to rewrite; false if there is nothing to reclaim. What
     /// [`Self::reclaim_step`] then drops are blobs without a reference at *this* moment, so between
     /// the two the caller makes durable whatever gave those references back: otherwise a crash may
-    /// bring a name of a blob back that is gone.
-    pub fn plan_reclaiming(&self) -> bool {
+    /// bring a name of a blob back that is gone. A file is rewritten only if `may_copy` its live bytes.
+    pub fn plan_reclaiming(&self, may_copy: impl FnOnce(u64) -> bool) -> bool {
         let mut job = lock(&self.job);
         if job.is_some() {
             return true;
@@ -68,7 +68,13 @@ impl BlobStore {
         if !self.has_garbage.swap(false, Ordering::Relaxed) {
             return false;
         }
-        *job = lock(&self.state).plan();
+        let mut planned = lock(&self.state).plan();
+        if let Some(plan) = &mut planned
+            && plan.rewrite.take_if(|rewrite| !may_copy(rewrite.live_bytes())).is_some()
+        {
+            self.has_garbage.store(true, Ordering::Relaxed);
+        }
+        *job = planned.filter(|plan| plan.rewrite.is_some() || !plan.dead.is_empty());
         if job.as_ref().is_some_and(|job| job.rewrite.is_some()) {
             // There may be more sparse files.
             self.has_garbage.store(true, Ordering::Relaxed);
@@ -242,6 +248,10 @@ struct CopyRun {
 }
 
 impl Rewrite {
+    fn live_bytes(&self) -> u64 {
+        self.live.iter().map(|slot| u64::from(slot.bytes)).sum()
+    }
+
     fn next_run(&self) -> CopyRun {
         let left = self.live.iter().skip(self.n_copied);
         let mut run = CopyRun { n: 0, offset: 0, bytes: 0 };

@@ -261,12 +261,14 @@ impl Client {
         content::encode_content(1, properties, body, self.frame_max, &mut self.out);
     }
 
-    /// The numbers of the publishes that the next frame confirms; an error when the connection ends.
+    /// The numbers of the publishes that the next frame confirms; an error when the connection ends, or when its
+    /// publishes have to wait.
     pub(crate) fn try_confirmed(&mut self) -> std::io::Result<Vec<u64>> {
         let frame = self.try_next()?;
         let (tag, multiple) = match frame.method() {
             Method::BasicAck(ack) => (ack.delivery_tag, ack.multiple),
             Method::ConnectionClose(_) => return Err(ErrorKind::UnexpectedEof.into()),
+            Method::ConnectionBlocked(_) => return Err(ErrorKind::ResourceBusy.into()),
             other => panic!("no confirm but {}", other.name()),
         };
         let told: Vec<u64> =
@@ -289,6 +291,17 @@ impl Client {
     pub(crate) fn get(&mut self, queue: &str) -> Option<Message> {
         self.say(1, BasicGet { queue: queue.as_bytes(), no_ack: true, ..BasicGet::default() });
         self.message()
+    }
+
+    /// As `get`, and to be acknowledged.
+    pub(crate) fn get_to_ack(&mut self, queue: &str) -> Option<Message> {
+        self.say(1, BasicGet { queue: queue.as_bytes(), ..BasicGet::default() });
+        self.message()
+    }
+
+    /// Publishes since confirms were selected.
+    pub(crate) const fn n_published(&self) -> u64 {
+        self.n_published
     }
 
     /// The next delivery or get-ok with its content; `None` for get-empty and goodbye.

@@ -1,0 +1,92 @@
+//! What the node does while its disk is short of space: nothing of its own accord that takes more of it.
+//!
+//! | | less free than `disk_free_limit` | the reserve is given up as well |
+//! |---|---|---|
+//! | publishes | wait | wait |
+//! | dead letters, delayed messages, traces | wait where they are | the same |
+//! | pages that leave memory, conversions | wait | wait |
+//! | moving what is left in old files | if there is twice the space it takes | the same |
+//! | events | are told | wait |
+//! | new definitions | are made | are refused |
+//! | deliveries, acknowledgements, deleting, purging | go on | go on |
+
+use crate::alarms::Alarm;
+use crate::broker::{Broker, Control};
+use crate::storage::Storage;
+use meta::{Command, MetaError};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is moved to free space takes no more than this part of what is free.
+const MOVED_SHARE: u64 = 2;
+
+/// How short the disk is.
+#[derive(Debug, Default)]
+pub(crate) struct Scarcity {
+    is_short: AtomicBool,
+    is_reserve_used: AtomicBool,
+}
+
+impl Scarcity {
+    pub(crate) const fn new(is_short: bool) -> Self {
+        Self { is_short: AtomicBool::new(is_short), is_reserve_used: AtomicBool::new(false) }
+    }
+}
+
+impl Storage {
+    /// Whether nothing is to be written that can wait.
+    pub(crate) fn is_short(&self) -> bool {
+        self.scarcity.is_short.load(Ordering::Relaxed)
+    }
+
+    /// Whether only what frees space is to be written.
+    pub(crate) fn is_reserve_used(&self) -> bool {
+        self.scarcity.is_reserve_used.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many bytes may be written to free more.
+    pub(crate) fn may_move(&self, bytes: u64) -> bool {
+        let is_room = |space: log::Space| space.free_bytes / MOVED_SHARE >= bytes;
+        !self.is_short() || self.disk.space().is_ok_and(is_room)
+    }
+
+    fn note_shortage(&self, is_short: bool) {
+        if self.scarcity.is_short.swap(is_short, Ordering::Relaxed) == is_short {
+            return;
+        }
+        self.wal.set_thrifty(is_short);
+        if !is_short {
+            self.rules.look_at_time();
+            self.older.review();
+        }
+    }
+}
+
+impl Broker {
+    /// The disk alarm is set or cleared, after it was told.
+    pub(crate) fn heed(&self, alarm: Alarm, on: bool) {
+        if alarm == Alarm::Disk {
+            self.storage.note_shortage(on);
+        }
+    }
+
+    /// Says whether the space that was kept back is in use: then definitions are no longer added to. The disk
+    /// alarm is set by who says so.
+    pub fn note_reserve(&self, is_used: bool) {
+        self.storage.scarcity.is_reserve_used.store(is_used, Ordering::Relaxed);
+    }
+
+    /// Refuses what would make definitions longer while only the reserve is left. What is there may be declared
+    /// again.
+    pub(crate) fn check_space(
+        &self,
+        control: &Control,
+        command: &Command,
+    ) -> Result<(), MetaError> {
+        if !self.storage.is_reserve_used() || !command.adds() {
+            return Ok(());
+        }
+        // On a copy, which costs next to nothing.
+        let outcome = control.meta.clone().apply(self.now(), command)?;
+        if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
+    }
+}

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use stdx::lock;
+use store::backlog::SharedBody;
 use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
 use store::{StoreError, StoredBody};
 
@@ -158,6 +159,14 @@ impl Bodies {
         Ok(())
     }
 
+    /// Writes what was appended before the call, whether log entries are to name it or not.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.all().iter().try_for_each(|(_, store)| store.blobs.sync())
+    }
+
     /// Everything that names a body is counted: what nobody names may go.
     pub(crate) fn start_reclaiming(&self) {
         let mut stores = lock(&self.stores);
@@ -238,46 +247,63 @@ pub(crate) fn dir_of(vhost: &str) -> String {
     format!("{VHOSTS_DIR}/{}/bodies", dir_name(vhost))
 }
 
-/// Where the body of one message is stored that several queues may log: nowhere until the first of
-/// them asks. Keeps a reference until it is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct BodyHome(OnceLock<Stored>);
-
+/// Where the body of one message is stored that goes to several queues: nowhere until the first of
+/// them logs it, or has it written with a page. Keeps a reference until it is dropped.
 #[derive(Debug)]
-struct Stored {
+pub(crate) struct BodyHome {
     store: Arc<BodyStore>,
-    body: StoredBody,
+    stored: OnceLock<StoredBody>,
+    /// Log entries name it. One queue alone logs it with the message: that is one write and one sync.
+    is_logged_apart: bool,
 }
 
 impl BodyHome {
-    /// Sees to it that `body` is in `store`; returns how many bytes were added to it.
-    pub(crate) fn settle(&self, store: &Arc<BodyStore>, body: &[u8]) -> usize {
+    /// In that store, for a body that so many queues log.
+    pub(crate) fn new(store: &Arc<BodyStore>, n_logging: usize) -> Arc<Self> {
+        let stored = OnceLock::new();
+        Arc::new(Self { store: Arc::clone(store), stored, is_logged_apart: n_logging > 1 })
+    }
+
+    /// Whether log entries name it.
+    pub(crate) const fn is_logged_apart(&self) -> bool {
+        self.is_logged_apart
+    }
+
+    /// Sees to it that `body` is in the store; returns how many bytes were added to it.
+    pub(crate) fn settle(&self, body: &[u8]) -> usize {
         let mut added_bytes = 0;
-        self.0.get_or_init(|| {
+        self.stored.get_or_init(|| {
             added_bytes = body.len();
-            let blob = store.append(body);
+            let blob = self.store.append(body);
             let bytes = u32::try_from(body.len()).expect("bodies are < 4 GiB");
-            Stored { store: Arc::clone(store), body: StoredBody { blob, bytes } }
+            StoredBody { blob, bytes }
         });
         added_bytes
     }
 
     /// Where it is.
     pub(crate) fn stored(&self) -> Option<StoredBody> {
-        self.0.get().map(|stored| stored.body)
+        self.stored.get().copied()
     }
 
     /// A reference for the caller.
     pub(crate) fn retain(&self) -> Option<BlobId> {
-        let stored = self.0.get()?;
-        stored.store.retain(stored.body.blob);
-        Some(stored.body.blob)
+        let blob = self.stored.get()?.blob;
+        self.store.retain(blob);
+        Some(blob)
     }
 }
 
-impl Drop for Stored {
+impl SharedBody for BodyHome {
+    fn name(&self, body: &[u8]) -> (Option<BlobId>, usize) {
+        let added_bytes = self.settle(body);
+        (self.retain(), added_bytes)
+    }
+}
+
+impl Drop for BodyHome {
     fn drop(&mut self) {
-        self.store.release([self.body.blob]);
+        self.store.release(self.stored().map(|stored| stored.blob));
     }
 }
 
@@ -321,10 +347,9 @@ mod tests {
     }
 
     fn keep(bodies: &Bodies, vhost: &Name, body: &[u8]) -> BlobId {
-        let home = BodyHome::default();
-        let store = bodies.of(vhost);
-        assert_eq!(home.settle(&store, body), body.len());
-        assert_eq!(home.settle(&store, body), 0, "it is there");
+        let home = BodyHome::new(&bodies.of(vhost), 2);
+        assert_eq!(home.settle(body), body.len());
+        assert_eq!(home.settle(body), 0, "it is there");
         let blob = home.retain().unwrap();
         bodies.sync().unwrap();
         blob

@@ -10,7 +10,7 @@ pub(crate) const BCC: &str = "BCC";
 
 /// The keys that one of the two headers names; none where it is no list. COMPAT: what is no text in the
 /// list is passed over.
-pub(crate) fn keys_in(header: &Value) -> Option<impl Iterator<Item = &[u8]>> {
+fn keys_in(header: &Value) -> Option<impl Iterator<Item = &[u8]>> {
     header.as_array().map(|keys| keys.iter().filter_map(text))
 }
 

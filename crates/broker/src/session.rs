@@ -20,6 +20,7 @@ mod routes;
 mod routing;
 mod transactions;
 
+use crate::bodies::BodyStore;
 use crate::broker::{Broker, View};
 use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
@@ -29,7 +30,7 @@ use crate::interceptors::{Interceptors, StampingOutbox};
 use crate::limits;
 use crate::queue::{AfterDetach, Queue, Settled, Wakes, wake_all};
 use crate::slices::{SLICE, Slices};
-use ::routing::QueueId;
+use ::routing::{Name, QueueId};
 use batch::Batch;
 use channels::{Channel, Channels, Link, Tx};
 use hold::Hold;
@@ -54,6 +55,8 @@ pub struct Session {
     outbox: Arc<dyn Outbox>,
     confirms: Arc<ConfirmQueue>,
     view: Arc<View>,
+    /// Of its virtual host.
+    bodies: Arc<BodyStore>,
     channels: Channels,
     links: HashMap<LinkId, Link>,
     last_link: u64,
@@ -115,8 +118,10 @@ impl Session {
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
         let chance = broker.chance();
         let interceptors = Some(broker.interceptors()).filter(Interceptors::any_incoming);
+        let bodies = broker.storage.bodies.of(&Name::from(&*connection.identity.vhost));
         Ok(Self {
             broker,
+            bodies,
             connection,
             outbox,
             confirms,
@@ -225,6 +230,8 @@ impl Session {
                         Box::pin(self.fail(publish.channel, None, error)).await?;
                     }
                     if self.pace.is_over() {
+                        self.record_unheard(requests, index);
+                        self.flush(input, requests).await;
                         Box::pin(self.give_way()).await;
                     }
                 }
@@ -263,7 +270,7 @@ impl Session {
         if self.batch.loading().is_some() {
             Box::pin(self.until_loaded()).await;
         }
-        self.flush_publishes(input, requests);
+        self.flush_publishes(input, requests).await;
         self.flush_settles();
         if let Some((channel, error)) = self.refused_settle.take() {
             self.before_waiting();

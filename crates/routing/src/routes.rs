@@ -12,6 +12,7 @@ use crate::exchange::{DecidedBy, Exchange, ExchangeKind, ExchangeRules, Group};
 use crate::message::Message;
 use crate::name::{Name, QueueId, RoutingKey};
 use crate::selector::Steps;
+use crate::targets::Targets;
 
 /// What routing found out; the queues themselves are in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,6 +257,7 @@ impl Routes {
             decided_by: DecidedBy::Key,
             steps: Steps::default(),
             pending: SmallVec::new(),
+            met: BTreeSet::new(),
             seen: BTreeSet::new(),
         };
         if name.is_empty() {
@@ -291,6 +293,8 @@ struct Walk<'r, 'm, W> {
     /// What selectors may still look at.
     steps: Steps,
     pending: SmallVec<[&'r Exchange; 4]>,
+    /// Where destinations of several keys are the same ones: they were found once.
+    met: BTreeSet<*const Targets>,
     /// Exchanges visited or pending; empty until a message leaves its first exchange.
     seen: BTreeSet<&'r Name>,
 }
@@ -306,9 +310,12 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
         let mut steps = self.steps;
         exchange.find(message, &mut steps, |group| match group {
             Group::Targets(targets) => {
+                is_unrouted &= targets.is_empty();
+                if message.keys.len() > 1 && !self.met.insert(targets) {
+                    return;
+                }
                 self.n_groups += 1;
                 for destination in targets.iter() {
-                    is_unrouted = false;
                     self.reach(exchange, destination);
                 }
             }

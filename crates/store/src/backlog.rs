@@ -44,6 +44,7 @@ use message::{Body, MessageRef};
 use page::{Added, BodyPlace, Page, SegmentNumber, to_u16};
 use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Room for so many pages is kept when there are none.
 const SPARE_SLOTS_MAX: usize = 16;
@@ -72,6 +73,13 @@ pub enum Lookup<'a> {
     Cold,
     /// It was released, never there, or lost by damage.
     Gone,
+}
+
+/// A body that several backlogs have, stored once when the first of them has it written.
+pub trait SharedBody: std::fmt::Debug + Send + Sync {
+    /// Its name in the body store, with a reference for the caller, and how many bytes were added to
+    /// the store for it.
+    fn name(&self, body: &[u8]) -> (Option<BlobId>, usize);
 }
 
 /// What a released message leaves to be done.
@@ -219,6 +227,24 @@ impl Backlog {
         let size_bytes = message.size_bytes() as u64;
         self.put(pool, position, (place, size_bytes), segment, |page, segment| {
             page.push(&Added { message, segment, blob: body });
+        });
+    }
+
+    /// As [`push`](Self::push), for a message whose body other backlogs have too: it gets its name in
+    /// the body store when its page is written first.
+    pub fn push_shared(
+        &mut self,
+        pool: &PagePool,
+        position: u64,
+        message: &MessageRef<'_>,
+        segment: Option<SegmentId>,
+        home: Arc<dyn SharedBody>,
+    ) {
+        let place = BodyPlace::Kept(message.body.len());
+        let size_bytes = message.size_bytes() as u64;
+        self.put(pool, position, (place, size_bytes), segment, |page, segment| {
+            page.push(&Added { message, segment, blob: None });
+            page.share_last(home);
         });
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct ImageWritten {
     blob: store::blob::BlobId,
     is_durable: bool,
     bytes: usize,
+    /// Bodies were stored for it.
+    has_stored: bool,
 }
 
 /// Buffers of the thread that runs jobs.
@@ -136,8 +138,11 @@ fn run_some(shared: &Shared, scratch: &mut Scratch, queue: &Arc<Queue>) -> Next 
 
 fn write(shared: &Shared, scratch: &Scratch, queue: &Arc<Queue>, page: PageKey, is_durable: bool) {
     let blob = queue.storage().images.store(is_durable).append(&scratch.image.parts());
-    let bytes = scratch.image.len();
-    let image = ImageWritten { queue: Arc::clone(queue), page, blob, is_durable, bytes };
+    let stored_bytes = scratch.image.stored_bytes();
+    let bytes = scratch.image.len() + stored_bytes;
+    let has_stored = stored_bytes > 0;
+    let image =
+        ImageWritten { queue: Arc::clone(queue), page, blob, is_durable, bytes, has_stored };
     let mut state = stdx::lock(&shared.state);
     state.unsynced_bytes += bytes;
     state.written.push(image);
@@ -249,7 +254,9 @@ fn sync(shared: &Shared, written: Vec<ImageWritten>) {
     let bytes: usize = written.iter().map(|image| image.bytes).sum();
     if let Some(first) = written.first() {
         let storage = Arc::clone(first.queue.storage());
-        match storage.images.sync() {
+        let has_stored = written.iter().any(|image| image.has_stored);
+        let stored = if has_stored { storage.bodies.flush() } else { Ok(()) };
+        match stored.and_then(|()| storage.images.sync()) {
             Ok(()) => {
                 for image in &written {
                     image.queue.page_written(image.page, image.blob, image.is_durable);

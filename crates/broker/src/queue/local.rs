@@ -34,8 +34,8 @@ const HAND_OVER_MESSAGES_MAX: usize = 1_024;
 /// A message on its way in.
 pub(crate) struct Incoming<'a> {
     pub(crate) message: MessageRef<'a>,
-    /// Where its body is stored, once, if it is logged.
-    pub(crate) home: Option<&'a BodyHome>,
+    /// Where its body is stored, once for all its queues.
+    pub(crate) home: Option<&'a Arc<BodyHome>>,
     /// Somebody waits for it to be durable.
     pub(crate) confirm: bool,
 }
@@ -329,7 +329,7 @@ impl Local {
         let mut stored_bytes = 0;
         if batch.any_stored && self.keeping.is_logged {
             let logged = items.iter().map(|item| resolve(*item)).filter(wanted);
-            stored_bytes = logged.map(|incoming| store_body(queue, &incoming)).sum();
+            stored_bytes = logged.map(|incoming| store_body(&incoming)).sum();
         }
         let first = self.fifo.next_position();
         let each = |act: &mut dyn FnMut(u64, &Incoming<'_>)| {
@@ -369,9 +369,10 @@ impl Local {
             late = if kept.is_none() { self.keep_late(queue, at, incoming) } else { None };
             let kept = kept.or_else(|| late.map(|late| late.kept));
             let segment = kept.and_then(|kept| kept.segment);
-            let home = incoming.home.filter(|_| segment.is_some());
-            let body = home.and_then(BodyHome::retain);
-            self.backlog.push(&queue.storage.pool, at, message, segment, body);
+            match incoming.home {
+                Some(home) => self.push_shared(queue, (at, segment), message, home),
+                None => self.backlog.push(&queue.storage.pool, at, message, segment, None),
+            }
         }
         if let Some(assigned) = given {
             let incoming = direct.then_some(item);

@@ -448,7 +448,8 @@ impl Local {
             queue.wal().append(|batch| {
                 let mut n_logged = 0;
                 each(&mut |at, incoming| {
-                    let stored = incoming.home.and_then(BodyHome::stored);
+                    let stored = incoming.home.filter(|home| home.is_logged_apart());
+                    let stored = stored.and_then(|home| home.stored());
                     entries::put_message(batch, queue.id().0, at, &incoming.message, stored);
                     n_logged += 1;
                 });
@@ -478,7 +479,7 @@ impl Local {
         if !(self.keeping.is_kept() && incoming.message.persistent) {
             return None;
         }
-        let stored_bytes = if self.keeping.is_logged { store_body(queue, incoming) } else { 0 };
+        let stored_bytes = if self.keeping.is_logged { store_body(incoming) } else { 0 };
         Some(self.keep(queue, stored_bytes, |act| act(at, incoming)))
     }
 
@@ -503,8 +504,32 @@ impl Local {
     }
 }
 
+impl Local {
+    /// Stores a message whose body other queues have too.
+    #[cold]
+    pub(super) fn push_shared(
+        &mut self,
+        queue: &Queue,
+        (at, segment): (u64, Option<SegmentId>),
+        message: &MessageRef<'_>,
+        home: &Arc<BodyHome>,
+    ) {
+        let pool = &queue.storage.pool;
+        let is_named = segment.is_some() && home.is_logged_apart();
+        match if is_named { home.retain() } else { None } {
+            // A journal embeds bodies of any size.
+            None if self.keeping.journal.is_none() => {
+                let home = Arc::clone(home);
+                self.backlog.push_shared(pool, at, message, segment, home);
+            }
+            blob => self.backlog.push(pool, at, message, segment, blob),
+        }
+    }
+}
+
 /// Stores the body of a message that is about to be logged if it has a home, and is not there yet.
 /// Returns how many bytes that added.
-pub(super) fn store_body(queue: &Queue, incoming: &Incoming<'_>) -> usize {
-    incoming.home.map_or(0, |home| home.settle(&queue.bodies, incoming.message.body.bytes()))
+pub(super) fn store_body(incoming: &Incoming<'_>) -> usize {
+    let home = incoming.home.filter(|home| home.is_logged_apart());
+    home.map_or(0, |home| home.settle(incoming.message.body.bytes()))
 }

@@ -147,7 +147,7 @@ pub(super) fn send(
 struct Posting<'a> {
     letters: &'a [Letter],
     /// For each letter.
-    redirected: Vec<(Redirected, Option<BodyHome>)>,
+    redirected: Vec<(Redirected, Option<Arc<BodyHome>>)>,
     groups: BTreeMap<QueueId, Group>,
     /// Letters, and exchanges that they count as seen by since they were routed.
     seen_by: Vec<(usize, Arc<WatchedExchange>)>,
@@ -164,6 +164,7 @@ impl Posting<'_> {
     fn route(&mut self, broker: &Broker, from: &QueueDef, to: &DeadLetterTo) {
         let view = broker.view();
         let unix_ms = broker.storage.time.unix_ms();
+        let bodies = broker.storage.bodies.of(&from.vhost);
         let mut ids = Vec::new();
         for (item, letter) in (0..).zip(self.letters) {
             let death = Death { queue: &from.name, reason: letter.reason, unix_ms };
@@ -181,8 +182,9 @@ impl Posting<'_> {
             };
             find_queues(broker, &view, from, (to, redirected), letter, (saw, &mut ids));
             let queues = ids.iter().filter_map(|id| view.queue_by_id(*id));
-            let mut n_durable = 0;
+            let (mut n_queues, mut n_durable) = (0, 0);
             for queue in queues.filter(|queue| !redirected.is_cycle(&queue.def().name)) {
+                n_queues += 1;
                 n_durable += usize::from(queue.def().durable);
                 let group = self.groups.entry(queue.id()).or_insert_with(|| {
                     let is_late = queue.confirm_on().is_late();
@@ -190,10 +192,9 @@ impl Posting<'_> {
                 });
                 group.items.push(item);
             }
-            let is_stored = letter.persistent
-                && n_durable > 1
-                && broker.storage.bodies.is_stored(letter.body.len());
-            *home = is_stored.then(BodyHome::default);
+            let is_stored = n_queues > 1 && broker.storage.bodies.is_stored(letter.body.len());
+            let n_logging = if letter.persistent { n_durable } else { 0 };
+            *home = is_stored.then(|| BodyHome::new(&bodies, n_logging));
         }
     }
 

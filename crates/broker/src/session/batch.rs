@@ -15,6 +15,12 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Messages put into queues at a stretch, before others on the thread have their turn: about a
+/// millisecond's work ...
+const PUTS_MAX: usize = 16 * 1024;
+/// ... where each queue counts for so many.
+const PUTS_PER_QUEUE: usize = 15;
+
 /// A publish that passed its checks.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -43,7 +49,7 @@ pub(crate) struct Changed {
     pub(crate) properties_held_back: Option<Bytes>,
     pub(crate) body: Option<Bytes>,
     /// Where the body is stored once for several queues.
-    pub(crate) home: Option<BodyHome>,
+    pub(crate) home: Option<Arc<BodyHome>>,
 }
 
 impl Changed {
@@ -76,6 +82,18 @@ struct Any {
     expiring: bool,
 }
 
+/// What was put into queues at a stretch, and what has come of it.
+#[derive(Debug, Default)]
+struct Putting {
+    /// The group that is next, and how many of its items are in already.
+    group: usize,
+    n_items: usize,
+    awaited: Awaited,
+    refused_late: Vec<RefusedItem>,
+    /// Groups whose queues keep messages in journals of their own.
+    apart: SmallVec<[usize; 2]>,
+}
+
 /// Publishes gathered by queue.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -90,11 +108,19 @@ pub(crate) struct Batch {
     pub(super) groups: Vec<Group>,
     pub(super) n_groups: usize,
     group_of: HashMap<QueueId, u32>,
+    /// How far putting in has come.
+    putting: Putting,
     refused: Vec<RefusedItem>,
     /// Refused messages that are dead-lettered.
     undelivered: Vec<Undelivered>,
     /// Held while exchanges have noted what is not in its queues yet.
     noted: Option<Arc<Noted>>,
+}
+
+impl Putting {
+    const fn is_at_start(&self) -> bool {
+        self.group == 0 && self.n_items == 0
+    }
 }
 
 impl Batch {
@@ -179,33 +205,36 @@ impl Batch {
         number
     }
 
-    /// Puts everything into its queues. Returns what must be durable before what is persistent may
-    /// be confirmed.
+    /// Puts everything into its queues, or as much as may be done at a stretch: none then, and it is
+    /// to be called again. Returns what must be durable before what is persistent may be confirmed.
     pub(crate) fn put_in(
         &mut self,
         input: &[u8],
         requests: &[Request],
         publisher_of: &PublisherOf<'_>,
         wakes: &mut Wakes,
-    ) -> Awaited {
-        if self.any_late {
+    ) -> Option<Awaited> {
+        let mut putting = std::mem::take(&mut self.putting);
+        if self.any_late && putting.is_at_start() {
             self.begin_late(publisher_of);
         }
         let mut refused = std::mem::take(&mut self.refused);
-        let mut undelivered = Vec::new();
+        let mut undelivered = std::mem::take(&mut self.undelivered);
         let who = |item: u32| self.waiting_for(item, publisher_of);
-        let mut refused_late = Vec::new();
-        let mut awaited = Awaited::default();
-        let mut apart: SmallVec<[usize; 2]> = SmallVec::new();
-        for (number, group) in self.groups.iter().take(self.n_groups).enumerate() {
+        let mut room = PUTS_MAX;
+        for (number, group) in
+            self.groups.iter().enumerate().take(self.n_groups).skip(putting.group)
+        {
             if let Some(queue) = &group.queue {
+                let left = group.items.get(putting.n_items..).unwrap_or_default();
+                let items = left.get(..room).unwrap_or(left);
                 let is_held_back = queue.def().is_internal();
                 let resolve = |item: u32| {
                     let incoming = self.incoming(item, input, requests);
                     if is_held_back { self.as_held_back(item, incoming) } else { incoming }
                 };
                 let batch = Publishes {
-                    items: group.items.as_slice(),
+                    items,
                     resolve: &resolve,
                     any_logged: self.any.logged,
                     any_stored: self.any.stored,
@@ -218,14 +247,25 @@ impl Batch {
                     undelivered.extend(dead_letters_of(queue, refused, &resolve));
                 }
                 if group.is_late {
-                    refused_late.extend(refused.drain(n_refused..));
+                    putting.refused_late.extend(refused.drain(n_refused..));
                 }
                 if !of_queue.journals.is_empty() {
-                    apart.push(number);
+                    putting.apart.push(number);
                 }
-                awaited.add(of_queue);
+                putting.awaited.add(of_queue);
+                room = room.saturating_sub(items.len() + PUTS_PER_QUEUE);
+                let is_whole = items.len() == left.len();
+                if room == 0 && (!is_whole || number + 1 < self.n_groups) {
+                    let n_items = if is_whole { 0 } else { putting.n_items + items.len() };
+                    (putting.group, putting.n_items) = (number + usize::from(is_whole), n_items);
+                    (self.putting, self.refused, self.undelivered) =
+                        (putting, refused, undelivered);
+                    return None;
+                }
+                putting.n_items = 0;
             }
         }
+        let Putting { awaited, refused_late, apart, .. } = putting;
         for number in apart {
             self.mark_apart(number);
         }
@@ -240,7 +280,7 @@ impl Batch {
         if let Some(noted) = self.noted.take() {
             noted.placed(&awaited);
         }
-        awaited
+        Some(awaited)
     }
 
     /// Shows each message with the names of its queues, in order.
@@ -341,6 +381,7 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
         self.noted = None;
+        self.putting = Putting::default();
         (self.any, self.any_loading, self.any_late) = (Any::default(), false, false);
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Bytes of publishes a transaction may gather before it is committed.
 pub(super) const TX_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Places in queues that the publishes of a transaction may take, each for each queue it goes to.
+pub(super) const TX_PLACES_MAX: usize = 16 * 1024 * 1024;
 /// Acknowledgements a transaction may gather before it is committed.
 pub(super) const TX_SETTLES_MAX: usize = 4 * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-//! How much a session does at a stretch before others on its thread have their turn.
+//! How much of its requests a session gathers at a stretch before others on its thread have their turn.
 //! Knows amounts of work. Never what the work is, or what time it is.
 
 use super::Session;
@@ -14,6 +14,8 @@ const STEPS_PER_WORK: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     work: usize,
+    /// Queues that messages were gathered for.
+    n_places: usize,
 }
 
 impl Pace {
@@ -21,6 +23,18 @@ impl Pace {
     pub(super) const fn note_routed(&mut self, n_places: usize, n_steps: usize) {
         let work = n_places.saturating_mul(WORK_PER_QUEUE) + n_steps / STEPS_PER_WORK;
         self.work = self.work.saturating_add(work);
+    }
+
+    /// A message was gathered for so many queues.
+    #[inline]
+    pub(super) const fn note_gathered(&mut self, n_queues: usize) {
+        self.work = self.work.saturating_add(n_queues);
+        self.n_places = self.n_places.saturating_add(n_queues);
+    }
+
+    /// For how many queues messages were gathered, each counted for itself, since this was asked last.
+    pub(super) const fn take_places(&mut self) -> usize {
+        std::mem::replace(&mut self.n_places, 0)
     }
 
     /// Whether it is time to let others go on.

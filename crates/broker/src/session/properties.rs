@@ -1,16 +1,21 @@
 //! What the broker itself reads of a message's properties when it is published.
 
-use crate::copies::{self, BCC, CC};
+use crate::copies::{BCC, CC};
 use amqp091::{PropertiesRef, Table, TableRef, ValueRef};
 use bytes::Bytes;
 use session::{Error, ErrorKind};
+
+/// The most routing keys that CC and BCC may name together.
+const COPIES_MAX: usize = 8_192;
+/// The length of one of them, as of any routing key.
+const COPY_KEY_BYTES_MAX: usize = 255;
 
 /// What inspection found.
 pub(super) struct Inspected<'a> {
     /// Properties to be stored instead of those received.
     pub(super) properties: Option<Bytes>,
     /// Routing keys named in the CC and BCC headers.
-    pub(super) extra_keys: Vec<Vec<u8>>,
+    pub(super) extra_keys: Vec<&'a [u8]>,
     /// The headers.
     pub(super) headers: Option<TableRef<'a>>,
 }
@@ -68,18 +73,29 @@ fn check_expiration(text: &[u8]) -> Result<(), Error> {
 }
 
 /// Adds the keys of header `name`; true when the header is there.
-fn collect_keys(
-    headers: TableRef<'_>,
+fn collect_keys<'a>(
+    headers: TableRef<'a>,
     name: &'static str,
-    keys: &mut Vec<Vec<u8>>,
+    keys: &mut Vec<&'a [u8]>,
 ) -> Result<bool, Error> {
     let Some(value) = headers.get(name.as_bytes()) else { return Ok(false) };
-    let bad_type = |shown: &str| {
-        refuse(format!("invalid message: {{unacceptable_type_in_header,\"{name}\",{shown}}}"))
+    let bad = |what: &str, shown: &str| {
+        refuse(format!("invalid message: {{{what}_in_header,\"{name}\",{shown}}}"))
     };
-    let owned = value.to_owned().map_err(|_| bad_type("array"))?;
-    let Some(named) = copies::keys_in(&owned) else { return Err(bad_type(value_type(&value))) };
-    keys.extend(named.map(<[u8]>::to_vec));
+    let ValueRef::Array(values) = value else {
+        return Err(bad("unacceptable_type", value_type(&value)));
+    };
+    for value in values {
+        // COMPAT: what is no text in the list is passed over.
+        let ValueRef::LongString(key) = value else { continue };
+        if key.len() > COPY_KEY_BYTES_MAX {
+            return Err(bad("key_too_long", &format!("{},{COPY_KEY_BYTES_MAX}", key.len())));
+        }
+        if keys.len() >= COPIES_MAX {
+            return Err(bad("too_many_keys", &COPIES_MAX.to_string()));
+        }
+        keys.push(key);
+    }
     Ok(true)
 }
 
@@ -110,7 +126,8 @@ mod tests {
     fn inspected(properties: &Properties) -> Result<(Option<Bytes>, Vec<Vec<u8>>), Error> {
         let bytes = properties.to_bytes();
         let view = PropertiesRef::parse(&bytes).expect("valid");
-        inspect(view, "guest", || false).map(|found| (found.properties, found.extra_keys))
+        let found = inspect(view, "guest", || false)?;
+        Ok((found.properties, found.extra_keys.iter().map(|key| key.to_vec()).collect()))
     }
 
     fn with_header(name: &'static str, value: Value) -> Properties {
@@ -170,5 +187,20 @@ mod tests {
             error.unwrap_err().text,
             "invalid message: {unacceptable_type_in_header,\"CC\",longstr}"
         );
+    }
+
+    #[test]
+    fn copies_are_limited_in_number_and_length() {
+        let most = vec!["a"; COPIES_MAX];
+        assert_eq!(inspected(&with_header("CC", keys(&most))).unwrap().1.len(), COPIES_MAX);
+        let refused =
+            |name, texts: &[&str]| inspected(&with_header(name, keys(texts))).unwrap_err();
+        let error = refused("BCC", &[&most[..], &["b"]].concat());
+        let text = "invalid message: {too_many_keys_in_header,\"BCC\",8192}";
+        assert_eq!((error.kind, &*error.text), (ErrorKind::PreconditionFailed, text));
+        let longest = "a".repeat(COPY_KEY_BYTES_MAX);
+        assert!(inspected(&with_header("CC", keys(&[&longest]))).is_ok());
+        let error = refused("CC", &["b", &format!("{longest}a")]);
+        assert_eq!(error.text, "invalid message: {key_too_long_in_header,\"CC\",256,255}");
     }
 }

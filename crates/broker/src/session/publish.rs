@@ -5,7 +5,7 @@ use super::late::is_own_part_done;
 use super::properties::{self, Inspected};
 use super::routes::{Route, Special};
 use super::{Channel, Session, replies};
-use crate::bodies::{Bodies, BodyHome};
+use crate::bodies::{Bodies, BodyHome, BodyStore};
 use crate::confirm::{Awaited, LateQueues, Run};
 use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
@@ -57,6 +57,9 @@ impl Session {
         let n_durable = remembered.route.n_durable;
         let logged = publish.persistent && n_durable > 0;
         let n_logging = if logged { n_durable } else { 0 };
+        if n_queues > 1 {
+            self.pace.note_gathered(n_queues);
+        }
         let (body, body_bytes) = match &publish.content {
             Content::Inline(body) if is_shared(body.len as usize, n_queues) => {
                 (Some(Bytes::copy_from_slice(body.of(input))), body.len as usize)
@@ -64,7 +67,8 @@ impl Session {
             Content::Inline(body) => (None, body.len as usize),
             Content::Owned(owned) => (None, owned.body.len()),
         };
-        let home = home(&self.broker.storage.bodies, body_bytes, n_logging);
+        let bodies = (&*self.broker.storage.bodies, &self.bodies);
+        let home = home(bodies, body_bytes, (n_queues, n_logging));
         let changed = Changed { body, home, ..Changed::default() }.boxed();
         let prepared = prepared(index, publish, sequence, logged, changed);
         self.batch.add(prepared, remembered);
@@ -108,7 +112,7 @@ impl Session {
         }
         let mut keys: SmallVec<[&[u8]; 4]> = SmallVec::new();
         keys.push(message.routing_key);
-        keys.extend(extra_keys.iter().map(Vec::as_slice));
+        keys.extend_from_slice(&extra_keys);
         if !extra_keys.is_empty() || publish.immediate {
             self.check_publish(message.exchange, &keys)?;
         }
@@ -158,7 +162,9 @@ impl Session {
         let n_durable = remembered.route.n_durable;
         let logged = message.persistent && n_durable > 0;
         let n_logging = if logged { n_durable } else { 0 };
-        let home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
+        self.pace.note_gathered(n_queues);
+        let bodies = (&*self.broker.storage.bodies, &self.bodies);
+        let home = home(bodies, message.body.len(), (n_queues, n_logging));
         let body = shared_body(message.body, n_queues);
         let properties = properties.take();
         let changed = Changed { properties, body, home, ..Changed::default() }.boxed();
@@ -200,7 +206,9 @@ impl Session {
         let Route { queues, n_durable, .. } = &self.alone;
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };
-        changed.home = home(&self.broker.storage.bodies, message.body.len(), n_logging);
+        self.pace.note_gathered(queues.len());
+        let bodies = (&*self.broker.storage.bodies, &self.bodies);
+        changed.home = home(bodies, message.body.len(), (queues.len(), n_logging));
         changed.body = shared_body(message.body, queues.len());
         self.batch.add_to(prepared(index, publish, sequence, logged, changed.boxed()), queues);
     }
@@ -223,13 +231,18 @@ impl Session {
     }
 
     /// Puts the batch into its queues, and confirms what need not wait for the disk.
-    pub(super) fn flush_publishes(&mut self, input: &[u8], requests: &[Request]) {
+    pub(super) async fn flush_publishes(&mut self, input: &[u8], requests: &[Request]) {
         if self.batch.is_empty() {
             return;
         }
-        let channels = &self.channels;
-        let publisher_of = |id| channels.get(id)?.publisher.as_ref();
-        let awaited = self.batch.put_in(input, requests, &publisher_of, &mut self.wakes);
+        let awaited = loop {
+            let channels = &self.channels;
+            let publisher_of = |id| channels.get(id)?.publisher.as_ref();
+            match self.batch.put_in(input, requests, &publisher_of, &mut self.wakes) {
+                Some(awaited) => break awaited,
+                None => Box::pin(self.give_way()).await,
+            }
+        };
         if self.broker.storage.rules.tracing().is_any() {
             self.trace_batch(input, requests);
         }
@@ -342,10 +355,15 @@ pub(super) fn prepared(
     }
 }
 
-/// A home for a body that is worth being stored once for `n_logging` queues that log it. One queue
-/// alone logs it with the message: that is one write and one sync.
-fn home(bodies: &Bodies, body_bytes: usize, n_logging: usize) -> Option<BodyHome> {
-    (n_logging > 1 && bodies.is_stored(body_bytes)).then(BodyHome::default)
+/// A home for a body that goes to several queues and is worth being stored once for all of them.
+#[inline]
+fn home(
+    (all, own): (&Bodies, &Arc<BodyStore>),
+    body_bytes: usize,
+    (n_queues, n_logging): (usize, usize),
+) -> Option<Arc<BodyHome>> {
+    let is_stored = n_queues > 1 && all.is_stored(body_bytes);
+    is_stored.then(|| BodyHome::new(own, n_logging))
 }
 
 /// Whether a body is worth a shared home: large, or wanted by several queues.

@@ -1,7 +1,7 @@
 //! Transactions: publishes and acknowledgements are kept until `tx.commit`.
 
 use super::batch::message_of;
-use super::channels::{TX_BYTES_MAX, Tx};
+use super::channels::{TX_BYTES_MAX, TX_PLACES_MAX, Tx};
 use super::{Acted, Session};
 use bytes::{Bytes, BytesMut};
 use message::Body;
@@ -57,6 +57,7 @@ impl Session {
     /// when what is persistent is durable.
     pub(super) async fn commit_tx(&mut self, channel: ChannelId) -> Result<Acted, Error> {
         let tx = self.take_tx(channel)?;
+        let mut n_places = 0;
         for (index, request) in tx.publishes.iter().enumerate() {
             if let Request::Publish(publish) = request
                 && let Err(error) = self.prepare(index, publish, &[])
@@ -68,12 +69,22 @@ impl Session {
                 }
                 return Err(error);
             }
+            n_places += self.pace.take_places();
+            if n_places > TX_PLACES_MAX {
+                self.batch.clear();
+                return Err(too_large());
+            }
             if self.pace.is_over() {
                 self.give_way().await;
             }
         }
         self.until_loaded().await;
-        let awaited = self.batch.put_in(&[], &tx.publishes, &|_| None, &mut self.wakes);
+        let awaited = loop {
+            match self.batch.put_in(&[], &tx.publishes, &|_| None, &mut self.wakes) {
+                Some(awaited) => break awaited,
+                None => self.give_way().await,
+            }
+        };
         if self.broker.storage.rules.tracing().is_any() {
             self.trace_batch(&[], &tx.publishes);
         }

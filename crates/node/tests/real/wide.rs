@@ -3,8 +3,9 @@
 use super::support::bystander::Bystander;
 use super::support::client::Client;
 use super::support::node::Node;
-use amqp091::method::{ExchangeDeclare, QueueBind};
-use amqp091::{Properties, ShortString, Table, TableRef, Value};
+use super::support::wait_until;
+use amqp091::method::{ExchangeDeclare, QueueBind, QueueDeclare, TxCommit, TxSelect};
+use amqp091::{Method, Properties, ShortString, Table, TableRef, Value};
 use std::time::Instant;
 
 fn headers(entries: Vec<(&'static str, Value)>) -> Table {
@@ -27,6 +28,96 @@ fn bind(client: &mut Client, exchange: &str, queue: &str, arguments: &Table) {
         ..QueueBind::default()
     };
     assert_eq!(client.ask(1, bind), "queue.bind-ok");
+}
+
+/// Declares `q0`, `q1` and so on, which do not survive a restart, bound to the exchange `all`.
+fn declare_many(client: &mut Client, n_queues: usize) {
+    declare_exchange(client, "all", "fanout");
+    for n in 0..n_queues {
+        let name = format!("q{n}");
+        let queue = name.as_bytes();
+        let declare = QueueDeclare { queue, no_wait: true, ..QueueDeclare::default() };
+        declare_frame(client, declare.into());
+        let bind = QueueBind { queue, exchange: b"all", no_wait: true, ..QueueBind::default() };
+        declare_frame(client, bind.into());
+    }
+    client.declare("last");
+}
+
+fn declare_frame(client: &mut Client, method: Method<'_>) {
+    method.encode_frame(1, &mut client.out);
+}
+
+/// A message of a read is put into many queues in portions; others go on in between.
+#[test]
+fn messages_to_many_queues_keep_nobody_waiting() {
+    const N_QUEUES: usize = 2_000;
+    const N_MESSAGES: usize = 40;
+    let node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    declare_many(&mut client, N_QUEUES);
+    client.select_confirms();
+    let bystander = Bystander::watch(node.address());
+    for n in 0..N_MESSAGES {
+        client.put_content("all", "", 1, n.to_string().as_bytes());
+    }
+    client.wait_for_confirms();
+    let names = (0..N_QUEUES).map(|n| Value::LongString(format!("q{n}").into_bytes()));
+    let copies = headers(vec![("CC", Value::Array(names.collect()))]);
+    let copies = Properties { headers: Some(copies), ..Properties::default() };
+    for _ in 0..5 {
+        client.put_message("", "q0", &copies, b"copied");
+        client.wait_for_confirms();
+    }
+    let mut transactional = Client::guest(node.address());
+    assert_eq!(transactional.ask(1, TxSelect {}), "tx.select-ok");
+    for n in 0..N_MESSAGES {
+        transactional.put_content("all", "", 1, format!("tx {n}").as_bytes());
+    }
+    assert_eq!(transactional.ask(1, TxCommit {}), "tx.commit-ok");
+    bystander.expect_no_wait("messages to 2,000 queues");
+    for queue in ["q0", "q1", "q1023", "q1999"] {
+        let all = (0..N_MESSAGES).map(|n| n.to_string());
+        let all = all.chain((0..5).map(|_| "copied".to_owned()));
+        let all = all.chain((0..N_MESSAGES).map(|n| format!("tx {n}")));
+        let found: Vec<_> = std::iter::from_fn(|| client.get(queue)).collect();
+        assert!(found.iter().map(|message| &message.body[..]).eq(all.map(String::into_bytes)));
+    }
+    node.stop();
+}
+
+/// What a body takes on disk and in memory does not grow with the number of queues.
+#[test]
+fn a_body_in_many_queues_is_stored_once() {
+    const N_QUEUES: usize = 1_000;
+    const N_MESSAGES: usize = 10;
+    const BODY_BYTES: usize = 1_000_000;
+    let node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    declare_many(&mut client, N_QUEUES);
+    let rss_before = node.rss();
+    client.select_confirms();
+    let bodies: Vec<_> = (1..).take(N_MESSAGES).map(|n| vec![n; BODY_BYTES]).collect();
+    for body in &bodies {
+        client.put_content("all", "", 1, body);
+    }
+    client.wait_for_confirms();
+    let on_disk = || node.bytes_in("swap") + node.bytes_in("vhosts/%2F/bodies");
+    // The pages at the heads stay in memory.
+    let n_away = N_MESSAGES - 1;
+    wait_until("bodies are on disk", || {
+        node.bytes_in("vhosts/%2F/bodies") >= (n_away * BODY_BYTES) as u64
+    });
+    for queue in ["q0", "q500", "q999"] {
+        for body in &bodies {
+            assert!(client.get(queue).is_some_and(|message| message.body == *body));
+        }
+    }
+    let memory_bytes = node.rss().saturating_sub(rss_before);
+    eprintln!("10 MB in 1,000 queues: {} bytes on disk, {memory_bytes} of memory", on_disk());
+    assert!(on_disk() < 4 * (N_MESSAGES * BODY_BYTES) as u64);
+    assert!(memory_bytes < 20 * (N_MESSAGES * BODY_BYTES) as u64);
+    node.stop();
 }
 
 #[test]

@@ -63,6 +63,7 @@ impl From<RecordError> for ImageError {
 pub struct Image {
     head: Vec<u8>,
     bodies: Vec<Bytes>,
+    pub(super) stored_bytes: usize,
 }
 
 impl Image {
@@ -76,6 +77,12 @@ impl Image {
     #[must_use]
     pub fn len(&self) -> usize {
         self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    /// What was added to the body store so that it can name bodies there.
+    #[must_use]
+    pub const fn stored_bytes(&self) -> usize {
+        self.stored_bytes
     }
 
     /// Whether there is nothing in it.
@@ -127,7 +134,7 @@ impl Image {
                     stored.push(*blob);
                     (KIND_STORED, to_u32(stored.len() - 1))
                 }
-                Some(KeptBody { bytes, blob: None }) => {
+                Some(KeptBody { bytes, blob: None, .. }) => {
                     let offset = to_u32(body_bytes);
                     body_bytes += bytes.len();
                     self.bodies.push(bytes.clone());
@@ -408,12 +415,12 @@ fn put_entry(page: &mut Page, parts: &Parts<'_>, entry: ImageEntry) -> Result<()
         }
         KIND_BODY => {
             let bytes = Bytes::copy_from_slice(parts.body(entry)?);
-            (0, Some(KeptBody { bytes, blob: None }))
+            (0, Some(KeptBody { bytes, blob: None, home: None }))
         }
         KIND_STORED => {
             let blob = Some(parts.stored(entry.offset)?);
             page.missing_bytes += entry.len as usize;
-            (0, Some(KeptBody { bytes: Bytes::new(), blob }))
+            (0, Some(KeptBody { bytes: Bytes::new(), blob, home: None }))
         }
         _ => return Err(ImageError::Damaged),
     };

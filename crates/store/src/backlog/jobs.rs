@@ -300,7 +300,11 @@ impl Backlog {
         let slot = self.slots.get_mut(at)?;
         slot.is_closed = true;
         slot.busy = Busy::Writing;
-        let (first, page) = (slot.first, slot.page()?);
+        let (first, before_bytes) = (slot.first, slot.cost_bytes());
+        let Content::Here(page) = &mut slot.content else { return None };
+        image.stored_bytes = page.name_shared_bodies();
+        debug_assert_eq!(page.cost_bytes(), before_bytes, "a name takes nothing");
+        let page = slot.page()?;
         let is_durable = page.live().any(|(_, entry)| entry.segment.is_logged());
         image.write(pool, first, page);
         self.writing.push(Writing {

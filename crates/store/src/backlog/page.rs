@@ -14,11 +14,13 @@
 //! A body *kept apart* (shared with other queues, or stored in the body store) has its handle in
 //! `bodies`.
 
+use super::SharedBody;
 use crate::blob::BlobId;
 use crate::queued::{Queued, StoredBody};
 use bytes::Bytes;
 use log::SegmentId;
 use message::{ANNOTATIONS_BYTES, Annotations, Body, MessageRef};
+use std::sync::Arc;
 
 /// Positions a page can span: first to last message, gaps included.
 pub(super) const SPAN_MAX: usize = 4096;
@@ -83,6 +85,8 @@ pub(super) struct KeptBody {
     pub(super) bytes: Bytes,
     /// Its name in the body store, if it is there.
     pub(super) blob: Option<BlobId>,
+    /// Who gives it a name there, if other queues have it too.
+    pub(super) home: Option<Arc<dyn SharedBody>>,
 }
 
 impl KeptBody {
@@ -281,8 +285,30 @@ impl Page {
 
     fn keep(&mut self, bytes: Bytes, blob: Option<BlobId>) -> u16 {
         self.body_bytes += bytes.len();
-        self.bodies.push(Some(KeptBody { bytes, blob }));
+        self.bodies.push(Some(KeptBody { bytes, blob, home: None }));
         to_u16(self.bodies.len())
+    }
+
+    /// Other queues have the body of the last message too.
+    pub(super) fn share_last(&mut self, home: Arc<dyn SharedBody>) {
+        let is_kept = self.entries.last().is_some_and(|entry| entry.body != 0);
+        if let Some(Some(kept)) = self.bodies.last_mut().filter(|_| is_kept) {
+            kept.home = Some(home);
+        }
+    }
+
+    /// Gives bodies that other queues have too their names in the body store. Returns how many bytes
+    /// that added to the store.
+    pub(super) fn name_shared_bodies(&mut self) -> usize {
+        let mut added_bytes = 0;
+        for kept in self.bodies.iter_mut().flatten() {
+            if let Some(home) = kept.home.take().filter(|_| kept.blob.is_none()) {
+                let (blob, added) = home.name(&kept.bytes);
+                kept.blob = blob;
+                added_bytes += added;
+            }
+        }
+        added_bytes
     }
 
     /// Appends a message whose body, if that is stored, is not at hand.

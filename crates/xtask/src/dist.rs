@@ -1,19 +1,159 @@
-//! What is published of a version.
+//! What is published of a version: for each target one static binary, its symbols and what it is built from; for
+//! this machine's kind a Debian package and a container image besides.
+//!
+//! ```text
+//! target/dist/TARGET/leveret             static, stripped
+//!                    leveret.debug       its symbols, found by debuggers that look beside it
+//!                    leveret.cdx.json    what it is built from, CycloneDX
+//! target/dist/leveret_VERSION_amd64.deb
+//!             leveret-image.tar          an OCI image archive
+//!             SHA256SUMS
+//! ```
+//! So that builds can be compared byte by byte, paths are mapped to fixed ones, and times are the commit's (or
+//! `SOURCE_DATE_EPOCH`).
 
+mod image;
+mod package;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::repository::output;
+use anyhow::{Context as _, ensure};
+
+use crate::repository::{output, root, target};
 use crate::sbom;
-use crate::steps::say;
+use crate::steps::{cargo, installed, say};
 
 /// The system most machines have.
 pub(crate) const GNU: &str = "x86_64-unknown-linux-gnu";
+
+/// A target, and the C compiler and linker it needs besides Rust's standard library.
+const TARGETS: &[(&str, &str)] = &[
+    (GNU, "cc"),
+    ("x86_64-unknown-linux-musl", "musl-gcc"),
+    ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc"),
+    ("aarch64-unknown-linux-musl", "aarch64-linux-musl-gcc"),
+];
+
+/// What a binary may take on disk.
+const BINARY_BYTES_MAX: u64 = 20_000_000;
+
+/// Builds everything that can be built here. Whether a binary for this machine is among it.
+pub(crate) fn dist() -> anyhow::Result<bool> {
+    let date = source_date()?;
+    let dir = target().join("dist");
+    if dir.exists() {
+        std::fs::remove_dir_all(&dir).context("cannot empty target/dist")?;
+    }
+    for (target, compiler) in TARGETS {
+        match obstacle(target, compiler)? {
+            Some(obstacle) => say(&format!("left out: {target}: {obstacle}")),
+            None => binary(target, compiler, &dir.join(target), date)?,
+        }
+    }
+    let built = dir.join(GNU).join("leveret");
+    if built.exists() {
+        package::write(&dir, &built, date)?;
+        image::write(&dir, &built, date)?;
+    }
+    checksums(&dir)?;
+    Ok(built.exists())
+}
 
 /// Prints what the binary for `target` is built from.
 pub(crate) fn print_sbom(target: &str) -> anyhow::Result<bool> {
     let document = sbom::document(target, &rfc_3339(source_date()?)?)?;
     say(&serde_json::to_string_pretty(&document)?);
     Ok(true)
+}
+
+/// Why there can be no binary for the target here, if so.
+fn obstacle(target: &str, compiler: &str) -> anyhow::Result<Option<String>> {
+    let libraries =
+        output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
+    Ok(if !Path::new(libraries.trim()).exists() {
+        Some(format!("rustup target add {target}"))
+    } else if !installed(compiler) {
+        Some(format!("{compiler} is not installed"))
+    } else {
+        None
+    })
+}
+
+fn binary(target: &str, compiler: &str, dir: &Path, date: u64) -> anyhow::Result<()> {
+    build(target, compiler, date)?;
+    std::fs::create_dir_all(dir)?;
+    let built = crate::repository::target().join(target).join("release/leveret");
+    let (binary, symbols) = (dir.join("leveret"), dir.join("leveret.debug"));
+    let arch = target.split('-').next().unwrap_or_default();
+    let objcopy = || Command::new(format!("{arch}-linux-gnu-objcopy"));
+    output(objcopy().arg("--only-keep-debug").arg(&built).arg(&symbols))?;
+    let link = "--add-gnu-debuglink=leveret.debug";
+    // The link is found by its name alone: it is run where the symbols are.
+    output(objcopy().current_dir(dir).args(["--strip-all", link]).arg(&built).arg(&binary))?;
+    check(&binary)?;
+    let document = sbom::document(target, &rfc_3339(date)?)?;
+    let text = serde_json::to_string_pretty(&document)? + "\n";
+    std::fs::write(dir.join("leveret.cdx.json"), text)?;
+    Ok(())
+}
+
+fn build(target: &str, compiler: &str, date: u64) -> anyhow::Result<()> {
+    let maps = path_maps()?;
+    let rust_maps = maps.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
+    let flags: Vec<String> =
+        std::iter::once("-Ctarget-feature=+crt-static".to_owned()).chain(rust_maps).collect();
+    let c_maps = maps.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}"));
+    let c_flags: Vec<String> = c_maps.collect();
+    let variable = target.replace('-', "_");
+    let linker = format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase());
+    let mut cargo = cargo(&["build", "--release", "--locked", "--package", "leveret"]);
+    cargo.args(["--target", target]);
+    cargo.env("SOURCE_DATE_EPOCH", date.to_string());
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env(linker, compiler);
+    cargo
+        .env(format!("CFLAGS_{variable}"), c_flags.join(" "))
+        .env(format!("CC_{variable}"), compiler);
+    ensure!(cargo.status()?.success(), "no binary for {target}");
+    Ok(())
+}
+
+/// Folders of this machine, and what stands for them in what is built. Of several the last counts.
+fn path_maps() -> anyhow::Result<[(String, &'static str); 3]> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let cargo_home =
+        std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    let full = |path: PathBuf| path.canonicalize().unwrap_or(path);
+    let text = |path: PathBuf| full(path).into_os_string().into_string();
+    let text = |path| text(path).map_err(|path| anyhow::anyhow!("{path:?} is not UTF-8"));
+    Ok([
+        (text(cargo_home)?, "/cargo"),
+        (text(root())?, "/leveret"),
+        (text(target())?, "/leveret/target"),
+    ])
+}
+
+/// A static binary needs no library and no loader.
+fn check(binary: &Path) -> anyhow::Result<()> {
+    let headers = output(
+        Command::new("readelf").args(["--wide", "--program-headers", "--dynamic"]).arg(binary),
+    )?;
+    ensure!(
+        !headers.contains("INTERP") && !headers.contains("(NEEDED)"),
+        "{binary:?} is not static"
+    );
+    let bytes = std::fs::metadata(binary)?.len();
+    ensure!(bytes < BINARY_BYTES_MAX, "{binary:?} has {bytes} bytes: more than {BINARY_BYTES_MAX}");
+    say(&format!("{}: {bytes} bytes", binary.display()));
+    Ok(())
+}
+
+fn checksums(dir: &Path) -> anyhow::Result<()> {
+    let list = "find . -type f ! -name SHA256SUMS -printf '%P\\0' | LC_ALL=C sort --zero-terminated | xargs -0 sha256sum";
+    let sums = output(
+        Command::new("sh").arg("-c").arg(format!("cd \"$1\" && {list}")).arg("sh").arg(dir),
+    )?;
+    std::fs::write(dir.join("SHA256SUMS"), sums).context("cannot write SHA256SUMS")
 }
 
 /// The time that what is made carries, in Unix seconds: `SOURCE_DATE_EPOCH`, or the commit's.
@@ -28,4 +168,27 @@ fn rfc_3339(unix_s: u64) -> anyhow::Result<String> {
     let mut date = Command::new("date");
     date.args(["--utc", "--date", &format!("@{unix_s}"), "+%Y-%m-%dT%H:%M:%SZ"]);
     Ok(output(&mut date)?.trim().to_owned())
+}
+
+/// Copies a file of the repository, with these permissions.
+fn copy(from: &Path, to: &Path, mode: u32) -> anyhow::Result<()> {
+    let bytes = std::fs::read(from).with_context(|| format!("cannot read {from:?}"))?;
+    write_file(to, &bytes, mode)
+}
+
+/// Writes a file, and the folders it lies in.
+fn write_file(to: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(to, bytes).with_context(|| format!("cannot write {to:?}"))?;
+    Ok(std::fs::set_permissions(to, std::fs::Permissions::from_mode(mode))?)
+}
+
+/// The binary with these arguments, which must not depend on who builds: its help names a default of the user's.
+fn run(binary: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(binary);
+    command.args(args).env_clear().env("HOME", "/");
+    command
 }

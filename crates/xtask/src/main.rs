@@ -25,6 +25,8 @@ cargo xtask layers   only the layers
 cargo xtask instructions [--accept]
                      count the hot path's instructions and compare them with, or make them, the baseline
 cargo xtask deny     only what deny.toml says of dependencies: bans, licences, sources
+cargo xtask dist     build what is published of a version into target/dist: static binaries, symbols,
+                     SBOMs, a Debian package and a container image
 cargo xtask sbom [TARGET]
                      print what the binary is built from, in CycloneDX
 cargo xtask soak [MINUTES]
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::all().map(|problems| steps::print_problems(&problems)),
         ["layers"] => layers::problems().map(|problems| steps::print_problems(&problems)),
         ["deny"] => deny::problems().map(|problems| steps::print_problems(&problems)),
+        ["dist"] => dist::dist(),
         ["sbom"] => dist::print_sbom(dist::GNU),
         ["sbom", target] => dist::print_sbom(target),
         ["instructions"] => instructions::check(),

@@ -41,7 +41,7 @@ fn the_reserve_is_given_up_for_a_write_and_made_again_when_there_is_room() {
     let (raw, disk) = disk();
     let told = listen(&disk);
     assert_eq!(free_bytes(&disk), DISK_BYTES - RESERVE_BYTES);
-    let full = vec![7; (DISK_BYTES - RESERVE_BYTES) as usize];
+    let full = vec![7; usize::try_from(DISK_BYTES - RESERVE_BYTES).unwrap()];
     let file = disk.open("full", OpenMode::New).unwrap();
     file.write_at(0, &full).unwrap();
     assert_eq!((free_bytes(&disk), disk.is_used()), (0, false));

@@ -3,6 +3,7 @@
 use crate::broker::Broker;
 use crate::confirm;
 use crate::queue::{HeldBack, Queue};
+use crate::slices::Slices;
 use meta::{Command, ConnectionId, MetaError};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -30,7 +31,9 @@ impl Broker {
     ) -> Result<(), (usize, MetaError)> {
         let mut upto = None;
         let mut result = Ok(());
+        let mut slices = Slices::default();
         for (at, command) in commands.enumerate() {
+            slices.did(1).await;
             match self.change(command) {
                 Ok((_, made_upto)) => upto = Some(made_upto),
                 Err(error) => {

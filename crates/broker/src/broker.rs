@@ -3,6 +3,8 @@
 //! The control plane (declare, users, policies) is one state machine behind one lock; after each
 //! change it publishes an immutable [`View`]. The data plane reads views only.
 
+mod deletion;
+
 use crate::alarms::Alarms;
 use crate::confirm::{self, LogFailed};
 use crate::connections::{Connection, Connections};
@@ -13,11 +15,12 @@ use crate::interceptors::Interceptors;
 use crate::limits::Limits;
 use crate::queue::Queue;
 use crate::replies::Replies;
+use crate::slices::Slices;
 use crate::storage::Storage;
 use log::{IoContext as _, Lsn};
 use meta::{
-    Command, ConnectionId, Done, MetaError, Outcome, QueueDef, QueueId, QueueVersion, Removed,
-    SnapshotOf, State, VhostDefaults,
+    Command, Done, MetaError, Outcome, QueueDef, QueueId, QueueVersion, Removed, SnapshotOf, State,
+    VhostDefaults,
 };
 use routing::Name;
 use session::ChannelId;
@@ -108,6 +111,20 @@ pub(crate) struct Control {
     /// Where logged commands lie that no snapshot covers.
     pub(crate) logged: SegmentCounts,
     pub(crate) n_logged: u64,
+    /// Deletions that go in slices, and are not logged yet.
+    pub(crate) n_unbinding: usize,
+}
+
+/// A change of definitions that was made, and what is still to follow from it.
+#[derive(Debug)]
+struct Changed {
+    outcome: Outcome,
+    /// Queues that are gone.
+    queues: Vec<Arc<Queue>>,
+    /// Exchanges that do more than route may have changed.
+    any_watched: bool,
+    /// Durable when the log is so up to here.
+    upto: Lsn,
 }
 
 /// The broker of one node.
@@ -368,7 +385,18 @@ impl Broker {
         command: &Command,
         by: &str,
     ) -> Result<Done, NotChanged> {
-        let (done, upto) = self.change_by(command, by)?;
+        let mut slices = Slices::default();
+        let is_unbinding = self.unbind_in_slices(command, by, &mut slices).await;
+        let changed = self.change_definitions(command);
+        if is_unbinding {
+            stdx::lock(&self.control).n_unbinding -= 1;
+        }
+        let mut changed = changed?;
+        for queue in std::mem::take(&mut changed.queues) {
+            queue.delete();
+            slices.did(1).await;
+        }
+        let (done, upto) = self.after_change(changed, command, by);
         confirm::durable(&self.storage.wal, upto).await?;
         Ok(done)
     }
@@ -376,11 +404,14 @@ impl Broker {
     /// Changes definitions and publishes the new view. Durable when the log is so up to what is
     /// returned.
     pub(crate) fn change(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
-        self.change_by(command, BY_ITSELF)
+        let mut changed = self.change_definitions(command)?;
+        for queue in std::mem::take(&mut changed.queues) {
+            queue.delete();
+        }
+        Ok(self.after_change(changed, command, BY_ITSELF))
     }
 
-    /// As [`Broker::change`], for a user that events name.
-    fn change_by(&self, command: &Command, by: &str) -> Result<(Done, Lsn), MetaError> {
+    fn change_definitions(&self, command: &Command) -> Result<Changed, MetaError> {
         let mut control = stdx::lock(&self.control);
         control.meta.check_room(&self.limits().definitions, command)?;
         self.check_space(&control, command)?;
@@ -388,7 +419,7 @@ impl Broker {
         let mut outcome = control.meta.apply(self.now(), command)?;
         self.choose_version(&mut control, &mut outcome);
         self.log_commands(&mut control, &outcome.log);
-        let removed = self.follow(&mut control, &outcome);
+        let queues = self.follow(&mut control, &outcome);
         let any_watched = self.exchanges.follow(&control.meta, command, &outcome);
         self.publish_view(&control, &outcome.done);
         let upto = control.logged_upto;
@@ -399,9 +430,12 @@ impl Broker {
             self.storage.older.review();
         }
         self.apply_rules(concerned);
-        for queue in removed {
-            queue.delete();
-        }
+        Ok(Changed { outcome, queues, any_watched, upto })
+    }
+
+    /// What follows from a change; `by` is the user that events name.
+    fn after_change(&self, changed: Changed, command: &Command, by: &str) -> (Done, Lsn) {
+        let Changed { outcome, any_watched, upto, .. } = changed;
         self.close_connections_of(&outcome.removed);
         self.tell_of_change(command, &outcome, by);
         if any_watched {
@@ -412,9 +446,9 @@ impl Broker {
         }
         if let Command::CreateVhost { vhost, .. } = command {
             self.furnish(vhost);
-            return Ok((outcome.done, stdx::lock(&self.control).logged_upto));
+            return (outcome.done, stdx::lock(&self.control).logged_upto);
         }
-        Ok((outcome.done, upto))
+        (outcome.done, upto)
     }
 
     /// Has queues take what changed policies ask for: at once, or, if they are many, in slices while
@@ -560,22 +594,6 @@ impl Broker {
         }
     }
 
-    /// Deletes a queue, unless it is gone already.
-    pub(crate) async fn drop_queue(&self, queue: &Queue) {
-        self.drop_definition(Command::DeleteQueueById { id: queue.id() }).await;
-    }
-
-    /// Deletes the exclusive queues of a connection.
-    pub(crate) async fn drop_exclusive_queues(&self, owner: ConnectionId) {
-        self.drop_definition(Command::DeleteExclusiveQueues { owner }).await;
-    }
-
-    async fn drop_definition(&self, command: Command) {
-        if let Err(error) = self.change_durably(&command, BY_ITSELF).await {
-            tracing::debug!("not deleted: {error:?}");
-        }
-    }
-
     /// A number nobody can tell beforehand.
     pub(crate) fn chance(&self) -> u64 {
         self.names.hash_one(self.n_names.fetch_add(1, Ordering::Relaxed))
@@ -689,6 +707,10 @@ impl Broker {
         let _one_at_a_time = stdx::lock(&self.snapshotting);
         let (state, serial, mut covered, n_covered) = {
             let mut control = stdx::lock(&self.control);
+            if control.n_unbinding > 0 {
+                // Half of a deletion: the log knows what was before, and soon what is after it.
+                return Ok(());
+            }
             let n_covered = std::mem::take(&mut control.n_logged);
             let covered = std::mem::take(&mut control.logged);
             (control.meta.clone(), control.serial, covered, n_covered)

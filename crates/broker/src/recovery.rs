@@ -352,6 +352,7 @@ impl Replay {
             logged_upto: Lsn(0),
             logged,
             n_logged: self.commands.len() as u64,
+            n_unbinding: 0,
         }
     }
 

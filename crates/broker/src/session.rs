@@ -38,11 +38,15 @@ use pace::Pace;
 use queue::ConsumerKey;
 use routes::{Route, RouteMemory};
 use session::{
-    ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Request, Settle, ShortString,
+    ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Outcome, Request, Settle,
+    ShortString,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Messages that one acknowledgement settles under one lock; one read has fewer that name one each.
+const SETTLES_AT_ONCE: usize = 4096;
 
 /// The connection is to be closed once what is in its outbox has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,8 +354,10 @@ impl Session {
     fn settle_link(&mut self, run: &[Settle]) {
         let Some(id) = run.first().map(|settle| settle.link) else { return };
         let Some(link) = self.links.get(&id) else { return };
-        if link.queue.settle(link.consumer, run, &mut self.wakes) == Settled::NotByThisMode {
-            self.refused_settle = Some((link.channel, not_by_this_mode(&link.queue)));
+        for part in parts(run) {
+            if link.queue.settle(link.consumer, part, &mut self.wakes) == Settled::NotByThisMode {
+                self.refused_settle = Some((link.channel, not_by_this_mode(&link.queue)));
+            }
         }
         if !link.active && link.queue.detach_idle(link.consumer) {
             self.forget_link(id);
@@ -583,6 +589,18 @@ impl Session {
             Err(error) => self.fail(channel, Some(control.origin), error).await,
         }
     }
+}
+
+/// A run in parts, each of which keeps its queue's lock. What goes back goes together: nobody is to be
+/// given what stands behind it.
+fn parts(run: &[Settle]) -> impl Iterator<Item = &[Settle]> {
+    let is_short = run.len() <= SETTLES_AT_ONCE;
+    let goes_back = |it: &Settle| matches!(it.outcome, Outcome::Requeued | Outcome::Returned);
+    let alike = run.chunk_by(move |a, b| is_short || goes_back(a) == goes_back(b));
+    alike.flat_map(move |part| {
+        let goes_together = is_short || part.first().is_some_and(goes_back);
+        part.chunks(if goes_together { part.len() } else { SETTLES_AT_ONCE })
+    })
 }
 
 /// A consumer rejected what its queue has no record of.

@@ -196,7 +196,8 @@ pub enum Command {
         /// The queue.
         id: QueueId,
     },
-    /// Deletes the exclusive queues of a connection.
+    /// Deletes some of the exclusive queues of a connection: of very many it is to be asked again, until
+    /// there is nothing to do.
     DeleteExclusiveQueues {
         /// The connection.
         owner: ConnectionId,

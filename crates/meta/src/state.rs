@@ -4,6 +4,7 @@ mod access;
 mod resources;
 mod settings;
 mod snapshot;
+mod unbinding;
 
 pub use snapshot::{RestoreError, SnapshotOf};
 
@@ -129,8 +130,7 @@ impl State {
             Command::DeleteQueueById { id } => self.delete_queues(&[*id], mode),
             Command::SetQueueVersion { id, version } => Ok(self.set_queue_version(*id, *version)),
             Command::DeleteExclusiveQueues { owner } => {
-                let ids: Vec<_> = self.exclusive_queues(*owner).map(|queue| queue.id).collect();
-                self.delete_queues(&ids, mode)
+                self.delete_queues(&self.some_exclusive_queues(*owner), mode)
             }
             Command::Bind(spec) => self.bind(spec),
             Command::Unbind(spec) => self.unbind(spec, mode),

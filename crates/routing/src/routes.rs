@@ -154,7 +154,8 @@ impl Routes {
         self.remove_binding(&Arc::new(probe))
     }
 
-    fn remove_binding(&mut self, probe: &Arc<Binding>) -> Option<Arc<Binding>> {
+    /// Removes a binding that was found here; gives it back if it is still there.
+    pub fn remove_binding(&mut self, probe: &Arc<Binding>) -> Option<Arc<Binding>> {
         let exchange = self.exchanges.get_mut(probe.source())?;
         let binding = Arc::make_mut(exchange).remove(probe)?;
         self.by_destination.remove(&ByDestination(Arc::clone(&binding)));

@@ -31,12 +31,23 @@ impl Broker {
             | Done::QueueExists(_)
             | Done::ExchangeExists(_) => {}
         }
-        for removed in &outcome.removed {
-            self.tell_removed(removed, outcome, by);
+        self.tell_all_removed(&outcome.removed, by);
+    }
+
+    /// Tells of bindings that are gone before what they belong to.
+    pub(crate) fn tell_unbound(&self, removed: &[Removed], by: &str) {
+        if self.event_vhost.get().is_some() {
+            self.tell_all_removed(removed, by);
         }
     }
 
-    fn tell_removed(&self, removed: &Removed, outcome: &Outcome, by: &str) {
+    fn tell_all_removed(&self, all: &[Removed], by: &str) {
+        for removed in all {
+            self.tell_removed(removed, all, by);
+        }
+    }
+
+    fn tell_removed(&self, removed: &Removed, all: &[Removed], by: &str) {
         match removed {
             Removed::Queue(queue) if queue.is_internal() => {}
             Removed::Queue(queue) => self.tell("queue.deleted", || {
@@ -47,7 +58,7 @@ impl Broker {
             }
             Removed::Binding { vhost, binding } => {
                 self.tell("binding.deleted", || {
-                    self.about_removed(binding, outcome).text("vhost", vhost).by(by)
+                    self.about_removed(binding, all).text("vhost", vhost).by(by)
                 });
             }
             Removed::Vhost(vhost) => self.tell("vhost.deleted", || named(vhost).by(by)),
@@ -55,19 +66,22 @@ impl Broker {
         }
     }
 
-    fn about_removed(&self, binding: &Binding, outcome: &Outcome) -> Facts {
+    fn about_removed(&self, binding: &Binding, all: &[Removed]) -> Facts {
         let (kind, name) = match binding.destination() {
             Destination::Exchange(name) => ("exchange", name.clone()),
             Destination::Queue(id) => {
-                let with_it = outcome.removed.iter().find_map(|removed| match removed {
-                    Removed::Queue(queue) if queue.id == *id => Some(Arc::clone(queue)),
-                    Removed::Queue(_)
-                    | Removed::Binding { .. }
-                    | Removed::Exchange { .. }
-                    | Removed::Vhost(_)
-                    | Removed::User(_) => None,
-                });
-                let queue = with_it.or_else(|| self.view().meta.queue_by_id(*id).cloned());
+                // It stands behind its bindings.
+                let with_them = || {
+                    all.iter().rev().find_map(|removed| match removed {
+                        Removed::Queue(queue) if queue.id == *id => Some(Arc::clone(queue)),
+                        Removed::Queue(_)
+                        | Removed::Binding { .. }
+                        | Removed::Exchange { .. }
+                        | Removed::Vhost(_)
+                        | Removed::User(_) => None,
+                    })
+                };
+                let queue = self.view().meta.queue_by_id(*id).cloned().or_else(with_them);
                 ("queue", queue.map(|queue| queue.name.clone()).unwrap_or_default())
             }
         };

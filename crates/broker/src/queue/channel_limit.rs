@@ -6,6 +6,8 @@ use super::local::{Local, host_mut};
 use super::{Queue, Wakes};
 use queue::{Assigned, ConsumerKey, Settling};
 use session::{LinkId, PROPERTIES_BYTES_ALWAYS_TAKEN};
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 /// What the consumers of a channel hold together, and who of them waits.
@@ -18,7 +20,7 @@ struct State {
     prefetch: u64,
     n_unsettled: u64,
     /// Consumers that could be given something if there was room; each once.
-    waiting: Vec<LinkId>,
+    waiting: BTreeSet<LinkId>,
     /// Who got the last place: the others are before it.
     last: Option<LinkId>,
 }
@@ -33,11 +35,11 @@ impl State {
         if !self.has_room() {
             return Vec::new();
         }
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_unstable();
-        let n_before = waiting.partition_point(|link| Some(*link) <= self.last);
-        waiting.rotate_left(n_before);
-        waiting
+        let waiting = std::mem::take(&mut self.waiting);
+        let is_before = |link: &&LinkId| Some(**link) <= self.last;
+        let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let after = waiting.range((after, Bound::Unbounded));
+        after.chain(waiting.iter().take_while(is_before)).copied().collect()
     }
 }
 
@@ -47,9 +49,7 @@ impl ChannelLimit {
     fn admits(&self, link: LinkId, settling: Settling) -> bool {
         let mut state = stdx::lock(&self.0);
         if !state.has_room() {
-            if !state.waiting.contains(&link) {
-                state.waiting.push(link);
-            }
+            state.waiting.insert(link);
             return false;
         }
         if settling == Settling::ByConsumer {

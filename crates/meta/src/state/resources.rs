@@ -63,6 +63,22 @@ impl State {
         if_unused: bool,
         mode: AutoDelete,
     ) -> Result<Outcome, MetaError> {
+        if !self.check_exchange_goes(vhost, name, if_unused)? {
+            return Ok(Outcome::nothing());
+        }
+        let mut removal = Removal::new(self.vhost_mut(vhost)?, mode);
+        removal.exchange(name);
+        let outcome = removal.finish();
+        Ok(self.without_delayed_queues(outcome, mode))
+    }
+
+    /// Whether there is an exchange to be deleted; why it may not be.
+    pub(super) fn check_exchange_goes(
+        &self,
+        vhost: &Name,
+        name: &Name,
+        if_unused: bool,
+    ) -> Result<bool, MetaError> {
         let found = self.vhost_or_error(vhost)?;
         if name.is_empty() {
             return Err(MetaError::DefaultExchange);
@@ -70,16 +86,10 @@ impl State {
         if is_reserved(name) {
             return Err(MetaError::SystemExchange(Resource::exchange(vhost, name)));
         }
-        if found.exchange(name).is_none() {
-            return Ok(Outcome::nothing());
-        }
         if if_unused && found.routes.n_bindings_from(name) > 0 {
             return Err(MetaError::InUse(Resource::exchange(vhost, name)));
         }
-        let mut removal = Removal::new(self.vhost_mut(vhost)?, mode);
-        removal.exchange(name);
-        let outcome = removal.finish();
-        Ok(self.without_delayed_queues(outcome, mode))
+        Ok(found.exchange(name).is_some())
     }
 
     /// Exchanges that go take the queues with them that held messages back for them.

@@ -192,3 +192,63 @@ fn a_virtual_host_goes_with_everything_in_it() {
     assert!(!s.may_enter("u", "v"));
     assert!(s.queue_by_id(other).is_some());
 }
+
+/// What many bindings lead to loses them so many at a time; what goes with its last one waits.
+#[test]
+fn bindings_go_in_slices_before_what_they_lead_to() {
+    let s = &mut state();
+    apply(s, auto_delete("x")).unwrap();
+    let id = declare(s, queue("q"));
+    for key in ["a", "b", "c", "d"] {
+        apply(s, Command::Bind(to_queue("x", "q", key))).unwrap();
+        apply(s, Command::Bind(to_queue("amq.direct", "q", key))).unwrap();
+    }
+    let delete = Command::DeleteQueueById { id };
+    let n_left = |s: &State| s.routes(V).unwrap().n_bindings();
+    assert!(s.clone().unbind_some(&delete, 9).is_empty(), "there are not so many");
+    assert_eq!(s.clone().unbind_some(&delete, 4).len(), 4);
+    let mut lefts = Vec::new();
+    while !s.unbind_some(&delete, 3).is_empty() {
+        lefts.push(n_left(s));
+    }
+    assert_eq!(lefts, [5, 2]);
+    assert!(s.exchange(V, "x").is_some() && s.queue(V, "q").is_some());
+    let outcome = apply(s, delete).unwrap();
+    assert_eq!(outcome.removed.len(), 2 + 2);
+    assert!(s.exchange(V, "x").is_none() && s.queue(V, "q").is_none());
+    assert_eq!(n_left(s), 0);
+}
+
+#[test]
+fn what_may_not_be_deleted_loses_no_binding() {
+    let s = &mut state();
+    declare(s, exclusive("mine", 7));
+    let direct = exchange("x", ExchangeKind::Direct);
+    apply(s, Command::DeclareExchange(direct)).unwrap();
+    for source in ["x", "amq.direct"] {
+        let by = Some(ConnectionId(7));
+        apply(s, Command::Bind(BindingSpec { by, ..to_queue(source, "mine", "a") })).unwrap();
+    }
+    let by_another =
+        Command::DeleteQueue { vhost: V.into(), name: name("mine"), by: Some(ConnectionId(8)) };
+    let in_use = Command::DeleteExchange { vhost: V.into(), name: name("x"), if_unused: true };
+    for command in [by_another, in_use, delete_exchange("amq.direct")] {
+        assert!(s.unbind_some(&command, 1).is_empty(), "{command:?}");
+    }
+    assert_eq!(s.unbind_some(&delete_exchange("x"), 1).len(), 1);
+}
+
+#[test]
+fn very_many_exclusive_queues_go_in_slices() {
+    let s = &mut state();
+    for n in 0..600 {
+        declare(s, exclusive(&format!("q{n}"), 1));
+    }
+    let delete = Command::DeleteExclusiveQueues { owner: ConnectionId(1) };
+    let mut slices = Vec::new();
+    while s.n_queues() > 0 {
+        slices.push(apply(s, delete.clone()).unwrap().removed.len());
+    }
+    assert_eq!(slices, [512, 88]);
+    assert_eq!(apply(s, delete).unwrap().done, Done::Nothing);
+}

@@ -285,7 +285,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "consumer_max_per_channel",
         "infinity",
         Kind::IntegerOrInfinity { unit: "consumers", set: |d, v| d.config.limits.consumers = v },
-        "Most consumers of one channel.",
+        "Most consumers of one channel. There is no limit by default, as with RabbitMQ; 1000 is more than applications need and stops one that leaks consumers.",
     ),
     row(
         "vhost_max",

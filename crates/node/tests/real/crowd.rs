@@ -5,8 +5,8 @@ use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::{
-    BasicAck, BasicConsume, BasicNack, BasicRecover, ExchangeDeclare, ExchangeDelete, QueueBind,
-    QueueDeclare, QueueDelete, QueuePurge, TxCommit, TxRollback, TxSelect,
+    BasicAck, BasicConsume, BasicNack, BasicRecoverAsync, ExchangeDeclare, ExchangeDelete,
+    QueueBind, QueueDeclare, QueueDelete, QueuePurge, TxCommit, TxRollback, TxSelect,
 };
 use amqp091::{Method, ShortString, Table, TableRef, Value};
 use std::time::Instant;
@@ -25,7 +25,7 @@ fn queues() -> usize {
 }
 
 fn bindings() -> usize {
-    crowd(10_000)
+    crowd(20_000)
 }
 
 fn messages() -> usize {
@@ -312,11 +312,11 @@ fn unacknowledged_messages_come_back_in_order_when_they_are_given_back() {
     let node = Node::start(&[]);
     let mut client = holder(&node, messages());
     let nack = BasicNack { delivery_tag: 0, multiple: true, requeue: true };
-    for attack in ["basic.nack", "basic.recover"] {
+    for attack in ["basic.nack", "basic.recover-async"] {
         beside(&node, attack, || {
             match attack {
                 "basic.nack" => client.say(1, nack),
-                _ => assert_eq!(client.ask(1, BasicRecover { requeue: true }), "basic.recover-ok"),
+                _ => client.say(1, BasicRecoverAsync { requeue: true }),
             }
             for index in 0..messages() {
                 let message = client.message().unwrap();

@@ -1,0 +1,64 @@
+//! Deleting queues that are over, and what has very many bindings, so that nobody waits for the control
+//! plane's lock meanwhile.
+
+use super::Broker;
+use crate::events::BY_ITSELF;
+use crate::queue::Queue;
+use crate::slices::{SLICE, Slices};
+use meta::{Command, ConnectionId, Done, Removed};
+
+impl Broker {
+    /// Deletes a queue, unless it is gone already.
+    pub(crate) async fn drop_queue(&self, queue: &Queue) {
+        self.drop_definition(Command::DeleteQueueById { id: queue.id() }).await;
+    }
+
+    /// Deletes the exclusive queues of a connection.
+    pub(crate) async fn drop_exclusive_queues(&self, owner: ConnectionId) {
+        while self.drop_definition(Command::DeleteExclusiveQueues { owner }).await {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Whether there was something to be deleted.
+    async fn drop_definition(&self, command: Command) -> bool {
+        match self.change_durably(&command, BY_ITSELF).await {
+            Ok(done) => done != Done::Nothing,
+            Err(error) => {
+                tracing::debug!("not deleted: {error:?}");
+                false
+            }
+        }
+    }
+
+    /// Takes the bindings of what a command is about to delete out in slices, until there are few.
+    /// True if there were many: until the command has been carried out, definitions are not written
+    /// down. A node that ends before that finds all of them in its log.
+    pub(super) async fn unbind_in_slices(
+        &self,
+        command: &Command,
+        by: &str,
+        slices: &mut Slices,
+    ) -> bool {
+        let mut is_unbinding = false;
+        loop {
+            let removed = self.unbind_slice(command, is_unbinding);
+            if removed.is_empty() {
+                return is_unbinding;
+            }
+            is_unbinding = true;
+            self.tell_unbound(&removed, by);
+            slices.did(removed.len()).await;
+        }
+    }
+
+    fn unbind_slice(&self, command: &Command, is_unbinding: bool) -> Vec<Removed> {
+        let mut control = stdx::lock(&self.control);
+        let removed = control.meta.unbind_some(command, SLICE);
+        if !removed.is_empty() {
+            control.n_unbinding += usize::from(!is_unbinding);
+            self.publish_view(&control, &Done::Changed);
+        }
+        removed
+    }
+}

@@ -24,6 +24,7 @@ mod owned;
 mod pager;
 mod queue;
 mod recovery;
+mod repair;
 mod replies;
 mod room;
 mod rules;
@@ -48,6 +49,7 @@ pub use crate::queue::{
     Activity, ConsumerView, HeldBack, HeldBackMessage, PendingConfirms, Queue, QueueCounters,
 };
 pub use crate::recovery::{Found, OpenError, Steppers};
+pub use crate::repair::{Repair, repair};
 pub use crate::rules::RuleStepper;
 pub use crate::session::{Session, Stop};
 pub use crate::storage::StorageOptions;

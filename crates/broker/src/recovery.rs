@@ -17,7 +17,8 @@ use crate::worker::Failure;
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
 use log::{
-    Disk, IoContext, LogError, Lsn, Refused, SegmentId, Stamp, Stamper, Wal, WalFound, WalOptions,
+    Disk, IoContext, LogError, Lsn, Refused, SegmentId, Stamp, Stamper, Tail, Wal, WalFound,
+    WalOptions,
 };
 use message::Body;
 use meta::{Command, QueueId, QueueVersion, State, Vhost};
@@ -64,6 +65,20 @@ pub enum OpenError {
         /// Why.
         reason: String,
     },
+}
+
+impl OpenError {
+    /// Whether data is damaged or missing, so that a repair may help.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Log(error) | Self::Store(StoreError::Disk(error)) => {
+                !matches!(error, LogError::Io { .. } | LogError::Newer { .. })
+            }
+            Self::Definitions { .. } => true,
+            Self::Store(_) | Self::Threads(_) => false,
+        }
+    }
 }
 
 impl Broker {
@@ -130,6 +145,22 @@ impl Found {
         Ok(Self { replay, log })
     }
 
+    /// Says what is cut off the log as never finished.
+    fn tell_of_tail(&self) {
+        let Some(Tail { file, offset, bytes, upto, synced }) = self.log.tail() else { return };
+        let known = match synced {
+            Some(Lsn(synced)) => format!(
+                "everything that is known to have been synced is there, up to entry {synced}"
+            ),
+            None => "whether it was ever confirmed is not known".to_owned(),
+        };
+        tracing::warn!(
+            "{bytes} bytes at the end of the log cannot be read, from byte {offset} of {file} on, behind entry {}: \
+             {known}",
+            upto.0
+        );
+    }
+
     /// Starts on what was read.
     ///
     /// # Errors
@@ -140,6 +171,7 @@ impl Found {
         mut options: WalOptions,
         storage_options: &StorageOptions,
     ) -> Result<Arc<Broker>, OpenError> {
+        self.tell_of_tail();
         let before = parts_before_log(&disk, storage_options, &mut options);
         let wal = Wal::start(self.log, Arc::clone(&disk), options)?;
         let (broker, started) = finish(self.replay, before, wal, disk, storage_options)?;
@@ -429,7 +461,8 @@ fn restore_message(
     Ok(())
 }
 
-fn read_definitions(bytes: &[u8]) -> Result<(State, u64), String> {
+/// Definitions and the last change they have.
+pub(crate) fn read_definitions(bytes: &[u8]) -> Result<(State, u64), String> {
     let mut reader = Reader::new(bytes);
     let serial = reader.u64().map_err(|error| error.to_string())?;
     let meta = State::restore(reader.rest()).map_err(|error| error.to_string())?;

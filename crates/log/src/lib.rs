@@ -17,9 +17,10 @@ pub use disk::{
     RealDisk, ReservedDisk, Scarcity, Space, Survival,
 };
 pub use error::{IoContext, LogError, Refused};
-pub use snapshot::{read_snapshot, read_stamped, write_snapshot, write_stamped};
+pub use snapshot::{read_snapshot, read_stamped, salvage_snapshot, write_snapshot, write_stamped};
 pub use stamp::{STAMP_BYTES, Stamp, Stamper};
 pub use wal::{
     Appended, Batch, BeforeCommit, Durability, Durable, Entry, LOG_FILE, Lsn, MAX_APPEND_BYTES,
-    OnFailure, SegmentId, SegmentState, Stepper, Wal, WalFound, WalOptions, WalStats,
+    OnFailure, Salvaged, SegmentId, SegmentState, Stepper, Tail, Wal, WalFound, WalOptions,
+    WalStats,
 };

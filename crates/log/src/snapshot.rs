@@ -94,6 +94,14 @@ pub fn read_stamped(disk: &dyn Disk, name: &str) -> Result<Option<(Option<Stamp>
     Ok(Some((Some(stamp), bytes)))
 }
 
+/// What may be the payload of a file whose checksum or length is wrong, by each version.
+#[must_use]
+pub fn salvage_snapshot(disk: &dyn Disk, name: &str) -> Vec<Vec<u8>> {
+    let bytes = read_file(disk, name).ok().flatten().unwrap_or_default();
+    let begins = [HEADER_BYTES + STAMP_BYTES, HEADER_BYTES].into_iter();
+    begins.filter_map(|at| bytes.get(at..)).map(<[u8]>::to_vec).collect()
+}
+
 /// Writes `name` next to itself, syncs, renames, syncs the directory.
 pub(crate) fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
     let draft = format!("{name}.tmp");

@@ -27,13 +27,15 @@ use crate::stamp::Stamper;
 mod commit;
 mod extent;
 mod recovery;
+mod salvage;
 mod segment;
 mod state;
 mod table;
 
 pub use commit::Stepper;
 pub use extent::LOG_FILE;
-pub use recovery::WalFound;
+pub use recovery::{Tail, WalFound};
+pub use salvage::Salvaged;
 pub use state::Batch;
 
 use commit::Committer;

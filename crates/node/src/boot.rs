@@ -17,6 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
 const CANNOT_START: &str = "cannot start on this data";
+/// What to do about damage.
+const SEE_REPAIR: &str = "see 'leveret repair --dry-run'";
 
 /// Opens the broker on the data directory. What makes its log fail later is told to `failed`.
 pub(crate) fn open_broker(
@@ -48,7 +50,11 @@ pub(crate) fn open_broker(
         ..StorageOptions::default()
     };
     let disk = data_dir.disk();
-    let found = Found::read(&disk, &options).context(CANNOT_START)?;
+    let found = Found::read(&disk, &options).map_err(|error| {
+        let is_damage = error.is_damage();
+        let error = anyhow::Error::new(error).context(CANNOT_START);
+        if is_damage { error.context(SEE_REPAIR) } else { error }
+    })?;
     data_dir.mark().context(CANNOT_START)?;
     // Not before it is clear that this node writes here.
     reserved.refill(0);

@@ -19,6 +19,8 @@ pub(crate) enum Invocation {
     Server(ServerArgs),
     /// Say what keeps a node from running well.
     Doctor(ServerArgs),
+    /// Make damaged data usable again.
+    Repair(RepairArgs),
     /// Run one of the tools.
     Tool(Tool),
     /// Nothing: an exit code, and a text for people.
@@ -70,6 +72,8 @@ enum Command {
     Server(ServerArgs),
     /// Look at what keeps a node from running well here, and say what mends it.
     Doctor(ServerArgs),
+    /// Make a data directory usable again that a node refuses: keep what can be read, and the originals.
+    Repair(RepairArgs),
     /// Ask a running node, or tell it what to do; also under the name rabbitmqctl.
     #[command(disable_help_flag = true)]
     Ctl(ToolArgs),
@@ -84,6 +88,17 @@ enum Command {
     /// Write the manual's pages into a directory.
     #[command(hide = true)]
     Manual { dir: PathBuf },
+}
+
+/// What to repair.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RepairArgs {
+    /// The data directory; no node may run on it.
+    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value_os_t = default_data_dir())]
+    pub(crate) data_dir: PathBuf,
+    /// Only say what is damaged and what would be lost.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Args, Debug)]
@@ -180,6 +195,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         Command::Doctor(args) => Invocation::Doctor(args.with_environment()),
         Command::Completions { shell } => Invocation::Completions(shell),
         Command::Manual { dir } => Invocation::Manual(dir),
+        Command::Repair(args) => Invocation::Repair(args),
         Command::Ctl(args) => tool(ToolKind::Ctl, "ctl", args),
         Command::Perf(args) => tool(ToolKind::Perf, "perf", args),
         Command::Bench(args) => tool(ToolKind::Bench, "bench", args),

@@ -13,6 +13,7 @@ mod logging;
 mod management;
 mod manual;
 mod notify;
+mod repair;
 mod resources;
 mod server;
 mod signals;
@@ -37,6 +38,13 @@ fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
         Ok(Invocation::Server(args)) => serve(&args, started),
         Ok(Invocation::Doctor(args)) => doctor::run(&args),
+        Ok(Invocation::Repair(args)) => match repair::run(&args, &mut std::io::stdout()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&format!("{error:#}"));
+                ExitCode::FAILURE
+            }
+        },
         Ok(Invocation::Tool(tool)) => run_tool(tool),
         Ok(Invocation::Refused(code, text)) => {
             drop(writeln!(std::io::stderr(), "{text}"));

@@ -35,7 +35,7 @@ use crate::stamp::Stamp;
 const READ_BYTES: usize = 1 << 20;
 
 /// The caller of `open`.
-type Visit<'v> = &'v mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>;
+pub(super) type Visit<'v> = &'v mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>;
 
 pub(super) struct Recovered {
     pub(super) files: SegmentFiles,
@@ -53,6 +53,22 @@ pub struct WalFound {
     spares: Vec<SegmentId>,
     newest: SegmentId,
     last: Option<SegmentReader>,
+    tail: Option<Tail>,
+}
+
+/// What lies behind the end of the log and looks as if it had been written there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The newest segment file with entries.
+    pub file: String,
+    /// Where what can be read of it ends.
+    pub offset: u64,
+    /// So many bytes from there on cannot be read.
+    pub bytes: u64,
+    /// The last entry there is.
+    pub upto: Lsn,
+    /// Up to here the log is known to have been synced, if anything tells.
+    pub synced: Option<Lsn>,
 }
 
 impl WalFound {
@@ -89,14 +105,45 @@ impl WalFound {
             }
         }
         // Nothing follows the block of a proper close; looking for it costs reading the whole file.
+        let mut tail_bytes = 0;
         if let Some(last) = last.as_mut().filter(|last| !last.is_closed) {
-            scan.check_end(last)?;
+            tail_bytes = scan.check_end(last)?;
         }
         let identity = told_identity.or(scan.salt).unwrap_or(options.salt);
-        let found = Self { scan, told, identity, has_dir, spares, newest, last };
+        let tail = last.as_ref().filter(|_| tail_bytes > 0).map(|last| Tail {
+            file: last.name.clone(),
+            offset: last.end,
+            bytes: tail_bytes,
+            upto: scan.upto(),
+            synced: told.map(|told| told.extent.synced),
+        });
+        let found = Self { scan, told, identity, has_dir, spares, newest, last, tail };
         let synced = told.map_or(Lsn(0), |told| told.extent.synced);
         found.check(LOG_FILE, Stamp { identity, synced })?;
         Ok(found)
+    }
+
+    /// A log without entries that goes on behind others: those up to the stamp's, and the segment
+    /// `newest`.
+    #[must_use]
+    pub fn anew(stamp: Stamp, newest: SegmentId) -> Self {
+        let next = Some(Lsn(stamp.synced.0 + 1));
+        Self {
+            scan: Scan { first: next, next, ..Scan::default() },
+            told: None,
+            identity: stamp.identity,
+            has_dir: false,
+            spares: Vec::new(),
+            newest,
+            last: None,
+            tail: None,
+        }
+    }
+
+    /// What cannot be read behind the end of the log; nothing of it is known to have been synced.
+    #[must_use]
+    pub const fn tail(&self) -> Option<&Tail> {
+        self.tail.as_ref()
     }
 
     /// Whether there is no log yet.
@@ -131,7 +178,7 @@ impl WalFound {
     }
 
     fn upto(&self) -> Lsn {
-        Lsn(self.scan.next.map_or(0, |next| next.0 - 1))
+        self.scan.upto()
     }
 
     /// Goes on with it: what was read becomes durable, and a new segment begins.
@@ -164,7 +211,7 @@ impl WalFound {
 }
 
 /// Holds the segments that are there against what is told of them.
-fn check_presence(
+pub(super) fn check_presence(
     files: impl Iterator<Item = FileName>,
     told: Option<Told>,
     dir: &str,
@@ -219,7 +266,7 @@ impl Scan {
             // goes away before anything is freed: nothing in front of it means an empty log.
             self.unused.push(file.id);
             self.next.get_or_insert(Lsn(1));
-            return self.check_end(file).map(|()| false);
+            return self.check_end(file).map(|_| false);
         };
         if self.next.is_some_and(|next| next.0 != header.first) {
             let what = "entries are missing from here to the next segment";
@@ -280,10 +327,15 @@ impl Scan {
         Ok(())
     }
 
-    /// Looks behind the end of a segment for a block that proves the end to be no torn one.
-    fn check_end(&self, file: &mut SegmentReader) -> Result<()> {
+    fn upto(&self) -> Lsn {
+        Lsn(self.next.map_or(0, |next| next.0 - 1))
+    }
+
+    /// Looks behind the end of a segment for a block that proves the end to be no torn one. Returns
+    /// how many bytes lie there up to the last that belongs to a block of this segment, whole or not.
+    fn check_end(&self, file: &mut SegmentReader) -> Result<u64> {
         let first_lost = self.next.unwrap_or(Lsn(1));
-        let mut at = file.end;
+        let (mut at, mut unreadable_upto) = (file.end, file.end);
         while at < file.length {
             if file.bytes(at, MAGIC.len())?.is_some_and(|bytes| bytes == MAGIC)
                 && let Some(header) = file.block_at(at)?
@@ -292,21 +344,26 @@ impl Scan {
             {
                 return Err(file.corrupt("a block is unreadable that had been synced"));
             }
+            if let Some(header) = file.header_at(at)?
+                && self.salt.is_none_or(|salt| salt == header.salt)
+            {
+                unreadable_upto = (at + header.block_bytes()).min(file.length);
+            }
             at += BLOCK_ALIGN;
         }
-        Ok(())
+        Ok(unreadable_upto - file.end)
     }
 }
 
 /// A segment file and a window on its content.
 #[derive(Debug)]
-struct SegmentReader {
+pub(super) struct SegmentReader {
     id: SegmentId,
-    name: String,
+    pub(super) name: String,
     file: Box<dyn DiskFile>,
-    length: u64,
+    pub(super) length: u64,
     /// Where the valid blocks end, as far as read.
-    end: u64,
+    pub(super) end: u64,
     /// Whether the last of them is the one a proper close writes.
     is_closed: bool,
     window: Vec<u8>,
@@ -314,7 +371,7 @@ struct SegmentReader {
 }
 
 impl SegmentReader {
-    fn open(disk: &dyn Disk, id: SegmentId, dir: &str) -> Result<Self> {
+    pub(super) fn open(disk: &dyn Disk, id: SegmentId, dir: &str) -> Result<Self> {
         let name = FileName::Segment(id).path(dir);
         let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
         let length = file.len().context("size", &name)?;
@@ -347,21 +404,23 @@ impl SegmentReader {
         Ok(self.window.get(skip..skip + n))
     }
 
-    /// The header of the block at `at`, if there is a whole valid block of this segment.
-    fn block_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
+    /// What looks like the header of a block of this segment.
+    fn header_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
         let id = self.id;
         let Some(bytes) = self.bytes(at, BLOCK_HEADER_BYTES)? else { return Ok(None) };
-        let Ok(header) = BlockHeader::read(bytes) else { return Ok(None) };
-        if header.segment != id.0 {
-            return Ok(None);
-        }
+        Ok(BlockHeader::read(bytes).ok().filter(|header| header.segment == id.0))
+    }
+
+    /// The header of the block at `at`, if there is a whole valid block of this segment.
+    pub(super) fn block_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
+        let Some(header) = self.header_at(at)? else { return Ok(None) };
         let Ok(length) = usize::try_from(header.block_bytes()) else { return Ok(None) };
         let block = self.bytes(at, length)?;
         Ok(block.filter(|block| crc_matches(block)).map(|_| header))
     }
 
     /// Shows the entries of the valid block at `end`.
-    fn visit_entries(&mut self, header: &BlockHeader, visit: Visit<'_>) -> Result<()> {
+    pub(super) fn visit_entries(&mut self, header: &BlockHeader, visit: Visit<'_>) -> Result<()> {
         let (segment, name, at) = (self.id, self.name.clone(), self.end);
         let malformed = |what| LogError::Corrupt { file: name.clone(), offset: at, what };
         let length = BLOCK_HEADER_BYTES + header.payload_bytes as usize;

@@ -23,6 +23,7 @@ mod manners;
 mod many;
 mod missing;
 mod nonsense;
+mod repair;
 mod samples;
 mod semantics;
 mod short;

@@ -35,6 +35,8 @@ pub(super) fn data(end: fn(&mut Node)) -> TempDir {
     client.select_confirms();
     (0..N_DEEP / 2).for_each(|_| client.put_content("", "deep", 2, &[2; 1_000]));
     client.wait_for_confirms();
+    // One more commit: how far the one before was synced is noted by then.
+    client.declare("last");
     end(&mut node);
     node.leave()
 }
@@ -92,6 +94,8 @@ pub(super) fn expect_refusal(home: TempDir, told: &str) -> TempDir {
     let Err((home, said)) = Node::try_start_in(home) else { panic!("it starts without {told}") };
     assert!(said.contains(told), "{told}: {said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("leveret repair"), "{said}");
+    std::fs::remove_file(home.path().join("stderr")).unwrap();
     assert!(files(&home.path().join("data")) == before, "touched without {told}");
     home
 }

@@ -34,6 +34,16 @@ fn command(home: &Path) -> Command {
     command
 }
 
+/// Runs `leveret repair` on a data directory: what it says, on stderr if it fails.
+pub(crate) fn run_repair(data: &Path, args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(binary());
+    command.arg("repair").arg("--data-dir").arg(data).args(args).stdin(Stdio::null());
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let told = if status.success() { &stdout } else { &stderr };
+    let told = String::from_utf8_lossy(told).into_owned();
+    if status.success() { Ok(told) } else { Err(told) }
+}
+
 /// A running node, killed when it is dropped.
 pub(crate) struct Node {
     child: Child,

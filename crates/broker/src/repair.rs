@@ -1,0 +1,310 @@
+//! A way out of data that a start refuses: what can be read is written anew, the rest is told.
+//! Knows the log, the definitions and which files they name. Never where the originals are kept.
+//!
+//! The log is written as another one with the same identity: every entry that can be read and does
+//! not name a file that is missing. Definitions are not logged again but written as a snapshot.
+
+use crate::bodies;
+use crate::broker::DEFINITIONS_FILE;
+use crate::entries::{self, Entry};
+use crate::older;
+use crate::recovery::{Found, OpenError, read_definitions};
+use crate::storage::PAGES_DIR;
+use log::{Disk, LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
+use meta::{Command, QueueDef, QueueId, QueueVersion, SnapshotOf, State, Vhost};
+use routing::Name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use store::blob::BlobStore;
+use store::v1::{JOURNALS_FILE, JournalTable};
+
+/// Bytes of entries that are copied between two syncs.
+const SYNC_EVERY_BYTES: usize = 4 << 20;
+
+/// What is wrong with a data directory, and what comes of it.
+#[derive(Debug, Default)]
+pub struct Repair {
+    /// What keeps a node from starting; nothing does if there is nothing.
+    pub refusal: Option<String>,
+    /// What is damaged or missing.
+    pub damage: Vec<String>,
+    /// What is lost by it.
+    pub lost: Vec<String>,
+    /// Files and directories, relative to the data directory, that are to be set aside before what
+    /// is written anew takes their place.
+    pub set_aside: Vec<String>,
+}
+
+/// Looks at a data directory; if there is something to repair and a place for it, writes the log and
+/// the definitions anew into `anew`. The directory itself is not touched.
+///
+/// # Errors
+/// The disk's, and data of a newer version.
+pub fn repair(disk: &Arc<dyn Disk>, anew: Option<Arc<dyn Disk>>) -> Result<Repair, OpenError> {
+    let mut repair = Repair::default();
+    match Found::read(disk, &WalOptions::default()) {
+        Ok(_) => return Ok(repair),
+        Err(error) if !error.is_damage() => return Err(error),
+        Err(error) => repair.refusal = Some(error.to_string()),
+    }
+    let mut survey = Survey::of_definitions(disk.as_ref(), &mut repair);
+    let log = Salvaged::read(disk, &WalOptions::default(), &mut |entry| {
+        survey.take(&entry);
+        Ok(())
+    })?;
+    repair.damage.extend(log.damage.iter().cloned());
+    survey.look_at_files(disk.as_ref(), &log, &mut repair)?;
+    survey.tell_lost(&mut repair);
+    if let Some(anew) = anew {
+        survey.write(disk, &anew, &log)?;
+    }
+    let replaced = [LOG_FILE, "wal", DEFINITIONS_FILE].map(str::to_owned);
+    repair.set_aside.extend(replaced);
+    Ok(repair)
+}
+
+/// A queue's messages in a file of blobs.
+type InFiles = BTreeMap<(u64, u32), u64>;
+
+/// What the definitions and the log say.
+#[derive(Default)]
+struct Survey {
+    meta: State,
+    /// The last definition change, and the last one that the snapshot has.
+    serial: u64,
+    covered: u64,
+    /// Changes that are missing, or cannot be made without those.
+    n_changes_lost: u64,
+    /// Of the log that the definitions were written beside.
+    stamp: Option<Stamp>,
+    last: Lsn,
+    /// Rises where entries are missing behind others, and how many are.
+    n_gaps: u64,
+    n_missing: u64,
+    /// By queue: behind its last message, and in front of which gap that was.
+    next: BTreeMap<u64, (u64, u64)>,
+    /// By queue: positions that were given in a gap.
+    in_gaps: BTreeMap<u64, u64>,
+    in_pages: InFiles,
+    in_bodies: InFiles,
+    /// Files there are: of pages, and of bodies by virtual host.
+    pages: BTreeSet<u32>,
+    bodies: BTreeMap<Name, BTreeSet<u32>>,
+    /// Which log what is written anew belongs to, and what it must reach.
+    identity: u64,
+    upto: Lsn,
+}
+
+impl Survey {
+    fn of_definitions(disk: &dyn Disk, repair: &mut Repair) -> Self {
+        let mut survey = Self::default();
+        let mut take = |stamp: Option<Stamp>, bytes: &[u8]| {
+            let read = read_definitions(bytes);
+            read.map(|(meta, serial)| {
+                (survey.meta, survey.serial, survey.covered) = (meta, serial, serial);
+                survey.stamp = stamp;
+            })
+        };
+        let whole = match log::read_stamped(disk, DEFINITIONS_FILE) {
+            Ok(None) => return survey,
+            Ok(Some((stamp, bytes))) => take(stamp, &bytes),
+            Err(error) => Err(error.to_string()),
+        };
+        let Err(reason) = whole else { return survey };
+        repair.damage.push(reason);
+        let readable = log::salvage_snapshot(disk, DEFINITIONS_FILE);
+        repair.lost.push(match readable.into_iter().any(|bytes| take(None, &bytes).is_ok()) {
+            true => {
+                "perhaps a part of the definitions, which can be read all the same: compare them \
+                     (`leveret ctl export_definitions`) before clients use the node"
+                    .to_owned()
+            }
+            false => {
+                "the definitions but for those the log still has, and the messages of all other \
+                      queues"
+                    .to_owned()
+            }
+        });
+        survey
+    }
+
+    fn take(&mut self, entry: &log::Entry<'_>) {
+        let n_missing = entry.lsn.0.saturating_sub(self.last.0 + 1);
+        if self.last.0 > 0 && n_missing > 0 {
+            self.n_gaps += 1;
+            self.n_missing += n_missing;
+        }
+        self.last = entry.lsn;
+        match entries::parse(entry.kind, entry.payload) {
+            Ok(Entry::Message { queue, position, .. }) => self.take_position(queue, position),
+            Ok(Entry::Reference { queue, position, reference }) => {
+                self.take_position(queue, position);
+                if let Ok((_, stored)) = entries::parse_reference(reference) {
+                    *self.in_bodies.entry((queue, stored.blob.file)).or_default() += 1;
+                }
+            }
+            Ok(Entry::Paged { queue, note }) => {
+                let n = note.live.iter().map(|range| range.end - range.start).sum::<u64>();
+                *self.in_pages.entry((queue, note.blob.file)).or_default() += n;
+            }
+            Ok(Entry::Meta { serial, command }) if serial > self.covered => {
+                self.n_changes_lost += serial.saturating_sub(self.serial + 1);
+                self.serial = self.serial.max(serial);
+                let made = Command::decode(command).ok().map(|one| self.meta.replay(&one));
+                self.n_changes_lost += u64::from(made.is_none_or(|made| made.is_err()));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn take_position(&mut self, queue: u64, position: u64) {
+        let (next, gap) = self.next.get(&queue).copied().unwrap_or_default();
+        if gap < self.n_gaps && position > next {
+            *self.in_gaps.entry(queue).or_default() += position - next;
+        }
+        self.next.insert(queue, (next.max(position + 1), self.n_gaps));
+    }
+
+    fn queue(&self, id: u64) -> Option<&Arc<QueueDef>> {
+        self.meta.queues().find(|def| def.id == QueueId(id))
+    }
+
+    /// Which of the files are there and belong to this log.
+    fn look_at_files(
+        &mut self,
+        disk: &dyn Disk,
+        log: &Salvaged,
+        repair: &mut Repair,
+    ) -> Result<(), OpenError> {
+        let mut dirs = vec![(None, PAGES_DIR.to_owned())];
+        let vhosts = self.meta.vhosts().map(Vhost::name);
+        dirs.extend(vhosts.map(|name| (Some(name.clone()), bodies::dir_of(name))));
+        let mut found = Vec::new();
+        for (vhost, dir) in dirs {
+            for (number, stamp) in BlobStore::stamps(disk, &dir)? {
+                found.push((vhost.clone(), number, BlobStore::name_of(&dir, number), stamp));
+            }
+        }
+        let said = found.iter().filter_map(|(.., stamp)| *stamp).chain(self.stamp);
+        let identity = log.identity.or_else(|| said.clone().map(|stamp| stamp.identity).next());
+        self.identity = identity.unwrap_or_else(|| WalOptions::default().salt);
+        let own = said.filter(|stamp| stamp.identity == self.identity);
+        self.upto = own.map(|stamp| stamp.synced).max().unwrap_or_default().max(log.synced);
+        for (vhost, number, name, stamp) in found {
+            if stamp.is_some_and(|stamp| stamp.identity != self.identity) {
+                repair.damage.push(format!("{name} belongs to another log"));
+                repair.set_aside.push(name);
+            } else if let Some(vhost) = vhost {
+                self.bodies.entry(vhost).or_default().insert(number);
+            } else {
+                self.pages.insert(number);
+            }
+        }
+        self.look_at_journals(disk, repair)
+    }
+
+    fn look_at_journals(&self, disk: &dyn Disk, repair: &mut Repair) -> Result<(), OpenError> {
+        for (queue, promised) in JournalTable::read(disk)? {
+            let Some(def) = self.queue(queue) else { continue };
+            if self.meta.queue_version(def.id) != QueueVersion::V1 {
+                continue;
+            }
+            if let Err(error) = promised.check(disk, &older::dir_of(queue)) {
+                repair.damage.push(error.to_string());
+                repair.lost.push(format!("{}: what its missing files had", named(def)));
+                if !repair.set_aside.iter().any(|name| name == JOURNALS_FILE) {
+                    repair.set_aside.push(JOURNALS_FILE.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_page(&self, file: u32) -> bool {
+        self.pages.contains(&file)
+    }
+
+    fn has_body(&self, queue: u64, file: u32) -> bool {
+        let def = self.queue(queue);
+        def.is_none_or(|def| self.bodies.get(&def.vhost).is_some_and(|files| files.contains(&file)))
+    }
+
+    fn tell_lost(&self, repair: &mut Repair) {
+        // Each message is an entry; what a queue had before the log begins is not lost here.
+        let in_gaps = self.in_gaps.iter().map(|(queue, n)| (*queue, *n.min(&self.n_missing)));
+        let mut by_queue: BTreeMap<u64, u64> = in_gaps.collect();
+        for ((queue, file), n) in &self.in_pages {
+            if !self.has_page(*file) {
+                *by_queue.entry(*queue).or_default() += n;
+            }
+        }
+        for ((queue, file), n) in &self.in_bodies {
+            if !self.has_body(*queue, *file) {
+                *by_queue.entry(*queue).or_default() += n;
+            }
+        }
+        for (queue, n) in by_queue {
+            if let Some(def) = self.queue(queue) {
+                repair.lost.push(format!("{}: up to {n} messages", named(def)));
+            }
+        }
+        if self.n_changes_lost > 0 {
+            let n = self.n_changes_lost;
+            repair
+                .lost
+                .push(format!("{n} changes of definitions that are missing or need missing ones"));
+        }
+        if !repair.damage.is_empty() {
+            let words =
+                "messages in what cannot be read; messages that were acknowledged there come again";
+            repair.lost.push(words.to_owned());
+        }
+    }
+
+    /// Writes everything that can be read.
+    fn write(
+        &self,
+        disk: &Arc<dyn Disk>,
+        anew: &Arc<dyn Disk>,
+        log: &Salvaged,
+    ) -> Result<(), OpenError> {
+        let begun = Stamp { identity: self.identity, synced: self.upto };
+        let found = WalFound::anew(begun, log.newest);
+        let (wal, mut stepper) =
+            Wal::start_stepped(found, Arc::clone(anew), WalOptions::default())?;
+        Salvaged::read(disk, &WalOptions::default(), &mut |entry| {
+            if self.is_kept(&entry) {
+                wal.append(|batch| batch.entry(entry.kind, &[entry.payload]));
+                if wal.unsynced_bytes() > SYNC_EVERY_BYTES {
+                    stepper.step();
+                }
+            }
+            Ok(())
+        })?;
+        while stepper.step() {}
+        wal.close()?;
+        while stepper.step() {}
+        if let Some(reason) = wal.poisoned() {
+            return Err(LogError::Poisoned { reason: reason.to_owned() }.into());
+        }
+        let mut bytes = self.serial.to_le_bytes().to_vec();
+        self.meta.snapshot(SnapshotOf::Durable, &mut bytes);
+        Ok(log::write_stamped(anew.as_ref(), DEFINITIONS_FILE, begun, &bytes)?)
+    }
+
+    fn is_kept(&self, entry: &log::Entry<'_>) -> bool {
+        match entries::parse(entry.kind, entry.payload) {
+            Ok(Entry::Paged { note, .. }) => self.has_page(note.blob.file),
+            Ok(Entry::Reference { queue, reference, .. }) => {
+                let parsed = entries::parse_reference(reference);
+                parsed.is_ok_and(|(_, stored)| self.has_body(queue, stored.blob.file))
+            }
+            Ok(Entry::Meta { .. } | Entry::Started | Entry::Stopped { .. }) | Err(_) => false,
+            Ok(_) => true,
+        }
+    }
+}
+
+fn named(def: &QueueDef) -> String {
+    format!("queue '{}' in vhost '{}'", def.name, def.vhost)
+}

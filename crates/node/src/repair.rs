@@ -1,0 +1,98 @@
+//! `leveret repair`: what is damaged in a data directory, what is lost by it, and a directory that a
+//! node starts on again, with the originals beside. The reading and writing is `broker::repair`.
+
+use crate::cli::RepairArgs;
+use anyhow::Context as _;
+use broker::{Repair, repair};
+use log::{DataDir, Disk, FORMAT_FILE, LOG_FILE, RealDisk};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What is written anew, in the directory of the originals until it takes their place.
+const ANEW: &str = "anew";
+
+/// Repairs, or says what would be done. Says everything to `out`.
+///
+/// # Errors
+/// The directory is in use or cannot be repaired; nothing has changed then, but for a directory
+/// beside the data that says so.
+pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let dir = &args.data_dir;
+    let is_ours = dir.join(FORMAT_FILE).is_file();
+    anyhow::ensure!(is_ours, "there is no data directory of Leveret in {}", dir.display());
+    let disk = RealDisk::new(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let data_dir = DataDir::open(Arc::new(disk))?;
+    let disk = data_dir.disk();
+    let found = repair(&disk, None)?;
+    let Some(refusal) = &found.refusal else {
+        return Ok(writeln!(out, "nothing is damaged: a node starts on {}", dir.display())?);
+    };
+    writeln!(out, "a node does not start on {}: {refusal}", dir.display())?;
+    tell(&found, out)?;
+    if args.dry_run {
+        return Ok(writeln!(out, "nothing was changed: this was a dry run")?);
+    }
+    let aside = place_aside(dir)?;
+    let anew = aside.join(ANEW);
+    let written = RealDisk::new(&anew).context("cannot make a directory for what is kept")?;
+    let written: Arc<dyn Disk> = Arc::new(written);
+    repair(&disk, Some(Arc::clone(&written)))?;
+    written.sync_all().context("cannot sync what is kept")?;
+    data_dir.mark()?;
+    exchange(dir, &aside, &found)?;
+    disk.sync_all().context("cannot sync the data directory")?;
+    anyhow::ensure!(
+        repair(&disk, None)?.refusal.is_none(),
+        "what was written does not fit together"
+    );
+    writeln!(out, "repaired; the originals are in {}", aside.display())?;
+    Ok(())
+}
+
+fn tell(found: &Repair, out: &mut dyn Write) -> std::io::Result<()> {
+    for damage in &found.damage {
+        writeln!(out, "damaged: {damage}")?;
+    }
+    for lost in &found.lost {
+        writeln!(out, "lost: {lost}")?;
+    }
+    Ok(())
+}
+
+/// A new directory for the originals.
+fn place_aside(dir: &Path) -> anyhow::Result<PathBuf> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (year, month, day) = stdx::civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let name = format!("damaged-{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");
+    let aside = dir.join(name);
+    std::fs::create_dir(&aside).with_context(|| format!("cannot make {}", aside.display()))?;
+    Ok(aside)
+}
+
+/// Sets the originals aside and puts what was written in their place. The file that says which log
+/// belongs here goes first and comes last: a node refuses everything in between.
+fn exchange(dir: &Path, aside: &Path, found: &Repair) -> anyhow::Result<()> {
+    let anew = aside.join(ANEW);
+    let others = found.set_aside.iter().filter(|name| *name != LOG_FILE);
+    move_if_there(dir, aside, LOG_FILE)?;
+    for name in others {
+        move_if_there(dir, aside, name)?;
+        move_if_there(&anew, dir, name)?;
+    }
+    move_if_there(&anew, dir, LOG_FILE)?;
+    std::fs::remove_dir(&anew).context("cannot remove an empty directory")
+}
+
+fn move_if_there(from: &Path, to: &Path, name: &str) -> anyhow::Result<()> {
+    let (from, to) = (from.join(name), to.join(name));
+    if !from.exists() {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::rename(&from, &to).with_context(|| format!("cannot move {}", from.display()))
+}

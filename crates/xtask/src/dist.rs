@@ -88,9 +88,9 @@ fn binary(target: &str, compiler: &str, dir: &Path, date: u64) -> anyhow::Result
     let arch = target.split('-').next().unwrap_or_default();
     let objcopy = || Command::new(format!("{arch}-linux-gnu-objcopy"));
     output(objcopy().arg("--only-keep-debug").arg(&built).arg(&symbols))?;
-    let link = "--add-gnu-debuglink=leveret.debug";
-    // The link is found by its name alone: it is run where the symbols are.
-    output(objcopy().current_dir(dir).args(["--strip-all", link]).arg(&built).arg(&binary))?;
+    // Only the name is noted: debuggers look beside the binary.
+    let link = format!("--add-gnu-debuglink={}", symbols.display());
+    output(objcopy().args(["--strip-all", &link]).arg(&built).arg(&binary))?;
     check(&binary)?;
     let document = sbom::document(target, &rfc_3339(date)?)?;
     let text = serde_json::to_string_pretty(&document)? + "\n";

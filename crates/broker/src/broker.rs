@@ -630,7 +630,7 @@ impl Broker {
     pub fn tick(&self, now: Now) {
         self.monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
         self.unix_ms.store(now.unix_ms, Ordering::Relaxed);
-        self.storage.time.tick(now.unix_ms);
+        self.storage.time.tick(now);
         self.storage.rules.look_at_time();
         self.keep_log_short();
         self.keep_memory_small();

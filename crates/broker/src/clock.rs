@@ -1,50 +1,84 @@
-//! The time of day, for those who need it more exactly than from tick to tick.
+//! The time of day, for those who need it more exactly than from tick to tick, and time that only passes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use stdx::Now;
 
-/// Where the time of day comes from.
+/// Where time comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Clock {
     /// The last [`Broker::tick`](crate::Broker::tick): time stands still in between.
     #[default]
     Ticks,
-    /// The same; before the first tick it is this time.
+    /// The same; before the first tick it is this time on both scales.
     TicksFrom(u64),
-    /// A function that reads it, in Unix milliseconds.
-    Read(fn() -> u64),
+    /// Functions that read it.
+    Read {
+        /// Unix milliseconds.
+        unix_ms: fn() -> u64,
+        /// Milliseconds since whenever; they go on evenly.
+        monotonic_ms: fn() -> u64,
+    },
+}
+
+/// What a time is counted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeScale {
+    /// The time of day, which may be set.
+    Unix,
+    /// Time that passes, whatever the time of day is set to.
+    Monotonic,
 }
 
 /// The broker's clock.
 #[derive(Debug, Default)]
 pub(crate) struct TimeOfDay {
     clock: Clock,
-    ticked_ms: AtomicU64,
+    ticked_unix_ms: AtomicU64,
+    ticked_monotonic_ms: AtomicU64,
 }
 
 impl TimeOfDay {
     pub(crate) fn new(clock: Clock) -> Self {
         let started_ms = if let Clock::TicksFrom(started_ms) = clock { started_ms } else { 0 };
-        Self { clock, ticked_ms: AtomicU64::new(started_ms) }
+        let started_ms = || AtomicU64::new(started_ms);
+        Self { clock, ticked_unix_ms: started_ms(), ticked_monotonic_ms: started_ms() }
     }
 
-    pub(crate) fn tick(&self, unix_ms: u64) {
-        self.ticked_ms.store(unix_ms, Ordering::Relaxed);
+    pub(crate) fn tick(&self, now: Now) {
+        self.ticked_unix_ms.store(now.unix_ms, Ordering::Relaxed);
+        self.ticked_monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
     }
 
     /// Unix milliseconds.
     pub(crate) fn unix_ms(&self) -> u64 {
         match self.clock {
-            Clock::Ticks | Clock::TicksFrom(_) => self.ticked_ms.load(Ordering::Relaxed),
-            Clock::Read(read) => read(),
+            Clock::Ticks | Clock::TicksFrom(_) => self.ticked_unix_ms.load(Ordering::Relaxed),
+            Clock::Read { unix_ms, .. } => unix_ms(),
         }
     }
 
-    /// How long to wait until `at_ms`; `None` for until the next tick.
-    pub(crate) fn time_until(&self, at_ms: u64) -> Option<Duration> {
+    /// Milliseconds that mean something only beside each other, of this run of the node.
+    pub(crate) fn monotonic_ms(&self) -> u64 {
+        match self.clock {
+            Clock::Ticks | Clock::TicksFrom(_) => self.ticked_monotonic_ms.load(Ordering::Relaxed),
+            Clock::Read { monotonic_ms, .. } => monotonic_ms(),
+        }
+    }
+
+    /// The time on that scale.
+    pub(crate) fn on(&self, scale: TimeScale) -> u64 {
+        match scale {
+            TimeScale::Unix => self.unix_ms(),
+            TimeScale::Monotonic => self.monotonic_ms(),
+        }
+    }
+
+    /// How long to wait until `at_ms` on that scale; `None` for until the next tick.
+    pub(crate) fn time_until(&self, scale: TimeScale, at_ms: u64) -> Option<Duration> {
         match self.clock {
             Clock::Ticks | Clock::TicksFrom(_) => None,
-            Clock::Read(read) => Some(Duration::from_millis(at_ms.saturating_sub(read()))),
+            Clock::Read { .. } => Some(Duration::from_millis(at_ms.saturating_sub(self.on(scale)))),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Lock order: a queue's lock, then the log's append lock or an outbox's. Never two queues at a time,
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
+mod alarms;
 mod channel_limit;
 mod consumed;
 mod consumers;
@@ -183,7 +184,7 @@ impl Queue {
         let is_loading = AtomicBool::new(keeping.is_loading());
         let mut local = Local::new(keeping);
         let confirm = settings.confirm;
-        local.begin_rules(settings, storage.time.unix_ms());
+        local.begin_rules(settings, storage.time.monotonic_ms());
         let local = Mutex::new(local);
         let counters = QueueCounters::default();
         let bodies = storage.bodies.of(&def.vhost);

@@ -10,12 +10,14 @@
 //! new queue, and in the log, before it leaves the old one, so a crash in between doubles it at worst.
 //! What a letter sets off where it arrives is work of its own, in turn with all other queues'.
 
+mod agenda;
 mod dead_letter;
 mod letter_confirms;
 mod notices;
 mod transfer;
 mod work;
 
+pub(crate) use agenda::AlarmTimes;
 pub(crate) use dead_letter::DeadLetterTo;
 pub(crate) use notices::{Notice, publish};
 pub(crate) use transfer::{Letter, Undelivered, dead_letters_of};
@@ -23,14 +25,16 @@ pub use work::RuleStepper;
 pub(crate) use work::start;
 
 use crate::broker::Broker;
+use crate::clock::TimeScale;
 use crate::confirm::Awaited;
 use crate::firehose::Tracing;
 use crate::queue::Queue;
 use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
+use agenda::Agenda;
 use log::{Durable, Lsn};
 use meta::QueueId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::task::Waker;
@@ -63,8 +67,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each queue has one alarm at most.
-    alarms: BTreeMap<(u64, QueueId), Weak<Queue>>,
+    agenda: Agenda,
     /// Queues with dead letters to be sent.
     asked: VecDeque<Arc<Queue>>,
     /// Letters of messages that are in no queue: their publishers' queue was full.
@@ -91,15 +94,16 @@ impl RuleKeeper {
         }
     }
 
-    /// Has [`Queue::on_time`] called at `at_ms` instead of at `before_ms`.
-    pub(crate) fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, times: AlarmTimes) {
+    /// Has [`Queue::on_time`] called at `times.at_ms` instead of at `times.before_ms`, both on that scale.
+    pub(crate) fn set_alarm(
+        &self,
+        queue: &Weak<Queue>,
+        id: QueueId,
+        (scale, mut times): (TimeScale, AlarmTimes),
+    ) {
         let mut state = stdx::lock(&self.shared.state);
-        if let Some(before_ms) = times.before_ms {
-            state.alarms.remove(&(before_ms, id));
-        }
-        let Some(at_ms) = times.at_ms.filter(|_| !state.has_ended) else { return };
-        let is_first = state.alarms.first_key_value().is_none_or(|(first, _)| at_ms < first.0);
-        state.alarms.insert((at_ms, id), Weak::clone(queue));
+        times.at_ms = times.at_ms.filter(|_| !state.has_ended);
+        let is_first = state.agenda.set(queue, id, (scale, times));
         drop(state);
         if is_first {
             self.shared.wanted.notify_one();
@@ -163,13 +167,6 @@ impl Drop for RuleKeeper {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// A queue's alarm, before and from now on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AlarmTimes {
-    pub(crate) before_ms: Option<u64>,
-    pub(crate) at_ms: Option<u64>,
 }
 
 impl Shared {

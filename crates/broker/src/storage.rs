@@ -35,7 +35,7 @@ pub struct StorageOptions {
     /// The form of queues that neither their arguments nor a policy say anything about:
     /// `classic_queue.default_version`.
     pub default_version: QueueVersion,
-    /// What tells times to live.
+    /// What tells times to live, and for how long queues are unused.
     pub clock: Clock,
     /// The disk is short of space from the start: see [`Broker::set_alarm`](crate::Broker::set_alarm).
     pub is_short: bool,

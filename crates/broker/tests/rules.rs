@@ -34,6 +34,12 @@ fn at(broker: &Broker, unix_ms: u64) {
     broker.tick(Now { monotonic_ms: unix_ms, unix_ms });
 }
 
+fn wait_until_gone(broker: &Broker, queue: &str) {
+    while broker.view().queue("/", queue).is_some() {
+        std::thread::yield_now();
+    }
+}
+
 fn dead_letters_to(queue: &str) -> Vec<(&'static str, Value)> {
     vec![("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(queue))]
 }
@@ -563,9 +569,45 @@ fn semantics_46_an_unused_queue_goes() {
     at(&broker, 9_900);
     assert!(broker.view().queue("/", "q").is_some());
     at(&broker, 10_001);
-    while broker.view().queue("/", "q").is_some() {
-        std::thread::yield_now();
-    }
+    wait_until_gone(&broker, "q");
+}
+
+/// By now alarms that are due, and policies, have been seen to: dead letters come after both.
+fn wait_for_rules(client: &mut Client) {
+    client.declare("dead", false);
+    client.declare_with("over", false, &dead_letters_to("dead"));
+    client.publish_with("", "over", &[(expiring("0"), "m")]);
+    assert_eq!(client.get_soon("dead"), "got m left 0");
+}
+
+/// A clock that is set takes no unused queue away, and keeps none.
+#[test]
+fn an_unused_queue_goes_by_time_that_passes_whatever_the_clock_says() {
+    const DAY_MS: u64 = 86_400_000;
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", true, &[("x-expires", number(1_000))]);
+    broker.tick(Now { monotonic_ms: 500, unix_ms: DAY_MS });
+    wait_for_rules(&mut client);
+    assert!(broker.view().queue("/", "q").is_some(), "deleted by a clock that was set forward");
+    broker.tick(Now { monotonic_ms: 1_001, unix_ms: 3 });
+    wait_until_gone(&broker, "q");
+}
+
+/// A policy makes it expire: its time begins then, not when it was declared.
+#[test]
+fn a_queue_has_its_time_from_when_a_policy_says_so() {
+    let (_disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", true, &[("x-max-length", number(5))]);
+    at(&broker, 100_000);
+    set_policy(&broker, PolicyScope::User, "^q$", r#"{"expires":1000}"#);
+    wait_for_rules(&mut client);
+    at(&broker, 100_900);
+    wait_for_rules(&mut client);
+    assert!(broker.view().queue("/", "q").is_some(), "deleted for the time before the policy");
+    at(&broker, 101_000);
+    wait_until_gone(&broker, "q");
 }
 
 /// Deadlines, priorities and letters in transit are those of before a crash, in memory and in page images.

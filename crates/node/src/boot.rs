@@ -12,8 +12,8 @@ use log::{DataDir, ReservedDisk, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::PasswordRule;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
 const CANNOT_START: &str = "cannot start on this data";
@@ -46,7 +46,7 @@ pub(crate) fn open_broker(
         },
         embed_below_bytes: bytes(config.storage.embed_below),
         default_version: config.storage.default_version,
-        clock: broker::Clock::Read(unix_ms),
+        clock: broker::Clock::Read { unix_ms, monotonic_ms },
         ..StorageOptions::default()
     };
     let disk = data_dir.disk();
@@ -121,6 +121,12 @@ fn vhost_defaults(config: &Config) -> VhostDefaults {
 fn unix_ms() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds since this was first asked.
+fn monotonic_ms() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Creates the default virtual host and user on an empty data directory.

@@ -1,13 +1,15 @@
 //! The queue's side of its rules: what it is asked to be, what leaves it by itself, and when to look
 //! again. The order things happen in is `queue::rules`'.
 
+use super::alarms::QueueAlarms;
 use super::local::{Incoming, Local, Publishes};
 use super::noted_returns::NotedReturns;
 use super::{AfterDetach, Queue, Wakes};
+use crate::clock::TimeScale;
 use crate::confirm::Awaited;
 use crate::exchanges::delay;
 use crate::headers;
-use crate::rules::{AlarmTimes, DeadLetterTo, Letter, Undelivered};
+use crate::rules::{DeadLetterTo, Letter, Undelivered};
 use amqp091::{PropertiesRef, ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -49,8 +51,8 @@ pub(super) struct Ruling {
     /// They wait until there is space for them.
     pub(super) are_letters_waiting: bool,
     /// When the keeper comes anyway.
-    alarm_ms: Option<u64>,
-    /// The queue was used last.
+    alarms: QueueAlarms,
+    /// The queue was used last; time that passes.
     used_ms: u64,
 }
 
@@ -79,14 +81,14 @@ pub(crate) struct LetterBatch {
 }
 
 impl Ruling {
-    fn new(settings: QueueSettings, now_ms: u64) -> Self {
+    fn new(settings: QueueSettings, used_ms: u64) -> Self {
         let dead_letter_to = settings.dead_letter_exchange.clone().map(|exchange| {
             Arc::new(DeadLetterTo {
                 exchange,
                 routing_key: settings.dead_letter_routing_key.clone(),
             })
         });
-        Self { settings, dead_letter_to, used_ms: now_ms, ..Self::default() }
+        Self { settings, dead_letter_to, used_ms, ..Self::default() }
     }
 
     fn rules(&self) -> Rules {
@@ -448,26 +450,24 @@ impl Local {
             self.shed(queue);
             self.note_in_log(queue);
         }
-        let at_ms = if self.is_deleted() { None } else { self.next_alarm_ms() };
+        self.set_alarms(queue);
         let departing = self.departing().filter(|_| !self.is_deleted());
         let is_at_hand = departing.is_some_and(|at| !matches!(self.backlog.get(at), Lookup::Cold));
         let ruling = self.ruling.get_or_insert_default();
         queue.counters.n_departing.store(ruling.n_departing, Ordering::Relaxed);
-        // An alarm that comes too early finds nothing to do, and costs less than moving it each time.
-        let is_due = at_ms.is_some_and(|at_ms| ruling.alarm_ms.is_none_or(|set| at_ms < set));
-        if is_due {
-            let times = AlarmTimes { before_ms: ruling.alarm_ms, at_ms };
-            ruling.alarm_ms = at_ms;
-            queue.storage.rules.set_alarm(&queue.me, queue.id(), times);
-        }
         let asks = is_at_hand && dead_letters && !std::mem::replace(&mut ruling.is_asked, true);
         ruling.is_awaited |= asks;
         asks
     }
 
-    fn next_alarm_ms(&self) -> Option<u64> {
-        let unused = self.unused_ms();
-        [self.fifo.next_deadline(), unused].into_iter().flatten().min()
+    fn set_alarms(&mut self, queue: &Queue) {
+        if self.is_deleted() {
+            return;
+        }
+        let (deadline_ms, unused_ms) = (self.fifo.next_deadline(), self.unused_ms());
+        let alarms = &mut self.ruling.get_or_insert_default().alarms;
+        alarms.set(queue, TimeScale::Unix, deadline_ms);
+        alarms.set(queue, TimeScale::Monotonic, unused_ms);
     }
 
     /// When the queue will have been unused for too long.
@@ -482,14 +482,14 @@ impl Local {
         if let Some(ruling) = &mut self.ruling
             && ruling.settings.expires_ms.is_some()
         {
-            ruling.used_ms = queue.storage.time.unix_ms();
+            ruling.used_ms = queue.storage.time.monotonic_ms();
         }
     }
 
     /// The queue's time has come.
-    fn on_time(&mut self, queue: &Queue, wakes: &mut Wakes) -> AfterDetach {
+    fn on_time(&mut self, queue: &Queue, scale: TimeScale, wakes: &mut Wakes) -> AfterDetach {
         if let Some(ruling) = &mut self.ruling {
-            ruling.alarm_ms = None;
+            ruling.alarms.note_come(scale);
         }
         if self.is_deleted() {
             return AfterDetach::Stays;
@@ -498,7 +498,8 @@ impl Local {
         self.fifo.wake(now_ms);
         self.enforce(queue, now_ms);
         self.dispatch(queue, wakes);
-        if self.unused_ms().is_some_and(|unused_ms| unused_ms <= now_ms) {
+        let is_over = |unused_ms| unused_ms <= queue.storage.time.monotonic_ms();
+        if self.unused_ms().is_some_and(is_over) {
             self.mark_deleted();
             return AfterDetach::DeleteQueue;
         }
@@ -559,9 +560,13 @@ impl Local {
         }
         let now_ms = queue.storage.time.unix_ms();
         let counted_bytes = self.ruling.as_deref().is_some_and(Ruling::counts_bytes);
-        let fresh = Ruling { epoch, ..Ruling::new(settings.clone(), now_ms) };
+        let used_ms = queue.storage.time.monotonic_ms();
+        let fresh = Ruling { epoch, ..Ruling::new(settings.clone(), used_ms) };
         match &mut self.ruling {
             Some(ruling) => {
+                if ruling.settings.expires_ms != fresh.settings.expires_ms {
+                    ruling.used_ms = used_ms;
+                }
                 ruling.settings = fresh.settings;
                 ruling.dead_letter_to = fresh.dead_letter_to;
                 ruling.epoch = epoch;
@@ -602,11 +607,11 @@ impl Local {
     }
 
     /// Begins a queue that is asked to be so.
-    pub(super) fn begin_rules(&mut self, settings: QueueSettings, now_ms: u64) {
+    pub(super) fn begin_rules(&mut self, settings: QueueSettings, used_ms: u64) {
         if is_plain(&settings) {
             return;
         }
-        let ruling = Ruling::new(settings, now_ms);
+        let ruling = Ruling::new(settings, used_ms);
         self.fifo.set_rules(ruling.rules());
         if ruling.settings.single_active_consumer {
             self.fifo.make_single_active();
@@ -640,17 +645,14 @@ impl Local {
     pub(super) fn end_rules(&mut self, queue: &Queue) {
         let Some(mut ruling) = self.ruling.take() else { return };
         ruling.noted_returns.release(queue.wal());
-        if ruling.alarm_ms.is_some() {
-            let times = AlarmTimes { before_ms: ruling.alarm_ms, at_ms: None };
-            queue.storage.rules.set_alarm(&queue.me, queue.id(), times);
-        }
+        ruling.alarms.clear(queue);
     }
 }
 
 impl Queue {
     /// What is due by now happens. To be called when the alarm comes.
-    pub(crate) fn on_time(&self) -> AfterDetach {
-        self.with(|local, wakes| local.on_time(self, wakes))
+    pub(crate) fn on_time(&self, scale: TimeScale) -> AfterDetach {
+        self.with(|local, wakes| local.on_time(self, scale, wakes))
     }
 
     /// Somebody declared it again.

@@ -3,11 +3,12 @@
 use super::transfer::{self, Sent, Undelivered};
 use super::{Notice, Nudge, Shared, State};
 use crate::broker::Broker;
+use crate::clock::TimeScale;
 use crate::queue::{AfterDetach, Queue};
 use crate::storage::Storage;
 use crate::worker;
 use log::Lsn;
-use meta::{Command, QueueId};
+use meta::Command;
 use std::sync::{Arc, PoisonError, Weak};
 
 /// Letters of one queue before another has its turn ...
@@ -49,8 +50,7 @@ fn wait(shared: &Shared, weak: &Weak<Storage>) -> Option<Task> {
         if let Some(task) = next_task(&mut state, &storage) {
             return Some(task);
         }
-        let first = state.alarms.first_key_value().map(|((at_ms, _), _)| *at_ms);
-        let time = first.and_then(|at_ms| storage.time.time_until(at_ms));
+        let time = state.agenda.time_until_first(&storage.time);
         drop(storage);
         state = match time {
             None => shared.wanted.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -64,7 +64,7 @@ fn wait(shared: &Shared, weak: &Weak<Storage>) -> Option<Task> {
 /// Something to do without the keeper's lock.
 enum Task {
     /// Its time has come.
-    OnTime(Arc<Queue>),
+    OnTime(Arc<Queue>, TimeScale),
     /// Its letters are durable where they arrived.
     Settled(Arc<Queue>, u64),
     Letters(Arc<Queue>),
@@ -75,8 +75,8 @@ enum Task {
 
 fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
     state.is_time_to_look = false;
-    if let Some(queue) = next_alarm(state, storage.time.unix_ms()) {
-        return Some(Task::OnTime(queue));
+    if let Some((queue, scale)) = state.agenda.next_due(&storage.time) {
+        return Some(Task::OnTime(queue, scale));
     }
     let is_settled =
         |(_, _, awaited): &(_, _, crate::confirm::Awaited)| awaited.is_durable(&storage.wal);
@@ -104,25 +104,11 @@ fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
     })
 }
 
-/// The queue whose alarm is due.
-fn next_alarm(state: &mut State, now_ms: u64) -> Option<Arc<Queue>> {
-    loop {
-        let first = state.alarms.first_entry()?;
-        let (at_ms, QueueId(_)) = *first.key();
-        if at_ms > now_ms {
-            return None;
-        }
-        if let Some(queue) = first.remove().upgrade() {
-            return Some(queue);
-        }
-    }
-}
-
 fn work_off(shared: &Arc<Shared>, task: Task) {
     let Some(broker) = shared.broker.get().and_then(Weak::upgrade) else { return };
     match task {
-        Task::OnTime(queue) => {
-            if queue.on_time() == AfterDetach::DeleteQueue {
+        Task::OnTime(queue, scale) => {
+            if queue.on_time(scale) == AfterDetach::DeleteQueue {
                 let gone = broker.change(&Command::DeleteQueueById { id: queue.id() });
                 if let Err(error) = gone {
                     tracing::debug!("an unused queue is not deleted: {error}");

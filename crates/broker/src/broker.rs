@@ -11,6 +11,7 @@ use crate::connections::{Connection, Connections};
 use crate::entries::{self, SegmentCounts};
 use crate::events::{BY_ITSELF, BY_OPERATOR};
 use crate::exchanges::{Exchanges, Watched};
+use crate::held::Holdings;
 use crate::interceptors::Interceptors;
 use crate::limits::Limits;
 use crate::queue::Queue;
@@ -144,6 +145,7 @@ pub struct Broker {
     pub connections: Connections,
     /// The node's resource alarms.
     pub alarms: Alarms,
+    pub(crate) holdings: Holdings,
     pub(crate) replies: Replies,
     monotonic_ms: AtomicU64,
     unix_ms: AtomicU64,
@@ -186,6 +188,7 @@ impl Broker {
             epoch: AtomicU64::new(1),
             connections: Connections::default(),
             alarms: Alarms::default(),
+            holdings: Holdings::default(),
             replies: Replies::default(),
             monotonic_ms: AtomicU64::new(0),
             unix_ms: AtomicU64::new(0),

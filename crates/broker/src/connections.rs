@@ -1,8 +1,9 @@
 //! The node's connections as listings and operators see them.
 
 use crate::confirm::ConfirmQueue;
+use crate::held::Held;
 use meta::ConnectionId;
-use session::ChannelId;
+use session::{ChannelId, Error};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -57,6 +58,8 @@ pub struct Connection {
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
+    pub(crate) held: Held,
+    failed: Mutex<Option<Error>>,
     kicked: Mutex<Option<String>>,
     overdue: Mutex<BTreeMap<ChannelId, u64>>,
     kick: Notify,
@@ -67,6 +70,8 @@ pub struct Connection {
 pub enum Kick {
     /// Close the connection, for this reason.
     Close(String),
+    /// Call [`Session::fail_connection`](crate::Session::fail_connection).
+    Fail(Error),
     /// Call [`Session::fail_overdue`](crate::Session::fail_overdue).
     FailOverdue,
 }
@@ -112,11 +117,27 @@ impl Connection {
             if let Some(reason) = stdx::lock(&self.kicked).clone() {
                 return Kick::Close(reason);
             }
+            if let Some(error) = stdx::lock(&self.failed).clone() {
+                return Kick::Fail(error);
+            }
             if !stdx::lock(&self.overdue).is_empty() {
                 return Kick::FailOverdue;
             }
             kick.await;
         }
+    }
+
+    /// Asks the connection's task to close it for this.
+    pub(crate) fn fail(&self, error: Error) {
+        stdx::lock(&self.failed).get_or_insert(error);
+        self.kick.notify_one();
+    }
+
+    /// Bytes of memory it has the node keep beside its queues: transactions, messages of which a part is missing,
+    /// what it does not read.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.held.bytes()
     }
 
     /// A channel holds a message for longer than `timeout_ms`.
@@ -169,6 +190,8 @@ impl Connections {
             sent_bytes: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             confirms: OnceLock::new(),
+            held: Held::default(),
+            failed: Mutex::default(),
             kicked: Mutex::default(),
             overdue: Mutex::default(),
             kick: Notify::new(),

@@ -110,6 +110,11 @@ impl Broker {
         }
     }
 
+    /// The node may use this much memory: connections may hold a part of it.
+    pub fn set_memory_limit(&self, n_bytes: u64) {
+        self.holdings.set_node_bytes_max(n_bytes);
+    }
+
     /// Sets or clears an alarm, and tells of it; true when that changed it. While the disk is short the node
     /// writes nothing of its own accord.
     pub fn set_alarm(&self, alarm: Alarm, on: bool) -> bool {

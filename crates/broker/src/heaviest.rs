@@ -3,7 +3,9 @@
 use crate::broker::Broker;
 use crate::connections::Connection;
 use crate::queue::Queue;
+use meta::ConnectionId;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,12 +13,13 @@ use std::sync::atomic::Ordering;
 /// Queues and connections an alarm names.
 pub const HEAVIEST_NAMED: usize = 3;
 
-/// The queues with most bytes of messages and the connections that have sent most, heaviest first.
+/// The queues with most bytes of messages, and the connections that hold most memory beside queues, then those that
+/// have sent most; heaviest first.
 #[derive(Debug, Default)]
 pub struct Heaviest {
     /// Queues that hold messages.
     pub queues: Vec<HeavyQueue>,
-    /// Connections that have published.
+    /// Connections that have published, or hold something.
     pub connections: Vec<HeavyConnection>,
 }
 
@@ -36,6 +39,10 @@ pub struct HeavyQueue {
 pub struct HeavyConnection {
     /// The connection.
     pub connection: Arc<Connection>,
+    /// Bytes of memory that it has the node keep beside its queues.
+    pub held_bytes: u64,
+    /// Messages it was given and has not settled.
+    pub n_unacked: u64,
     /// Bytes read from its socket since it was opened.
     pub received_bytes: u64,
 }
@@ -59,16 +66,36 @@ impl Broker {
         let mut queues: Vec<HeavyQueue> = view.queues().filter_map(heavy).collect();
         queues.sort_unstable_by_key(|heavy| Reverse(heavy.message_bytes));
         queues.truncate(n);
-        let publishers = self.connections.list().into_iter().filter(|one| one.has_published());
-        let mut connections: Vec<HeavyConnection> = publishers
-            .map(|connection| HeavyConnection {
-                received_bytes: connection.received_bytes.load(Ordering::Relaxed),
-                connection,
-            })
+        Heaviest { queues, connections: self.heaviest_connections(n) }
+    }
+
+    fn heaviest_connections(&self, n: usize) -> Vec<HeavyConnection> {
+        let mut unacked: BTreeMap<ConnectionId, u64> = BTreeMap::new();
+        for ((connection, _), n) in self.unacked_by_channel() {
+            *unacked.entry(connection).or_default() += n;
+        }
+        let heavy = |connection: Arc<Connection>| HeavyConnection {
+            held_bytes: connection.held_bytes(),
+            n_unacked: unacked.get(&connection.id).copied().unwrap_or(0),
+            received_bytes: connection.received_bytes.load(Ordering::Relaxed),
+            connection,
+        };
+        let mut connections: Vec<HeavyConnection> = self
+            .connections
+            .list()
+            .into_iter()
+            .map(heavy)
+            .filter(HeavyConnection::is_any)
             .collect();
-        connections.sort_unstable_by_key(|heavy| Reverse(heavy.received_bytes));
+        connections.sort_unstable_by_key(|heavy| Reverse((heavy.held_bytes, heavy.received_bytes)));
         connections.truncate(n);
-        Heaviest { queues, connections }
+        connections
+    }
+}
+
+impl HeavyConnection {
+    fn is_any(&self) -> bool {
+        self.held_bytes > 0 || self.n_unacked > 0 || self.connection.has_published()
     }
 }
 
@@ -97,6 +124,17 @@ impl fmt::Display for HeavyConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let identity = &self.connection.identity;
         let (name, user) = (identity.name.as_str(), identity.user.as_str());
-        write!(f, "connection '{name}' of user '{user}' has sent {} bytes", self.received_bytes)
+        write!(f, "connection '{name}' of user '{user}' has sent {} bytes", self.received_bytes)?;
+        if self.held_bytes > 0 {
+            write!(
+                f,
+                ", holds {} bytes of uncommitted, unfinished or unread messages",
+                self.held_bytes
+            )?;
+        }
+        match self.n_unacked {
+            0 => Ok(()),
+            n => write!(f, ", and has not acknowledged {n} messages"),
+        }
     }
 }

@@ -16,6 +16,7 @@ mod exchanges;
 mod firehose;
 mod headers;
 mod heaviest;
+mod held;
 mod interceptors;
 mod limits;
 mod lines;

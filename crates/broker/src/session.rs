@@ -88,6 +88,8 @@ pub struct Session {
     hold: Option<Hold>,
     /// Who is to commit what a publish waits for.
     committer: Committer,
+    /// Bytes that transactions hold.
+    uncommitted_bytes: u64,
     /// What it takes away at its end, or at a channel's.
     slices: Slices,
     ended: bool,
@@ -147,6 +149,7 @@ impl Session {
             is_ahead: false,
             hold: None,
             committer: Committer::Thread,
+            uncommitted_bytes: 0,
             slices: Slices::default(),
             ended: false,
         })
@@ -320,6 +323,7 @@ impl Session {
             None => self.settles.push(settle),
             Some(tx) if tx.settles.len() < channels::TX_SETTLES_MAX => {
                 tx.settles.push(settle);
+                self.uncommitted_bytes += size_of::<Settle>() as u64;
                 channel.counters.n_uncommitted_acks.fetch_add(1, Ordering::Relaxed);
             }
             Some(_) => {
@@ -404,6 +408,19 @@ impl Session {
         });
     }
 
+    /// Beside transactions the client has the node keep so many bytes that are in no queue. To be told in each
+    /// turn of the connection's task, and told cheaply while nothing changes.
+    ///
+    /// # Errors
+    /// That is too much: then call [`Session::fail_connection`] with it.
+    pub fn note_held(&self, n_bytes: u64) -> Result<(), Error> {
+        let n_bytes = n_bytes + self.uncommitted_bytes;
+        if n_bytes == self.connection.held.bytes() {
+            return Ok(());
+        }
+        self.broker.holdings.note(&self.connection, n_bytes, &self.broker.connections)
+    }
+
     /// Closes the connection for a reason that none of its requests gave.
     pub async fn fail_connection(&mut self, error: Error) {
         debug_assert!(error.kind.closes_connection(), "{error} is a channel's");
@@ -446,6 +463,7 @@ impl Session {
         }
         self.broker.drop_exclusive_queues(self.connection.id).await;
         self.broker.connections.close(self.connection.id);
+        self.broker.holdings.forget(&self.connection);
         self.broker.tell_disconnected(&self.connection);
     }
 
@@ -509,6 +527,8 @@ impl Session {
         self.tell_closed(id, &closed);
         stdx::lock(&self.connection.channels).remove(&id);
         self.confirms.forget(id);
+        let uncommitted_bytes = closed.tx.as_deref().map_or(0, Tx::held_bytes);
+        self.uncommitted_bytes = self.uncommitted_bytes.saturating_sub(uncommitted_bytes);
         for (id, settled) in closed.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default() {
             if let Some(link) = self.links.get(&id) {
                 link.queue.record(link.consumer, settled.into_iter());

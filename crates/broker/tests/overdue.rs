@@ -43,7 +43,7 @@ fn kicked(client: &mut Client) -> Option<Vec<String>> {
             block_on(client.session().fail_overdue());
             Some(client.heard())
         }
-        Poll::Ready(kick @ Kick::Close(_)) => panic!("{kick:?}"),
+        Poll::Ready(kick @ (Kick::Close(_) | Kick::Fail(_))) => panic!("{kick:?}"),
         Poll::Pending => None,
     }
 }

@@ -190,6 +190,11 @@ impl Connection {
         self.negotiated
     }
 
+    /// Bytes of messages of which a part is missing.
+    pub fn unfinished_bytes(&mut self) -> u64 {
+        self.channels.unfinished_bytes()
+    }
+
     /// Whether the client has said that it speaks this protocol.
     #[must_use]
     pub fn has_begun(&self) -> bool {

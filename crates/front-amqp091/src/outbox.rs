@@ -296,13 +296,6 @@ impl ClientOutbox {
         has_some
     }
 
-    /// Whether so much waits to be written that the connection must not be read: what it asks for
-    /// is answered faster than it takes the answers.
-    #[must_use]
-    pub fn is_stuck(&self) -> bool {
-        self.lock().n_pending() >= OUTBOX_STUCK_BYTES
-    }
-
     /// Bytes that wait to be written.
     #[must_use]
     pub fn n_pending(&self) -> usize {

@@ -17,7 +17,10 @@ use crate::company::ALONE_AFTER_MS;
 use crate::handshakes::Handshake;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
-use front_amqp091::{ClientOutbox, Connection as Front, Ending, Step, Tick};
+use front_amqp091::{
+    ClientOutbox, Connection as Front, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step,
+    Tick,
+};
 use input::Input;
 use login::LoggedIn;
 use session::{Error, LinkId, Request, Settle};
@@ -252,7 +255,12 @@ impl Task {
 
     async fn run(&mut self) -> Over {
         loop {
-            let listening = self.listening();
+            // The outbox is locked once for all that is asked of it.
+            let n_pending = self.outbox.n_pending();
+            if let Err(over) = self.note_held(n_pending).await {
+                return over;
+            }
+            let listening = self.listening(n_pending);
             if let Err(over) = self.keep_time(listening) {
                 return over;
             }
@@ -272,13 +280,13 @@ impl Task {
         }
     }
 
-    fn listening(&mut self) -> Listening {
+    fn listening(&mut self, n_pending: usize) -> Listening {
         if self.slowed_until_ms.is_some_and(|until| until <= self.server.clock.now().monotonic_ms) {
             self.slowed_until_ms = None;
         }
         if self.session.as_ref().is_some_and(Session::is_held) {
             Listening::Held
-        } else if self.outbox.is_stuck() && self.writer.is_behind() {
+        } else if n_pending >= OUTBOX_STUCK_BYTES && self.writer.is_behind() {
             Listening::Stuck
         } else if self.slowed_until_ms.is_some() {
             Listening::Slowed
@@ -314,7 +322,19 @@ impl Task {
         Ok(())
     }
 
-    /// Has the broker end the connection for what the client cannot be sent.
+    /// Tells the broker what the client has this node keep for it, `n_pending` bytes of answers among it: the
+    /// client fails if that is too much. What an outbox may hold at any time is not of the client's doing.
+    async fn note_held(&mut self, n_pending: usize) -> Result<(), Over> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let unread_bytes = if n_pending < OUTBOX_HIGH_WATER_BYTES { 0 } else { n_pending as u64 };
+        let Err(error) = session.note_held(self.front.unfinished_bytes() + unread_bytes) else {
+            return Ok(());
+        };
+        self.fail(error).await;
+        self.flush()
+    }
+
+    /// Has the broker end the connection for what the client holds or cannot be sent.
     async fn fail(&mut self, error: Error) {
         if let Some(session) = &mut self.session {
             session.fail_connection(error).await;
@@ -521,6 +541,7 @@ impl Task {
                 session.force_close(&reason).await;
                 self.let_go().await;
             }
+            Kick::Fail(error) => self.fail(error).await,
             Kick::FailOverdue => {
                 session.fail_overdue().await;
                 self.listen_for_kicks();

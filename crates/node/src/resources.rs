@@ -58,6 +58,7 @@ impl Watch {
     fn look_at_memory(&self, broker: &Broker) {
         if let Some(used) = used_memory_bytes() {
             let limit = self.limits.memory_high_bytes();
+            broker.set_memory_limit(limit);
             let on = used > limit;
             if broker.set_alarm(Alarm::Memory, on) {
                 let (is, what) = if on { ("above", "set") } else { ("below", "cleared") };

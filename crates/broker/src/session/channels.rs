@@ -9,7 +9,7 @@ use session::{ChannelId, LinkId, Request, Settle, ShortString};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes of publishes a transaction may gather before it is committed.
+/// Bytes of publishes a transaction may gather before it is committed, what it takes to keep them included.
 pub(super) const TX_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Places in queues that the publishes of a transaction may take, each for each queue it goes to.
 pub(super) const TX_PLACES_MAX: usize = 16 * 1024 * 1024;
@@ -61,6 +61,11 @@ pub(crate) struct Tx {
 }
 
 impl Tx {
+    /// Memory that it takes.
+    pub(super) const fn held_bytes(&self) -> u64 {
+        (self.publish_bytes + self.settles.len() * size_of::<Settle>()) as u64
+    }
+
     /// The positions it settles, by the link they were delivered on.
     pub(super) fn settled_by_link(&self) -> HashMap<LinkId, HashSet<u64>> {
         let mut settled: HashMap<LinkId, HashSet<u64>> = HashMap::new();

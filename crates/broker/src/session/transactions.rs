@@ -8,6 +8,9 @@ use message::Body;
 use session::{ChannelId, Content, Error, ErrorKind, Origin, OwnedContent, Publish, Request, Span};
 use std::sync::atomic::Ordering;
 
+/// What it takes to keep a publish beside its bytes, about.
+const KEPT_PUBLISH_BYTES: usize = size_of::<Request>() + size_of::<OwnedContent>() + 64;
+
 /// The refusal of a transaction that gathers more than it may.
 pub(super) fn too_large() -> Error {
     Error::new(ErrorKind::ResourceError, "transaction is too large")
@@ -29,11 +32,12 @@ impl Session {
         input: &[u8],
     ) -> Result<(), super::Stop> {
         let message = message_of(publish, input);
-        let size_bytes = message.size_bytes();
+        let size_bytes = message.size_bytes() + KEPT_PUBLISH_BYTES;
         let owned = owned(publish, input);
         let Some(channel) = self.channels.get_mut(publish.channel) else { return Ok(()) };
         let Some(tx) = channel.tx.as_deref_mut() else { return Ok(()) };
         tx.publish_bytes += size_bytes;
+        self.uncommitted_bytes += size_bytes as u64;
         if tx.publish_bytes > TX_BYTES_MAX {
             return self.end_connection(Some(publish.channel), Origin::default(), too_large());
         }
@@ -65,6 +69,7 @@ impl Session {
                 self.batch.clear();
                 // What it has settled goes back with the channel, which fails.
                 if let Some(channel) = self.channels.get_mut(channel) {
+                    self.uncommitted_bytes += tx.held_bytes();
                     channel.tx = Some(tx);
                 }
                 return Err(error);
@@ -112,6 +117,7 @@ impl Session {
         let tx = channel.tx.as_mut().ok_or_else(not_transactional)?;
         channel.counters.n_uncommitted.store(0, Ordering::Relaxed);
         channel.counters.n_uncommitted_acks.store(0, Ordering::Relaxed);
+        self.uncommitted_bytes = self.uncommitted_bytes.saturating_sub(tx.held_bytes());
         Ok(std::mem::take(tx))
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum ChannelState {
 pub(super) struct Channels {
     list: Vec<Channel>,
     last_idx: usize,
+    /// Some may be in the middle of a body.
+    is_gathering: bool,
 }
 
 impl Channels {
@@ -58,9 +60,19 @@ impl Channels {
         self.list.retain(|channel| channel.id != id);
     }
 
+    /// A channel is in the middle of a body.
+    pub(super) const fn note_gathering(&mut self) {
+        self.is_gathering = true;
+    }
+
     /// Bytes of unfinished messages.
-    pub(super) fn unfinished_bytes(&self) -> u64 {
-        self.list.iter().map(|channel| channel.content.gathered_bytes()).sum()
+    pub(super) fn unfinished_bytes(&mut self) -> u64 {
+        if !self.is_gathering {
+            return 0;
+        }
+        let n_bytes = self.list.iter().map(|channel| channel.content.gathered_bytes()).sum();
+        self.is_gathering = n_bytes > 0;
+        n_bytes
     }
 
     fn set(&mut self, id: u16, state: ChannelState) {

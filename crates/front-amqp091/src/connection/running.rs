@@ -409,6 +409,7 @@ impl Connection {
                 let gathering =
                     Gathering::new(*envelope, &header, message_bytes_max).map_err(fault)?;
                 channel.content = Content::Body(Box::new(gathering));
+                self.channels.note_gathering();
                 self.check_unfinished().map_err(fault)?;
             }
             (Content::Body(mut gathering), FrameKind::Body) => {
@@ -437,7 +438,7 @@ impl Connection {
         Ok(())
     }
 
-    fn check_unfinished(&self) -> Result<(), Error> {
+    fn check_unfinished(&mut self) -> Result<(), Error> {
         if self.channels.unfinished_bytes() <= self.settings.unfinished_bytes_max {
             return Ok(());
         }

@@ -9,6 +9,7 @@
 
 mod access;
 mod backup;
+mod blame;
 mod crowd;
 mod definitions;
 mod delays;

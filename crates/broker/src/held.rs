@@ -1,0 +1,194 @@
+//! What clients have the node keep in memory that is in no queue: transactions that are not committed, messages of
+//! which a part is missing, what they do not read. A connection may hold a share of what the node may use, all of
+//! them together another: who holds most loses its connection before the memory alarm makes others wait. Told once
+//! for each turn of a connection's task that changes something; must never know what it is that is held.
+
+use crate::connections::{Connection, Connections};
+use session::{Error, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Of the memory that the node may use a connection may hold one part in so many, ...
+const CONNECTION_PART: u64 = 4;
+/// ... and all connections together one in so many.
+const ALL_PART: u64 = 2;
+/// However little the node may use, a connection may hold this much, so that a watermark of 0 stops publishers
+/// and fails none of them; all connections together twice as much.
+const CONNECTION_BYTES_MIN: u64 = 32 * 1024 * 1024;
+
+/// What one connection holds.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    n_bytes: AtomicU64,
+    /// It is to go: what it holds does not count any more.
+    is_refused: AtomicBool,
+}
+
+impl Held {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.n_bytes.load(Ordering::Relaxed)
+    }
+
+    fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+}
+
+/// What all connections hold, and may.
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    all_bytes: AtomicU64,
+    node_bytes_max: AtomicU64,
+}
+
+impl Default for Holdings {
+    fn default() -> Self {
+        Self { all_bytes: AtomicU64::new(0), node_bytes_max: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Holdings {
+    /// The node may use this much memory.
+    pub(crate) fn set_node_bytes_max(&self, n_bytes: u64) {
+        self.node_bytes_max.store(n_bytes, Ordering::Relaxed);
+    }
+
+    fn connection_bytes_max(&self) -> u64 {
+        let node_bytes_max = self.node_bytes_max.load(Ordering::Relaxed);
+        (node_bytes_max / CONNECTION_PART).max(CONNECTION_BYTES_MIN)
+    }
+
+    fn all_bytes_max(&self) -> u64 {
+        let node_bytes_max = self.node_bytes_max.load(Ordering::Relaxed);
+        (node_bytes_max / ALL_PART).max(2 * CONNECTION_BYTES_MIN)
+    }
+
+    /// A connection holds so much now.
+    ///
+    /// # Errors
+    /// That is too much. If it is others that hold too much, they are told.
+    pub(crate) fn note(
+        &self,
+        connection: &Connection,
+        n_bytes: u64,
+        connections: &Connections,
+    ) -> Result<(), Error> {
+        if connection.held.is_refused() {
+            return Ok(());
+        }
+        self.change(&connection.held, n_bytes);
+        let connection_bytes_max = self.connection_bytes_max();
+        if n_bytes > connection_bytes_max {
+            self.refuse(&connection.held);
+            return Err(too_much(n_bytes, connection_bytes_max));
+        }
+        while self.all_bytes.load(Ordering::Relaxed) > self.all_bytes_max() {
+            let Some(heaviest) = heaviest(connections) else { break };
+            let held_bytes = self.refuse(&heaviest.held);
+            let error = too_much_together(held_bytes, self.all_bytes_max());
+            if heaviest.id == connection.id {
+                return Err(error);
+            }
+            heaviest.fail(error);
+        }
+        Ok(())
+    }
+
+    /// A connection is over.
+    pub(crate) fn forget(&self, connection: &Connection) {
+        self.refuse(&connection.held);
+    }
+
+    /// What it holds counts no more. How much that was.
+    fn refuse(&self, held: &Held) -> u64 {
+        held.is_refused.store(true, Ordering::Relaxed);
+        self.change(held, 0)
+    }
+
+    fn change(&self, held: &Held, n_bytes: u64) -> u64 {
+        let before = held.n_bytes.swap(n_bytes, Ordering::Relaxed);
+        self.all_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+        self.all_bytes.fetch_sub(before, Ordering::Relaxed);
+        before
+    }
+}
+
+fn heaviest(connections: &Connections) -> Option<Arc<Connection>> {
+    let all = connections.list().into_iter().filter(|one| !one.held.is_refused());
+    all.max_by_key(|one| one.held.bytes()).filter(|one| one.held.bytes() > 0)
+}
+
+fn too_much(n_bytes: u64, bytes_max: u64) -> Error {
+    let text = format!(
+        "{n_bytes} bytes of uncommitted, unfinished or unread messages are more than the \
+         {bytes_max} bytes of memory that one connection may hold"
+    );
+    Error::new(ErrorKind::ResourceError, text)
+}
+
+fn too_much_together(n_bytes: u64, bytes_max: u64) -> Error {
+    let text = format!(
+        "connections hold more than {bytes_max} bytes of uncommitted, unfinished or unread \
+         messages, and this one most of them: {n_bytes} bytes"
+    );
+    Error::new(ErrorKind::ResourceError, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::{Identity, Kick};
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    const MIB: u64 = 1024 * 1024;
+
+    fn kick(connection: &Connection) -> Option<Kick> {
+        match pin!(connection.kicked()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(kick) => Some(kick),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_connection_that_holds_more_than_its_share_is_refused() {
+        let (holdings, connections) = (Holdings::default(), Connections::default());
+        holdings.set_node_bytes_max(400 * MIB);
+        let connection = connections.open(Identity::default());
+        holdings.note(&connection, 100 * MIB, &connections).unwrap();
+        let error = holdings.note(&connection, 100 * MIB + 1, &connections).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ResourceError);
+        assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 0);
+        // Nothing is told twice.
+        holdings.note(&connection, 200 * MIB, &connections).unwrap();
+        holdings.forget(&connection);
+        assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn of_many_that_hold_too_much_together_the_heaviest_goes() {
+        let (holdings, connections) = (Holdings::default(), Connections::default());
+        holdings.set_node_bytes_max(400 * MIB);
+        let all: Vec<_> = (0..3).map(|_| connections.open(Identity::default())).collect();
+        for (connection, n_mib) in all.iter().zip([70, 90, 40]) {
+            holdings.note(connection, n_mib * MIB, &connections).unwrap();
+        }
+        assert!(all.iter().all(|connection| kick(connection).is_none()));
+        holdings.note(&all[2], 41 * MIB, &connections).unwrap();
+        assert!(
+            matches!(kick(&all[1]), Some(Kick::Fail(error)) if error.kind == ErrorKind::ResourceError)
+        );
+        assert!(kick(&all[0]).is_none() && kick(&all[2]).is_none());
+        assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 111 * MIB);
+    }
+
+    #[test]
+    fn a_watermark_of_nothing_leaves_everybody_enough_for_a_message() {
+        let (holdings, connections) = (Holdings::default(), Connections::default());
+        holdings.set_node_bytes_max(0);
+        let connection = connections.open(Identity::default());
+        holdings.note(&connection, CONNECTION_BYTES_MIN, &connections).unwrap();
+        holdings.note(&connection, CONNECTION_BYTES_MIN + 1, &connections).unwrap_err();
+    }
+}

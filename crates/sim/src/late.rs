@@ -113,6 +113,8 @@ pub(crate) struct Late {
     now_ms: u64,
     kind: Kind,
     has_alarm: bool,
+    /// Whether it is the disk's: dead letters wait for its end, and with them their confirms.
+    is_disk_short: bool,
     n_links: u64,
     n_got: u64,
 }
@@ -140,6 +142,7 @@ impl Late {
             now_ms: 1_000_000,
             kind,
             has_alarm: false,
+            is_disk_short: false,
             n_links: 0,
             n_got: 0,
         }
@@ -201,7 +204,8 @@ impl Late {
         let channels = self.peers.values().flat_map(|peer| peer.channels.values());
         let waiting: Vec<u64> =
             channels.flat_map(|channel| channel.unconfirmed.values().copied()).collect();
-        if let Some(id) = waiting.iter().find(|id| self.ledger.must_be_answered(**id)) {
+        let overdue = waiting.iter().find(|id| self.ledger.must_be_answered(**id));
+        if let Some(id) = overdue.filter(|_| !self.is_disk_short) {
             object(format!("m{id} is not answered"));
         }
         let queues = self.queues().into_iter().filter_map(|name| self.rig.queue(name));

@@ -82,6 +82,7 @@ impl Late {
         node.broker.set_alarm(Alarm::Disk, is_on && is_disk);
         node.broker.set_alarm(Alarm::Memory, is_on && !is_disk);
         self.has_alarm = is_on;
+        self.is_disk_short = is_on && is_disk;
         self.rig.note(format!("alarm {is_on}"));
         self.hear();
         let held: Vec<usize> = self.peers.keys().copied().collect();

@@ -80,6 +80,7 @@ impl Late {
     fn restart(&mut self, is_clean: bool) {
         self.peers.clear();
         self.has_alarm = false;
+        self.is_disk_short = false;
         (self.asking, self.saying, self.failing) = (None, None, None);
         let disk = self.rig.crash();
         self.rig.options.clock = Clock::TicksFrom(self.now_ms);

@@ -20,7 +20,6 @@ mod form;
 mod image;
 mod jobs;
 mod live;
-mod noted;
 mod page;
 mod pool;
 mod slot;
@@ -33,7 +32,6 @@ pub use form::{ImageLogged, PersistentPositions, StoredPage, ToLog};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Loaded, Written};
 pub use live::PositionsInPage;
-pub use noted::NotedPages;
 pub use pool::PagePool;
 pub use survivors::{Dropped, PageNote, RestoreError, Survivor};
 

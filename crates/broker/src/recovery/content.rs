@@ -518,6 +518,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_message_that_is_logged_again_counts_more_than_the_page_that_had_it() {
+        let mut contents = Contents::default();
+        contents.paged(SegmentId(1), 7, note(33, &[35, 36]));
+        for at in [33, 35, 36] {
+            contents.message(SegmentId(2), 7, &logged(at, b"again"));
+        }
+        let (left, _) = drained(&mut contents, 7);
+        let again = |at| (at, (2, Ok(b"again".to_vec())));
+        assert_eq!(left, [again(33), again(35), again(36)]);
+    }
+
     /// A segment whose first life is over in the log does not hide a later copy.
     #[test]
     fn a_message_whose_first_copy_is_no_longer_in_the_log_takes_its_old_place() {

@@ -264,7 +264,7 @@ fn part_of(bytes: u64, n: u16, n_all: u16) -> u64 {
     if n == n_all { bytes } else { bytes.saturating_mul(u64::from(n)) / u64::from(n_all.max(1)) }
 }
 
-pub(super) fn positions_in_page(note: &PageNote) -> Option<PositionsInPage> {
+fn positions_in_page(note: &PageNote) -> Option<PositionsInPage> {
     let mut live = PositionsInPage::none();
     let mut next = note.first;
     for range in &note.live {

@@ -99,6 +99,29 @@ proptest! {
     }
 }
 
+/// The last page is written for its last message when the ones before come into the log.
+#[test]
+fn a_page_that_comes_into_the_log_counts_more_than_the_note_about_a_part_of_it() {
+    let mut host = Host::new();
+    host.step(&Step::Unlog);
+    // Pages are as small as the allowance has them from here on.
+    host.next_job();
+    for _ in 0..15 {
+        host.push(800, None, true, BodyKind::Inline);
+    }
+    host.step(&Step::LogNext);
+    host.push(722, None, true, BodyKind::Shared);
+    host.next_job();
+    host.complete(0);
+    let written = host.backlog.slots.back().and_then(Slot::note).expect("the page is written");
+    assert_eq!((host.backlog.n_pages(), written.n_live, written.n_entries), (2, 1, 7));
+    host.step(&Step::LogNext);
+    host.step(&Step::Crash(0));
+    host.check();
+    assert_eq!(host.messages.len(), 16);
+    host.drain();
+}
+
 /// A queue of `n` messages of `len` bytes, all that may be on disk there.
 fn deep_queue(n: usize, len: usize) -> Host {
     let mut host = Host::new();

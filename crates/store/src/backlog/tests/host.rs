@@ -530,6 +530,8 @@ impl Host {
             }
         };
         self.logging = Some(next.min(logging.end)..logging.end);
+        // The log counts from when all pages are in it: no start finds one of which it has a part.
+        self.n_durable = self.log.len();
     }
 
     fn log_image(&mut self, page: &StoredPage) {
@@ -609,6 +611,18 @@ impl Host {
             }
         }
         (self.inexact, self.leaks) = (true, false);
+    }
+
+    fn restore_message(&mut self, backlog: &mut Backlog, at: u64, segment: SegmentId) {
+        let stored = &self.contents[&at];
+        let bytes = Bytes::from(stored.body.clone());
+        if let Some(blob) = stored.blob {
+            self.bodies.get_mut(&blob).unwrap().1 += 1;
+        }
+        let message = stored.message(Body::Shared(&bytes));
+        let body = stored.stored_body();
+        let queued = Queued { position: at, message, stored: body, is_delivered: false };
+        backlog.restore(&self.pool, &queued, segment);
     }
 
     /// Compares everything that is known without loading.
@@ -694,53 +708,40 @@ impl Host {
 /// What a start learns from the log.
 #[derive(Default)]
 struct Recovery {
-    messages: BTreeMap<u64, u64>,
-    notes: NotedPages,
+    /// The last log entry that has a message: its segment, and for a note the first position of its
+    /// page.
+    messages: BTreeMap<u64, (u64, Option<u64>)>,
+    notes: BTreeMap<u64, PageNote>,
 }
 
 impl Recovery {
-    pub(super) fn take(&mut self, segment: u64, entry: &Logged) {
+    fn take(&mut self, segment: u64, entry: &Logged) {
         match entry {
-            Logged::Message(at) => drop(self.messages.insert(*at, segment)),
-            Logged::Settled(at) => {
-                self.messages.remove(at);
-                self.notes.settle(*at);
-            }
-            Logged::Purged(range) => {
-                self.messages.retain(|at, _| !range.contains(at));
-                self.notes.purge(range.clone());
-            }
+            Logged::Message(at) => drop(self.messages.insert(*at, (segment, None))),
+            Logged::Settled(at) => drop(self.messages.remove(at)),
+            Logged::Purged(range) => self.messages.retain(|at, _| !range.contains(at)),
             Logged::Note(note) => {
-                for range in &note.live {
-                    self.messages.retain(|at, _| !range.contains(at));
-                }
-                self.notes.put(note.clone(), SegmentId(segment)).unwrap();
+                self.messages.retain(|_, (_, page)| *page != Some(note.first));
+                let live = note.live.iter().cloned().flatten();
+                self.messages.extend(live.map(|at| (at, (segment, Some(note.first)))));
+                self.notes.insert(note.first, note.clone());
             }
         }
     }
 
-    fn restore(self, host: &mut Host) -> Backlog {
+    fn restore(mut self, host: &mut Host) -> Backlog {
         let mut backlog = Backlog::new();
-        let mut notes = self.notes.into_notes().peekable();
-        for at in self.messages.keys().copied().map(Some).chain([None]) {
-            while let Some((note, segment)) =
-                notes.next_if(|(note, _)| at.is_none_or(|at| note.first < at))
-            {
-                backlog.restore_page(&note, segment).unwrap();
-                *host.retained.entry(segment.0).or_default() += 1;
-            }
-            let Some(at) = at else { break };
-            let stored = host.contents[&at].clone();
-            let bytes = Bytes::from(stored.body.clone());
-            if let Some(blob) = stored.blob {
-                host.bodies.get_mut(&blob).unwrap().1 += 1;
-            }
-            let message = stored.message(Body::Shared(&bytes));
-            let segment = self.messages[&at];
+        let left: Vec<_> = self.messages.into_iter().collect();
+        for run in left.chunk_by(|(_, a), (_, b)| a.1.is_some() && a.1 == b.1) {
+            let (at, (segment, page)) = run[0];
             *host.retained.entry(segment).or_default() += 1;
-            let body = stored.stored_body();
-            let queued = Queued { position: at, message, stored: body, is_delivered: false };
-            backlog.restore(&host.pool, &queued, SegmentId(segment));
+            let Some(first) = page else {
+                host.restore_message(&mut backlog, at, SegmentId(segment));
+                continue;
+            };
+            let mut note = self.notes.remove(&first).unwrap();
+            note.live = run.iter().map(|(at, _)| *at..at + 1).collect();
+            backlog.restore_page(&note, SegmentId(segment)).unwrap();
         }
         backlog
     }

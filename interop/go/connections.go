@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,27 +39,6 @@ func channels2000(s *scenarioRun) {
 		equal(ok, false, "get-ok")
 	}
 	check(conn.Close())
-}
-
-// cleanCloses: the library looks for the end of the stream before it has closed its socket, and reports it as an error;
-// on a channel without a buffer that report blocks it for ever.
-func cleanCloses(s *scenarioRun) {
-	const count = 300
-	failures := 0
-	for range count {
-		conn, err := dial(s.node.addr, amqp.Config{})
-		check(err)
-		buffered := conn.NotifyClose(make(chan *amqp.Error, 1))
-		unbuffered := conn.NotifyClose(make(chan *amqp.Error))
-		heard := make(chan *amqp.Error)
-		go func() { heard <- <-unbuffered }()
-		plain(conn)
-		check(conn.Close())
-		if first, second := <-buffered, <-heard; first != nil || second != nil {
-			failures++
-		}
-	}
-	equal(failures, 0, fmt.Sprintf("errors reported of %d clean closes", count))
 }
 
 func refusal(addr string, config amqp.Config) *amqp.Error {

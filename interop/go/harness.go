@@ -166,11 +166,16 @@ func run(chosen []string) int {
 }
 
 // ownScenarios are about this library alone.
-var ownScenarios = []string{"amqplain", "clean-closes"}
+var ownScenarios = []string{
+	"amqplain", "clean-closes", "clean-closes-1.14", "clean-closes-1.10", "clean-closes-streadway",
+}
 
 var scenarios = map[string]func(*scenarioRun){
 	"amqplain":                          amqplain,
-	"clean-closes":                      cleanCloses,
+	"clean-closes":                      cleanClosesNewest,
+	"clean-closes-1.14":                 cleanCloses114,
+	"clean-closes-1.10":                 cleanCloses110,
+	"clean-closes-streadway":            cleanClosesStreadway,
 	"exchange-direct":                   exchangeDirect,
 	"exchange-fanout":                   exchangeFanout,
 	"exchange-topic":                    exchangeTopic,

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::method::MethodId;
+use crate::method_id::MethodId;
 use crate::reply::ReplyCode;
 
 /// What is wrong with one field of a method, of the content properties or of a table.

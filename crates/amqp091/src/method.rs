@@ -20,19 +20,11 @@ use std::fmt;
 
 use crate::error::{FieldError, WireError};
 use crate::frame::{FrameKind, put_frame};
+pub use crate::method_id::MethodId;
 use crate::table::TableRef;
 use crate::wire::Reader;
 
 use fields::{FieldReader, FieldWriter};
-
-/// Class and method number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MethodId {
-    /// The class, such as 60 for basic.
-    pub class: u16,
-    /// The method within its class.
-    pub method: u16,
-}
 
 impl fmt::Display for MethodId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,14 +14,13 @@
 //! [`Table`] and [`Value`] own their data; [`TableRef`] and [`ValueRef`] look into the wire bytes.
 //! Names may repeat; the first one counts, the order is kept.
 
-mod short_string;
 mod value;
 mod view;
 
-pub use short_string::ShortString;
 pub use value::{Decimal, Value};
 pub use view::{ArrayIter, ArrayRef, TableIter, TableRef, ValueRef};
 
+pub use crate::short_string::ShortString;
 use crate::wire;
 
 /// How deeply tables and arrays may nest; the outermost table is level one.

@@ -1,7 +1,7 @@
 //! Big-endian primitives: a checked reader over borrowed bytes and appenders to a `Vec<u8>`.
 
 use crate::error::FieldError;
-use crate::table::ShortString;
+use crate::short_string::ShortString;
 
 /// Reads primitives from the front of a byte slice; nothing is read that is not there.
 #[derive(Clone, Copy, Debug)]

@@ -131,6 +131,15 @@ impl Broker {
         held
     }
 
+    /// How many messages each connection holds that it has not acknowledged.
+    pub(crate) fn unacked_by_connection(&self) -> BTreeMap<ConnectionId, u64> {
+        let mut unacked = BTreeMap::new();
+        for ((connection, _), n) in self.unacked_by_channel() {
+            *unacked.entry(connection).or_default() += n;
+        }
+        unacked
+    }
+
     /// The consumers of every queue, with their queue.
     #[must_use]
     pub fn consumers(&self) -> Vec<(Arc<Queue>, crate::ConsumerView)> {

@@ -5,7 +5,7 @@
 //! each commit: what a durable entry names is durable. References are counted in memory and counted
 //! anew by every start.
 
-use log::{Disk, IoContext, LogError, Lsn, Stamper};
+use log::{Disk, IoContext, LogError, Lsn, Stamper, list_if_there};
 use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -80,11 +80,8 @@ impl Bodies {
         &self,
         vhosts: impl Iterator<Item = &'a Name>,
     ) -> Result<(), StoreError> {
-        let mut found: BTreeSet<String> = match self.disk.list(VHOSTS_DIR) {
-            Ok(names) => names.into_iter().collect(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeSet::new(),
-            Err(error) => return Err(error).context("list", VHOSTS_DIR)?,
-        };
+        let found = list_if_there(self.disk.as_ref(), VHOSTS_DIR)?;
+        let mut found: BTreeSet<String> = found.into_iter().flatten().collect();
         let mut stores = lock(&self.stores);
         for vhost in vhosts {
             if found.remove(&dir_name(vhost)) {

@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::queue::Queue;
 use crate::replies::Replies;
 use crate::slices::Slices;
-use crate::storage::Storage;
+use crate::storage::{Losses, Storage};
 use log::{IoContext as _, Lsn};
 use meta::{
     Command, Done, MetaError, Outcome, QueueDef, QueueId, QueueVersion, Removed, SnapshotOf, State,
@@ -147,8 +147,6 @@ pub struct Broker {
     pub alarms: Alarms,
     pub(crate) holdings: Holdings,
     pub(crate) replies: Replies,
-    monotonic_ms: AtomicU64,
-    unix_ms: AtomicU64,
     names: RandomState,
     n_names: AtomicU64,
     was_new: bool,
@@ -190,8 +188,6 @@ impl Broker {
             alarms: Alarms::default(),
             holdings: Holdings::default(),
             replies: Replies::default(),
-            monotonic_ms: AtomicU64::new(0),
-            unix_ms: AtomicU64::new(0),
             names: RandomState::new(),
             n_names: AtomicU64::new(0),
             was_new,
@@ -269,16 +265,13 @@ impl Broker {
     /// The time of the last tick.
     #[must_use]
     pub fn now(&self) -> Now {
-        Now {
-            monotonic_ms: self.monotonic_ms.load(Ordering::Relaxed),
-            unix_ms: self.unix_ms.load(Ordering::Relaxed),
-        }
+        self.storage.time.ticked()
     }
 
     /// Bytes of messages that queues hold in memory.
     #[must_use]
     pub fn message_bytes(&self) -> u64 {
-        self.storage.held_bytes.load(Ordering::Relaxed)
+        self.storage.pager.held_bytes.load(Ordering::Relaxed)
     }
 
     /// How long the oldest publish of a channel has waited for consumers, in milliseconds; none if none
@@ -318,17 +311,10 @@ impl Broker {
         stores.map(|(vhost, store)| (vhost, store.stats())).collect()
     }
 
-    /// Messages lost by damage since the start.
+    /// What could not be read since the start.
     #[must_use]
-    pub fn n_lost(&self) -> u64 {
-        self.storage.n_lost.load(Ordering::Relaxed)
-    }
-
-    /// Places in the files of queues of version 1 that could not be read since the start: damage,
-    /// or writes that were cut off.
-    #[must_use]
-    pub fn n_unreadable(&self) -> u64 {
-        self.storage.n_unreadable.load(Ordering::Relaxed)
+    pub fn losses(&self) -> Losses {
+        *stdx::lock(&self.storage.losses)
     }
 
     /// Changes definitions, and returns when the change is durable as far as it has to be. Never
@@ -631,8 +617,6 @@ impl Broker {
 
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
-        self.monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
-        self.unix_ms.store(now.unix_ms, Ordering::Relaxed);
         self.storage.time.tick(now);
         self.storage.rules.look_at_time();
         self.keep_log_short();
@@ -641,11 +625,12 @@ impl Broker {
         self.look_for_overdue(now.monotonic_ms);
     }
 
-    /// Has channels closed that hold messages for too long.
+    /// Has channels closed that hold messages for too long, and connections that hold too many.
     fn look_for_overdue(&self, now_ms: u64) {
         if now_ms < self.overdue_at_ms.load(Ordering::Relaxed) {
             return;
         }
+        self.holdings.note_unacked(self.unacked_by_connection(), &self.connections);
         let (view, node_timeout_ms) = (self.view(), self.limits().consumer_timeout_ms);
         for overdue in view.queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms)) {
             if let Some(connection) = self.connections.get(overdue.connection) {
@@ -720,7 +705,7 @@ impl Broker {
         };
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
-        let (disk, stamp) = (self.storage.disk.as_ref(), self.storage.stamper.stamp());
+        let (disk, stamp) = (self.storage.disk.as_ref(), self.storage.wal.stamp());
         let written = if self.storage.may_move(bytes.len() as u64) {
             log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
         } else {
@@ -751,13 +736,16 @@ impl Broker {
         let view = self.view();
         let known = view.queues().filter(|queue| queue.def().durable && !queue.is_loading());
         let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();
+        let durable = view.queues().filter(|queue| queue.def().durable);
+        let unused = durable.filter_map(|one| Some((one.id().0, one.unused_for_ms()?)));
+        let unused: Vec<_> = unused.collect();
         self.storage.pager.end();
         self.storage.older.end();
         self.storage.rules.end();
         for journal in view.queues().filter_map(|queue| queue.journal()) {
             self.storage.older.sync_at_end(&self.storage, &journal)?;
         }
-        entries::append_stopped(&self.storage.wal, &cursors);
+        entries::append_stopped(&self.storage.wal, &cursors, &unused);
         self.storage.wal.close()?;
         self.exchanges.save_seen_at_end(self.storage.disk.as_ref())
     }

@@ -50,10 +50,18 @@ impl TimeOfDay {
         self.ticked_monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
     }
 
+    /// The time of the last tick.
+    pub(crate) fn ticked(&self) -> Now {
+        Now {
+            monotonic_ms: self.ticked_monotonic_ms.load(Ordering::Relaxed),
+            unix_ms: self.ticked_unix_ms.load(Ordering::Relaxed),
+        }
+    }
+
     /// Unix milliseconds.
     pub(crate) fn unix_ms(&self) -> u64 {
         match self.clock {
-            Clock::Ticks | Clock::TicksFrom(_) => self.ticked_unix_ms.load(Ordering::Relaxed),
+            Clock::Ticks | Clock::TicksFrom(_) => self.ticked().unix_ms,
             Clock::Read { unix_ms, .. } => unix_ms(),
         }
     }
@@ -61,7 +69,7 @@ impl TimeOfDay {
     /// Milliseconds that mean something only beside each other, of this run of the node.
     pub(crate) fn monotonic_ms(&self) -> u64 {
         match self.clock {
-            Clock::Ticks | Clock::TicksFrom(_) => self.ticked_monotonic_ms.load(Ordering::Relaxed),
+            Clock::Ticks | Clock::TicksFrom(_) => self.ticked().monotonic_ms,
             Clock::Read { monotonic_ms, .. } => monotonic_ms(),
         }
     }

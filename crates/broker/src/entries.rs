@@ -16,6 +16,7 @@
 //! 16    meta       serial u64, an encoded definition command (see crate `meta`)
 //! 17    stopped    (queue u64, next undelivered position u64) ...   last entry of a clean stop
 //! 18    started    nothing        the life after a clean stop: its deliveries are in no log
+//! 19    unused     (queue u64, milliseconds u64) ...   before `stopped`: for how long nobody had used these
 //! ```
 //! An unknown kind is an error: it was written by a newer version.
 
@@ -36,6 +37,7 @@ const KIND_RETURNED: u8 = 6;
 const KIND_META: u8 = 16;
 const KIND_STOPPED: u8 = 17;
 const KIND_STARTED: u8 = 18;
+const KIND_UNUSED: u8 = 19;
 
 /// Of a position and its counts.
 const RETURNED_BYTES: usize = 16;
@@ -54,6 +56,7 @@ pub(crate) enum Entry<'a> {
     Meta { serial: u64, command: &'a [u8] },
     Stopped { cursors: Records<'a, (u64, u64)> },
     Started,
+    Unused { queues: Records<'a, (u64, u64)> },
 }
 
 /// A list of records of fixed size, read where it lies.
@@ -258,14 +261,22 @@ pub(crate) fn append_meta(wal: &Wal, serial: u64, commands: &[Vec<u8>]) -> Appen
     })
 }
 
-/// Appends the note of a clean stop: for each queue the first position nobody was given.
-pub(crate) fn append_stopped(wal: &Wal, cursors: &[(u64, u64)]) -> Appended {
-    let mut payload = Vec::with_capacity(cursors.len() * 16);
-    for (queue, position) in cursors {
-        payload.extend_from_slice(&queue.to_le_bytes());
-        payload.extend_from_slice(&position.to_le_bytes());
-    }
-    wal.append(|batch| batch.entry(KIND_STOPPED, &[&payload]))
+/// Appends the note of a clean stop: for each queue the first position nobody was given, and for how many milliseconds
+/// nobody had used those that go for that.
+pub(crate) fn append_stopped(wal: &Wal, cursors: &[(u64, u64)], unused: &[(u64, u64)]) -> Appended {
+    let payload = |pairs: &[(u64, u64)]| -> Vec<u8> {
+        pairs
+            .iter()
+            .flat_map(|&(queue, number)| [queue, number])
+            .flat_map(u64::to_le_bytes)
+            .collect()
+    };
+    wal.append(|batch| {
+        if !unused.is_empty() {
+            batch.entry(KIND_UNUSED, &[&payload(unused)]);
+        }
+        batch.entry(KIND_STOPPED, &[&payload(cursors)]);
+    })
 }
 
 /// Appends the note that ends the validity of the last stop's cursors.
@@ -307,13 +318,15 @@ pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> 
             Ok(Entry::Returned { queue, anew, counts })
         }
         KIND_META => Ok(Entry::Meta { serial: reader.u64()?, command: reader.rest() }),
-        KIND_STOPPED => {
-            let pair = |reader: &mut Reader<'_>| Ok((reader.u64()?, reader.u64()?));
-            Ok(Entry::Stopped { cursors: Records::rest(&mut reader, 16, pair)? })
-        }
+        KIND_STOPPED => Ok(Entry::Stopped { cursors: Records::rest(&mut reader, 16, read_pair)? }),
         KIND_STARTED => Ok(Entry::Started),
+        KIND_UNUSED => Ok(Entry::Unused { queues: Records::rest(&mut reader, 16, read_pair)? }),
         _ => Err(RecordError::Invalid),
     }
+}
+
+fn read_pair(reader: &mut Reader<'_>) -> Result<(u64, u64), RecordError> {
+    Ok((reader.u64()?, reader.u64()?))
 }
 
 fn read_range(reader: &mut Reader<'_>) -> Result<PositionRange, RecordError> {
@@ -414,6 +427,7 @@ mod tests {
             Entry::Stopped { cursors } => {
                 format!("stopped {:?}", cursors.iter().collect::<Vec<_>>())
             }
+            Entry::Unused { queues } => format!("unused {:?}", queues.iter().collect::<Vec<_>>()),
             other @ (Entry::Paged { .. }
             | Entry::Message { .. }
             | Entry::Reference { .. }
@@ -489,7 +503,8 @@ mod tests {
             append_settled(wal, 7, &[3, 5, 6], &mut scratch);
             append_settled(wal, 7, &[9, 3, 4, 5], &mut scratch);
             append_settled(wal, 7, &[4, 3], &mut scratch);
-            append_stopped(wal, &[(7, 10), (8, 0)]);
+            append_stopped(wal, &[(7, 10), (8, 0)], &[]);
+            append_stopped(wal, &[], &[(7, 900)]);
         });
         assert_eq!(
             seen,
@@ -500,6 +515,8 @@ mod tests {
                 "purged 7 [9..10, 3..6]",
                 "settled 7 [4, 3]",
                 "stopped [(7, 10), (8, 0)]",
+                "unused [(7, 900)]",
+                "stopped []",
             ]
         );
     }

@@ -3,9 +3,7 @@
 use crate::broker::Broker;
 use crate::connections::Connection;
 use crate::queue::Queue;
-use meta::ConnectionId;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -70,10 +68,7 @@ impl Broker {
     }
 
     fn heaviest_connections(&self, n: usize) -> Vec<HeavyConnection> {
-        let mut unacked: BTreeMap<ConnectionId, u64> = BTreeMap::new();
-        for ((connection, _), n) in self.unacked_by_channel() {
-            *unacked.entry(connection).or_default() += n;
-        }
+        let unacked = self.unacked_by_connection();
         let heavy = |connection: Arc<Connection>| HeavyConnection {
             held_bytes: connection.held_bytes(),
             n_unacked: unacked.get(&connection.id).copied().unwrap_or(0),
@@ -128,7 +123,7 @@ impl fmt::Display for HeavyConnection {
         if self.held_bytes > 0 {
             write!(
                 f,
-                ", holds {} bytes of uncommitted, unfinished or unread messages",
+                ", holds {} bytes of uncommitted, unfinished, unread or unacknowledged messages",
                 self.held_bytes
             )?;
         }

@@ -1,12 +1,15 @@
 //! What clients have the node keep in memory that is in no queue: transactions that are not committed, messages of
-//! which a part is missing, what they do not read. A connection may hold a share of what the node may use, all of
+//! which a part is missing, what they do not read, the list of what they do not acknowledge. A connection may hold a share of what the node may use, all of
 //! them together another: who holds most loses its connection before the memory alarm makes others wait. Told once
-//! for each turn of a connection's task that changes something; must never know what it is that is held.
+//! for each turn of a connection's task that changes something, and of what is not acknowledged with the broker's tick;
+//! must never know what it is that is held. Unacknowledged messages themselves are their queue's, which pages them out.
 
 use crate::connections::{Connection, Connections};
+use meta::ConnectionId;
 use session::{Error, ErrorKind};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Of the memory that the node may use a connection may hold one part in so many, ...
 const CONNECTION_PART: u64 = 4;
@@ -15,18 +18,27 @@ const ALL_PART: u64 = 2;
 /// However little the node may use, a connection may hold this much, so that a watermark of 0 stops publishers
 /// and fails none of them; all connections together twice as much.
 const CONNECTION_BYTES_MIN: u64 = 32 * 1024 * 1024;
+/// What stays in memory of an unacknowledged message wherever that is: its tag, link and position in the client's
+/// outbox, and the position again in the queue.
+const UNACKED_BYTES: u64 = 4 * size_of::<u64>() as u64;
 
 /// What one connection holds.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    n_bytes: AtomicU64,
+    told_bytes: AtomicU64,
+    unacked_bytes: AtomicU64,
     /// It is to go: what it holds does not count any more.
     is_refused: AtomicBool,
 }
 
 impl Held {
     pub(crate) fn bytes(&self) -> u64 {
-        self.n_bytes.load(Ordering::Relaxed)
+        self.told_bytes() + self.unacked_bytes.load(Ordering::Relaxed)
+    }
+
+    /// As of the last [`Holdings::note`].
+    pub(crate) fn told_bytes(&self) -> u64 {
+        self.told_bytes.load(Ordering::Relaxed)
     }
 
     fn is_refused(&self) -> bool {
@@ -39,11 +51,14 @@ impl Held {
 pub(crate) struct Holdings {
     all_bytes: AtomicU64,
     node_bytes_max: AtomicU64,
+    /// Messages that connections had not acknowledged at the last look.
+    n_unacked: Mutex<BTreeMap<ConnectionId, u64>>,
 }
 
 impl Default for Holdings {
     fn default() -> Self {
-        Self { all_bytes: AtomicU64::new(0), node_bytes_max: AtomicU64::new(u64::MAX) }
+        let node_bytes_max = AtomicU64::new(u64::MAX);
+        Self { all_bytes: AtomicU64::new(0), node_bytes_max, n_unacked: Mutex::default() }
     }
 }
 
@@ -63,7 +78,7 @@ impl Holdings {
         (node_bytes_max / ALL_PART).max(2 * CONNECTION_BYTES_MIN)
     }
 
-    /// A connection holds so much now.
+    /// A connection holds so much now, beside what it has not acknowledged.
     ///
     /// # Errors
     /// That is too much. If it is others that hold too much, they are told.
@@ -76,7 +91,37 @@ impl Holdings {
         if connection.held.is_refused() {
             return Ok(());
         }
-        self.change(&connection.held, n_bytes);
+        self.change(&connection.held.told_bytes, n_bytes);
+        self.weigh(connection, connections)
+    }
+
+    /// Connections have not acknowledged so many messages, and others none.
+    pub(crate) fn note_unacked(
+        &self,
+        n_unacked: BTreeMap<ConnectionId, u64>,
+        connections: &Connections,
+    ) {
+        let mut noted = stdx::lock(&self.n_unacked);
+        let none = noted.keys().filter(|id| !n_unacked.contains_key(id)).map(|id| (id, &0));
+        for (id, n) in none.chain(&n_unacked) {
+            let Some(connection) = connections.get(*id) else { continue };
+            let n_bytes = n * UNACKED_BYTES;
+            let before = connection.held.unacked_bytes.load(Ordering::Relaxed);
+            if n_bytes == before || connection.held.is_refused() {
+                continue;
+            }
+            self.change(&connection.held.unacked_bytes, n_bytes);
+            if n_bytes > before
+                && let Err(error) = self.weigh(&connection, connections)
+            {
+                connection.fail(error);
+            }
+        }
+        *noted = n_unacked;
+    }
+
+    fn weigh(&self, connection: &Connection, connections: &Connections) -> Result<(), Error> {
+        let n_bytes = connection.held.bytes();
         let connection_bytes_max = self.connection_bytes_max();
         if n_bytes > connection_bytes_max {
             self.refuse(&connection.held);
@@ -102,11 +147,11 @@ impl Holdings {
     /// What it holds counts no more. How much that was.
     fn refuse(&self, held: &Held) -> u64 {
         held.is_refused.store(true, Ordering::Relaxed);
-        self.change(held, 0)
+        self.change(&held.told_bytes, 0) + self.change(&held.unacked_bytes, 0)
     }
 
-    fn change(&self, held: &Held, n_bytes: u64) -> u64 {
-        let before = held.n_bytes.swap(n_bytes, Ordering::Relaxed);
+    fn change(&self, of_connection: &AtomicU64, n_bytes: u64) -> u64 {
+        let before = of_connection.swap(n_bytes, Ordering::Relaxed);
         self.all_bytes.fetch_add(n_bytes, Ordering::Relaxed);
         self.all_bytes.fetch_sub(before, Ordering::Relaxed);
         before
@@ -120,7 +165,7 @@ fn heaviest(connections: &Connections) -> Option<Arc<Connection>> {
 
 fn too_much(n_bytes: u64, bytes_max: u64) -> Error {
     let text = format!(
-        "{n_bytes} bytes of uncommitted, unfinished or unread messages are more than the \
+        "{n_bytes} bytes of uncommitted, unfinished, unread or unacknowledged messages are more than the \
          {bytes_max} bytes of memory that one connection may hold"
     );
     Error::new(ErrorKind::ResourceError, text)
@@ -128,8 +173,8 @@ fn too_much(n_bytes: u64, bytes_max: u64) -> Error {
 
 fn too_much_together(n_bytes: u64, bytes_max: u64) -> Error {
     let text = format!(
-        "connections hold more than {bytes_max} bytes of uncommitted, unfinished or unread \
-         messages, and this one most of them: {n_bytes} bytes"
+        "connections hold more than {bytes_max} bytes of uncommitted, unfinished, unread or \
+         unacknowledged messages, and this one most of them: {n_bytes} bytes"
     );
     Error::new(ErrorKind::ResourceError, text)
 }
@@ -181,6 +226,28 @@ mod tests {
         );
         assert!(kick(&all[0]).is_none() && kick(&all[2]).is_none());
         assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 111 * MIB);
+    }
+
+    #[test]
+    fn what_stays_in_memory_of_unacknowledged_messages_counts() {
+        let (holdings, connections) = (Holdings::default(), Connections::default());
+        holdings.set_node_bytes_max(400 * MIB);
+        let all: Vec<_> = (0..2).map(|_| connections.open(Identity::default())).collect();
+        let n_max = 100 * MIB / UNACKED_BYTES;
+        let unacked = |n| BTreeMap::from([(all[0].id, n)]);
+        holdings.note_unacked(unacked(n_max), &connections);
+        assert_eq!((all[0].held_bytes(), kick(&all[0])), (100 * MIB, None));
+        holdings.note_unacked(BTreeMap::new(), &connections);
+        assert_eq!(all[0].held_bytes(), 0);
+        holdings.note_unacked(unacked(n_max - 1), &connections);
+        holdings.note(&all[1], 7, &connections).unwrap();
+        holdings.note(&all[0], UNACKED_BYTES, &connections).unwrap();
+        holdings.note(&all[0], UNACKED_BYTES + 1, &connections).unwrap_err();
+        assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 7);
+        holdings.note_unacked(BTreeMap::from([(all[1].id, n_max)]), &connections);
+        assert!(
+            matches!(kick(&all[1]), Some(Kick::Fail(error)) if error.kind == ErrorKind::ResourceError)
+        );
     }
 
     #[test]

@@ -53,4 +53,4 @@ pub use crate::recovery::{Found, OpenError, Steppers};
 pub use crate::repair::{Repair, repair};
 pub use crate::rules::RuleStepper;
 pub use crate::session::{Session, Stop};
-pub use crate::storage::StorageOptions;
+pub use crate::storage::{Losses, StorageOptions};

@@ -58,6 +58,8 @@ impl Default for PagerOptions {
 pub(crate) struct Pager {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Bytes of all messages in queues, on disk too.
+    pub(crate) held_bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -132,7 +134,7 @@ impl Pager {
             failure: Failure::default(),
             after_sync: OnceLock::new(),
         };
-        Self { shared: Arc::new(shared), threads: Mutex::default() }
+        Self { shared: Arc::new(shared), threads: Mutex::default(), held_bytes: AtomicU64::new(0) }
     }
 
     /// Has `act` called after images were written: the log may be shortened then. Set once.

@@ -8,12 +8,14 @@ mod channel_limit;
 mod consumed;
 mod consumers;
 mod held_back;
+mod last_use;
 mod local;
 mod noted_returns;
 mod older;
 mod overdue;
 mod paging;
 mod reading;
+mod returning;
 mod ruled;
 mod unfit;
 mod waiting_letters;
@@ -26,6 +28,7 @@ pub(crate) use local::{Attach, Incoming, Owner, Publishes};
 pub(crate) use noted_returns::ReturnsBefore;
 pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
 pub(crate) use reading::{ReadImage, ToldPart};
+pub(crate) use returning::Returning;
 pub(crate) use ruled::RefusedItem;
 
 use crate::admin::{DeleteConditions, QueueRefused};
@@ -254,7 +257,7 @@ impl Queue {
         counters.n_consumers.store(local.fifo.n_consumers() as u64, Ordering::Relaxed);
         let stored_bytes = local.backlog.stored_bytes();
         let before = counters.message_bytes.swap(stored_bytes, Ordering::Relaxed);
-        let held = &self.storage.held_bytes;
+        let held = &self.storage.pager.held_bytes;
         if stored_bytes >= before {
             held.fetch_add(stored_bytes - before, Ordering::Relaxed);
         } else {
@@ -401,7 +404,9 @@ impl Queue {
 
     /// Adds up how many messages each channel holds.
     pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
-        stdx::lock(&self.local).count_held(held);
+        if self.counters.n_unacked.load(Ordering::Relaxed) > 0 {
+            stdx::lock(&self.local).count_held(held);
+        }
     }
 
     /// From now on the consumer is one of those that share `limit`.

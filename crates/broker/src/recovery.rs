@@ -12,7 +12,7 @@ use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::rules::{self, RuleKeeper, RuleStepper};
 use crate::scarcity::Scarcity;
-use crate::storage::{Images, Storage, StorageOptions};
+use crate::storage::{Images, Losses, PAGES_DIR, Storage, StorageOptions};
 use crate::worker::Failure;
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
@@ -23,10 +23,10 @@ use log::{
 use message::Body;
 use meta::{Command, QueueId, QueueVersion, State, Vhost};
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use stdx::record::Reader;
 use store::backlog::PagePool;
+use store::blob::BlobStore;
 use store::v1::JournalTable;
 use store::{Queued, StoreError};
 
@@ -42,6 +42,10 @@ struct Replay {
     commands: Vec<SegmentId>,
     /// The cursors of a clean stop, while nothing came after it.
     cursors: Option<HashMap<u64, u64>>,
+    /// For how many milliseconds queues had not been used before the last clean stop: that one, if there are cursors.
+    unused: HashMap<u64, u64>,
+    /// Bytes at the end of the log that cannot be read.
+    cut_off_bytes: u64,
     n_entries: u64,
 }
 
@@ -142,6 +146,7 @@ impl Found {
         let (mut replay, snapshot) = Replay::from_snapshot(disk.as_ref())?;
         let log = WalFound::read(disk, options, &mut |entry| replay.take(entry))?;
         presence::check(disk.as_ref(), &replay, &log, snapshot)?;
+        replay.cut_off_bytes = log.tail().map_or(0, |tail| tail.bytes);
         Ok(Self { replay, log })
     }
 
@@ -250,12 +255,9 @@ fn finish(
     let storage = Arc::new(Storage {
         disk,
         wal,
-        stamper,
         journals,
         pool: PagePool::default(),
-        held_bytes: AtomicU64::new(0),
-        n_lost: AtomicU64::new(0),
-        n_unreadable: AtomicU64::new(0),
+        losses: Mutex::new(Losses { cut_off_bytes: replay.cut_off_bytes, ..Losses::default() }),
         images,
         bodies,
         pager,
@@ -290,6 +292,8 @@ impl Replay {
             contents: Contents::default(),
             commands: Vec::new(),
             cursors: None,
+            unused: HashMap::new(),
+            cut_off_bytes: 0,
             n_entries: 0,
         };
         Ok((replay, stamp))
@@ -316,7 +320,8 @@ impl Replay {
                 self.contents.returned(entry.segment, queue, anew, counts.iter());
             }
             Entry::Meta { serial, command } => self.take_command(entry.segment, serial, command)?,
-            Entry::Started => {}
+            Entry::Started => self.unused.clear(),
+            Entry::Unused { queues } => self.unused = queues.iter().collect(),
             Entry::Stopped { cursors } => self.cursors = Some(cursors.iter().collect()),
         }
         Ok(())
@@ -359,11 +364,13 @@ impl Replay {
                     // What the log has is left from a conversion that did not come to its end.
                     self.contents.drain(def.id.0, |_| ());
                     let queue = Queue::new_older(Arc::clone(def), settings, Arc::clone(storage));
+                    self.restore_last_use(&queue);
                     older.push((Arc::clone(&queue), self.cursor_of(def.id)));
                     queue
                 }
                 QueueVersion::V2 => {
                     let queue = Queue::new(Arc::clone(def), settings, Arc::clone(storage));
+                    self.restore_last_use(&queue);
                     to_read.extend(self.restore(&queue, &mut retained));
                     queue
                 }
@@ -393,6 +400,15 @@ impl Replay {
         self.cursors.as_ref().and_then(|cursors| cursors.get(&id).copied())
     }
 
+    /// Time goes on for a queue that nobody used before a clean stop; after a crash it begins anew.
+    fn restore_last_use(&self, queue: &Queue) {
+        if self.cursors.is_some()
+            && let Some(unused_ms) = self.unused.get(&queue.id().0)
+        {
+            queue.restore_last_use(*unused_ms);
+        }
+    }
+
     /// Fills a queue. What is to be read for that is left for later.
     fn restore(&mut self, queue: &Arc<Queue>, retained: &mut SegmentCounts) -> Option<Reading> {
         let QueueId(id) = queue.id();
@@ -409,14 +425,19 @@ impl Replay {
                 if let Err(reason) = restore_message(&mut restoring, &logged, segment) {
                     let position = logged.position;
                     tracing::error!(queue = id, position, "a message is lost: {reason}");
-                    storage.n_lost.fetch_add(1, Ordering::Relaxed);
+                    stdx::lock(&storage.losses).n_messages += 1;
                 } else {
                     retained.add(segment);
                 }
             }
             Left::Page { segment, note } => {
                 if restoring.page(&note, segment).is_err() || !images.retain(note.blob, 1) {
-                    tracing::error!(queue = id, "a page in the log is not in its file: {note:?}");
+                    let file = BlobStore::name_of(PAGES_DIR, note.blob.file);
+                    tracing::error!(
+                        queue = id,
+                        "a page of {} messages is not in {file}",
+                        note.n_live
+                    );
                 }
                 retained.add(segment);
             }

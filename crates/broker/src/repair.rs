@@ -77,14 +77,7 @@ struct Survey {
     n_changes_lost: u64,
     /// Of the log that the definitions were written beside.
     stamp: Option<Stamp>,
-    last: Lsn,
-    /// Rises where entries are missing behind others, and how many are.
-    n_gaps: u64,
-    n_missing: u64,
-    /// By queue: behind its last message, and in front of which gap that was.
-    next: BTreeMap<u64, (u64, u64)>,
-    /// By queue: positions that were given in a gap.
-    in_gaps: BTreeMap<u64, u64>,
+    gaps: Gaps,
     in_pages: InFiles,
     in_bodies: InFiles,
     /// Files there are: of pages, and of bodies by virtual host.
@@ -93,6 +86,43 @@ struct Survey {
     /// Which log what is written anew belongs to, and what it must reach.
     identity: u64,
     upto: Lsn,
+}
+
+/// Where entries are missing behind others, and what of queues is.
+#[derive(Default)]
+struct Gaps {
+    last: Lsn,
+    n: u64,
+    n_missing: u64,
+    /// By queue: behind its last message, and in front of which gap that was.
+    next: BTreeMap<u64, (u64, u64)>,
+    /// By queue: positions that were given in a gap.
+    positions: BTreeMap<u64, u64>,
+}
+
+impl Gaps {
+    fn take(&mut self, lsn: Lsn) {
+        let n_missing = lsn.0.saturating_sub(self.last.0 + 1);
+        if self.last.0 > 0 && n_missing > 0 {
+            self.n += 1;
+            self.n_missing += n_missing;
+        }
+        self.last = lsn;
+    }
+
+    fn take_position(&mut self, queue: u64, position: u64) {
+        let (next, gap) = self.next.get(&queue).copied().unwrap_or_default();
+        if gap < self.n && position > next {
+            *self.positions.entry(queue).or_default() += position - next;
+        }
+        self.next.insert(queue, (next.max(position + 1), self.n));
+    }
+
+    /// Messages that may be lost, by queue. Each is an entry; what a queue had before the log begins is not
+    /// lost here.
+    fn lost(&self) -> BTreeMap<u64, u64> {
+        self.positions.iter().map(|(queue, n)| (*queue, *n.min(&self.n_missing))).collect()
+    }
 }
 
 impl Survey {
@@ -129,16 +159,11 @@ impl Survey {
     }
 
     fn take(&mut self, entry: &log::Entry<'_>) {
-        let n_missing = entry.lsn.0.saturating_sub(self.last.0 + 1);
-        if self.last.0 > 0 && n_missing > 0 {
-            self.n_gaps += 1;
-            self.n_missing += n_missing;
-        }
-        self.last = entry.lsn;
+        self.gaps.take(entry.lsn);
         match entries::parse(entry.kind, entry.payload) {
-            Ok(Entry::Message { queue, position, .. }) => self.take_position(queue, position),
+            Ok(Entry::Message { queue, position, .. }) => self.gaps.take_position(queue, position),
             Ok(Entry::Reference { queue, position, reference }) => {
-                self.take_position(queue, position);
+                self.gaps.take_position(queue, position);
                 if let Ok((_, stored)) = entries::parse_reference(reference) {
                     *self.in_bodies.entry((queue, stored.blob.file)).or_default() += 1;
                 }
@@ -155,14 +180,6 @@ impl Survey {
             }
             Ok(_) | Err(_) => {}
         }
-    }
-
-    fn take_position(&mut self, queue: u64, position: u64) {
-        let (next, gap) = self.next.get(&queue).copied().unwrap_or_default();
-        if gap < self.n_gaps && position > next {
-            *self.in_gaps.entry(queue).or_default() += position - next;
-        }
-        self.next.insert(queue, (next.max(position + 1), self.n_gaps));
     }
 
     fn queue(&self, id: u64) -> Option<&Arc<QueueDef>> {
@@ -230,9 +247,7 @@ impl Survey {
     }
 
     fn tell_lost(&self, repair: &mut Repair) {
-        // Each message is an entry; what a queue had before the log begins is not lost here.
-        let in_gaps = self.in_gaps.iter().map(|(queue, n)| (*queue, *n.min(&self.n_missing)));
-        let mut by_queue: BTreeMap<u64, u64> = in_gaps.collect();
+        let mut by_queue = self.gaps.lost();
         for ((queue, file), n) in &self.in_pages {
             if !self.has_page(*file) {
                 *by_queue.entry(*queue).or_default() += n;
@@ -299,7 +314,10 @@ impl Survey {
                 let parsed = entries::parse_reference(reference);
                 parsed.is_ok_and(|(_, stored)| self.has_body(queue, stored.blob.file))
             }
-            Ok(Entry::Meta { .. } | Entry::Started | Entry::Stopped { .. }) | Err(_) => false,
+            Ok(
+                Entry::Meta { .. } | Entry::Started | Entry::Unused { .. } | Entry::Stopped { .. },
+            )
+            | Err(_) => false,
             Ok(_) => true,
         }
     }

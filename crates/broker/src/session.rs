@@ -28,25 +28,27 @@ use crate::events::Facts;
 use crate::exchanges::WatchedExchange;
 use crate::interceptors::{Interceptors, StampingOutbox};
 use crate::limits;
-use crate::queue::{AfterDetach, Queue, Settled, Wakes, wake_all};
-use crate::slices::{SLICE, Slices};
+use crate::queue::{AfterDetach, Queue, Returning, Settled, Wakes, wake_all};
+use crate::slices::SLICE;
 use ::routing::{Name, QueueId};
 use batch::Batch;
 use channels::{Channel, Channels, Link, Tx};
 use hold::Hold;
 use pace::Pace;
-use queue::ConsumerKey;
+use queue::{ConsumerKey, Return};
 use routes::{Route, RouteMemory};
 use session::{
     ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Outcome, Request, Settle,
     ShortString,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Messages that one acknowledgement settles under one lock; one read has fewer that name one each.
+/// Messages that are settled or come back under one lock; one read has fewer that name one each.
 const SETTLES_AT_ONCE: usize = 4096;
+/// Steps of a [slice](SLICE) that it takes to release a channel that has nothing.
+const CHANNEL_STEPS: usize = 8;
 
 /// The connection is to be closed once what is in its outbox has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +92,6 @@ pub struct Session {
     committer: Committer,
     /// Bytes that transactions hold.
     uncommitted_bytes: u64,
-    /// What it takes away at its end, or at a channel's.
-    slices: Slices,
     ended: bool,
 }
 
@@ -150,7 +150,6 @@ impl Session {
             hold: None,
             committer: Committer::Thread,
             uncommitted_bytes: 0,
-            slices: Slices::default(),
             ended: false,
         })
     }
@@ -236,7 +235,7 @@ impl Session {
                         self.before_waiting();
                         Box::pin(self.fail(publish.channel, None, error)).await?;
                     }
-                    if self.pace.is_over() {
+                    if self.pace.slices.is_over() {
                         self.record_unheard(requests, index);
                         self.flush(input, requests).await;
                         Box::pin(self.give_way()).await;
@@ -278,7 +277,11 @@ impl Session {
             Box::pin(self.until_loaded()).await;
         }
         self.flush_publishes(input, requests).await;
-        self.flush_settles();
+        if self.settles.len() > SETTLES_AT_ONCE {
+            Box::pin(self.settle_many()).await;
+        } else {
+            self.flush_settles();
+        }
         if let Some((channel, error)) = self.refused_settle.take() {
             self.before_waiting();
             // It closes a channel, never the connection.
@@ -341,28 +344,81 @@ impl Session {
         if self.settles.is_empty() {
             return;
         }
+        let mut settles = self.take_settles();
+        for run in settles.chunk_by(|a, b| a.link == b.link) {
+            self.make_room(run);
+            self.settle_part(run);
+            self.after_settling(run);
+        }
+        settles.clear();
+        self.settles = settles;
+    }
+
+    /// As [`Session::flush_settles`], of very many: others have their turn in between.
+    async fn settle_many(&mut self) {
+        let settles = self.take_settles();
+        for run in settles.chunk_by(|a, b| a.link == b.link) {
+            self.make_room(run);
+            for alike in run.chunk_by(|a, b| goes_back(a) == goes_back(b)) {
+                let _returning = self.begin_return(alike);
+                for part in alike.chunks(SETTLES_AT_ONCE) {
+                    self.settle_part(part);
+                    self.did(part.len()).await;
+                }
+            }
+            self.after_settling(run);
+        }
+    }
+
+    /// What goes back in several parts goes together: nobody is to be given what stands behind it.
+    fn begin_return(&self, alike: &[Settle]) -> Option<Returning> {
+        let first = alike.first().filter(|it| goes_back(it) && alike.len() > SETTLES_AT_ONCE)?;
+        Some(Returning::begin(&self.links.get(&first.link)?.queue))
+    }
+
+    /// Has consumers give back in slices what they hold, if it is very much, but for what is to be kept
+    /// of each. Nobody is given any of it until what is returned is dropped.
+    async fn give_back_many(
+        &mut self,
+        queue: &Arc<Queue>,
+        consumers: &[(ConsumerKey, HashSet<u64>)],
+        how: Return,
+    ) -> Option<Returning> {
+        if queue.counters.n_unacked.load(Ordering::Relaxed) <= SETTLES_AT_ONCE as u64 {
+            return None;
+        }
+        let returning = Returning::begin(queue);
+        for part in queue.held_by(consumers).chunks(SETTLES_AT_ONCE) {
+            queue.give_back(part, how);
+            self.did(part.len()).await;
+        }
+        Some(returning)
+    }
+
+    /// What was settled, by link.
+    fn take_settles(&mut self) -> Vec<Settle> {
         let mut settles = std::mem::take(&mut self.settles);
         let first = settles.first().map(|settle| settle.link);
         if settles.iter().any(|settle| Some(settle.link) != first) {
             // Unlike a stable sort this one needs no memory; to a queue the order makes no difference.
             settles.sort_unstable_by_key(|settle| (settle.link, settle.position));
         }
-        for run in settles.chunk_by(|a, b| a.link == b.link) {
-            self.make_room(run);
-            self.settle_link(run);
-        }
-        settles.clear();
-        self.settles = settles;
+        settles
     }
 
-    fn settle_link(&mut self, run: &[Settle]) {
+    /// Settles on one link, under one lock.
+    fn settle_part(&mut self, part: &[Settle]) {
+        let Some(link) = part.first().and_then(|settle| self.links.get(&settle.link)) else {
+            return;
+        };
+        if link.queue.settle(link.consumer, part, &mut self.wakes) == Settled::NotByThisMode {
+            self.refused_settle = Some((link.channel, not_by_this_mode(&link.queue)));
+        }
+    }
+
+    fn after_settling(&mut self, run: &[Settle]) {
         let Some(id) = run.first().map(|settle| settle.link) else { return };
         let Some(link) = self.links.get(&id) else { return };
-        for part in parts(run) {
-            if link.queue.settle(link.consumer, part, &mut self.wakes) == Settled::NotByThisMode {
-                self.refused_settle = Some((link.channel, not_by_this_mode(&link.queue)));
-            }
-        }
         if !link.active && link.queue.detach_idle(link.consumer) {
             self.forget_link(id);
         }
@@ -415,7 +471,7 @@ impl Session {
     /// That is too much: then call [`Session::fail_connection`] with it.
     pub fn note_held(&self, n_bytes: u64) -> Result<(), Error> {
         let n_bytes = n_bytes + self.uncommitted_bytes;
-        if n_bytes == self.connection.held.bytes() {
+        if n_bytes == self.connection.held.told_bytes() {
             return Ok(());
         }
         self.broker.holdings.note(&self.connection, n_bytes, &self.broker.connections)
@@ -460,6 +516,7 @@ impl Session {
         }
         for channel in self.channels.ids() {
             self.release_channel(channel).await;
+            self.pace.slices.did(CHANNEL_STEPS).await;
         }
         self.broker.drop_exclusive_queues(self.connection.id).await;
         self.broker.connections.close(self.connection.id);
@@ -542,25 +599,28 @@ impl Session {
             if self.detach(queue, of_queue).await == AfterDetach::DeleteQueue {
                 self.broker.drop_queue(queue).await;
             }
-            self.slices.did(of_queue.len()).await;
+            self.pace.slices.did(of_queue.len()).await;
         }
     }
 
-    /// Takes the consumers of one channel and one queue away. What they hold comes back at once; of
+    /// Takes the consumers of one channel and one queue away. What they hold comes back together; of
     /// very many, those that hold nothing go before, in slices.
-    async fn detach(&mut self, queue: &Queue, links: &[Link]) -> AfterDetach {
-        let consumers: Vec<ConsumerKey> = links.iter().map(|link| link.consumer).collect();
-        if consumers.len() <= SLICE {
-            return queue.detach(&consumers);
+    async fn detach(&mut self, queue: &Arc<Queue>, links: &[Link]) -> AfterDetach {
+        let mut consumers: Vec<ConsumerKey> = links.iter().map(|link| link.consumer).collect();
+        let mut after = AfterDetach::Stays;
+        if consumers.len() > SLICE {
+            let mut holding = Vec::new();
+            // The single active one is likely to be the first: it goes last, rather than pass its part
+            // on among them.
+            for slice in consumers.rchunks(SLICE) {
+                after = after.or(queue.retire(slice, &mut holding));
+                self.pace.slices.did(slice.len()).await;
+            }
+            consumers = holding;
         }
-        let (mut after, mut holding) = (AfterDetach::Stays, Vec::new());
-        // The single active one is likely to be the first: it goes last, rather than pass its part on
-        // among them.
-        for slice in consumers.rchunks(SLICE) {
-            after = after.or(queue.retire(slice, &mut holding));
-            self.slices.did(slice.len()).await;
-        }
-        after.or(queue.detach(&holding))
+        let all: Vec<_> = consumers.iter().map(|consumer| (*consumer, HashSet::new())).collect();
+        let _returning = self.give_back_many(queue, &all, Return::Failed).await;
+        after.or(queue.detach(&consumers))
     }
 
     /// Tells of a channel that goes, and of its consumers.
@@ -611,16 +671,9 @@ impl Session {
     }
 }
 
-/// A run in parts, each of which keeps its queue's lock. What goes back goes together: nobody is to be
-/// given what stands behind it.
-fn parts(run: &[Settle]) -> impl Iterator<Item = &[Settle]> {
-    let is_short = run.len() <= SETTLES_AT_ONCE;
-    let goes_back = |it: &Settle| matches!(it.outcome, Outcome::Requeued | Outcome::Returned);
-    let alike = run.chunk_by(move |a, b| is_short || goes_back(a) == goes_back(b));
-    alike.flat_map(move |part| {
-        let goes_together = is_short || part.first().is_some_and(goes_back);
-        part.chunks(if goes_together { part.len() } else { SETTLES_AT_ONCE })
-    })
+/// Whether a message goes back to its queue.
+const fn goes_back(settle: &Settle) -> bool {
+    matches!(settle.outcome, Outcome::Requeued | Outcome::Returned)
 }
 
 /// A consumer rejected what its queue has no record of.

@@ -8,12 +8,11 @@ use crate::rules::RuleKeeper;
 use crate::scarcity::Scarcity;
 use log::{Disk, Stamper, Wal};
 use meta::QueueVersion;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use store::StoreError;
 use store::backlog::{FreedPage, PagePool};
 use store::blob::{BlobId, BlobOptions, BlobStore};
-use store::v1::{JournalTable, V1Options};
+use store::v1::{Damage, JournalTable, V1Options};
 
 /// Pages with messages that survive a restart.
 pub(crate) const PAGES_DIR: &str = "pages";
@@ -55,20 +54,26 @@ impl Default for StorageOptions {
     }
 }
 
+/// What could not be read since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Messages lost by damage.
+    pub n_messages: u64,
+    /// Places in the files of queues of version 1: damage, or writes that were cut off.
+    pub n_unreadable: u64,
+    /// Bytes of these places, as far as their length is known.
+    pub unreadable_bytes: u64,
+    /// Bytes at the end of the log, which the start cut off.
+    pub cut_off_bytes: u64,
+}
+
 /// What queues of a node share.
 #[derive(Debug)]
 pub(crate) struct Storage {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) wal: Wal,
-    /// Of the log, for files that mean something only beside it.
-    pub(crate) stamper: Arc<Stamper>,
     pub(crate) pool: PagePool,
-    /// Bytes of all messages in queues.
-    pub(crate) held_bytes: AtomicU64,
-    /// Messages lost by damage since the start.
-    pub(crate) n_lost: AtomicU64,
-    /// Places in the files of queues of version 1 that could not be read since the start.
-    pub(crate) n_unreadable: AtomicU64,
+    pub(crate) losses: Mutex<Losses>,
     pub(crate) images: Images,
     pub(crate) bodies: Arc<Bodies>,
     /// Told which files queues of version 1 have.
@@ -145,6 +150,13 @@ impl Storage {
     pub(crate) fn journal_options(&self, queue: u64) -> V1Options {
         let told = Some((Arc::clone(&self.journals), queue));
         V1Options { told, ..V1Options::new(dir_of(queue)) }
+    }
+
+    /// Counts a place in a file of a queue of version 1.
+    pub(crate) fn note_unreadable(&self, damage: &Damage) {
+        let mut losses = stdx::lock(&self.losses);
+        losses.n_unreadable += 1;
+        losses.unreadable_bytes += damage.bytes;
     }
 
     /// Nobody needs the image any more.

@@ -110,7 +110,7 @@ fn what_was_confirmed_is_there_after_a_loss_of_power_and_its_references_are_coun
     assert_eq!(stats(&broker).live_blobs, 1);
     assert_eq!(client.get("c"), [format!("got {y} again left 1")]);
     client.settle(1, Outcome::Accepted);
-    assert_eq!((stats(&broker).live_blobs, broker.n_lost()), (0, 0));
+    assert_eq!((stats(&broker).live_blobs, broker.losses().n_messages), (0, 0));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_damaged_body_is_the_loss_of_its_message_alone() {
     let mut client = Client::connect(&broker);
     assert_eq!(client.get("a"), [format!("got {y} left 0")]);
     assert_eq!(client.get("b"), [format!("got {y} left 0")]);
-    assert_eq!(broker.n_lost(), 2);
+    assert_eq!(broker.losses().n_messages, 2);
 }
 
 /// What three queues hold by what their publisher and consumer know.
@@ -207,7 +207,7 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
             assert!(lost.is_empty(), "{lost:?} after {survival:?} at {at}");
             assert!(found.is_subset(&known.may));
             let live = broker.body_stats().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
-            assert_eq!((live, broker.n_lost()), (0, 0), "after {survival:?} at {at}");
+            assert_eq!((live, broker.losses().n_messages), (0, 0), "after {survival:?} at {at}");
         }
         if is_over {
             break;
@@ -257,7 +257,7 @@ fn a_purge_of_what_is_on_disk_lets_go_of_its_bodies_also_after_a_restart() {
             client.ask(Op::QueuePurge { queue: short("transient") });
         }
         wait(&|| stats(&broker).live_blobs == 0);
-        assert_eq!(broker.n_lost(), 0);
+        assert_eq!(broker.losses().n_messages, 0);
     }
 }
 

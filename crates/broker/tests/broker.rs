@@ -12,6 +12,7 @@ use client::{Client, Kind, block_on, short, start, start_limited};
 use log::MemoryDisk;
 use session::{ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
+use stdx::Now;
 
 fn node() -> (Arc<MemoryDisk>, Arc<broker::Broker>) {
     let disk = Arc::new(MemoryDisk::new());
@@ -394,11 +395,16 @@ fn unsettled_messages_are_counted_by_channel() {
     client.ask(Op::Qos { prefetch_count: 1, global: false });
     client.consume("q", false);
     let held = || broker.unacked_by_channel().into_values().collect::<Vec<_>>();
-    assert_eq!(held(), [2]);
+    let connection = Arc::clone(client.session().connection());
+    let bytes_held = |at_ms| {
+        broker.tick(Now { monotonic_ms: at_ms, unix_ms: at_ms });
+        connection.held_bytes()
+    };
+    assert_eq!((held(), bytes_held(1_000)), (vec![2], 64));
     client.settle(2, Outcome::Accepted);
-    assert_eq!(held(), [1]);
+    assert_eq!((held(), bytes_held(2_000)), (vec![1], 32));
     client.disconnect();
-    assert_eq!(held(), Vec::<u64>::new());
+    assert_eq!((held(), bytes_held(3_000)), (vec![], 0));
 }
 
 #[test]

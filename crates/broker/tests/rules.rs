@@ -594,6 +594,45 @@ fn an_unused_queue_goes_by_time_that_passes_whatever_the_clock_says() {
     wait_until_gone(&broker, "q");
 }
 
+/// The time for which nobody has used a queue goes on where it was at a clean stop: the time while the node is down is
+/// left out. After a crash it begins anew.
+#[test]
+fn the_time_a_queue_is_unused_goes_on_over_clean_restarts() {
+    let (disk, broker) = new_node();
+    let mut client = Client::connect(&broker);
+    for version in [1, 2] {
+        let arguments = [("x-expires", number(1_000)), ("x-queue-version", number(version))];
+        client.declare_with(&format!("q{version}"), true, &arguments);
+    }
+    client.declare_with("used", true, &[("x-expires", number(1_000))]);
+    client.consume_with("used", "c", false, &[]);
+    at(&broker, 700);
+    client.disconnect();
+    broker.stop().unwrap();
+    drop(broker);
+    let crashed = Arc::new(disk.survive(Survival::OnlySynced));
+    let broker = start(&disk);
+    at(&broker, 250);
+    wait_for_rules(&mut Client::connect(&broker));
+    assert!(["q1", "q2", "used"].iter().all(|queue| broker.view().queue("/", queue).is_some()));
+    broker.stop().unwrap();
+    drop(broker);
+    let broker = start(&disk);
+    at(&broker, 51);
+    ["q1", "q2"].iter().for_each(|queue| wait_until_gone(&broker, queue));
+    assert!(broker.view().queue("/", "used").is_some(), "its consumer was there until the stop");
+    at(&broker, 750);
+    wait_until_gone(&broker, "used");
+
+    drop(start(&crashed));
+    let broker = start(&crashed);
+    at(&broker, 999);
+    wait_for_rules(&mut Client::connect(&broker));
+    assert!(broker.view().queue("/", "q2").is_some(), "nobody knows after a crash");
+    at(&broker, 1_000);
+    ["q1", "q2"].iter().for_each(|queue| wait_until_gone(&broker, queue));
+}
+
 /// A policy makes it expire: its time begins then, not when it was declared.
 #[test]
 fn a_queue_has_its_time_from_when_a_policy_says_so() {

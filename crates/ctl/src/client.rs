@@ -1,7 +1,7 @@
 //! One HTTP/1.1 request over the node's control socket.
 
 use crate::failure::{Failure, code};
-use crate::invocation::{Invocation, Place};
+use crate::verb::{Invocation, Place};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,8 +1,8 @@
 //! Documents in files: definitions that are exported and imported.
 
 use crate::failure::{Failure, Invalid, code};
-use crate::invocation::Invocation;
 use crate::output::{Answer, Format};
+use crate::verb::Invocation;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write as _};

@@ -8,7 +8,6 @@ mod data_dir;
 mod document;
 pub mod environment;
 mod failure;
-mod invocation;
 mod limits;
 mod local;
 mod options;
@@ -18,6 +17,7 @@ mod render;
 mod report;
 mod session;
 mod unavailable;
+mod units;
 mod usage;
 mod verb;
 mod verbs;
@@ -25,20 +25,23 @@ mod verbs;
 pub use data_dir::default_data_dir;
 pub use plugins::is_built_in as is_built_in_plugin;
 
+/// The version of RabbitMQ whose behaviour and commands are followed. COMPAT: tools and scripts choose their
+/// commands by it, and by what `rabbitmqctl version` prints.
+pub const RABBITMQ_VERSION: &str = "4.3.6";
+
 use failure::{Failure, Invalid};
-use invocation::Invocation;
 use session::Terminal;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
-use verb::Verb;
+use verb::{Invocation, Tool, Verb};
 
 /// Runs one command. The first of `args` is the name that help shows the tool by, for example
 /// `rabbitmqctl` (a path is cut to its last part); the rest is the command line.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut args = args.map(|arg| arg.to_string_lossy().into_owned());
     let tool = args.next().unwrap_or_else(|| "rabbitmqctl".to_owned());
-    let tool = tool.rsplit('/').next().unwrap_or_default().to_owned();
+    let tool = Tool::new(tool.rsplit('/').next().unwrap_or_default(), verbs::TABLES);
     let given: Vec<String> = args.collect();
     let mut input = std::io::stdin().lock();
     let mut output = std::io::stdout().lock();
@@ -55,7 +58,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run_with(tool: &str, given: Vec<String>, terminal: &mut Terminal<'_>) -> Result<(), Failure> {
+fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Result<(), Failure> {
     let given = match given.as_slice() {
         [only] if only == "--version" => vec!["version".to_owned()],
         [only] if only == "--help" => vec!["help".to_owned()],
@@ -65,7 +68,7 @@ fn run_with(tool: &str, given: Vec<String>, terminal: &mut Terminal<'_>) -> Resu
     let Some(name) = words.first() else {
         return Err(Failure::bare(failure::code::USAGE, usage::everything(tool)));
     };
-    let verb = verb::find(tool, name).ok_or_else(|| {
+    let verb = tool.find(name).ok_or_else(|| {
         unavailable::refusal(name).unwrap_or_else(|| usage::not_found(tool, name))
     })?;
     let mut invocation = Invocation::new(tool, verb, &given)
@@ -77,7 +80,7 @@ fn run_with(tool: &str, given: Vec<String>, terminal: &mut Terminal<'_>) -> Resu
     session::carry_out(&mut invocation, terminal)
 }
 
-fn not_accepted(tool: &str, verb: &Verb, given: &[String], invalid: &Invalid) -> Failure {
+fn not_accepted(tool: &Tool, verb: &Verb, given: &[String], invalid: &Invalid) -> Failure {
     Failure::bare(
         invalid.code(),
         format!(

@@ -1,10 +1,9 @@
 //! The verbs that set the limits of alarms: a share of memory, or a size with its unit.
 
-use crate::client::{Client, unreachable};
 use crate::failure::{Failure, Invalid};
-use crate::invocation::Invocation;
 use crate::output::Answer;
-use crate::{session, verbs};
+use crate::verb::Invocation;
+use crate::{session, units};
 use serde_json::{Value, json};
 
 /// How the two verbs differ.
@@ -44,10 +43,7 @@ pub(crate) fn check(invocation: &Invocation) -> Result<(), Invalid> {
 pub(crate) fn set(invocation: &Invocation) -> Result<Answer, Failure> {
     let kind = kind_of(invocation);
     let request = request(invocation, &kind).unwrap_or_default();
-    let client = Client::connect(&invocation.place, invocation.timeout)
-        .map_err(|error| unreachable(invocation, &error))?;
-    session::understood(invocation, client.ask(kind.question, &request))?;
-    Ok(Answer::Done)
+    session::ask(invocation, kind.question, &request).map(|_| Answer::Done)
 }
 
 fn request(invocation: &Invocation, kind: &Kind) -> Result<Value, Invalid> {
@@ -59,7 +55,7 @@ fn request(invocation: &Invocation, kind: &Kind) -> Result<Value, Invalid> {
         (false, _) => return Err(Invalid::TooMany),
     };
     if is_size {
-        let bytes = verbs::bytes_of(text).ok_or_else(|| bad(text))?;
+        let bytes = units::bytes_of(text).ok_or_else(|| bad(text))?;
         return Ok(json!({ "bytes": bytes }));
     }
     let share: f64 = text.parse().map_err(|_| bad(text))?;

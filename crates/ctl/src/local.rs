@@ -1,11 +1,11 @@
 //! Verbs that do more than ask the node one question, or never ask it.
 
 use crate::base64;
-use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out, unreachable};
+use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out};
 use crate::failure::{Failure, Invalid, code};
-use crate::invocation::Invocation;
 use crate::output::{Answer, Format, Rows};
-use crate::{render, session, usage, verb};
+use crate::verb::Invocation;
+use crate::{render, session, usage};
 use md5::Md5;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
@@ -14,9 +14,6 @@ use std::io::{ErrorKind, Read as _};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// COMPAT: scripts choose their commands by what `rabbitmqctl version` prints; this is the version
-/// whose commands these are.
-pub(crate) const RABBITMQ_VERSION: &str = "4.3.6";
 /// How often something awaited is looked at again.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -26,7 +23,7 @@ pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
     }
     match invocation.param("command") {
         "" => Ok(Answer::Text(usage::everything(&invocation.tool))),
-        name => match verb::find(&invocation.tool, name) {
+        name => match invocation.tool.find(name) {
             Some(verb) => Ok(Answer::Text(usage::of(&invocation.tool, verb))),
             None => Err(usage::not_found(&invocation.tool, name)),
         },
@@ -37,7 +34,7 @@ pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
 pub(crate) fn autocomplete(invocation: &Invocation) -> Result<Answer, Failure> {
     let prefix = invocation.param("prefix");
     let names =
-        verb::of(&invocation.tool).map(|verb| verb.name).filter(|name| name.starts_with(prefix));
+        invocation.tool.verbs().map(|verb| verb.name).filter(|name| name.starts_with(prefix));
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     Ok(if names.is_empty() { Answer::Silent } else { Answer::Text(names.join("\n")) })
@@ -45,8 +42,8 @@ pub(crate) fn autocomplete(invocation: &Invocation) -> Result<Answer, Failure> {
 
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn version(invocation: &Invocation) -> Result<Answer, Failure> {
-    let own_name = invocation.tool.starts_with("leveret");
-    let version = if own_name { env!("CARGO_PKG_VERSION") } else { RABBITMQ_VERSION };
+    let own_name = invocation.tool.name().starts_with("leveret");
+    let version = if own_name { env!("CARGO_PKG_VERSION") } else { crate::RABBITMQ_VERSION };
     Ok(match invocation.format {
         Format::Json => Answer::Object(json!({"version": version})),
         Format::Csv => {
@@ -144,9 +141,7 @@ pub(crate) fn wait(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// Asks the node to stop; the id of its process.
 fn ask_to_stop(invocation: &Invocation) -> Result<u32, Failure> {
-    let client = Client::connect(&invocation.place, invocation.timeout)
-        .map_err(|error| unreachable(invocation, &error))?;
-    let answer = session::understood(invocation, client.ask("stop", &json!({})))?;
+    let answer = session::ask(invocation, "stop", &json!({}))?;
     let pid = answer.get("pid").and_then(Value::as_u64);
     pid.and_then(|pid| u32::try_from(pid).ok())
         .ok_or_else(|| Failure::error(code::SOFTWARE, "the node did not tell its process id"))

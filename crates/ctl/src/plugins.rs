@@ -1,11 +1,10 @@
 //! `rabbitmq-plugins`: what RabbitMQ has in plugins is here part of the node, always there and never
 //! switched off; other plugins do not exist. Provisioning scripts hear both in RabbitMQ's words.
 
-use crate::client::{Client, unreachable};
 use crate::failure::{Failure, Invalid, code};
-use crate::invocation::Invocation;
 use crate::output::{Answer, Format};
-use crate::{local, render};
+use crate::verb::Invocation;
+use crate::{RABBITMQ_VERSION, local, render, session};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -57,6 +56,10 @@ fn names(invocation: &Invocation) -> impl Iterator<Item = &str> {
     invocation.words("plugins")
 }
 
+fn missing(invocation: &Invocation) -> Vec<&str> {
+    names(invocation).filter(|name| !is_built_in(name)).collect()
+}
+
 pub(crate) fn list_banner(invocation: &Invocation) -> String {
     let pattern = match invocation.param("pattern") {
         "" => ".*",
@@ -84,12 +87,12 @@ pub(crate) fn list(invocation: &Invocation) -> Result<Answer, Failure> {
         if invocation.flag("verbose") {
             lines.extend([
                 format!("[E{running}] {name}"),
-                format!("     Version:     \t{}", local::RABBITMQ_VERSION),
+                format!("     Version:     \t{}", RABBITMQ_VERSION),
                 "     Dependencies:\t[]".to_owned(),
                 format!("     Description: \t{description}"),
             ]);
         } else {
-            lines.push(format!("[E{running}] {name:width$} {}", local::RABBITMQ_VERSION));
+            lines.push(format!("[E{running}] {name:width$} {}", RABBITMQ_VERSION));
         }
     }
     Ok(text(lines))
@@ -123,7 +126,7 @@ fn as_json<'p>(
         if minimal {
             return json!({ "name": name });
         }
-        let version = local::RABBITMQ_VERSION;
+        let version = RABBITMQ_VERSION;
         json!({
             "name": name, "version": version, "running": is_running, "enabled": "enabled",
             "running_version": if is_running { version } else { "" },
@@ -149,7 +152,7 @@ pub(crate) fn change_banner(invocation: &Invocation) -> String {
 
 /// `enable` and `set`. COMPAT: the words for a plugin that is not there differ, and the exit codes.
 pub(crate) fn enable(invocation: &Invocation) -> Result<Answer, Failure> {
-    let missing: Vec<&str> = names(invocation).filter(|name| !is_built_in(name)).collect();
+    let missing = missing(invocation);
     if missing.is_empty() {
         return unchanged(invocation);
     }
@@ -169,8 +172,7 @@ pub(crate) fn disable(invocation: &Invocation) -> Result<Answer, Failure> {
 
 fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
     if invocation.flag("online") {
-        Client::connect(&invocation.place, invocation.timeout)
-            .map_err(|error| unreachable(invocation, &error))?;
+        session::ask(invocation, "state", &json!({}))?;
     }
     let stay: Vec<&str> = match invocation.verb.name {
         "disable" => names(invocation).filter(|name| is_built_in(name)).collect(),
@@ -195,11 +197,10 @@ pub(crate) fn is_enabled_banner(invocation: &Invocation) -> String {
 pub(crate) fn is_enabled(invocation: &Invocation) -> Result<Answer, Failure> {
     let mut node = String::new();
     if !invocation.flag("offline") {
-        Client::connect(&invocation.place, invocation.timeout)
-            .map_err(|error| unreachable(invocation, &error))?;
+        session::ask(invocation, "state", &json!({}))?;
         node = format!(" on node {}", invocation.node());
     }
-    let missing: Vec<&str> = names(invocation).filter(|name| !is_built_in(name)).collect();
+    let missing = missing(invocation);
     if missing.is_empty() {
         let text = format!("{} enabled{node}", capitalised(&plugins_are(names(invocation))));
         return Ok(render::passed_with(invocation, text));

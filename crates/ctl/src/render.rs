@@ -13,8 +13,8 @@ pub(crate) use refused::refused;
 pub(crate) use status::{cluster_status, status};
 
 use crate::failure::Failure;
-use crate::invocation::Invocation;
 use crate::output::{Answer, Rows};
+use crate::verb::Invocation;
 use serde_json::Value;
 
 /// For verbs that have nothing to show.

@@ -1,11 +1,10 @@
 //! `report`: what a node's operator would be asked for, one listing after the other.
 
 use crate::failure::Failure;
-use crate::invocation::Invocation;
 use crate::output::Answer;
 use crate::session::Terminal;
-use crate::verb;
-use crate::{client, run_with, session};
+use crate::verb::Invocation;
+use crate::{run_with, session};
 use serde_json::{Value, json};
 
 /// Of the node.
@@ -31,10 +30,7 @@ const OF_VHOST: [&str; 7] = [
 ];
 
 pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
-    let asked = client::Client::connect(&invocation.place, invocation.timeout)
-        .map_err(|error| client::unreachable(invocation, &error))?
-        .ask("list_vhosts", &json!({"columns": ["name"]}));
-    let vhosts = session::understood(invocation, asked)?;
+    let vhosts = session::ask(invocation, "list_vhosts", &json!({"columns": ["name"]}))?;
     let mut text = String::new();
     for name in OF_NODE {
         text.push_str(&section(invocation, name, None)?);
@@ -50,7 +46,7 @@ pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// What a verb shows, with all the columns it knows.
 fn section(invocation: &Invocation, name: &str, vhost: Option<&str>) -> Result<String, Failure> {
-    let columns = verb::find(&invocation.tool, name).and_then(|verb| verb.columns);
+    let columns = invocation.tool.find(name).and_then(|verb| verb.columns);
     let columns = columns.map_or_else(Vec::new, |columns| columns.known.to_vec());
     let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
     let place = &invocation.place;

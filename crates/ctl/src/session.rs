@@ -3,9 +3,9 @@
 use crate::client::{Client, Unanswered, is_timeout, timed_out, unreachable};
 use crate::document;
 use crate::failure::{Failure, code};
-use crate::invocation::Invocation;
 use crate::output::{self, Answer, Rows, Style};
 use crate::render;
+use crate::verb::Invocation;
 use crate::verb::{Action, Banner};
 use serde_json::Value;
 use std::io::{BufRead, Write};
@@ -117,8 +117,19 @@ fn ask_for_secret(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> R
     }
 }
 
+/// Asks the node one question.
+pub(crate) fn ask(
+    invocation: &Invocation,
+    question: &str,
+    request: &Value,
+) -> Result<Value, Failure> {
+    let client = Client::connect(&invocation.place, invocation.timeout)
+        .map_err(|error| unreachable(invocation, &error))?;
+    understood(invocation, client.ask(question, request))
+}
+
 /// Turns the absence of an answer into what is printed for it.
-pub(crate) fn understood(
+fn understood(
     invocation: &Invocation,
     answer: Result<Value, Unanswered>,
 ) -> Result<Value, Failure> {

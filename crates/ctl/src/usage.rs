@@ -2,14 +2,14 @@
 
 use crate::failure::{Failure, code};
 use crate::output::{emphasised, shows_bold};
-use crate::verb::{self, Section, Verb};
+use crate::verb::{Section, Tool, Verb};
 
 fn heading(title: &str) -> String {
     emphasised(title, shows_bold())
 }
 
 /// How one verb is called.
-pub(crate) fn base(tool: &str, verb: &Verb) -> String {
+pub(crate) fn base(tool: &Tool, verb: &Verb) -> String {
     format!(
         "\n{}\n\n{tool} [--node <node>] [--longnames] [--quiet] {} [--timeout <timeout>]",
         heading("Usage"),
@@ -18,7 +18,7 @@ pub(crate) fn base(tool: &str, verb: &Verb) -> String {
 }
 
 /// Everything about one verb.
-pub(crate) fn of(tool: &str, verb: &Verb) -> String {
+pub(crate) fn of(tool: &Tool, verb: &Verb) -> String {
     let mut text = format!("{}\n\n{}.\n", base(tool, verb), verb.description);
     if let Some(columns) = verb.columns {
         text.push_str(&format!("\nColumns: {}\n", columns.known.join(", ")));
@@ -41,11 +41,11 @@ const OPTIONS: &str = "\
 ";
 
 /// The list of verbs, by section.
-pub(crate) fn commands(tool: &str) -> String {
-    let width = verb::of(tool).map(|verb| verb.name.len()).max().unwrap_or_default();
+pub(crate) fn commands(tool: &Tool) -> String {
+    let width = tool.verbs().map(|verb| verb.name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for section in Section::ALL {
-        let mut verbs: Vec<&Verb> = verb::of(tool).filter(|verb| verb.section == section).collect();
+        let mut verbs: Vec<&Verb> = tool.verbs().filter(|verb| verb.section == section).collect();
         if verbs.is_empty() {
             continue;
         }
@@ -59,7 +59,7 @@ pub(crate) fn commands(tool: &str) -> String {
 }
 
 /// What is shown when nothing in particular was asked for.
-pub(crate) fn everything(tool: &str) -> String {
+pub(crate) fn everything(tool: &Tool) -> String {
     format!(
         "\n{}\n\n{tool} [--node <node>] [--timeout <timeout>] [--longnames] [--quiet] <command> \
          [<command options>]\n\nAvailable commands:\n{}\n\
@@ -70,8 +70,8 @@ pub(crate) fn everything(tool: &str) -> String {
 }
 
 /// What is shown for a verb that does not exist.
-pub(crate) fn not_found(tool: &str, name: &str) -> Failure {
-    let text = match verb::suggest(tool, name) {
+pub(crate) fn not_found(tool: &Tool, name: &str) -> Failure {
+    let text = match tool.suggest(name) {
         Some(suggested) => {
             format!("\nCommand '{name}' not found. \nDid you mean '{suggested}'? \n")
         }

@@ -1,11 +1,14 @@
 //! What a verb is: one declaration gives its parsing, its validation, its banner and its help.
 
+mod invocation;
+mod tool;
+
 use crate::failure::{Failure, Invalid};
-use crate::invocation::Invocation;
 use crate::options::Switch;
 use crate::output::Answer;
-use crate::verbs;
+pub(crate) use invocation::{Invocation, Place};
 use serde_json::Value;
+pub(crate) use tool::Tool;
 
 /// Headings of the list of verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,76 +172,3 @@ pub(crate) const VERB: Verb = Verb {
     banner: Banner::None,
     action: Action::Local(|_| Ok(Answer::Done)),
 };
-
-/// All verbs.
-pub(crate) fn all() -> impl Iterator<Item = &'static Verb> {
-    verbs::TABLES.iter().flat_map(|table| table.iter())
-}
-
-/// The verbs of the tool of that name. COMPAT: those about plugins, `list` and the like, are of one tool
-/// alone; RabbitMQ's other tools share theirs out, here each has them all.
-pub(crate) fn of(tool: &str) -> impl Iterator<Item = &'static Verb> {
-    let is_for_plugins = tool.ends_with("rabbitmq-plugins");
-    all().filter(move |verb| {
-        verb.section == Section::Help || (verb.section == Section::Plugins) == is_for_plugins
-    })
-}
-
-/// The tool's verb of that name.
-pub(crate) fn find(tool: &str, name: &str) -> Option<&'static Verb> {
-    of(tool).find(|verb| verb.name == name)
-}
-
-/// The tool's verb whose name is most like `typed`, if any is like it at all.
-pub(crate) fn suggest(tool: &str, typed: &str) -> Option<&'static str> {
-    let (name, distance) = of(tool)
-        .map(|verb| (verb.name, distance(verb.name, typed)))
-        .min_by_key(|&(_, distance)| distance)?;
-    (distance <= typed.chars().count() / 3).then_some(name)
-}
-
-/// Levenshtein's distance.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = i;
-        let mut before = i + 1;
-        for (cell, &b) in row.iter_mut().skip(1).zip(&right) {
-            let here = (diagonal + usize::from(a != b)).min(before + 1).min(*cell + 1);
-            diagonal = *cell;
-            *cell = here;
-            before = here;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_misses_are_suggested() {
-        assert_eq!(suggest("rabbitmqctl", "list_queue"), Some("list_queues"));
-        assert_eq!(suggest("rabbitmqctl", "lst_users"), Some("list_users"));
-        assert_eq!(suggest("rabbitmqctl", "bogus_command"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
-    }
-
-    #[test]
-    fn names_are_unique_and_every_verb_is_described() {
-        let mut names: Vec<&str> = all().map(|verb| verb.name).collect();
-        let n_verbs = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), n_verbs);
-        for verb in all() {
-            assert!(verb.usage.starts_with(verb.name), "{}", verb.name);
-            assert!(!verb.description.is_empty(), "{}", verb.name);
-        }
-    }
-}

@@ -16,8 +16,6 @@ mod vhosts;
 
 use crate::verb::{Action, Listing, Verb};
 
-pub(crate) use nodes::{UNITS, bytes_of};
-
 /// All of them.
 pub(crate) const TABLES: &[&[Verb]] = &[
     nodes::VERBS,

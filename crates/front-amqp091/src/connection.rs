@@ -6,12 +6,12 @@ mod content;
 mod handshake;
 mod methods;
 mod running;
-mod sasl;
 mod timers;
 
 use crate::Settings;
-use crate::outbox::{ClientOutbox, Closing, Ending};
+use crate::outbox::{ClientOutbox, Closing, Ending, SILENT_CLOSE_DELAY_MS};
 use crate::reply;
+use crate::sasl::Mechanism;
 use amqp091::MethodId;
 use amqp091::method::ConnectionOpen;
 use channels::Channels;
@@ -21,15 +21,11 @@ use std::sync::Arc;
 use stdx::Now;
 use timers::Timers;
 
-pub use sasl::Mechanism;
 pub use timers::{MISSED_HEARTBEATS, Tick};
 
 /// Milliseconds the client has at most to answer `connection.close`, or to close its socket once its own was
 /// answered; fewer if its heartbeat is shorter. COMPAT: as with RabbitMQ.
 const CLOSING_MAX_MS: u64 = 30_000;
-/// COMPAT: RabbitMQ keeps sockets of clients that fail the handshake, or that lost the frame
-/// borders, open and silent for this long (milliseconds).
-pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
 
 /// What a read led to.
 #[derive(Debug)]
@@ -340,6 +336,11 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn rest(&self) -> &'a [u8] {
         self.input.get(self.at..).unwrap_or_default()
+    }
+
+    /// Whether what was asked for last is a message: its size is known only when it is there.
+    fn ends_with_get(&self) -> bool {
+        matches!(self.requests.last(), Some(Request::Control(last)) if matches!(last.op, Op::Get { .. }))
     }
 
     /// Nothing can be done without the rest of this frame.

@@ -7,12 +7,14 @@
 mod connection;
 mod outbox;
 mod reply;
+mod sasl;
 mod settings;
 
 pub use connection::{
-    AuthFailure, Connection, Login, MISSED_HEARTBEATS, Mechanism, Negotiated, Progress, Step, Tick,
+    AuthFailure, Connection, Login, MISSED_HEARTBEATS, Negotiated, Progress, Step, Tick,
 };
 pub use outbox::{
     ClientOutbox, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Outboxes, WriteBatch,
 };
+pub use sasl::Mechanism;
 pub use settings::{Immediate, Settings};

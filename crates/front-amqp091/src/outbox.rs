@@ -13,7 +13,6 @@ mod share;
 mod tags;
 mod unwritten;
 
-use crate::connection::SILENT_CLOSE_DELAY_MS;
 use crate::reply;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
@@ -39,6 +38,10 @@ const SPLICE_BYTES_MIN: usize = 8 * 1024;
 const IDLE_BYTES_MAX: usize = 512;
 /// Deliveries that were settled by their write are handed on in portions of so many.
 const SETTLED_MAX: usize = 256;
+
+/// COMPAT: RabbitMQ keeps sockets of clients that fail the handshake, or that lost the frame
+/// borders, open and silent for this long (milliseconds).
+pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
 
 /// Where there are many connections, one keeps no more than this much memory from one write to the next.
 const CROWDED_BYTES_MAX: usize = 4 * 1024;

@@ -1,7 +1,7 @@
 //! What the operator decides about AMQP 0-9-1 connections.
 
-use crate::connection::Mechanism;
 use crate::outbox::Outboxes;
+use crate::sasl::Mechanism;
 use amqp091::spec;
 use std::sync::Arc;
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskLock};
 use crate::error::{IoContext, LogError, Result};
-use crate::snapshot::{read_file, replace_file};
+use crate::files::read_file;
+use crate::snapshot::replace_file;
 
 /// The file that is locked while a node uses the directory.
 pub const LOCK_FILE: &str = "leveret.lock";
@@ -42,11 +43,10 @@ impl DataDir {
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
         let file = |name: &str| format!("{}/{name}", disk.root());
         let found = disk.list("").context("list", &disk.root())?;
-        let ours = |name: &String| {
-            name == LOCK_FILE || name.starts_with(FORMAT_FILE) || name == "lost+found"
-        };
         // Looked at before the lock file is created: a foreign directory stays untouched.
-        if !found.iter().any(|name| name == FORMAT_FILE) && !found.iter().all(ours) {
+        if !found.iter().any(|name| name == FORMAT_FILE)
+            && !found.iter().all(|name| may_be_new(name))
+        {
             let what = "the directory is not empty and is not a Leveret data directory";
             return Err(LogError::Foreign { file: disk.root(), what });
         }
@@ -84,19 +84,28 @@ impl DataDir {
     }
 }
 
+/// Whether a directory with this in it, and without a format file, may become a new data directory.
+#[must_use]
+pub fn may_be_new(name: &str) -> bool {
+    name == LOCK_FILE || name.starts_with(FORMAT_FILE) || name == "lost+found"
+}
+
+/// The version that a format file tells, if it is one of Leveret's.
+#[must_use]
+pub fn version_in(format: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(format).ok()?.trim_end();
+    let version = text.strip_prefix(FORMAT_NAME)?.strip_prefix(' ')?.parse().ok();
+    version.filter(|version| *version > 0)
+}
+
 /// The version the format file tells, if this program reads it.
 fn version(text: &[u8], file: String) -> Result<u32> {
-    let version = std::str::from_utf8(text).ok().and_then(|text| {
-        text.trim_end().strip_prefix(FORMAT_NAME)?.strip_prefix(' ')?.parse::<u32>().ok()
-    });
-    match version {
+    match version_in(text) {
         Some(found) if found > FORMAT_VERSION => {
             Err(LogError::Newer { file, found, known: FORMAT_VERSION })
         }
-        Some(found @ 1..) => Ok(found),
-        Some(0) | None => {
-            Err(LogError::Foreign { file, what: "the format file is not one of Leveret's" })
-        }
+        Some(found) => Ok(found),
+        None => Err(LogError::Foreign { file, what: "the format file is not one of Leveret's" }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use crate::wal::Lsn;
+use crate::position::Lsn;
 
 /// Every error of this crate. None of them is worth a retry on the same open log.
 #[derive(Debug, thiserror::Error)]

@@ -6,21 +6,24 @@ mod block;
 mod data_dir;
 mod disk;
 mod error;
+mod files;
+mod position;
 mod snapshot;
 mod stamp;
 mod wal;
 
 pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, crc32c};
-pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE};
+pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE, may_be_new, version_in};
 pub use disk::{
     Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE,
     RealDisk, ReservedDisk, Scarcity, Space, Survival,
 };
 pub use error::{IoContext, LogError, Refused};
+pub use files::{list_if_there, read_file};
+pub use position::{Lsn, SegmentId};
 pub use snapshot::{read_snapshot, read_stamped, salvage_snapshot, write_snapshot, write_stamped};
 pub use stamp::{STAMP_BYTES, Stamp, Stamper};
 pub use wal::{
-    Appended, Batch, BeforeCommit, Durability, Durable, Entry, LOG_FILE, Lsn, MAX_APPEND_BYTES,
-    OnFailure, Salvaged, SegmentId, SegmentState, Stepper, Tail, Wal, WalFound, WalOptions,
-    WalStats,
+    Appended, Batch, BeforeCommit, Durability, Durable, Entry, LOG_FILE, MAX_APPEND_BYTES,
+    OnFailure, Salvaged, SegmentState, Stepper, Tail, Wal, WalFound, WalOptions, WalStats,
 };

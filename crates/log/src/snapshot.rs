@@ -15,6 +15,7 @@ use std::io;
 use crate::block::crc32c;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{IoContext, LogError, Result};
+use crate::files::read_file;
 use crate::stamp::{STAMP_BYTES, Stamp};
 
 const MAGIC: [u8; 4] = *b"LVSN";
@@ -124,19 +125,4 @@ pub(crate) fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<
 fn sync_dir_of(disk: &dyn Disk, name: &str) -> Result<()> {
     let dir = name.rsplit_once('/').map_or("", |(dir, _)| dir);
     disk.sync_dir(dir).context("sync the directory of", name)
-}
-
-/// The whole content of a file, or `None` if there is no such file.
-pub(crate) fn read_file(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
-    let file = match disk.open(name, OpenMode::Existing) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).context("open", name),
-    };
-    let length = file.len().context("size", name)?;
-    let length = usize::try_from(length).map_err(io::Error::other).context("size", name)?;
-    let mut bytes = vec![0; length];
-    let n = file.read_at(0, &mut bytes).context("read", name)?;
-    bytes.truncate(n);
-    Ok(Some(bytes))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::wal::Lsn;
+use crate::position::Lsn;
 
 /// Length of a stamp in a file.
 pub const STAMP_BYTES: usize = 16;

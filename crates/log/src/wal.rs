@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use crate::disk::Disk;
 use crate::error::{LogError, Refused, Result};
-use crate::stamp::Stamper;
+use crate::position::{Lsn, SegmentId};
+use crate::stamp::{Stamp, Stamper};
 
 mod commit;
 mod extent;
@@ -46,15 +47,6 @@ pub const MAX_APPEND_BYTES: usize = 1 << 30;
 
 /// Freed segment files that are kept for reuse while space is short.
 const SPARE_SEGMENTS_MIN: usize = 1;
-
-/// Position of an entry. The first entry of a log is 1, the next 2, and so on, also over restarts;
-/// 0 is "before everything".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lsn(pub u64);
-
-/// A segment of the log; newer ones have greater numbers, which are never used again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegmentId(pub u64);
 
 /// Where an append went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -502,6 +494,12 @@ impl Wal {
     #[must_use]
     pub fn oldest(&self) -> Option<SegmentState> {
         self.shared.state().oldest()
+    }
+
+    /// The log as it is now, for a file beside it.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.shared.options.stamper.stamp()
     }
 
     /// Figures of this moment.

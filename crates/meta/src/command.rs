@@ -8,10 +8,9 @@ use routing::{ExchangeKind, Name, QueueId, RoutingKey};
 use crate::parameter::Json;
 use crate::password::PasswordHash;
 use crate::policy::{PolicyScope, PolicySpec};
-use crate::queue::ConnectionId;
-use crate::queue_settings::QueueVersion;
+use crate::queue_type::{ConnectionId, QueueVersion};
 use crate::user::UserLimits;
-use crate::vhost::{VhostLimits, VhostMetadata};
+use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
 /// One change. Who may ask for it is the caller's to check, see [`State::may`](crate::State::may).
 #[derive(Clone, Debug, PartialEq)]

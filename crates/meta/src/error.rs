@@ -3,8 +3,7 @@
 use routing::{BindingError, Name};
 use thiserror::Error;
 
-use crate::permission::Permission;
-use crate::resource::{Resource, ResourceKind};
+use crate::resource::{Permission, Resource, ResourceKind};
 
 /// The sorts of refusal: a protocol front picks its reply code by this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,12 @@
 //! Exchanges: what one is, and when a redeclaration means the same.
 
-use std::fmt::Display;
-
 use amqp091::{Table, Value};
-use routing::{ExchangeKind, ExchangeRules, HashOn, Name, erlang};
+use routing::{ExchangeKind, ExchangeRules, HashOn, Name};
 
+use crate::checks::{check_argument, check_field, check_names_exchange};
 use crate::command::ExchangeDeclare;
 use crate::error::MetaError;
-use crate::exchange_settings;
+use crate::exchange_settings::{self, ExchangeSettings};
 use crate::resource::Resource;
 
 /// The argument that names the exchange for messages that find no binding.
@@ -33,14 +32,6 @@ pub(crate) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
     ("amq.rabbitmq.trace", ExchangeKind::Topic, true),
     ("amq.topic", ExchangeKind::Topic, false),
 ];
-
-/// The kind of that name.
-///
-/// # Errors
-/// `unknown exchange type '...'`; RabbitMQ says so before it looks at anything else.
-pub fn parse_exchange_kind(name: &str) -> Result<ExchangeKind, MetaError> {
-    ExchangeKind::parse(name).ok_or_else(|| MetaError::UnknownExchangeType(name.to_owned()))
-}
 
 /// An exchange that exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +82,11 @@ impl ExchangeDef {
             hash_on: hash_on(&self.arguments).unwrap_or_default(),
             watched: false,
         }
+    }
+
+    /// What it does beyond routing, as far as it asks for it itself.
+    pub(crate) fn settings(&self) -> ExchangeSettings {
+        ExchangeSettings::new(self.kind, &self.arguments)
     }
 
     /// Refuses a redeclaration that differs, with the first difference.
@@ -187,75 +183,4 @@ fn hash_on(arguments: &Table) -> Result<HashOn, MetaError> {
             Err(MetaError::ExchangeArguments(text.to_owned()))
         }
     }
-}
-
-/// An argument that names an exchange, or the like, must be text.
-pub(crate) fn check_names_exchange(
-    key: &'static str,
-    arguments: &Table,
-    resource: impl Fn() -> Resource,
-) -> Result<(), MetaError> {
-    match arguments.get(key.as_bytes()) {
-        None | Some(Value::LongString(_)) => Ok(()),
-        Some(other) => Err(MetaError::InvalidArgumentType {
-            key,
-            found: other.type_name(),
-            resource: resource(),
-        }),
-    }
-}
-
-pub(crate) fn check_field<T: PartialEq + Display>(
-    key: &str,
-    current: T,
-    received: T,
-    resource: impl Fn() -> Resource,
-) -> Result<(), MetaError> {
-    if current == received {
-        return Ok(());
-    }
-    Err(MetaError::Inequivalent {
-        key: key.to_owned(),
-        resource: resource(),
-        received: format!("'{received}'"),
-        current: format!("'{current}'"),
-    })
-}
-
-/// COMPAT: with a value on both sides the texts show the bare values, else the type too.
-pub(crate) fn check_argument(
-    key: &str,
-    current: &Table,
-    received: &Table,
-    resource: impl Fn() -> Resource,
-) -> Result<(), MetaError> {
-    let (received, current) = match (received.get(key.as_bytes()), current.get(key.as_bytes())) {
-        (None, None) => return Ok(()),
-        (Some(a), Some(b)) if a.is_equivalent(b) || is_same_term(a, b) => return Ok(()),
-        (Some(a), Some(b)) => {
-            (format!("'{}'", erlang::plain(a)), format!("'{}'", erlang::plain(b)))
-        }
-        (a, b) => (described(a), described(b)),
-    };
-    Err(MetaError::Inequivalent { key: key.to_owned(), resource: resource(), received, current })
-}
-
-/// COMPAT: RabbitMQ finally compares the Erlang terms, in which text and byte arrays are the same,
-/// as are integers and timestamps.
-fn is_same_term(a: &Value, b: &Value) -> bool {
-    fn bytes(value: &Value) -> Option<&[u8]> {
-        if let Value::Bytes(bytes) = value { Some(bytes) } else { value.as_bytes() }
-    }
-    fn integer(value: &Value) -> Option<i64> {
-        if let Value::Timestamp(n) = value { i64::try_from(*n).ok() } else { value.as_i64() }
-    }
-    (bytes(a).is_some() && bytes(a) == bytes(b))
-        || (integer(a).is_some() && integer(a) == integer(b))
-}
-
-fn described(value: Option<&Value>) -> String {
-    value.map_or_else(
-        || "none".to_owned(),
-        |value| format!("the value '{}' of type '{}'", erlang::plain(value), value.type_name()),
-    )
 }

@@ -6,9 +6,9 @@ use amqp091::{Table, Value};
 use routing::{ExchangeKind, erlang};
 use serde_json::{Map, Value as Json};
 
+use crate::checks::parse_exchange_kind;
 use crate::error::MetaError;
-use crate::exchange::{ExchangeDef, parse_exchange_kind};
-use crate::queue::DELAYED_PREFIX;
+use crate::queue_name::DELAYED_PREFIX;
 
 /// The argument of an exchange that says how many messages it remembers.
 const HISTORY_LENGTH: &str = "x-recent-history-length";
@@ -57,9 +57,7 @@ pub struct Deduplication {
 
 impl ExchangeSettings {
     /// What this exchange asks for itself.
-    pub(crate) fn new(exchange: &ExchangeDef) -> Self {
-        let ExchangeDef { kind, arguments, .. } = exchange;
-        let kind = *kind;
+    pub(crate) fn new(kind: ExchangeKind, arguments: &Table) -> Self {
         let history = (kind == ExchangeKind::RecentHistory)
             .then(|| history_length(arguments).unwrap_or(HISTORY_LENGTH_DEFAULT));
         let flag = |key: &str| arguments.get(key.as_bytes()).and_then(Value::as_bool);

@@ -3,6 +3,7 @@
 //! Start reading at [`State`], then [`Command`] and [`Outcome`].
 
 mod base64;
+mod checks;
 mod command;
 mod confirm_on;
 pub mod definitions;
@@ -18,35 +19,40 @@ mod permission;
 mod policy;
 mod queue;
 mod queue_arguments;
+mod queue_name;
 mod queue_settings;
+mod queue_type;
 mod resource;
 mod state;
 mod user;
 mod vhost;
 mod vhost_defaults;
+mod vhost_metadata;
 
+pub use checks::parse_exchange_kind;
 pub use command::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
 pub use confirm_on::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 pub use error::{ErrorKind, MetaError};
-pub use exchange::{
-    EVENT_EXCHANGE, ExchangeDef, LOG_EXCHANGE, NODE_EXCHANGES, node_exchange, parse_exchange_kind,
-};
+pub use exchange::{EVENT_EXCHANGE, ExchangeDef, LOG_EXCHANGE, NODE_EXCHANGES, node_exchange};
 pub use exchange_settings::{Deduplication, ExchangeSettings};
 pub use node_limits::NodeLimits;
 pub use outcome::{Done, Outcome, Removed};
 pub use parameter::Json;
 pub use password::{HashAlgorithm, PasswordHash, Salt};
 pub use pattern::Pattern;
-pub use permission::{Permission, Permissions, TopicPermissions};
+pub use permission::{Permissions, TopicPermissions};
 pub use policy::{ApplyTo, Policy, PolicyScope, PolicySpec};
-pub use queue::{ConnectionId, QueueDef, QueueKind, delayed_queue_of};
-pub use queue_settings::{DelayedRetry, Overflow, QueueSettings, QueueVersion, RetryType};
-pub use resource::{Resource, ResourceKind};
+pub use queue::QueueDef;
+pub use queue_name::delayed_queue_of;
+pub use queue_settings::{DelayedRetry, Overflow, QueueSettings, RetryType};
+pub use queue_type::{ConnectionId, QueueKind, QueueVersion};
+pub use resource::{Permission, Resource, ResourceKind};
 pub use routing::{Binding, Destination, ExchangeKind, Name, QueueId, Routes, RoutingKey};
 pub use state::{RestoreError, SnapshotOf, State};
 pub use user::{User, UserLimits};
-pub use vhost::{BindingView, Vhost, VhostLimits, VhostMetadata};
+pub use vhost::{BindingView, Vhost};
 pub use vhost_defaults::{DefaultLimits, DefaultPolicy, DefaultUser, VhostDefaults};
+pub use vhost_metadata::{VhostLimits, VhostMetadata};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use crate::command::Command;
 use crate::error::MetaError;
-use crate::queue::is_internal_name;
+use crate::queue_name::is_internal_name;
 use crate::resource::Resource;
 use crate::state::State;
 use crate::vhost::Vhost;

@@ -6,29 +6,7 @@ use routing::Name;
 
 use crate::error::MetaError;
 use crate::pattern::Pattern;
-
-/// A sort of access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Permission {
-    /// Declaring and deleting.
-    Configure,
-    /// Publishing to an exchange, binding a queue.
-    Write,
-    /// Consuming from a queue, binding to an exchange.
-    Read,
-}
-
-impl Permission {
-    /// The word used in error texts.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Configure => "configure",
-            Self::Write => "write",
-            Self::Read => "read",
-        }
-    }
-}
+use crate::resource::Permission;
 
 /// What a user may do in one virtual host, by the names of exchanges and queues.
 #[derive(Clone, Debug, PartialEq, Eq)]

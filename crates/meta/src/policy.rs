@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::error::MetaError;
 use crate::parameter::Json;
 use crate::pattern::Pattern;
-use crate::queue::QueueKind;
+use crate::queue_type::QueueKind;
 
 /// Who sets a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

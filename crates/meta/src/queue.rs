@@ -4,49 +4,13 @@ use amqp091::Table;
 use routing::{Name, QueueId};
 
 use crate::error::MetaError;
-use crate::exchange::{check_argument, check_field};
-use crate::queue_arguments;
-use crate::queue_settings::QueueSettings;
+use crate::queue_name::{DELAYED_PREFIX, is_internal_name};
+use crate::queue_type::{ConnectionId, QueueKind};
 use crate::resource::Resource;
-
-/// What the names of queues begin with that hold messages back for an exchange.
-pub(crate) const DELAYED_PREFIX: &str = "amq.delayed.";
-
-/// The name of the queue that holds messages back for an exchange.
-#[must_use]
-pub fn delayed_queue_of(exchange: &str) -> Name {
-    Name::from(format!("{DELAYED_PREFIX}{exchange}"))
-}
-
-/// Whether a queue of that name is the broker's own.
-pub(crate) fn is_internal_name(name: &str) -> bool {
-    name.starts_with(DELAYED_PREFIX)
-}
-
-/// A client connection, as far as it can own queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub u64);
 
 /// Ids from here on belong to queues that do not survive a restart. They count on their own, so that
 /// the ids of durable queues come out the same when only durable commands are replayed.
 const TRANSIENT: u64 = 1 << 63;
-
-/// What serves a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueKind {
-    /// On one node.
-    Classic,
-}
-
-impl QueueKind {
-    /// The name used in `x-queue-type`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-        }
-    }
-}
 
 /// A queue that exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,36 +66,10 @@ impl QueueDef {
         is_internal_name(&self.name)
     }
 
-    /// What its arguments ask for; with policies: [`Vhost::queue_settings`](crate::Vhost::queue_settings).
-    #[must_use]
-    pub fn settings(&self) -> QueueSettings {
-        QueueSettings::of(self, &serde_json::Map::new())
-    }
-
     /// Its name for error texts.
     #[must_use]
     pub fn resource(&self) -> Resource {
         Resource::queue(&self.vhost, &self.name)
-    }
-
-    /// Refuses a redeclaration that differs, with the first difference.
-    pub(crate) fn check_equivalent(&self, wanted: &Self) -> Result<(), MetaError> {
-        let resource = || self.resource();
-        if self.exclusive_owner != wanted.exclusive_owner {
-            return Err(MetaError::Locked(resource()));
-        }
-        check_field("durable", self.durable, wanted.durable, resource)?;
-        check_field("auto_delete", self.auto_delete, wanted.auto_delete, resource)?;
-        for key in queue_arguments::CLASSIC {
-            if key == queue_arguments::TYPE
-                && queue_arguments::is_classic(&self.arguments)
-                && queue_arguments::is_classic(&wanted.arguments)
-            {
-                continue;
-            }
-            check_argument(key, &self.arguments, &wanted.arguments, resource)?;
-        }
-        Ok(())
     }
 }
 

@@ -2,9 +2,9 @@
 
 use amqp091::{Table, Value};
 
+use crate::checks::{check_argument, check_field, check_names_exchange};
 use crate::confirm_on;
 use crate::error::MetaError;
-use crate::exchange::check_names_exchange;
 use crate::queue::QueueDef;
 
 /// The argument that chooses the queue type.
@@ -74,6 +74,25 @@ pub(crate) fn is_classic(arguments: &Table) -> bool {
 /// Whether this is the name of a queue type that RabbitMQ has and this node does not offer.
 pub(crate) fn is_of_other_type(name: &str) -> bool {
     OTHER_KINDS.contains(&name)
+}
+
+impl QueueDef {
+    /// Refuses a redeclaration that differs, with the first difference.
+    pub(crate) fn check_equivalent(&self, wanted: &Self) -> Result<(), MetaError> {
+        let resource = || self.resource();
+        if self.exclusive_owner != wanted.exclusive_owner {
+            return Err(MetaError::Locked(resource()));
+        }
+        check_field("durable", self.durable, wanted.durable, resource)?;
+        check_field("auto_delete", self.auto_delete, wanted.auto_delete, resource)?;
+        for key in CLASSIC {
+            if key == TYPE && is_classic(&self.arguments) && is_classic(&wanted.arguments) {
+                continue;
+            }
+            check_argument(key, &self.arguments, &wanted.arguments, resource)?;
+        }
+        Ok(())
+    }
 }
 
 /// Refuses arguments a new queue cannot have.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::confirm_on::ConfirmSettings;
 use crate::queue::QueueDef;
+use crate::queue_type::QueueVersion;
 
 /// What happens to a message that a full queue gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,37 +18,6 @@ pub enum Overflow {
     RejectPublish,
     /// The new message is refused and dead-lettered.
     RejectPublishDeadLetter,
-}
-
-/// The format a classic queue is stored in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum QueueVersion {
-    /// The older one.
-    V1,
-    /// The newer one.
-    #[default]
-    V2,
-}
-
-impl QueueVersion {
-    /// As it is written.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::V1 => 1,
-            Self::V2 => 2,
-        }
-    }
-
-    /// The version of that number, if there is one.
-    #[must_use]
-    pub const fn of_number(number: u64) -> Option<Self> {
-        match number {
-            1 => Some(Self::V1),
-            2 => Some(Self::V2),
-            _ => None,
-        }
-    }
 }
 
 /// Which messages that come back wait before they are ready again.
@@ -121,6 +91,14 @@ pub struct QueueSettings {
     pub holds_back: bool,
     /// `x-confirm-on` and what belongs to it.
     pub confirm: ConfirmSettings,
+}
+
+impl QueueDef {
+    /// What its arguments ask for; with policies: [`Vhost::queue_settings`](crate::Vhost::queue_settings).
+    #[must_use]
+    pub fn settings(&self) -> QueueSettings {
+        QueueSettings::of(self, &Map::new())
+    }
 }
 
 impl QueueSettings {

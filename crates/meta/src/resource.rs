@@ -1,4 +1,4 @@
-//! How resources are named in error texts.
+//! Resources as error texts name them, and the sorts of access to them.
 
 use std::fmt;
 
@@ -35,6 +35,29 @@ impl Resource {
     #[must_use]
     pub fn queue(vhost: &Name, name: &Name) -> Self {
         Self { kind: ResourceKind::Queue, name: name.clone(), vhost: vhost.clone() }
+    }
+}
+
+/// A sort of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Declaring and deleting.
+    Configure,
+    /// Publishing to an exchange, binding a queue.
+    Write,
+    /// Consuming from a queue, binding to an exchange.
+    Read,
+}
+
+impl Permission {
+    /// The word used in error texts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Configure => "configure",
+            Self::Write => "write",
+            Self::Read => "read",
+        }
     }
 }
 

@@ -13,31 +13,11 @@ use crate::exchange::{ALTERNATE, ExchangeDef};
 use crate::exchange_settings::ExchangeSettings;
 use crate::parameter::Json;
 use crate::policy::{self, Policy, PolicyScope, Target};
-use crate::queue::{DELAYED_PREFIX, QueueDef, is_internal_name};
+use crate::queue::QueueDef;
+use crate::queue_name::{DELAYED_PREFIX, is_internal_name};
 use crate::queue_settings::QueueSettings;
 use crate::resource::Resource;
-
-/// What operators say about a virtual host.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VhostMetadata {
-    /// Free text.
-    pub description: String,
-    /// Free words.
-    pub tags: Vec<Name>,
-    /// The type of queues declared without one.
-    pub default_queue_type: Option<Name>,
-    /// Refuses deletion.
-    pub protected_from_deletion: bool,
-}
-
-/// How much a virtual host may hold. Negative or missing: no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VhostLimits {
-    /// `max-connections`.
-    pub max_connections: Option<i64>,
-    /// `max-queues`.
-    pub max_queues: Option<i64>,
-}
+use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
 /// A virtual host that exists. A clone is O(1).
 #[derive(Clone, Debug)]
@@ -206,7 +186,7 @@ impl Vhost {
     /// What an exchange does with each message beyond routing it.
     #[must_use]
     pub fn exchange_settings(&self, exchange: &ExchangeDef) -> ExchangeSettings {
-        let mut settings = ExchangeSettings::new(exchange);
+        let mut settings = exchange.settings();
         if !exchange.name.is_empty() {
             settings.add_policy(&exchange.name, &self.exchange_policy_settings(&exchange.name));
         }

@@ -11,7 +11,7 @@ use crate::password::PasswordHash;
 use crate::pattern::Pattern;
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::state::State;
-use crate::vhost::VhostLimits;
+use crate::vhost_metadata::VhostLimits;
 
 /// Matches every name.
 const EVERYTHING: &str = ".*";
@@ -161,7 +161,7 @@ impl DefaultUser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vhost::VhostMetadata;
+    use crate::vhost_metadata::VhostMetadata;
     use stdx::Now;
 
     fn defaults() -> VhostDefaults {

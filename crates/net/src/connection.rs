@@ -7,14 +7,14 @@
 //!   +-------------------------------------------------------------------------------------------+
 //! ```
 
-pub(crate) mod ending;
+mod ending;
 mod input;
 mod login;
 mod told;
 mod writer;
 
 use crate::company::ALONE_AFTER_MS;
-use crate::handshakes::Handshake;
+use crate::places::Place;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
 use front_amqp091::{
@@ -128,7 +128,7 @@ struct Task {
     /// From `connection.open` until the broker has let go.
     session: Option<Session>,
     counted: Option<Arc<broker::Connection>>,
-    handshake: Option<Handshake>,
+    handshake: Option<Place>,
     interrupt: Option<Interrupt>,
     sleep: Pin<Box<Sleep>>,
     sleeps_until_ms: u64,
@@ -160,6 +160,8 @@ enum Listening {
 struct Woken {
     /// Bytes read; 0 at the end of the stream.
     n_read: Option<usize>,
+    /// There is more to be done of what was read before.
+    goes_on: bool,
     interrupted: Option<Kick>,
     released: bool,
 }
@@ -169,23 +171,29 @@ pub(crate) async fn serve(
     socket: TcpStream,
     name: Name,
     accepted: Now,
-    handshake: Handshake,
+    handshake: Place,
     server: &Arc<Server>,
 ) {
     tracing::debug!(connection = %name, "accepted");
     let mut task = Box::new(Task::new(socket, (name, accepted), handshake, Arc::clone(server)));
     let over = catch_panics(pin!(task.run())).await;
-    task.log_end(over.as_ref());
+    told::log_end(&task, over.as_ref());
     // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
     if let Some(session) = task.session.take() {
         session.close().await;
     }
-    let (socket, handshake) = task.into_socket();
+    let (socket, handshake) = socket_of(task);
     match over {
         Some(Over::Said(ending)) => ending::close(socket, ending, handshake, server).await,
         Some(Over::Dead(_)) => ending::reset(socket.as_ref()),
         Some(Over::Eof | Over::Io(_) | Over::Dropped(_)) | None => {}
     }
+}
+
+/// What is left when everything else of the connection is over.
+fn socket_of(task: Box<Task>) -> (OwnedReadHalf, Option<Place>) {
+    let Task { from_peer, handshake, .. } = *task;
+    (from_peer, handshake)
 }
 
 /// Runs a future; `None` when it panics: what the connection holds is given back all the same.
@@ -204,13 +212,13 @@ impl Task {
     fn new(
         socket: TcpStream,
         (name, now): (Name, Now),
-        handshake: Handshake,
+        handshake: Place,
         server: Arc<Server>,
     ) -> Self {
         let far_ms = now.monotonic_ms.saturating_add(FAR_MS);
         let front = Front::new(Arc::clone(&server.front), now);
         let (from_peer, to_peer) = socket.into_split();
-        let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.displaced());
+        let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
         let interrupt: Interrupt = Box::pin(async move {
             let reason = tokio::select! {
                 // The sender lives as long as the server.
@@ -245,12 +253,6 @@ impl Task {
             slowed_until_ms: None,
             server,
         }
-    }
-
-    /// What is left when everything else of the connection is over.
-    fn into_socket(self: Box<Self>) -> (OwnedReadHalf, Option<Handshake>) {
-        let Self { from_peer, handshake, .. } = *self;
-        (from_peer, handshake)
     }
 
     async fn run(&mut self) -> Over {
@@ -308,10 +310,9 @@ impl Task {
                 if let Some(counted) = &self.counted {
                     counted.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
                 }
-                let worked_off = self.work_off().await;
-                self.commit_here(n);
-                worked_off?;
+                self.work_off_and_commit(n).await?;
             }
+            None if woken.goes_on => self.work_off_and_commit(BULK_BYTES).await?,
             None => {}
         }
         self.flush()?;
@@ -320,6 +321,12 @@ impl Task {
             self.flush()?;
         }
         Ok(())
+    }
+
+    async fn work_off_and_commit(&mut self, n_read: usize) -> Result<(), Over> {
+        let worked_off = self.work_off().await;
+        self.commit_here(n_read);
+        worked_off
     }
 
     /// Tells the broker what the client has this node keep for it, `n_pending` bytes of answers among it: the
@@ -355,7 +362,10 @@ impl Task {
         poll_fn(|cx| {
             let mut woken = Woken::default();
             let mut is_ready = writer.poll_ready(cx).is_ready();
-            if listening == Listening::Yes
+            if listening == Listening::Yes && input.take_left() {
+                woken.goes_on = true;
+                is_ready = true;
+            } else if listening == Listening::Yes
                 && let Poll::Ready(result) = input.poll_read(cx, from_peer)
             {
                 match result {
@@ -433,7 +443,8 @@ impl Task {
         self.settles = Vec::new();
     }
 
-    /// Has the broker work off everything in the input that is whole.
+    /// Has the broker work off everything in the input that is whole, or what the client asks for until
+    /// too many answers wait to be written: the rest is left until they are.
     async fn work_off(&mut self) -> Result<(), Over> {
         let now = self.server.clock.now();
         let mut at = 0;
@@ -454,6 +465,10 @@ impl Task {
             }
             at += progress.consumed;
             match progress.step {
+                Step::Again if self.outbox.n_pending() >= OUTBOX_STUCK_BYTES => {
+                    self.input.leave();
+                    break progress.wanted;
+                }
                 Step::Again => {}
                 Step::Authenticate(login) => self.authenticate(*login).await?,
                 Step::Open { vhost } => self.open(vhost),
@@ -494,14 +509,6 @@ impl Task {
         }
     }
 
-    /// Whether nobody waits for this thread while it waits for the disk: no other client, nor a
-    /// consumer that was given so much that its own task has to write it.
-    fn is_alone(&self, n_read: usize) -> bool {
-        let now_ms = self.server.clock.now().monotonic_ms;
-        let id = self.counted.as_ref().map(|counted| counted.id.0);
-        n_read < BULK_BYTES && id.is_some_and(|id| self.server.company.is_alone(id, now_ms))
-    }
-
     /// A single publish that waits for the disk is committed by this very thread: its confirm is
     /// written with what is flushed next. Others, if there are any, go on meanwhile: without them this
     /// thread's place is not given to another, and who comes during the sync waits for its end, or
@@ -510,7 +517,12 @@ impl Task {
         if !self.session.as_ref().is_some_and(Session::commits_here) {
             return;
         }
-        let is_alone = self.is_alone(n_read);
+        let now_ms = self.server.clock.now().monotonic_ms;
+        let id = self.counted.as_ref().map(|counted| counted.id.0);
+        // Nobody waits for this thread meanwhile: no other client, nor a consumer that was given so much that
+        // its own task has to write it.
+        let is_alone =
+            n_read < BULK_BYTES && id.is_some_and(|id| self.server.company.is_alone(id, now_ms));
         if let Some(session) = &mut self.session {
             if is_alone {
                 session.commit_here();

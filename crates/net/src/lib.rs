@@ -2,13 +2,14 @@
 //! Knows sockets, time and the order of start and stop. Never what a frame or a queue is.
 //! Start reading at [`Server`], then `connection.rs`.
 
+mod accept;
 mod clock;
 mod company;
 mod connection;
 mod descriptors;
-mod handshakes;
 mod listener;
 mod peer_lines;
+mod places;
 mod proxy;
 mod server;
 mod timers;

@@ -2,12 +2,10 @@
 //!
 //! Anybody who can connect causes such lines, as many and as fast as it likes.
 
-use crate::server::Server;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 /// What is said within this time is summed up at its end.
 const WINDOW_MS: u64 = 10_000;
@@ -34,7 +32,8 @@ impl fmt::Display for Kind {
     }
 }
 
-type Source = (IpAddr, Kind);
+/// A peer's address, and what is said of it.
+pub(crate) type Source = (IpAddr, Kind);
 
 /// What was said of late.
 #[derive(Debug, Default)]
@@ -48,34 +47,16 @@ struct Window {
 
 /// What is to be done about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Write,
     /// It is the first that is left out: the number of those is to be told after so many milliseconds.
     SumUp(Source, u64),
     LeaveOut,
 }
 
-/// Whether a line about a peer at this address is to be written; those that are not are summed up.
-pub(crate) fn is_written(server: &Arc<Server>, peer: IpAddr, kind: Kind) -> bool {
-    match server.peer_lines.note((peer, kind), server.clock.now().monotonic_ms) {
-        Verdict::Write => true,
-        Verdict::LeaveOut => false,
-        Verdict::SumUp(source, after_ms) => {
-            let server = Arc::clone(server);
-            tokio::spawn(async move {
-                let mut stopping = server.stopping.subscribe();
-                let stopped = stopping.wait_for(|stopping| *stopping);
-                let after = Duration::from_millis(after_ms);
-                let _in_time = server.timers.timeout(after, stopped).await.is_ok();
-                server.peer_lines.sum_up(source);
-            });
-            false
-        }
-    }
-}
-
 impl PeerLines {
-    fn note(&self, source: Source, now_ms: u64) -> Verdict {
+    /// Counts a line that is about to be written.
+    pub(crate) fn note(&self, source: Source, now_ms: u64) -> Verdict {
         let mut windows = stdx::lock(&self.0);
         if windows.len() >= SOURCES_MAX && !windows.contains_key(&source) {
             windows.retain(|_, window| window.is_open(now_ms));
@@ -97,7 +78,8 @@ impl PeerLines {
         }
     }
 
-    fn sum_up(&self, (peer, kind): Source) {
+    /// Writes how many lines were left out since [`Verdict::SumUp`].
+    pub(crate) fn sum_up(&self, (peer, kind): Source) {
         let window = stdx::lock(&self.0).remove(&(peer, kind));
         let n_more = window.map_or(0, |window| window.n_lines.saturating_sub(LINES_MAX));
         let seconds = WINDOW_MS / 1000;

@@ -4,7 +4,7 @@
 mod header;
 
 use crate::connection::{self, Name};
-use crate::handshakes::Handshake;
+use crate::places::Place;
 use crate::server::Server;
 use header::{Forwarded, Parsed, V1_BYTES_MAX, parse};
 use std::fmt;
@@ -47,12 +47,12 @@ impl fmt::Display for NoHeader {
 pub(crate) async fn serve(
     mut socket: TcpStream,
     (peer, local): (SocketAddr, SocketAddr),
-    handshake: Handshake,
+    handshake: Place,
     server: &Arc<Server>,
 ) {
     let accepted = server.clock.now();
     let patience_ms = server.front.handshake_timeout_ms.min(HEADER_TIMEOUT_MS);
-    let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.displaced());
+    let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
     let header = server.timers.timeout(Duration::from_millis(patience_ms), read(&mut socket));
     let read = tokio::select! {
         read = header => read.unwrap_or(Err(NoHeader::TooLate)),

@@ -2,18 +2,18 @@
 
 use crate::config::{Config, Durability, Validator};
 use crate::logging::{Log, LogExchange};
-use crate::management::node_name;
 use crate::resources::Watch;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{Broker, Found, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
+use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, ReservedDisk, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::PasswordRule;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
 const CANNOT_START: &str = "cannot start on this data";
@@ -102,7 +102,7 @@ fn limits(config: &Config) -> Limits {
         consumers_per_channel: of.consumers,
         channel_prefetch: of.permits.get("global_qos") == Some(&true),
         consumer_timeout_ms: config.messages.consumer_timeout_ms,
-        node: node_name(),
+        node: environment::node_name(&environment::of_process),
     }
 }
 
@@ -123,10 +123,14 @@ fn unix_ms() -> u64 {
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since this was first asked.
+/// The clock of connections, started when it is first asked for.
+pub(crate) fn clock() -> net::Clock {
+    static CLOCK: LazyLock<net::Clock> = LazyLock::new(net::Clock::start);
+    *CLOCK
+}
+
 fn monotonic_ms() -> u64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
+    clock().now().monotonic_ms
 }
 
 /// Creates the default virtual host and user on an empty data directory.

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::management::node_name;
 use meta::{HashAlgorithm, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use options::Found;
@@ -129,7 +128,7 @@ pub(crate) struct Passwords {
     pub(crate) pattern: String,
 }
 
-/// What is looked at in a new password.
+/// How a new password is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Validator {
     Anything,
@@ -441,7 +440,7 @@ struct Draft {
     log: LogDraft,
 }
 
-/// Where the log goes; levels that are not told are the default one.
+/// Where the log goes; levels that are not set are the default one.
 #[derive(Debug)]
 struct LogDraft {
     console: bool,
@@ -475,7 +474,8 @@ impl Default for LogDraft {
 impl LogDraft {
     fn finish(self) -> Logging {
         let level = |own: Option<Level>| own.unwrap_or(self.default_level);
-        let name = || PathBuf::from(format!("{}.log", node_name()));
+        let node = || ctl::environment::node_name(&ctl::environment::of_process);
+        let name = || PathBuf::from(format!("{}.log", node()));
         let file = match (self.dir, self.file) {
             (None, file) => file,
             (Some(_), None) if self.no_file => None,

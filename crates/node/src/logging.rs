@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use stdx::Civil;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{Filtered, LevelFilter};
 use tracing_subscriber::fmt::format::{DefaultFields, FormatEvent, FormatFields, Writer};
@@ -164,8 +165,7 @@ fn write_on_one_line(out: &mut impl std::fmt::Write, text: &str) -> std::fmt::Re
 
 /// Writes the UTC time `seconds` after 1970 as `2026-11-21 08:00:00.123456+00:00`.
 fn write_time(out: &mut impl std::fmt::Write, seconds: u64, micros: u32) -> std::fmt::Result {
-    let (year, month, day) = stdx::civil_date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
     write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}+00:00")
 }
 

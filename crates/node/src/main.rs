@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Repair(args)) => match repair::run(&args, &mut std::io::stdout()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                complain(&format!("{error:#}"));
+                complain(&one_line(&error));
                 ExitCode::FAILURE
             }
         },
@@ -85,7 +85,7 @@ fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
     match server::run(args, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            complain(&one_line(&error));
             if server::is_usage(&error) { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
         }
     }
@@ -123,6 +123,17 @@ fn check_config(args: &ServerArgs) -> ExitCode {
 fn error_line(error: &ConfigError) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     format!("{error}{}", cause.unwrap_or_default())
+}
+
+/// An error with what caused it; some say the cause themselves.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
 }
 
 /// One line on standard error. That it cannot be written is not worth another failure.

@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-/// The version of RabbitMQ whose behaviour is followed; tools choose their commands by it.
-const RABBITMQ_VERSION: &str = "4.3.6";
 /// How long questions that are being answered may take once the node stops.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -97,9 +95,9 @@ fn facts(
     let data_dir = args.data_dir.canonicalize().unwrap_or_else(|_| args.data_dir.clone());
     let log_file = config.logging.file.as_ref().map(|(path, _)| data_dir.join(path));
     NodeFacts {
-        name: node_name(),
+        name: environment::node_name(&environment::of_process),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        rabbitmq_version: RABBITMQ_VERSION.to_owned(),
+        rabbitmq_version: ctl::RABBITMQ_VERSION.to_owned(),
         data_dir,
         config_files: args.config.clone(),
         log_files: log_file.into_iter().collect(),
@@ -111,9 +109,4 @@ fn facts(
         permits: config.limits.permits.clone(),
         started,
     }
-}
-
-/// What the environment calls this node.
-pub(crate) fn node_name() -> String {
-    environment::node_name(&environment::of_process)
 }

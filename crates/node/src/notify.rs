@@ -1,12 +1,20 @@
-//! What systemd is told of a node (`Type=notify`): that it is ready, alive, about to stop. Lines in a datagram to
-//! the socket that `NOTIFY_SOCKET` names, as sd_notify(3) describes them; without the variable nothing is done.
+//! What systemd is told of a node (`Type=notify`): that it is ready, alive, reloading, about to stop. Lines in a
+//! datagram to the socket that `NOTIFY_SOCKET` names, as sd_notify(3) describes them; without the variable nothing
+//! is done.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The way to the service manager.
 #[derive(Debug)]
-pub(crate) struct Notify(Option<(UnixDatagram, SocketAddr)>);
+pub(crate) struct Notify {
+    socket: Option<(UnixDatagram, SocketAddr)>,
+    /// Between `ready` and `stopping`. Outside of it a reload is not told: its end says `READY=1`.
+    is_ready: AtomicBool,
+}
 
 impl Notify {
     /// As the environment says. A socket that cannot be used counts as none: the node runs without.
@@ -15,12 +23,14 @@ impl Notify {
     }
 
     fn to(name: Option<&str>) -> Self {
-        let address = name.and_then(address);
-        Self(address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))))
+        let socket = name.and_then(address).zip(UnixDatagram::unbound().ok());
+        let socket = socket.map(|(address, socket)| (socket, address));
+        Self { socket, is_ready: AtomicBool::new(false) }
     }
 
     /// Clients can connect.
     pub(crate) fn ready(&self, status: &str) {
+        self.is_ready.store(true, Ordering::Relaxed);
         self.tell(&format!("READY=1\nSTATUS={status}\n"));
     }
 
@@ -29,18 +39,38 @@ impl Notify {
         self.tell("WATCHDOG=1\n");
     }
 
+    /// Reloads, and tells the beginning and the end of it. The time of the beginning is what `Type=notify-reload`
+    /// asks for.
+    pub(crate) fn reload(&self, reload: impl FnOnce()) {
+        let is_told = self.is_ready.load(Ordering::Relaxed);
+        if is_told {
+            self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}\n", monotonic_us()));
+        }
+        reload();
+        if is_told {
+            self.tell("READY=1\n");
+        }
+    }
+
     /// The node ends, and takes the time it needs for that.
     pub(crate) fn stopping(&self) {
+        self.is_ready.store(false, Ordering::Relaxed);
         self.tell("STOPPING=1\nSTATUS=stopping\n");
     }
 
     fn tell(&self, lines: &str) {
-        if let Some((socket, address)) = &self.0
+        if let Some((socket, address)) = &self.socket
             && let Err(error) = socket.send_to_addr(lines.as_bytes(), address)
         {
             tracing::debug!("the service manager cannot be told: {error}");
         }
     }
+}
+
+/// The time of the clock that the service manager compares with.
+fn monotonic_us() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
 }
 
 /// A path, or a name in the abstract namespace behind `@`.
@@ -62,22 +92,35 @@ mod tests {
         let path = dir.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
         let notify = Notify::to(path.to_str());
-        notify.ready("ready on port 1");
-        notify.alive();
-        notify.stopping();
-        for expected in
-            ["READY=1\nSTATUS=ready on port 1\n", "WATCHDOG=1\n", "STOPPING=1\nSTATUS=stopping\n"]
-        {
+        let heard = || {
             let mut received = [0; 100];
             let length = manager.recv(&mut received).unwrap();
-            assert_eq!(String::from_utf8_lossy(&received[..length]), expected);
-        }
+            String::from_utf8_lossy(&received[..length]).into_owned()
+        };
+        let mut reloads = 0;
+        notify.reload(|| reloads += 1);
+        notify.ready("ready on port 1");
+        assert_eq!(heard(), "READY=1\nSTATUS=ready on port 1\n", "a reload before is not told");
+        notify.alive();
+        assert_eq!(heard(), "WATCHDOG=1\n");
+        let before_us = monotonic_us();
+        notify.reload(|| reloads += 1);
+        let reloading = heard();
+        let began_us = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        assert!((before_us..=monotonic_us()).contains(&began_us.trim_end().parse().unwrap()));
+        assert_eq!(heard(), "READY=1\n");
+        notify.stopping();
+        notify.reload(|| reloads += 1);
+        assert_eq!(heard(), "STOPPING=1\nSTATUS=stopping\n");
+        manager.set_nonblocking(true).unwrap();
+        assert!(manager.recv(&mut [0]).is_err(), "a reload behind it is not told");
+        assert_eq!(reloads, 3);
     }
 
     #[test]
     fn without_a_manager_nothing_is_told() {
         let notify = Notify::to(None);
-        assert!(notify.0.is_none());
+        assert!(notify.socket.is_none());
         notify.ready("x");
         assert!(address("relative").is_none() && address("@abstract").is_some());
     }

@@ -9,9 +9,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use stdx::Civil;
 
 /// What is written anew, in the directory of the originals until it takes their place.
 const ANEW: &str = "anew";
+/// How the names of directories of originals begin.
+const ASIDE_PREFIX: &str = "damaged-";
 
 /// Repairs, or says what would be done. Says everything to `out`.
 ///
@@ -24,6 +27,7 @@ pub(crate) fn run(args: &RepairArgs, out: &mut dyn Write) -> anyhow::Result<()> 
     anyhow::ensure!(is_ours, "there is no data directory of Leveret in {}", dir.display());
     let disk = RealDisk::new(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let data_dir = DataDir::open(Arc::new(disk))?;
+    refuse_half_exchanged(dir)?;
     let disk = data_dir.disk();
     let found = repair(&disk, None)?;
     let Some(refusal) = &found.refusal else {
@@ -64,12 +68,34 @@ fn tell(found: &Repair, out: &mut dyn Write) -> std::io::Result<()> {
 /// A new directory for the originals.
 fn place_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (year, month, day) = stdx::civil_date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    let name = format!("damaged-{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");
+    let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
+    let name =
+        format!("{ASIDE_PREFIX}{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");
     let aside = dir.join(name);
     std::fs::create_dir(&aside).with_context(|| format!("cannot make {}", aside.display()))?;
     Ok(aside)
+}
+
+/// A repair that was interrupted while it exchanged files left some of either kind: what is missing is not lost.
+fn refuse_half_exchanged(dir: &Path) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let aside = entry?.path();
+        let is_aside =
+            aside.file_name().is_some_and(|name| name.to_string_lossy().starts_with(ASIDE_PREFIX));
+        let is_half = is_aside
+            && aside.join(ANEW).is_dir()
+            && std::fs::read_dir(&aside)?
+                .filter_map(Result::ok)
+                .any(|entry| entry.file_name() != ANEW);
+        anyhow::ensure!(
+            !is_half,
+            "an earlier repair was interrupted: move everything in {} but '{ANEW}' back to {}, replacing what is there, \
+             delete the directory, and repair again",
+            aside.display(),
+            dir.display()
+        );
+    }
+    Ok(())
 }
 
 /// Sets the originals aside and puts what was written in their place. The file that says which log

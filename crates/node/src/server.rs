@@ -69,9 +69,7 @@ fn open_data_dir(path: &Path) -> anyhow::Result<(DataDir, ReservedDisk)> {
     let disk = RealDisk::new(path)
         .with_context(|| format!("cannot make the data directory {}", path.display()))?;
     let disk = ReservedDisk::new(Arc::new(disk));
-    // The error already names the place and ends with its cause.
-    let opened = DataDir::open(Arc::new(disk.clone()));
-    Ok((opened.map_err(|error| anyhow::Error::msg(error.to_string()))?, disk))
+    Ok((DataDir::open(Arc::new(disk.clone()))?, disk))
 }
 
 async fn serve(
@@ -82,7 +80,8 @@ async fn serve(
     log: Arc<Log>,
 ) -> anyhow::Result<()> {
     let mut stop_signals = StopSignals::handle()?;
-    signals::handle_others(Arc::clone(&log))?;
+    let manager = Arc::new(Notify::from_environment());
+    signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let listeners = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
@@ -95,12 +94,11 @@ async fn serve(
     }
     boot::tell_events(config, &broker).await?;
     let log_exchange = boot::publish_log(config, &log, &broker).await?;
-    let clock = Clock::start();
+    let clock = boot::clock();
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
     let steered = Steered { watch: &watch, log, suspended: suspended.clone() };
     let control = Control::start((config, args), &broker, steered, &listeners, started)?;
-    let manager = Arc::new(Notify::from_environment());
     let told = Arc::clone(&manager);
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch, told));
     let first = broker.is_new().then_some(config);

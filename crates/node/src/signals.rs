@@ -1,6 +1,7 @@
 //! What the process does when it is sent a signal. Knows signals; never what a node does to stop.
 
 use crate::logging::Log;
+use crate::notify::Notify;
 use anyhow::Context as _;
 use mgmt::Log as _;
 use std::sync::Arc;
@@ -31,16 +32,16 @@ impl StopSignals {
     }
 }
 
-/// Has SIGHUP open the log file again from now on, and SIGUSR1 and SIGUSR2 do nothing: the system would end
+/// Has SIGHUP open the log file again from now on, which `manager` is told, and SIGUSR1 and SIGUSR2 do nothing: the system would end
 /// the process otherwise.
-pub(crate) fn handle_others(log: Arc<Log>) -> anyhow::Result<()> {
+pub(crate) fn handle_others(log: Arc<Log>, manager: Arc<Notify>) -> anyhow::Result<()> {
     // A signal that was handled once stays handled, whether or not anybody waits for it.
     drop(listen_for(SignalKind::user_defined1(), "SIGUSR1")?);
     drop(listen_for(SignalKind::user_defined2(), "SIGUSR2")?);
     let mut hangups = listen_for(SignalKind::hangup(), "SIGHUP")?;
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            reload(&log);
+            manager.reload(|| reload(&log));
         }
     });
     Ok(())

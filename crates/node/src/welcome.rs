@@ -16,12 +16,7 @@ pub(crate) fn lines(config: &Config, address: Option<SocketAddr>, data_dir: &Pat
         (Some(address), None) => {
             let local = config.access.loopback_users.contains(&first.user);
             let from = if local { "  (from this machine only)" } else { "" };
-            format!(
-                "  clients:  amqp://{}@{}/{}{from}\n",
-                login(first),
-                near(address),
-                vhost(first)
-            )
+            format!("  clients:  amqp://{}@{}{}{from}\n", login(first), near(address), vhost(first))
         }
     };
     format!(
@@ -38,9 +33,9 @@ fn login(first: &FirstStart) -> String {
     format!("{}:{}", first.user, if known { first.pass.as_str() } else { "PASSWORD" })
 }
 
-/// The default virtual host is what a URI without one means.
+/// The virtual host `/` is what a URI without one means; with a slash at its end some clients ask for one without a name.
 fn vhost(first: &FirstStart) -> String {
-    if first.vhost == "/" { String::new() } else { first.vhost.replace('/', "%2F") }
+    if first.vhost == "/" { String::new() } else { format!("/{}", first.vhost.replace('/', "%2F")) }
 }
 
 /// As a client on this machine writes it.
@@ -66,7 +61,7 @@ mod tests {
     fn clients_are_told_where_and_as_whom() {
         assert_eq!(
             first_line(|_| ()),
-            "clients:  amqp://guest:guest@127.0.0.1:5672/  (from this machine only)"
+            "clients:  amqp://guest:guest@127.0.0.1:5672  (from this machine only)"
         );
         let other = first_line(|config| {
             config.first_start.user = "app".to_owned();

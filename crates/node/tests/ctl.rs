@@ -577,6 +577,10 @@ fn plugins_are_built_in_or_refused() {
          | Status: * = running on rabbit@box\n |/\n\
          [E*] rabbitmq_event_exchange  4.3.6\n[E*] rabbitmq_random_exchange 4.3.6\n"
     );
+    for verb in [&["is_enabled"][..], &["enable", "--online"], &["disable", "--online"]] {
+        let ran = plugins(&[verb, &["-n", "hare@box", "rabbitmq_event_exchange"]].concat());
+        assert_eq!(ran.code, 69, "of another node: {ran:?}");
+    }
     for mode in ["--online", "--offline"] {
         let ran = plugins(&["enable", mode, "rabbitmq_delayed_message_exchange"]);
         assert_eq!(ran.code, 0, "{ran:?}");

@@ -113,7 +113,7 @@ fn a_node_starts_says_so_and_stops_on_a_signal() {
         let (code, out, err) = node.stop(signal);
         assert_eq!(code, Some(0), "{err}");
         assert!(out.starts_with("This data directory is new.\n"), "{out}");
-        assert!(out.contains(&format!(" amqp://guest:guest@{address}/  (from this")), "{out}");
+        assert!(out.contains(&format!(" amqp://guest:guest@{address}  (from this")), "{out}");
         assert!(err.ends_with("[info] stopped\n"), "{err}");
         assert!(err.contains(&format!("[info] {name} received - shutting down\n")), "{err}");
         assert!(!err.contains(" ready on "), "said on stdout already: {err}");
@@ -200,7 +200,7 @@ fn the_doctor_says_what_is_wrong_and_leaves_nothing() {
 }
 
 #[test]
-fn a_service_manager_hears_of_ready_alive_and_stopping() {
+fn a_service_manager_hears_of_ready_alive_reloading_and_stopping() {
     let dir = tempfile::tempdir().unwrap();
     let manager = UnixDatagram::bind(dir.path().join("notify")).unwrap();
     manager.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -216,9 +216,14 @@ fn a_service_manager_hears_of_ready_alive_and_stopping() {
     all.sort();
     assert!(all[0].starts_with("READY=1\nSTATUS=leveret 0.1.0 ready on 127.0.0.1:"), "{all:?}");
     assert_eq!(all[1..], ["WATCHDOG=1\n", "WATCHDOG=1\n"]);
+    let next = || std::iter::repeat_with(heard).find(|message| message != "WATCHDOG=1\n").unwrap();
+    kill_process(Pid::from_child(&node.child), Signal::HUP).unwrap();
+    let reloading = next();
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    assert_eq!(next(), "READY=1\n");
+    assert_eq!(heard(), "WATCHDOG=1\n", "it goes on after a reload");
     assert_eq!(node.stop(Signal::TERM).0, Some(0));
-    let rest = std::iter::repeat_with(heard).find(|message| message != "WATCHDOG=1\n");
-    assert_eq!(rest.as_deref(), Some("STOPPING=1\nSTATUS=stopping\n"));
+    assert_eq!(next(), "STOPPING=1\nSTATUS=stopping\n");
 }
 
 #[test]

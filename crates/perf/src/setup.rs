@@ -257,8 +257,8 @@ impl<'a> Recipe<'a> {
         u64::try_from(consuming.n_consumers()).unwrap_or(0) * SECOND
     }
 
-    /// Consumers are there before publishers begin. Alone with a backlog they begin with the clock,
-    /// so that nothing is received in no time.
+    /// Consumers are there before publishers begin. Without publishers they begin with the clock,
+    /// so that no message is received before it runs.
     fn first_start_ns(&self) -> u64 {
         u64::from(self.config.publishing.n_connections == 0)
     }

@@ -1,4 +1,4 @@
-use crate::consumers::ConsumerKey;
+use crate::key::ConsumerKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 

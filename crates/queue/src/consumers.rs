@@ -1,10 +1,7 @@
 use crate::active::SingleActive;
+use crate::key::ConsumerKey;
 use crate::turns::Turns;
 use crate::unacked::Unacked;
-
-/// Names a consumer within one queue. Keys are used again after a consumer is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConsumerKey(pub u32);
 
 /// Who settles what a consumer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +103,8 @@ pub(crate) struct Consumers {
     slots: Vec<Option<Consumer>>,
     free: Vec<u32>,
     turns: Turns,
+    /// Nobody has a turn while this is not 0: messages are coming back.
+    n_returns: usize,
     n_active: usize,
     /// Active consumers that settle what they get.
     n_settling: usize,
@@ -233,7 +232,15 @@ impl Consumers {
     /// Whose turn it is: the first in line of the highest priority that has anybody.
     #[inline]
     pub(crate) fn next(&self) -> Option<ConsumerKey> {
-        self.turns.first()
+        if self.n_returns > 0 { None } else { self.turns.first() }
+    }
+
+    pub(crate) const fn begin_return(&mut self) {
+        self.n_returns += 1;
+    }
+
+    pub(crate) const fn end_return(&mut self) {
+        self.n_returns = self.n_returns.saturating_sub(1);
     }
 
     /// The consumer at the front of its line, `key`, was given `position`: remembers that, and puts

@@ -1,4 +1,5 @@
-use crate::consumers::{Checkout, ConsumerKey, Consumers, Holding, Settling};
+use crate::consumers::{Checkout, Consumers, Holding, Settling};
+use crate::key::ConsumerKey;
 use crate::positions::{PositionRange, PositionSet};
 use crate::ruled::Ruled;
 use crate::rules::Arrival;
@@ -248,6 +249,17 @@ impl Fifo {
         self.let_go(consumer, position)?;
         self.make_ready(position);
         Ok(())
+    }
+
+    /// Messages come back one after the other, and are to be given out as if they had come back together:
+    /// nobody gets a delivery until [`Fifo::end_return`] is called as often.
+    pub const fn begin_return(&mut self) {
+        self.consumers.begin_return();
+    }
+
+    /// They are back.
+    pub const fn end_return(&mut self) {
+        self.consumers.end_return();
     }
 
     fn make_ready(&mut self, position: u64) {

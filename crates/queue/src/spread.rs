@@ -1,4 +1,4 @@
-use crate::positions::PositionRange;
+use crate::range::PositionRange;
 use std::collections::BTreeMap;
 
 /// Positions per block.

@@ -1,7 +1,7 @@
 //! Whose turn it is: consumers that can take a message, by priority, and in turn among equals.
 //! Whatever their number and their priorities, one comes or goes in O(log n) of the priorities.
 
-use crate::consumers::ConsumerKey;
+use crate::key::ConsumerKey;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -54,6 +54,25 @@ fn a_lower_priority_gets_only_what_the_higher_has_no_credit_for() {
 }
 
 #[test]
+fn nobody_is_given_what_stands_behind_messages_that_are_coming_back() {
+    let mut fifo = Fifo::new();
+    let holder = fifo.attach_passive();
+    fifo.enqueue(4);
+    for _ in 0..3 {
+        fifo.take(holder, Settling::ByConsumer).unwrap();
+    }
+    fifo.begin_return();
+    fifo.attach(auto_ack());
+    for position in [2, 0, 1] {
+        assert!(fifo.is_waiting() && !fifo.takes_at_once());
+        assert_eq!(deliver_all(&mut fifo), []);
+        fifo.requeue(holder, position).unwrap();
+    }
+    fifo.end_return();
+    assert_eq!(deliver_all(&mut fifo), [(1, 0, true), (1, 1, true), (1, 2, true), (1, 3, false)]);
+}
+
+#[test]
 fn requeued_messages_take_their_old_places_and_are_marked() {
     let mut fifo = Fifo::new();
     let consumer = fifo.attach_passive();

@@ -5,28 +5,20 @@ use std::sync::Arc;
 
 use amqp091::{Table, Value};
 
+use crate::destination::Destination;
 use crate::digest::Digest;
 use crate::erlang;
 use crate::error::BindingError;
-use crate::exchange::ExchangeKind;
+use crate::exchange_kind::ExchangeKind;
 use crate::headers::Matcher;
 use crate::message::Message;
-use crate::name::{Name, QueueId, RoutingKey};
+use crate::name::{Name, RoutingKey};
 use crate::selector::{Selector, Steps, Unusable};
 use crate::topic;
 
 /// The arguments of a binding that hold a selector: as SQL, or as RabbitMQ's JMS client sends it.
 const SQL_SELECTOR: &[u8] = b"rabbitmq_jms_selector";
 const TERM_SELECTOR: &[u8] = b"rjms_erlang_selector";
-
-/// Where a binding leads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Destination {
-    /// A queue.
-    Queue(QueueId),
-    /// Another exchange of the same virtual host.
-    Exchange(Name),
-}
 
 /// A rule that leads messages from an exchange to a queue or to another exchange.
 /// Source, destination, key and arguments together identify it; the order in which the arguments

@@ -3,7 +3,8 @@
 use imbl::Vector;
 use smallvec::SmallVec;
 
-use crate::binding::{Binding, Destination};
+use crate::binding::Binding;
+use crate::destination::Destination;
 use crate::digest::Digest;
 
 /// The destinations, in an order that follows from their names: it is the same after a restart.
@@ -74,7 +75,7 @@ impl Choices {
     /// `-ln(u) / weight` for a number u in 0..1 made of message and destination, the least wins).
     pub(crate) fn by_lot(&self, hash: u64) -> Option<&Destination> {
         let mut best: Option<(&Choice, f64)> = None;
-        for choice in &self.0 {
+        for choice in self.0.leaves().flatten() {
             let (u, weight) = (unit(Digest::of_number(choice.seed).with(hash)), choice.weight());
             // -ln(u) is at least 1 - u: most lots need no logarithm to be found worse.
             if best.is_none_or(|(_, least)| (1.0 - u) < least * weight) {
@@ -104,7 +105,7 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
-    use crate::exchange::ExchangeKind;
+    use crate::exchange_kind::ExchangeKind;
     use crate::name::{Name, QueueId, RoutingKey};
 
     const N_KEYS: u64 = 4_000;

@@ -1,7 +1,7 @@
 //! Bytes, and names and values of headers, as numbers. Different ones may share a number, so that
 //! what is found must be compared; equal ones never have different numbers.
 
-use crate::headers::Comparable;
+use crate::comparable::Comparable;
 
 /// Any odd number with about as many ones as zeros.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -2,7 +2,11 @@
 
 use thiserror::Error;
 
-use crate::topic;
+/// The most `#` in one binding key of a topic exchange: each multiplies the work of matching.
+pub(crate) const TOPIC_HASHES_MAX: usize = 2;
+
+/// The most words in one binding key of a topic exchange; a key of 255 bytes cannot have more.
+pub(crate) const TOPIC_WORDS_MAX: usize = 256;
 
 /// Why a binding is refused. The texts are RabbitMQ's; its reply code is 406.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -10,7 +14,7 @@ pub enum BindingError {
     /// Every `#` multiplies the work of matching, so their number is limited.
     #[error(
         "Topic binding key '{key}' uses {hashes} '#' wildcards, at most {} are allowed",
-        topic::HASHES_MAX
+        TOPIC_HASHES_MAX
     )]
     TooManyHashes {
         /// The binding key.
@@ -19,7 +23,7 @@ pub enum BindingError {
         hashes: usize,
     },
     /// The words of a topic key are levels of a tree.
-    #[error("Topic binding key has {words} words, at most {} are allowed", topic::WORDS_MAX)]
+    #[error("Topic binding key has {words} words, at most {} are allowed", TOPIC_WORDS_MAX)]
     TooManyWords {
         /// How many words there are.
         words: usize,

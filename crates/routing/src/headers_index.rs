@@ -6,7 +6,8 @@ use std::sync::Arc;
 use amqp091::TableRef;
 use imbl::OrdMap;
 
-use crate::binding::{Binding, BySource, Destination};
+use crate::binding::{Binding, BySource};
+use crate::destination::Destination;
 use crate::digest::Digest;
 use crate::headers::{Headers, Matcher, Mode};
 use crate::small_map::SmallMap;
@@ -91,7 +92,7 @@ mod tests {
     use proptest::sample::{Index, select};
 
     use super::*;
-    use crate::exchange::ExchangeKind;
+    use crate::exchange_kind::ExchangeKind;
     use crate::name::{Name, QueueId, RoutingKey};
 
     type Entries = Vec<(&'static str, Value)>;

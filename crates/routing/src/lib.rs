@@ -6,9 +6,12 @@ pub mod erlang;
 
 mod binding;
 mod choice;
+mod comparable;
+mod destination;
 mod digest;
 mod error;
 mod exchange;
+mod exchange_kind;
 mod headers;
 mod headers_index;
 mod message;
@@ -19,9 +22,10 @@ mod small_map;
 mod targets;
 mod topic;
 
-pub use binding::{Binding, Destination};
+pub use binding::Binding;
+pub use destination::Destination;
 pub use error::BindingError;
-pub use exchange::{ExchangeKind, ExchangeRules, HashOn};
+pub use exchange_kind::{ExchangeKind, ExchangeRules, HashOn};
 pub use message::Message;
 pub use name::{Name, QueueId, RoutingKey};
 pub use routes::{Passage, RouteOutcome, Routed, Routes};

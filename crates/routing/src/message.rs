@@ -2,9 +2,9 @@
 
 use amqp091::{PropertiesRef, TableRef};
 
+use crate::comparable::Comparable;
 use crate::digest::Digest;
-use crate::exchange::HashOn;
-use crate::headers::Comparable;
+use crate::exchange_kind::HashOn;
 
 /// A message as exchanges see it.
 #[derive(Clone, Copy, Debug)]

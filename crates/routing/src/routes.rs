@@ -7,8 +7,10 @@ use amqp091::{Table, TableRef};
 use imbl::{OrdMap, OrdSet};
 use smallvec::SmallVec;
 
-use crate::binding::{Binding, ByDestination, Destination};
-use crate::exchange::{DecidedBy, Exchange, ExchangeKind, ExchangeRules, Group};
+use crate::binding::{Binding, ByDestination};
+use crate::destination::Destination;
+use crate::exchange::{DecidedBy, Exchange, Group};
+use crate::exchange_kind::{ExchangeKind, ExchangeRules};
 use crate::message::Message;
 use crate::name::{Name, QueueId, RoutingKey};
 use crate::selector::Steps;
@@ -256,18 +258,17 @@ impl Routes {
             out,
             n_groups: 0,
             decided_by: DecidedBy::Key,
-            steps: Steps::default(),
             pending: SmallVec::new(),
-            met: BTreeSet::new(),
             seen: BTreeSet::new(),
         };
+        let mut steps = Steps::default();
         if name.is_empty() {
             walk.default_exchange();
         } else {
             let Some(first) = first else { return RouteOutcome::NoSuchExchange.at_once() };
-            walk.visit(first);
+            walk.visit(first, &mut steps);
             while let Some(exchange) = walk.pending.pop() {
-                walk.visit(exchange);
+                walk.visit(exchange, &mut steps);
             }
         }
         let outcome = match walk.decided_by {
@@ -275,9 +276,8 @@ impl Routes {
             DecidedBy::Headers => RouteOutcome::RoutedByHeaders,
             DecidedBy::Message => RouteOutcome::RoutedByMessage,
         };
-        let (n_steps, is_cut_short) = (walk.steps.n_taken(), walk.steps.ran_out());
         walk.finish();
-        Routed { outcome, n_steps, is_cut_short }
+        Routed { outcome, n_steps: steps.n_taken(), is_cut_short: steps.ran_out() }
     }
 }
 
@@ -287,32 +287,35 @@ struct Walk<'r, 'm, W> {
     message: &'m Message<'m>,
     watch: W,
     out: &'m mut Vec<QueueId>,
-    /// How many sorted groups were appended: with more than one, queues may repeat.
+    /// How many sorted groups were found, none of them empty: with more than one, queues may repeat.
     n_groups: usize,
     /// What decided where it goes, up to here.
     decided_by: DecidedBy,
-    /// What selectors may still look at.
-    steps: Steps,
     pending: SmallVec<[&'r Exchange; 4]>,
-    /// Where destinations of several keys are the same ones: they were found once.
-    met: BTreeSet<*const Targets>,
-    /// Exchanges visited or pending; empty until a message leaves its first exchange.
-    seen: BTreeSet<&'r Name>,
+    /// What it need not come to again; empty for a message of one key until it leaves its first exchange.
+    seen: BTreeSet<Seen<'r>>,
+}
+
+/// Something a message came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen<'r> {
+    /// An exchange visited or pending.
+    Exchange(&'r Name),
+    /// Destinations that one of several keys has led to.
+    Targets(*const Targets),
 }
 
 impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
-    fn visit(&mut self, exchange: &'r Exchange) {
-        let mut is_unrouted = true;
-        let message = self.message;
+    /// Selectors look at the message while there are `steps` left.
+    fn visit(&mut self, exchange: &'r Exchange, steps: &mut Steps) {
+        let (message, n_groups_before) = (self.message, self.n_groups);
         self.decided_by = self.decided_by.max(exchange.decided_by());
         if exchange.rules.watched && (self.watch)(&exchange.name) == Passage::Closed {
             return;
         }
-        let mut steps = self.steps;
-        exchange.find(message, &mut steps, |group| match group {
+        exchange.find(message, steps, |group| match group {
             Group::Targets(targets) => {
-                is_unrouted &= targets.is_empty();
-                if message.keys.len() > 1 && !self.met.insert(targets) {
+                if message.keys.len() > 1 && !self.seen.insert(Seen::Targets(targets)) {
                     return;
                 }
                 self.n_groups += 1;
@@ -322,12 +325,12 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
             }
             Group::One(destination) => {
                 self.n_groups += 1;
-                is_unrouted = false;
                 self.reach(exchange, destination);
             }
         });
-        self.steps = steps;
-        if let Some(alternate) = exchange.rules.alternate.as_ref().filter(|_| is_unrouted) {
+        if let Some(alternate) = &exchange.rules.alternate
+            && self.n_groups == n_groups_before
+        {
             self.enter(exchange, alternate);
         }
     }
@@ -341,8 +344,8 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
 
     /// Goes on at another exchange, once. A missing one swallows the message.
     fn enter(&mut self, from: &'r Exchange, name: &'r Name) {
-        self.seen.insert(&from.name);
-        if !self.seen.insert(name) {
+        self.seen.insert(Seen::Exchange(&from.name));
+        if !self.seen.insert(Seen::Exchange(name)) {
             return;
         }
         if name.is_empty() {
@@ -358,7 +361,7 @@ impl<'r, W: FnMut(&Name) -> Passage> Walk<'r, '_, W> {
         self.out.extend(keys.iter().filter_map(|key| self.routes.queue(key)));
     }
 
-    fn finish(self) {
+    fn finish(&mut self) {
         if self.n_groups > 1 {
             self.out.sort_unstable();
             self.out.dedup();

@@ -1,6 +1,6 @@
 //! The destinations that share one key, each with the number of bindings leading to it.
 
-use crate::binding::Destination;
+use crate::destination::Destination;
 use crate::small_map::SmallMap;
 
 /// Several bindings may lead from one key to one destination: they differ in their arguments.

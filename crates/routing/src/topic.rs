@@ -13,26 +13,20 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::binding::Destination;
-use crate::error::BindingError;
+use crate::destination::Destination;
+use crate::error::{BindingError, TOPIC_HASHES_MAX, TOPIC_WORDS_MAX};
 use crate::name::RoutingKey;
 use crate::small_map::SmallMap;
 use crate::targets::Targets;
 
-/// The most `#` in one binding key: each multiplies the work of matching.
-pub(crate) const HASHES_MAX: usize = 2;
-
-/// The most words in one binding key; a key of 255 bytes cannot have more.
-pub(crate) const WORDS_MAX: usize = 256;
-
 /// Refuses binding keys that would make matching or the tree too costly.
 pub(crate) fn check_key(key: &RoutingKey) -> Result<(), BindingError> {
     let words = Words(start(key)).count();
-    if words > WORDS_MAX {
+    if words > TOPIC_WORDS_MAX {
         return Err(BindingError::TooManyWords { words });
     }
     let hashes = Words(start(key)).filter(|word| *word == b"#").count();
-    if hashes > HASHES_MAX {
+    if hashes > TOPIC_HASHES_MAX {
         return Err(BindingError::TooManyHashes { key: key.to_text().into_owned(), hashes });
     }
     Ok(())

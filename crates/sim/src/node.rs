@@ -161,7 +161,7 @@ impl Node {
                 return Err(format!("bodies of {vhost} are not freed: {bodies:?}"));
             }
         }
-        if self.broker.n_lost() > 0 {
+        if self.broker.losses().n_messages > 0 {
             return Err("messages are lost by damage that was never done".to_owned());
         }
         let stats = self.broker.log_stats();

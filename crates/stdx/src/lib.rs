@@ -5,7 +5,7 @@
 pub mod record;
 mod time;
 
-pub use time::{Now, civil_date};
+pub use time::{Civil, Now};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;

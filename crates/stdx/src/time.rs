@@ -18,9 +18,26 @@ impl Now {
     }
 }
 
+/// A date and time of day, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Civil {
+    /// Year, month and day.
+    pub date: (u64, u64, u64),
+    /// Hour, minute and second.
+    pub time: (u64, u64, u64),
+}
+
+impl Civil {
+    /// The one `seconds` after 1970 began.
+    #[must_use]
+    pub const fn at(seconds: u64) -> Self {
+        let time = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+        Self { date: civil_date(seconds / 86_400), time }
+    }
+}
+
 /// Year, month and day `days` days after 1970-01-01. Counts years from March, so that a leap day is a year's last.
-#[must_use]
-pub const fn civil_date(days: u64) -> (u64, u64, u64) {
+const fn civil_date(days: u64) -> (u64, u64, u64) {
     const DAYS_PER_400_YEARS: u64 = 146_097;
     const DAYS_FROM_0000_03_01_TO_1970: u64 = 719_468;
     let days = days + DAYS_FROM_0000_03_01_TO_1970;
@@ -51,5 +68,7 @@ mod tests {
         assert_eq!(civil_date(0), (1970, 1, 1));
         assert_eq!(civil_date(11_016), (2000, 2, 29));
         assert_eq!(civil_date(20_778), (2026, 11, 21));
+        let noon = Civil { date: (2000, 2, 29), time: (12, 34, 56) };
+        assert_eq!(Civil::at(951_827_696), noon);
     }
 }

@@ -123,13 +123,9 @@ pub struct Backlog {
     sparse: VecDeque<PageKey>,
     /// What a page is filled to.
     page_bytes: usize,
-    resident_bytes: usize,
+    memory: Memory,
     /// Images under way to disk: few.
     writing: Vec<Writing>,
-    /// Resident bytes of their pages.
-    writing_bytes: usize,
-    /// Not yet resident, but being loaded.
-    loading_bytes: usize,
     stored_bytes: u64,
     /// Consumers were given no position from here on, as far as is known.
     reach: u64,
@@ -140,6 +136,16 @@ pub struct Backlog {
     only_reads: bool,
 }
 
+/// What pages take in memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    resident_bytes: usize,
+    /// Of them, those of pages whose images are under way to disk.
+    writing_bytes: usize,
+    /// Not yet resident, but being loaded.
+    loading_bytes: usize,
+}
+
 impl Default for Backlog {
     fn default() -> Self {
         Self {
@@ -147,10 +153,8 @@ impl Default for Backlog {
             here: VecDeque::new(),
             sparse: VecDeque::new(),
             page_bytes: PAGE_BYTES_MAX,
-            resident_bytes: 0,
+            memory: Memory::default(),
             writing: Vec::new(),
-            writing_bytes: 0,
-            loading_bytes: 0,
             stored_bytes: 0,
             reach: 0,
             next_serial: 0,
@@ -170,7 +174,7 @@ impl Backlog {
     /// Memory its pages take: content and 16 bytes for each message.
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
-        self.resident_bytes
+        self.memory.resident_bytes
     }
 
     /// Bytes of all messages, wherever they are, as [`MessageRef::size_bytes`] counts them.
@@ -268,7 +272,7 @@ impl Backlog {
         let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segment_number(segment));
         push(page, segment);
         slot.span = to_u16(page.entries.len());
-        self.resident_bytes += page.cost_bytes() - before;
+        self.memory.resident_bytes += page.cost_bytes() - before;
     }
 
     /// The slot that takes `position` next: the last one, or a new one behind it.
@@ -369,9 +373,9 @@ impl Backlog {
             Content::Here(page) => {
                 let gone = page.release(position)?;
                 if gone.kept_bytes > 0 {
-                    self.resident_bytes -= gone.kept_bytes;
+                    self.memory.resident_bytes -= gone.kept_bytes;
                     if slot.busy == Busy::Writing {
-                        self.writing_bytes -= gone.kept_bytes;
+                        self.memory.writing_bytes -= gone.kept_bytes;
                     }
                 }
                 Released {
@@ -408,7 +412,7 @@ impl Backlog {
         if let Some(slot) = self.slots.back_mut()
             && let Content::Here(page) = &mut slot.content
         {
-            self.resident_bytes -= page.cost_bytes();
+            self.memory.resident_bytes -= page.cost_bytes();
             page.clear();
             slot.span = 0;
         }
@@ -431,7 +435,7 @@ impl Backlog {
             self.forget_sparse(slot.key());
         }
         if let Content::Here(page) = slot.content {
-            self.resident_bytes -= page.cost_bytes();
+            self.memory.resident_bytes -= page.cost_bytes();
             self.forget_here(slot.first);
             pool.give(page);
         }
@@ -475,7 +479,7 @@ impl Backlog {
             return;
         }
         if let Some(Slot { content: Content::Here(page), .. }) = self.slots.pop_back() {
-            self.resident_bytes -= page.cost_bytes();
+            self.memory.resident_bytes -= page.cost_bytes();
             pool.give(page);
         }
         self.here.clear();

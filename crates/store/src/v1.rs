@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex};
 use log::Disk;
 use stdx::{Now, lock};
 
+pub use block::Damage;
 pub use flush::Flushed;
 pub use open::{Live, Recovered};
 pub use sync::Unsynced;

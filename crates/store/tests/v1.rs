@@ -11,7 +11,7 @@ use message::{Body, MessageRef};
 use proptest::prelude::*;
 use stdx::Now;
 use store::blob::{BlobOptions, BlobStore};
-use store::v1::{Recovered, V1Options, V1Queue};
+use store::v1::{Damage, Recovered, V1Options, V1Queue};
 use store::{Queued, StoreError, StoredBody};
 
 const EMBED_BELOW: usize = 300;
@@ -82,7 +82,7 @@ struct Run {
     /// Also those that were done with before a restart.
     ever: BTreeMap<u64, Message>,
     next: u64,
-    damage: Vec<StoreError>,
+    damage: Vec<Damage>,
 }
 
 fn open_bodies(disk: &MemoryDisk) -> BlobStore {
@@ -444,10 +444,19 @@ fn a_damaged_segment_is_reported_at_the_start() {
     let first_bytes = 48 + 24 + (12 + 4 + 3 + 100);
     assert!(run.disk.flip_bit("q/v1/0.idx", 32 + first_bytes + 5, 3));
     let (_, _, recovered, found) = open(&run.disk);
-    let [StoreError::Disk(LogError::Corrupt { file, offset, .. })] = &recovered.damage[..] else {
-        panic!("{:?}", recovered.damage);
+    let [damage] = &recovered.damage[..] else { panic!("{:?}", recovered.damage) };
+    let StoreError::Disk(LogError::Corrupt { file, offset, .. }) = &damage.error else {
+        panic!("{damage}");
     };
     assert_eq!((file.as_str(), *offset), ("q/v1/0.idx", 32 + first_bytes as u64));
+    assert_eq!((damage.bytes, damage.n_entries), (first_bytes as u64, None));
+    // In the table of the same block.
+    assert!(run.disk.flip_bit("q/v1/0.idx", 32 + first_bytes + 5, 3));
+    assert!(run.disk.flip_bit("q/v1/0.idx", 32 + first_bytes + 60, 3));
+    let (_, _, recovered, _) = open(&run.disk);
+    let [damage] = &recovered.damage[..] else { panic!("{:?}", recovered.damage) };
+    let told = format!("{first_bytes} bytes, with 1 messages at most");
+    assert!(damage.to_string().ends_with(&told), "{damage}");
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), [0, 2]);
 }
 

@@ -85,8 +85,7 @@ fn binary(target: &str, compiler: &str, dir: &Path, date: u64) -> anyhow::Result
     std::fs::create_dir_all(dir)?;
     let built = crate::repository::target().join(target).join("release/leveret");
     let (binary, symbols) = (dir.join("leveret"), dir.join("leveret.debug"));
-    let arch = target.split('-').next().unwrap_or_default();
-    let objcopy = || Command::new(format!("{arch}-linux-gnu-objcopy"));
+    let objcopy = || Command::new(objcopy(target));
     output(objcopy().arg("--only-keep-debug").arg(&built).arg(&symbols))?;
     // Only the name is noted: debuggers look beside the binary.
     let link = format!("--add-gnu-debuglink={}", symbols.display());
@@ -116,6 +115,14 @@ fn build(target: &str, compiler: &str, date: u64) -> anyhow::Result<()> {
         .env(format!("CC_{variable}"), compiler);
     ensure!(cargo.status()?.success(), "no binary for {target}");
     Ok(())
+}
+
+/// The program that takes symbols apart: this machine's for its own kind, Debian's name for another.
+fn objcopy(target: &str) -> String {
+    match target.split('-').next() {
+        Some(arch) if arch != std::env::consts::ARCH => format!("{arch}-linux-gnu-objcopy"),
+        _ => "objcopy".to_owned(),
+    }
 }
 
 /// Folders of this machine, and what stands for them in what is built. Of several the last counts.

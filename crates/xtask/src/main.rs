@@ -13,6 +13,7 @@ mod sbom;
 mod sizes;
 mod soak;
 mod steps;
+mod structure;
 mod tidy;
 
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask check    format, lints, tidiness, and the tests that need nothing but cargo
 cargo xtask test     all of check, then the interop suites against a node built for release
-cargo xtask tidy     only tidiness: layers, sizes, clippy.toml copies, file names
+cargo xtask tidy     only tidiness: layers, sizes, circles of modules, clippy.toml copies, file names
 cargo xtask layers   only the layers
 cargo xtask instructions [--accept]
                      count the hot path's instructions and compare them with, or make them, the baseline
@@ -30,7 +31,8 @@ cargo xtask dist     build what is published of a version into target/dist: stat
 cargo xtask sbom [TARGET]
                      print what the binary is built from, in CycloneDX
 cargo xtask soak [MINUTES]
-                     ten minutes of mixed load on a node that is killed every 20 s; nothing may be lost
+                     ten minutes of mixed load on a node that is killed every 20 s; nothing may be lost.
+                     LEVERET_BINARY=FILE names the binary, otherwise it is built for release
 cargo xtask docs     write docs/configuration.md again
 ";
 

@@ -1,9 +1,10 @@
 //! The soak: minutes of mixed load on a node that is killed over and over. By hand, before a release.
 //! Knows the binary's command lines. Never what it does inside.
 
+use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -31,17 +32,20 @@ const LOADS: [&str; 4] = [
 
 /// Runs it. Whether nothing was lost, and the node stayed small.
 pub(crate) fn run(minutes: u64) -> anyhow::Result<bool> {
-    ensure!(cargo(&["build", "--release", "--locked"]).status()?.success(), "the build failed");
+    let binary = binary()?;
     let dir = std::env::temp_dir().join(format!("leveret-soak-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    say(&format!("data, and what node and loads print: {}", dir.display()));
     let seconds = minutes * 60;
-    let mut node = Node::start(&dir)?;
+    let mut node = Node::start(binary, &dir)?;
     let mut loads = Vec::new();
-    for options in LOADS {
-        loads.push((options, load(node.port, options, seconds)?));
+    for (number, options) in LOADS.into_iter().enumerate() {
+        let report = dir.join(format!("load-{number}.txt"));
+        loads.push((options, load(&node, options, seconds, &report)?, report));
     }
     let began = Instant::now();
     let (mut n_kills, mut rss_most) = (0, 0);
-    while loads.iter_mut().any(|(_, load)| matches!(load.try_wait(), Ok(None))) {
+    while loads.iter_mut().any(|(_, load, _)| matches!(load.0.try_wait(), Ok(None))) {
         std::thread::sleep(LOOK);
         rss_most = rss_most.max(node.rss_bytes());
         let is_time = began.elapsed() < Duration::from_secs(seconds).saturating_sub(LIFE);
@@ -51,77 +55,101 @@ pub(crate) fn run(minutes: u64) -> anyhow::Result<bool> {
         }
     }
     let mut is_good = rss_most < RSS_BYTES_MAX;
-    for (options, mut load) in loads {
-        let passed = load.wait()?.success();
-        say(&format!("{} {options}", if passed { "passed" } else { "FAILED" }));
+    for (options, mut load, report) in loads {
+        let verdict = verdict(&report)?;
+        // What connections lost on the way must not be unknown.
+        let passed = load.0.wait()?.success() && verdict.contains("verify: good, lost: 0,");
+        say(&format!("{} {options}\n    {verdict}", if passed { "passed" } else { "FAILED" }));
         is_good &= passed;
     }
     say(&format!("{minutes} min, {n_kills} times killed, at most {} MiB", rss_most >> 20));
     drop(node);
-    std::fs::remove_dir_all(&dir).context("cannot remove the data")?;
+    if is_good {
+        std::fs::remove_dir_all(&dir).context("cannot remove the data")?;
+    }
     Ok(is_good)
 }
 
-fn leveret() -> Command {
-    Command::new(repository::target().join("release/leveret"))
+/// The binary that `LEVERET_BINARY` names, or one built for release.
+fn binary() -> anyhow::Result<PathBuf> {
+    if let Some(binary) = std::env::var_os("LEVERET_BINARY") {
+        return Ok(binary.into());
+    }
+    ensure!(cargo(&["build", "--release", "--locked"]).status()?.success(), "the build failed");
+    Ok(repository::target().join("release/leveret"))
+}
+
+/// The line of a load's report that says what was lost.
+fn verdict(report: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(report)?;
+    let line = text.lines().find(|line| line.contains("verify: "));
+    Ok(line.unwrap_or("no verdict").to_owned())
 }
 
 /// A generator that connects again whenever the node was killed.
-fn load(port: u16, options: &str, seconds: u64) -> anyhow::Result<Child> {
-    let uri = format!("amqp://127.0.0.1:{port}");
-    let mut perf = leveret();
+fn load(node: &Node, options: &str, seconds: u64, report: &Path) -> anyhow::Result<Process> {
+    let uri = format!("amqp://127.0.0.1:{}", node.port);
+    let mut perf = Command::new(&node.binary);
     perf.args(["perf", "--verify", "-f", "persistent", "-ad", "false", "-cri", "1", "-h", &uri]);
     perf.args(["-z", &seconds.to_string()]).args(options.split(' '));
-    perf.stdout(Stdio::null()).spawn().context("cannot start leveret perf")
+    let report = File::create(report)?;
+    perf.stderr(report.try_clone()?).stdout(report);
+    Ok(Process(perf.spawn().context("cannot start leveret perf")?))
+}
+
+/// A process that goes with this value.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 /// A node that goes with this value.
 struct Node {
-    process: Child,
+    process: Process,
+    binary: PathBuf,
     dir: PathBuf,
     port: u16,
     since: Instant,
 }
 
 impl Node {
-    fn start(dir: &Path) -> anyhow::Result<Self> {
+    fn start(binary: PathBuf, dir: &Path) -> anyhow::Result<Self> {
         // Free a moment ago: nobody else is expected to take it.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        Ok(Self { process: start(dir, port)?, dir: dir.to_owned(), port, since: Instant::now() })
+        let process = start(&binary, dir, port)?;
+        Ok(Self { process, binary, dir: dir.to_owned(), port, since: Instant::now() })
     }
 
     fn kill_and_start(&mut self) -> anyhow::Result<()> {
-        if let Some(status) = self.process.try_wait()? {
+        if let Some(status) = self.process.0.try_wait()? {
             bail!("the node has ended by itself: {status}");
         }
-        self.process.kill()?;
-        self.process.wait()?;
-        self.process = start(&self.dir, self.port)?;
+        self.process.0.kill()?;
+        self.process.0.wait()?;
+        self.process = start(&self.binary, &self.dir, self.port)?;
         self.since = Instant::now();
         Ok(())
     }
 
     fn rss_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/statm", self.process.id());
+        let path = format!("/proc/{}/statm", self.process.0.id());
         let statm = std::fs::read_to_string(path).unwrap_or_default();
         let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
         pages.unwrap_or_default() * 4096
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
 /// A node that is ready.
-fn start(dir: &Path, port: u16) -> anyhow::Result<Child> {
-    let mut server = leveret();
+fn start(binary: &Path, dir: &Path, port: u16) -> anyhow::Result<Process> {
+    let log = OpenOptions::new().create(true).append(true).open(dir.join("node.log"))?;
+    let mut server = Command::new(binary);
     server.args(["server", "--set", &format!("listeners.tcp.default=127.0.0.1:{port}")]);
-    server.arg("--data-dir").arg(dir).stdout(Stdio::null()).stderr(Stdio::null());
-    let process = server.spawn().context("cannot start leveret server")?;
+    server.arg("--data-dir").arg(dir.join("data")).stderr(log.try_clone()?).stdout(log);
+    let process = Process(server.spawn().context("cannot start leveret server")?);
     let began = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         ensure!(began.elapsed() < START_MAX, "the node does not start");

@@ -60,13 +60,13 @@ fn draw_row(
             for tick in &axis.ticks {
                 upright(out, "grid", axis.at(*tick), "0", "100%");
             }
+            if let Some(aim) = row.aim(figure.metric) {
+                upright(out, "aim", axis.at(aim), "2", height - 2);
+            }
             for (at, (value, column)) in row.values.iter().zip(figure.columns).enumerate() {
                 let y = ROW_PADDING_PX + at * BAR_PX + BAR_PX / 2;
                 let group = out.element("g").class(&column.class);
                 group.with(|out| draw_value(out, figure, value, axis, y));
-            }
-            if let Some(aim) = row.aim(figure.metric) {
-                upright(out, "aim", axis.at(aim), "2", height - 2);
             }
             stop(out, "0", "100%", &figure.tip(row));
         });

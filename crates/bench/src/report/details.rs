@@ -28,12 +28,16 @@ pub(crate) fn draw_run(out: &mut Markup, run: &Run) {
     });
 }
 
+/// What is said of a broker beside its name.
+const FACTS: [&str; 5] = ["product", "version", "platform", "address", "process"];
+
 fn draw_targets(out: &mut Markup, run: &Run) {
     out.element("div").class("scroll").with(|out| {
-        out.element("table").class("facts").with(|out| {
+        out.element("table").class("facts brokers").with(|out| {
             out.element("thead").with(|out| {
                 out.element("tr").with(|out| {
-                    for head in ["broker", "product", "version", "platform", "address", "process"] {
+                    out.element("th").attr("scope", "col").text("broker");
+                    for head in FACTS {
                         out.element("th").attr("scope", "col").text(head);
                     }
                 });
@@ -43,15 +47,14 @@ fn draw_targets(out: &mut Markup, run: &Run) {
                     out.element("tr").with(|out| {
                         let name = out.element("th").attr("scope", "row");
                         name.class(names::colour(at)).text(&target.name);
-                        for fact in
-                            [&target.product, &target.version, &target.platform, &target.uri]
-                        {
-                            out.element("td").text(fact);
-                        }
                         let pid = target
                             .pid
                             .map_or_else(|| "elsewhere".to_owned(), |pid| pid.to_string());
-                        out.element("td").text(pid);
+                        let facts =
+                            [&target.product, &target.version, &target.platform, &target.uri, &pid];
+                        for (head, fact) in FACTS.into_iter().zip(facts) {
+                            out.element("td").attr("data-head", head).text(fact);
+                        }
                     });
                 }
             });

@@ -26,7 +26,7 @@ pub(crate) fn draw(out: &mut Markup, run: &Run, at: usize, scenario: &Scenario) 
             out.text(&scenario.title);
             out.element("code").text(&scenario.name);
         });
-        out.element("p").class("about").text(&scenario.about);
+        out.element("p").class("about").with(|out| draw_prose(out, &scenario.about));
         if !scenario.source.is_empty() {
             out.element("p").class("source").text(format_args!("Source: {}", scenario.source));
         }
@@ -37,6 +37,17 @@ pub(crate) fn draw(out: &mut Markup, run: &Run, at: usize, scenario: &Scenario) 
         draw_courses(out, scenario, &columns, at);
         details::draw_scenario(out, scenario, &columns);
     });
+}
+
+/// Text in which words between backticks are code.
+fn draw_prose(out: &mut Markup, text: &str) {
+    for (number, part) in text.split('`').enumerate() {
+        if number % 2 == 1 {
+            out.element("code").text(part);
+        } else {
+            out.text(part);
+        }
+    }
 }
 
 /// How the measurements went over time, where the scenario has no picture of its own for that.

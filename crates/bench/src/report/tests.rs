@@ -297,6 +297,20 @@ fn a_broker_has_the_name_it_was_given_and_says_what_it_calls_itself() {
 }
 
 #[test]
+fn brokers_have_a_head_for_every_fact_and_words_of_the_command_line_are_code() {
+    let mut run = features();
+    run.scenarios[0].about = "A target with `version=both` is measured twice.".to_owned();
+    assert_says(
+        &page(&run),
+        &[
+            "A target with <code>version=both</code> is measured twice.",
+            "<td data-head=\"version\">1.2.3</td>",
+            "<td data-head=\"process\">",
+        ],
+    );
+}
+
+#[test]
 fn nothing_is_loaded_from_anywhere() {
     let page = page(&features());
     assert_says(&page, &["content=\"default-src &#39;none&#39;"]);

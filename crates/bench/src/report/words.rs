@@ -64,7 +64,7 @@ pub(crate) fn button(metric: Metric) -> &'static str {
 pub(crate) fn absent(metric: Metric) -> &'static str {
     match metric {
         Metric::PerCpuSecond | Metric::CpuPerMessage | Metric::CpuPerOperation => {
-            "less than 50 ms of CPU time, or no process on this machine"
+            "CPU time unknown, or below 50 ms"
         }
         Metric::Memory | Metric::MemoryPeak | Metric::MemoryEach | Metric::WrittenEach => {
             "no process on this machine"

@@ -57,8 +57,8 @@ pub(crate) fn confirm_on(Settings { scale }: Settings) -> Plan {
             which gains refer to. Other brokers are measured as they are. Last the CPU time of a \
             small transient message, which the source has not measured.",
         source: "The experiments A and B of a paper on acknowledgements of small messages (RabbitMQ \
-            3.6.6, PerfTest 1.2.0, everything on one machine, 10 minutes each). The confirm window is \
-            not told there: 100 here.",
+            3.6.6, PerfTest 1.2.0, everything on one machine, 10 minutes each). Its confirm window \
+            is not published: 100 here.",
         metrics: vec![
             Metric::SendRate,
             Metric::Gain,

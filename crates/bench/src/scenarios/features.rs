@@ -6,7 +6,7 @@ use crate::scenarios::Settings;
 
 const SOURCE: &str = "RabbitMQ Performance Measurements, part 2 (rabbitmq.com, 2012-04-25): 30 s each, \
     messages of the least size. How many producers and consumers \"several\" are and the confirm \
-    window are not told there: 4 and 1000 here.";
+    window are not published: 4 and 1000 here.";
 const PUBLISHED_BY: &str = "RabbitMQ 2.8.1, 2 x E5530, 2012";
 const SECONDS: f64 = 30.0;
 /// Messages that wait for the consumers of `0->n`, which the source does not have.

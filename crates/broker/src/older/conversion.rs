@@ -383,7 +383,7 @@ impl Conversion {
     }
 
     fn leave_behind(&self, storage: &Storage, why: &str) {
-        storage.n_unreadable.fetch_add(1, Ordering::Relaxed);
+        stdx::lock(&storage.losses).n_unreadable += 1;
         let def = self.queue.def();
         tracing::error!(
             queue = %def.name,

@@ -8,7 +8,6 @@ use log::LogError;
 use queue::PositionSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use store::StoreError;
 use store::backlog::PageWriter;
 use store::blob::BlobId;
@@ -39,20 +38,20 @@ impl Loading {
         let (v1, recovered) = V1Queue::open(Arc::clone(&storage.disk), options, &mut |live| {
             found.push_back(live.position, 1);
         })?;
-        let n_unreadable = recovered.damage.len() + recovered.torn.len();
-        storage.n_unreadable.fetch_add(n_unreadable as u64, Ordering::Relaxed);
+        let unreadable = recovered.damage.iter().chain(&recovered.torn);
+        unreadable.for_each(|damage| storage.note_unreadable(damage));
         for torn in &recovered.torn {
             tracing::warn!(
                 queue = %queue.def().name,
                 vhost = %queue.def().vhost,
-                "a write was cut off, or is damaged: {torn}"
+                "a write was cut off, or is damaged, and whether it was ever confirmed is not known: {torn}"
             );
         }
         for damage in &recovered.damage {
             tracing::error!(
                 queue = %queue.def().name,
                 vhost = %queue.def().vhost,
-                "messages may be lost, or come again: {damage}"
+                "confirmed messages may be lost, or acknowledged ones come again: {damage}"
             );
         }
         let left = found.first().unwrap_or(0)..recovered.next_position;
@@ -93,7 +92,7 @@ impl Loading {
             return Ok(false);
         }
         if self.n_lost > 0 {
-            storage.n_lost.fetch_add(self.n_lost, Ordering::Relaxed);
+            stdx::lock(&storage.losses).n_messages += self.n_lost;
             tracing::error!(queue = %self.queue.def().name, "{} messages are lost", self.n_lost);
         }
         let next_position = self.left.end.max(self.cursor.unwrap_or(0));

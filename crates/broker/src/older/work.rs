@@ -8,7 +8,7 @@ use crate::broker::Broker;
 use crate::queue::Queue;
 use crate::storage::Storage;
 use crate::worker;
-use log::{IoContext, LogError, Lsn};
+use log::{IoContext, LogError, Lsn, list_if_there};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -347,7 +347,7 @@ pub(super) fn sync(
         let flushed = journal.v1.flush(journal.bodies.blobs())?;
         shared.count(journal);
         for damage in flushed.damage {
-            storage.n_unreadable.fetch_add(1, Ordering::Relaxed);
+            storage.note_unreadable(&damage);
             tracing::error!("messages of a queue are lost: {damage}");
         }
         journal.tell_synced();
@@ -372,10 +372,7 @@ fn make_durable(storage: &Storage, journals: &[Arc<Journal>]) -> Result<(), Stor
 
 /// Removes what queues have left behind that are gone or in another form.
 fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
-    let names = match storage.disk.list(QUEUES_DIR) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        listed => listed.context("list", QUEUES_DIR)?,
-    };
+    let names = list_if_there(storage.disk.as_ref(), QUEUES_DIR)?.unwrap_or_default();
     let ids = names.iter().filter_map(|name| name.parse::<u64>().ok());
     let left: Vec<u64> = ids.filter(|id| !wanted.contains(id)).collect();
     for id in &left {

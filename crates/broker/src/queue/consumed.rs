@@ -6,6 +6,7 @@ use super::local::{Incoming, Local, Publishes};
 use super::ruled::RefusedItem;
 use super::{Queue, Wakes};
 use crate::confirm::{Awaited, Publisher};
+use crate::rules::Letter;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{Awaiting, ConsumerKey, Holding, Pending, PositionRange};
 use session::{Confirmation, LinkId};
@@ -433,13 +434,18 @@ impl Queue {
         stdx::lock(&self.local).fifo.record(consumer, positions);
     }
 
-    /// Letters that were not sent are where they were.
-    pub(crate) fn put_confirms_back<'c>(&self, confirms: impl Iterator<Item = (u64, &'c Confirm)>) {
+    /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
+    pub(crate) fn keep_letters(&self, unsent: &[Letter], n: u64) {
         self.with(|local, _| {
-            for (at, confirm) in confirms {
-                local.put_confirm_back(self, at, confirm);
+            for Letter { position, confirm, .. } in unsent {
+                if let Some(confirm) = confirm {
+                    local.put_confirm_back(self, *position, confirm);
+                }
             }
-            local.nothing_is_sent();
+            local.set_sending(n);
+            if local.is_deleted() {
+                local.not_consumed(PositionRange { start: 0, end: u64::MAX });
+            }
         });
     }
 }

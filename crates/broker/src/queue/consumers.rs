@@ -91,7 +91,10 @@ impl Local {
     pub(super) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
         for (slot, owner) in self.owners.iter().enumerate() {
             let (Some(owner), Ok(slot)) = (owner, u32::try_from(slot)) else { continue };
-            *held.entry(*owner).or_default() += self.fifo.n_held_by(ConsumerKey(slot)) as u64;
+            match self.fifo.n_held_by(ConsumerKey(slot)) as u64 {
+                0 => {}
+                n => *held.entry(*owner).or_default() += n,
+            }
         }
     }
 

@@ -10,7 +10,6 @@ use queue::PositionRange;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use store::backlog::{Dropped, Image, Job, LoadedPage, Lookup, PageKey, Written};
 use store::blob::BlobId;
@@ -188,7 +187,7 @@ impl Local {
         let range = |range: Range<u64>| PositionRange { start: range.start, end: range.end };
         let lost: Vec<_> = lost.map(range).collect();
         let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
-        queue.storage.n_lost.fetch_add(n_lost, Ordering::Relaxed);
+        stdx::lock(&queue.storage.losses).n_messages += n_lost;
         tracing::error!(
             queue = %queue.def.name,
             vhost = %queue.def.vhost,

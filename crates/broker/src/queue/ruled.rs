@@ -2,8 +2,10 @@
 //! again. The order things happen in is `queue::rules`'.
 
 use super::alarms::QueueAlarms;
+use super::last_use::LastUse;
 use super::local::{Incoming, Local, Publishes};
 use super::noted_returns::NotedReturns;
+use super::waiting_letters::Keeper;
 use super::{AfterDetach, Queue, Wakes};
 use crate::clock::TimeScale;
 use crate::confirm::Awaited;
@@ -44,16 +46,10 @@ pub(super) struct Ruling {
     n_unsized: u64,
     /// Of the first of them the keeper has copies, and is sending them.
     n_sending: u64,
-    /// The keeper is to come for `departing`, or is at it.
-    is_asked: bool,
-    /// It has not come yet: the first of them stays in memory.
-    pub(super) is_awaited: bool,
-    /// They wait until there is space for them.
-    pub(super) are_letters_waiting: bool,
+    pub(super) keeper: Keeper,
     /// When the keeper comes anyway.
     alarms: QueueAlarms,
-    /// The queue was used last; time that passes.
-    used_ms: u64,
+    pub(super) last_use: LastUse,
 }
 
 /// Messages that are gone and whose content is still needed.
@@ -81,14 +77,14 @@ pub(crate) struct LetterBatch {
 }
 
 impl Ruling {
-    fn new(settings: QueueSettings, used_ms: u64) -> Self {
+    fn new(settings: QueueSettings, last_use: LastUse) -> Self {
         let dead_letter_to = settings.dead_letter_exchange.clone().map(|exchange| {
             Arc::new(DeadLetterTo {
                 exchange,
                 routing_key: settings.dead_letter_routing_key.clone(),
             })
         });
-        Self { settings, dead_letter_to, used_ms, ..Self::default() }
+        Self { settings, dead_letter_to, last_use, ..Self::default() }
     }
 
     fn rules(&self) -> Rules {
@@ -425,7 +421,7 @@ impl Local {
 
     /// Whether the keeper comes for the first message that departs, which is in memory for it.
     pub(super) fn awaits_keeper(&self) -> bool {
-        self.ruling.as_deref().is_some_and(|ruling| ruling.is_awaited)
+        self.keeper() == Keeper::Awaited
     }
 
     /// Brings up to date what depends on rules, after every operation. True if the keeper is to be
@@ -444,8 +440,7 @@ impl Local {
             self.note_returns(queue);
         }
         let dead_letters = self.ruling.as_deref().is_some_and(|it| it.dead_letter_to.is_some());
-        let is_asked =
-            self.ruling.as_deref().is_some_and(|it| it.is_asked) && !self.are_letters_waiting();
+        let is_asked = matches!(self.keeper(), Keeper::Awaited | Keeper::AtIt);
         if !dead_letters && !is_asked && self.departing().is_some() {
             self.shed(queue);
             self.note_in_log(queue);
@@ -455,8 +450,10 @@ impl Local {
         let is_at_hand = departing.is_some_and(|at| !matches!(self.backlog.get(at), Lookup::Cold));
         let ruling = self.ruling.get_or_insert_default();
         queue.counters.n_departing.store(ruling.n_departing, Ordering::Relaxed);
-        let asks = is_at_hand && dead_letters && !std::mem::replace(&mut ruling.is_asked, true);
-        ruling.is_awaited |= asks;
+        let asks = is_at_hand && dead_letters && ruling.keeper == Keeper::Away;
+        if asks {
+            ruling.keeper = Keeper::Awaited;
+        }
         asks
     }
 
@@ -468,22 +465,6 @@ impl Local {
         let alarms = &mut self.ruling.get_or_insert_default().alarms;
         alarms.set(queue, TimeScale::Unix, deadline_ms);
         alarms.set(queue, TimeScale::Monotonic, unused_ms);
-    }
-
-    /// When the queue will have been unused for too long.
-    fn unused_ms(&self) -> Option<u64> {
-        let ruling = self.ruling.as_deref()?;
-        let expires_ms = ruling.settings.expires_ms.filter(|_| self.fifo.n_consumers() == 0)?;
-        Some(ruling.used_ms.saturating_add(expires_ms))
-    }
-
-    /// Somebody uses the queue.
-    pub(super) fn touch(&mut self, queue: &Queue) {
-        if let Some(ruling) = &mut self.ruling
-            && ruling.settings.expires_ms.is_some()
-        {
-            ruling.used_ms = queue.storage.time.monotonic_ms();
-        }
     }
 
     /// The queue's time has come.
@@ -560,12 +541,12 @@ impl Local {
         }
         let now_ms = queue.storage.time.unix_ms();
         let counted_bytes = self.ruling.as_deref().is_some_and(Ruling::counts_bytes);
-        let used_ms = queue.storage.time.monotonic_ms();
-        let fresh = Ruling { epoch, ..Ruling::new(settings.clone(), used_ms) };
+        let last_use = LastUse::now(queue.storage.time.monotonic_ms());
+        let fresh = Ruling { epoch, ..Ruling::new(settings.clone(), last_use) };
         match &mut self.ruling {
             Some(ruling) => {
                 if ruling.settings.expires_ms != fresh.settings.expires_ms {
-                    ruling.used_ms = used_ms;
+                    ruling.last_use = last_use;
                 }
                 ruling.settings = fresh.settings;
                 ruling.dead_letter_to = fresh.dead_letter_to;
@@ -607,11 +588,11 @@ impl Local {
     }
 
     /// Begins a queue that is asked to be so.
-    pub(super) fn begin_rules(&mut self, settings: QueueSettings, used_ms: u64) {
+    pub(super) fn begin_rules(&mut self, settings: QueueSettings, now_ms: u64) {
         if is_plain(&settings) {
             return;
         }
-        let ruling = Ruling::new(settings, used_ms);
+        let ruling = Ruling::new(settings, LastUse::now(now_ms));
         self.fifo.set_rules(ruling.rules());
         if ruling.settings.single_active_consumer {
             self.fifo.make_single_active();
@@ -676,9 +657,7 @@ impl Queue {
         self.with(|local, _| {
             let batch = local.letters(n_max, bytes_max);
             if let Some(ruling) = &mut local.ruling {
-                ruling.is_awaited = false;
-                ruling.are_letters_waiting = false;
-                ruling.is_asked = batch.is_some();
+                ruling.keeper = if batch.is_some() { Keeper::AtIt } else { Keeper::Away };
                 ruling.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);
             }
             batch
@@ -700,7 +679,7 @@ impl Queue {
                 local.release(&self.storage.pool, at);
             }
             if let Some(ruling) = &mut local.ruling {
-                ruling.is_asked = false;
+                ruling.keeper = Keeper::Away;
                 ruling.n_sending = 0;
             }
             local.note_in_log(self);
@@ -710,10 +689,10 @@ impl Queue {
 }
 
 impl Local {
-    /// The keeper has sent nothing after all.
-    pub(super) fn nothing_is_sent(&mut self) {
+    /// The keeper sends no more than the first `n` for now.
+    pub(super) fn set_sending(&mut self, n: u64) {
         if let Some(ruling) = &mut self.ruling {
-            ruling.n_sending = 0;
+            ruling.n_sending = n;
         }
     }
 
@@ -729,7 +708,7 @@ impl Local {
         }
         let batch = self.letters(LAST_LETTERS_MAX, LAST_LETTER_BYTES_MAX)?;
         let LetterBatch { to, letters, .. } = batch;
-        Some(Undelivered { from: Arc::clone(&queue.def), to, letters })
+        Some(Undelivered { from: Arc::clone(&queue.def), to, letters: letters.into() })
     }
 
     fn letters(&mut self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
@@ -745,7 +724,7 @@ impl Local {
             match self.backlog.get(at) {
                 Lookup::Here(message) => {
                     let mut letter = Letter::of(&message, reason);
-                    letter.position = at;
+                    (letter.position, letter.n_before) = (at, batch.n_positions);
                     bytes += letter.bytes();
                     batch.letters.push(letter);
                 }

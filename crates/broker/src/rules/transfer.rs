@@ -10,13 +10,14 @@ use crate::exchanges::{Fate, WatchedExchange};
 use crate::queue::{
     Confirm, Incoming, Late, Publishes, Queue, RefusedItem, SHARED_BODY_MIN_BYTES, Wakes, wake_all,
 };
+use crate::slices::WORK_MAX;
 use amqp091::PropertiesRef;
 use bytes::Bytes;
 use message::{Annotations, Body, MessageRef};
 use meta::{Name, QueueDef, QueueId};
 use queue::Reason;
 use routing::Passage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A message that dies, apart from where it was.
@@ -25,6 +26,8 @@ pub(crate) struct Letter {
     pub(crate) reason: Reason,
     /// Where it is in its queue, if it is in one.
     pub(crate) position: u64,
+    /// How many positions depart before it, of those that were asked for with it.
+    pub(crate) n_before: u64,
     /// Who waits for it to be consumed.
     pub(crate) confirm: Option<Confirm>,
     exchange: Vec<u8>,
@@ -40,6 +43,7 @@ impl Letter {
         Self {
             reason,
             position: 0,
+            n_before: 0,
             confirm: None,
             exchange: message.exchange.to_vec(),
             routing_key: message.routing_key.to_vec(),
@@ -104,7 +108,7 @@ pub(crate) struct Undelivered {
     /// The queue that did not take them.
     pub(crate) from: Arc<QueueDef>,
     pub(crate) to: Arc<DeadLetterTo>,
-    pub(crate) letters: Vec<Letter>,
+    pub(crate) letters: VecDeque<Letter>,
 }
 
 impl Undelivered {
@@ -115,13 +119,14 @@ impl Undelivered {
 
 /// What has come of sending letters.
 pub(super) enum Sent {
-    /// They are in their queues, and safe when this is durable; some queues may have refused theirs.
-    Done { awaited: Awaited, undelivered: Vec<Undelivered> },
+    /// The first so many are in their queues, and safe when this is durable; some queues may have refused
+    /// theirs.
+    Done { n_letters: usize, awaited: Awaited, undelivered: Vec<Undelivered> },
     /// One of the queues is still being read after a start. None was sent.
     NotYet,
 }
 
-/// Sends letters of a queue to where its dead letters go.
+/// Sends letters of a queue to where its dead letters go: all of them, or as many as take their turn.
 pub(super) fn send(
     broker: &Broker,
     from: &QueueDef,
@@ -165,8 +170,11 @@ impl Posting<'_> {
         let view = broker.view();
         let unix_ms = broker.storage.time.unix_ms();
         let bodies = broker.storage.bodies.of(&from.vhost);
-        let mut ids = Vec::new();
+        let (mut ids, mut n_places) = (Vec::new(), 0);
         for (item, letter) in (0..).zip(self.letters) {
+            if n_places >= WORK_MAX {
+                break;
+            }
             let death = Death { queue: &from.name, reason: letter.reason, unix_ms };
             let message = letter.message();
             // What a delaying exchange held back goes on as it was.
@@ -195,7 +203,9 @@ impl Posting<'_> {
             let is_stored = n_queues > 1 && broker.storage.bodies.is_stored(letter.body.len());
             let n_logging = if letter.persistent { n_durable } else { 0 };
             *home = is_stored.then(|| BodyHome::new(&bodies, n_logging));
+            n_places += n_queues;
         }
+        self.letters = self.letters.get(..self.redirected.len()).unwrap_or_default();
     }
 
     /// The letters were sent nowhere, and come again.
@@ -215,13 +225,16 @@ impl Posting<'_> {
         let mut confirms = LetterConfirms::begin(self.letters, queues);
         let who =
             |item: u32| self.letters.get(item as usize)?.confirm.as_ref().map(Confirm::as_ref);
+        let any_logged = self.letters.iter().any(|letter| letter.persistent);
+        let any_stored = self.redirected.iter().any(|(_, home)| home.is_some());
+        let any_expiring = self.redirected.iter().any(|(one, _)| expires(&one.properties));
         for Group { queue, is_late, items } in self.groups.values() {
             let batch = Publishes {
                 items,
                 resolve: &resolve,
-                any_logged: self.letters.iter().any(|letter| letter.persistent),
-                any_stored: self.redirected.iter().any(|(_, home)| home.is_some()),
-                any_expiring: self.redirected.iter().any(|(one, _)| expires(&one.properties)),
+                any_logged,
+                any_stored,
+                any_expiring,
                 late: is_late.then_some(Late { who: &who }),
             };
             awaited.add(queue.publish(&batch, &mut refused, &mut wakes));
@@ -231,7 +244,7 @@ impl Posting<'_> {
         }
         confirms.end(&broker.storage.wal, &awaited);
         wake_all(&mut wakes);
-        Sent::Done { awaited, undelivered }
+        Sent::Done { n_letters: self.letters.len(), awaited, undelivered }
     }
 
     fn incoming<'m>(&'m self, item: u32, to: &'m DeadLetterTo) -> Incoming<'m> {

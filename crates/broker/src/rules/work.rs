@@ -9,6 +9,7 @@ use crate::storage::Storage;
 use crate::worker;
 use log::Lsn;
 use meta::Command;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 /// Letters of one queue before another has its turn ...
@@ -132,17 +133,19 @@ fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
     let Some(batch) = queue.letters(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else { return };
     match transfer::send(broker, queue.def(), &batch.to, &batch.letters) {
         Sent::NotYet => {
-            let letters = batch.letters.iter();
-            queue.put_confirms_back(
-                letters.filter_map(|letter| Some((letter.position, letter.confirm.as_ref()?))),
-            );
+            queue.keep_letters(&batch.letters, 0);
             shared.add(|state| state.deferred.push(queue));
         }
-        Sent::Done { awaited, undelivered } => {
+        Sent::Done { n_letters, awaited, undelivered } => {
+            let unsent = batch.letters.get(n_letters..).unwrap_or_default();
+            let n_positions = unsent.first().map_or(batch.n_positions, |first| first.n_before);
+            if !unsent.is_empty() {
+                queue.keep_letters(unsent, n_positions);
+            }
             undelivered.into_iter().for_each(|letters| broker.storage.rules.send(letters));
             // In one log the order is enough: what came first is durable first.
             if awaited.journals.is_empty() && queue.journal().is_none() {
-                queue.letters_left(batch.n_positions);
+                queue.letters_left(n_positions);
                 return;
             }
             let nudge = |upto| Nudge { shared: Arc::clone(shared), upto };
@@ -152,24 +155,33 @@ fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
             for (journal, note) in &awaited.journals {
                 journal.wait(*note, Box::new(nudge(Lsn(0))));
             }
-            shared.add(|state| state.settling.push((queue, batch.n_positions, awaited)));
+            shared.add(|state| state.settling.push((queue, n_positions, awaited)));
         }
     }
 }
 
-fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, letters: Undelivered) {
-    let bytes = letters.bytes();
-    match transfer::send(broker, &letters.from, &letters.to, &letters.letters) {
+fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, mut letters: Undelivered) {
+    let (turn, _) = letters.letters.as_slices();
+    let turn = turn.get(..LETTERS_PER_TURN).unwrap_or(turn);
+    let n_done = match transfer::send(broker, &letters.from, &letters.to, turn) {
         // Letters of refused messages may be lost (features D5): their publishers know.
-        Sent::NotYet => tracing::warn!(
-            queue = %letters.from.name,
-            "{} dead letters are dropped: a queue is still being read", letters.letters.len()
-        ),
-        Sent::Done { undelivered, .. } => {
-            undelivered.into_iter().for_each(|letters| broker.storage.rules.send(letters));
+        Sent::NotYet => {
+            tracing::warn!(
+                queue = %letters.from.name,
+                "{} dead letters are dropped: a queue is still being read", turn.len()
+            );
+            turn.len()
         }
+        Sent::Done { n_letters, undelivered, .. } => {
+            undelivered.into_iter().for_each(|letters| broker.storage.rules.send(letters));
+            n_letters
+        }
+    };
+    let bytes = letters.letters.drain(..n_done).map(|letter| letter.bytes()).sum();
+    if !letters.letters.is_empty() {
+        shared.add(|state| state.undelivered.push_front(letters));
     }
-    shared.letter_bytes.fetch_sub(bytes, std::sync::atomic::Ordering::Relaxed);
+    shared.letter_bytes.fetch_sub(bytes, Ordering::Relaxed);
     shared.tell_of_room();
 }
 

@@ -7,6 +7,7 @@ use crate::confirm::{Awaited, LateQueues};
 use crate::exchanges::{Exchanges, Noted};
 use crate::queue::{Incoming, Late, Publishes, Queue, RefusedItem, Wakes};
 use crate::rules::{Undelivered, dead_letters_of};
+use crate::slices::WORK_MAX;
 use bytes::Bytes;
 use message::{Body, MessageRef};
 use meta::{Name, QueueId};
@@ -15,10 +16,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Messages put into queues at a stretch, before others on the thread have their turn: about a
-/// millisecond's work ...
-const PUTS_MAX: usize = 16 * 1024;
-/// ... where each queue counts for so many.
+/// Of the messages that are put into queues at a stretch, each queue counts for so many.
 const PUTS_PER_QUEUE: usize = 15;
 
 /// A publish that passed its checks.
@@ -59,7 +57,12 @@ impl Changed {
         let Self { properties, properties_held_back: held_back, body, home } = &self;
         let is_changed =
             properties.is_some() || held_back.is_some() || body.is_some() || home.is_some();
-        is_changed.then(|| Box::new(self))
+        if !is_changed {
+            // Nothing in it is to be dropped, which the compiler does not see for every message.
+            std::mem::forget(self);
+            return None;
+        }
+        Some(Box::new(self))
     }
 }
 
@@ -221,7 +224,7 @@ impl Batch {
         let mut refused = std::mem::take(&mut self.refused);
         let mut undelivered = std::mem::take(&mut self.undelivered);
         let who = |item: u32| self.waiting_for(item, publisher_of);
-        let mut room = PUTS_MAX;
+        let mut room = WORK_MAX;
         for (number, group) in
             self.groups.iter().enumerate().take(self.n_groups).skip(putting.group)
         {

@@ -4,6 +4,7 @@ use super::channels::Tx;
 use super::{Acted, Session};
 use crate::limits;
 use crate::queue::Queue;
+use queue::Return;
 use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Settle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,11 +56,11 @@ impl Session {
             Op::Consume(consume) => self.consume(control, consume).await,
             Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
             Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack).await,
-            Op::Recover => Ok(self.recover(channel)),
+            Op::Recover => Ok(self.recover(channel).await),
             Op::ConfirmSelect => self.select_confirms(channel),
             Op::TxSelect => self.select_tx(channel),
             Op::TxCommit => self.commit_tx(channel).await,
-            Op::TxRollback => self.roll_back_tx(channel),
+            Op::TxRollback => self.roll_back_tx(channel).await,
         }
     }
 
@@ -113,8 +114,8 @@ impl Session {
 
     /// Everything unsettled on the channel goes back to its queues, but for what its transaction
     /// has settled already.
-    fn recover(&mut self, channel: ChannelId) -> Acted {
-        let mut queues: BTreeMap<_, (&Arc<Queue>, Vec<_>)> = BTreeMap::new();
+    async fn recover(&mut self, channel: ChannelId) -> Acted {
+        let mut queues: BTreeMap<_, (Arc<Queue>, Vec<_>)> = BTreeMap::new();
         let Some(open) = self.channels.get(channel) else { return Acted::Done };
         let mut settled = open.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default();
         for id in &open.links {
@@ -122,11 +123,13 @@ impl Session {
             // What nobody acknowledges is on its way.
             if let Some(link) = self.links.get(id).filter(|link| !link.no_ack) {
                 let of_queue = queues.entry(link.queue.id());
-                let (_, consumers) = of_queue.or_insert_with(|| (&link.queue, Vec::new()));
+                let (_, consumers) =
+                    of_queue.or_insert_with(|| (Arc::clone(&link.queue), Vec::new()));
                 consumers.push((link.consumer, settled));
             }
         }
         for (queue, consumers) in queues.values() {
+            let _returning = self.give_back_many(queue, consumers, Return::Released).await;
             queue.requeue_all(consumers);
         }
         self.make_room_after_recovery(channel);
@@ -134,8 +137,8 @@ impl Session {
     }
 
     /// Applies acknowledgements that were kept for a commit.
-    pub(super) fn apply_settles(&mut self, settles: Vec<Settle>) {
+    pub(super) async fn apply_settles(&mut self, settles: Vec<Settle>) {
         self.settles.extend(settles);
-        self.flush_settles();
+        self.settle_many().await;
     }
 }

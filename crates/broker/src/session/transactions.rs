@@ -79,9 +79,7 @@ impl Session {
                 self.batch.clear();
                 return Err(too_large());
             }
-            if self.pace.is_over() {
-                self.give_way().await;
-            }
+            self.did(1).await;
         }
         self.until_loaded().await;
         let awaited = loop {
@@ -97,7 +95,8 @@ impl Session {
             self.broker.storage.rules.send(letters);
         }
         self.batch.clear();
-        self.apply_settles(tx.settles);
+        self.pace.slices.drop_all(tx.publishes).await;
+        self.apply_settles(tx.settles).await;
         if let Some((_, error)) = self.refused_settle.take() {
             return Err(error);
         }
@@ -107,8 +106,9 @@ impl Session {
     }
 
     /// Forgets what was kept. Messages whose acknowledgements are forgotten stay with the client.
-    pub(super) fn roll_back_tx(&mut self, channel: ChannelId) -> Result<Acted, Error> {
-        self.take_tx(channel)?;
+    pub(super) async fn roll_back_tx(&mut self, channel: ChannelId) -> Result<Acted, Error> {
+        let tx = self.take_tx(channel)?;
+        self.pace.slices.drop_all(tx.publishes).await;
         Ok(Acted::Done)
     }
 

@@ -1,8 +1,8 @@
 //! Health checks: what they show and when they fail.
 
 use crate::failure::{Failure, code};
-use crate::invocation::Invocation;
 use crate::output::{Answer, Format};
+use crate::verb::Invocation;
 use serde_json::{Value, json};
 
 fn is_json(invocation: &Invocation) -> bool {

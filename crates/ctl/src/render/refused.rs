@@ -1,8 +1,8 @@
 //! What is printed when the node refuses, by the kind it gives and by the verb.
 
 use crate::failure::{Failure, code};
-use crate::invocation::Invocation;
 use crate::output::Format;
+use crate::verb::Invocation;
 use serde_json::json;
 
 /// `text` is what the kind needs: a name, or a sentence.

@@ -2,9 +2,9 @@
 
 use super::health::{alarm_lines, interface_lines};
 use crate::failure::Failure;
-use crate::invocation::Invocation;
 use crate::output::{Answer, Format, emphasised, shows_bold};
-use crate::verbs::UNITS;
+use crate::units::UNITS;
+use crate::verb::Invocation;
 use serde_json::Value;
 
 /// Sections with a heading each; the headings are bold on a terminal.
@@ -95,6 +95,10 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
             format!("Free disk space: {}", size(status.get("disk_free"), unit)),
         ],
     );
+    let losses = loss_lines(&status);
+    if !losses.is_empty() {
+        report.section("Losses since the start", losses);
+    }
     report.section(
         "Totals",
         [
@@ -106,6 +110,28 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
     let listeners = status.get("listeners").unwrap_or(&Value::Null);
     report.or_none("Listeners", interface_lines(listeners, "I"));
     Ok(report.answer())
+}
+
+/// What could not be read of the data; nothing where all was.
+fn loss_lines(status: &Value) -> Vec<String> {
+    let count = |name: &str| {
+        status.pointer("/losses").and_then(|losses| losses.get(name)?.as_u64()).unwrap_or_default()
+    };
+    let (n_places, n_bytes) = (count("unreadable_places"), count("unreadable_bytes"));
+    let places = format!("{n_places} of {n_bytes} bytes");
+    [
+        (count("messages"), "Lost messages", count("messages").to_string()),
+        (n_places, "Unreadable places in files of queues of version 1", places),
+        (
+            count("log_bytes_cut_off"),
+            "Unreadable bytes cut off the end of the log",
+            count("log_bytes_cut_off").to_string(),
+        ),
+    ]
+    .into_iter()
+    .filter(|(n, ..)| *n > 0)
+    .map(|(_, what, text)| format!("{what}: {text}"))
+    .collect()
 }
 
 fn memory_lines(status: &Value, unit: &str) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! The firehose.
 
-use crate::invocation::Invocation;
 use crate::options::text;
 use crate::render;
+use crate::verb::Invocation;
 use crate::verb::{Action, Banner, Section, VERB, Verb};
 
 const TRACING: Verb =

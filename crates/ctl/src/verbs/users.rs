@@ -2,11 +2,11 @@
 
 use super::list;
 use crate::failure::{Failure, Invalid, code};
-use crate::invocation::Invocation;
 use crate::local;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
+use crate::verb::Invocation;
 use crate::verb::{Action, Banner, Prompt, Section, VERB, Verb};
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
 //! Virtual hosts and their limits.
 
 use crate::failure::Invalid;
-use crate::invocation::Invocation;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
+use crate::verb::Invocation;
 use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
 
 const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };

@@ -1,11 +1,11 @@
 //! From the protocol header to `connection.open`.
 
 use super::{
-    AuthFailure, Connection, Login, Mechanism, Phase, Reading, SILENT_CLOSE_DELAY_MS, Step,
-    loses_frame_borders, sasl, unexpected,
+    AuthFailure, Connection, Login, Phase, Reading, Step, loses_frame_borders, unexpected,
 };
 use crate::outbox::events::LINGER_MS;
-use crate::outbox::{Capabilities, Ending};
+use crate::outbox::{Capabilities, Ending, SILENT_CLOSE_DELAY_MS};
+use crate::sasl::{self, Mechanism};
 use crate::{Settings, reply};
 use amqp091::method::{
     ConnectionOpen, ConnectionSecure, ConnectionSecureOk, ConnectionStart, ConnectionStartOk,

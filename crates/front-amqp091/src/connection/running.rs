@@ -7,12 +7,11 @@ use super::content::{
 };
 use super::handshake::NO_METHOD;
 use super::methods::{Asked, asked, not_implemented};
-use super::{
-    Connection, Phase, Reading, SILENT_CLOSE_DELAY_MS, Step, frame_len, loses_frame_borders,
-    unexpected,
-};
+use super::{Connection, Phase, Reading, Step, frame_len, loses_frame_borders, unexpected};
 use crate::outbox::events::LINGER_MS;
-use crate::outbox::{ClientOutbox, DeliveryTag, Ending, Locked, Settlement, TagStep};
+use crate::outbox::{
+    ClientOutbox, DeliveryTag, Ending, Locked, SILENT_CLOSE_DELAY_MS, Settlement, TagStep,
+};
 use crate::reply;
 use crate::settings::Immediate;
 use amqp091::method::{
@@ -122,6 +121,9 @@ impl Connection {
                 }
             }
             tags.frame_done();
+            if reading.ends_with_get() {
+                break;
+            }
         }
         // The requests have to be worked off before anything else can be made of the input.
         Some(Step::Again)

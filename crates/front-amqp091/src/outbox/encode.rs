@@ -12,9 +12,12 @@ use super::unwritten::Put;
 use super::{Locked, SPLICE_BYTES_MIN};
 use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_content_header};
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
-use amqp091::spec::{CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
+use amqp091::spec::{self, CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
 use message::{Body, MessageRef};
-use session::{Confirmation, Delivery, Error, ErrorKind, Event, LinkId, Room, Sink};
+use session::{
+    Confirmation, Delivery, Error, ErrorKind, Event, LinkId, PROPERTIES_BYTES_ALWAYS_TAKEN, Room,
+    Sink,
+};
 
 impl Sink for Locked {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
@@ -22,7 +25,6 @@ impl Sink for Locked {
             // Its consumer is lost.
             return Room::Full;
         };
-        let starts_at = self.end_of_bytes();
         let Self { links, channels, chain, unwritten, .. } = self;
         let Some(link) = links.get_mut(index).filter(|link| !link.is_gone) else {
             return Room::Full;
@@ -33,7 +35,8 @@ impl Sink for Locked {
         };
         if channel.is_closing || !fits_frame(delivery.message.properties, self.frame_max) {
             if !channel.is_closing {
-                refuse_header(&mut self.refusal, delivery.message.properties.len(), self.frame_max);
+                let sizes = (delivery.message.properties.len(), self.frame_max);
+                refuse_header(&mut self.refusal, sizes, "");
             }
             // The broker is about to hear of it.
             keep_undelivered(channel, link, &delivery);
@@ -44,6 +47,8 @@ impl Sink for Locked {
         } else {
             channel.tags.next(link.id, delivery.position)
         };
+        let starts_at =
+            if delivery.settled_by_write { self.n_taken + chain.len() as u64 } else { 0 };
         put_delivery(link, tag, &delivery, self.frame_max, chain);
         if delivery.settled_by_write {
             debug_assert!(link.no_ack, "what is acknowledged is not settled by its write");
@@ -65,12 +70,9 @@ impl Sink for Locked {
 
     fn fits(&mut self, properties_bytes: usize, queue: &str) -> bool {
         let fits = properties_bytes <= properties_bytes_max(self.frame_max);
-        if !fits && self.refusal.is_none() {
-            let text = format!(
-                "{}; the message stays in queue '{queue}'",
-                too_large_header(properties_bytes, self.frame_max)
-            );
-            self.refusal = Some(Box::new(Error::new(ErrorKind::FrameError, text)));
+        if !fits {
+            let stays = format!("; the message stays in queue '{queue}'");
+            refuse_header(&mut self.refusal, (properties_bytes, self.frame_max), &stays);
         }
         fits
     }
@@ -107,20 +109,32 @@ const fn properties_bytes_max(frame_max: u32) -> usize {
 }
 
 #[inline]
-pub(super) const fn fits_frame(properties: &[u8], frame_max: u32) -> bool {
+pub(super) fn fits_frame(properties: &[u8], frame_max: u32) -> bool {
+    properties.len() <= PROPERTIES_BYTES_ALWAYS_TAKEN || large_fits_frame(properties, frame_max)
+}
+
+/// Apart, so that other messages take one comparison.
+#[cold]
+fn large_fits_frame(properties: &[u8], frame_max: u32) -> bool {
     properties.len() <= properties_bytes_max(frame_max)
 }
 
+const _: () = assert!(PROPERTIES_BYTES_ALWAYS_TAKEN <= properties_bytes_max(spec::FRAME_MIN_BYTES));
+
 /// The client is to lose its connection for a content header that cannot be split over frames.
 #[cold]
-pub(super) fn refuse_header(refusal: &mut Option<Box<Error>>, n_bytes: usize, frame_max: u32) {
-    let text = too_large_header(n_bytes, frame_max);
-    refusal.get_or_insert_with(|| Box::new(Error::new(ErrorKind::FrameError, text)));
-}
-
-fn too_large_header(properties_bytes: usize, frame_max: u32) -> String {
-    let n_bytes = properties_bytes.saturating_add(HEADER_FRAME_BYTES);
-    format!("a content header of {n_bytes} bytes exceeds the negotiated frame_max of {frame_max}")
+pub(super) fn refuse_header(
+    refusal: &mut Option<Box<Error>>,
+    (properties_bytes, frame_max): (usize, u32),
+    more: &str,
+) {
+    refusal.get_or_insert_with(|| {
+        let n_bytes = properties_bytes.saturating_add(HEADER_FRAME_BYTES);
+        let text = format!(
+            "a content header of {n_bytes} bytes exceeds the negotiated frame_max of {frame_max}{more}"
+        );
+        Box::new(Error::new(ErrorKind::FrameError, text))
+    });
 }
 
 /// A delivery that is never written stays unsettled, unless it was settled by being made.
@@ -150,6 +164,7 @@ fn put_delivery(link: &Link, tag: u64, delivery: &Delivery<'_>, frame_max: u32, 
     }
 }
 
+#[inline(always)]
 fn put_deliver(prefix: &[u8], tag: u64, delivery: &Delivery<'_>, out: &mut Vec<u8>) {
     let message = delivery.message;
     let start = out.len();

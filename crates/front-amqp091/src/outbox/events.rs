@@ -91,7 +91,7 @@ impl Locked {
 
     fn returned(&mut self, channel: ChannelId, reason: ReturnReason, message: &MessageRef<'_>) {
         if !fits_frame(message.properties, self.frame_max) {
-            refuse_header(&mut self.refusal, message.properties.len(), self.frame_max);
+            refuse_header(&mut self.refusal, (message.properties.len(), self.frame_max), "");
             return;
         }
         let code = match reason {
@@ -181,7 +181,8 @@ impl Locked {
             if !no_ack || delivery.settled_by_write {
                 out.tags.next(link, delivery.position);
             }
-            refuse_header(&mut self.refusal, delivery.message.properties.len(), self.frame_max);
+            let sizes = (delivery.message.properties.len(), self.frame_max);
+            refuse_header(&mut self.refusal, sizes, "");
             return;
         }
         let delivery_tag =

@@ -218,6 +218,7 @@ impl Shared {
 
     /// Does something that opens `file`, and waits while the system opens no more files.
     fn opening<T>(&self, file: &str, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let file = if file.is_empty() { "the data directory" } else { file };
         let mut has_waited = false;
         loop {
             match act() {

@@ -142,11 +142,12 @@ impl Committer {
         };
         self.shared.durable_upto.store(upto.0, Ordering::Release);
         self.shared.unsynced_bytes.fetch_sub(synced, Ordering::Relaxed);
-        sinks.retain(|sink| sink.durable(upto));
+        // Before anybody is told: what a killed process has confirmed is known to have been synced.
         if self.shared.options.stamper.stamp().synced < self.files.synced() {
             self.shared.options.stamper.synced(self.files.synced());
             self.files.tell_synced();
         }
+        sinks.retain(|sink| sink.durable(upto));
         self.finish(sinks);
         self.free()?;
         self.reuse_buffer();

@@ -16,14 +16,15 @@
 //!  synced    every entry up to this one was synced
 //! ```
 //! The first two slots are synced: before a segment goes, when a new one begins, and at a proper
-//! close. The third is written after each sync of the log and never synced itself: it holds after
-//! the death of the process, and after a loss of power it is one more chance.
+//! close. The third is written after each sync of the log, before anybody is told of it, and never synced
+//! itself: it holds after the death of the process, and after a loss of power it is one more chance.
 
 use super::{Lsn, SegmentId};
 use crate::block::crc32c;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::{IoContext, LogError, Result};
-use crate::snapshot::{read_file, replace_file};
+use crate::files::read_file;
+use crate::snapshot::replace_file;
 
 /// The file's name, in the root of the data directory.
 pub const LOG_FILE: &str = "leveret-log";
@@ -55,13 +56,17 @@ struct Slot {
 impl Slot {
     fn to_bytes(self) -> [u8; SLOT_BYTES] {
         let Extent { identity, oldest, newest, synced } = self.extent;
-        let numbers = [self.turn, identity, oldest.0, newest.0, synced.0];
+        let version = u64::from(VERSION);
+        let numbers = [0, version, self.turn, identity, oldest.0, newest.0, synced.0, 0];
         let mut bytes = [0; SLOT_BYTES];
-        let fields = MAGIC.into_iter().chain([0; 4]).chain(VERSION.to_le_bytes()).chain([0; 4]);
-        let fields = fields.chain(numbers.into_iter().flat_map(u64::to_le_bytes));
-        bytes.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
-        let crc = crc32c(bytes.get(UNCHECKED_BYTES..).unwrap_or_default()).to_le_bytes();
-        bytes.iter_mut().skip(MAGIC.len()).zip(crc).for_each(|(to, from)| *to = from);
+        let (words, _) = bytes.as_chunks_mut();
+        words.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_le_bytes());
+        let [c0, c1, c2, c3] =
+            crc32c(words.as_flattened().get(UNCHECKED_BYTES..).unwrap_or_default()).to_le_bytes();
+        let [m0, m1, m2, m3] = MAGIC;
+        if let Some(first) = words.first_mut() {
+            *first = [m0, m1, m2, m3, c0, c1, c2, c3];
+        }
         bytes
     }
 

@@ -16,7 +16,6 @@
 //! behind a torn end can therefore never become part of the log again.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 
 use super::extent::{Extent, ExtentFile, LOG_FILE, Told};
@@ -29,6 +28,7 @@ use crate::block::{
 };
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::{IoContext, LogError, Refused, Result};
+use crate::files::list_if_there;
 use crate::stamp::Stamp;
 
 /// Unit of reading.
@@ -80,10 +80,7 @@ impl WalFound {
     /// if `visit` refuses one, and disk errors.
     pub fn read(disk: &Arc<dyn Disk>, options: &WalOptions, visit: Visit<'_>) -> Result<Self> {
         let told = Told::read(disk.as_ref())?;
-        let names = match disk.list(&options.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            listed => Some(listed.context("list", &options.dir)?),
-        };
+        let names = list_if_there(disk.as_ref(), &options.dir)?;
         let has_dir = names.is_some();
         let names = names.unwrap_or_default();
         let files = || names.iter().filter_map(|name| FileName::parse(name));

@@ -3,7 +3,6 @@
 //! Blocks say themselves where they belong, so one that cannot be read, or a segment that is gone,
 //! costs its own entries alone. Nothing is touched.
 
-use std::io;
 use std::sync::Arc;
 
 use super::extent::{LOG_FILE, Told};
@@ -12,7 +11,8 @@ use super::segment::FileName;
 use super::{Lsn, SegmentId, WalOptions};
 use crate::block::{BLOCK_ALIGN, BlockHeader, BlockType, next_block_at};
 use crate::disk::Disk;
-use crate::error::{IoContext, Result};
+use crate::error::Result;
+use crate::files::list_if_there;
 
 /// What was found of a damaged log.
 #[derive(Clone, Debug, Default)]
@@ -41,10 +41,7 @@ impl Salvaged {
             None
         });
         let mut salt = told.map(|told| told.extent.identity);
-        let names = match disk.list(&options.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            listed => listed.context("list", &options.dir)?,
-        };
+        let names = list_if_there(disk.as_ref(), &options.dir)?.unwrap_or_default();
         let files = names.iter().filter_map(|name| FileName::parse(name));
         if let Err(error) = check_presence(files, told, &options.dir) {
             salvaged.damage.push(error.to_string());

@@ -16,10 +16,9 @@ use super::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, Que
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
-use crate::queue::ConnectionId;
-use crate::queue_settings::QueueVersion;
+use crate::queue_type::{ConnectionId, QueueVersion};
 use crate::user::UserLimits;
-use crate::vhost::{VhostLimits, VhostMetadata};
+use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
 /// The version written in front of every command.
 const VERSION: u8 = 1;
@@ -31,13 +30,13 @@ impl Command {
         put_u8(out, self.tag());
         match self {
             Self::CreateVhost { vhost, metadata } | Self::UpdateVhost { vhost, metadata } => {
-                put_str(out, vhost);
-                put_metadata(out, metadata);
+                put_metadata(out, vhost, metadata);
             }
-            Self::DeleteVhost { vhost } => put_str(out, vhost),
+            Self::DeleteVhost { vhost: name }
+            | Self::DeleteUser { user: name }
+            | Self::ClearGlobalParameter { name } => put_str(out, name),
             Self::SetVhostLimits { vhost, limits } => {
-                put_str(out, vhost);
-                put_limits(out, [limits.max_connections, limits.max_queues]);
+                put_limits(out, vhost, [limits.max_connections, limits.max_queues]);
             }
             Self::SetPolicy { scope, vhost, policy } => put_policy(out, *scope, vhost, policy),
             Self::ClearPolicy { scope, vhost, name } => {
@@ -51,48 +50,15 @@ impl Command {
                 put_strings(out, &[vhost, component, name]);
             }
             Self::SetGlobalParameter { name, value } => put_strings(out, &[name, value.as_str()]),
-            Self::ClearGlobalParameter { name } => put_str(out, name),
-            Self::CreateUser { .. }
-            | Self::SetPassword { .. }
-            | Self::SetUserTags { .. }
-            | Self::SetUserLimits { .. }
-            | Self::DeleteUser { .. }
-            | Self::SetPermissions { .. }
-            | Self::ClearPermissions { .. }
-            | Self::SetTopicPermissions { .. }
-            | Self::ClearTopicPermissions { .. } => self.encode_access(out),
-            Self::DeclareExchange(_)
-            | Self::DeleteExchange { .. }
-            | Self::DeclareQueue(_)
-            | Self::DeleteQueue { .. }
-            | Self::DeleteQueueById { .. }
-            | Self::DeleteExclusiveQueues { .. }
-            | Self::SetQueueVersion { .. }
-            | Self::Bind(_)
-            | Self::Unbind(_) => self.encode_resources(out),
-        }
-    }
-
-    fn encode_access(&self, out: &mut Vec<u8>) {
-        match self {
             Self::CreateUser { user, password, tags } => {
-                put_str(out, user);
-                put_password(out, password);
+                put_password(out, user, password);
                 put_names(out, tags);
             }
-            Self::SetPassword { user, password } => {
-                put_str(out, user);
-                put_password(out, password);
-            }
-            Self::SetUserTags { user, tags } => {
-                put_str(out, user);
-                put_names(out, tags);
-            }
+            Self::SetPassword { user, password } => put_password(out, user, password),
+            Self::SetUserTags { user, tags } => put_tags(out, user, tags),
             Self::SetUserLimits { user, limits } => {
-                put_str(out, user);
-                put_limits(out, [limits.max_connections, limits.max_channels]);
+                put_limits(out, user, [limits.max_connections, limits.max_channels]);
             }
-            Self::DeleteUser { user } => put_str(out, user),
             Self::SetPermissions { user, vhost, configure, write, read } => {
                 put_strings(out, &[user, vhost, configure, write, read]);
             }
@@ -104,30 +70,6 @@ impl Command {
                 put_strings(out, &[user, vhost]);
                 put_option(out, exchange.as_ref(), |out, exchange| put_str(out, exchange));
             }
-            Self::CreateVhost { .. }
-            | Self::UpdateVhost { .. }
-            | Self::DeleteVhost { .. }
-            | Self::SetVhostLimits { .. }
-            | Self::SetPolicy { .. }
-            | Self::ClearPolicy { .. }
-            | Self::SetParameter { .. }
-            | Self::ClearParameter { .. }
-            | Self::SetGlobalParameter { .. }
-            | Self::ClearGlobalParameter { .. }
-            | Self::DeclareExchange(_)
-            | Self::DeleteExchange { .. }
-            | Self::DeclareQueue(_)
-            | Self::DeleteQueue { .. }
-            | Self::DeleteQueueById { .. }
-            | Self::DeleteExclusiveQueues { .. }
-            | Self::SetQueueVersion { .. }
-            | Self::Bind(_)
-            | Self::Unbind(_) => unreachable!("encoded elsewhere"),
-        }
-    }
-
-    fn encode_resources(&self, out: &mut Vec<u8>) {
-        match self {
             Self::DeclareExchange(declare) => put_exchange(out, declare),
             Self::DeleteExchange { vhost, name, if_unused } => {
                 put_strings(out, &[vhost, name]);
@@ -138,32 +80,13 @@ impl Command {
                 put_strings(out, &[vhost, name]);
                 put_connection(out, *by);
             }
-            Self::DeleteQueueById { id } => put_u64(out, id.0),
-            Self::DeleteExclusiveQueues { owner } => put_u64(out, owner.0),
+            Self::DeleteQueueById { id: QueueId(id) }
+            | Self::DeleteExclusiveQueues { owner: ConnectionId(id) } => put_u64(out, *id),
             Self::SetQueueVersion { id, version } => {
                 put_u64(out, id.0);
                 put_u8(out, version.number());
             }
             Self::Bind(spec) | Self::Unbind(spec) => put_binding(out, spec),
-            Self::CreateVhost { .. }
-            | Self::UpdateVhost { .. }
-            | Self::DeleteVhost { .. }
-            | Self::SetVhostLimits { .. }
-            | Self::CreateUser { .. }
-            | Self::SetPassword { .. }
-            | Self::SetUserTags { .. }
-            | Self::SetUserLimits { .. }
-            | Self::DeleteUser { .. }
-            | Self::SetPermissions { .. }
-            | Self::ClearPermissions { .. }
-            | Self::SetTopicPermissions { .. }
-            | Self::ClearTopicPermissions { .. }
-            | Self::SetPolicy { .. }
-            | Self::ClearPolicy { .. }
-            | Self::SetParameter { .. }
-            | Self::ClearParameter { .. }
-            | Self::SetGlobalParameter { .. }
-            | Self::ClearGlobalParameter { .. } => unreachable!("encoded elsewhere"),
         }
     }
 
@@ -347,7 +270,13 @@ fn names(r: &mut Reader<'_>) -> Read<Vec<Name>> {
     (0..n).map(|_| name(r)).collect()
 }
 
-fn put_limits(out: &mut Vec<u8>, limits: [Option<i64>; 2]) {
+fn put_tags(out: &mut Vec<u8>, user: &str, tags: &[Name]) {
+    put_str(out, user);
+    put_names(out, tags);
+}
+
+fn put_limits(out: &mut Vec<u8>, of: &str, limits: [Option<i64>; 2]) {
+    put_str(out, of);
     for limit in limits {
         put_option(out, limit, put_i64);
     }
@@ -357,7 +286,8 @@ fn limits(r: &mut Reader<'_>) -> Read<[Option<i64>; 2]> {
     Ok([option(r, |r| r.i64())?, option(r, |r| r.i64())?])
 }
 
-fn put_metadata(out: &mut Vec<u8>, metadata: &VhostMetadata) {
+fn put_metadata(out: &mut Vec<u8>, vhost: &str, metadata: &VhostMetadata) {
+    put_str(out, vhost);
     put_str(out, &metadata.description);
     put_names(out, &metadata.tags);
     put_option(out, metadata.default_queue_type.as_ref(), |out, kind| put_str(out, kind));
@@ -373,7 +303,8 @@ fn metadata(r: &mut Reader<'_>) -> Read<VhostMetadata> {
     })
 }
 
-fn put_password(out: &mut Vec<u8>, password: &PasswordHash) {
+fn put_password(out: &mut Vec<u8>, user: &str, password: &PasswordHash) {
+    put_str(out, user);
     put_u8(
         out,
         match password.algorithm() {

@@ -12,7 +12,8 @@ use crate::policy::{Policy, PolicyScope};
 use crate::queue::QueueDef;
 use crate::state::State;
 use crate::user::{User, UserLimits};
-use crate::vhost::{Vhost, VhostLimits};
+use crate::vhost::Vhost;
+use crate::vhost_metadata::VhostLimits;
 
 /// Where a document comes from.
 #[derive(Clone, Copy, Debug)]

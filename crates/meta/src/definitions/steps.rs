@@ -5,19 +5,20 @@ use serde_json::{Map, Value};
 
 use super::import::{ImportError, Importer};
 use super::{OPERATOR_POLICY, VHOST_LIMITS, is_internal, table};
+use crate::checks::parse_exchange_kind;
 use crate::command::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare,
 };
 use crate::error::MetaError;
-use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange, parse_exchange_kind};
+use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange};
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
-use crate::queue::QueueKind;
 use crate::queue_arguments;
+use crate::queue_type::QueueKind;
 use crate::resource::Resource;
 use crate::user::{User, UserLimits};
-use crate::vhost::{VhostLimits, VhostMetadata};
+use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
 /// What an object asks for.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::PolicyScope;
 use crate::confirm_on;
 use crate::error::MetaError;
-use crate::queue::QueueKind;
+use crate::queue_type::QueueKind;
 
 /// The settings of a policy, by key.
 pub(super) type Settings = Map<String, Value>;

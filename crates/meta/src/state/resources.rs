@@ -12,9 +12,10 @@ use crate::command::{
 use crate::error::MetaError;
 use crate::exchange::{self, ExchangeDef, is_reserved};
 use crate::outcome::{Done, Outcome, Removed};
-use crate::queue::{ConnectionId, QueueDef, QueueKind, delayed_queue_of, is_internal_name};
+use crate::queue::QueueDef;
 use crate::queue_arguments;
-use crate::queue_settings::QueueVersion;
+use crate::queue_name::{delayed_queue_of, is_internal_name};
+use crate::queue_type::{ConnectionId, QueueKind, QueueVersion};
 use crate::resource::{Resource, ResourceKind};
 use crate::vhost::Vhost;
 

@@ -11,7 +11,8 @@ use crate::exchange::{ExchangeDef, PREDECLARED};
 use crate::outcome::Removed;
 use crate::parameter::Json;
 use crate::policy::{Policy, PolicyScope, PolicySpec};
-use crate::vhost::{Vhost, VhostLimits, VhostMetadata};
+use crate::vhost::Vhost;
+use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
 impl State {
     pub(super) fn create_vhost(

@@ -17,9 +17,10 @@ use crate::command::{BindingSpec, Command};
 use crate::error::MetaError;
 use crate::exchange::{NODE_EXCHANGES, node_exchange};
 use crate::policy::PolicyScope;
-use crate::queue_settings::QueueVersion;
+use crate::queue_type::QueueVersion;
 use crate::user::{User, UserLimits};
-use crate::vhost::{Vhost, VhostLimits};
+use crate::vhost::Vhost;
+use crate::vhost_metadata::VhostLimits;
 
 /// The version written in front.
 const VERSION: u8 = 1;

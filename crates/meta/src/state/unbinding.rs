@@ -8,7 +8,7 @@ use routing::{Binding, Destination, Name, QueueId};
 use super::State;
 use crate::command::Command;
 use crate::outcome::Removed;
-use crate::queue::ConnectionId;
+use crate::queue_type::ConnectionId;
 
 /// Queues and bindings that one [`Command::DeleteExclusiveQueues`] deletes.
 const EXCLUSIVE_AT_ONCE: usize = 512;

@@ -73,6 +73,7 @@ fn status(management: &Management) -> Value {
     let (facts, limits) = (&management.facts, management.resources.limits());
     let view = management.broker.view();
     let descriptors = management.resources.descriptors();
+    let losses = management.broker.losses();
     let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
         list.iter().map(|path| path.display().to_string()).collect()
     };
@@ -102,6 +103,12 @@ fn status(management: &Management) -> Value {
         "disk_free": facts.disk_free_bytes(),
         "file_descriptors": {
             "total_used": descriptors.total_used, "total_limit": descriptors.total_limit,
+        },
+        "losses": {
+            "messages": losses.n_messages,
+            "unreadable_places": losses.n_unreadable,
+            "unreadable_bytes": losses.unreadable_bytes,
+            "log_bytes_cut_off": losses.cut_off_bytes,
         },
         "totals": {
             "connection_count": management.broker.connections.len(),

@@ -1,63 +1,23 @@
 //! Closing a socket so that what was written arrives, and so that it is the client that closes it where the
 //! protocol says so. Holds a socket and nothing else of its connection.
 
-use crate::handshakes::Handshake;
+use crate::places::Place;
 use crate::server::Server;
 use crate::timers::Timers;
 use front_amqp091::Ending;
 use socket2::SockRef;
-use std::collections::VecDeque;
 use std::io;
 use std::net::Shutdown;
-use std::sync::Mutex;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::oneshot;
 
-/// Sockets that wait for their clients to close them, at a time. With one more the one that has waited longest
-/// is closed: a client that closes its socket at all does so at once.
-const LINGERING_MAX: usize = 16 * 1024;
 /// A node that stops gives clients no more than this many milliseconds to close their sockets.
 const STOPPING_MS: u64 = 1_000;
 /// Input that comes too late is dropped, up to this many bytes; more is left unread.
 const LATE_BYTES_MAX: usize = 1024 * 1024;
 /// ... in pieces of this many bytes.
 const SINK_BYTES: usize = 4 * 1024;
-
-/// The sockets that wait for their clients to close them, longest first. Nothing else is left of their
-/// connections.
-#[derive(Debug)]
-pub(crate) struct Lingering {
-    max: usize,
-    longest_first: Mutex<VecDeque<oneshot::Sender<()>>>,
-}
-
-impl Lingering {
-    /// None yet, and never more than a quarter of the descriptors there are for connections.
-    pub(crate) fn new(descriptors: u64) -> Self {
-        let max = usize::try_from(descriptors / 4).unwrap_or(usize::MAX);
-        Self { max: max.clamp(1, LINGERING_MAX), longest_first: Mutex::default() }
-    }
-
-    /// What is returned resolves when the socket has to go.
-    fn enter(&self) -> oneshot::Receiver<()> {
-        let (stay, gone) = oneshot::channel();
-        let mut lingering = stdx::lock(&self.longest_first);
-        while lingering.front().is_some_and(oneshot::Sender::is_closed)
-            || lingering.len() >= self.max
-        {
-            lingering.pop_front();
-        }
-        lingering.push_back(stay);
-        gone
-    }
-
-    /// Has all of them closed.
-    pub(crate) fn end(&self) {
-        stdx::lock(&self.longest_first).clear();
-    }
-}
 
 /// Has the socket forget what was not sent when it is dropped. Otherwise the system would go on trying to
 /// send it, and a client that only writes would not learn that it is disconnected.
@@ -70,16 +30,16 @@ pub(super) fn reset(socket: &TcpStream) {
 pub(super) async fn close(
     socket: OwnedReadHalf,
     ending: Ending,
-    handshake: Option<Handshake>,
+    handshake: Option<Place>,
     server: &Server,
 ) {
     let patience_ms = match ending {
         Ending::Linger(ms) => ms,
         Ending::Hold(ms) => {
-            let gone = server.lingering.enter();
+            let place = server.lingering.take();
             // Looked at behind that, since whoever stops the node looks at those that linger behind this.
             if !*server.stopping.borrow() {
-                tokio::spawn(hold(socket, ms, gone, server.timers.clone(), handshake));
+                tokio::spawn(hold(socket, ms, [Some(place), handshake], server.timers.clone()));
                 return;
             }
             ms.min(STOPPING_MS)
@@ -91,25 +51,19 @@ pub(super) async fn close(
     let _in_time = server.timers.timeout(patience, closed_by_peer(&socket)).await.is_ok();
 }
 
-/// Keeps a socket until its client closes it, the time is over, or it has to go.
-async fn hold(
-    socket: OwnedReadHalf,
-    ms: u64,
-    gone: oneshot::Receiver<()>,
-    timers: Timers,
-    counts_as: Option<Handshake>,
-) {
-    let displaced = async {
-        match &counts_as {
-            Some(handshake) => handshake.displaced().notified().await,
+/// Keeps a socket until its client closes it, the time is over, or it has lost one of its places.
+async fn hold(socket: OwnedReadHalf, ms: u64, places: [Option<Place>; 2], timers: Timers) {
+    let [lost, displaced] = places.each_ref().map(|place| async {
+        match place {
+            Some(place) => place.lost().notified().await,
             None => std::future::pending().await,
         }
-    };
+    });
     let ended = async {
         tokio::select! {
             () = closed_by_peer(&socket) => {}
+            () = lost => {}
             () = displaced => {}
-            _ = gone => {}
         }
     };
     let _in_time = timers.timeout(Duration::from_millis(ms), ended).await.is_ok();
@@ -132,26 +86,4 @@ async fn closed_by_peer(socket: &OwnedReadHalf) {
 /// Not part of the future: it would be larger by the sink.
 fn drop_some(socket: &OwnedReadHalf) -> io::Result<usize> {
     socket.try_read(&mut [0; SINK_BYTES])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LINGERING_MAX, Lingering};
-    use tokio::sync::oneshot::error::TryRecvError::{Closed, Empty};
-
-    #[test]
-    fn whoever_lingers_longest_goes_first_and_those_that_are_gone_count_no_longer() {
-        let lingering = Lingering::new(u64::MAX);
-        let mut stay: Vec<_> = (0..LINGERING_MAX).map(|_| lingering.enter()).collect();
-        assert!(stay[0].try_recv().is_err_and(|error| error == Empty));
-        let newest = lingering.enter();
-        assert!(stay[0].try_recv().is_err_and(|error| error == Closed));
-        assert!(stay[1].try_recv().is_err_and(|error| error == Empty));
-        stay.clear();
-        let mut only = lingering.enter();
-        assert_eq!(lingering.longest_first.lock().unwrap().len(), 2);
-        drop(newest);
-        lingering.end();
-        assert!(only.try_recv().is_err_and(|error| error == Closed));
-    }
 }

@@ -56,6 +56,8 @@ pub(super) struct Input {
     rest: Vec<u8>,
     /// How much the next read takes.
     size: usize,
+    /// What is there may be worked off without anything being read.
+    is_left: bool,
 }
 
 /// A unit that has to be seen whole is larger than any that is accepted.
@@ -92,6 +94,20 @@ impl Input {
             self.size = READ_BYTES;
         }
         Poll::Ready(result.map(|()| n))
+    }
+
+    /// What is not consumed now is to be worked off before more is read.
+    pub(super) const fn leave(&mut self) {
+        self.is_left = true;
+    }
+
+    /// Whether something was left; once.
+    pub(super) fn take_left(&mut self) -> bool {
+        let is_left = std::mem::take(&mut self.is_left);
+        if is_left {
+            self.borrow();
+        }
+        is_left
     }
 
     /// Drops the first `n` bytes. `wanted` is how many bytes, what is left included, are needed for

@@ -1,7 +1,7 @@
 //! From a login to a session.
 
 use super::{Over, Task, canonical};
-use crate::server::Server;
+use crate::server::{Server, Strangers};
 use auth::{Admission, AuthenticatedUser, Credentials, Refused};
 use broker::{Identity, Session};
 use front_amqp091::{AuthFailure, Login, Mechanism};
@@ -55,14 +55,15 @@ impl Task {
             }
         };
         let now_ms = self.server.clock.now().monotonic_ms;
-        match self.server.throttle.admit(peer, user, now_ms) {
+        match self.server.strangers.throttle.admit(peer, user, now_ms) {
             Admission::After(wait_ms) => self.pause(wait_ms).await?,
             Admission::RefuseAfter(wait_ms) => {
                 self.pause(wait_ms).await?;
                 return Ok(Err(Refused::TooManyFailures(auth::shown(user))));
             }
         }
-        let Server { auth, broker, throttle, clock, .. } = &*self.server;
+        let Server { auth, broker, strangers: Strangers { throttle, .. }, clock, .. } =
+            &*self.server;
         let result = auth.login(credentials, Some(peer), &broker.view().meta).await;
         match &result {
             Ok(_) => throttle.succeeded(peer, user),

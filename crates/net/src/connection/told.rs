@@ -2,67 +2,85 @@
 //! there finds them here.
 
 use super::{Over, Task};
-use crate::peer_lines::{self, Kind};
+use crate::peer_lines::{Kind, Verdict};
 use front_amqp091::MISSED_HEARTBEATS;
-use std::fmt;
-use std::io;
+use std::sync::Arc;
+use std::{fmt, io, time};
 
 /// What RabbitMQ says of clients that are gone without a word.
 const ABRUPTLY: &str = "client unexpectedly closed TCP connection";
 
-impl Task {
-    pub(super) fn log_end(&self, over: Option<&Over>) {
-        let name = self.name;
-        let was_open = self.session.is_some();
-        // Why has been said then, and how the client takes it says nothing new.
-        let was_ended = self.counted.is_some() && !was_open;
-        let refusal = self.refusal.as_deref().or_else(|| self.front.failure());
-        match (over, refusal) {
-            (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
-            // However it ended then: a client need not wait for the end of a refusal.
-            (Some(_), Some(reason)) => {
-                if self.is_told(Kind::Refused) {
-                    tracing::warn!(connection = %name, "refused: {reason}");
-                }
+pub(super) fn log_end(task: &Task, over: Option<&Over>) {
+    let name = task.name;
+    let was_open = task.session.is_some();
+    // Why has been said then, and how the client takes it says nothing new.
+    let was_ended = task.counted.is_some() && !was_open;
+    let refusal = task.refusal.as_deref().or_else(|| task.front.failure());
+    match (over, refusal) {
+        (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
+        // However it ended then: a client need not wait for the end of a refusal.
+        (Some(_), Some(reason)) => {
+            if is_told(task, Kind::Refused) {
+                tracing::warn!(connection = %name, "refused: {reason}");
             }
-            (Some(Over::Said(_)), None) => tracing::info!("{}", Closing(self)),
-            (Some(_), None) if was_ended => {
-                tracing::debug!(connection = %name, "gone after this node had ended it");
-            }
-            // Not a word was said: whoever looks only whether the port is open is no failure.
-            (Some(Over::Eof), None) if !self.front.has_begun() => {
-                tracing::debug!(connection = %name, "closed before it was open");
-            }
-            (Some(over), None) => self.log_failure(over),
+        }
+        (Some(Over::Said(_)), None) => tracing::info!("{}", Closing(task)),
+        (Some(_), None) if was_ended => {
+            tracing::debug!(connection = %name, "gone after this node had ended it");
+        }
+        // Not a word was said: whoever looks only whether the port is open is no failure.
+        (Some(Over::Eof), None) if !task.front.has_begun() => {
+            tracing::debug!(connection = %name, "closed before it was open");
+        }
+        (Some(over), None) => log_failure(task, over),
+    }
+}
+
+/// Whether the log is told of the connection's end: anybody can have many of them before a login, which are
+/// summed up.
+fn is_told(task: &Task, kind: Kind) -> bool {
+    if task.counted.is_some() {
+        return true;
+    }
+    let server = &task.server;
+    let source = (task.name.client_ip(), kind);
+    match server.strangers.lines.note(source, server.clock.now().monotonic_ms) {
+        Verdict::Write => true,
+        Verdict::LeaveOut => false,
+        Verdict::SumUp(source, after_ms) => {
+            let server = Arc::clone(server);
+            tokio::spawn(async move {
+                let mut stopping = server.stopping.subscribe();
+                let stopped = stopping.wait_for(|stopping| *stopping);
+                let after = time::Duration::from_millis(after_ms);
+                let _in_time = server.timers.timeout(after, stopped).await.is_ok();
+                server.strangers.lines.sum_up(source);
+            });
+            false
         }
     }
+}
 
-    /// Whether the log is told of the connection's end: anybody can have many of them before a login.
-    fn is_told(&self, kind: Kind) -> bool {
-        self.counted.is_some() || peer_lines::is_written(&self.server, self.name.client_ip(), kind)
+fn log_failure(task: &Task, over: &Over) {
+    let kind = match over {
+        Over::Eof | Over::Io(_) => Kind::Lost,
+        Over::Said(_) | Over::Dropped(_) | Over::Dead(_) => Kind::Dropped,
+    };
+    if !is_told(task, kind) {
+        return;
     }
-
-    fn log_failure(&self, over: &Over) {
-        let kind = match over {
-            Over::Eof | Over::Io(_) => Kind::Lost,
-            Over::Said(_) | Over::Dropped(_) | Over::Dead(_) => Kind::Dropped,
-        };
-        if !self.is_told(kind) {
-            return;
+    let closing = Closing(task);
+    match over {
+        Over::Eof => tracing::warn!("{closing}: {ABRUPTLY}"),
+        Over::Io(error) if is_abrupt(error) => tracing::warn!("{closing}: {ABRUPTLY}"),
+        Over::Io(error) => tracing::error!("{closing}: {error}"),
+        Over::Dead(MISSED_HEARTBEATS) => {
+            let s = task.front.negotiated().heartbeat_s;
+            tracing::error!("{closing}: {MISSED_HEARTBEATS}, timeout: {s}s");
         }
-        let closing = Closing(self);
-        match over {
-            Over::Eof => tracing::warn!("{closing}: {ABRUPTLY}"),
-            Over::Io(error) if is_abrupt(error) => tracing::warn!("{closing}: {ABRUPTLY}"),
-            Over::Io(error) => tracing::error!("{closing}: {error}"),
-            Over::Dead(MISSED_HEARTBEATS) => {
-                let s = self.front.negotiated().heartbeat_s;
-                tracing::error!("{closing}: {MISSED_HEARTBEATS}, timeout: {s}s");
-            }
-            Over::Dead(reason) => tracing::error!("{closing}: {reason}"),
-            Over::Dropped(reason) => tracing::info!("{closing}: {reason}"),
-            Over::Said(_) => tracing::info!("{closing}"),
-        }
+        Over::Dead(reason) => tracing::error!("{closing}: {reason}"),
+        Over::Dropped(reason) => tracing::info!("{closing}: {reason}"),
+        Over::Said(_) => tracing::info!("{closing}"),
     }
 }
 

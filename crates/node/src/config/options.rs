@@ -161,8 +161,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             unit: "bytes",
             set: |d, v| d.config.listeners.send_buffer = Some(fits(v)),
         },
-        "What the system may hold of a connection on the way out (`SO_SNDBUF`); what it chooses when not \
-         set.",
+        "Size of the send buffer of a connection's socket (`SO_SNDBUF`); the system's default when not set.",
     ),
     row(
         "tcp_listen_options.recbuf",
@@ -174,8 +173,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             unit: "bytes",
             set: |d, v| d.config.listeners.receive_buffer = Some(fits(v)),
         },
-        "What the system may hold of a connection on the way in (`SO_RCVBUF`); what it chooses when not \
-         set.",
+        "Size of the receive buffer of a connection's socket (`SO_RCVBUF`); the system's default when not set.",
     ),
     row(
         "proxy_protocol",
@@ -368,8 +366,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "password_hashing_module",
         "rabbit_password_hashing_sha256",
         Kind::Hashing(|d, v| d.config.access.hashing = v),
-        "How passwords are hashed from now on, and what imported hashes are taken for that do not say. \
-         Users keep the hashes they have.",
+        "The algorithm of new password hashes, and of imported ones that do not name theirs. Users keep \
+         the hashes they have.",
     ),
     row(
         "auth_backends.$num",
@@ -484,7 +482,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "event_exchange.protocol",
         "amqp_0_9_1",
         Kind::Only("amqp_0_9_1"),
-        "How events are written: what is known of one stands in the headers of a message without a body.",
+        "The format of events: a message without a body, with what is known in its headers.",
     ),
     row(
         "default_limits.vhosts.$id.pattern",
@@ -551,13 +549,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "default_policies.operator.$id.max_in_memory_length",
         "",
         Kind::NamedInteger(|d, id, v| set_in_policy(d, id, "max-in-memory-length", v)),
-        "Nothing; a policy with this does not apply to classic queues, as with RabbitMQ.",
+        "A policy with this key does not apply to classic queues, as with RabbitMQ.",
     ),
     row(
         "default_policies.operator.$id.max_in_memory_bytes",
         "",
         Kind::NamedByteSize(|d, id, v| set_in_policy(d, id, "max-in-memory-bytes", v)),
-        "Nothing; a policy with this does not apply to classic queues, as with RabbitMQ.",
+        "A policy with this key does not apply to classic queues, as with RabbitMQ.",
     ),
     row(
         "default_policies.operator.$id.delivery_limit",
@@ -569,7 +567,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "default_policies.operator.$id.classic_queues.queue_version",
         "",
         Kind::NamedInteger(|d, id, v| set_in_policy(d, id, "queue-version", v)),
-        "The form such a queue is stored in.",
+        "The storage version of such a queue.",
     ),
     row(
         "default_users.$name.vhost_pattern",
@@ -584,7 +582,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             user_of(d, name);
             d.config.default_passwords.insert(name.to_owned(), v.to_owned());
         }),
-        "The password of that user; without it nobody can log in by one.",
+        "The password of that user, who cannot log in with one when it is not set.",
     ),
     row(
         "default_users.$name.tags",
@@ -620,7 +618,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             Kind::PathOrNone(|d, v| d.definitions.path = d.definitions.path.take().or(v)),
             "A file with definitions in RabbitMQ's JSON format, or a directory of such files, that is \
              imported at every start. The default virtual host and user are not created then. A node \
-             does not start when an object in it cannot be.",
+             does not start if an object in it is invalid.",
         ),
     ),
     row(
@@ -639,7 +637,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "definitions.skip_if_unchanged",
         "false",
         Kind::Flag(|d, v| d.definitions.skip_if_unchanged = v),
-        "Import definitions at the start only when they are others than those imported last.",
+        "Import definitions at the start only when they differ from those imported last.",
     ),
     row(
         "vm_memory_high_watermark.relative",
@@ -674,7 +672,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             zero: Zero::Plain,
             set: |d, v| d.config.storage.embed_below = v,
         },
-        "Persistent messages of this size or more that go to several durable queues are stored once per virtual host, others with their queue.",
+        "Bodies of this size or more that go to several queues are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. Others are stored with their queue.",
     ),
     row(
         "classic_queue.default_version",
@@ -688,8 +686,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
                 d.config.storage.default_version = QueueVersion::of_number(v).unwrap_or_default();
             },
         },
-        "The form in which classic queues are stored that neither the argument `x-queue-version` nor \
-         a policy with `queue-version` says anything about. Queues of another form are converted.",
+        "The storage version of classic queues without the argument `x-queue-version` and the policy key \
+         `queue-version`. Queues of the other version are converted.",
     ),
     row(
         "backlog_memory",
@@ -746,8 +744,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "false",
         Kind::Flag(|d, v| d.log.exchange = v),
         "Publish the log to the exchange `amq.rabbitmq.log` of the virtual host `default_vhost`, a message for \
-         each line, with its level as the routing key: `debug`, `info`, `warning` or `error`. Lines that nobody \
-         has bound a queue for, and more than wait in 1 MiB, are not published.",
+         each line, with its level as the routing key: `debug`, `info`, `warning` or `error`. Lines that no \
+         queue is bound for, and those beyond 1 MiB that wait, are not published.",
     ),
     row(
         "log.exchange.level",

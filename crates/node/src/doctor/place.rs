@@ -55,12 +55,10 @@ pub(super) fn directory(data_dir: &Path, is_running: bool) -> Vec<Finding> {
 fn contents(data_dir: &Path) -> io::Result<Vec<Finding>> {
     let shown = data_dir.display();
     let format = data_dir.join(log::FORMAT_FILE);
-    let ours = |name: &str| name.starts_with("leveret") || name == "lost+found";
     if !format.exists() {
-        let names = std::fs::read_dir(data_dir)?
+        let mut names = std::fs::read_dir(data_dir)?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let foreign: Vec<String> = names.filter(|name| !ours(name)).collect();
-        return Ok(vec![match foreign.first() {
+        return Ok(vec![match names.find(|name| !log::may_be_new(name)) {
             None => Finding::good(format!("data directory: {shown}, empty")),
             Some(name) => Finding::problem(
                 format!("data directory: {shown} holds {name:?} and is not Leveret's"),
@@ -68,11 +66,9 @@ fn contents(data_dir: &Path) -> io::Result<Vec<Finding>> {
             ),
         }]);
     }
-    let text = std::fs::read_to_string(format)?;
-    let version = text.trim_end().strip_prefix("leveret ").and_then(|number| number.parse().ok());
     let known = log::FORMAT_VERSION;
-    Ok(vec![match version {
-        Some(1..) if version <= Some(known) => owner(data_dir)?,
+    Ok(vec![match log::version_in(&std::fs::read(format)?) {
+        Some(version) if version <= known => owner(data_dir)?,
         Some(version) => Finding::problem(
             format!(
                 "data directory: {shown} has format {version}, this program reads up to {known}"
@@ -177,6 +173,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(verdict(&dir.path().join("a/b")).1.ends_with("a/b will be made"));
         assert!(verdict(dir.path()).1.ends_with(", empty"));
+        let lost = tempfile::tempdir().unwrap();
+        std::fs::write(lost.path().join("leveret-log"), "x").unwrap();
+        assert_eq!(verdict(lost.path()).0, Verdict::Problem, "a node refuses it too");
         std::fs::write(dir.path().join("photo.jpg"), "x").unwrap();
         assert!(verdict(dir.path()).1.ends_with("holds \"photo.jpg\" and is not Leveret's"));
         for (format, expected) in [

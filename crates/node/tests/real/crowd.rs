@@ -5,8 +5,9 @@ use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::{
-    BasicAck, BasicConsume, BasicNack, BasicRecoverAsync, ExchangeDeclare, ExchangeDelete,
-    QueueBind, QueueDeclare, QueueDelete, QueuePurge, TxCommit, TxRollback, TxSelect,
+    BasicAck, BasicCancel, BasicConsume, BasicGet, BasicNack, BasicRecoverAsync, ChannelOpen,
+    ExchangeDeclare, ExchangeDelete, QueueBind, QueueDeclare, QueueDelete, QueuePurge, TxCommit,
+    TxRollback, TxSelect,
 };
 use amqp091::{Method, ShortString, Table, TableRef, Value};
 use std::time::Instant;
@@ -17,19 +18,19 @@ fn crowd(n: usize) -> usize {
 }
 
 fn consumers() -> usize {
-    crowd(20_000)
-}
-
-fn queues() -> usize {
     crowd(10_000)
 }
 
+fn queues() -> usize {
+    crowd(2_000)
+}
+
 fn bindings() -> usize {
-    crowd(20_000)
+    crowd(4_000)
 }
 
 fn messages() -> usize {
-    crowd(100_000)
+    crowd(40_000)
 }
 
 /// Requests written together.
@@ -118,15 +119,33 @@ fn publish_many(client: &mut Client, n: usize) {
 }
 
 /// A client that holds so many messages of the queue `crowd`.
-fn holder(node: &Node, n: usize) -> Client {
+fn holder<const N: usize>(node: &Node, n: usize, arguments: [(&'static str, Value); N]) -> Client {
     let mut client = Client::guest(node.address());
-    declare_with(&mut client, []);
+    declare_with(&mut client, arguments);
     publish_many(&mut client, n);
     client.consume("crowd", false);
     for _ in 0..n {
         client.message().unwrap();
     }
     client
+}
+
+/// Takes `n` messages of the queue `crowd`, and gives every second one back.
+fn hold_every_second(client: &mut Client, n: usize) {
+    let tag = b"holder";
+    let consume = BasicConsume { queue: b"crowd", consumer_tag: tag, ..BasicConsume::default() };
+    assert_eq!(client.ask(1, consume), "basic.consume-ok");
+    for _ in 0..n {
+        client.message().unwrap();
+    }
+    let cancel = BasicCancel { consumer_tag: tag, ..BasicCancel::default() };
+    assert_eq!(client.ask(1, cancel), "basic.cancel-ok");
+    for delivery_tag in (1..=n as u64).step_by(2) {
+        let nack = BasicNack { delivery_tag, multiple: false, requeue: true };
+        Method::from(nack).encode_frame(1, &mut client.out);
+    }
+    client.flush();
+    client.declare("done");
 }
 
 /// All messages of the queue `crowd` are there, in their order.
@@ -192,6 +211,34 @@ fn consumers_of_many_queues_and_channels_go_with_their_connection() {
         let mut is_unused = |queue: &str| n_ready_and_consumers(&mut observer, queue).1 == 0;
         let last = format!("q{}", queues() - 1);
         wait_until("they are gone", || is_unused(&last) && is_unused("q0"));
+    });
+    node.stop();
+}
+
+#[test]
+fn channels_go_with_their_connections() {
+    const CHANNELS: u16 = 2_000;
+    let node = Node::start(&[]);
+    let mut observer = Client::guest(node.address());
+    declare_with(&mut observer, []);
+    let clients: Vec<Client> = (0..crowd(3))
+        .map(|_| {
+            let mut client = Client::guest(node.address());
+            for channel in 2..=CHANNELS {
+                Method::from(ChannelOpen::default()).encode_frame(channel, &mut client.out);
+            }
+            client.flush();
+            for _ in 2..=CHANNELS {
+                assert_eq!(client.next().show(), "channel.open-ok");
+            }
+            let channel = |index| u16::try_from(index + 1).unwrap();
+            consume_many(&mut client, CHANNELS.into(), channel, |_| "crowd".to_owned());
+            client
+        })
+        .collect();
+    beside(&node, "many channels that go", || {
+        drop(clients);
+        wait_until("they are gone", || n_ready_and_consumers(&mut observer, "crowd").1 == 0);
     });
     node.stop();
 }
@@ -299,7 +346,7 @@ fn bindings_go_with_their_exchange_and_their_queue() {
 #[test]
 fn unacknowledged_messages_come_back_in_order_when_their_connection_goes() {
     let node = Node::start(&[]);
-    let client = holder(&node, messages());
+    let client = holder(&node, messages(), []);
     beside(&node, "a connection with many unacknowledged messages that goes", || {
         drop(client);
         expect_in_order(&node, messages());
@@ -309,11 +356,17 @@ fn unacknowledged_messages_come_back_in_order_when_their_connection_goes() {
 
 #[test]
 fn unacknowledged_messages_come_back_in_order_when_they_are_given_back() {
+    give_back("a plain queue", []);
+    give_back("a queue with priorities", [("x-max-priority", Value::I32(5))]);
+    give_back("a queue with a delivery limit", [("x-delivery-limit", Value::I32(100))]);
+}
+
+fn give_back<const N: usize>(kind: &str, arguments: [(&'static str, Value); N]) {
     let node = Node::start(&[]);
-    let mut client = holder(&node, messages());
+    let mut client = holder(&node, messages(), arguments);
     let nack = BasicNack { delivery_tag: 0, multiple: true, requeue: true };
     for attack in ["basic.nack", "basic.recover-async"] {
-        beside(&node, attack, || {
+        beside(&node, &format!("{attack} to {kind}"), || {
             match attack {
                 "basic.nack" => client.say(1, nack),
                 _ => client.say(1, BasicRecoverAsync { requeue: true }),
@@ -325,7 +378,7 @@ fn unacknowledged_messages_come_back_in_order_when_they_are_given_back() {
             }
         });
     }
-    beside(&node, "basic.ack of many", || {
+    beside(&node, &format!("basic.ack of many to {kind}"), || {
         client.say(1, BasicAck { delivery_tag: 0, multiple: true });
         client.declare("done");
     });
@@ -337,7 +390,7 @@ fn unacknowledged_messages_come_back_in_order_when_they_are_given_back() {
 #[test]
 fn transactions_of_many_acknowledgements_and_publishes_end() {
     let node = Node::start(&[]);
-    let mut client = holder(&node, messages());
+    let mut client = holder(&node, messages(), []);
     assert_eq!(client.ask(1, TxSelect {}), "tx.select-ok");
     let all = BasicAck { delivery_tag: 0, multiple: true };
     beside(&node, "a rollback of many acknowledgements", || {
@@ -370,13 +423,20 @@ fn a_deep_queue_is_purged_and_deleted() {
     let mut client = Client::guest(node.address());
     declare_with(&mut client, []);
     publish_many(&mut client, messages());
+    let purge = QueuePurge { queue: b"crowd", ..QueuePurge::default() };
     beside(&node, "a purge of a deep queue", || {
-        client.say(1, QueuePurge { queue: b"crowd", ..QueuePurge::default() });
+        client.say(1, purge);
         let answer = client.next();
         let Method::QueuePurgeOk(purged) = answer.method() else { panic!("{}", answer.show()) };
         assert_eq!(purged.message_count, u32::try_from(messages()).unwrap());
     });
     publish_many(&mut client, messages());
+    hold_every_second(&mut client, messages());
+    beside(&node, "a purge of a queue with holes", || {
+        assert_eq!(client.ask(1, purge), "queue.purge-ok");
+    });
+    client.close();
+    let mut client = Client::guest(node.address());
     beside(&node, "a deep queue that is deleted", || {
         let delete = QueueDelete { queue: b"crowd", ..QueueDelete::default() };
         assert_eq!(client.ask(1, delete), "queue.delete-ok");
@@ -423,4 +483,44 @@ fn messages_of_a_queue_that_confirms_late_come_back_with_their_consumers() {
         });
         node.stop();
     }
+}
+
+/// A client that asks for messages and reads none is not given more than an outbox takes, however many
+/// requests one read holds; what is left comes once it reads.
+#[test]
+fn messages_that_are_asked_for_stay_in_their_queue_until_they_can_be_written() {
+    const MESSAGES: u32 = 1_000;
+    const BODY_BYTES: usize = 64 * 1024;
+    let node = Node::start(&[]);
+    let mut observer = Client::guest(node.address());
+    declare_with(&mut observer, []);
+    for _ in 0..MESSAGES {
+        observer.put_publish("crowd", false, &[0; BODY_BYTES]);
+        observer.flush();
+    }
+    observer.declare("done");
+    let mut client = Client::guest(node.address());
+    for _ in 0..MESSAGES {
+        let get = BasicGet { queue: b"crowd", no_ack: true, ..BasicGet::default() };
+        Method::from(get).encode_frame(1, &mut client.out);
+    }
+    client.flush();
+    let (mut n_ready, mut n_same) = (MESSAGES, 0);
+    wait_until("it is given no more", || {
+        let n_before =
+            std::mem::replace(&mut n_ready, n_ready_and_consumers(&mut observer, "crowd").0);
+        n_same = if n_ready == n_before && n_ready < MESSAGES { n_same + 1 } else { 0 };
+        n_same >= 100
+    });
+    eprintln!(
+        "{} of {MESSAGES} messages were given to a client that does not read",
+        MESSAGES - n_ready
+    );
+    assert!(n_ready > MESSAGES / 2, "only {n_ready} messages are left in their queue");
+    for _ in 0..MESSAGES {
+        assert_eq!(client.message().unwrap().body.len(), BODY_BYTES);
+    }
+    assert_eq!(n_ready_and_consumers(&mut observer, "crowd").0, 0);
+    client.close();
+    node.stop();
 }

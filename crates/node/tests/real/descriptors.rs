@@ -5,6 +5,8 @@ use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use rustix::process::{Resource, getrlimit};
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
 
 /// Five segments of the log and more, each of which needs a descriptor.
 const N_PUBLISHES: usize = 4_500;
@@ -65,6 +67,78 @@ fn connections_beyond_the_descriptors_there_are_for_them_are_refused_until_some_
     assert!(!is_alarm_on());
     Client::login(node.address(), Login::default()).close();
     node.stop();
+}
+
+/// Publishes, and waits for all confirms, also while publishers have to wait.
+fn publish_patiently(mut client: Client, n_batches: usize, n_each: usize) {
+    for _ in 0..n_batches {
+        for _ in 0..n_each {
+            client.put_publish("q", true, &[b'x'; 20_000]);
+        }
+        client.flush();
+        while !client.unconfirmed.is_empty() {
+            if let Err(error) = client.try_confirmed() {
+                assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+            }
+        }
+    }
+}
+
+/// The worst wait of a client that only consumes, while nobody can publish or log in.
+fn consume_all(client: &mut Client, n_messages: usize) -> Duration {
+    let rounds = (0..n_messages).map(|_| {
+        let started = Instant::now();
+        assert!(client.get("there").is_some());
+        client.declare("there");
+        started.elapsed()
+    });
+    rounds.max().unwrap()
+}
+
+#[test]
+fn without_any_descriptor_publishers_wait_and_nothing_confirmed_is_lost() {
+    const N_BATCHES: usize = 80;
+    const N_EACH: usize = 20;
+    const N_THERE: usize = 50;
+    let mut node = Node::start(&[]);
+    let mut publisher = Client::guest(node.address());
+    let mut other = Client::guest(node.address());
+    let mut consumer = Client::guest(node.address());
+    other.declare("there");
+    other.select_confirms();
+    (0..N_THERE).for_each(|_| other.put_publish("there", true, b"there"));
+    other.wait_for_confirms();
+    publisher.declare("q");
+    publisher.select_confirms();
+    // Those that are kept for storage as well.
+    node.limit_descriptors(Some(0));
+    let publishing = std::thread::spawn(move || publish_patiently(publisher, N_BATCHES, N_EACH));
+    wait_until("a file cannot be opened", || {
+        node.log()
+            .contains(" cannot be opened, and publishers wait until it can: Too many open files")
+    });
+    assert!(!node.log().contains("[error]  cannot"), "it is named");
+    let worst = consume_all(&mut consumer, N_THERE);
+    eprintln!("without any descriptor a consumer waited for {worst:?}");
+    assert!(worst < Duration::from_secs(2), "{worst:?}");
+    other.put_publish("there", true, b"waits");
+    other.flush();
+    assert_eq!(other.next().show(), "connection.blocked low on file descriptors");
+    assert!(!publishing.is_finished());
+    node.limit_descriptors(None);
+    assert_eq!(other.next().show(), "connection.unblocked");
+    other.wait_for_confirms();
+    let bystander = Bystander::watch(node.address());
+    publishing.join().unwrap();
+    bystander.expect_no_wait("a publisher that had to wait for descriptors");
+    node.expect_logged(1, "files can be opened again after ");
+    node.put_down();
+    node.start_again();
+    let mut client = Client::guest(node.address());
+    assert_eq!(client.declare("q") as usize, N_BATCHES * N_EACH);
+    assert_eq!(client.declare("there"), 1);
+    client.close();
+    node.put_down();
 }
 
 #[test]

@@ -31,4 +31,5 @@ mod short;
 mod slow;
 mod support;
 mod told;
+mod transcript;
 mod wide;

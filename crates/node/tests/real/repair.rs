@@ -114,6 +114,41 @@ fn a_stopped_node_is_repaired_after_every_kind_of_damage() {
     check_whole(&Node::start_in(home));
 }
 
+/// As after a `kill -9` between two renames: the originals of some files are beside, what replaces others is not in place.
+#[test]
+fn a_repair_that_was_interrupted_is_told_and_repeated() {
+    let home = data(Node::end_well);
+    let dir = home.path().join("data");
+    flip(&dir, &segment(&dir, false), 20_000);
+    run_repair(&dir, &[]).unwrap();
+    let is_aside = |name: &str| name.starts_with("damaged-");
+    let names = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let aside = names.map(|name| name.into_string().unwrap()).find(|name| is_aside(name)).unwrap();
+    let aside = dir.join(aside);
+    std::fs::create_dir(aside.join("anew")).unwrap();
+    std::fs::rename(dir.join("leveret-log"), aside.join("anew/leveret-log")).unwrap();
+    let before = files(&dir);
+    let home = expect_refusal(home, "leveret-log");
+    for args in [&["--dry-run"][..], &[]] {
+        let told = run_repair(&dir, args).unwrap_err();
+        assert!(told.contains("an earlier repair was interrupted: move everything in "), "{told}");
+        assert!(told.contains(aside.to_str().unwrap()), "{told}");
+    }
+    assert_eq!(files(&dir), before, "nothing is touched");
+    std::fs::remove_dir_all(aside.join("anew")).unwrap();
+    for entry in std::fs::read_dir(&aside).unwrap() {
+        let name = entry.unwrap().file_name();
+        if dir.join(&name).is_dir() {
+            std::fs::remove_dir_all(dir.join(&name)).unwrap();
+        }
+        std::fs::rename(aside.join(&name), dir.join(&name)).unwrap();
+    }
+    std::fs::remove_dir(&aside).unwrap();
+    assert!(run_repair(&dir, &[]).unwrap().contains("repaired; the originals are in "));
+    let node = Node::start_in(home);
+    assert!(counts(&node)[0] >= N_DEEP - 100);
+}
+
 #[test]
 fn a_cut_tail_of_a_killed_node_is_told_and_repaired() {
     let home = data(Node::kill);

@@ -1,6 +1,7 @@
 //! Lines as PerfTest has them, and what is added to them at the end of a run.
 
 use hdrhistogram::Histogram;
+use stdx::Civil;
 
 use super::{
     Broker, Interval, Mishap, Printer, Shown, Summary, float, min_ns, n_messages, per_second, ratio,
@@ -145,8 +146,7 @@ pub(super) fn rate(rate: f64) -> String {
 /// `2025/04/08 16:54:19`, in UTC.
 fn date_time(wall_ms: u64) -> String {
     let seconds = wall_ms / 1000;
-    let (year, month, day) = stdx::civil_date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
     format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Detached, Fifo, NotHeld};
 use crate::Assigned;
-use crate::consumers::ConsumerKey;
+use crate::key::ConsumerKey;
 use crate::limits::Refused;
 use crate::positions::{PositionRange, PositionSet};
 use crate::returns::{Return, ReturnCounts};

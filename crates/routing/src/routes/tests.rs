@@ -4,7 +4,7 @@ use amqp091::{ShortString, Value};
 use proptest::prelude::*;
 
 use super::*;
-use crate::exchange::HashOn;
+use crate::exchange_kind::HashOn;
 
 fn rules() -> ExchangeRules {
     ExchangeRules::default()

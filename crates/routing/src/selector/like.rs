@@ -4,6 +4,8 @@
 //! ended: no place is tried twice, so that the time is that of the text's length. A piece with a `_`
 //! is tried at each place; the steps of that are counted, and limited.
 
+use memchr::memmem;
+
 use super::Steps;
 
 /// One part of a pattern.
@@ -17,9 +19,8 @@ enum Part {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Piece {
     parts: Box<[Part]>,
-    /// Without a `_`: for each part, how many parts before and with it are also the piece's first ones
-    /// (Knuth, Morris and Pratt).
-    borders: Option<Box<[u16]>>,
+    /// The same where there is no `_`.
+    bytes: Option<Box<[u8]>>,
 }
 
 /// A pattern.
@@ -72,8 +73,11 @@ impl Like {
 
 impl Piece {
     fn new(parts: Vec<Part>) -> Self {
-        let borders = if parts.contains(&Part::Character) { None } else { borders(&parts) };
-        Self { parts: parts.into(), borders }
+        let byte = |part: &Part| match part {
+            Part::Byte(byte) => Some(*byte),
+            Part::Character => None,
+        };
+        Self { bytes: parts.iter().map(byte).collect(), parts: parts.into() }
     }
 
     /// Where the piece ends if the text begins with it.
@@ -107,48 +111,22 @@ impl Piece {
 
     /// Where the piece ends where it comes first in the text.
     fn find(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
-        match &self.borders {
-            Some(borders) => self.find_bytes(borders, text, steps),
+        match &self.bytes {
+            Some(bytes) => find_bytes(bytes, text, steps),
             None => (0..text.len()).find_map(|at| {
                 steps.take(1)?;
                 Some(at + self.ends_at(text.get(at..)?, steps)?)
             }),
         }
     }
-
-    fn find_bytes(&self, borders: &[u16], text: &[u8], steps: &mut Steps) -> Option<usize> {
-        let mut n_found = 0;
-        let end = text.iter().position(|byte| {
-            n_found = extended(&self.parts, borders, n_found, *byte);
-            n_found == self.parts.len()
-        });
-        steps.take(end.unwrap_or(text.len()))?;
-        Some(end? + 1)
-    }
 }
 
-/// With the first `n_found` parts found and then this byte: how many are found now.
-fn extended(parts: &[Part], borders: &[u16], mut n_found: usize, byte: u8) -> usize {
-    loop {
-        if parts.get(n_found) == Some(&Part::Byte(byte)) {
-            return n_found + 1;
-        }
-        let Some(shorter) = n_found.checked_sub(1).and_then(|at| borders.get(at)) else { return 0 };
-        n_found = usize::from(*shorter);
-    }
-}
-
-/// None for a piece that is too long: a selector has none.
-fn borders(parts: &[Part]) -> Option<Box<[u16]>> {
-    let mut borders: Vec<u16> = Vec::with_capacity(parts.len());
-    for part in parts {
-        let border = match (borders.last(), part) {
-            (Some(last), Part::Byte(byte)) => extended(parts, &borders, usize::from(*last), *byte),
-            _ => 0,
-        };
-        borders.push(u16::try_from(border).ok()?);
-    }
-    Some(borders.into())
+fn find_bytes(bytes: &[u8], text: &[u8], steps: &mut Steps) -> Option<usize> {
+    // To prepare the search costs what the piece has: no more than is counted.
+    let at = if bytes.len() > text.len() { None } else { memmem::find(text, bytes) };
+    let end = at.map(|at| at + bytes.len());
+    steps.take(end.unwrap_or(text.len()))?;
+    end
 }
 
 /// Where the character after the one at `at` begins, in UTF-8.

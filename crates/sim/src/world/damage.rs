@@ -105,7 +105,8 @@ impl World {
         }
         self.rig.note(format!("lost: {lost:?}"));
         let broker = &solo.node.broker;
-        if broker.n_lost() + broker.n_unreadable() == 0 {
+        let losses = broker.losses();
+        if losses.n_messages + losses.n_unreadable == 0 {
             object(format!("nobody is told what is lost: {lost:?}"));
         }
         let is_little = match cost {

@@ -134,7 +134,7 @@ impl Backlog {
         self.page_bytes = page_bytes(allowance_bytes);
         let all_here = self.here.len() == self.slots.len();
         if all_here
-            && self.resident_bytes <= allowance_bytes
+            && self.memory.resident_bytes <= allowance_bytes
             && self.sparse.is_empty()
             && !self.may_lack_bodies
         {
@@ -158,7 +158,7 @@ impl Backlog {
         if let Some(step) = self.next_without_bodies(&window) {
             return Some(step);
         }
-        let taken = self.resident_bytes + self.loading_bytes;
+        let taken = self.memory.resident_bytes + self.memory.loading_bytes;
         let missing = |at: &usize| {
             self.slots.get(*at).is_some_and(|slot| slot.cold().is_some() && slot.busy == Busy::Idle)
         };
@@ -166,11 +166,11 @@ impl Backlog {
         let wanted = window.slots.clone().find(missing);
         // Consumers wait for the head: it is loaded at once, also beyond the allowance.
         if let Some(at) = wanted.filter(|at| *at == window.slots.start)
-            && (self.loading_bytes == 0 || taken + cost(at) <= allowance_bytes)
+            && (self.memory.loading_bytes == 0 || taken + cost(at) <= allowance_bytes)
         {
             return Some(Step::Load(at));
         }
-        let needed = taken - self.writing_bytes + wanted.map_or(0, cost);
+        let needed = taken - self.memory.writing_bytes + wanted.map_or(0, cost);
         if let Some(excess) = needed.checked_sub(allowance_bytes).filter(|excess| *excess > 0)
             && let Some(step) = self.make_room(&window, excess)
         {
@@ -273,8 +273,10 @@ impl Backlog {
             if slot.page().is_some() {
                 return Some(Step::Write(at));
             }
-            let free = allowance_bytes.saturating_sub(self.resident_bytes);
-            if self.loading_bytes == 0 && (slot.cost_bytes() <= free || self.writing_bytes == 0) {
+            let free = allowance_bytes.saturating_sub(self.memory.resident_bytes);
+            if self.memory.loading_bytes == 0
+                && (slot.cost_bytes() <= free || self.memory.writing_bytes == 0)
+            {
                 return Some(Step::Load(at));
             }
         }
@@ -290,7 +292,7 @@ impl Backlog {
         slot.is_closed = true;
         let first = slot.first;
         if let Content::Here(page) = std::mem::replace(&mut slot.content, Content::Cold(cold)) {
-            self.resident_bytes -= page.cost_bytes();
+            self.memory.resident_bytes -= page.cost_bytes();
             self.forget_here(first);
             pool.give(page);
         }
@@ -314,7 +316,7 @@ impl Backlog {
             n_entries: slot.n_live,
             is_durable,
         });
-        self.writing_bytes += page.cost_bytes();
+        self.memory.writing_bytes += page.cost_bytes();
         Some(Job::Write { page: slot.key(), is_durable })
     }
 
@@ -326,7 +328,7 @@ impl Backlog {
             wanted.add_all(owed);
         }
         slot.busy = Busy::Loading;
-        self.loading_bytes += slot.cost_bytes();
+        self.memory.loading_bytes += slot.cost_bytes();
         let (blob, is_durable) = (image.blob, image.is_durable);
         Some(Job::Load { page: slot.key(), blob, is_durable, wanted })
     }
@@ -341,11 +343,11 @@ impl Backlog {
         match busy {
             Busy::Idle => None,
             Busy::Loading => {
-                self.loading_bytes -= cost_bytes;
+                self.memory.loading_bytes -= cost_bytes;
                 None
             }
             Busy::Writing => {
-                self.writing_bytes -= cost_bytes;
+                self.memory.writing_bytes -= cost_bytes;
                 let at = self.writing.iter().position(|writing| writing.page == page)?;
                 Some(self.writing.swap_remove(at))
             }
@@ -408,9 +410,9 @@ impl Backlog {
             return Err(ImageError::OtherPage);
         }
         slot.busy = Busy::Idle;
-        self.loading_bytes -= slot.cost_bytes();
+        self.memory.loading_bytes -= slot.cost_bytes();
         let arrived = slot.take_in(loaded.page);
-        self.resident_bytes += slot.cost_bytes();
+        self.memory.resident_bytes += slot.cost_bytes();
         self.stored_bytes = self.stored_bytes - arrived.live_bytes_before + slot.live_bytes;
         let (first, n_live) = (slot.first, slot.n_live);
         let place = self.here.partition_point(|other| *other < first);

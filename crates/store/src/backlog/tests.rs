@@ -2,6 +2,7 @@
 
 mod host;
 mod images;
+mod shared;
 
 use super::slot::Slot;
 use host::Host;

@@ -1,9 +1,8 @@
 //! The start: which files there are, what is in them, where to go on.
 
 use std::collections::BTreeMap;
-use std::io;
 
-use log::{Disk, IoContext, OpenMode, Stamp};
+use log::{Disk, IoContext, OpenMode, Stamp, list_if_there};
 
 use super::BlobOptions;
 use super::file::{BlobFile, Stage};
@@ -51,11 +50,7 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
         remove_all(disk, dir)?;
         return Ok(nothing());
     }
-    let names = match disk.list(dir) {
-        Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing()),
-        Err(error) => return Err(error).context("list", dir)?,
-    };
+    let Some(names) = list_if_there(disk, dir)? else { return Ok(nothing()) };
     for draft in names.iter().filter(|name| name.ends_with(DRAFT_SUFFIX)) {
         let draft = format!("{dir}/{draft}");
         disk.remove(&draft).context("remove", &draft)?;
@@ -79,11 +74,7 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
 /// The files of the store in `dir` by number, each with what it says of the log that names its blobs.
 /// Touches nothing.
 pub(super) fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<Stamp>>> {
-    let names = match disk.list(dir) {
-        Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error).context("list", dir)?,
-    };
+    let names = list_if_there(disk, dir)?.unwrap_or_default();
     let stamp = |number| {
         let name = file_name(dir, number);
         let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
@@ -122,11 +113,7 @@ fn open_file(
 
 /// Removes the files, and the directory if nothing else is in it.
 pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
-    let names = match disk.list(dir) {
-        Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).context("list", dir)?,
-    };
+    let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
     let ours = names.iter().filter(|name| name.ends_with(SUFFIX) || name.ends_with(DRAFT_SUFFIX));
     for name in ours {
         let name = format!("{dir}/{name}");

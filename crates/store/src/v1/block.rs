@@ -411,6 +411,28 @@ impl<'a> Block<'a> {
     }
 }
 
+/// A place in a file that cannot be used.
+#[derive(Debug)]
+pub struct Damage {
+    /// Where it begins, and what is wrong with it.
+    pub error: StoreError,
+    /// Its length.
+    pub bytes: u64,
+    /// Messages, and runs of deliveries and of acknowledgements, that it had, if that can be read.
+    pub n_entries: Option<u32>,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { error, bytes, n_entries } = self;
+        write!(f, "{error}: {bytes} bytes, ")?;
+        match n_entries {
+            Some(n) => write!(f, "with {n} messages at most"),
+            None => write!(f, "with how many messages cannot be read"),
+        }
+    }
+}
+
 /// What a scan of a file found.
 #[derive(Debug)]
 pub(super) struct Scanned {
@@ -418,22 +440,22 @@ pub(super) struct Scanned {
     /// Behind the last usable block: where the next one goes.
     pub(super) end: u64,
     /// What cannot be used, by where it begins.
-    damage: Vec<(u64, StoreError)>,
+    damage: Vec<(u64, Damage)>,
     /// Up to where the file was durable, as far as its blocks say.
     synced: u64,
 }
 
 impl Scanned {
     /// What cannot be read of what was durable, which is all if the whole file was, and of the rest.
-    pub(super) fn take_damage(&mut self, extent: Extent) -> (Vec<StoreError>, Vec<StoreError>) {
+    pub(super) fn take_damage(&mut self, extent: Extent) -> (Vec<Damage>, Vec<Damage>) {
         let synced = match extent {
             Extent::Whole => u64::MAX,
             Extent::AsItSays => self.synced,
         };
-        let was_durable = |(at, _): &(u64, StoreError)| *at < synced;
+        let was_durable = |(at, _): &(u64, Damage)| *at < synced;
         let (durable, rest): (Vec<_>, Vec<_>) = self.damage.drain(..).partition(was_durable);
-        let errors = |damage: Vec<(u64, StoreError)>| damage.into_iter().map(|(_, error)| error);
-        (errors(durable).collect(), errors(rest).collect())
+        let places = |damage: Vec<(u64, Damage)>| damage.into_iter().map(|(_, place)| place);
+        (places(durable).collect(), places(rest).collect())
     }
 
     /// Ends the file before the first damage to what was perhaps not durable. What lies behind it
@@ -490,8 +512,11 @@ pub(super) fn scan(
         let fits =
             |header: &Header| at + block_bytes(header.n_entries, header.data_bytes) <= file_bytes;
         let Some(header) = header.filter(fits) else {
-            scanned.damage.push((at, StoreError::corrupt(name, at, "no block begins here")));
-            let Some(next) = next_block(file, (name, tag), at + 1..file_bytes)? else { break };
+            let next = next_block(file, (name, tag), at + 1..file_bytes)?;
+            let error = StoreError::corrupt(name, at, "no block begins here");
+            let bytes = next.unwrap_or(file_bytes) - at;
+            scanned.damage.push((at, Damage { error, bytes, n_entries: None }));
+            let Some(next) = next else { break };
             scanned.end = next;
             continue;
         };
@@ -505,7 +530,9 @@ pub(super) fn scan(
         let is_whole = crc32c(table) == header.table_crc
             && (depth == Depth::Tables || crc32c(data) == header.data_crc);
         if !is_whole {
-            scanned.damage.push((at, StoreError::corrupt(name, at, "a block is damaged")));
+            let error = StoreError::corrupt(name, at, "a block is damaged");
+            let (bytes, n_entries) = (scanned.end - at, Some(header.n_entries));
+            scanned.damage.push((at, Damage { error, bytes, n_entries }));
             continue;
         }
         scanned.blocks.push(take_table(table, at, &header, each));

@@ -9,7 +9,8 @@ use stdx::lock;
 
 use super::bits::Bits;
 use super::block::{
-    Block, BlockRef, Builder, FILE_HEADER_BYTES, Operation, Publication, Tag, What, file_header,
+    Block, BlockRef, Builder, Damage, FILE_HEADER_BYTES, Operation, Publication, Tag, What,
+    file_header,
 };
 use super::state::{State, part_in, place_of};
 use super::{Promised, SEGMENT_POSITIONS, V1Queue};
@@ -20,7 +21,7 @@ use crate::error::{Result, StoreError};
 #[derive(Debug, Default)]
 pub struct Flushed {
     /// Blocks of a journal that can no longer be read: what was published in them is lost.
-    pub damage: Vec<StoreError>,
+    pub damage: Vec<Damage>,
 }
 
 /// A journal as the flush reads it.
@@ -88,7 +89,9 @@ impl V1Queue {
                 match Block::parse(&bytes, Tag::journal(source.number)) {
                     Ok(block) => self.scatter_block(&block, source.is_recovered, targets)?,
                     Err(what) => {
-                        flushed.damage.push(StoreError::corrupt(&name, block.at, what));
+                        let error = StoreError::corrupt(&name, block.at, what);
+                        let (bytes, n_entries) = (block.bytes(), Some(block.n_entries));
+                        flushed.damage.push(Damage { error, bytes, n_entries });
                     }
                 }
             }

@@ -2,17 +2,16 @@
 //! segment after the other.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use log::{Disk, IoContext, OpenMode};
+use log::{Disk, IoContext, OpenMode, list_if_there};
 
 use super::bits::Bits;
-use super::block::{Depth, Extent, Operation, Publication, Scanned, Tag, What, scan};
+use super::block::{Damage, Depth, Extent, Operation, Publication, Scanned, Tag, What, scan};
 use super::state::{Journal, Segment, State, part_in, place_of};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
-use crate::error::{Poison, Result, StoreError};
+use crate::error::{Poison, Result};
 use crate::queued::StoredBody;
 
 const JOURNAL_SUFFIX: &str = ".jif";
@@ -42,9 +41,9 @@ pub struct Recovered {
     pub next_position: u64,
     /// What had been durable and cannot be read: the messages in it are lost, or come again if it
     /// was about acknowledgements.
-    pub damage: Vec<StoreError>,
+    pub damage: Vec<Damage>,
     /// What cannot be read and was written last: most likely a write that power was lost in.
-    pub torn: Vec<StoreError>,
+    pub torn: Vec<Damage>,
 }
 
 pub(super) fn journal_name(dir: &str, number: u64) -> String {
@@ -68,7 +67,7 @@ pub(super) fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
 }
 
 impl Recovered {
-    fn take(&mut self, (durable, torn): (Vec<StoreError>, Vec<StoreError>)) {
+    fn take(&mut self, (durable, torn): (Vec<Damage>, Vec<Damage>)) {
         self.damage.extend(durable);
         self.torn.extend(torn);
     }
@@ -147,11 +146,7 @@ impl V1Queue {
 }
 
 fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(State, Recovered)> {
-    let names = match disk.list(dir) {
-        Ok(names) => Some(names),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).context("list", dir)?,
-    };
+    let names = list_if_there(disk, dir)?;
     if names.is_some() {
         // A killed process may have created or removed without having come to this. A directory
         // that is made now becomes durable with its first file.
@@ -315,11 +310,7 @@ impl State {
 }
 
 pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
-    let names = match disk.list(dir) {
-        Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).context("list", dir)?,
-    };
+    let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
     let is_ours = |name: &&String| name.ends_with(JOURNAL_SUFFIX) || name.ends_with(SEGMENT_SUFFIX);
     for name in names.iter().filter(is_ours) {
         let name = format!("{dir}/{name}");

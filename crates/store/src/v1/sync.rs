@@ -101,11 +101,11 @@ impl V1Queue {
     fn finish_sync(&self, work: &Work, handle: Option<Arc<dyn DiskFile>>) {
         let mut state = lock(&self.state);
         let bytes = state.finish_sync(work, handle);
-        let promised = state.promised();
+        let is_new = !work.is_name_durable && !work.chunks.is_empty();
+        let promised = is_new.then(|| state.promised());
         drop(state);
         self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
-        let is_new = !work.is_name_durable && !work.chunks.is_empty();
-        if let Some((table, queue)) = self.options.told.as_ref().filter(|_| is_new)
+        if let Some(((table, queue), promised)) = self.options.told.as_ref().zip(promised)
             && let Err(error) = table.tell(*queue, &promised)
         {
             self.poison.by(error);

@@ -15,11 +15,10 @@
 //! whose checksum (over everything after it) fails, or that is all zeroes, promises nothing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use log::{Disk, DiskFile, IoContext, LogError, OpenMode, crc32c};
+use log::{Disk, DiskFile, IoContext, LogError, OpenMode, crc32c, list_if_there, read_file};
 use stdx::lock;
 use stdx::record::{Reader, put_u32, put_u64};
 
@@ -83,12 +82,8 @@ impl Promised {
         }
         let told = format!("{JOURNALS_FILE} says that it is there");
         let missing = |file: String, what| Err(LogError::Missing { file, what }.into());
-        let names = match disk.list(dir) {
-            Ok(names) => names,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return missing(dir.to_owned(), told);
-            }
-            Err(error) => return Err(error).context("list", dir)?,
+        let Some(names) = list_if_there(disk, dir)? else {
+            return missing(dir.to_owned(), told);
         };
         let (journals, segments) = numbers(&names);
         let mut promised = self.journals.clone();
@@ -129,7 +124,7 @@ impl JournalTable {
     /// # Errors
     /// The disk's, or one of a newer version.
     pub fn read(disk: &dyn Disk) -> Result<BTreeMap<u64, Promised>> {
-        let Some(bytes) = read_slots(disk)? else { return Ok(BTreeMap::new()) };
+        let Some(bytes) = read_file(disk, JOURNALS_FILE)? else { return Ok(BTreeMap::new()) };
         let slots = bytes.chunks_exact(SLOT_BYTES).map(Promised::read);
         slots.filter_map(Result::transpose).collect()
     }
@@ -141,7 +136,7 @@ impl JournalTable {
     /// The disk's.
     pub fn open(disk: Arc<dyn Disk>, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
         let mut state = State::default();
-        if let Some(bytes) = read_slots(disk.as_ref())? {
+        if let Some(bytes) = read_file(disk.as_ref(), JOURNALS_FILE)? {
             let opened = disk.open(JOURNALS_FILE, OpenMode::Existing);
             let file = opened.context("open", JOURNALS_FILE)?;
             for (place, slot) in (0..).zip(bytes.chunks_exact(SLOT_BYTES)) {
@@ -219,20 +214,4 @@ impl JournalTable {
 
 fn put(file: &dyn DiskFile, place: u64, slot: &[u8]) -> Result<()> {
     Ok(file.write_at(place * SLOT_BYTES as u64, slot).context("write", JOURNALS_FILE)?)
-}
-
-/// The file's bytes; an unfinished slot at the end is none.
-fn read_slots(disk: &dyn Disk) -> Result<Option<Vec<u8>>> {
-    let file = match disk.open(JOURNALS_FILE, OpenMode::Existing) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).context("open", JOURNALS_FILE)?,
-    };
-    let length = file.len().context("size", JOURNALS_FILE)?;
-    let length =
-        usize::try_from(length).map_err(io::Error::other).context("size", JOURNALS_FILE)?;
-    let mut bytes = vec![0; length];
-    let n = file.read_at(0, &mut bytes).context("read", JOURNALS_FILE)?;
-    bytes.truncate(n);
-    Ok(Some(bytes))
 }

@@ -42,7 +42,7 @@ const OWN_FOLDERS: &[&str] = &["var/lib/rabbitmq", "var/log/rabbitmq"];
 pub(super) fn write(dir: &Path, binary: &Path, date: u64) -> anyhow::Result<()> {
     let Some(busybox) = busybox() else {
         say(
-            "left out: the image: its shell is a static busybox (Debian: busybox-static), or BUSYBOX names one",
+            "left out: the image, which needs a static busybox for its shell: apt-get install busybox-static, or BUSYBOX=FILE",
         );
         return Ok(());
     };
@@ -91,10 +91,12 @@ fn lay_out(tree: &Path, binary: &Path, busybox: &Path) -> anyhow::Result<()> {
     for name in ["passwd", "group", "nsswitch.conf"] {
         copy(&packaging.join(name), &tree.join("etc").join(name), 0o644)?;
     }
+    let defaults = "etc/rabbitmq/conf.d/10-defaults.conf";
+    copy(&packaging.join("10-defaults.conf"), &tree.join(defaults), 0o644)?;
     for (name, text) in [("rabbitmq.conf", ""), ("enabled_plugins", "[].\n")] {
         write_file(&tree.join("etc/rabbitmq").join(name), text.as_bytes(), 0o644)?;
     }
-    for folder in ["etc/rabbitmq/conf.d", "usr/sbin", "tmp"].iter().chain(OWN_FOLDERS) {
+    for folder in ["usr/sbin", "tmp"].iter().chain(OWN_FOLDERS) {
         std::fs::create_dir_all(tree.join(folder))?;
     }
     for applet in APPLETS {
@@ -106,11 +108,12 @@ fn lay_out(tree: &Path, binary: &Path, busybox: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The tree as one archive: everything is root's but the user's own folders.
+/// The tree as one archive: everything is root's but the user's own folders. No path is in it twice: podman refuses
+/// that.
 fn pack(work: &Path, tree: &Path, date: u64) -> anyhow::Result<PathBuf> {
     let layer = work.join("layer.tar");
-    let own = OWN_FOLDERS.iter().map(|folder| format!("--exclude=./{folder}"));
-    output(tar(&layer, tree, date).args(own).args([
+    let later = OWN_FOLDERS.iter().chain(&["tmp"]).map(|folder| format!("--exclude=./{folder}"));
+    output(tar(&layer, tree, date).args(later).args([
         "--owner=0",
         "--group=0",
         "--mode=u=rwX,go=rX",

@@ -71,7 +71,7 @@ fn control(binary: &Path) -> anyhow::Result<String> {
         "Package: leveret\n\
          Version: {VERSION}\n\
          Architecture: amd64\n\
-         Maintainer: The Leveret project <leveret@localhost>\n\
+         Maintainer: The Leveret developers\n\
          Installed-Size: {kib}\n\
          Pre-Depends: init-system-helpers (>= 1.54)\n\
          Depends: adduser\n\

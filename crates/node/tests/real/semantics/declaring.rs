@@ -513,7 +513,9 @@ fn semantics_62_a_queue_that_goes_away_fails_no_publish() {
         client.declare("end");
     });
     while !publisher.is_finished() {
-        talk.plain("q");
+        // What arrives between the declaration and its answer is counted there.
+        let declared = talk.queue("q", Kind::default(), &[]);
+        assert!(declared.starts_with("declared q ") && declared.ends_with(" 0"), "{declared}");
         assert!(talk.ask(delete("q")).starts_with("deleted "));
     }
     publisher.join().unwrap();

@@ -251,6 +251,16 @@ impl Client {
     ) {
         let (exchange, routing_key) = (exchange.as_bytes(), key.as_bytes());
         let publish = BasicPublish { exchange, routing_key, ..BasicPublish::default() };
+        self.put_whole(publish, properties, body);
+    }
+
+    /// Puts a publish with all its fields and these properties into the output.
+    pub(crate) fn put_whole(
+        &mut self,
+        publish: BasicPublish<'_>,
+        properties: &Properties,
+        body: &[u8],
+    ) {
         publish.encode_frame(1, &mut self.out);
         if self.confirms {
             self.n_published += 1;
@@ -269,6 +279,7 @@ impl Client {
             Method::BasicAck(ack) => (ack.delivery_tag, ack.multiple),
             Method::ConnectionClose(_) => return Err(ErrorKind::UnexpectedEof.into()),
             Method::ConnectionBlocked(_) => return Err(ErrorKind::ResourceBusy.into()),
+            Method::ConnectionUnblocked(_) => return Ok(Vec::new()),
             other => panic!("no confirm but {}", other.name()),
         };
         let told: Vec<u64> =

@@ -3,7 +3,7 @@
 use super::faults::{self, Fault};
 use super::volume::{self, Volume};
 use super::{DEADLINE, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -19,7 +19,7 @@ const STDERR: &str = "stderr";
 const ULIMIT: &str = "ulimit";
 
 /// The binary under test; `LEVERET_BINARY` names another one.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_leveret"));
     std::env::var_os("LEVERET_BINARY").map_or_else(built, PathBuf::from)
 }
@@ -179,6 +179,13 @@ impl Node {
         let numbers = fds.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse().unwrap());
         let used: BTreeSet<usize> = numbers.collect();
         (0..).find(|number| !used.contains(number)).unwrap()
+    }
+
+    /// Lets it have no more file descriptors than so many from now on, or as many as it likes. Those it has stay.
+    pub(crate) fn limit_descriptors(&self, current: Option<u64>) {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let limit = Rlimit { current: current.or(maximum), maximum };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Nofile, limit).unwrap();
     }
 
     /// Open connections.

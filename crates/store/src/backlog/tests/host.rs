@@ -642,7 +642,7 @@ impl Host {
             assert_eq!(slot.live().len(), usize::from(slot.n_live));
         }
         let backlog = &self.backlog;
-        assert_eq!(backlog.resident_bytes, cost);
+        assert_eq!(backlog.memory.resident_bytes, cost);
         assert_eq!(backlog.is_empty(), self.messages.is_empty());
         if !self.inexact || backlog.n_pages_here() == backlog.n_pages() {
             let sizes: u64 = self.messages.values().map(Stored::size).sum();
@@ -653,8 +653,8 @@ impl Host {
             let slots = backlog.slots.iter().filter(move |slot| slot.busy == busy);
             slots.map(Slot::cost_bytes).sum::<usize>()
         };
-        assert_eq!(backlog.writing_bytes, of_jobs(Busy::Writing));
-        assert_eq!(backlog.loading_bytes, of_jobs(Busy::Loading));
+        assert_eq!(backlog.memory.writing_bytes, of_jobs(Busy::Writing));
+        assert_eq!(backlog.memory.loading_bytes, of_jobs(Busy::Loading));
         assert!(self.jobs.len() >= backlog.writing.len());
         assert!(backlog.here.iter().is_sorted());
     }

@@ -36,7 +36,7 @@ impl Mechanism {
     }
 
     /// What the client is asked after its first response, if that does not say everything.
-    pub(super) const fn challenge(self) -> Option<&'static [u8]> {
+    pub(crate) const fn challenge(self) -> Option<&'static [u8]> {
         match self {
             Self::Plain | Self::AmqPlain | Self::Anonymous => None,
             // COMPAT: clients look for these words.
@@ -45,7 +45,7 @@ impl Mechanism {
     }
 
     /// User and password of a response, the password empty if it is asked for; `None` when it is malformed.
-    pub(super) fn parse(self, response: &[u8]) -> Option<(String, Vec<u8>)> {
+    pub(crate) fn parse(self, response: &[u8]) -> Option<(String, Vec<u8>)> {
         match self {
             Self::Plain => parse_plain(response),
             Self::AmqPlain => {
@@ -61,7 +61,7 @@ impl Mechanism {
 }
 
 /// The password in the answer to a challenge; `None` when it is malformed.
-pub(super) fn parse_answer(response: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn parse_answer(response: &[u8]) -> Option<Vec<u8>> {
     Some(response.strip_prefix(b"My password is ")?.to_vec())
 }
 

@@ -1,11 +1,11 @@
 //! One run of one verb: arguments checked, defaults filled in.
 
+use super::{Tool, Verb};
 use crate::data_dir::default_data_dir;
 use crate::environment;
 use crate::failure::Invalid;
 use crate::options::{self, Parsed, Setting};
 use crate::output::Format;
-use crate::verb::Verb;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,8 +13,7 @@ use std::time::Duration;
 
 /// Everything a verb needs to know.
 pub(crate) struct Invocation {
-    /// The name the tool was called by.
-    pub(crate) tool: String,
+    pub(crate) tool: Tool,
     pub(crate) verb: &'static Verb,
     /// Parameters by name; missing optional ones are absent.
     pub(crate) params: Map<String, Value>,
@@ -40,7 +39,7 @@ pub(crate) struct Place {
 
 impl Invocation {
     /// Checks `given` (the whole command line without the tool's name) against the verb.
-    pub(crate) fn new(tool: &str, verb: &'static Verb, given: &[String]) -> Result<Self, Invalid> {
+    pub(crate) fn new(tool: &Tool, verb: &'static Verb, given: &[String]) -> Result<Self, Invalid> {
         let Parsed { words, settings, invalid } = options::parse(given, verb.switches);
         if !invalid.is_empty() {
             return Err(Invalid::BadOptions(invalid));
@@ -52,7 +51,7 @@ impl Invocation {
             Some(Setting::Flag(_) | Setting::Number(_)) | None => Format::Default,
         };
         let mut this = Self {
-            tool: tool.to_owned(),
+            tool: tool.clone(),
             verb,
             params: Map::new(),
             columns: Vec::new(),
@@ -220,13 +219,14 @@ fn name_params(words: Vec<String>, params: &[&str]) -> Result<Map<String, Value>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verb;
+    use crate::verbs::TABLES;
     use serde_json::json;
 
     fn invocation(line: &str) -> Result<Invocation, Invalid> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let name = &options::parse(&words, &[]).words[0];
-        Invocation::new("rabbitmqctl", verb::find("rabbitmqctl", name).unwrap(), &words)
+        let tool = Tool::new("rabbitmqctl", TABLES);
+        Invocation::new(&tool, tool.find(name).unwrap(), &words)
     }
 
     fn request(line: &str) -> Value {

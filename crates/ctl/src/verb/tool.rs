@@ -1,0 +1,99 @@
+//! The tool under one of its names, and the verbs it has under that name.
+
+use super::{Section, Verb};
+use std::fmt;
+
+/// The name the tool was called by, which chooses its verbs.
+#[derive(Clone)]
+pub(crate) struct Tool {
+    name: String,
+    tables: &'static [&'static [Verb]],
+}
+
+impl Tool {
+    pub(crate) fn new(name: &str, tables: &'static [&'static [Verb]]) -> Self {
+        Self { name: name.to_owned(), tables }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its verbs. COMPAT: those about plugins, `list` and the like, are of one tool alone; RabbitMQ's other
+    /// tools share theirs out, here each has them all.
+    pub(crate) fn verbs(&self) -> impl Iterator<Item = &'static Verb> + use<> {
+        let is_for_plugins = self.name.ends_with("rabbitmq-plugins");
+        self.tables.iter().flat_map(|table| table.iter()).filter(move |verb| {
+            verb.section == Section::Help || (verb.section == Section::Plugins) == is_for_plugins
+        })
+    }
+
+    /// Its verb of that name.
+    pub(crate) fn find(&self, name: &str) -> Option<&'static Verb> {
+        self.verbs().find(|verb| verb.name == name)
+    }
+
+    /// Its verb whose name is most like `typed`, if any is like it at all.
+    pub(crate) fn suggest(&self, typed: &str) -> Option<&'static str> {
+        let (name, distance) = self
+            .verbs()
+            .map(|verb| (verb.name, distance(verb.name, typed)))
+            .min_by_key(|&(_, distance)| distance)?;
+        (distance <= typed.chars().count() / 3).then_some(name)
+    }
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Levenshtein's distance.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = i;
+        let mut before = i + 1;
+        for (cell, &b) in row.iter_mut().skip(1).zip(&right) {
+            let here = (diagonal + usize::from(a != b)).min(before + 1).min(*cell + 1);
+            diagonal = *cell;
+            *cell = here;
+            before = here;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::TABLES;
+
+    #[test]
+    fn near_misses_are_suggested() {
+        let tool = Tool::new("rabbitmqctl", TABLES);
+        assert_eq!(tool.suggest("list_queue"), Some("list_queues"));
+        assert_eq!(tool.suggest("lst_users"), Some("list_users"));
+        assert_eq!(tool.suggest("bogus_command"), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn names_are_unique_and_every_verb_is_described() {
+        let all = || TABLES.iter().flat_map(|table| table.iter());
+        let mut names: Vec<&str> = all().map(|verb| verb.name).collect();
+        let n_verbs = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), n_verbs);
+        for verb in all() {
+            assert!(verb.usage.starts_with(verb.name), "{}", verb.name);
+            assert!(!verb.description.is_empty(), "{}", verb.name);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What operators say about a virtual host as a whole.
+
+use routing::Name;
+
+/// What operators say about a virtual host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VhostMetadata {
+    /// Free text.
+    pub description: String,
+    /// Free words.
+    pub tags: Vec<Name>,
+    /// The type of queues declared without one.
+    pub default_queue_type: Option<Name>,
+    /// Refuses deletion.
+    pub protected_from_deletion: bool,
+}
+
+/// How much a virtual host may hold. Negative or missing: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VhostLimits {
+    /// `max-connections`.
+    pub max_connections: Option<i64>,
+    /// `max-queues`.
+    pub max_queues: Option<i64>,
+}

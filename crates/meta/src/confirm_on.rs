@@ -1,7 +1,6 @@
 //! When a publisher is told that a message is safe: once the queue has it, or once a consumer had it.
 
-use amqp091::Value;
-use serde_json::Value as Json;
+use crate::setting::{self, Given};
 
 /// Confirmed publishes that a queue lets wait for its consumers where nothing is said.
 pub(crate) const MAX_PENDING_DEFAULT: u64 = 65_536;
@@ -72,37 +71,22 @@ impl Default for ConfirmSettings {
     }
 }
 
-/// The words of `x-confirm-on`.
-pub(crate) const MODES: [&str; 3] = ["enqueue", "ack", "ack-direct"];
-/// The words of `x-confirm-on-no-consumer`.
-pub(crate) const WITHOUT_CONSUMER: [&str; 2] = ["wait", "nack"];
-
 impl ConfirmSettings {
-    /// Reads an argument or a policy's setting by its key; of a limit the smaller counts, of the rest
-    /// the argument.
-    pub(crate) fn of<'v>(
-        argument: impl Fn(&str) -> Option<&'v Value>,
-        policy: impl Fn(&str) -> Option<&'v Json>,
-    ) -> Self {
-        let text = |key| {
-            let of_argument = argument(key).and_then(Value::as_str);
-            of_argument.or_else(|| policy(key).and_then(Json::as_str))
-        };
-        let smaller = |key| {
-            let of_argument = argument(key).and_then(Value::as_i64);
-            let of_argument = of_argument.and_then(|limit| u64::try_from(limit).ok());
-            of_argument.into_iter().chain(policy(key).and_then(Json::as_u64)).min()
-        };
+    /// Reads arguments and policies.
+    pub(crate) fn of(given: Given<'_>) -> Self {
+        let number = |setting, default| given.number(setting).unwrap_or(default);
         Self {
-            on: match text("confirm-on") {
+            on: match given.text(&setting::CONFIRM_ON_MODE) {
                 Some("ack") => ConfirmOn::Ack,
                 Some("ack-direct") => ConfirmOn::AckDirect,
                 Some(_) | None => ConfirmOn::Enqueue,
             },
-            max_pending: smaller("confirm-on-max-pending").unwrap_or(MAX_PENDING_DEFAULT),
-            max_pending_bytes: smaller("confirm-on-max-pending-bytes")
-                .unwrap_or(MAX_PENDING_BYTES_DEFAULT),
-            without_consumer: match text("confirm-on-no-consumer") {
+            max_pending: number(&setting::CONFIRM_ON_MAX_PENDING, MAX_PENDING_DEFAULT),
+            max_pending_bytes: number(
+                &setting::CONFIRM_ON_MAX_PENDING_BYTES,
+                MAX_PENDING_BYTES_DEFAULT,
+            ),
+            without_consumer: match given.text(&setting::CONFIRM_ON_NO_CONSUMER) {
                 Some("nack") => WithoutConsumer::Nack,
                 Some(_) | None => WithoutConsumer::Wait,
             },

@@ -23,6 +23,7 @@ mod queue_name;
 mod queue_settings;
 mod queue_type;
 mod resource;
+mod setting;
 mod state;
 mod user;
 mod vhost;

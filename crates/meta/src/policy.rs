@@ -1,7 +1,5 @@
 //! Policies: settings that apply to exchanges and queues by name.
 
-mod settings;
-
 use routing::Name;
 use serde_json::{Map, Value};
 
@@ -9,15 +7,8 @@ use crate::error::MetaError;
 use crate::parameter::Json;
 use crate::pattern::Pattern;
 use crate::queue_type::QueueKind;
-
-/// Who sets a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyScope {
-    /// Users with the tag `policymaker`.
-    User,
-    /// Operators; merged over what users set.
-    Operator,
-}
+use crate::setting::policy;
+pub use crate::setting::policy::PolicyScope;
 
 /// What a policy applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,12 +116,12 @@ pub(crate) enum Target {
 impl PolicySpec {
     /// Refuses settings that are unknown or cannot be.
     pub(crate) fn check(&self, scope: PolicyScope) -> Result<(), MetaError> {
-        settings::check(&self.settings()?, scope)
+        policy::check(&self.settings()?, scope)
     }
 
     /// Whether there is a setting of that name.
     pub(crate) fn is_known_setting(key: &str, scope: PolicyScope) -> bool {
-        settings::is_known(key, scope)
+        policy::is_known(key, scope)
     }
 
     fn settings(&self) -> Result<Map<String, Value>, MetaError> {
@@ -174,7 +165,7 @@ impl Policy {
         let is_covered = match target {
             Target::Exchange => self.spec.apply_to.covers_exchanges(),
             Target::Queue(kind) => {
-                self.spec.apply_to.covers(kind) && settings::suit(kind, &self.settings)
+                self.spec.apply_to.covers(kind) && policy::suit(kind, &self.settings)
             }
         };
         is_covered && self.pattern.matches(name.as_bytes())
@@ -189,6 +180,6 @@ pub(crate) fn in_force(
     match (by_user, by_operator) {
         (None, None) => Map::new(),
         (Some(only), None) | (None, Some(only)) => only.settings.clone(),
-        (Some(user), Some(operator)) => settings::merged(&user.settings, &operator.settings),
+        (Some(user), Some(operator)) => policy::merged(&user.settings, &operator.settings),
     }
 }

@@ -1,12 +1,12 @@
 //! What the arguments of a queue and the policies in force ask for, as values.
 
-use amqp091::Value;
 use routing::Name;
 use serde_json::{Map, Value as Json};
 
 use crate::confirm_on::ConfirmSettings;
 use crate::queue::QueueDef;
 use crate::queue_type::QueueVersion;
+use crate::setting::{self, Given};
 
 /// What happens to a message that a full queue gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,62 +104,35 @@ impl QueueDef {
 impl QueueSettings {
     /// Reads arguments that passed the checks of a declaration, and the settings of policies; what is
     /// out of its domain counts as missing.
-    ///
-    /// COMPAT: of a time or a length the smaller counts, of the rest the argument.
     pub(crate) fn of(queue: &QueueDef, policy: &Map<String, Json>) -> Self {
-        let arguments = &queue.arguments;
-        let argument = |key: &str| arguments.get(format!("x-{key}").as_bytes());
-        let number =
-            |key| argument(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
-        let policy_number = |key| policy.get(key).and_then(Json::as_u64);
-        let policy_text = |key| policy.get(key).and_then(Json::as_str);
-        let smaller = |key| number(key).into_iter().chain(policy_number(key)).min();
-        let text = |key| argument(key).and_then(Value::as_str).or_else(|| policy_text(key));
-        // COMPAT: here the policy goes before the argument.
-        let retry_type = policy_text("delayed-retry-type")
-            .or_else(|| argument("delayed-retry-type").and_then(Value::as_str));
+        let given = Given { arguments: &queue.arguments, policy };
         Self {
-            message_ttl_ms: smaller("message-ttl"),
-            expires_ms: smaller("expires"),
-            max_length: smaller("max-length"),
-            max_length_bytes: smaller("max-length-bytes"),
-            overflow: match text("overflow") {
+            message_ttl_ms: given.number(&setting::MESSAGE_TTL),
+            expires_ms: given.number(&setting::EXPIRES),
+            max_length: given.number(&setting::MAX_LENGTH),
+            max_length_bytes: given.number(&setting::MAX_LENGTH_BYTES),
+            overflow: match given.text(&setting::OVERFLOW) {
                 Some("reject-publish") => Overflow::RejectPublish,
                 Some("reject-publish-dlx") => Overflow::RejectPublishDeadLetter,
                 Some(_) | None => Overflow::DropHead,
             },
-            dead_letter_exchange: text("dead-letter-exchange").map(Name::from),
-            dead_letter_routing_key: argument("dead-letter-routing-key")
-                .and_then(Value::as_bytes)
-                .or_else(|| policy_text("dead-letter-routing-key").map(str::as_bytes))
+            dead_letter_exchange: given.text(&setting::DEAD_LETTER_EXCHANGE).map(Name::from),
+            dead_letter_routing_key: (given.bytes(&setting::DEAD_LETTER_ROUTING_KEY))
                 .map(<[u8]>::to_vec),
-            max_priority: number("max-priority")
+            max_priority: (given.number(&setting::MAX_PRIORITY))
                 .and_then(|n| u8::try_from(n).ok())
                 .unwrap_or_default(),
-            single_active_consumer: argument("single-active-consumer")
-                .and_then(Value::as_bool)
-                .unwrap_or_default(),
-            delivery_limit: delivery_limit(
-                argument("delivery-limit").and_then(Value::as_i64),
-                policy.get("delivery-limit").and_then(Json::as_i64),
-            ),
+            single_active_consumer: given.is_set(&setting::SINGLE_ACTIVE_CONSUMER),
+            delivery_limit: given.limit(&setting::DELIVERY_LIMIT),
             delayed_retry: DelayedRetry::of(
-                retry_type,
-                smaller("delayed-retry-min"),
-                smaller("delayed-retry-max"),
+                given.text(&setting::DELAYED_RETRY_TYPE),
+                given.number(&setting::DELAYED_RETRY_MIN),
+                given.number(&setting::DELAYED_RETRY_MAX),
             ),
-            version: number("queue-version")
-                .or_else(|| policy_number("queue-version"))
-                .and_then(QueueVersion::of_number),
-            consumer_timeout_ms: smaller("consumer-timeout"),
+            version: given.number(&setting::QUEUE_VERSION).and_then(QueueVersion::of_number),
+            consumer_timeout_ms: given.number(&setting::CONSUMER_TIMEOUT),
             holds_back: queue.is_internal(),
-            confirm: ConfirmSettings::of(argument, |key| policy.get(key)),
+            confirm: ConfirmSettings::of(given),
         }
     }
-}
-
-/// The smaller limit; a negative one is none.
-fn delivery_limit(argument: Option<i64>, policy: Option<i64>) -> Option<u32> {
-    let limits = argument.into_iter().chain(policy);
-    limits.filter_map(|limit| u32::try_from(limit).ok()).min()
 }

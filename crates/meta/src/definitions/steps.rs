@@ -17,6 +17,7 @@ use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::queue_arguments;
 use crate::queue_type::QueueKind;
 use crate::resource::Resource;
+use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::user::{User, UserLimits};
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
@@ -398,8 +399,7 @@ fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
         return Ok(Wanted::left_out(&resource, "it belongs to a connection or to the broker"));
     }
     let arguments = table::from_json(object.get("arguments"))?;
-    let by_argument =
-        arguments.get(queue_arguments::TYPE.as_bytes()).and_then(|kind| kind.as_str());
+    let by_argument = arguments.get(QUEUE_TYPE_ARGUMENT.as_bytes()).and_then(|kind| kind.as_str());
     if let Some(kind) = by_argument.or(object.optional("type")?)
         && queue_arguments::is_of_other_type(kind)
     {

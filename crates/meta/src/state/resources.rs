@@ -17,6 +17,7 @@ use crate::queue_arguments;
 use crate::queue_name::{delayed_queue_of, is_internal_name};
 use crate::queue_type::{ConnectionId, QueueKind, QueueVersion};
 use crate::resource::{Resource, ResourceKind};
+use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::vhost::Vhost;
 
 impl State {
@@ -315,8 +316,8 @@ fn add_default_type(vhost: &Vhost, queue: &mut QueueDef) {
     // Other types are for queues that last: a default must not break those that do not.
     let is_fit = kind.as_str() == "classic"
         || (queue.durable && queue.exclusive_owner.is_none() && !queue.auto_delete);
-    if is_fit && queue.arguments.get(queue_arguments::TYPE.as_bytes()).is_none() {
-        queue.arguments.push(ShortString::from_static(queue_arguments::TYPE), kind.as_str());
+    if is_fit && queue.arguments.get(QUEUE_TYPE_ARGUMENT.as_bytes()).is_none() {
+        queue.arguments.push(ShortString::from_static(QUEUE_TYPE_ARGUMENT), kind.as_str());
     }
 }
 

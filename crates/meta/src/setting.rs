@@ -1,0 +1,117 @@
+//! The settings of queues and exchanges, a row each: what sets them, to which values, and what several come to.
+//! Knows nothing of a queue or policy that exists. A new queue argument is a row here, and a field of
+//! [`QueueSettings`](crate::QueueSettings).
+
+pub(crate) mod argument;
+#[cfg(test)]
+mod documentation;
+pub(crate) mod policy;
+mod table;
+
+pub(crate) use table::{
+    CONFIRM_ON_MAX_PENDING, CONFIRM_ON_MAX_PENDING_BYTES, CONFIRM_ON_MODE, CONFIRM_ON_NO_CONSUMER,
+    CONSUMER_TIMEOUT, DEAD_LETTER_EXCHANGE, DEAD_LETTER_EXCHANGE_ARGUMENT, DEAD_LETTER_ROUTING_KEY,
+    DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, DELAYED_RETRY_TYPE, DELIVERY_LIMIT, EXPIRES, MAX_LENGTH,
+    MAX_LENGTH_BYTES, MAX_PRIORITY, MESSAGE_TTL, OVERFLOW, QUEUE_TYPE_ARGUMENT, QUEUE_VERSION,
+    SETTINGS, SINGLE_ACTIVE_CONSUMER,
+};
+use table::{RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY};
+
+use amqp091::{Table, Value};
+use serde_json::{Map, Value as Json};
+
+use argument::ArgumentRule;
+use policy::PolicyRule;
+
+/// A row of the table.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// The argument of `queue.declare`, if there is one.
+    argument: Option<(&'static str, ArgumentRule)>,
+    /// The key in policies, if they can set this.
+    policy: Option<(&'static str, PolicyRule)>,
+    with_policy: Precedence,
+}
+
+/// The value that counts of an argument's and a policy's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// The argument's, if there is one.
+    Argument,
+    /// The policy's, if there is one.
+    Policy,
+    /// The smaller number; negative ones are none.
+    Smaller,
+}
+
+/// The arguments of one queue and the policies in force for it, read by setting.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) arguments: &'a Table,
+    pub(crate) policy: &'a Map<String, Json>,
+}
+
+impl Setting {
+    fn argument_name(&self) -> Option<&'static str> {
+        self.argument.as_ref().map(|(name, _)| *name)
+    }
+
+    fn policy_key(&self) -> Option<&'static str> {
+        self.policy.as_ref().map(|(key, _)| *key)
+    }
+}
+
+impl<'a> Given<'a> {
+    /// The number that counts; what is negative or no number counts as missing.
+    pub(crate) fn number(&self, setting: &Setting) -> Option<u64> {
+        let argument = self.argument(setting).and_then(Value::as_i64);
+        let argument = argument.and_then(|number| u64::try_from(number).ok());
+        setting.with_policy.of(argument, || self.policy(setting).and_then(Json::as_u64))
+    }
+
+    /// The limit that counts; a negative one is none.
+    pub(crate) fn limit(&self, setting: &Setting) -> Option<u32> {
+        let argument = self.argument(setting).and_then(Value::as_i64);
+        let policy = self.policy(setting).and_then(Json::as_i64);
+        let limits = argument.into_iter().chain(policy);
+        limits.filter_map(|limit| u32::try_from(limit).ok()).min()
+    }
+
+    /// The text that counts; what is no text counts as missing.
+    pub(crate) fn text(&self, setting: &Setting) -> Option<&'a str> {
+        let argument = self.argument(setting).and_then(Value::as_str);
+        setting.with_policy.of(argument, || self.policy(setting).and_then(Json::as_str))
+    }
+
+    /// The text that counts, which need not be UTF-8 in an argument.
+    pub(crate) fn bytes(&self, setting: &Setting) -> Option<&'a [u8]> {
+        let argument = self.argument(setting).and_then(Value::as_bytes);
+        let policy = || self.policy(setting).and_then(Json::as_str).map(str::as_bytes);
+        setting.with_policy.of(argument, policy)
+    }
+
+    /// Whether the flag is set.
+    pub(crate) fn is_set(&self, setting: &Setting) -> bool {
+        let argument = self.argument(setting).and_then(Value::as_bool);
+        let policy = || self.policy(setting).and_then(Json::as_bool);
+        setting.with_policy.of(argument, policy).unwrap_or_default()
+    }
+
+    fn argument(&self, setting: &Setting) -> Option<&'a Value> {
+        self.arguments.get(setting.argument_name()?.as_bytes())
+    }
+
+    fn policy(&self, setting: &Setting) -> Option<&'a Json> {
+        self.policy.get(setting.policy_key()?)
+    }
+}
+
+impl Precedence {
+    fn of<T: Ord>(self, argument: Option<T>, policy: impl FnOnce() -> Option<T>) -> Option<T> {
+        match self {
+            Self::Argument => argument.or_else(policy),
+            Self::Policy => policy().or(argument),
+            Self::Smaller => argument.into_iter().chain(policy()).min(),
+        }
+    }
+}

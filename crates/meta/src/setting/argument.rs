@@ -1,0 +1,119 @@
+//! The values a queue's argument may have, and RabbitMQ's texts for others.
+
+use amqp091::{Table, Value};
+
+use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, SETTINGS};
+
+/// Ten years: longer times to live are taken for mistakes.
+const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
+
+/// What an argument may be.
+#[derive(Debug)]
+pub(crate) enum ArgumentRule {
+    /// Anything; what else is asked of it, a check of its own does.
+    Any,
+    Flag,
+    Integer,
+    NotNegative,
+    Positive,
+    /// Not negative, and up to a highest value.
+    UpTo(i64),
+    /// One of these numbers; others are refused with this text around theirs.
+    Numbers(&'static [i64], &'static str),
+    /// A time, zero or more.
+    Milliseconds,
+    /// A time of at least one millisecond.
+    PositiveMilliseconds,
+    /// One of these words; others are refused with this text, in which `{}` stands for theirs.
+    Words(&'static [&'static str], &'static str),
+    /// Text that only means something beside a dead letter exchange.
+    DeadLetterRoutingKey,
+    /// Known to other queue types only, and refused.
+    OtherTypes,
+}
+
+/// The arguments that a classic queue knows, in the order in which redeclarations are compared.
+pub(crate) fn of_classic_queues() -> impl Iterator<Item = (&'static str, &'static ArgumentRule)> {
+    all().filter(|(_, rule)| !matches!(rule, ArgumentRule::OtherTypes))
+}
+
+/// Whether only other queue types know the argument.
+pub(crate) fn is_of_other_types(argument: &str) -> bool {
+    all().any(|(name, rule)| name == argument && matches!(rule, ArgumentRule::OtherTypes))
+}
+
+fn all() -> impl Iterator<Item = (&'static str, &'static ArgumentRule)> {
+    SETTINGS
+        .iter()
+        .filter_map(|setting| setting.argument.as_ref().map(|(name, rule)| (*name, rule)))
+}
+
+impl ArgumentRule {
+    /// Why the argument cannot have this value beside the other arguments, as RabbitMQ prints it.
+    pub(crate) fn check(&self, value: &Value, arguments: &Table) -> Result<(), String> {
+        match self {
+            Self::Any | Self::OtherTypes => Ok(()),
+            Self::Flag => value.as_bool().map(|_| ()).ok_or_else(|| unacceptable(value)),
+            Self::Integer => integer(value).map(|_| ()),
+            Self::NotNegative => not_negative(value).map(|_| ()),
+            Self::Positive => positive(not_negative(value)?),
+            Self::UpTo(most) => match not_negative(value)? {
+                n if n > *most => Err(format!("{{max_value_exceeded,{n}}}")),
+                _ => Ok(()),
+            },
+            Self::Numbers(known, refusal) => match not_negative(value)? {
+                n if known.contains(&n) => Ok(()),
+                n => Err(refusal.replace("{}", &n.to_string())),
+            },
+            Self::Milliseconds => milliseconds(integer(value)?),
+            Self::PositiveMilliseconds => {
+                let n = integer(value)?;
+                positive(n).and_then(|()| milliseconds(n))
+            }
+            Self::Words(known, refusal) => match text(value)? {
+                text if known.contains(&text.as_str()) => Ok(()),
+                text => Err(refusal.replace("{}", &text)),
+            },
+            Self::DeadLetterRoutingKey => {
+                text(value)?;
+                match arguments.get(DEAD_LETTER_EXCHANGE_ARGUMENT.as_bytes()) {
+                    Some(_) => Ok(()),
+                    None => Err("routing_key_but_no_dlx_defined".to_owned()),
+                }
+            }
+        }
+    }
+}
+
+/// The reason for a value of the wrong type.
+pub(crate) fn unacceptable(value: &Value) -> String {
+    format!("{{unacceptable_type,{}}}", value.type_name())
+}
+
+fn integer(value: &Value) -> Result<i64, String> {
+    value.as_i64().ok_or_else(|| format!("\"expected integer, got {}\"", value.type_name()))
+}
+
+fn not_negative(value: &Value) -> Result<i64, String> {
+    match integer(value)? {
+        n if n < 0 => Err(format!("{{value_negative,{n}}}")),
+        n => Ok(n),
+    }
+}
+
+fn positive(n: i64) -> Result<(), String> {
+    if n == 0 { Err("{value_zero,0}".to_owned()) } else { Ok(()) }
+}
+
+fn milliseconds(n: i64) -> Result<(), String> {
+    match n {
+        n if n < 0 => Err(format!("{{value_negative,{n}}}")),
+        n if n > MILLISECONDS_MAX => Err(format!("{{value_too_large,{n}}}")),
+        _ => Ok(()),
+    }
+}
+
+fn text(value: &Value) -> Result<String, String> {
+    let bytes = value.as_bytes().ok_or_else(|| unacceptable(value))?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}

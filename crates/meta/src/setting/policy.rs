@@ -1,0 +1,316 @@
+//! The values a policy may set, RabbitMQ's texts for others, and how an operator's policy meets a user's.
+
+use serde_json::{Map, Value};
+
+use super::{RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY, SETTINGS};
+use crate::error::MetaError;
+use crate::queue_type::QueueKind;
+
+/// The settings of a policy, by key.
+pub(crate) type Settings = Map<String, Value>;
+
+/// Who sets a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyScope {
+    /// Users with the tag `policymaker`.
+    User,
+    /// Operators; merged over what users set.
+    Operator,
+}
+
+/// A key that policies may set.
+#[derive(Debug)]
+pub(crate) struct PolicyRule {
+    pub(super) values: PolicyValues,
+    /// RabbitMQ's words in `... is not a valid ...`.
+    meaning: &'static str,
+    for_operators: bool,
+    with_operators: Stricter,
+    /// COMPAT: a policy that sets this applies to no classic queue at all.
+    keeps_from_classic: bool,
+}
+
+/// The values a key may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PolicyValues {
+    Flag,
+    Text,
+    Integer,
+    AtLeast(i64),
+    Between(i64, i64),
+    Numbers(&'static [i64]),
+    Words(&'static [&'static str]),
+    /// A number and one of `Y M D h m s`.
+    Age,
+}
+
+/// The number that counts of a user's and an operator's; of anything else the operator's does.
+#[derive(Clone, Copy, Debug)]
+enum Stricter {
+    Smaller,
+    Larger,
+    /// The smaller one, where a negative one is no limit.
+    SmallerLimit,
+    /// The operator's.
+    Operators,
+}
+
+impl PolicyRule {
+    pub(super) const fn new(values: PolicyValues, meaning: &'static str) -> Self {
+        Self {
+            values,
+            meaning,
+            for_operators: false,
+            with_operators: Stricter::Smaller,
+            keeps_from_classic: false,
+        }
+    }
+
+    /// Operators may set it too; of two numbers the smaller counts.
+    pub(super) const fn for_operators(self) -> Self {
+        Self { for_operators: true, ..self }
+    }
+
+    /// Of two numbers the larger counts.
+    pub(super) const fn larger_counts(self) -> Self {
+        Self { with_operators: Stricter::Larger, ..self }
+    }
+
+    pub(super) const fn smaller_limit_counts(self) -> Self {
+        Self { with_operators: Stricter::SmallerLimit, ..self }
+    }
+
+    pub(super) const fn operators_count(self) -> Self {
+        Self { with_operators: Stricter::Operators, ..self }
+    }
+
+    pub(super) const fn keeps_from_classic(self) -> Self {
+        Self { keeps_from_classic: true, ..self }
+    }
+
+    /// Operators' part in the key, in the words of the documentation.
+    #[cfg(test)]
+    pub(super) const fn for_documentation(&self) -> &'static str {
+        match self.with_operators {
+            _ if !self.for_operators => "no",
+            _ if matches!(self.values, PolicyValues::Words(_)) => "the operator's",
+            Stricter::Smaller => "the smaller number",
+            Stricter::Larger => "the larger number",
+            Stricter::SmallerLimit => "the smaller limit",
+            Stricter::Operators => "the operator's",
+        }
+    }
+
+    const fn is_for(&self, scope: PolicyScope) -> bool {
+        match scope {
+            PolicyScope::User => true,
+            PolicyScope::Operator => self.for_operators,
+        }
+    }
+
+    fn allows(&self, value: &Value) -> bool {
+        let (number, text) = (value.as_i64(), value.as_str());
+        match self.values {
+            PolicyValues::Flag => value.is_boolean(),
+            PolicyValues::Text => text.is_some(),
+            PolicyValues::Integer => number.is_some(),
+            PolicyValues::AtLeast(least) => number.is_some_and(|number| number >= least),
+            PolicyValues::Between(least, most) => {
+                number.is_some_and(|number| (least..=most).contains(&number))
+            }
+            PolicyValues::Numbers(numbers) => number.is_some_and(|n| numbers.contains(&n)),
+            PolicyValues::Words(words) => text.is_some_and(|text| words.contains(&text)),
+            PolicyValues::Age => text.is_some_and(is_age),
+        }
+    }
+
+    fn stricter<'v>(&self, of_user: &'v Value, of_operator: &'v Value) -> &'v Value {
+        let (Some(user), Some(operator)) = (of_user.as_i64(), of_operator.as_i64()) else {
+            return of_operator;
+        };
+        let users_counts = match self.with_operators {
+            Stricter::Operators => false,
+            Stricter::Larger => user > operator,
+            Stricter::SmallerLimit if user < 0 || operator < 0 => user > operator,
+            Stricter::Smaller | Stricter::SmallerLimit => user < operator,
+        };
+        if users_counts { of_user } else { of_operator }
+    }
+}
+
+/// Whether policies of this scope may set the key.
+pub(crate) fn is_known(key: &str, scope: PolicyScope) -> bool {
+    find(key).is_some_and(|rule| rule.is_for(scope))
+}
+
+/// Refuses a definition with an unknown key, or a value its key cannot have.
+pub(crate) fn check(settings: &Settings, scope: PolicyScope) -> Result<(), MetaError> {
+    // COMPAT: the Erlang terms.
+    let unknown: Vec<String> = settings
+        .iter()
+        .filter(|(key, _)| !is_known(key, scope))
+        .map(|(key, value)| format!("{{<<\"{key}\">>,{}}}", term(value)))
+        .collect();
+    if !unknown.is_empty() {
+        let unknown = unknown.join(",");
+        return Err(MetaError::Invalid(format!("[{unknown}] are not recognised policy settings")));
+    }
+    for (key, value) in settings {
+        if let Some(rule) = find(key).filter(|rule| !rule.allows(value)) {
+            let reason = format!("{} is not a valid {}", term(value), rule.meaning);
+            return Err(MetaError::Invalid(reason));
+        }
+    }
+    check_delayed_retry(settings)
+}
+
+/// Refuses a delayed retry without its shortest delay, or with a longest one that is shorter.
+fn check_delayed_retry(settings: &Settings) -> Result<(), MetaError> {
+    let (on, min, max) = (RETRY_TYPE_KEY, RETRY_MIN_KEY, RETRY_MAX_KEY);
+    let number = |key| settings.get(key).and_then(Value::as_i64);
+    let kind = settings.get(on).and_then(Value::as_str).filter(|kind| *kind != "disabled");
+    let reason = match (kind, number(min), number(max)) {
+        (Some(kind), None, _) => format!("{min} is required when {on} is {kind}"),
+        (_, Some(least), Some(most)) if most < least => {
+            format!("{max} ({most}) must not be smaller than {min} ({least})")
+        }
+        _ => return Ok(()),
+    };
+    Err(MetaError::Invalid(reason))
+}
+
+/// Whether a policy with these settings applies to queues of this kind.
+pub(crate) fn suit(kind: QueueKind, settings: &Settings) -> bool {
+    let keeps_away = |rule: &PolicyRule| match kind {
+        QueueKind::Classic => rule.keeps_from_classic,
+    };
+    !settings.keys().any(|key| find(key).is_some_and(keeps_away))
+}
+
+/// The settings of a user's and an operator's policy, as one.
+pub(crate) fn merged(by_user: &Settings, by_operator: &Settings) -> Settings {
+    let mut merged = by_user.clone();
+    for (key, of_operator) in by_operator {
+        let value = match (by_user.get(key), find(key)) {
+            (Some(of_user), Some(rule)) => rule.stricter(of_user, of_operator).clone(),
+            _ => of_operator.clone(),
+        };
+        merged.insert(key.clone(), value);
+    }
+    merged
+}
+
+fn find(key: &str) -> Option<&'static PolicyRule> {
+    let mut rules = SETTINGS.iter().filter_map(|setting| setting.policy.as_ref());
+    rules.find(|(name, _)| *name == key).map(|(_, rule)| rule)
+}
+
+fn is_age(text: &str) -> bool {
+    text.strip_suffix(['Y', 'M', 'D', 'h', 'm', 's'])
+        .is_some_and(|digits| digits.parse::<u64>().is_ok())
+}
+
+fn term(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("<<\"{text}\">>"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn values_are_checked() {
+        let told = |text: &str| match check(&settings(text), PolicyScope::User) {
+            Ok(()) => "fine".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(told(r#"{"max-length":"x"}"#), "<<\"x\">> is not a valid maximum length");
+        assert_eq!(
+            told(r#"{"bogus":1,"expires":2}"#),
+            "[{<<\"bogus\">>,1}] are not recognised policy settings"
+        );
+        for wrong in [
+            r#"{"expires":0}"#,
+            r#"{"overflow":"spill"}"#,
+            r#"{"queue-version":3}"#,
+            r#"{"max-age":"7x"}"#,
+            r#"{"max-age":"D"}"#,
+            r#"{"stream-filter-size-bytes":15}"#,
+            r#"{"dead-letter-exchange":1}"#,
+            r#"{"delivery-limit":1.5}"#,
+            r#"{"delayed-retry-type":"never"}"#,
+            r#"{"delayed-retry-min":0}"#,
+        ] {
+            assert!(told(wrong).contains(" is not a valid "), "{wrong}");
+        }
+        assert_eq!(told(r#"{"overflow":"drop-head","max-age":"7D","expires":1}"#), "fine");
+        assert_eq!(told(r#"{"delayed-retry-type":"all","delayed-retry-min":5}"#), "fine");
+        assert_eq!(told(r#"{"delayed-retry-type":"disabled"}"#), "fine");
+        assert_eq!(
+            told(r#"{"delayed-retry-type":"all","delayed-retry-max":5}"#),
+            "delayed-retry-min is required when delayed-retry-type is all"
+        );
+        assert_eq!(
+            told(r#"{"delayed-retry-min":6,"delayed-retry-max":5}"#),
+            "delayed-retry-max (5) must not be smaller than delayed-retry-min (6)"
+        );
+        for of_plugins in ["federation-upstream-set", "shards-per-node"] {
+            let told = told(&format!(r#"{{"{of_plugins}":"all"}}"#));
+            assert!(told.contains("are not recognised policy settings"), "{told}");
+        }
+        let of_users = settings(r#"{"dead-letter-exchange":"x"}"#);
+        assert!(check(&of_users, PolicyScope::Operator).is_err());
+    }
+
+    #[test]
+    fn the_stricter_of_two_numbers_counts() {
+        let of = |user: &str, operator: &str| {
+            Value::Object(merged(&settings(user), &settings(operator))).to_string()
+        };
+        assert_eq!(
+            of(r#"{"max-length":5,"overflow":"drop-head"}"#, "{}"),
+            r#"{"max-length":5,"overflow":"drop-head"}"#
+        );
+        assert_eq!(
+            of(r#"{"max-length":5}"#, r#"{"max-length":7,"expires":1}"#),
+            r#"{"expires":1,"max-length":5}"#
+        );
+        assert_eq!(of(r#"{"max-length":9}"#, r#"{"max-length":7}"#), r#"{"max-length":7}"#);
+        assert_eq!(
+            of(r#"{"overflow":"drop-head"}"#, r#"{"overflow":"reject-publish"}"#),
+            r#"{"overflow":"reject-publish"}"#
+        );
+        assert_eq!(
+            of(r#"{"queue-version":1}"#, r#"{"queue-version":2}"#),
+            r#"{"queue-version":2}"#
+        );
+        assert_eq!(
+            of(r#"{"delivery-limit":-1}"#, r#"{"delivery-limit":5}"#),
+            r#"{"delivery-limit":5}"#
+        );
+        assert_eq!(
+            of(r#"{"delivery-limit":3}"#, r#"{"delivery-limit":5}"#),
+            r#"{"delivery-limit":3}"#
+        );
+        assert_eq!(
+            of(r#"{"target-group-size":3}"#, r#"{"target-group-size":5}"#),
+            r#"{"target-group-size":5}"#
+        );
+        assert_eq!(
+            of(
+                r#"{"delayed-retry-type":"all","delayed-retry-min":3,"delayed-retry-max":9}"#,
+                r#"{"delayed-retry-type":"failed","delayed-retry-min":2,"delayed-retry-max":7}"#
+            ),
+            r#"{"delayed-retry-max":7,"delayed-retry-min":3,"delayed-retry-type":"failed"}"#
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! The table. Its order is that in which the arguments of a redeclaration are compared.
+
+use super::argument::ArgumentRule as Argument;
+use super::policy::PolicyRule;
+use super::policy::PolicyValues::{AtLeast, Between, Flag, Integer, Numbers, Text, Words};
+use super::{Precedence, Setting, policy};
+
+/// The argument that chooses the queue type.
+pub(crate) const QUEUE_TYPE_ARGUMENT: &str = "x-queue-type";
+/// The argument without which a dead letter routing key is refused.
+pub(crate) const DEAD_LETTER_EXCHANGE_ARGUMENT: &str = "x-dead-letter-exchange";
+pub(crate) const RETRY_TYPE_KEY: &str = "delayed-retry-type";
+pub(crate) const RETRY_MIN_KEY: &str = "delayed-retry-min";
+pub(crate) const RETRY_MAX_KEY: &str = "delayed-retry-max";
+
+/// The highest number of priorities above zero.
+const PRIORITY_MAX: i64 = 255;
+/// The largest segment of a stream, bytes.
+const STREAM_SEGMENT_BYTES_MAX: i64 = 3_000_000_000;
+
+const OVERFLOWS: &[&str] = &["drop-head", "reject-publish", "reject-publish-dlx"];
+const QUEUE_MODES: &[&str] = &["default", "lazy"];
+/// Version 1, which RabbitMQ dropped, is served here.
+const VERSIONS: &[i64] = &[1, 2];
+const RETRY_TYPES: &[&str] = &["all", "failed", "returned", "disabled"];
+const CONFIRM_ON: &[&str] = &["enqueue", "ack", "ack-direct"];
+const WITHOUT_CONSUMER: &[&str] = &["wait", "nack"];
+const STRATEGIES: &[&str] = &["at-most-once", "at-least-once"];
+const LOCATORS: &[&str] = &["client-local", "balanced", "random", "least-leaders"];
+const ARGUMENT_LOCATORS: &[&str] =
+    &["client-local", "balanced", "random", "least-leaders", "min-masters"];
+
+const fn argument(name: &'static str, rule: Argument) -> Setting {
+    Setting { argument: Some((name, rule)), policy: None, with_policy: Precedence::Argument }
+}
+
+const fn policy(key: &'static str, rule: PolicyRule) -> Setting {
+    Setting { argument: None, policy: Some((key, rule)), with_policy: Precedence::Policy }
+}
+
+/// A key of policies, set by users.
+const fn values(values: policy::PolicyValues, meaning: &'static str) -> PolicyRule {
+    PolicyRule::new(values, meaning)
+}
+
+impl Setting {
+    /// Policies may set it too.
+    const fn and_policy(self, key: &'static str, rule: PolicyRule) -> Self {
+        Self { policy: Some((key, rule)), ..self }
+    }
+
+    const fn smaller_counts(self) -> Self {
+        Self { with_policy: Precedence::Smaller, ..self }
+    }
+
+    const fn policy_counts(self) -> Self {
+        Self { with_policy: Precedence::Policy, ..self }
+    }
+}
+
+/// Names the rows, and lists them.
+macro_rules! settings {
+    ($($name:ident = $row:expr;)*) => {
+        $(pub(crate) static $name: Setting = $row;)*
+        /// Every setting.
+        pub(crate) static SETTINGS: &[&Setting] = &[$(&$name),*];
+    };
+}
+
+settings! {
+    EXPIRES = argument("x-expires", Argument::PositiveMilliseconds)
+        .and_policy("expires", values(AtLeast(1), "queue expiry").for_operators())
+        .smaller_counts();
+    MESSAGE_TTL = argument("x-message-ttl", Argument::Milliseconds)
+        .and_policy("message-ttl", values(AtLeast(0), "message TTL").for_operators())
+        .smaller_counts();
+    DEAD_LETTER_EXCHANGE = argument(DEAD_LETTER_EXCHANGE_ARGUMENT, Argument::Any)
+        .and_policy("dead-letter-exchange", values(Text, "dead letter exchange name"));
+    DEAD_LETTER_ROUTING_KEY = argument("x-dead-letter-routing-key", Argument::DeadLetterRoutingKey)
+        .and_policy("dead-letter-routing-key", values(Text, "dead letter routing key"));
+    MAX_LENGTH = argument("x-max-length", Argument::NotNegative)
+        .and_policy("max-length", values(AtLeast(0), "maximum length").for_operators())
+        .smaller_counts();
+    MAX_LENGTH_BYTES = argument("x-max-length-bytes", Argument::NotNegative)
+        .and_policy(
+            "max-length-bytes",
+            values(AtLeast(0), "maximum length in bytes").for_operators(),
+        )
+        .smaller_counts();
+    MAX_PRIORITY = argument("x-max-priority", Argument::UpTo(PRIORITY_MAX));
+    OVERFLOW = argument("x-overflow", Argument::Words(OVERFLOWS, "invalid_overflow"))
+        .and_policy("overflow", values(Words(OVERFLOWS), "overflow value").for_operators());
+    QUEUE_MODE = argument("x-queue-mode", Argument::Words(QUEUE_MODES, "\"unsupported queue mode '{}'\""))
+        .and_policy("queue-mode", values(Words(QUEUE_MODES), "queue-mode value"));
+    QUEUE_VERSION = argument(
+            "x-queue-version",
+            Argument::Numbers(VERSIONS, "\"unsupported queue version '{}'\""),
+        )
+        .and_policy(
+            "queue-version",
+            values(Numbers(VERSIONS), "queue-version value").for_operators().operators_count(),
+        );
+    SINGLE_ACTIVE_CONSUMER = argument("x-single-active-consumer", Argument::Flag);
+    QUEUE_TYPE = argument(QUEUE_TYPE_ARGUMENT, Argument::Any);
+    MASTER_LOCATOR = argument("x-queue-master-locator", Argument::Any)
+        .and_policy("queue-master-locator", values(Text, "queue-master-locator value"));
+    LEADER_LOCATOR = argument(
+            "x-queue-leader-locator",
+            Argument::Words(ARGUMENT_LOCATORS, "invalid_queue_locator_arg"),
+        )
+        .and_policy("queue-leader-locator", values(Words(LOCATORS), "queue leader locator value"));
+    DELIVERY_LIMIT = argument("x-delivery-limit", Argument::Integer)
+        .and_policy(
+            "delivery-limit",
+            values(Integer, "delivery limit").for_operators().smaller_limit_counts(),
+        )
+        .smaller_counts();
+    // COMPAT: here the policy goes before the argument.
+    DELAYED_RETRY_TYPE = argument(
+            "x-delayed-retry-type",
+            Argument::Words(RETRY_TYPES, "invalid_delayed_retry_type"),
+        )
+        .and_policy(
+            RETRY_TYPE_KEY,
+            values(
+                Words(RETRY_TYPES),
+                "delayed retry type. Must be one of: all, failed, returned, disabled",
+            )
+            .for_operators(),
+        )
+        .policy_counts();
+    DELAYED_RETRY_MIN = argument("x-delayed-retry-min", Argument::NotNegative)
+        .and_policy(
+            RETRY_MIN_KEY,
+            values(AtLeast(1), "delayed retry minimum delay. Must be a positive integer")
+                .for_operators()
+                .larger_counts(),
+        )
+        .smaller_counts();
+    DELAYED_RETRY_MAX = argument("x-delayed-retry-max", Argument::NotNegative)
+        .and_policy(
+            RETRY_MAX_KEY,
+            values(AtLeast(1), "delayed retry maximum delay. Must be a positive integer")
+                .for_operators(),
+        )
+        .smaller_counts();
+    CONSUMER_TIMEOUT = argument("x-consumer-timeout", Argument::NotNegative)
+        .and_policy("consumer-timeout", values(AtLeast(0), "consumer timeout"))
+        .smaller_counts();
+    CONFIRM_ON_MODE = argument("x-confirm-on", Argument::Words(CONFIRM_ON, "invalid_confirm_on"))
+        .and_policy("confirm-on", values(Words(CONFIRM_ON), "confirm-on value"));
+    CONFIRM_ON_MAX_PENDING = argument("x-confirm-on-max-pending", Argument::Positive)
+        .and_policy(
+            "confirm-on-max-pending",
+            values(AtLeast(1), "maximum of pending confirms").for_operators(),
+        )
+        .smaller_counts();
+    CONFIRM_ON_MAX_PENDING_BYTES = argument("x-confirm-on-max-pending-bytes", Argument::Positive)
+        .and_policy(
+            "confirm-on-max-pending-bytes",
+            values(AtLeast(1), "maximum of pending confirms in bytes").for_operators(),
+        )
+        .smaller_counts();
+    CONFIRM_ON_NO_CONSUMER = argument(
+            "x-confirm-on-no-consumer",
+            Argument::Words(WITHOUT_CONSUMER, "invalid_confirm_on_no_consumer"),
+        )
+        .and_policy(
+            "confirm-on-no-consumer",
+            values(Words(WITHOUT_CONSUMER), "confirm-on-no-consumer value"),
+        );
+
+    // Exchanges.
+    ALTERNATE_EXCHANGE = policy("alternate-exchange", values(Text, "alternate exchange name"));
+    DELAYED_EXCHANGE = policy("x-delayed-exchange", values(Flag, "delayed exchange"));
+    DEDUPLICATION = policy("x-message-deduplication", values(Flag, "message deduplication"));
+    CACHE_SIZE = policy("x-cache-size", values(AtLeast(1), "deduplication cache size"));
+    CACHE_TTL = policy("x-cache-ttl", values(AtLeast(1), "deduplication cache time to live"));
+    DEDUPLICATION_HEADER =
+        policy("x-deduplication-header", values(Text, "deduplication header name"));
+
+    // Queue types that are not here.
+    DEAD_LETTER_STRATEGY = argument("x-dead-letter-strategy", Argument::OtherTypes)
+        .and_policy(
+            "dead-letter-strategy",
+            values(Words(STRATEGIES), "dead letter strategy").keeps_from_classic(),
+        );
+    INITIAL_GROUP_SIZE = argument("x-quorum-initial-group-size", Argument::OtherTypes);
+    TARGET_GROUP_SIZE = argument("x-quorum-target-group-size", Argument::OtherTypes)
+        .and_policy(
+            "target-group-size",
+            values(AtLeast(1), "target group size")
+                .for_operators()
+                .larger_counts()
+                .keeps_from_classic(),
+        );
+    MAX_IN_MEMORY_LENGTH = argument("x-max-in-memory-length", Argument::OtherTypes)
+        .and_policy(
+            "max-in-memory-length",
+            values(AtLeast(0), "maximum memory in bytes").for_operators().keeps_from_classic(),
+        );
+    MAX_IN_MEMORY_BYTES = argument("x-max-in-memory-bytes", Argument::OtherTypes)
+        .and_policy(
+            "max-in-memory-bytes",
+            values(AtLeast(0), "maximum memory in bytes").for_operators().keeps_from_classic(),
+        );
+    MAX_AGE = argument("x-max-age", Argument::OtherTypes)
+        .and_policy("max-age", values(policy::PolicyValues::Age, "max age").keeps_from_classic());
+    MAX_SEGMENT_BYTES = argument("x-stream-max-segment-size-bytes", Argument::OtherTypes)
+        .and_policy(
+            "stream-max-segment-size-bytes",
+            values(Between(0, STREAM_SEGMENT_BYTES_MAX), "segment size").keeps_from_classic(),
+        );
+    FILTER_BYTES = argument("x-stream-filter-size-bytes", Argument::OtherTypes)
+        .and_policy(
+            "stream-filter-size-bytes",
+            values(Between(16, 255), "filter size. Valid range is 16-255"),
+        );
+    INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::OtherTypes)
+        .and_policy(
+            "initial-cluster-size",
+            values(AtLeast(0), "cluster size").keeps_from_classic(),
+        );
+    CONSUMER_DISCONNECTED_TIMEOUT =
+        argument("x-consumer-disconnected-timeout", Argument::OtherTypes).and_policy(
+            "consumer-disconnected-timeout",
+            values(AtLeast(0), "consumer disconnected timeout"),
+        );
+}

@@ -12,8 +12,8 @@ use rustls::pki_types::{DnsName, ServerName};
 
 use crate::clock::SECOND;
 use crate::options::{Given, Usage};
-use crate::pace::Schedule;
 use crate::process;
+use crate::rate::Schedule;
 use crate::transport::{Encryption, Trust};
 use crate::uri::Uri;
 pub(crate) use values::moment_s;

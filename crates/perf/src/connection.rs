@@ -15,7 +15,7 @@ use anyhow::bail;
 use crate::client::{Client, Lost};
 use crate::clock::SECOND;
 use crate::consumer::Consumer;
-use crate::publisher::{Moment, Publisher};
+use crate::publisher::{Publisher, TurnTime};
 use crate::stats::Sample;
 use crate::transport::Transport;
 use crate::verify::Ledger;
@@ -53,8 +53,8 @@ pub(crate) enum Turn {
 
 /// What a turn happens in.
 #[derive(Debug)]
-pub(crate) struct Scene<'a> {
-    pub(crate) moment: Moment,
+pub(crate) struct TurnContext<'a> {
+    pub(crate) time: TurnTime,
     pub(crate) phase: Phase,
     pub(crate) sample: &'a mut Sample,
     pub(crate) ledger: Option<&'a Ledger>,
@@ -160,13 +160,13 @@ impl Connection {
     ///
     /// # Errors
     /// The connection is lost, or the broker says something unexpected.
-    pub(crate) fn turn(&mut self, scene: &mut Scene<'_>) -> anyhow::Result<Turn> {
-        self.is_closed |= self.is_down && scene.phase == Phase::Stop;
+    pub(crate) fn turn(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn> {
+        self.is_closed |= self.is_down && context.phase == Phase::Stop;
         if self.is_closed || self.is_down {
             return Ok(Turn::Idle);
         }
-        self.begin_consumers(scene);
-        if scene.phase == Phase::Stop && !self.is_closing {
+        self.begin_consumers(context);
+        if context.phase == Phase::Stop && !self.is_closing {
             self.is_closing = true;
             if let Role::Consuming(consumers) = &mut self.role {
                 consumers.iter_mut().for_each(|consumer| consumer.end(&mut self.output));
@@ -174,15 +174,15 @@ impl Connection {
             let close = ConnectionClose { reply_code: 200, ..ConnectionClose::default() };
             close.encode_frame(0, &mut self.output);
         }
-        let opens_at = self.read(scene)?;
-        self.check_peer(scene.moment.now, opens_at)?;
-        let due = self.write(scene)?;
+        let opens_at = self.read(context)?;
+        self.check_peer(context.time.now, opens_at)?;
+        let due = self.write(context)?;
         let can_read = self.ready.is_readable && opens_at.is_none() && self.may_read();
         if can_read || due == Turn::Again {
             return Ok(Turn::Again);
         }
         let at = if let Turn::At(at) = due { at } else { u64::MAX };
-        let at = at.min(opens_at.unwrap_or(u64::MAX)).min(self.starts_at(scene));
+        let at = at.min(opens_at.unwrap_or(u64::MAX)).min(self.starts_at(context));
         let at = at.min(if self.heartbeat_ns > 0 { self.wrote_at + self.heartbeat_ns } else { at });
         Ok(if at == u64::MAX { Turn::Idle } else { Turn::At(at) })
     }
@@ -235,21 +235,21 @@ impl Connection {
         Ok(())
     }
 
-    fn begin_consumers(&mut self, scene: &Scene<'_>) {
+    fn begin_consumers(&mut self, context: &TurnContext<'_>) {
         let Role::Consuming(consumers) = &mut self.role else { return };
         for consumer in consumers {
             let is_due =
-                |at: u64| at == 0 || (scene.phase >= Phase::Run && at <= scene.moment.elapsed());
-            if scene.phase < Phase::Stop && consumer.starts_at().is_some_and(is_due) {
+                |at: u64| at == 0 || (context.phase >= Phase::Run && at <= context.time.elapsed());
+            if context.phase < Phase::Stop && consumer.starts_at().is_some_and(is_due) {
                 consumer.begin(&mut self.output);
             }
         }
     }
 
-    fn starts_at(&self, scene: &Scene<'_>) -> u64 {
+    fn starts_at(&self, context: &TurnContext<'_>) -> u64 {
         let Role::Consuming(consumers) = &self.role else { return u64::MAX };
         let next = consumers.iter().filter_map(Consumer::starts_at).min();
-        next.map_or(u64::MAX, |at| scene.moment.start.saturating_add(at))
+        next.map_or(u64::MAX, |at| context.time.start.saturating_add(at))
     }
 }
 

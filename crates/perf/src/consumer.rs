@@ -8,8 +8,8 @@ use crate::assembly::{Assembly, header_stamp};
 use crate::client::Lost;
 use crate::clock::{self, MILLISECOND};
 use crate::config::Settle;
-use crate::pace::Gate;
-use crate::publisher::Moment;
+use crate::publisher::TurnTime;
+use crate::rate::Gate;
 use crate::stats::{Run, Sample};
 use crate::template;
 use crate::verify::Ledger;
@@ -169,7 +169,7 @@ impl Consumer {
     pub(crate) fn on_header(
         &mut self,
         payload: &[u8],
-        moment: Moment,
+        time: TurnTime,
         out: &mut Vec<u8>,
         seen: &mut Seen<'_>,
     ) -> anyhow::Result<()> {
@@ -177,7 +177,7 @@ impl Consumer {
             self.header_stamp = header_stamp(payload);
         }
         if self.assembly.header(payload)? {
-            self.complete(None, moment, out, seen);
+            self.complete(None, time, out, seen);
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Consumer {
     pub(crate) fn on_body(
         &mut self,
         payload: &[u8],
-        moment: Moment,
+        time: TurnTime,
         out: &mut Vec<u8>,
         seen: &mut Seen<'_>,
     ) -> anyhow::Result<()> {
@@ -196,7 +196,7 @@ impl Consumer {
         if let Some(ledger) = seen.ledger {
             check(body, self.delivery, &self.plan, &mut self.last, ledger);
         }
-        self.complete(stamp, moment, out, seen);
+        self.complete(stamp, time, out, seen);
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl Consumer {
     fn complete(
         &mut self,
         stamp: Option<u64>,
-        moment: Moment,
+        time: TurnTime,
         out: &mut Vec<u8>,
         seen: &mut Seen<'_>,
     ) {
@@ -215,11 +215,11 @@ impl Consumer {
         seen.sample.counts.received += 1;
         seen.sample.counts.received_bytes += self.assembly.size();
         let stamp = if self.plan.stamps.are_in_headers { self.header_stamp.take() } else { stamp };
-        if let Some(latency) = stamp.and_then(|stamp| self.latency(stamp, moment.now)) {
+        if let Some(latency) = stamp.and_then(|stamp| self.latency(stamp, time.now)) {
             self.latencies.add(latency, 1, &mut seen.sample.latency);
         }
         if let Some(gate) = &self.plan.gate {
-            gate.pass(moment.elapsed());
+            gate.pass(time.elapsed());
         }
         self.settle(out);
     }

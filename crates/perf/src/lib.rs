@@ -2,29 +2,29 @@
 //! enough to measure any broker. Knows the wire protocol. Never any part of the broker.
 //! Start reading at [`run`], then `config` for what is asked for and `worker` for how it is done.
 
-mod alarm;
 mod assembly;
 mod client;
 mod clock;
 mod config;
+mod confirm_window;
 mod connection;
 mod consumer;
 mod message;
 mod options;
-mod pace;
 pub mod process;
 mod publisher;
+mod rate;
 mod report;
 mod run;
 mod setup;
 mod shared;
 mod stats;
 mod template;
+mod timerfd;
 mod topology;
 mod transport;
 mod uri;
 mod verify;
-mod window;
 mod worker;
 
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use config::{Config, Format};
 use options::Usage;
-use report::Mishap;
+use report::RunError;
 use run::End;
 
 pub use client::{Client, Closed, Unreachable};
@@ -84,7 +84,7 @@ fn measure(config: &Config) -> ExitCode {
             let is_unreachable = error.downcast_ref::<Unreachable>().is_some();
             let code = if is_unreachable { EXIT_UNREACHABLE } else { EXIT_FAILED };
             if config.run.format == Format::Json {
-                show(&format!("{}\n", report::failure_json(&Mishap::from(&error), code)));
+                show(&format!("{}\n", report::failure_json(&RunError::from(&error), code)));
             }
             ExitCode::from(code)
         }

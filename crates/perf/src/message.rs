@@ -2,7 +2,7 @@
 
 use amqp091::Properties;
 
-use crate::pace::Schedule;
+use crate::rate::Schedule;
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES, Template, stamped_body};
 
 /// Where the next message comes from.

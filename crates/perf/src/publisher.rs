@@ -5,12 +5,12 @@ use anyhow::bail;
 
 use crate::assembly::Assembly;
 use crate::clock::{self, MILLISECOND};
+use crate::confirm_window::ConfirmWindow;
 use crate::message::{Messages, Source};
-use crate::pace::Pace;
+use crate::rate::RateLimiter;
 use crate::stats::{Run, Sample};
 use crate::template::{self, Mark};
 use crate::verify::Ledger;
-use crate::window::Window;
 
 /// What stands in a publisher's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub(crate) enum Staged {
 
 /// The time a turn happens at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct TurnTime {
     /// Nanoseconds of the clock that never goes back.
     pub(crate) now: u64,
     /// When the run started, on the same clock.
     pub(crate) start: u64,
 }
 
-impl Moment {
+impl TurnTime {
     /// Nanoseconds since the start.
     pub(crate) fn elapsed(self) -> u64 {
         self.now.saturating_sub(self.start)
@@ -44,8 +44,8 @@ impl Moment {
 /// When a publisher is to publish, and what is to be made up for.
 #[derive(Debug)]
 pub(crate) struct Timing {
-    /// No pace: as fast as it goes.
-    pub(crate) pace: Option<Pace>,
+    /// No limiter: as fast as the broker takes them.
+    pub(crate) limiter: Option<RateLimiter>,
     /// Nanoseconds after the start.
     pub(crate) start_at: u64,
     /// Whether the broker keeps it from publishing: the window is full or the socket is.
@@ -59,11 +59,11 @@ impl Timing {
     /// The time the latency of the next message counts from, after the start; `None` if it is not
     /// due yet.
     fn next_stamp(&mut self, elapsed: u64) -> Option<u64> {
-        let Some(pace) = &mut self.pace else { return Some(elapsed) };
-        if pace.next() > elapsed {
+        let Some(limiter) = &mut self.limiter else { return Some(elapsed) };
+        if limiter.next() > elapsed {
             return None;
         }
-        let due = pace.take();
+        let due = limiter.take();
         Some(if due < self.held_until { due } else { elapsed })
     }
 }
@@ -75,7 +75,7 @@ pub(crate) struct Publisher {
     pub(crate) id: u32,
     messages: Messages,
     timing: Timing,
-    window: Option<Window>,
+    window: Option<ConfirmWindow>,
     limit: u64,
     sent: u64,
     /// What was sent on connections that are lost: delivery tags count from there.
@@ -93,7 +93,7 @@ pub(crate) struct Plan {
     pub(crate) id: u32,
     pub(crate) source: Source,
     pub(crate) timing: Timing,
-    pub(crate) window: Option<Window>,
+    pub(crate) window: Option<ConfirmWindow>,
     pub(crate) limit: u64,
     pub(crate) use_millis: bool,
     /// How many bytes are written at once.
@@ -137,7 +137,7 @@ impl Publisher {
     /// PerfTest that is not published again.
     pub(crate) fn disconnect(&mut self) {
         self.messages.drop_pending();
-        self.window.iter_mut().for_each(Window::reset);
+        self.window.iter_mut().for_each(ConfirmWindow::reset);
         self.sent_before = self.sent;
         self.returned.reset();
         self.hold();
@@ -150,7 +150,7 @@ impl Publisher {
 
     /// How many publishes wait for their confirms.
     pub(crate) fn n_outstanding(&self) -> usize {
-        self.window.as_ref().map_or(0, Window::n_outstanding)
+        self.window.as_ref().map_or(0, ConfirmWindow::n_outstanding)
     }
 
     /// Whether confirms are overdue.
@@ -159,15 +159,15 @@ impl Publisher {
     }
 
     /// Makes as many messages ready as may be published now.
-    pub(crate) fn stage(&mut self, moment: Moment, sample: &mut Sample) -> Staged {
-        let elapsed = moment.elapsed();
+    pub(crate) fn stage(&mut self, time: TurnTime, sample: &mut Sample) -> Staged {
+        let elapsed = time.elapsed();
         if self.sent >= self.limit {
             return Staged::Done;
         }
         if elapsed < self.timing.start_at {
             return Staged::NotBefore(self.timing.start_at);
         }
-        let room = self.window.as_ref().map_or(usize::MAX, Window::room);
+        let room = self.window.as_ref().map_or(usize::MAX, ConfirmWindow::room);
         if room == 0 {
             self.timing.is_held = true;
             return Staged::Full;
@@ -177,31 +177,33 @@ impl Publisher {
             self.timing.held_until = elapsed;
         }
         if self.n_outstanding() == 0 {
-            self.progress_at = moment.now;
+            self.progress_at = time.now;
         }
         let left = usize::try_from(self.limit - self.sent).unwrap_or(usize::MAX);
-        let n = self.put_messages(room.min(left), moment);
+        let n = self.put_messages(room.min(left), time);
         if n == 0 {
-            return Staged::NotBefore(self.timing.pace.as_ref().map_or(elapsed, Pace::next));
+            return Staged::NotBefore(
+                self.timing.limiter.as_ref().map_or(elapsed, RateLimiter::next),
+            );
         }
         sample.counts.sent += n;
         sample.counts.sent_bytes += n * self.messages.body_len();
         Staged::Bytes
     }
 
-    fn put_messages(&mut self, n_max: usize, moment: Moment) -> u64 {
-        let elapsed = moment.elapsed();
+    fn put_messages(&mut self, n_max: usize, time: TurnTime) -> u64 {
+        let elapsed = time.elapsed();
         let wall_ms = if self.use_millis { clock::wall_ms() } else { 0 };
         self.messages.begin(elapsed);
         let before = self.sent;
         for _ in 0..n_max.min(self.messages.capacity()) {
             let Some(counts_from) = self.timing.next_stamp(elapsed) else { break };
-            let stamp = moment.start + counts_from;
+            let stamp = time.start + counts_from;
             if let Some(window) = &mut self.window {
                 window.publish(stamp);
             }
             let stamp = if self.use_millis {
-                wall_ms.saturating_sub((moment.now - stamp) / MILLISECOND)
+                wall_ms.saturating_sub((time.now - stamp) / MILLISECOND)
             } else {
                 stamp
             };
@@ -287,7 +289,7 @@ impl Publisher {
 mod tests {
     use super::*;
     use crate::message::{Bodies, Keys};
-    use crate::pace::Schedule;
+    use crate::rate::Schedule;
     use crate::template::{Address, Marking};
     use amqp091::Properties;
     use amqp091::method::BasicAck;
@@ -308,12 +310,12 @@ mod tests {
             bodies: Bodies::Stamped { size, marking: Marking::Body },
             keys: Keys::Fixed,
         };
-        let pace = rate.map(|rate| Pace::new(Schedule::constant(rate), 0));
+        let limiter = rate.map(|rate| RateLimiter::new(Schedule::constant(rate), 0));
         Publisher::new(Plan {
             id: 0,
             source,
-            timing: Timing { pace, start_at: 0, is_held: false, held_until: 0 },
-            window: Some(Window::new(10)),
+            timing: Timing { limiter, start_at: 0, is_held: false, held_until: 0 },
+            window: Some(ConfirmWindow::new(10)),
             limit: u64::MAX,
             use_millis: false,
             batch_bytes: 64 * 1024,
@@ -323,7 +325,7 @@ mod tests {
 
     /// Writes what may be written and confirms all of it.
     fn round(publisher: &mut Publisher, sample: &mut Sample, now: u64, confirmed_at: u64) {
-        publisher.stage(Moment { now, start: 0 }, sample);
+        publisher.stage(TurnTime { now, start: 0 }, sample);
         let n = publisher.pending().len();
         publisher.written(n);
         let ack = BasicAck { delivery_tag: publisher.sent(), multiple: true };
@@ -334,12 +336,12 @@ mod tests {
     fn a_stalled_broker_does_not_hide_its_stall() {
         let (mut publisher, mut sample) = (publisher(Some(1000.0)), Sample::new());
         for ms in 0..10 {
-            let moment = Moment { now: ms * MILLISECOND, start: 0 };
-            assert_eq!(publisher.stage(moment, &mut sample), Staged::Bytes);
+            let time = TurnTime { now: ms * MILLISECOND, start: 0 };
+            assert_eq!(publisher.stage(time, &mut sample), Staged::Bytes);
             publisher.written(publisher.pending().len());
         }
         // Nothing is confirmed until half a second has passed.
-        let stalled = Moment { now: 10 * MILLISECOND, start: 0 };
+        let stalled = TurnTime { now: 10 * MILLISECOND, start: 0 };
         assert_eq!(publisher.stage(stalled, &mut sample), Staged::Full);
         let ack = BasicAck { delivery_tag: 10, multiple: true };
         let after = 500 * MILLISECOND;
@@ -370,10 +372,10 @@ mod tests {
     fn a_new_connection_counts_tags_from_the_start() {
         let (mut publisher, mut sample) = (publisher(None), Sample::new());
         let ledger = Ledger::new(1, 1);
-        publisher.stage(Moment { now: 1, start: 0 }, &mut sample);
+        publisher.stage(TurnTime { now: 1, start: 0 }, &mut sample);
         publisher.disconnect();
         assert!(publisher.pending().is_empty() && publisher.n_outstanding() == 0);
-        publisher.stage(Moment { now: 2, start: 0 }, &mut sample);
+        publisher.stage(TurnTime { now: 2, start: 0 }, &mut sample);
         let ack = BasicAck { delivery_tag: 1, multiple: false };
         publisher.on_method(&Method::BasicAck(ack), 3, &mut sample, Some(&ledger)).unwrap();
         // The eleventh message is promised and missing, the first ten were never promised.

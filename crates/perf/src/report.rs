@@ -79,21 +79,21 @@ pub(crate) struct Interval<'a> {
 
 /// Something that went wrong, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mishap {
+pub(crate) struct RunError {
     /// The broker's reply code, if it said one.
     pub(crate) code: Option<u16>,
     pub(crate) reason: String,
     pub(crate) n: u64,
 }
 
-impl Mishap {
+impl RunError {
     /// Whether it is the same, whenever it was.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (self.code, &self.reason) == (other.code, &other.reason)
     }
 }
 
-impl From<&anyhow::Error> for Mishap {
+impl From<&anyhow::Error> for RunError {
     fn from(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<Closed>() {
             Some(closed) => Self { code: Some(closed.code), reason: closed.text.clone(), n: 1 },
@@ -102,7 +102,7 @@ impl From<&anyhow::Error> for Mishap {
     }
 }
 
-impl fmt::Display for Mishap {
+impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             Some(code) => write!(f, "{code} {}", self.reason),
@@ -122,7 +122,7 @@ pub(crate) struct Summary {
     pub(crate) verdict: Option<Verdict>,
     /// Why it ended.
     pub(crate) reason: String,
-    pub(crate) mishaps: Vec<Mishap>,
+    pub(crate) run_errors: Vec<RunError>,
     pub(crate) n_connections_lost: u64,
     pub(crate) n_connections_recovered: u64,
 }

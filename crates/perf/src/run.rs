@@ -1,10 +1,10 @@
 //! A run from the first connection to the last line.
 
-mod ending;
-mod follow;
-mod mender;
 mod meter;
+mod monitor;
 mod progress;
+mod reconnect;
+mod stop_reason;
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::shared::{Broken, News, Shared};
 use crate::topology::{self, Routes};
 use crate::verify::{Ledger, Verdict};
 use crate::worker::Worker;
-use follow::Run;
-use mender::Mender;
+use monitor::Run;
+use reconnect::Reconnector;
 
 /// Files that are open besides those of connections and threads.
 const FILES_BESIDES: usize = 32;
@@ -148,21 +148,21 @@ fn load(
     let (tell, news) = channel();
     let (break_, broken) = channel();
     std::thread::scope(|scope| {
-        let mender = config.run.recovery_ns.map(|_| break_);
+        let reconnect = config.run.recovery_ns.map(|_| break_);
         for (number, parts) in parts.iter().enumerate() {
-            let (shared, tell, mender) = (Arc::clone(&shared), tell.clone(), mender.clone());
-            scope.spawn(move || work(number, recipe, parts, Links { shared, tell, mender }));
+            let (shared, tell, reconnect) = (Arc::clone(&shared), tell.clone(), reconnect.clone());
+            scope.spawn(move || work(number, recipe, parts, Links { shared, tell, reconnect }));
         }
-        drop(mender);
+        drop(reconnect);
         if let Some(interval_ns) = config.run.recovery_ns {
             let (parts, shared, news) = (parts.as_slice(), &*shared, tell.clone());
             let random = Random(clock::now());
-            let mender = Mender { recipe, parts, shared, news, interval_ns, random };
-            scope.spawn(move || mender.run(&broken));
+            let reconnect = Reconnector { recipe, parts, shared, news, interval_ns, random };
+            scope.spawn(move || reconnect.run(&broken));
         }
         drop(tell);
         let mut run = Run::new(recipe, &shared, printer, news, parts.len());
-        let summary = run.follow(client, broker_pid);
+        let summary = run.monitor(client, broker_pid);
         shared.enter(Phase::Stop);
         summary
     })
@@ -172,12 +172,12 @@ fn load(
 struct Links {
     shared: Arc<Shared>,
     tell: Sender<News>,
-    mender: Option<Sender<Broken>>,
+    reconnect: Option<Sender<Broken>>,
 }
 
 /// The life of a thread.
 fn work(number: usize, recipe: &Recipe<'_>, parts: &[Part], links: Links) {
-    let Links { shared, tell, mender } = links;
+    let Links { shared, tell, reconnect } = links;
     let failed = tell.clone();
     let connect = |&part: &Part| {
         let connection = recipe.connect(part)?;
@@ -186,7 +186,7 @@ fn work(number: usize, recipe: &Recipe<'_>, parts: &[Part], links: Links) {
         Ok(connection)
     };
     let connections: anyhow::Result<Vec<_>> = parts.iter().map(connect).collect();
-    let worker = connections.and_then(|all| Worker::new(number, shared, tell, mender, all));
+    let worker = connections.and_then(|all| Worker::new(number, shared, tell, reconnect, all));
     match worker {
         Ok(worker) => worker.run(),
         // Nobody listens any more when the run has failed elsewhere.

@@ -7,15 +7,15 @@ use anyhow::Context as _;
 use crate::client::Client;
 use crate::clock::{SECOND, from_seconds};
 use crate::config::{Body, Config, Consuming, Link, Message, moment_s};
+use crate::confirm_window::ConfirmWindow;
 use crate::connection::{Connection, Role};
 use crate::consumer::{self, Consumer, Stamps};
 use crate::message::{Bodies, Keys, Random, Source, json};
-use crate::pace::{Gate, Pace};
 use crate::publisher::{self, Publisher, Timing};
+use crate::rate::{Gate, RateLimiter};
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
 use crate::topology::{self, Routes};
 use crate::uri::Uri;
-use crate::window::Window;
 
 /// How much a publisher writes at once: with more, memory traffic costs more than system calls.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -215,7 +215,7 @@ impl<'a> Recipe<'a> {
             id,
             source,
             timing,
-            window: window.map(Window::new),
+            window: window.map(ConfirmWindow::new),
             limit: publishing.limit.unwrap_or(u64::MAX),
             use_millis: message.use_millis,
             batch_bytes: BATCH_BYTES.min(BATCHES_BYTES_MAX / n_publishers.max(1)),
@@ -239,12 +239,12 @@ impl<'a> Recipe<'a> {
         let publishing = &self.config.publishing;
         let start_at = random.next().checked_rem(publishing.random_start_ns).unwrap_or(0);
         let start_at = start_at + self.slow_start_ns();
-        let pace = publishing.rate.clone().map(|rate| {
+        let limiter = publishing.rate.clone().map(|rate| {
             let share = number as f64 / n_publishers.max(1) as f64;
             let period = if rate.max() > 0.0 { 1.0 / rate.max() } else { 0.0 };
-            Pace::new(rate, start_at + from_seconds(share * period))
+            RateLimiter::new(rate, start_at + from_seconds(share * period))
         });
-        Timing { pace, start_at, is_held: false, held_until: 0 }
+        Timing { limiter, start_at, is_held: false, held_until: 0 }
     }
 
     /// How long publishers wait for consumers that start one after the other. As in PerfTest they
@@ -426,7 +426,7 @@ mod tests {
         let config = config("-x 4 -r 10");
         let routes = Routes::new(&config, &mut Random(1));
         let recipe = Recipe::new(&config, &routes, "id", 1).unwrap();
-        let first = |number| recipe.timing(number, 4, &mut Random(1)).pace.unwrap().next();
+        let first = |number| recipe.timing(number, 4, &mut Random(1)).limiter.unwrap().next();
         assert_eq!([0, 1, 2, 3].map(first), [0, 25_000_000, 50_000_000, 75_000_000]);
     }
 }

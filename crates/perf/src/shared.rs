@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     n_outstanding: Vec<AtomicU64>,
     wakes: Vec<OwnedFd>,
     /// Connections that were made again, for each thread.
-    mended: Vec<Mutex<Vec<Mended>>>,
+    reconnected: Vec<Mutex<Vec<Reconnected>>>,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) interval_ns: u64,
     pub(crate) confirm_timeout_ns: u64,
@@ -49,7 +49,7 @@ impl Shared {
             n_received: AtomicU64::new(0),
             n_outstanding: (0..n_threads).map(|_| AtomicU64::new(0)).collect(),
             wakes: (0..n_threads).map(wake).collect::<Result<_, _>>()?,
-            mended: (0..n_threads).map(|_| Mutex::default()).collect(),
+            reconnected: (0..n_threads).map(|_| Mutex::default()).collect(),
             owes_unconfirmed: ledger.is_some() && config.publishing.confirm_window.is_none(),
             ledger,
             interval_ns: config.run.interval_ns,
@@ -86,9 +86,9 @@ impl Shared {
     }
 
     /// Hands a connection that was made again to its thread.
-    pub(crate) fn mend(&self, broken: Broken, mended: Mended) {
-        if let Some(all) = self.mended.get(broken.worker) {
-            stdx::lock(all).push(mended);
+    pub(crate) fn hand_back(&self, broken: Broken, reconnected: Reconnected) {
+        if let Some(all) = self.reconnected.get(broken.worker) {
+            stdx::lock(all).push(reconnected);
             self.wake(broken.worker);
         }
     }
@@ -124,8 +124,11 @@ impl Shared {
     }
 
     /// A thread's connections that were made again since the last call.
-    pub(crate) fn take_mended(&self, number: usize) -> Vec<Mended> {
-        self.mended.get(number).map(|all| std::mem::take(&mut *stdx::lock(all))).unwrap_or_default()
+    pub(crate) fn take_reconnected(&self, number: usize) -> Vec<Reconnected> {
+        self.reconnected
+            .get(number)
+            .map(|all| std::mem::take(&mut *stdx::lock(all)))
+            .unwrap_or_default()
     }
 
     /// A thread published and received that many more.
@@ -166,7 +169,7 @@ pub(crate) struct Broken {
 
 /// A connection that was made again.
 #[derive(Debug)]
-pub(crate) struct Mended {
+pub(crate) struct Reconnected {
     /// Its number in the thread.
     pub(crate) at: usize,
     pub(crate) client: Client,

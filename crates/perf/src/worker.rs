@@ -12,20 +12,20 @@ use std::sync::mpsc::Sender;
 use anyhow::bail;
 use rustix::event::{Timespec, epoll};
 
-use crate::alarm::Alarm;
 use crate::client::is_loss;
 use crate::clock::{self, SECOND};
-use crate::connection::{Connection, Phase, Role, Scene, Turn};
-use crate::publisher::{Moment, Publisher};
-use crate::shared::{Broken, Mended, News, Shared};
+use crate::connection::{Connection, Phase, Role, Turn, TurnContext};
+use crate::publisher::{Publisher, TurnTime};
+use crate::shared::{Broken, News, Reconnected, Shared};
 use crate::stats::{Counts, Sample};
+use crate::timerfd::TimerFd;
 
 /// Room for the largest frame the tool agrees to and more deliveries behind it.
 const INPUT_BYTES: usize = 512 * 1024;
 /// The token of the event that wakes the thread.
 const WAKE: u64 = u64::MAX;
 /// The token of the event that ends a sleep.
-const ALARM: u64 = u64::MAX - 1;
+const TIMER: u64 = u64::MAX - 1;
 /// How many events are taken at once.
 const EVENTS_MAX: usize = 256;
 /// The longest sleep, after which clocks are looked at again.
@@ -40,11 +40,11 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     news: Sender<News>,
     /// Who makes lost connections again; without, they end the run.
-    mender: Option<Sender<Broken>>,
+    reconnect: Option<Sender<Broken>>,
     n_down: usize,
     phase: Phase,
     poll: OwnedFd,
-    alarm: Alarm,
+    timer: TimerFd,
     connections: Vec<Connection>,
     /// Agents per connection that are done and told.
     n_done: Vec<usize>,
@@ -63,7 +63,7 @@ impl Worker {
         number: usize,
         shared: Arc<Shared>,
         news: Sender<News>,
-        mender: Option<Sender<Broken>>,
+        reconnect: Option<Sender<Broken>>,
         connections: Vec<Connection>,
     ) -> anyhow::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -73,19 +73,19 @@ impl Worker {
         if let Some(wake) = shared.wake_event(number) {
             epoll::add(&poll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
         }
-        let alarm = Alarm::new()?;
+        let timer = TimerFd::new()?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&poll, alarm.descriptor(), epoll::EventData::new_u64(ALARM), flags)?;
+        epoll::add(&poll, timer.descriptor(), epoll::EventData::new_u64(TIMER), flags)?;
         let n = connections.len();
         Ok(Self {
             number,
             shared,
             news,
-            mender,
+            reconnect,
             n_down: 0,
             phase: Phase::Consume,
             poll,
-            alarm,
+            timer,
             connections,
             n_done: vec![0; n],
             ready: (0..n).collect(),
@@ -128,7 +128,7 @@ impl Worker {
                 }
             }
             if self.n_down > 0 {
-                self.take_mended()?;
+                self.take_reconnected()?;
             }
             self.turns(now, &mut input)?;
             if !is_told_ready && self.is_consuming() {
@@ -198,17 +198,19 @@ impl Worker {
 
     fn turn(&mut self, at: usize, input: &mut [u8]) -> anyhow::Result<Turn> {
         let Some(connection) = self.connections.get_mut(at) else { return Ok(Turn::Idle) };
-        let moment = Moment { now: clock::now(), start: self.shared.started_at() };
-        let mut scene = Scene {
-            moment,
+        let time = TurnTime { now: clock::now(), start: self.shared.started_at() };
+        let mut context = TurnContext {
+            time,
             phase: self.phase,
             sample: &mut self.sample,
             ledger: self.shared.ledger.as_ref(),
             input,
             owes_unconfirmed: self.shared.owes_unconfirmed,
         };
-        let turn = match connection.turn(&mut scene) {
-            Err(error) if is_loss(&error) && self.phase != Phase::Stop && self.mender.is_some() => {
+        let turn = match connection.turn(&mut context) {
+            Err(error)
+                if is_loss(&error) && self.phase != Phase::Stop && self.reconnect.is_some() =>
+            {
                 return self.lose(at, error);
             }
             turn => turn?,
@@ -235,12 +237,13 @@ impl Worker {
         self.n_down += 1;
         self.tell(News::Lost(error));
         let broken = Broken { worker: self.number, at };
-        let is_sent = self.mender.as_ref().is_some_and(|mender| mender.send(broken).is_ok());
+        let is_sent =
+            self.reconnect.as_ref().is_some_and(|reconnect| reconnect.send(broken).is_ok());
         if is_sent { Ok(Turn::Idle) } else { bail!("nobody makes connections again") }
     }
 
-    fn take_mended(&mut self) -> anyhow::Result<()> {
-        for Mended { at, client, names } in self.shared.take_mended(self.number) {
+    fn take_reconnected(&mut self) -> anyhow::Result<()> {
+        for Reconnected { at, client, names } in self.shared.take_reconnected(self.number) {
             let Some(connection) = self.connections.get_mut(at) else { continue };
             connection.resume(client, &names)?;
             watch(&self.poll, at, connection)?;
@@ -304,7 +307,7 @@ impl Worker {
         }
         let time = match until.saturating_sub(now) {
             _ if !sleep => Some(Timespec::default()),
-            _ if self.alarm.covers(now, until)? => None,
+            _ if self.timer.covers(now, until)? => None,
             ns => Some(Timespec { tv_sec: 0, tv_nsec: i64::try_from(ns)? }),
         };
         let mut events = Vec::with_capacity(EVENTS_MAX);
@@ -328,7 +331,7 @@ impl Worker {
             }
             return;
         }
-        if token == ALARM {
+        if token == TIMER {
             return;
         }
         let lost = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::RDHUP;

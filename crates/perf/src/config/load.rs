@@ -9,7 +9,7 @@ use super::values::{
 };
 use super::{Body, Consuming, Message, Publishing, STAMPED_BYTES, Settle, VERIFIED_BYTES};
 use crate::options::{Given, Usage};
-use crate::pace::Schedule;
+use crate::rate::Schedule;
 
 /// The shortest interval PerfTest's scheduler has, in seconds.
 const PUBLISHING_INTERVAL_S_MIN: f64 = 0.1;

@@ -6,7 +6,7 @@ use amqp091::{ShortString, Table, Value};
 
 use crate::clock::from_seconds;
 use crate::options::{Given, Usage};
-use crate::pace::Schedule;
+use crate::rate::Schedule;
 
 /// The number given for an option, or `default`.
 pub(super) fn number<T: FromStr>(given: &Given, long: &str, default: T) -> Result<T, Usage> {

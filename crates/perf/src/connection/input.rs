@@ -6,7 +6,7 @@ use amqp091::method::ConnectionCloseOk;
 use amqp091::{Frame, FrameKind, Method, MethodId, decode_frame};
 use anyhow::{Context as _, bail};
 
-use super::{Connection, Phase, Role, Scene, lost};
+use super::{Connection, Phase, Role, TurnContext, lost};
 use crate::assembly::is_content;
 use crate::client::{Lost, closed};
 use crate::clock;
@@ -24,38 +24,38 @@ impl Connection {
     }
 
     /// Reads once and handles what came. Gives back when to go on, if that is to wait.
-    pub(super) fn read(&mut self, scene: &mut Scene<'_>) -> anyhow::Result<Option<u64>> {
+    pub(super) fn read(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Option<u64>> {
         if !self.may_read() {
             return Ok(None);
         }
-        if let Some(at) = self.closed_gate(scene) {
+        if let Some(at) = self.closed_gate(context) {
             return Ok(Some(at));
         }
         if self.left.is_empty() && !self.ready.is_readable {
             return Ok(None);
         }
-        let input = std::mem::take(&mut scene.input);
-        let result = self.read_into(input, scene);
-        scene.input = input;
+        let input = std::mem::take(&mut context.input);
+        let result = self.read_into(input, context);
+        context.input = input;
         result
     }
 
     fn read_into(
         &mut self,
         input: &mut [u8],
-        scene: &mut Scene<'_>,
+        context: &mut TurnContext<'_>,
     ) -> anyhow::Result<Option<u64>> {
         let from = self.left.len();
         let (head, rest) = input.split_at_mut_checked(from).context("a frame is too large")?;
         head.copy_from_slice(&self.left);
         let mut n = from;
         if self.ready.is_readable && !rest.is_empty() {
-            n += self.read_socket(rest, scene.moment.now)?;
+            n += self.read_socket(rest, context.time.now)?;
             // What is published from here on did not wait for the read.
-            scene.moment.now = clock::now();
+            context.time.now = clock::now();
         }
         let input = input.get(..n).unwrap_or_default();
-        let (used, opens_at) = self.handle(input, scene)?;
+        let (used, opens_at) = self.handle(input, context)?;
         self.left.clear();
         self.left.extend_from_slice(input.get(used..).unwrap_or_default());
         Ok(opens_at)
@@ -89,13 +89,13 @@ impl Connection {
     }
 
     /// The time until which a slow consumer handles nothing.
-    fn closed_gate(&self, scene: &Scene<'_>) -> Option<u64> {
+    fn closed_gate(&self, context: &TurnContext<'_>) -> Option<u64> {
         let Role::Consuming(consumers) = &self.role else { return None };
-        if scene.phase != Phase::Run {
+        if context.phase != Phase::Run {
             return None;
         }
         let open_at = consumers.iter().map(Consumer::open_at).max()?;
-        (open_at > scene.moment.elapsed()).then_some(scene.moment.start + open_at)
+        (open_at > context.time.elapsed()).then_some(context.time.start + open_at)
     }
 
     /// Handles whole frames; gives back how many bytes they were, and when to go on if a slow
@@ -103,27 +103,27 @@ impl Connection {
     fn handle(
         &mut self,
         input: &[u8],
-        scene: &mut Scene<'_>,
+        context: &mut TurnContext<'_>,
     ) -> anyhow::Result<(usize, Option<u64>)> {
         let (mut rest, mut opens_at) = (input, None);
         while let Some((frame, used)) = decode_frame(rest, self.frame_max)? {
             if frame.kind == FrameKind::Method && frame.payload.starts_with(&DELIVER) {
-                opens_at = self.closed_gate(scene);
+                opens_at = self.closed_gate(context);
                 if opens_at.is_some() {
                     break;
                 }
             }
-            self.on_frame(frame, scene)?;
+            self.on_frame(frame, context)?;
             rest = rest.get(used..).unwrap_or_default();
         }
         if let Role::Consuming(consumers) = &mut self.role {
-            consumers.iter_mut().for_each(|consumer| consumer.flush(scene.sample));
+            consumers.iter_mut().for_each(|consumer| consumer.flush(context.sample));
         }
         Ok((input.len() - rest.len(), opens_at))
     }
 
     #[inline]
-    fn on_frame(&mut self, frame: Frame<'_>, scene: &mut Scene<'_>) -> anyhow::Result<()> {
+    fn on_frame(&mut self, frame: Frame<'_>, context: &mut TurnContext<'_>) -> anyhow::Result<()> {
         let Frame { kind, channel, payload } = frame;
         if kind == FrameKind::Heartbeat || self.is_closing && is_content(kind) {
             return Ok(());
@@ -131,9 +131,9 @@ impl Connection {
         let at = usize::from(channel).wrapping_sub(1);
         let deliver = payload.strip_prefix(&DELIVER).filter(|_| kind == FrameKind::Method);
         if kind == FrameKind::Method && deliver.is_none() {
-            return self.on_method(channel, &Method::decode(payload)?, scene);
+            return self.on_method(channel, &Method::decode(payload)?, context);
         }
-        let mut seen = Seen { sample: scene.sample, ledger: scene.ledger };
+        let mut seen = Seen { sample: context.sample, ledger: context.ledger };
         match &mut self.role {
             Role::Consuming(consumers) => {
                 let consumer = consumers.get_mut(at).context("an unknown channel")?;
@@ -141,10 +141,10 @@ impl Connection {
                 match (kind, deliver) {
                     (_, Some(fields)) => consumer.on_deliver(fields),
                     (FrameKind::Header, None) => {
-                        consumer.on_header(payload, scene.moment, out, &mut seen)
+                        consumer.on_header(payload, context.time, out, &mut seen)
                     }
                     (FrameKind::Body | FrameKind::Method | FrameKind::Heartbeat, None) => {
-                        consumer.on_body(payload, scene.moment, out, &mut seen)
+                        consumer.on_body(payload, context.time, out, &mut seen)
                     }
                 }
             }
@@ -152,7 +152,7 @@ impl Connection {
                 let publisher = publishers.get_mut(at).context("an unknown channel")?;
                 match kind {
                     FrameKind::Header => publisher.on_header(payload),
-                    FrameKind::Body => publisher.on_body(payload, scene.ledger),
+                    FrameKind::Body => publisher.on_body(payload, context.ledger),
                     FrameKind::Method | FrameKind::Heartbeat => bail!("a delivery to a publisher"),
                 }
             }
@@ -163,7 +163,7 @@ impl Connection {
         &mut self,
         channel: u16,
         method: &Method<'_>,
-        scene: &mut Scene<'_>,
+        context: &mut TurnContext<'_>,
     ) -> anyhow::Result<()> {
         if method.id() == ConnectionCloseOk::ID {
             self.is_closed = true;
@@ -181,7 +181,7 @@ impl Connection {
         match &mut self.role {
             Role::Publishing(publishers) => {
                 let publisher = publishers.get_mut(at).context("an unknown channel")?;
-                publisher.on_method(method, scene.moment.now, scene.sample, scene.ledger)
+                publisher.on_method(method, context.time.now, context.sample, context.ledger)
             }
             Role::Consuming(consumers) => {
                 consumers.get_mut(at).context("an unknown channel")?.on_method(method)

@@ -4,19 +4,19 @@ use std::io;
 
 use amqp091::frame::HEARTBEAT;
 
-use super::{Connection, Phase, Role, Scene, Turn, lost};
+use super::{Connection, Phase, Role, Turn, TurnContext, lost};
 use crate::publisher::{Publisher, Staged};
 use crate::transport::Sent;
 
 impl Connection {
     /// Makes bytes ready and writes once.
-    pub(super) fn write(&mut self, scene: &mut Scene<'_>) -> anyhow::Result<Turn> {
-        let now = scene.moment.now;
+    pub(super) fn write(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn> {
+        let now = context.time.now;
         if self.heartbeat_ns > 0 && now >= self.wrote_at + self.heartbeat_ns {
             self.output.extend_from_slice(&HEARTBEAT);
             self.wrote_at = now;
         }
-        let next = self.stage(scene);
+        let next = self.stage(context);
         let has_bytes = !self.pending().is_empty() || self.transport.owes_bytes();
         if !self.ready.is_writable || !has_bytes {
             return Ok(next);
@@ -68,8 +68,8 @@ impl Connection {
     }
 
     /// Lets the next publisher that may publish fill its batch, if nothing is left to write.
-    fn stage(&mut self, scene: &mut Scene<'_>) -> Turn {
-        if !self.pending().is_empty() || scene.phase != Phase::Run || !self.ready.is_writable {
+    fn stage(&mut self, context: &mut TurnContext<'_>) -> Turn {
+        if !self.pending().is_empty() || context.phase != Phase::Run || !self.ready.is_writable {
             return Turn::Idle;
         }
         let Role::Publishing(publishers) = &mut self.role else { return Turn::Idle };
@@ -78,9 +78,9 @@ impl Connection {
             self.publisher_at = (self.publisher_at + 1) % publishers.len();
             let Some(publisher) = publishers.get_mut(self.publisher_at) else { break };
             let before = publisher.sent();
-            match publisher.stage(scene.moment, scene.sample) {
+            match publisher.stage(context.time, context.sample) {
                 Staged::Bytes => {
-                    if let Some(ledger) = scene.ledger.filter(|_| scene.owes_unconfirmed) {
+                    if let Some(ledger) = context.ledger.filter(|_| context.owes_unconfirmed) {
                         (before..publisher.sent()).for_each(|n| ledger.confirmed(publisher.id, n));
                     }
                     return Turn::Again;
@@ -89,7 +89,7 @@ impl Connection {
                 Staged::Full | Staged::Done => {}
             }
         }
-        if due == u64::MAX { Turn::Idle } else { Turn::At(scene.moment.start + due) }
+        if due == u64::MAX { Turn::Idle } else { Turn::At(context.time.start + due) }
     }
 }
 

@@ -28,16 +28,16 @@ fn deliver(consumer: &mut Consumer, tag: u64, ledger: Option<&Ledger>) -> (Sampl
     body[11] = 40;
     amqp091::content::encode_content(2, PropertiesRef::EMPTY, &body, 8192, &mut wire);
     let (mut sample, mut out, mut rest) = (Sample::new(), Vec::new(), wire.as_slice());
-    let moment = Moment { now: 100, start: 0 };
+    let time = TurnTime { now: 100, start: 0 };
     while let Some((frame, used)) = decode_frame(rest, 8192).unwrap() {
         let mut seen = Seen { sample: &mut sample, ledger };
         match frame.kind {
             FrameKind::Method => consumer.on_deliver(&frame.payload[4..]).unwrap(),
             FrameKind::Header => {
-                consumer.on_header(frame.payload, moment, &mut out, &mut seen).unwrap();
+                consumer.on_header(frame.payload, time, &mut out, &mut seen).unwrap();
             }
             FrameKind::Body => {
-                consumer.on_body(frame.payload, moment, &mut out, &mut seen).unwrap();
+                consumer.on_body(frame.payload, time, &mut out, &mut seen).unwrap();
             }
             FrameKind::Heartbeat => panic!("no heartbeat was sent"),
         }
@@ -102,13 +102,13 @@ fn deliveries_allocate_nothing() {
     let (mut sample, mut out) = (Sample::new(), Vec::with_capacity(1024));
     let before = counting::in_thread();
     for now in 0..1000 {
-        let (mut rest, moment) = (wire.as_slice(), Moment { now, start: 0 });
+        let (mut rest, time) = (wire.as_slice(), TurnTime { now, start: 0 });
         let mut seen = Seen { sample: &mut sample, ledger: None };
         while let Some((frame, used)) = decode_frame(rest, 8192).unwrap() {
             let payload = frame.payload;
             match frame.kind {
-                FrameKind::Header => consumer.on_header(payload, moment, &mut out, &mut seen),
-                FrameKind::Body => consumer.on_body(payload, moment, &mut out, &mut seen),
+                FrameKind::Header => consumer.on_header(payload, time, &mut out, &mut seen),
+                FrameKind::Body => consumer.on_body(payload, time, &mut out, &mut seen),
                 FrameKind::Method | FrameKind::Heartbeat => consumer.on_deliver(&payload[4..]),
             }
             .unwrap();

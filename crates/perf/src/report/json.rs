@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Broker, Interval, Mishap, Printer, Summary, float, min_ns, n_messages, per_second, ratio,
+    Broker, Interval, Printer, RunError, Summary, float, min_ns, n_messages, per_second, ratio,
 };
 use crate::stats::{Counts, Sample};
 use crate::verify::Verdict;
@@ -52,8 +52,8 @@ impl Printer {
             object.insert("broker".to_owned(), Value::Object(self.broker(broker, counts)));
         }
         object.insert("generator_cpu_seconds".to_owned(), json!(seconds(summary.own_cpu_ns)));
-        let mishaps: Vec<Value> = summary.mishaps.iter().map(mishap).collect();
-        object.insert("errors".to_owned(), Value::Array(mishaps));
+        let run_errors: Vec<Value> = summary.run_errors.iter().map(run_error).collect();
+        object.insert("errors".to_owned(), Value::Array(run_errors));
         object.insert("connections_lost".to_owned(), json!(summary.n_connections_lost));
         let recovered = json!(summary.n_connections_recovered);
         object.insert("connections_recovered".to_owned(), recovered);
@@ -103,16 +103,16 @@ impl Printer {
 }
 
 /// The last line of a run that could not begin.
-pub(crate) fn failure_json(mishap: &Mishap, exit_code: u8) -> Value {
+pub(crate) fn failure_json(run_error: &RunError, exit_code: u8) -> Value {
     json!({
         "type": "error",
         "exit_code": exit_code,
-        "error": { "code": mishap.code, "reason": mishap.reason },
+        "error": { "code": run_error.code, "reason": run_error.reason },
     })
 }
 
-fn mishap(mishap: &Mishap) -> Value {
-    json!({ "code": mishap.code, "reason": mishap.reason, "count": mishap.n })
+fn run_error(run_error: &RunError) -> Value {
+    json!({ "code": run_error.code, "reason": run_error.reason, "count": run_error.n })
 }
 
 fn latency_us(latency: &Histogram<u64>) -> Value {

@@ -33,7 +33,7 @@ fn summary() -> Summary {
         own_cpu_ns: SECOND / 10,
         verdict: Some(Verdict { lost: 1, is_loss_known: true, ..Verdict::default() }),
         reason: "Reached time limit".to_owned(),
-        mishaps: vec![Mishap { code: Some(540), reason: "NOT_IMPLEMENTED".to_owned(), n: 2 }],
+        run_errors: vec![RunError { code: Some(540), reason: "NOT_IMPLEMENTED".to_owned(), n: 2 }],
         n_connections_lost: 3,
         n_connections_recovered: 1,
     }

@@ -4,7 +4,8 @@ use hdrhistogram::Histogram;
 use stdx::Civil;
 
 use super::{
-    Broker, Interval, Mishap, Printer, Shown, Summary, float, min_ns, n_messages, per_second, ratio,
+    Broker, Interval, Printer, RunError, Shown, Summary, float, min_ns, n_messages, per_second,
+    ratio,
 };
 use crate::config::Format;
 use crate::verify::Verdict;
@@ -89,7 +90,7 @@ impl Printer {
             lines.push(format!("{name} latency 99.9th {high} {unit}"));
         }
         lines.extend(self.cpu_lines(summary));
-        lines.extend(mishap_lines(summary));
+        lines.extend(error_lines(summary));
         if let Some(verdict) = &summary.verdict {
             lines.extend(verdict_lines(verdict));
         }
@@ -150,14 +151,14 @@ fn date_time(wall_ms: u64) -> String {
     format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-fn mishap_lines(summary: &Summary) -> Vec<String> {
+fn error_lines(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let (lost, recovered) = (summary.n_connections_lost, summary.n_connections_recovered);
     if lost > 0 {
         lines.push(format!("connections lost: {lost}, made again: {recovered}"));
     }
-    let line = |mishap: &Mishap| format!("error: {mishap} ({} times)", mishap.n);
-    lines.extend(summary.mishaps.iter().map(line));
+    let line = |run_error: &RunError| format!("error: {run_error} ({} times)", run_error.n);
+    lines.extend(summary.run_errors.iter().map(line));
     lines
 }
 

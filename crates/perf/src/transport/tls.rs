@@ -1,6 +1,6 @@
 //! TLS over a socket: whom to trust, and the bytes of one session.
 
-mod anyone;
+mod accept_any_cert;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::{CertificateError, RootCertStore};
 
 use super::{Received, Sent};
-use anyone::Anyone;
+use accept_any_cert::AcceptAnyCert;
 
 /// How much is read from the socket at once: two of TLS's largest records.
 const ENCRYPTED_BYTES: usize = 32 * 1024;
@@ -52,11 +52,11 @@ impl Encryption {
 }
 
 fn client_config(trust: Trust, provider: Arc<CryptoProvider>) -> anyhow::Result<ClientConfig> {
-    let anyone = Arc::new(Anyone::new(&provider));
+    let accept_any_cert = Arc::new(AcceptAnyCert::new(&provider));
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match trust {
-        Trust::Everyone => builder.dangerous().with_custom_certificate_verifier(anyone),
+        Trust::Everyone => builder.dangerous().with_custom_certificate_verifier(accept_any_cert),
         Trust::System => builder.with_root_certificates(system_roots()?),
     };
     Ok(builder.with_no_client_auth())

@@ -54,19 +54,19 @@ impl Schedule {
 /// Spaces messages evenly at a rate. Falling behind does not move the times that follow: those are
 /// the times latencies are measured from, so that a broker that stalls does not hide its stall.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimiter {
     /// Messages per second.
     rate: Schedule,
     /// Nanoseconds after the start; a float, because a message's share of a second is no integer.
     next: f64,
 }
 
-impl Pace {
+impl RateLimiter {
     /// The first message is due `offset` nanoseconds after the start.
     pub(crate) fn new(rate: Schedule, offset: u64) -> Self {
-        let mut pace = Self { rate, next: from_ns(offset) };
-        pace.skip_pauses();
-        pace
+        let mut limiter = Self { rate, next: from_ns(offset) };
+        limiter.skip_pauses();
+        limiter
     }
 
     /// When the next message is due, in nanoseconds after the start.
@@ -142,21 +142,21 @@ mod tests {
 
     #[test]
     fn messages_are_spaced_evenly_without_drift() {
-        let mut pace = Pace::new(Schedule::constant(3.0), 0);
-        let due: Vec<u64> = (0..7).map(|_| pace.take()).collect();
+        let mut limiter = RateLimiter::new(Schedule::constant(3.0), 0);
+        let due: Vec<u64> = (0..7).map(|_| limiter.take()).collect();
         assert_eq!(due[0], 0);
         assert_eq!(due[3], SECOND);
         assert_eq!(due[6], 2 * SECOND);
-        assert_eq!(pace.next(), 7 * SECOND / 3);
+        assert_eq!(limiter.next(), 7 * SECOND / 3);
     }
 
     #[test]
     fn a_late_message_does_not_move_those_after_it() {
-        let mut pace = Pace::new(Schedule::constant(1000.0), 500);
-        assert_eq!(pace.take(), 500);
+        let mut limiter = RateLimiter::new(Schedule::constant(1000.0), 500);
+        assert_eq!(limiter.take(), 500);
         // Nothing depends on when take is called: due times are those of the rate alone.
-        assert_eq!(pace.take(), 1_000_500);
-        assert_eq!(pace.next(), 2_000_500);
+        assert_eq!(limiter.take(), 1_000_500);
+        assert_eq!(limiter.next(), 2_000_500);
     }
 
     #[test]
@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(schedule.at(0), (2.0, SECOND));
         assert_eq!(schedule.at(SECOND), (0.0, 4 * SECOND));
         assert_eq!(schedule.at(4 * SECOND), (2.0, 5 * SECOND));
-        let mut pace = Pace::new(schedule, 0);
-        let due: Vec<u64> = (0..5).map(|_| pace.take() / 1_000_000).collect();
+        let mut limiter = RateLimiter::new(schedule, 0);
+        let due: Vec<u64> = (0..5).map(|_| limiter.take() / 1_000_000).collect();
         assert_eq!(due, [0, 500, 4000, 4500, 8000]);
         assert_eq!(Schedule::of(&[]), None);
         assert_eq!(Schedule::of(&[(1, 0)]), None);

@@ -15,7 +15,7 @@ const EMPTY: &str = "Consumer queue(s) empty";
 
 /// Producers and consumers with a limit that have not reached it, and what has happened.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct StopReason {
     n_publishers: u64,
     n_consumers: u64,
     publishers_left: u64,
@@ -26,7 +26,7 @@ pub(super) struct Ending {
     failure: Option<String>,
 }
 
-impl Ending {
+impl StopReason {
     pub(super) fn new(config: &Config) -> Self {
         let count = |limit: Option<u64>, n: usize| {
             if limit.is_some() { u64::try_from(n).unwrap_or(u64::MAX) } else { 0 }
@@ -129,14 +129,14 @@ impl Idle {
 mod tests {
     use super::*;
 
-    fn ending(line: &str) -> Ending {
+    fn stop_reason(line: &str) -> StopReason {
         let words = line.split_whitespace().map(str::to_owned);
-        Ending::new(&Config::new(&crate::options::parse(words).unwrap()).unwrap())
+        StopReason::new(&Config::new(&crate::options::parse(words).unwrap()).unwrap())
     }
 
     #[test]
     fn all_that_have_a_limit_have_to_reach_it() {
-        let mut all = ending("-x 2 -C 5 -D 5");
+        let mut all = stop_reason("-x 2 -C 5 -D 5");
         all.publisher_done();
         all.publisher_done();
         assert!(!all.is_over());
@@ -148,15 +148,15 @@ mod tests {
 
     #[test]
     fn time_conditions_and_failures_end_it_too() {
-        let mut late = ending("-z 1 -C 5 -x 2");
+        let mut late = stop_reason("-z 1 -C 5 -x 2");
         late.publisher_done();
         late.time_is_up();
         assert_eq!(late.reason(), "Producer reached message limit, Reached time limit");
-        let mut idle = ending("-ew idle");
+        let mut idle = stop_reason("-ew idle");
         assert!(!idle.is_over());
         idle.consumers_stopped(ExitWhen::Idle);
         assert_eq!((idle.is_over(), idle.reason().as_str()), (true, IDLE));
-        let mut failed = ending("");
+        let mut failed = stop_reason("");
         failed.failed("540 no");
         failed.failed("and more");
         assert!(failed.is_over() && failed.is_failure());

@@ -7,7 +7,7 @@ const SETTLED: u64 = 0;
 
 /// The outstanding publishes of one channel.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct ConfirmWindow {
     capacity: usize,
     /// The delivery tag of the front of `stamps`.
     first: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Window {
     n_outstanding: usize,
 }
 
-impl Window {
+impl ConfirmWindow {
     /// Lets `capacity` publishes be outstanding.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity, first: 1, stamps: VecDeque::new(), n_outstanding: 0 }
@@ -84,13 +84,13 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn window(n: u64) -> Window {
-        let mut window = Window::new(10);
+    fn window(n: u64) -> ConfirmWindow {
+        let mut window = ConfirmWindow::new(10);
         (1..=n).for_each(|tag| window.publish(tag * 100));
         window
     }
 
-    fn settle(window: &mut Window, tag: u64, is_multiple: bool) -> Vec<(u64, u64)> {
+    fn settle(window: &mut ConfirmWindow, tag: u64, is_multiple: bool) -> Vec<(u64, u64)> {
         let mut settled = Vec::new();
         let n = window.settle(tag, is_multiple, |tag, stamp| settled.push((tag, stamp)));
         assert_eq!(n, settled.len() as u64);

@@ -18,13 +18,13 @@ const SOON_NS: u64 = 10 * MILLISECOND;
 
 /// The alarm clock.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct TimerFd {
     descriptor: OwnedFd,
     /// When it rings, on the clock that never goes back.
     rings_at: u64,
 }
 
-impl Alarm {
+impl TimerFd {
     /// An alarm that is not set.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -62,15 +62,15 @@ impl Alarm {
 mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
 
-    use super::{Alarm, SOON_NS};
+    use super::{SOON_NS, TimerFd};
     use crate::clock;
 
-    fn rings(alarm: &Alarm) {
-        let mut alarm = [PollFd::new(alarm, PollFlags::IN)];
-        assert_eq!(poll(&mut alarm, None), Ok(1));
+    fn rings(timer: &TimerFd) {
+        let mut timer = [PollFd::new(timer, PollFlags::IN)];
+        assert_eq!(poll(&mut timer, None), Ok(1));
     }
 
-    impl std::os::fd::AsFd for Alarm {
+    impl std::os::fd::AsFd for TimerFd {
         fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
             self.descriptor()
         }
@@ -78,13 +78,13 @@ mod tests {
 
     #[test]
     fn rings_in_time_again_and_again() {
-        let mut alarm = Alarm::new().unwrap();
+        let mut timer = TimerFd::new().unwrap();
         for _ in 0..3 {
             let now = clock::now();
             let until = now + SOON_NS;
-            assert!(alarm.covers(now, until).unwrap());
-            assert!(alarm.covers(now, until + 1).unwrap(), "it rings before");
-            rings(&alarm);
+            assert!(timer.covers(now, until).unwrap());
+            assert!(timer.covers(now, until + 1).unwrap(), "it rings before");
+            rings(&timer);
             assert!(clock::now() >= until);
         }
     }
@@ -92,6 +92,6 @@ mod tests {
     #[test]
     fn what_is_due_soon_is_not_its_business() {
         let now = clock::now();
-        assert!(!Alarm::new().unwrap().covers(now, now + SOON_NS - 1).unwrap());
+        assert!(!TimerFd::new().unwrap().covers(now, now + SOON_NS - 1).unwrap());
     }
 }

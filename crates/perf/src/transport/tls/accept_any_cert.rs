@@ -8,17 +8,17 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 /// Takes every certificate for good, even one that cannot be read: who is on the other side stays
 /// unknown, so a signature would prove nothing.
 #[derive(Debug)]
-pub(super) struct Anyone {
+pub(super) struct AcceptAnyCert {
     schemes: Vec<SignatureScheme>,
 }
 
-impl Anyone {
+impl AcceptAnyCert {
     pub(super) fn new(provider: &CryptoProvider) -> Self {
         Self { schemes: provider.signature_verification_algorithms.supported_schemes() }
     }
 }
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCert {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,

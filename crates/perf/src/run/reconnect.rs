@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::clock;
 use crate::message::Random;
 use crate::setup::{Part, Recipe};
-use crate::shared::{Broken, Mended, News, Shared};
+use crate::shared::{Broken, News, Reconnected, Shared};
 
 /// How often it looks whether the run is over.
 const POLL: Duration = Duration::from_millis(50);
 
 /// What it works with.
-pub(super) struct Mender<'a> {
+pub(super) struct Reconnector<'a> {
     pub(super) recipe: &'a Recipe<'a>,
     /// The parts of each thread.
     pub(super) parts: &'a [Vec<Part>],
@@ -26,7 +26,7 @@ pub(super) struct Mender<'a> {
     pub(super) random: Random,
 }
 
-impl Mender<'_> {
+impl Reconnector<'_> {
     /// Works until the run is over.
     pub(super) fn run(mut self, broken: &Receiver<Broken>) {
         let mut waiting: BinaryHeap<Reverse<(u64, Broken)>> = BinaryHeap::new();
@@ -42,7 +42,7 @@ impl Mender<'_> {
                 && let Some(Reverse((_, broken))) = waiting.pop()
                 && !self.shared.is_stopping()
             {
-                if let Err(error) = self.mend(broken) {
+                if let Err(error) = self.hand_back(broken) {
                     // Nobody listens any more when the run has failed elsewhere.
                     drop(self.news.send(News::NotRecovered(error)));
                     waiting.push(Reverse((self.next_attempt(), broken)));
@@ -51,11 +51,11 @@ impl Mender<'_> {
         }
     }
 
-    fn mend(&self, broken: Broken) -> anyhow::Result<()> {
+    fn hand_back(&self, broken: Broken) -> anyhow::Result<()> {
         let part = self.parts.get(broken.worker).and_then(|parts| parts.get(broken.at));
         let Some(&part) = part else { return Ok(()) };
         let (client, names) = self.recipe.reconnect(part)?;
-        self.shared.mend(broken, Mended { at: broken.at, client, names });
+        self.shared.hand_back(broken, Reconnected { at: broken.at, client, names });
         Ok(())
     }
 

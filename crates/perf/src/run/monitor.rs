@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::ending::{Ending, IDLE_NS, Idle};
 use super::meter::Meter;
 use super::progress::Bar;
 use super::say;
+use super::stop_reason::{IDLE_NS, Idle, StopReason};
 use crate::client::Client;
 use crate::clock::{self, MILLISECOND, SECOND};
 use crate::config::{ExitWhen, Format};
 use crate::connection::Phase;
-use crate::report::{self, Mishap, Printer, Summary};
+use crate::report::{self, Printer, RunError, Summary};
 use crate::setup::{self, Recipe};
 use crate::shared::{News, Shared};
 use crate::stats::Sample;
@@ -28,8 +28,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const DRAIN_NS_MAX: u64 = 60 * SECOND;
 /// How often conditions are looked at that nobody tells of.
 const POLL: Duration = Duration::from_millis(20);
-/// How many different mishaps are kept; further ones count as the last.
-const MISHAPS_MAX: usize = 20;
+/// How many different errors are kept; further ones count as the last.
+const RUN_ERRORS_MAX: usize = 20;
 
 /// A run in progress, seen from the thread that prints.
 pub(super) struct Run<'a> {
@@ -43,8 +43,8 @@ pub(super) struct Run<'a> {
     pending: Pending,
     meter: Option<Meter>,
     bar: Option<Bar>,
-    ending: Ending,
-    mishaps: Vec<Mishap>,
+    stop_reason: StopReason,
+    run_errors: Vec<RunError>,
     n_lost: u64,
     n_recovered: u64,
 }
@@ -82,8 +82,8 @@ impl<'a> Run<'a> {
             pending: Pending::new(0),
             meter: None,
             bar: Bar::new(config),
-            ending: Ending::new(config),
-            mishaps: Vec::new(),
+            stop_reason: StopReason::new(config),
+            run_errors: Vec::new(),
             n_lost: 0,
             n_recovered: 0,
         }
@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
 
     /// Waits until all threads are ready, lets them run until there is a reason to stop, and sums
     /// up. Gives back whether the run came to its end.
-    pub(super) fn follow(
+    pub(super) fn monitor(
         &mut self,
         client: &mut Client,
         broker_pid: Option<u32>,
@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
         let own_cpu_ns = clock::own_cpu() - own_before;
         self.last_samples(start, stopped)?;
         self.clear_bar();
-        let reason = self.ending.reason();
+        let reason = self.stop_reason.reason();
         if self.printer.format != Format::Json {
             say(&format!("test stopped ({reason})"))?;
         }
@@ -129,11 +129,11 @@ impl<'a> Run<'a> {
             own_cpu_ns,
             verdict,
             reason,
-            mishaps: std::mem::take(&mut self.mishaps),
+            run_errors: std::mem::take(&mut self.run_errors),
             n_connections_lost: self.n_lost,
             n_connections_recovered: self.n_recovered,
         };
-        Ok((summary, !self.ending.is_failure()))
+        Ok((summary, !self.stop_reason.is_failure()))
     }
 
     /// Makes the file of comma-separated values, if one is wanted.
@@ -165,10 +165,10 @@ impl<'a> Run<'a> {
         let ends_at = run.time_ns.map_or(u64::MAX, |time| start.saturating_add(time));
         let mut idle = Idle::new(start);
         let mut looked_at = start;
-        while !self.ending.is_over() {
+        while !self.stop_reason.is_over() {
             let now = clock::now();
             if now >= ends_at {
-                self.ending.time_is_up();
+                self.stop_reason.time_is_up();
                 break;
             }
             if let Some(exit_when) = run.exit_when
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
             {
                 looked_at = now;
                 if self.is_over(exit_when, &mut idle, client, now)? {
-                    self.ending.consumers_stopped(exit_when);
+                    self.stop_reason.consumers_stopped(exit_when);
                 }
             }
             self.draw_bar(now - start);
@@ -193,16 +193,16 @@ impl<'a> Run<'a> {
 
     fn on_news(&mut self, news: News) {
         match news {
-            News::PublisherDone => self.ending.publisher_done(),
-            News::ConsumerDone => self.ending.consumer_done(),
+            News::PublisherDone => self.stop_reason.publisher_done(),
+            News::ConsumerDone => self.stop_reason.consumer_done(),
             News::Failed(error) => {
-                let mishap = Mishap::from(&error);
-                self.ending.failed(&mishap.to_string());
-                self.note(mishap);
+                let run_error = RunError::from(&error);
+                self.stop_reason.failed(&run_error.to_string());
+                self.note(run_error);
             }
             News::Lost(error) => self.on_loss(&error),
             News::Recovered => self.n_recovered += 1,
-            News::NotRecovered(error) => self.note(Mishap::from(&error)),
+            News::NotRecovered(error) => self.note(RunError::from(&error)),
             News::Connected | News::Ready | News::Sampled(_) | News::Stopped(_) => {}
         }
     }
@@ -214,21 +214,21 @@ impl<'a> Run<'a> {
         {
             ledger.doubt_loss();
         }
-        let mishap = Mishap::from(error);
+        let run_error = RunError::from(error);
         if self.n_lost == 1 {
             self.clear_bar();
-            crate::complain(&format!("{mishap}; lost connections are made again"));
+            crate::complain(&format!("{run_error}; lost connections are made again"));
         }
-        self.note(mishap);
+        self.note(run_error);
     }
 
     /// Counts what went wrong.
-    fn note(&mut self, mishap: Mishap) {
-        let is_full = self.mishaps.len() >= MISHAPS_MAX;
-        let same = |one: &&mut Mishap| is_full || one.is_like(&mishap);
-        match self.mishaps.iter_mut().rev().find(same) {
-            Some(known) => known.n += mishap.n,
-            None => self.mishaps.push(mishap),
+    fn note(&mut self, run_error: RunError) {
+        let is_full = self.run_errors.len() >= RUN_ERRORS_MAX;
+        let same = |one: &&mut RunError| is_full || one.is_like(&run_error);
+        match self.run_errors.iter_mut().rev().find(same) {
+            Some(known) => known.n += run_error.n,
+            None => self.run_errors.push(run_error),
         }
     }
 
@@ -338,7 +338,11 @@ impl<'a> Run<'a> {
             let outstanding = self.shared.n_outstanding();
             let is_complete = expected.is_some_and(|expected| ledger.n_missing(expected) == 0);
             let is_settled = outstanding == 0 && is_complete && now - began_at > 200 * MILLISECOND;
-            if is_settled || is_idle || now - began_at > DRAIN_NS_MAX || self.ending.is_failure() {
+            if is_settled
+                || is_idle
+                || now - began_at > DRAIN_NS_MAX
+                || self.stop_reason.is_failure()
+            {
                 return;
             }
             match self.news.recv_timeout(POLL) {

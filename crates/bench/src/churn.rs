@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use perf::Client;
 
 use crate::broker::{Broker, CHANNEL, declare_queue, delete_queue};
-use crate::measured::Measured;
+use crate::measurement::Measurement;
 use crate::result::Metric;
 
 /// The longest operation that is told apart, microseconds: ten minutes.
@@ -85,7 +85,7 @@ pub(crate) fn churn(
     kind: Kind,
     n_clients: u32,
     seconds: f64,
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<Measurement> {
     let before = broker.usage();
     let began = Instant::now();
     let until = began + Duration::from_secs_f64(seconds);
@@ -99,7 +99,7 @@ pub(crate) fn churn(
         }
         anyhow::Ok(all)
     })?;
-    Ok(measured(broker, &timed, began, before))
+    Ok(measurement(broker, &timed, began, before))
 }
 
 /// One client's part.
@@ -151,7 +151,7 @@ fn once(client: &mut Client, kind: Kind, queue: &str) -> anyhow::Result<()> {
 }
 
 /// Declares `n` durable queues with numbers from 1 behind their prefix.
-pub(crate) fn declare_queues(broker: &Broker, prefix: &str, n: u32) -> anyhow::Result<Measured> {
+pub(crate) fn declare_queues(broker: &Broker, prefix: &str, n: u32) -> anyhow::Result<Measurement> {
     let mut client = broker.connect("leveret bench queues")?;
     let before = broker.usage();
     let began = Instant::now();
@@ -159,13 +159,16 @@ pub(crate) fn declare_queues(broker: &Broker, prefix: &str, n: u32) -> anyhow::R
     for at in 1..=n {
         timed.time(|| declare_queue(&mut client, &format!("{prefix}{at}")))?;
     }
-    let measured = with_memory_each(measured(broker, &timed, began, before), before, n);
+    let measurement = with_memory_each(measurement(broker, &timed, began, before), before, n);
     client.close();
-    Ok(measured)
+    Ok(measurement)
 }
 
 /// Opens `n` connections, which stay open as long as they are kept.
-pub(crate) fn open_connections(broker: &Broker, n: u32) -> anyhow::Result<(Measured, Vec<Client>)> {
+pub(crate) fn open_connections(
+    broker: &Broker,
+    n: u32,
+) -> anyhow::Result<(Measurement, Vec<Client>)> {
     let before = broker.usage();
     let began = Instant::now();
     let mut timed = Timed::new();
@@ -173,42 +176,42 @@ pub(crate) fn open_connections(broker: &Broker, n: u32) -> anyhow::Result<(Measu
     for _ in 0..n {
         clients.push(timed.time(|| broker.connect("leveret bench crowd"))?);
     }
-    Ok((with_memory_each(measured(broker, &timed, began, before), before, n), clients))
+    Ok((with_memory_each(measurement(broker, &timed, began, before), before, n), clients))
 }
 
-fn measured(
+fn measurement(
     broker: &Broker,
     timed: &Timed,
     began: Instant,
     before: Option<perf::process::Usage>,
-) -> Measured {
+) -> Measurement {
     let seconds = began.elapsed().as_secs_f64();
     let after = broker.usage();
-    let mut measured = Measured { seconds, ..Measured::default() };
+    let mut measurement = Measurement { seconds, ..Measurement::default() };
     let n = timed.0.len() as f64;
     let quantile = |quantile| timed.0.value_at_quantile(quantile) as f64;
-    measured.set(Metric::Duration, seconds);
-    measured.set(Metric::OperationRate, n / seconds.max(f64::EPSILON));
-    measured.set(Metric::OperationMedian, quantile(0.5));
-    measured.set(Metric::OperationP99, quantile(0.99));
+    measurement.set(Metric::Duration, seconds);
+    measurement.set(Metric::OperationRate, n / seconds.max(f64::EPSILON));
+    measurement.set(Metric::OperationMedian, quantile(0.5));
+    measurement.set(Metric::OperationP99, quantile(0.99));
     if let Some((before, after)) = before.zip(after) {
-        measured.set(Metric::Memory, after.rss_bytes as f64);
-        measured.set_cpu(Metric::CpuPerOperation, after.cpu_s - before.cpu_s, n);
+        measurement.set(Metric::Memory, after.rss_bytes as f64);
+        measurement.set_cpu(Metric::CpuPerOperation, after.cpu_s - before.cpu_s, n);
     }
-    measured
+    measurement
 }
 
 /// Of crowds that would not show in the memory of a process, nothing is told.
 fn with_memory_each(
-    mut measured: Measured,
+    mut measurement: Measurement,
     before: Option<perf::process::Usage>,
     n: u32,
-) -> Measured {
+) -> Measurement {
     const CROWD_MIN: u32 = 100;
-    let after = measured.values.get(&Metric::Memory).copied();
+    let after = measurement.values.get(&Metric::Memory).copied();
     if let Some((before, after)) = before.zip(after).filter(|_| n >= CROWD_MIN) {
         let grown = (after - before.rss_bytes as f64).max(0.0);
-        measured.set(Metric::MemoryEach, grown / f64::from(n));
+        measurement.set(Metric::MemoryEach, grown / f64::from(n));
     }
-    measured
+    measurement
 }

@@ -5,7 +5,7 @@ use perf::Client;
 use crate::broker::{Broker, Failure};
 use crate::churn;
 use crate::load::{self, Generator, Tools};
-use crate::measured::Measured;
+use crate::measurement::Measurement;
 use crate::plan::{Case, Load, Step};
 use crate::result::Point;
 
@@ -20,7 +20,7 @@ pub(crate) struct Place<'a> {
 
 /// What goes on beside the steps, until the case ends.
 #[derive(Default)]
-struct Beside {
+struct Background {
     generators: Vec<Generator>,
     clients: Vec<Client>,
 }
@@ -31,13 +31,13 @@ impl Place<'_> {
         self,
         case: &Case,
         progress: &mut dyn FnMut(&Point),
-    ) -> Vec<Result<Measured, Failure>> {
+    ) -> Vec<Result<Measurement, Failure>> {
         let mut found = Vec::new();
         let end = self.broker.delete_queues(&case.queues).map_err(Failure::from);
         let end = end.and_then(|()| self.steps(case, &mut found, progress));
         let cleaned = self.broker.delete_queues(&case.queues).map_err(Failure::from);
         let end = end.and(cleaned);
-        let failure = end.err().unwrap_or_else(|| Failure::Failed("not measured".to_owned()));
+        let failure = end.err().unwrap_or_else(|| Failure::Failed("not measurement".to_owned()));
         found.resize(case.rows.len(), Err(failure));
         found
     }
@@ -45,15 +45,15 @@ impl Place<'_> {
     fn steps(
         self,
         case: &Case,
-        found: &mut Vec<Result<Measured, Failure>>,
+        found: &mut Vec<Result<Measurement, Failure>>,
         progress: &mut dyn FnMut(&Point),
     ) -> Result<(), Failure> {
-        let mut beside = Beside::default();
+        let mut background = Background::default();
         for step in &case.steps {
-            let measured = self.step(step, &mut beside, progress)?;
-            beside.check()?;
+            let measurement = self.step(step, &mut background, progress)?;
+            background.check()?;
             // Rows are measured in their order.
-            found.extend(measured.map(Ok));
+            found.extend(measurement.map(Ok));
         }
         Ok(())
     }
@@ -62,32 +62,32 @@ impl Place<'_> {
     fn step(
         self,
         step: &Step,
-        beside: &mut Beside,
+        background: &mut Background,
         progress: &mut dyn FnMut(&Point),
-    ) -> Result<Option<Measured>, Failure> {
-        let (row, measured) = match step {
+    ) -> Result<Option<Measurement>, Failure> {
+        let (row, measurement) = match step {
             Step::Load { row, loads } => {
                 let loads: Vec<Load> = loads.iter().map(|load| self.varied(load)).collect();
                 (*row, load::run(self.tools, self.broker, &loads, progress)?)
             }
             Step::Background(load) => {
                 let load = self.varied(load);
-                beside.generators.push(load::start(self.tools, self.broker, &load)?);
+                background.generators.push(load::start(self.tools, self.broker, &load)?);
                 return Ok(None);
             }
             Step::Queues { row, prefix, n } => {
                 (*row, churn::declare_queues(self.broker, prefix, *n)?)
             }
             Step::Connections { row, n } => {
-                let (measured, clients) = churn::open_connections(self.broker, *n)?;
-                beside.clients.extend(clients);
-                (*row, measured)
+                let (measurement, clients) = churn::open_connections(self.broker, *n)?;
+                background.clients.extend(clients);
+                (*row, measurement)
             }
             Step::Churn { row, kind, n_clients, seconds } => {
                 (Some(*row), churn::churn(self.broker, *kind, *n_clients, *seconds)?)
             }
         };
-        Ok(row.map(|_| measured))
+        Ok(row.map(|_| measurement))
     }
 
     fn varied(self, load: &Load) -> Load {
@@ -98,14 +98,14 @@ impl Place<'_> {
     }
 }
 
-impl Beside {
+impl Background {
     /// Whether all that should go on does.
     fn check(&mut self) -> Result<(), Failure> {
         self.generators.iter_mut().try_for_each(Generator::check)
     }
 }
 
-impl Drop for Beside {
+impl Drop for Background {
     fn drop(&mut self) {
         self.clients.drain(..).for_each(Client::close);
     }

@@ -2,24 +2,24 @@
 //! the results side by side. Knows the load tool and its output. Never any part of the broker.
 //! Start reading at [`run`], then `plan` for what a measurement is and [`result`] for what comes out.
 
+mod baseline;
 mod broker;
 mod churn;
 mod execute;
-mod floor;
 mod list;
 mod load;
 mod machine;
-mod measured;
+mod measurement;
 mod options;
 mod plan;
+mod progress;
 pub mod report;
 pub mod result;
 mod run;
 mod scenarios;
 mod schedule;
-mod sums;
+mod stats;
 mod time;
-mod view;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -46,7 +46,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(Request::Version) => show(concat!("leveret bench ", env!("CARGO_PKG_VERSION"), "\n")),
         Ok(Request::List(names)) => show(&list::list(&names)),
         Ok(Request::Relay { drops }) => {
-            exit(floor::serve(drops).map(|()| true).map_err(Into::into))
+            exit(baseline::serve(drops).map(|()| true).map_err(Into::into))
         }
         Ok(Request::Run(options)) => {
             let tools = match tools() {

@@ -50,7 +50,7 @@ fn describe(plan: &Plan) -> String {
 
 fn push_published(text: &mut String, row: &RowPlan) {
     for published in &row.published {
-        let value = crate::view::value(published.metric, published.value);
+        let value = crate::progress::value(published.metric, published.value);
         text.push_str(&format!("      {value}: {}\n", published.by));
     }
 }

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::broker::{Broker, Failure};
-use crate::measured::{Measured, Summary, join, point};
+use crate::measurement::{Measurement, Summary, join, point};
 use crate::plan::{Load, number};
 use crate::result::Point;
 
@@ -167,7 +167,7 @@ pub(crate) fn run(
     broker: &Broker,
     loads: &[Load],
     progress: &mut dyn FnMut(&Point),
-) -> Result<Measured, Failure> {
+) -> Result<Measurement, Failure> {
     let (lines, news) = channel();
     let started: anyhow::Result<Vec<Generator>> = loads
         .iter()
@@ -187,7 +187,7 @@ pub(crate) fn run(
     if loads.iter().all(|load| load.0.iter().any(|word| word == UNTIL_STILL)) {
         sum.end_with(&mut series);
     }
-    Ok(sum.measured(series))
+    Ok(sum.measurement(series))
 }
 
 /// Starts a generator that goes on, once it is under way.

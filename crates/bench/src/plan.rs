@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::churn::Kind;
-use crate::result::{Chart, ChartKind, Metric, Parameter, Published};
+use crate::result::{Chart, ChartKind, Metric, Parameter, PublishedFigure};
 
 /// A scenario, ready to be run.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Case {
     /// Queues that are deleted before and after.
     pub(crate) queues: Vec<String>,
     /// What the machine itself needs for the same, for the first row.
-    pub(crate) floor: Option<Floor>,
+    pub(crate) baseline: Option<Baseline>,
 }
 
 /// A row before it is measured.
@@ -60,15 +60,15 @@ pub(crate) struct RowPlan {
     pub(crate) parameters: BTreeMap<String, Parameter>,
     pub(crate) metric: Metric,
     pub(crate) relative_to: Option<String>,
-    pub(crate) aim: Option<Aim>,
-    pub(crate) published: Vec<Published>,
+    pub(crate) goal: Option<Goal>,
+    pub(crate) published: Vec<PublishedFigure>,
     /// Why no target can be asked for it, if so.
     pub(crate) not_offered: Option<&'static str>,
 }
 
 /// What Leveret is to reach, of the row's metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Aim {
+pub(crate) enum Goal {
     /// This.
     Value(f64),
     /// So many times what one fdatasync takes meanwhile, microseconds.
@@ -116,14 +116,14 @@ impl Load {
 
 /// What the machine itself needs, and for how long that is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Floor {
-    pub(crate) kind: FloorKind,
+pub(crate) struct Baseline {
+    pub(crate) kind: BaselineKind,
     pub(crate) seconds: f64,
 }
 
 /// What is measured without a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FloorKind {
+pub(crate) enum BaselineKind {
     /// Publishes of bodies of that many bytes through a process that only passes them on.
     Relay { n_pairs: u32, size: u32 },
     /// The same into a process that drops them.
@@ -171,7 +171,7 @@ impl RowPlan {
             parameters: BTreeMap::new(),
             metric,
             relative_to: None,
-            aim: None,
+            goal: None,
             published: Vec::new(),
             not_offered: None,
         }
@@ -196,8 +196,8 @@ impl RowPlan {
     }
 
     /// What Leveret is to reach.
-    pub(crate) fn aim(mut self, aim: Aim) -> Self {
-        self.aim = Some(aim);
+    pub(crate) fn goal(mut self, goal: Goal) -> Self {
+        self.goal = Some(goal);
         self
     }
 
@@ -209,13 +209,13 @@ impl RowPlan {
 
     /// What somebody has published, of any metric.
     pub(crate) fn published_of(mut self, metric: Metric, by: &str, value: f64) -> Self {
-        self.published.push(Published { by: by.to_owned(), metric, value });
+        self.published.push(PublishedFigure { by: by.to_owned(), metric, value });
         self
     }
 
     /// Whether its aim depends on how long one fdatasync takes.
     pub(crate) fn needs_sync(&self) -> bool {
-        matches!(self.aim, Some(Aim::Syncs(_)))
+        matches!(self.goal, Some(Goal::Syncs(_)))
     }
 
     /// A case of this row alone, measured by one load generator.
@@ -227,7 +227,7 @@ impl RowPlan {
 impl Case {
     /// One row and its steps.
     pub(crate) fn of(row: RowPlan, steps: Vec<Step>) -> Self {
-        Self { rows: vec![row], steps, queues: Vec::new(), floor: None }
+        Self { rows: vec![row], steps, queues: Vec::new(), baseline: None }
     }
 
     /// Deletes the queue before and after.
@@ -243,8 +243,8 @@ impl Case {
     }
 
     /// With what the machine itself needs.
-    pub(crate) fn floor(mut self, floor: Floor) -> Self {
-        self.floor = Some(floor);
+    pub(crate) fn baseline(mut self, baseline: Baseline) -> Self {
+        self.baseline = Some(baseline);
         self
     }
 

@@ -8,6 +8,7 @@
 
 mod axis;
 mod bars;
+mod captions;
 mod details;
 mod figure;
 mod frame;
@@ -21,7 +22,6 @@ mod summary;
 mod sweep;
 mod table;
 mod timeline;
-mod words;
 
 #[cfg(test)]
 mod tests;

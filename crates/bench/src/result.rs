@@ -107,12 +107,13 @@ pub struct Scenario {
 /// What rows are measured on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Column {
-    /// The name of a [`Target`]; of none if [`Self::is_floor`].
+    /// The name of a [`Target`]; of none if [`Self::is_baseline`].
     pub target: String,
     /// A variant of it, such as a queue version: `v2`.
     pub variant: Option<String>,
     /// No broker, but what the machine itself needs for the same bytes.
-    pub is_floor: bool,
+    #[serde(rename = "is_floor")]
+    pub is_baseline: bool,
 }
 
 impl Column {
@@ -174,9 +175,10 @@ pub struct Row {
     /// The row of this scenario that [`Metric::Relative`] refers to, on the same column.
     pub relative_to: Option<String>,
     /// What Leveret is meant to reach.
-    pub aim: Option<Aim>,
+    #[serde(rename = "aim")]
+    pub goal: Option<Goal>,
     /// Figures others have published for the same, on their machines.
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedFigure>,
     /// In the order of the scenario's columns.
     pub cells: Vec<Cell>,
 }
@@ -193,7 +195,7 @@ pub enum Parameter {
 
 /// A figure to reach.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Aim {
+pub struct Goal {
     /// Of what.
     pub metric: Metric,
     /// At least this, or at most, as [`Metric::is_higher_better`] says.
@@ -202,7 +204,7 @@ pub struct Aim {
 
 /// Somebody's figure.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedFigure {
     /// Whose: broker, version and where it was published.
     pub by: String,
     /// Of what.

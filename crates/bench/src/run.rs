@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use perf::Unreachable;
 
+use crate::baseline;
 use crate::broker::{Broker, Failure};
 use crate::execute::Place;
-use crate::floor;
 use crate::load::Tools;
 use crate::machine::{load, machine};
-use crate::measured::Measured;
+use crate::measurement::Measurement;
 use crate::options::Options;
-use crate::plan::{Aim, Case, Floor, Mean, Plan, RowPlan, Scale, Variants};
+use crate::plan::{Baseline, Case, Goal, Mean, Plan, RowPlan, Scale, Variants};
+use crate::progress::{Now, Progress};
 use crate::report;
 use crate::result::{self, Cell, Column, Outcome, Parameter, Row, Run, SCHEMA, Sample, Scenario};
 use crate::scenarios::{self, MODES, Mode, Settings};
 use crate::schedule::{Turn, turns};
-use crate::sums;
-use crate::view::{Now, View};
+use crate::stats;
 
 /// How long fdatasync is timed in front of each measurement that is compared with it.
 const SYNC_TIME: Duration = Duration::from_millis(500);
 /// The column of what the machine itself needs.
-const FLOOR: &str = "floor";
+const BASELINE: &str = "floor";
 /// A machine is busy when more processes per core than this want to run before a run begins.
 const BUSY_LOAD_PER_CORE: f64 = 0.3;
 /// Below this scale start-up and warm-up are a large part of what is measured.
@@ -61,8 +61,8 @@ pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::
     let sites = plans.iter().map(|plan| sites(plan, &brokers)).collect::<Vec<_>>();
     let n_turns = plans.iter().zip(&sites).map(|(plan, sites)| plan.cases.len() * sites.len());
     let n_turns = n_turns.sum::<usize>() * usize::try_from(options.repeats)?;
-    let view = View::new(n_turns, began);
-    let mut bench = Bench { options, tools, began, view, run };
+    let progress = Progress::new(n_turns, began);
+    let mut bench = Bench { options, tools, began, progress, run };
     bench.introduce();
     for ((plan, sites), left_out) in plans.iter().zip(&sites).zip(left_out) {
         bench.scenario(plan, sites, left_out)?;
@@ -186,12 +186,12 @@ fn sites<'a>(plan: &Plan, brokers: &'a [Broker]) -> Vec<Site<'a>> {
         let variants = if variants.is_empty() { vec![None] } else { variants };
         sites.extend(variants.into_iter().map(|variant| {
             let name = variant.as_ref().map(|variant| variant.name.clone());
-            let column = Column { target: target.clone(), variant: name, is_floor: false };
+            let column = Column { target: target.clone(), variant: name, is_baseline: false };
             Site { column, broker: Some(broker), variant }
         }));
     }
     if plan.has_floor {
-        let column = Column { target: FLOOR.to_owned(), variant: None, is_floor: true };
+        let column = Column { target: BASELINE.to_owned(), variant: None, is_baseline: true };
         sites.push(Site { column, broker: None, variant: None });
     }
     sites
@@ -225,7 +225,7 @@ struct Bench<'a> {
     options: &'a Options,
     tools: &'a Tools,
     began: Instant,
-    view: View,
+    progress: Progress,
     run: Run,
 }
 
@@ -237,10 +237,10 @@ impl Bench<'_> {
                 None => "no process here: no CPU and memory figures".to_owned(),
             };
             let result::Target { name, uri, product, version, .. } = target;
-            self.view.say(&format!("{name}: {product} {version} at {uri} ({process})"));
+            self.progress.say(&format!("{name}: {product} {version} at {uri} ({process})"));
         }
         for warning in self.run.warnings.clone() {
-            self.view.say(&format!("warning: {warning}"));
+            self.progress.say(&format!("warning: {warning}"));
         }
     }
 
@@ -250,7 +250,7 @@ impl Bench<'_> {
         sites: &[Site<'_>],
         left_out: Vec<String>,
     ) -> anyhow::Result<()> {
-        self.view.say(&format!("\n{}: {}", plan.name, plan.title));
+        self.progress.say(&format!("\n{}: {}", plan.name, plan.title));
         self.run.scenarios.push(Scenario {
             name: plan.name.to_owned(),
             title: plan.title.to_owned(),
@@ -268,7 +268,7 @@ impl Bench<'_> {
         for case in &plan.cases {
             let mut measured = self.case(plan.name, case, sites);
             if let Some(base) = base {
-                measured.iter_mut().for_each(|row| sums::compare(row, base));
+                measured.iter_mut().for_each(|row| stats::compare(row, base));
             }
             rows.extend(measured);
             relate(&mut rows);
@@ -293,7 +293,7 @@ impl Bench<'_> {
             let Some(site) = sites.get(turn.column) else { continue };
             if case.rows.iter().any(RowPlan::needs_sync) {
                 // A disk that cannot be timed leaves the row without an aim.
-                syncs_us.extend(floor::sync_us(&self.options.disk, SYNC_TIME));
+                syncs_us.extend(baseline::sync_us(&self.options.disk, SYNC_TIME));
             }
             if is_open(&rows, turn) {
                 let at_seconds = self.began.elapsed().as_secs_f64();
@@ -302,13 +302,13 @@ impl Bench<'_> {
                 for (row, found) in rows.iter_mut().zip(found) {
                     take(row, turn, found, at_seconds);
                 }
-                self.view.show_turn(now(scenario, &rows, &columns, turn, repeats));
+                self.progress.show_turn(now(scenario, &rows, &columns, turn, repeats));
             }
-            self.view.count_turn();
+            self.progress.count_turn();
         }
-        set_aims(&mut rows, case, sums::median(&syncs_us));
+        set_goals(&mut rows, case, stats::median(&syncs_us));
         let last = Turn { repeat: repeats, column: 0 };
-        self.view.case_done(now(scenario, &rows, &columns, last, repeats));
+        self.progress.case_done(now(scenario, &rows, &columns, last, repeats));
         rows
     }
 
@@ -317,22 +317,22 @@ impl Bench<'_> {
         case: &Case,
         site: &Site<'_>,
         now: Now<'_>,
-    ) -> Vec<Result<Measured, Failure>> {
-        self.view.progress(now, None);
+    ) -> Vec<Result<Measurement, Failure>> {
+        self.progress.update(now, None);
         let Some(broker) = site.broker else {
-            let found = self.floor(case.floor);
+            let found = self.baseline(case.baseline);
             return case.rows.iter().map(|_| found.clone()).collect();
         };
-        let view = &mut self.view;
+        let progress = &mut self.progress;
         let queue_arguments = site.variant.as_ref().map(|it| it.queue_arguments.as_str());
         let place = Place { tools: self.tools, broker, queue_arguments };
-        place.run(case, &mut |point| view.progress(now, Some(point)))
+        place.run(case, &mut |point| progress.update(now, Some(point)))
     }
 
-    fn floor(&self, floor: Option<Floor>) -> Result<Measured, Failure> {
-        match floor {
-            Some(floor) => {
-                floor::measure(self.tools, floor, &self.options.disk).map_err(Into::into)
+    fn baseline(&self, baseline: Option<Baseline>) -> Result<Measurement, Failure> {
+        match baseline {
+            Some(baseline) => {
+                baseline::measure(self.tools, baseline, &self.options.disk).map_err(Into::into)
             }
             None => Err(Failure::NotOffered("nothing to compare with".to_owned())),
         }
@@ -350,7 +350,7 @@ impl Bench<'_> {
         self.write()?;
         if let Some(folder) = &self.options.out {
             let folder = folder.display();
-            self.view.say(&format!("\nwritten: {folder}/result.json, {folder}/report.html"));
+            self.progress.say(&format!("\nwritten: {folder}/result.json, {folder}/report.html"));
         }
         let rows = self.run.scenarios.iter().flat_map(|scenario| &scenario.rows);
         let mut cells = rows.flat_map(|row| &row.cells);
@@ -392,7 +392,7 @@ fn empty_row(plan: &RowPlan, commands: Vec<String>, cells: Vec<Cell>) -> Row {
         commands,
         metric: plan.metric,
         relative_to: plan.relative_to.clone(),
-        aim: None,
+        goal: None,
         published: plan.published.clone(),
         cells,
     }
@@ -403,24 +403,24 @@ fn mean(mean: &Mean, rows: &[Row], n_columns: usize) -> Row {
     let parts: Vec<&Row> = rows.iter().filter(|row| mean.of.contains(&row.name)).collect();
     let cells = (0..n_columns).map(|at| {
         let cells = parts.iter().filter_map(|row| row.cells.get(at));
-        let samples = sums::means(mean.row.metric, &cells.collect::<Vec<_>>());
+        let samples = stats::means(mean.row.metric, &cells.collect::<Vec<_>>());
         Cell { outcome: Outcome::Measured, figures: Default::default(), samples }
     });
     let mut row = empty_row(&mean.row, Vec::new(), cells.collect());
-    sums::sum_up(&mut row.cells);
+    stats::sum_up(&mut row.cells);
     row
 }
 
 /// Aims, some of which depend on how long one fdatasync took.
-fn set_aims(rows: &mut [Row], case: &Case, sync_us: Option<f64>) {
+fn set_goals(rows: &mut [Row], case: &Case, sync_us: Option<f64>) {
     for (row, plan) in rows.iter_mut().zip(&case.rows) {
-        let value = match plan.aim {
-            Some(Aim::Value(value)) => Some(value),
-            Some(Aim::Syncs(times)) => sync_us.map(|sync_us| times * sync_us),
+        let value = match plan.goal {
+            Some(Goal::Value(value)) => Some(value),
+            Some(Goal::Syncs(times)) => sync_us.map(|sync_us| times * sync_us),
             // The row it is a part of may be in another case.
-            Some(Aim::Share(_)) | None => None,
+            Some(Goal::Share(_)) | None => None,
         };
-        row.aim = value.map(|value| result::Aim { metric: row.metric, value });
+        row.goal = value.map(|value| result::Goal { metric: row.metric, value });
         if let Some(sync_us) = sync_us.filter(|_| plan.needs_sync()) {
             row.parameters.insert("fdatasync_us".to_owned(), Parameter::Number(sync_us));
         }
@@ -430,12 +430,12 @@ fn set_aims(rows: &mut [Row], case: &Case, sync_us: Option<f64>) {
 /// Aims that are parts of other rows.
 fn set_shares(rows: &mut [Row], plan: &Plan) {
     for of in plan.cases.iter().flat_map(|case| &case.rows) {
-        let Some(Aim::Share(share)) = of.aim else { continue };
+        let Some(Goal::Share(share)) = of.goal else { continue };
         let reference = rows.iter().find(|row| Some(&row.name) == of.relative_to.as_ref());
         let figures = reference.and_then(|row| row.cells.first()).map(|cell| &cell.figures);
         let base = figures.and_then(|figures| figures.get(&of.metric)).map(|figure| figure.median);
         if let Some(row) = rows.iter_mut().find(|row| row.name == of.name) {
-            row.aim = base.map(|base| result::Aim { metric: of.metric, value: share * base });
+            row.goal = base.map(|base| result::Goal { metric: of.metric, value: share * base });
         }
     }
 }
@@ -447,10 +447,10 @@ fn is_open(rows: &[Row], turn: Turn) -> bool {
 }
 
 /// Puts what was found into its cell.
-fn take(row: &mut Row, turn: Turn, found: Result<Measured, Failure>, at_seconds: f64) {
+fn take(row: &mut Row, turn: Turn, found: Result<Measurement, Failure>, at_seconds: f64) {
     if let Some(cell) = row.cells.get_mut(turn.column) {
         match found {
-            Ok(Measured { seconds, values, series }) => {
+            Ok(Measurement { seconds, values, series }) => {
                 let repeat = turn.repeat;
                 cell.samples.push(Sample { repeat, at_seconds, seconds, values, series });
             }
@@ -459,7 +459,7 @@ fn take(row: &mut Row, turn: Turn, found: Result<Measured, Failure>, at_seconds:
             Err(Failure::Failed(reason)) => cell.outcome = Outcome::Failed { reason },
         }
     }
-    sums::sum_up(&mut row.cells);
+    stats::sum_up(&mut row.cells);
 }
 
 /// Rows as parts of those they are relative to.
@@ -469,8 +469,8 @@ fn relate(rows: &mut [Row]) {
         let reference = rows.iter().find(|row| Some(&row.name) == name.as_ref());
         let Some(cells) = reference.map(|row| row.cells.clone()) else { continue };
         if let Some(row) = rows.get_mut(at) {
-            sums::relate(row, &cells);
-            sums::sum_up(&mut row.cells);
+            stats::relate(row, &cells);
+            stats::sum_up(&mut row.cells);
         }
     }
 }

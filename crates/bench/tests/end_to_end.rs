@@ -68,9 +68,9 @@ fn what_is_written_is_read_as_the_same() {
     let (_, run) = measure("limit --rows 1->1 --scale 0.001 --repeats 1", folder.path());
     let again: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     assert_eq!(again, run);
-    let floor = run.scenarios[0].columns.iter().position(|column| column.is_floor).unwrap();
-    let floor = &row(&run, "1->1, 12 B").cells[floor];
-    assert!(floor.figures[&Metric::Rate].median > 0.0, "{floor:?}");
+    let baseline = run.scenarios[0].columns.iter().position(|column| column.is_baseline).unwrap();
+    let baseline = &row(&run, "1->1, 12 B").cells[baseline];
+    assert!(baseline.figures[&Metric::Rate].median > 0.0, "{baseline:?}");
 }
 
 #[test]

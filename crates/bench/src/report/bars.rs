@@ -2,10 +2,10 @@
 //! where a bar's length would mean nothing, a thin stem with a dot takes its place.
 
 use crate::report::axis::Axis;
+use crate::report::captions;
 use crate::report::figure::{Figure, Ratio, Row, Value};
 use crate::report::markup::Markup;
 use crate::report::number::{percent, ratio, rounded, tick_text};
-use crate::report::words;
 
 /// Height of a bar and the space to the next one.
 const BAR_PX: usize = 18;
@@ -18,7 +18,7 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>, is_log: bool) {
     let class = if figure.has_p99() { "bars with-p99" } else { "bars" };
     let chart = out.element("div").class(class).attr("data-stops", "").attr("role", "group");
     let chart = chart.attr("style", format_args!("--ratios:{}", ratios.len()));
-    chart.attr("aria-label", words::noun(figure.metric)).with(|out| {
+    chart.attr("aria-label", captions::noun(figure.metric)).with(|out| {
         if !ratios.is_empty() {
             draw_head(out, &ratios);
         }
@@ -60,8 +60,8 @@ fn draw_row(
             for tick in &axis.ticks {
                 upright(out, "grid", axis.at(*tick), "0", "100%");
             }
-            if let Some(aim) = row.aim(figure.metric) {
-                upright(out, "aim", axis.at(aim), "2", height - 2);
+            if let Some(goal) = row.goal(figure.metric) {
+                upright(out, "aim", axis.at(goal), "2", height - 2);
             }
             for (at, (value, column)) in row.values.iter().zip(figure.columns).enumerate() {
                 let y = ROW_PADDING_PX + at * BAR_PX + BAR_PX / 2;
@@ -81,7 +81,7 @@ fn draw_row(
 
 fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, axis: &Axis, y: usize) {
     let Some(spread) = value.spread else {
-        let word = value.missing.map_or_else(|| words::absent(figure.metric), |(word, _)| word);
+        let word = value.missing.map_or_else(|| captions::absent(figure.metric), |(word, _)| word);
         out.element("text").class("none").attr("x", 4).attr("y", y + 4).text(word);
         return;
     };
@@ -176,8 +176,8 @@ pub(crate) fn draw_foot(out: &mut Markup, ticks: impl Iterator<Item = (f64, Stri
 pub(crate) fn axis_name(figure: &Figure<'_>, axis: &Axis) -> String {
     let scale = if axis.is_log { ", logarithmic" } else { "" };
     let better = if figure.metric.is_higher_better() { "more" } else { "less" };
-    let has_aim = figure.rows.iter().any(|row| row.aim(figure.metric).is_some());
-    let aim = if has_aim { "; dashed: aim" } else { "" };
+    let has_goal = figure.rows.iter().any(|row| row.goal(figure.metric).is_some());
+    let goal = if has_goal { "; dashed: aim" } else { "" };
     let p99 = if figure.has_p99() { "; ring: 99th percentile" } else { "" };
-    format!("{}{scale} ({better} is better{aim}{p99})", words::noun(figure.metric))
+    format!("{}{scale} ({better} is better{goal}{p99})", captions::noun(figure.metric))
 }

@@ -1,10 +1,10 @@
 //! What somebody needs to judge or repeat the run: machine, versions, commands, and what went wrong.
 
+use crate::report::captions::noun;
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
 use crate::report::number::{short, text};
 use crate::report::sweep::label;
-use crate::report::words::noun;
 use crate::result::{Outcome, Row, Run, Scenario, Unit};
 
 /// The machine, the brokers and the call.

@@ -80,7 +80,7 @@ impl<'a> Figure<'a> {
         };
         self.values()
             .flat_map(of_value)
-            .chain(self.rows.iter().filter_map(|row| row.aim(self.metric)))
+            .chain(self.rows.iter().filter_map(|row| row.goal(self.metric)))
     }
 
     /// The columns that are compared with the first one.
@@ -118,18 +118,18 @@ impl<'a> Figure<'a> {
                 lines.push(format!("{}: {}", ratio.title, number::ratio(value)));
             }
         }
-        if let Some(aim) = self.aim_text(row) {
-            lines.push(format!("aim: {aim}"));
+        if let Some(goal) = self.goal_text(row) {
+            lines.push(format!("aim: {goal}"));
         }
         lines.join("\n")
     }
 
     /// A row's aim, in the unit of what the first column has reached.
-    pub(crate) fn aim_text(&self, row: &Row<'_>) -> Option<String> {
-        let aim = row.aim(self.metric)?;
+    pub(crate) fn goal_text(&self, row: &Row<'_>) -> Option<String> {
+        let goal = row.goal(self.metric)?;
         let reached = row.values.first().and_then(|value| value.spread);
-        let beside = reached.map_or(aim, |spread| spread.median);
-        Some(number::text_beside(aim, beside, self.metric.unit()))
+        let beside = reached.map_or(goal, |spread| spread.median);
+        Some(number::text_beside(goal, beside, self.metric.unit()))
     }
 
     /// A value of this metric with its unit.
@@ -176,8 +176,8 @@ impl Row<'_> {
     }
 
     /// What this row is meant to reach of a metric.
-    pub(crate) fn aim(&self, metric: Metric) -> Option<f64> {
-        self.source.aim.as_ref().filter(|aim| aim.metric == metric).map(|aim| aim.value)
+    pub(crate) fn goal(&self, metric: Metric) -> Option<f64> {
+        self.source.goal.as_ref().filter(|goal| goal.metric == metric).map(|goal| goal.value)
     }
 }
 

@@ -2,11 +2,11 @@
 //! and one per ratio.
 
 use crate::report::axis::Axis;
+use crate::report::captions::noun;
 use crate::report::figure::{Figure, Ratio, Row};
 use crate::report::markup::Markup;
 use crate::report::number::{compact, percent, ratio};
 use crate::report::sweep::{Panel, Sweep, label};
-use crate::report::words::noun;
 
 /// Share of the broker's colour in the darkest cell.
 const STRENGTH_MAX: f64 = 0.62;

@@ -18,7 +18,7 @@ pub(crate) struct Name {
     /// The class of everything drawn for it: the same for the same broker everywhere.
     pub(crate) class: String,
     /// Not a broker: what the machine itself needs.
-    pub(crate) is_floor: bool,
+    pub(crate) is_baseline: bool,
 }
 
 /// The names of a scenario's columns.
@@ -36,12 +36,12 @@ fn column(run: &Run, before: Option<&[Column]>, column: &Column) -> Name {
     };
     let n_before = before.unwrap_or(&[]).iter().filter(|it| it.target == column.target).count();
     let class = match at {
-        Some(at) if !column.is_floor => {
+        Some(at) if !column.is_baseline => {
             format!("{} variant-{}", colour(at), n_before.min(VARIANTS - 1))
         }
         _ => "floor variant-0".to_owned(),
     };
-    Name { text: shortened(&text), class, is_floor: column.is_floor }
+    Name { text: shortened(&text), class, is_baseline: column.is_baseline }
 }
 
 /// A target's name on the page: the one it was given. Brokers that are compatible with another one

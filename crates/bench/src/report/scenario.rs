@@ -5,7 +5,7 @@ use crate::report::figure::{Figure, tail};
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
 use crate::report::sweep::Sweep;
-use crate::report::{bars, heat, lines, table, timeline, words};
+use crate::report::{bars, captions, heat, lines, table, timeline};
 use crate::result::{Chart, ChartKind, Metric, Row, Run, Sample, Scenario};
 
 /// Metrics one picture can be switched between; the style has rules for as many.
@@ -146,14 +146,14 @@ fn draw_picture(
         for (at, metric) in metrics.iter().enumerate() {
             let radio = out.element("input").attr("type", "radio").attr("name", id);
             let radio = radio.attr("id", format_args!("{id}-{at}")).class("pick");
-            let radio = radio.attr("data-metric", words::button(*metric));
+            let radio = radio.attr("data-metric", captions::button(*metric));
             let radio = if at == 0 { radio.attr("checked", "checked") } else { radio };
             radio.void();
         }
         out.element("div").class("tabs").with(|out| {
             for (at, metric) in metrics.iter().enumerate() {
                 let label = out.element("label").attr("for", format_args!("{id}-{at}"));
-                label.text(words::button(*metric));
+                label.text(captions::button(*metric));
             }
         });
         out.element("div").class("sheets").with(|out| {
@@ -166,7 +166,7 @@ fn draw_picture(
                 out.element("div").class("sheet").with(|out| {
                     draw_sheet(out, &figure, picture);
                     if !others.is_empty() {
-                        let (why, rows) = (words::absent(*metric), others.join(", "));
+                        let (why, rows) = (captions::absent(*metric), others.join(", "));
                         let line = out.element("p").class("what");
                         line.text(format_args!("Not shown ({why}): {rows}"));
                     }
@@ -178,8 +178,8 @@ fn draw_picture(
 
 fn draw_sheet(out: &mut Markup, figure: &Figure<'_>, picture: &Picture<'_>) {
     let chart = picture.chart(figure.metric);
-    let title = chart.map_or_else(|| words::noun(figure.metric), |chart| chart.title.as_str());
-    match words::finding(figure) {
+    let title = chart.map_or_else(|| captions::noun(figure.metric), |chart| chart.title.as_str());
+    match captions::finding(figure) {
         Some(finding) => {
             out.element("h3").text(finding);
             out.element("p").class("what").text(title);

@@ -2,11 +2,11 @@
 
 use crate::report::axis::Axis;
 use crate::report::bars::{draw_foot, stop, upright};
+use crate::report::captions::noun;
 use crate::report::figure::{Figure, Quotient};
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
 use crate::report::number::{percent, ratio, short};
-use crate::report::words::noun;
 use crate::result::{Metric, Run, Scenario};
 
 const LINE_PX: usize = 24;
@@ -77,7 +77,7 @@ fn headline_metric(run: &Run, scenario: &Scenario) -> Option<Metric> {
 fn lines(run: &Run, scenario: &Scenario, metric: Metric) -> Vec<Line> {
     let columns = names::columns(run, &scenario.columns);
     let figure = Figure::of(scenario, &columns, metric, &[]);
-    let Some(first) = columns.first().filter(|first| !first.is_floor) else { return Vec::new() };
+    let Some(first) = columns.first().filter(|first| !first.is_baseline) else { return Vec::new() };
     let line = |(at, other): (usize, &Name)| {
         let quotient = figure.quotient(at)?;
         let gain = if metric.is_higher_better() { quotient } else { quotient.inverse() };
@@ -91,7 +91,7 @@ fn lines(run: &Run, scenario: &Scenario, metric: Metric) -> Vec<Line> {
             }
         }
     };
-    figure.others().filter(|(_, other)| !other.is_floor).filter_map(line).collect()
+    figure.others().filter(|(_, other)| !other.is_baseline).filter_map(line).collect()
 }
 
 /// Whether the baseline is not the first target, but one that others are measured against.

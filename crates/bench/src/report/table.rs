@@ -1,14 +1,14 @@
 //! The numbers under a chart.
 
+use crate::report::captions::{self, noun};
 use crate::report::figure::{Figure, Row, Value};
 use crate::report::markup::Markup;
 use crate::report::number;
-use crate::report::words::{self, noun};
 
 /// Draws medians with their spread, and ratios.
 pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
     let ratios = figure.ratios();
-    let has_aims = figure.rows.iter().any(|row| row.aim(figure.metric).is_some());
+    let has_goals = figure.rows.iter().any(|row| row.goal(figure.metric).is_some());
     out.element("div").class("scroll").with(|out| {
         out.element("table").class("numbers").with(|out| {
             out.element("caption").text(caption(figure));
@@ -22,7 +22,7 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
                     for ratio in &ratios {
                         out.element("th").attr("scope", "col").text(&ratio.title);
                     }
-                    if has_aims {
+                    if has_goals {
                         out.element("th").attr("scope", "col").text("aim");
                     }
                 });
@@ -40,9 +40,9 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
                             let cell = out.element("td").class("ratio");
                             cell.attr("data-head", &ratio.title).text(text);
                         }
-                        if has_aims {
-                            let aim = figure.aim_text(row).unwrap_or_default();
-                            out.element("td").attr("data-head", "aim").text(aim);
+                        if has_goals {
+                            let goal = figure.goal_text(row).unwrap_or_default();
+                            out.element("td").attr("data-head", "aim").text(goal);
                         }
                     });
                 }
@@ -69,7 +69,7 @@ fn is_best(figure: &Figure<'_>, row: &Row<'_>, value: &Value<'_>) -> bool {
 /// `head` stands in front of the value on a screen too narrow for columns.
 fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, head: &str, is_best: bool) {
     let Some(spread) = &value.spread else {
-        let (word, reason) = value.missing.unwrap_or_else(|| (words::absent(figure.metric), ""));
+        let (word, reason) = value.missing.unwrap_or_else(|| (captions::absent(figure.metric), ""));
         let cell = out.element("td").class("none").attr("data-head", head);
         return cell.attr("title", reason).text(word);
     };

@@ -4,7 +4,7 @@ mod sample;
 mod well_formed;
 
 use super::html;
-use crate::result::{Aim, ChartKind, Column, Metric, Parameter, Published, Run};
+use crate::result::{ChartKind, Column, Goal, Metric, Parameter, PublishedFigure, Run};
 use sample::{measured, over_time, refused, row, row_at, run, scenario};
 
 const CPU: Metric = Metric::PerCpuSecond;
@@ -30,9 +30,9 @@ fn assert_says(page: &str, parts: &[&str]) {
 fn features() -> Run {
     let both = |ours: f64, theirs: f64| vec![measured(&[(CPU, ours)]), measured(&[(CPU, theirs)])];
     let mut first = row("auto-ack", both(5_600_000.0, 70_000.0));
-    first.aim = Some(Aim { metric: CPU, value: 6_000_000.0 });
+    first.goal = Some(Goal { metric: CPU, value: 6_000_000.0 });
     let by = "RabbitMQ 2.8.1".to_owned();
-    first.published.push(Published { by, metric: Metric::Rate, value: 44_824.0 });
+    first.published.push(PublishedFigure { by, metric: Metric::Rate, value: 44_824.0 });
     let immediate = vec![measured(&[(CPU, 1e6)]), refused("NOT_IMPLEMENTED - immediate=true")];
     let rows = vec![first, row("acked", both(1_000_000.0, 50_000.0)), row("immediate", immediate)];
     run(vec![scenario(ChartKind::Bars, &[CPU, Metric::Rate], rows)])
@@ -150,10 +150,10 @@ fn another_baseline_leaves_colours_as_they_are() {
 #[test]
 fn variants_share_a_colour_and_the_machines_limit_is_no_rival() {
     let mut run = features();
-    let column = |target: &str, variant: Option<&str>, is_floor| Column {
+    let column = |target: &str, variant: Option<&str>, is_baseline| Column {
         target: target.to_owned(),
         variant: variant.map(str::to_owned),
-        is_floor,
+        is_baseline,
     };
     run.scenarios[0].columns = vec![
         column("leveret", Some("v1"), false),
@@ -272,7 +272,7 @@ fn nothing_that_a_broker_or_a_machine_says_becomes_markup() {
         row.name.push_str(EVIL);
         row.commands.push(evil());
         row.parameters.insert(evil(), Parameter::Text(evil()));
-        row.published.push(Published { by: evil(), metric: CPU, value: f64::NAN });
+        row.published.push(PublishedFigure { by: evil(), metric: CPU, value: f64::NAN });
     }
     scenario.rows[2].cells[1] = refused(EVIL);
     scenario.charts[0].kind = ChartKind::Lines { x: evil(), is_x_log: true, lines: Some(evil()) };

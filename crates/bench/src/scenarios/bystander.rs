@@ -1,6 +1,6 @@
 //! What must not disturb others: slow consumers, huge queues, crowds that do next to nothing.
 
-use crate::plan::{Aim, Case, Load, Plan, RowPlan, Scale, Step, Variants, bars};
+use crate::plan::{Case, Goal, Load, Plan, RowPlan, Scale, Step, Variants, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -74,7 +74,7 @@ fn calm_cases(scale: Scale) -> Vec<Case> {
     let row = |name: &str| {
         RowPlan::new(format!("calm pair, {name}"), Metric::LatencyMedian)
             .relative_to(CALM_ALONE)
-            .aim(Aim::Share(LATENCY_SHARE))
+            .goal(Goal::Share(LATENCY_SHARE))
     };
     let alone = RowPlan::new(CALM_ALONE, Metric::LatencyMedian).relative_to(CALM_ALONE);
     let slow = format!("-x 1 -y 1 -r 2000 -R 100 -q 10 -s 1000 -u {SLOW} -qa x-max-length=200000");
@@ -107,7 +107,7 @@ fn busy_cases(scale: Scale) -> Vec<Case> {
         let crowd = Load::new(&format!("{options} -qp {CROWD}%d -qpf 1 -qpt {n_queues}"));
         let row = RowPlan::new(format!("busy pair, beside {name}"), Metric::PerCpuSecond)
             .relative_to(BUSY_ALONE)
-            .aim(Aim::Share(RATE_SHARE));
+            .goal(Goal::Share(RATE_SHARE));
         Case::of(row, vec![Step::Background(crowd), measured(BUSY, scale)]).queues(CROWD, *n_queues)
     }));
     cases

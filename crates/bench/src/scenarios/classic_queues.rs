@@ -134,7 +134,7 @@ fn publish_then_consume(test: Test) -> Case {
             Step::Load { row: Some(1), loads: load("-x 0 -y 1 -q 300 -ew empty") },
         ],
         queues: vec![queue.to_owned()],
-        floor: None,
+        baseline: None,
     }
 }
 
@@ -221,6 +221,6 @@ fn nack(test: Test) -> Case {
             },
         ],
         queues: vec![queue.to_owned(), dead.to_owned()],
-        floor: None,
+        baseline: None,
     }
 }

@@ -69,7 +69,7 @@ impl Crowd {
                 ],
                 steps: vec![(self.step)(n), Step::Load { row: Some(1), loads: pair }],
                 queues: Vec::new(),
-                floor: None,
+                baseline: None,
             };
             match self.leaves {
                 Some(prefix) => case.queues(prefix, n),

@@ -1,6 +1,6 @@
 //! What Leveret is to reach per second of CPU time, and what the machine itself needs for it.
 
-use crate::plan::{Aim, Case, Floor, FloorKind, Load, Plan, RowPlan, Scale, Variants, bars};
+use crate::plan::{Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, Variants, bars};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -15,23 +15,23 @@ struct Row {
     name: &'static str,
     options: &'static str,
     /// Millions of messages per CPU-second: aim, LavinMQ, RabbitMQ.
-    aim: f64,
+    goal: f64,
     lavinmq: f64,
     rabbitmq: f64,
-    floor: FloorKind,
+    baseline: BaselineKind,
 }
 
 const fn row(
     name: &'static str,
     options: &'static str,
-    [aim, lavinmq, rabbitmq]: [f64; 3],
-    floor: FloorKind,
+    [goal, lavinmq, rabbitmq]: [f64; 3],
+    baseline: BaselineKind,
 ) -> Row {
-    Row { name, options, aim, lavinmq, rabbitmq, floor }
+    Row { name, options, goal, lavinmq, rabbitmq, baseline }
 }
 
-const fn relay(n_pairs: u32, size: u32) -> FloorKind {
-    FloorKind::Relay { n_pairs, size }
+const fn relay(n_pairs: u32, size: u32) -> BaselineKind {
+    BaselineKind::Relay { n_pairs, size }
 }
 
 const FAN_OUT: &str = "fan-out to 100 queues, 1500 B";
@@ -52,7 +52,7 @@ const ROWS: &[Row] = &[
         "publish only, 12 B",
         "-x 1 -y 0 -u bench-hot -ad false",
         [5.0, 1.8, 0.067],
-        FloorKind::Sink { size: 12 },
+        BaselineKind::Sink { size: 12 },
     ),
     row(
         "persistent, confirms, 1 queue, 12 B",
@@ -146,12 +146,12 @@ fn table(Settings { scale }: Settings) -> Vec<Case> {
     let seconds = scale.seconds(SECONDS);
     let mut cases: Vec<Case> = ROWS.iter().map(|row| case(row, scale)).collect();
     let last = RowPlan::new("persistent, one at a time", Metric::ConfirmMedian)
-        .aim(Aim::Syncs(SYNC_SHARE))
+        .goal(Goal::Syncs(SYNC_SHARE))
         .published("LavinMQ 2.9", 298.0)
         .published("RabbitMQ 4.3.6", 672.0);
     let options = format!("-x 1 -y 1 -f persistent -q 1 -c 1 -ad false -u {QUEUE}");
     let last = last.load(Load::new(&options).seconds(seconds));
-    cases.push(last.queue(QUEUE).floor(Floor { kind: FloorKind::Sync, seconds }));
+    cases.push(last.queue(QUEUE).baseline(Baseline { kind: BaselineKind::Sync, seconds }));
     cases
 }
 
@@ -159,7 +159,7 @@ fn case(row: &Row, scale: Scale) -> Case {
     let seconds = scale.seconds(SECONDS);
     let plan = RowPlan::new(row.name, Metric::PerCpuSecond)
         .text("options", row.options)
-        .aim(Aim::Value(row.aim * 1e6))
+        .goal(Goal::Value(row.goal * 1e6))
         .published("LavinMQ 2.9", row.lavinmq * 1e6)
         .published("RabbitMQ 4.3.6", row.rabbitmq * 1e6);
     let load = Load::new(row.options);
@@ -169,7 +169,10 @@ fn case(row: &Row, scale: Scale) -> Case {
     } else {
         load.seconds(seconds)
     };
-    plan.load(load).queue(QUEUE).queues(QUEUES, 30).floor(Floor { kind: row.floor, seconds })
+    plan.load(load)
+        .queue(QUEUE)
+        .queues(QUEUES, 30)
+        .baseline(Baseline { kind: row.baseline, seconds })
 }
 
 /// One body for all of them.

@@ -82,6 +82,6 @@ fn case(name: &str, n: u32, scale: Scale) -> Case {
             Step::Load { row: Some(1), loads: load(&format!("-x 0 -y 1 -a -D {messages}")) },
         ],
         queues: vec![QUEUE.to_owned()],
-        floor: None,
+        baseline: None,
     }
 }

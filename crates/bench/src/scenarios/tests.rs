@@ -1,7 +1,7 @@
 //! Parameters are exactly those of the sources, and plans hold together.
 
 use super::*;
-use crate::plan::{Aim, Case, Step, Variants};
+use crate::plan::{Case, Goal, Step, Variants};
 use crate::result::ChartKind;
 
 fn plan(name: &str, scale: f64) -> Plan {
@@ -250,21 +250,21 @@ fn confirm_on_compares_four_modes_with_the_source_s_gains() {
 fn the_hot_path_has_its_nine_aims_and_the_limit_a_floor_for_each() {
     let hot_path = plan("hot-path", 1.0);
     let rows = hot_path.cases.iter().flat_map(|case| &case.rows);
-    let aims: Vec<Aim> = rows.filter_map(|row| row.aim).collect();
-    let rates = [6e6, 2.5e6, 0.7e6, 6e6, 5e6, 0.5e6, 1.5e6, 0.35e6].map(Aim::Value);
-    assert_eq!(aims, rates.into_iter().chain([Aim::Syncs(1.15)]).collect::<Vec<_>>());
+    let goals: Vec<Goal> = rows.filter_map(|row| row.goal).collect();
+    let rates = [6e6, 2.5e6, 0.7e6, 6e6, 5e6, 0.5e6, 1.5e6, 0.35e6].map(Goal::Value);
+    assert_eq!(goals, rates.into_iter().chain([Goal::Syncs(1.15)]).collect::<Vec<_>>());
     let limit = plan("limit", 1.0);
     assert!(limit.has_floor && limit.cases.len() == 9);
-    assert!(limit.cases.iter().all(|case| case.floor.is_some()));
+    assert!(limit.cases.iter().all(|case| case.baseline.is_some()));
 }
 
 #[test]
 fn bystanders_are_beside_slow_consumers_huge_queues_and_crowds() {
     let plan = plan("bystander", 1.0);
     let rows: Vec<_> = plan.cases.iter().flat_map(|case| &case.rows).collect();
-    let aims: Vec<_> = rows.iter().map(|row| row.aim).collect();
-    let [calm, busy] = [1.5, 0.8].map(|share| Some(Aim::Share(share)));
-    assert_eq!(aims, [None, calm, calm, None, busy, busy, busy]);
+    let goals: Vec<_> = rows.iter().map(|row| row.goal).collect();
+    let [calm, busy] = [1.5, 0.8].map(|share| Some(Goal::Share(share)));
+    assert_eq!(goals, [None, calm, calm, None, busy, busy, busy]);
     let pair = "-x 1 -y 1 -a -r 1000 -u bench-pair -z 10";
     assert_eq!(
         commands(&plan, "calm pair, beside a huge queue"),

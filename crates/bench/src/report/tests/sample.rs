@@ -39,7 +39,7 @@ fn target(name: &str, product: &str) -> Target {
 /// A scenario on both targets.
 pub(crate) fn scenario(kind: ChartKind, metrics: &[Metric], rows: Vec<Row>) -> Scenario {
     let column =
-        |target: &str| Column { target: target.to_owned(), variant: None, is_floor: false };
+        |target: &str| Column { target: target.to_owned(), variant: None, is_baseline: false };
     let chart = |metric: &Metric| Chart {
         title: "a chart".to_owned(),
         kind: kind.clone(),
@@ -68,7 +68,7 @@ pub(crate) fn row(name: &str, cells: Vec<Cell>) -> Row {
         commands: vec!["leveret perf -h URI".to_owned()],
         metric: Metric::PerCpuSecond,
         relative_to: None,
-        aim: None,
+        goal: None,
         published: Vec::new(),
         cells,
     }

@@ -18,7 +18,7 @@ const BAR: usize = 20;
 const WIDTH: usize = 100;
 
 /// Where it is shown, and how far it is.
-pub(crate) struct View {
+pub(crate) struct Progress {
     out: Stdout,
     is_terminal: bool,
     began: Instant,
@@ -40,7 +40,7 @@ pub(crate) struct Now<'a> {
     pub(crate) repeats: u32,
 }
 
-impl View {
+impl Progress {
     /// Of a run of so many turns.
     pub(crate) fn new(n_turns: usize, began: Instant) -> Self {
         let out = std::io::stdout();
@@ -55,7 +55,7 @@ impl View {
     }
 
     /// A turn is under way; `point` is what came last.
-    pub(crate) fn progress(&mut self, now: Now<'_>, point: Option<&Point>) {
+    pub(crate) fn update(&mut self, now: Now<'_>, point: Option<&Point>) {
         if !self.is_terminal {
             return;
         }
@@ -151,8 +151,8 @@ pub(crate) fn summary(row: &Row, columns: &[Column]) -> String {
         .zip(&row.cells)
         .map(|(column, cell)| format!("{} {}", column.label(), figure_text(row.metric, cell)));
     let mut text = format!("{}: {}", row.name, cells.collect::<Vec<_>>().join(" | "));
-    if let Some(aim) = &row.aim {
-        text.push_str(&format!(" | aim {}", value(aim.metric, aim.value)));
+    if let Some(goal) = &row.goal {
+        text.push_str(&format!(" | aim {}", value(goal.metric, goal.value)));
     }
     text
 }
@@ -220,7 +220,7 @@ mod tests {
             commands: Vec::new(),
             metric: Metric::Rate,
             relative_to: None,
-            aim: None,
+            goal: None,
             published: Vec::new(),
             cells: vec![
                 cell(Outcome::Measured, Some(figure(2e6, None))),
@@ -229,7 +229,7 @@ mod tests {
             ],
         };
         let column =
-            |name: &str| Column { target: name.to_owned(), variant: None, is_floor: false };
+            |name: &str| Column { target: name.to_owned(), variant: None, is_baseline: false };
         let columns = ["a", "b", "c"].map(column);
         assert_eq!(
             summary(&row, &columns),

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::result::{Metric, Point};
-use crate::sums::{longest_pause, ratio};
+use crate::stats::{longest_pause, ratio};
 
 /// CPU time below which figures per message would be noise: the system counts in hundredths.
 const CPU_S_MIN: f64 = 0.05;
 
 /// Figures and their course.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Measured {
+pub(crate) struct Measurement {
     pub(crate) seconds: f64,
     pub(crate) values: BTreeMap<Metric, f64>,
     pub(crate) series: Vec<Point>,
 }
 
-impl Measured {
+impl Measurement {
     /// One more figure.
     pub(crate) fn set(&mut self, metric: Metric, value: f64) {
         self.values.insert(metric, value);
@@ -120,13 +120,13 @@ impl Summary {
     }
 
     /// As figures, with what the course of the run adds.
-    pub(crate) fn measured(&self, series: Vec<Point>) -> Measured {
+    pub(crate) fn measurement(&self, series: Vec<Point>) -> Measurement {
         let seconds = self.seconds;
-        let mut measured = Measured { seconds, ..Measured::default() };
+        let mut measurement = Measurement { seconds, ..Measurement::default() };
         let rate = |n: f64| ratio(n, seconds).unwrap_or(0.0);
-        measured.set(Metric::Duration, seconds);
-        measured.set(Metric::Rate, rate(self.messages));
-        measured.set(Metric::ByteRate, rate(self.bytes));
+        measurement.set(Metric::Duration, seconds);
+        measurement.set(Metric::Rate, rate(self.messages));
+        measurement.set(Metric::ByteRate, rate(self.bytes));
         let optional = [
             (Metric::SendRate, self.sent.map(rate)),
             (Metric::ReceiveRate, self.received.map(rate)),
@@ -140,22 +140,22 @@ impl Summary {
         ];
         for (metric, value) in optional {
             if let Some(value) = value {
-                measured.set(metric, value);
+                measurement.set(metric, value);
             }
         }
         if let Some(cpu_s) = self.cpu_s {
-            measured.set_cpu(Metric::CpuPerMessage, cpu_s, self.messages);
-            if let Some(each) = measured.values.get(&Metric::CpuPerMessage).copied() {
-                measured.set(Metric::PerCpuSecond, 1e6 / each);
+            measurement.set_cpu(Metric::CpuPerMessage, cpu_s, self.messages);
+            if let Some(each) = measurement.values.get(&Metric::CpuPerMessage).copied() {
+                measurement.set(Metric::PerCpuSecond, 1e6 / each);
             }
         }
         let rates =
             series.iter().filter_map(|point| Some((point.seconds, Metric::Rate.of_point(point)?)));
         if series.len() > 1 {
-            measured.set(Metric::LongestPause, longest_pause(rates));
+            measurement.set(Metric::LongestPause, longest_pause(rates));
         }
-        measured.series = series;
-        measured
+        measurement.series = series;
+        measurement
     }
 }
 
@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn a_summary_becomes_figures() {
         let summary = Summary::read(&line()).unwrap();
-        let measured = summary.measured(Vec::new());
-        let value = |metric| measured.values.get(&metric).copied();
+        let measurement = summary.measurement(Vec::new());
+        let value = |metric| measurement.values.get(&metric).copied();
         assert_eq!(value(Metric::Rate), Some(450.0));
         assert_eq!(value(Metric::SendRate), Some(500.0));
         assert_eq!(value(Metric::ReceiveRate), Some(450.0));
@@ -234,9 +234,9 @@ mod tests {
     fn too_little_cpu_time_tells_nothing() {
         let mut line = line();
         line["broker"]["cpu_seconds"] = json!(0.04);
-        let measured = Summary::read(&line).unwrap().measured(Vec::new());
-        assert!(!measured.values.contains_key(&Metric::CpuPerMessage));
-        assert!(!measured.values.contains_key(&Metric::PerCpuSecond));
+        let measurement = Summary::read(&line).unwrap().measurement(Vec::new());
+        assert!(!measurement.values.contains_key(&Metric::CpuPerMessage));
+        assert!(!measurement.values.contains_key(&Metric::PerCpuSecond));
     }
 
     #[test]

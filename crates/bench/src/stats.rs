@@ -174,7 +174,7 @@ mod tests {
             commands: Vec::new(),
             metric: Metric::Rate,
             relative_to: Some("reference".to_owned()),
-            aim: None,
+            goal: None,
             published: Vec::new(),
             cells: vec![cell(&[5.0, 5.0, 5.0])],
         };
@@ -197,7 +197,7 @@ mod tests {
             commands: Vec::new(),
             metric: Metric::Rate,
             relative_to: None,
-            aim: None,
+            goal: None,
             published: Vec::new(),
             cells: vec![cell(&[20.0, 30.0, 20.0]), cell(&base), cell(&[])],
         });

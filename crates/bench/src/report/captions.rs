@@ -81,12 +81,12 @@ pub(crate) fn absent(metric: Metric) -> &'static str {
 /// What a figure shows, in one sentence: `Leveret: 48× RabbitMQ (12× to 84×) in messages per
 /// CPU-second`. `None` if nothing can be compared.
 pub(crate) fn finding(figure: &Figure<'_>) -> Option<String> {
-    let first = figure.columns.first().filter(|first| !first.is_floor)?;
+    let first = figure.columns.first().filter(|first| !first.is_baseline)?;
     if let Metric::Relative | Metric::Gain = figure.metric {
         return None;
     }
     let (mut ahead, mut behind) = (Vec::new(), Vec::new());
-    for (at, other) in figure.others().filter(|(_, other)| !other.is_floor) {
+    for (at, other) in figure.others().filter(|(_, other)| !other.is_baseline) {
         let Some(quotient) = figure.quotient(at) else { continue };
         match (quotient.mean >= 1.0) == figure.metric.is_higher_better() {
             true => ahead.push((other.text.as_str(), quotient)),

@@ -16,10 +16,10 @@ use anyhow::Context as _;
 use perf::process;
 
 use crate::load::Tools;
-use crate::measured::Measured;
-use crate::plan::{Floor, FloorKind};
+use crate::measurement::Measurement;
+use crate::plan::{Baseline, BaselineKind};
 use crate::result::Metric;
-use crate::sums::{median, ratio};
+use crate::stats::{median, ratio};
 
 /// What the relay reads at once.
 const RELAY_BYTES: usize = 64 * 1024;
@@ -34,12 +34,16 @@ const SYNC_BLOCKS: u64 = 256;
 const ROUTING_KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 
 /// Measures it.
-pub(crate) fn measure(tools: &Tools, floor: Floor, disk: &Path) -> anyhow::Result<Measured> {
-    let time = Duration::from_secs_f64(floor.seconds);
-    match floor.kind {
-        FloorKind::Relay { n_pairs, size } => relay(tools, n_pairs, size, false, time),
-        FloorKind::Sink { size } => relay(tools, 1, size, true, time),
-        FloorKind::Sync => sync(disk, time),
+pub(crate) fn measure(
+    tools: &Tools,
+    baseline: Baseline,
+    disk: &Path,
+) -> anyhow::Result<Measurement> {
+    let time = Duration::from_secs_f64(baseline.seconds);
+    match baseline.kind {
+        BaselineKind::Relay { n_pairs, size } => relay(tools, n_pairs, size, false, time),
+        BaselineKind::Sink { size } => relay(tools, 1, size, true, time),
+        BaselineKind::Sync => sync(disk, time),
     }
 }
 
@@ -122,7 +126,7 @@ fn relay(
     size: u32,
     drops: bool,
     time: Duration,
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<Measurement> {
     let relay = Relay::start(tools, if drops { "drop" } else { "pass" })?;
     let mut sources = Vec::new();
     let mut sinks = Vec::new();
@@ -150,14 +154,16 @@ fn relay(
     });
     let seconds = began.elapsed().as_secs_f64();
     let n = n_bytes as f64 / publish.len() as f64;
-    let mut measured = Measured { seconds, ..Measured::default() };
-    measured.set(Metric::Duration, seconds);
-    measured.set(Metric::Rate, n / seconds.max(f64::EPSILON));
-    measured.set_cpu(Metric::CpuPerMessage, relay.cpu_s() - before, n);
-    if let Some(rate) = measured.values.get(&Metric::CpuPerMessage).and_then(|us| ratio(1e6, *us)) {
-        measured.set(Metric::PerCpuSecond, rate);
+    let mut measurement = Measurement { seconds, ..Measurement::default() };
+    measurement.set(Metric::Duration, seconds);
+    measurement.set(Metric::Rate, n / seconds.max(f64::EPSILON));
+    measurement.set_cpu(Metric::CpuPerMessage, relay.cpu_s() - before, n);
+    if let Some(rate) =
+        measurement.values.get(&Metric::CpuPerMessage).and_then(|us| ratio(1e6, *us))
+    {
+        measurement.set(Metric::PerCpuSecond, rate);
     }
-    Ok(measured)
+    Ok(measurement)
 }
 
 /// The bytes of one publish, with names as long as the load generator's.
@@ -193,7 +199,7 @@ fn receive(mut socket: TcpStream) -> u64 {
 }
 
 /// Writes a block and waits for the disk, over and over, in a file that has its blocks.
-fn sync(disk: &Path, time: Duration) -> anyhow::Result<Measured> {
+fn sync(disk: &Path, time: Duration) -> anyhow::Result<Measurement> {
     let file = Scratch::new(disk)?;
     let block = vec![0x5a; SYNC_BYTES];
     let offset = |at: u64| at % SYNC_BLOCKS * u64::try_from(SYNC_BYTES).unwrap_or(0);
@@ -213,11 +219,11 @@ fn sync(disk: &Path, time: Duration) -> anyhow::Result<Measured> {
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    let mut measured = Measured { seconds, ..Measured::default() };
-    measured.set(Metric::Duration, seconds);
-    measured.set(Metric::Rate, times_us.len() as f64 / seconds.max(f64::EPSILON));
-    measured.set(Metric::ConfirmMedian, median(&times_us).unwrap_or(0.0));
-    Ok(measured)
+    let mut measurement = Measurement { seconds, ..Measurement::default() };
+    measurement.set(Metric::Duration, seconds);
+    measurement.set(Metric::Rate, times_us.len() as f64 / seconds.max(f64::EPSILON));
+    measurement.set(Metric::ConfirmMedian, median(&times_us).unwrap_or(0.0));
+    Ok(measurement)
 }
 
 /// The median time of one fdatasync, microseconds.
@@ -225,8 +231,8 @@ fn sync(disk: &Path, time: Duration) -> anyhow::Result<Measured> {
 /// # Errors
 /// The folder cannot be written to.
 pub(crate) fn sync_us(disk: &Path, time: Duration) -> anyhow::Result<f64> {
-    let measured = sync(disk, time)?;
-    measured.values.get(&Metric::ConfirmMedian).copied().context("nothing was timed")
+    let measurement = sync(disk, time)?;
+    measurement.values.get(&Metric::ConfirmMedian).copied().context("nothing was timed")
 }
 
 /// A file that is gone as soon as nobody has it open.

@@ -1,28 +1,28 @@
 //! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from
 //! one seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol.
-//! Start reading at [`run`], then `rig.rs`, which all worlds stand on, and `world.rs`; the rules that are checked
+//! Start reading at [`run`], then `harness.rs`, which all worlds stand on, and `plain_queues.rs`; the rules that are checked
 //! there stand in `model.rs`.
-//! Every second seed is about queues from which time, limits and returns take messages: `rules.rs`; or,
-//! every fourth, about queues that confirm a publish once a consumer has had it: `late.rs`. Every second of
+//! Every second seed is about queues from which time, limits and returns take messages: `queue_policies.rs`; or,
+//! every fourth, about queues that confirm a publish once a consumer has had it: `confirm_on.rs`. Every second of
 //! those has limits in bytes, transactions and alarms, too.
 
 mod client;
+mod confirm_on;
 mod declare;
-mod late;
+mod harness;
 mod model;
 mod node;
 mod outbox;
+mod plain_queues;
+mod queue_policies;
 mod random;
-mod rig;
-mod rules;
 mod trace;
-mod world;
 
-use late::{Kind, Late};
-use rig::Rig;
-use rules::Course;
+use confirm_on::{ConfirmOn, Kind};
+use harness::Harness;
+use plain_queues::PlainQueues;
+use queue_policies::QueuePolicies;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::World;
 
 /// How a run went.
 #[derive(Debug)]
@@ -49,19 +49,21 @@ pub enum Show {
 pub fn run(seed: u64, show: Show) -> Report {
     let echo = show == Show::Printed;
     match seed % 4 {
-        0 | 2 => report(World::new(seed, echo), World::run, |world| world.rig),
-        1 => report(Course::new(seed, echo), Course::run, |course| course.rig),
-        _ => report(Late::new(seed, Kind::of(seed), echo), Late::run, |late| late.rig),
+        0 | 2 => report(PlainQueues::new(seed, echo), PlainQueues::run, |world| world.harness),
+        1 => report(QueuePolicies::new(seed, echo), QueuePolicies::run, |course| course.harness),
+        _ => {
+            report(ConfirmOn::new(seed, Kind::of(seed), echo), ConfirmOn::run, |late| late.harness)
+        }
     }
 }
 
-fn report<W>(mut world: W, run: fn(&mut W), rig_of: fn(W) -> Rig) -> Report {
+fn report<W>(mut world: W, run: fn(&mut W), harness_of: fn(W) -> Harness) -> Report {
     let ran = catch_unwind(AssertUnwindSafe(|| run(&mut world)));
     let failure = ran.err().map(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         text.unwrap_or_else(|| "a panic without a text".to_owned())
     });
-    let trace = rig_of(world).trace;
+    let trace = harness_of(world).trace;
     Report { trace: trace.lines, hash: trace.hash, failure }
 }

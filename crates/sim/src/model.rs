@@ -98,7 +98,7 @@ pub(crate) struct Model {
 }
 
 /// What is wrong.
-pub(crate) type Objection = String;
+pub(crate) type Violation = String;
 
 impl Model {
     pub(crate) fn new() -> Self {
@@ -155,7 +155,7 @@ impl Model {
     }
 
     /// A consumer or a channel's gets begin.
-    pub(crate) fn attach(&mut self, key: LinkKey, link: Link) -> Result<(), Objection> {
+    pub(crate) fn attach(&mut self, key: LinkKey, link: Link) -> Result<(), Violation> {
         match self.links.insert(key, link) {
             None => Ok(()),
             Some(_) => Err("a link is used twice".to_owned()),
@@ -163,7 +163,7 @@ impl Model {
     }
 
     /// A client was given a message.
-    pub(crate) fn deliver(&mut self, client: usize, given: &Given) -> Result<(), Objection> {
+    pub(crate) fn deliver(&mut self, client: usize, given: &Given) -> Result<(), Violation> {
         let key = LinkKey { client, link: given.link };
         let (name, generation) =
             &self.links.get(&key).ok_or("a delivery on an unknown link")?.queue.clone();
@@ -410,7 +410,7 @@ impl Model {
         name: &str,
         waits_for_page: bool,
         is_full: impl Fn(LinkKey) -> bool,
-    ) -> Result<(), Objection> {
+    ) -> Result<(), Violation> {
         let Some(queue) = self.queues.get(name) else { return Ok(()) };
         let ready = || queue.messages.iter().filter(|(_, message)| message.place == Place::Ready);
         let fresh = ready().find(|(_, one)| !one.delivered && one.marked.is_none());
@@ -534,7 +534,7 @@ impl Model {
         clean: bool,
         facts: &BTreeSet<Fact>,
         found: &BTreeMap<String, Found>,
-    ) -> Result<(), Objection> {
+    ) -> Result<(), Violation> {
         let expected = self.facts(true);
         for fact in expected.symmetric_difference(facts) {
             if !self.touched.contains(fact) {
@@ -604,7 +604,7 @@ fn survivors(
     ghosts: &BTreeSet<u64>,
     clean: bool,
     found: &Found,
-) -> Result<BTreeMap<u64, Message>, Objection> {
+) -> Result<BTreeMap<u64, Message>, Violation> {
     let mut survivors = BTreeMap::new();
     let mut newest = None;
     for (n, (id, marked)) in (0_u64..).zip(found) {

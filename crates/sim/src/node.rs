@@ -222,20 +222,20 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>, mut step: impl FnMut(
 }
 
 /// The only client of a node that is looked into.
-pub(crate) struct Solo {
+pub(crate) struct SingleClient {
     pub(crate) node: Node,
     session: Session,
     transcript: Transcript,
 }
 
-impl Solo {
+impl SingleClient {
     pub(crate) fn new(node: Node) -> Result<Self, String> {
         let transcript = Transcript::default();
         let recorder = Recorder::new(0, &transcript, usize::MAX);
         let session = open_session(&node.broker, &recorder)?;
-        let mut solo = Self { node, session, transcript };
-        solo.ask(Op::ChannelOpen)?;
-        Ok(solo)
+        let mut client = Self { node, session, transcript };
+        client.ask(Op::ChannelOpen)?;
+        Ok(client)
     }
 
     fn ask(&mut self, op: Op) -> Result<Vec<What>, String> {

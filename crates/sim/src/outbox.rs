@@ -96,7 +96,7 @@ fn reply_key(message: &MessageRef<'_>) -> Option<String> {
 /// What a connection was told.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    /// `late`: the outbox had said in an earlier batch that this link is full.
+    /// `confirm_on`: the outbox had said in an earlier batch that this link is full.
     Deliver {
         given: Given,
         late: bool,

@@ -1,9 +1,9 @@
 //! Lives of the node: starts, stops, crashes, and what is there afterwards.
 
-use super::{PATIENCE, World, facts};
+use super::{PATIENCE, PlainQueues, facts};
 use crate::client::{self, Client, Expect};
+use crate::harness::{StartFaults, Started, expect_ok};
 use crate::model::Found;
-use crate::rig::{StartFaults, Started, hold};
 use log::MemoryDisk;
 use meta::QueueVersion;
 use session::Op;
@@ -17,30 +17,30 @@ const FAULT_WITHIN: usize = 60;
 const DAMAGED_PERCENT: usize = 30;
 const START_FAULTS: StartFaults = StartFaults { in_a_row_max: 3, percent: 30, are_noted: true };
 
-impl World {
+impl PlainQueues {
     /// The whole run.
     pub(crate) fn run(&mut self) {
-        self.rig.begin();
-        let mut lives = 1 + self.rig.random.below(LIVES_MAX);
+        self.harness.begin();
+        let mut lives = 1 + self.harness.random.below(LIVES_MAX);
         while lives > 0 {
             lives -= 1;
-            self.rig.plan_fault(FAULT_WITHIN);
-            for _ in 0..self.rig.random.below(WORK_MAX) {
+            self.harness.plan_fault(FAULT_WITHIN);
+            for _ in 0..self.harness.random.below(WORK_MAX) {
                 self.act();
                 if self.has_failed() {
                     self.after_failure();
                     break;
                 }
             }
-            if lives == 0 && self.rig.random.percent(50) && self.leave_all() {
+            if lives == 0 && self.harness.random.percent(50) && self.leave_all() {
                 // The last life goes on to the end.
                 break;
             }
-            let clean = self.rig.random.percent(40) && self.stop();
+            let clean = self.harness.random.percent(40) && self.stop();
             self.restart(clean);
         }
         // A planned fault may still come.
-        if self.rig.random.percent(DAMAGED_PERCENT) {
+        if self.harness.random.percent(DAMAGED_PERCENT) {
             return self.damage_end();
         }
         while !self.drain() {
@@ -50,7 +50,7 @@ impl World {
 
     /// The log has failed: nobody is told that anything is durable from now on.
     fn after_failure(&mut self) {
-        self.rig.note("the log has failed");
+        self.harness.note("the log has failed");
         let ids: Vec<usize> = self.clients.keys().copied().collect();
         for id in ids {
             self.poll(id);
@@ -59,7 +59,7 @@ impl World {
                     break;
                 };
                 let Some(channel) = state.channels.keys().next().copied() else { break };
-                match self.rig.random.below(2) {
+                match self.harness.random.below(2) {
                     0 => self.publish(id),
                     _ => self.declare_queue(id, channel),
                 }
@@ -91,12 +91,12 @@ impl World {
 
     /// Stops the node in good order; false when the disk is against it.
     fn stop(&mut self) -> bool {
-        self.rig.note("stop");
+        self.harness.note("stop");
         if !self.leave_all() {
             return false;
         }
         self.check();
-        let stopped = self.rig.stop();
+        let stopped = self.harness.stop();
         self.step();
         stopped && !self.has_failed()
     }
@@ -115,12 +115,13 @@ impl World {
         self.older.clear();
         self.alarm = false;
         self.clients.clear();
-        let disk = self.rig.crash();
+        let disk = self.harness.crash();
         let versions = [QueueVersion::V1, QueueVersion::V2, QueueVersion::V2];
-        self.rig.options.default_version = self.rig.random.choose(&versions).unwrap_or_default();
-        let Started { copy, was_cut_off } = self.rig.start(disk, START_FAULTS);
+        self.harness.options.default_version =
+            self.harness.random.choose(&versions).unwrap_or_default();
+        let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
         let found = self.peek(&copy);
-        if self.rig.random.percent(DAMAGED_PERCENT) {
+        if self.harness.random.percent(DAMAGED_PERCENT) {
             self.damage_start(&copy, &found);
         }
         self.compare(clean && !was_cut_off, &found);
@@ -128,13 +129,13 @@ impl World {
 
     /// What the queues hold, found out on a copy so that nobody is given anything.
     fn peek(&self, disk: &MemoryDisk) -> BTreeMap<String, Found> {
-        let mut solo = self.rig.look_into(disk);
-        let view = solo.node.broker.view();
+        let mut client = self.harness.look_into(disk);
+        let view = client.node.broker.view();
         let mut found = BTreeMap::new();
         for queue in view.meta.queues() {
             let name = queue.name.to_string();
             let mut messages = Found::new();
-            while let Some(given) = hold(solo.get(&name)) {
+            while let Some(given) = expect_ok(client.get(&name)) {
                 let id = given.content.id().unwrap_or(u64::MAX);
                 messages.push((id, given.redelivered));
             }
@@ -148,16 +149,16 @@ impl World {
             let shown =
                 found.iter().map(|(id, again)| format!("m{id}{}", if *again { "*" } else { "" }));
             let line = format!("{name} has {}", crate::trace::join(shown));
-            self.rig.note(line);
+            self.harness.note(line);
         }
         let facts = facts(self.broker());
-        hold(self.model.restart(clean, &facts, found));
+        expect_ok(self.model.restart(clean, &facts, found));
         self.check();
     }
 
     /// Takes everything out and looks at what is left; false when the disk failed meanwhile.
     fn drain(&mut self) -> bool {
-        self.rig.note("drain");
+        self.harness.note("drain");
         let client = self.connect();
         self.control(client, 1, Op::ChannelOpen, Expect::ChannelOpened);
         self.client(client).channels.insert(1, client::Channel::default());
@@ -173,6 +174,6 @@ impl World {
             return false;
         }
         self.lose(client);
-        self.rig.check_empty()
+        self.harness.check_empty()
     }
 }

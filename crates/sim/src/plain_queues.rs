@@ -1,15 +1,15 @@
 //! The simulated world: disk, node, clients, and the model that watches them.
 
-mod damage;
-mod hear;
-mod life;
+mod check_events;
+mod corruption;
+mod restarts;
 mod work;
 
 use crate::client::{self, Client, Doing, Expect, Read};
+use crate::harness::{Connected, Harness, expect_ok, fail};
 use crate::model::{LinkKey, Model, Target};
 use crate::node::{Node, NodeOptions, PATIENCE, some_durability};
 use crate::random::Random;
-use crate::rig::{Connected, Rig, hold, object};
 use broker::{Broker, Clock, Session};
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ use std::task::{Context, Poll, Waker};
 /// Turns of queues in the older form before a commit: everything they have to sync is done then.
 const OLDER_STEPS_MAX: usize = 50;
 
-pub(crate) struct World {
-    pub(crate) rig: Rig,
+pub(crate) struct PlainQueues {
+    pub(crate) harness: Harness,
     clients: BTreeMap<usize, Client>,
     model: Model,
     n_messages: u64,
@@ -40,7 +40,7 @@ pub(crate) struct World {
     just_synced: bool,
 }
 
-impl World {
+impl PlainQueues {
     pub(crate) fn new(seed: u64, echo: bool) -> Self {
         let mut random = Random::new(seed);
         let segment_bytes = random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536);
@@ -58,7 +58,7 @@ impl World {
             clock: Clock::Ticks,
         };
         Self {
-            rig: Rig::new(random, options, echo),
+            harness: Harness::new(random, options, echo),
             clients: BTreeMap::new(),
             model: Model::new(),
             n_messages: 0,
@@ -74,16 +74,16 @@ impl World {
     }
 
     fn broker(&self) -> &Arc<Broker> {
-        &self.rig.node.as_ref().expect("the node runs").broker
+        &self.harness.node.as_ref().expect("the node runs").broker
     }
 
     fn has_failed(&self) -> bool {
-        self.rig.node.as_ref().is_some_and(|node| node.failed.load(Ordering::SeqCst))
+        self.harness.node.as_ref().is_some_and(|node| node.failed.load(Ordering::SeqCst))
     }
 
     fn connect(&mut self) -> usize {
-        let Connected { client, recorder, session, limit } = self.rig.connect();
-        self.rig.note(format!("client {client} connects, outbox {limit}"));
+        let Connected { client, recorder, session, limit } = self.harness.connect();
+        self.harness.note(format!("client {client} connects, outbox {limit}"));
         let client_state = Client {
             recorder,
             session: Some(session),
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn lose(&mut self, client: usize) {
-        self.rig.note(format!("client {client} is lost"));
+        self.harness.note(format!("client {client} is lost"));
         let state = self.client(client);
         let session = state.session.take().expect("only idle clients are lost");
         state.task = Some(client::lose(session));
@@ -136,7 +136,7 @@ impl World {
                 break;
             }
             if n > PATIENCE {
-                object("a message is waited for that nobody reads from disk");
+                fail("a message is waited for that nobody reads from disk");
             }
             self.page();
             self.poll(client);
@@ -149,7 +149,7 @@ impl World {
             self.step_older();
             self.poll(client);
             let has_failed = |node: &Node| node.steppers.older.has_failed();
-            if self.rig.node.as_ref().is_some_and(has_failed) {
+            if self.harness.node.as_ref().is_some_and(has_failed) {
                 // The log finds out.
                 self.step();
                 break;
@@ -181,12 +181,12 @@ impl World {
 
     /// The pager does something.
     fn page(&mut self) {
-        let what = self.rig.random.below(13);
+        let what = self.harness.random.below(13);
         if what >= 9 {
             self.step_older();
             return;
         }
-        let Some(node) = &mut self.rig.node else { return };
+        let Some(node) = &mut self.harness.node else { return };
         let pager = &mut node.steppers.pager;
         let (name, stepped) = match what {
             0..4 => ("page jobs", pager.step_jobs()),
@@ -195,34 +195,34 @@ impl World {
             _ => ("reclaim", pager.step_reclaim()),
         };
         if stepped {
-            self.rig.note(name);
-            self.hear();
+            self.harness.note(name);
+            self.check_events();
         }
     }
 
     /// The pager does all it can, but for reclaiming.
     fn page_all(&mut self) {
-        let Some(node) = &mut self.rig.node else { return };
+        let Some(node) = &mut self.harness.node else { return };
         let pager = &mut node.steppers.pager;
         while pager.step_jobs() || pager.step_sync() || pager.step_names() {}
-        self.hear();
+        self.check_events();
     }
 
     /// Queues in the older form have a turn; false if there was nothing to do.
     fn step_older(&mut self) -> bool {
         self.note_older();
-        let Some(node) = &mut self.rig.node else { return false };
+        let Some(node) = &mut self.harness.node else { return false };
         let stepped = node.steppers.older.step();
         self.note_older();
         if stepped {
-            self.rig.note("older form");
+            self.harness.note("older form");
         }
-        self.hear();
+        self.check_events();
         stepped
     }
 
     fn note_older(&mut self) {
-        let Some(node) = &self.rig.node else { return };
+        let Some(node) = &self.harness.node else { return };
         let view = node.broker.view();
         let is_older = |queue: &&Arc<broker::Queue>| {
             let version = view.meta.queue_version(queue.id());
@@ -233,7 +233,7 @@ impl World {
     }
 
     fn any_loading(&self) -> bool {
-        let view = self.rig.node.as_ref().map(|node| node.broker.view());
+        let view = self.harness.node.as_ref().map(|node| node.broker.view());
         view.is_some_and(|view| view.queues().any(|queue| queue.is_loading()))
     }
 
@@ -279,7 +279,7 @@ impl World {
         };
         let mut context = Context::from_waker(Waker::noop());
         let polled = task.as_mut().poll(&mut context);
-        self.hear();
+        self.check_events();
         if let Poll::Ready(session) = polled {
             self.end(client, session);
         }
@@ -296,20 +296,20 @@ impl World {
         let doing = std::mem::take(&mut state.doing);
         if !failed {
             if !doing.answered && doing.expect != Expect::Nothing {
-                object(format!("client {client} is not told {:?}", doing.expect));
+                fail(format!("client {client} is not told {:?}", doing.expect));
             }
             if !doing.returned.is_empty() {
-                object(format!("not returned: {:?}", doing.returned));
+                fail(format!("not returned: {:?}", doing.returned));
             }
             for id in &doing.committed {
                 if !self.is_durable(*id) {
-                    object(format!("the commit of m{id} was answered before it was durable"));
+                    fail(format!("the commit of m{id} was answered before it was durable"));
                 }
             }
             let expects_end = doing.last
                 || matches!(doing.expect, Expect::ConnectionClosed | Expect::ConnectionFails(_));
             if over != expects_end {
-                object(format!("client {client} is over: {over}"));
+                fail(format!("client {client} is over: {over}"));
             }
         }
         self.model.closing.retain(|(of, channel)| *of != client || *channel != doing.channel);
@@ -324,7 +324,7 @@ impl World {
 
     /// The commit thread runs once.
     fn step(&mut self) {
-        for _ in 0..self.rig.random.below(4) {
+        for _ in 0..self.harness.random.below(4) {
             self.page();
         }
         for _ in 0..OLDER_STEPS_MAX {
@@ -332,7 +332,7 @@ impl World {
                 break;
             }
         }
-        let Some(node) = &mut self.rig.node else { return };
+        let Some(node) = &mut self.harness.node else { return };
         let was_well = !node.failed.load(Ordering::SeqCst);
         let appended_upto = node.broker.log_stats().appended_upto;
         let stepped = node.steppers.log.step();
@@ -340,13 +340,13 @@ impl World {
         let durable_upto = node.broker.log_stats().durable_upto;
         let is_written = !node.steppers.older.has_failed();
         self.just_synced = was_well && is_written && durable_upto >= appended_upto;
-        self.rig.note(if stepped { "commit" } else { "nothing to commit" });
+        self.harness.note(if stepped { "commit" } else { "nothing to commit" });
         if self.just_synced {
             self.model.synced();
             self.older.clear();
         }
         let facts = self.model.facts(true);
-        self.hear();
+        self.check_events();
         if !self.has_failed() {
             self.check_confirmed();
         }
@@ -369,7 +369,7 @@ impl World {
                     continue;
                 }
                 if let Some((sequence, message)) = channel.unconfirmed.first_key_value() {
-                    object(format!(
+                    fail(format!(
                         "m{message}, {sequence} on channel {number} of client {id}, is not confirmed"
                     ));
                 }
@@ -383,15 +383,15 @@ impl World {
             return;
         }
         if let Some(untold) = self.model.to_be_told.first() {
-            object(format!("a consumer of a deleted queue is not told: {untold:?}"));
+            fail(format!("a consumer of a deleted queue is not told: {untold:?}"));
         }
         let expected = self.model.facts(false);
         let actual = facts(self.broker());
         if let Some(fact) = expected.difference(&actual).next() {
-            object(format!("a definition is missing: {fact}"));
+            fail(format!("a definition is missing: {fact}"));
         }
         if let Some(fact) = actual.difference(&expected).next() {
-            object(format!("a definition is left: {fact}"));
+            fail(format!("a definition is left: {fact}"));
         }
         let view = self.broker().view();
         let (mut bytes, mut is_exact) = (0, true);
@@ -413,16 +413,18 @@ impl World {
             let of_messages = if is_in_memory { of_messages } else { actual.2 };
             let expected = (ready, unacked, of_messages, self.model.n_consumers(name));
             if actual != expected {
-                object(format!("{name} counts {actual:?} instead of {expected:?}"));
+                fail(format!("{name} counts {actual:?} instead of {expected:?}"));
             }
             if found.def().durable != queue.durable {
-                object(format!("{name} is not as durable as declared"));
+                fail(format!("{name} is not as durable as declared"));
             }
-            hold(self.model.check_queue(name, found.waits_for_page(), |key| self.is_full(key)));
+            expect_ok(
+                self.model.check_queue(name, found.waits_for_page(), |key| self.is_full(key)),
+            );
         }
         if is_exact && bytes != self.broker().message_bytes() {
             let actual = self.broker().message_bytes();
-            object(format!("{actual} bytes in memory instead of {bytes}"));
+            fail(format!("{actual} bytes in memory instead of {bytes}"));
         }
     }
 

@@ -2,11 +2,11 @@
 
 use super::ledger::{Copy, Sent};
 use super::spec::{SPREAD, Spec};
-use super::{Asking, Channel, Kind, Late, Peer};
+use super::{Asking, Channel, ConfirmOn, Kind, Peer};
 use crate::client::{Read, control, short};
+use crate::harness::{Connected, fail};
 use crate::node::set_policy;
 use crate::outbox::Content;
-use crate::rig::{Connected, object};
 use crate::trace::join;
 use session::{Consume, Flag, Op, Table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +15,14 @@ const PEERS_MAX: usize = 4;
 const CHANNELS_MAX: u16 = 2;
 const PUBLISHES_MAX: usize = 12;
 
-impl Late {
+impl ConfirmOn {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
-        if self.kind == Kind::Full && self.rig.random.percent(4) {
+        if self.kind == Kind::TxAndAlarms && self.harness.random.percent(4) {
             self.set_alarm(!self.has_alarm);
             return self.check();
         }
-        match self.rig.random.below(100) {
+        match self.harness.random.below(100) {
             0..8 => self.step(),
             8..14 => self.tick(),
             14..19 => self.connect(),
@@ -48,14 +48,14 @@ impl Late {
     /// Parts of the node have a turn.
     fn step(&mut self) {
         self.note_modes();
-        self.rig.step_part();
-        self.hear();
+        self.harness.step_part();
+        self.check_events();
     }
 
     fn tick(&mut self) {
-        self.now_ms += self.rig.random.choose(&[1, 500, 1_000, 5_000]).unwrap_or(1);
-        self.rig.tick(self.now_ms);
-        if self.rig.random.percent(70) {
+        self.now_ms += self.harness.random.choose(&[1, 500, 1_000, 5_000]).unwrap_or(1);
+        self.harness.tick(self.now_ms);
+        if self.harness.random.percent(70) {
             self.dry();
         }
     }
@@ -63,26 +63,26 @@ impl Late {
     pub(super) fn some_peer(&mut self) -> Option<usize> {
         let peers = self.peers.iter().filter(|(_, peer)| peer.kept.is_none());
         let peers: Vec<usize> = peers.map(|(number, _)| *number).collect();
-        self.rig.random.choose(&peers)
+        self.harness.random.choose(&peers)
     }
 
     pub(super) fn some_channel(&mut self) -> Option<(usize, u16)> {
         let peer = self.some_peer()?;
         let channels = &self.peers.get(&peer)?.channels;
-        Some((peer, self.rig.random.choose_key(channels)?))
+        Some((peer, self.harness.random.choose_key(channels)?))
     }
 
     fn some_queue(&mut self) -> Option<&'static str> {
         let queues = self.queues();
-        self.rig.random.choose(&queues)
+        self.harness.random.choose(&queues)
     }
 
     pub(super) fn connect(&mut self) {
         if self.peers.len() >= PEERS_MAX {
             return;
         }
-        let Connected { client: number, recorder, session, .. } = self.rig.connect();
-        self.rig.note(format!("client {number} connects"));
+        let Connected { client: number, recorder, session, .. } = self.harness.connect();
+        self.harness.note(format!("client {number} connects"));
         let peer = Peer {
             session: Some(session),
             recorder,
@@ -99,10 +99,13 @@ impl Late {
     fn open(&mut self, peer: usize, channel: u16) {
         self.control(peer, channel, Op::ChannelOpen);
         self.peer(peer).channels.insert(channel, Channel::default());
-        if self.kind == Kind::Full && self.rig.random.percent(30) && !self.rig.has_failed() {
+        if self.kind == Kind::TxAndAlarms
+            && self.harness.random.percent(30)
+            && !self.harness.has_failed()
+        {
             return self.open_tx(peer, channel);
         }
-        if self.rig.random.percent(90) && !self.rig.has_failed() {
+        if self.harness.random.percent(90) && !self.harness.has_failed() {
             self.control(peer, channel, Op::ConfirmSelect);
             let state = self.peer(peer).channels.get_mut(&channel);
             state.into_iter().for_each(|channel| channel.n_published = Some(0));
@@ -110,7 +113,7 @@ impl Late {
     }
 
     pub(super) fn control(&mut self, peer: usize, channel: u16, op: Op) {
-        self.rig.note(format!("client {peer}, channel {channel}: {op:?}"));
+        self.harness.note(format!("client {peer}, channel {channel}: {op:?}"));
         self.submit(peer, &[], vec![control(channel, op)]);
     }
 
@@ -120,29 +123,29 @@ impl Late {
     }
 
     pub(super) fn disconnect(&mut self, peer: usize) {
-        self.rig.note(format!("client {peer} is lost"));
+        self.harness.note(format!("client {peer} is lost"));
         let channels: Vec<u16> = self.peer(peer).channels.keys().copied().collect();
         channels.into_iter().for_each(|channel| self.release(peer, channel));
         let session = self.peers.get_mut(&peer).and_then(|state| state.session.take());
         let Some(session) = session else { return };
-        let is_closed = self.rig.close(session);
-        self.hear();
+        let is_closed = self.harness.close(session);
+        self.check_events();
         self.peers.remove(&peer);
-        if !is_closed && !self.rig.has_failed() {
-            object("a client cannot leave");
+        if !is_closed && !self.harness.has_failed() {
+            fail("a client cannot leave");
         }
     }
 
     /// A channel is closed, or one opened in its place.
     fn close_or_open(&mut self) {
         let Some(peer) = self.some_peer() else { return };
-        let channel = 1 + u16::from(self.rig.random.percent(50));
+        let channel = 1 + u16::from(self.harness.random.percent(50));
         if !self.peer(peer).channels.contains_key(&channel) {
             return self.open(peer, channel);
         }
         self.release(peer, channel);
         self.control(peer, channel, Op::ChannelClose);
-        if self.rig.random.percent(60) && !self.rig.has_failed() {
+        if self.harness.random.percent(60) && !self.harness.has_failed() {
             self.open(peer, channel);
         }
     }
@@ -154,15 +157,15 @@ impl Late {
         if let Some(session) = &state.session {
             session.resume(&links);
         }
-        self.rig.note(format!("client {peer} reads"));
-        self.hear();
+        self.harness.note(format!("client {peer} reads"));
+        self.check_events();
     }
 
     fn publish(&mut self) {
         let Some((peer, channel)) = self.some_channel() else { return self.connect() };
         let (mut read, mut shown) = (Read::default(), Vec::new());
         let mut published = Vec::new();
-        for _ in 0..=self.rig.random.below(PUBLISHES_MAX) {
+        for _ in 0..=self.harness.random.below(PUBLISHES_MAX) {
             let (one, sent) = self.make_message();
             let id = self.ledger.sent.len() as u64 + 1;
             read.publish(channel, &sent.content);
@@ -170,7 +173,8 @@ impl Late {
             shown.push(format!("m{id}>{}", join(sent.queues.keys())));
             self.ledger.sent.insert(id, sent);
         }
-        self.rig.note(format!("client {peer}, channel {channel} publishes {}", shown.join(", ")));
+        self.harness
+            .note(format!("client {peer}, channel {channel} publishes {}", shown.join(", ")));
         if self.has_alarm {
             return self.publish_later(peer, channel, published, read);
         }
@@ -195,11 +199,11 @@ impl Late {
     /// A message, and the queue it goes to if it is only one.
     fn make_message(&mut self) -> (Option<&'static str>, Sent) {
         let names = self.names();
-        let to_several = self.rig.random.percent(35);
-        let one = self.rig.random.choose(&names).filter(|_| !to_several);
+        let to_several = self.harness.random.percent(35);
+        let one = self.harness.random.choose(&names).filter(|_| !to_several);
         let content = self.make_content(one);
         let size = content.body.len() + content.properties.len();
-        let is_large = size >= self.rig.options.embed_below_bytes;
+        let is_large = size >= self.harness.options.embed_below_bytes;
         let (queues, refusable) = self.route(one);
         (one, Sent { queues, refusable, content, is_large, answer: None, is_committed: false })
     }
@@ -215,7 +219,8 @@ impl Late {
             None => self.ledger.spec(queue).on_spread,
         };
         let queues = self.queues().into_iter().filter(goes_to);
-        let is_late = |name| self.rig.queue(name).is_some_and(|queue| queue.confirm_on().is_late());
+        let is_late =
+            |name| self.harness.queue(name).is_some_and(|queue| queue.confirm_on().is_late());
         let queues: BTreeMap<_, _> = queues.map(|name| (name, is_late(name))).collect();
         let may_refuse = |(name, is_late): (&&'static str, &bool)| {
             let spec = self.ledger.spec(name);
@@ -229,12 +234,12 @@ impl Late {
 
     fn make_content(&mut self, to: Option<&'static str>) -> Content {
         let id = self.ledger.sent.len() as u64 + 1;
-        let persistent = self.rig.random.percent(75);
+        let persistent = self.harness.random.percent(75);
         let properties = amqp091::Properties {
             delivery_mode: persistent.then_some(2),
             ..amqp091::Properties::default()
         };
-        let size = self.rig.random.choose(&[0, 20, 300, 3_000]).unwrap_or(0);
+        let size = self.harness.random.choose(&[0, 20, 300, 3_000]).unwrap_or(0);
         Content {
             exchange: if to.is_some() { Vec::new() } else { SPREAD.into() },
             key: to.unwrap_or("").into(),
@@ -248,10 +253,10 @@ impl Late {
         let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
             return;
         };
-        let no_ack = self.rig.random.percent(25);
-        let prefetch_count = self.rig.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
+        let no_ack = self.harness.random.percent(25);
+        let prefetch_count = self.harness.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
         self.control(peer, channel, Op::Qos { prefetch_count, global: false });
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return;
         }
         self.n_links += 1;
@@ -280,7 +285,7 @@ impl Late {
         let links = self.peer(peer).links.values();
         let links = links.filter(|link| link.is_consumer && link.channel == channel);
         let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
-        let Some(tag) = self.rig.random.choose(&tags) else { return };
+        let Some(tag) = self.harness.random.choose(&tags) else { return };
         self.control(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
     }
 
@@ -288,7 +293,7 @@ impl Late {
         let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
             return;
         };
-        let no_ack = self.rig.random.percent(30);
+        let no_ack = self.harness.random.percent(30);
         self.get_from(peer, channel, queue, no_ack);
     }
 
@@ -304,15 +309,15 @@ impl Late {
     }
 
     fn change_policy(&mut self) {
-        let pattern = self.rig.random.choose(&["q0", "q[12]", "d.", ".*"]).unwrap_or(".*");
+        let pattern = self.harness.random.choose(&["q0", "q[12]", "d.", ".*"]).unwrap_or(".*");
         let modes = ["ack", "ack", "ack-direct", "ack-direct", "enqueue"];
-        let mode = self.rig.random.choose(&modes).unwrap_or("ack");
-        self.rig.note(format!("policy: {pattern} confirms on {mode}"));
+        let mode = self.harness.random.choose(&modes).unwrap_or("ack");
+        self.harness.note(format!("policy: {pattern} confirms on {mode}"));
         let definition = format!("{{\"confirm-on\":\"{mode}\"}}");
-        let is_set = self.rig.administer(set_policy("confirms", pattern, &definition));
-        self.hear();
-        if !self.rig.has_failed() && !is_set {
-            object("a policy is refused");
+        let is_set = self.harness.administer(set_policy("confirms", pattern, &definition));
+        self.check_events();
+        if !self.harness.has_failed() && !is_set {
+            fail("a policy is refused");
         }
     }
 
@@ -352,7 +357,7 @@ impl Late {
         let Some((peer, channel)) = self.some_channel() else { return };
         let binds: Vec<Op> = self.ledger.specs.values().flat_map(Spec::binds).collect();
         for bind in binds {
-            if !self.rig.has_failed() {
+            if !self.harness.has_failed() {
                 self.control(peer, channel, bind);
             }
         }
@@ -363,12 +368,12 @@ impl Late {
         let Some((peer, channel)) = self.some_channel() else { return };
         let specs: Vec<_> = self.ledger.specs.values().cloned().collect();
         for spec in specs {
-            if self.rig.has_failed() || self.rig.queue(spec.name).is_some() {
+            if self.harness.has_failed() || self.harness.queue(spec.name).is_some() {
                 continue;
             }
             self.control(peer, channel, spec.declare());
             for bind in spec.binds() {
-                if !self.rig.has_failed() {
+                if !self.harness.has_failed() {
                     self.control(peer, channel, bind);
                 }
             }

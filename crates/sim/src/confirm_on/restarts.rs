@@ -1,8 +1,8 @@
 //! Lives of a node whose queues confirm late, and what is there after each.
 
-use super::Late;
+use super::ConfirmOn;
 use super::ledger::Copy;
-use crate::rig::{StartFaults, Started, hold, object};
+use crate::harness::{StartFaults, Started, expect_ok, fail};
 use broker::Clock;
 use log::MemoryDisk;
 use std::collections::BTreeMap;
@@ -17,21 +17,21 @@ const EMPTY_ROUNDS: usize = 3;
 /// Rounds over all queues after which nothing comes out any more.
 const ROUNDS_MAX: usize = 100;
 
-impl Late {
+impl ConfirmOn {
     /// The whole run.
     pub(crate) fn run(&mut self) {
         let specs: Vec<String> =
             self.ledger.specs.values().map(|spec| format!("{spec:?}")).collect();
-        specs.into_iter().for_each(|spec| self.rig.note(spec));
-        self.rig.options.clock = Clock::TicksFrom(self.now_ms);
-        self.rig.begin();
+        specs.into_iter().for_each(|spec| self.harness.note(spec));
+        self.harness.options.clock = Clock::TicksFrom(self.now_ms);
+        self.harness.begin();
         self.begin();
-        let mut lives = 1 + self.rig.random.below(LIVES_MAX);
+        let mut lives = 1 + self.harness.random.below(LIVES_MAX);
         loop {
             lives -= 1;
-            self.rig.plan_fault(FAULT_WITHIN);
-            for _ in 0..self.rig.random.below(WORK_MAX) {
-                if self.rig.has_failed() {
+            self.harness.plan_fault(FAULT_WITHIN);
+            for _ in 0..self.harness.random.below(WORK_MAX) {
+                if self.harness.has_failed() {
                     break;
                 }
                 self.act();
@@ -40,7 +40,7 @@ impl Late {
                 return;
             }
             lives = lives.max(1);
-            let is_clean = self.rig.random.percent(30) && self.stop();
+            let is_clean = self.harness.random.percent(30) && self.stop();
             self.restart(is_clean);
             self.begin();
         }
@@ -58,22 +58,22 @@ impl Late {
     fn leave_all(&mut self) -> bool {
         let peers: Vec<usize> = self.peers.keys().copied().collect();
         for peer in peers {
-            if !self.rig.has_failed() {
+            if !self.harness.has_failed() {
                 self.disconnect(peer);
             }
         }
         self.dry();
-        !self.rig.has_failed()
+        !self.harness.has_failed()
     }
 
     fn stop(&mut self) -> bool {
-        self.rig.note("stop");
+        self.harness.note("stop");
         if !self.leave_all() {
             return false;
         }
-        let stopped = self.rig.stop();
+        let stopped = self.harness.stop();
         self.dry();
-        stopped && !self.rig.has_failed()
+        stopped && !self.harness.has_failed()
     }
 
     /// The node is gone, and comes back from what is on its disk.
@@ -82,9 +82,9 @@ impl Late {
         self.has_alarm = false;
         self.is_disk_short = false;
         (self.asking, self.saying, self.failing) = (None, None, None);
-        let disk = self.rig.crash();
-        self.rig.options.clock = Clock::TicksFrom(self.now_ms);
-        let Started { copy, was_cut_off } = self.rig.start(disk, START_FAULTS);
+        let disk = self.harness.crash();
+        self.harness.options.clock = Clock::TicksFrom(self.now_ms);
+        let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
         self.compare(is_clean && !was_cut_off, &copy);
     }
 
@@ -92,19 +92,19 @@ impl Late {
         let found = self.peek(copy);
         let shown = found.keys().map(|copy| format!("m{}@{}", copy.id, copy.queue));
         let line = format!("there is {}", crate::trace::join(shown));
-        self.rig.note(line);
-        hold(self.ledger.restart(is_clean, &found));
+        self.harness.note(line);
+        expect_ok(self.ledger.restart(is_clean, &found));
     }
 
     /// What the queues hold, and how it is marked, found out on a copy on which no time goes by.
     fn peek(&self, copy: &MemoryDisk) -> BTreeMap<Copy, bool> {
-        let mut solo = self.rig.look_into(copy);
+        let mut client = self.harness.look_into(copy);
         let mut found = BTreeMap::new();
         for queue in self.queues() {
-            while let Some(given) = hold(solo.get(queue)) {
-                let copy = hold(self.ledger.copy_of(queue, &given));
+            while let Some(given) = expect_ok(client.get(queue)) {
+                let copy = expect_ok(self.ledger.copy_of(queue, &given));
                 if found.insert(copy, given.redelivered).is_some() && !copy.is_letter {
-                    object(format!("m{} is twice in {queue}", copy.id));
+                    fail(format!("m{} is twice in {queue}", copy.id));
                 }
             }
         }
@@ -113,13 +113,13 @@ impl Late {
 
     /// Takes everything out and looks at what is left; false when the disk failed meanwhile.
     fn end(&mut self) -> bool {
-        self.rig.note("drain");
+        self.harness.note("drain");
         if self.has_alarm {
             self.set_alarm(false);
         }
         let mut n_empty = 0;
         for _ in 0..ROUNDS_MAX {
-            if n_empty == EMPTY_ROUNDS || self.rig.has_failed() {
+            if n_empty == EMPTY_ROUNDS || self.harness.has_failed() {
                 break;
             }
             let before = self.n_got;
@@ -127,21 +127,21 @@ impl Late {
             self.dry();
             n_empty = if self.n_got > before { 0 } else { n_empty + 1 };
         }
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return false;
         }
         self.check();
         let channels = self.peers.values().flat_map(|peer| peer.channels.values());
         if let Some(id) = channels.flat_map(|channel| channel.unconfirmed.values()).next() {
-            object(format!("m{id} has no answer at the end"));
+            fail(format!("m{id} has no answer at the end"));
         }
         if let Some(Copy { id, queue, .. }) = self.ledger.left() {
-            object(format!("m{id} has not come out of {queue}"));
+            fail(format!("m{id} has not come out of {queue}"));
         }
         if !self.leave_all() {
             return false;
         }
-        self.rig.check_empty()
+        self.harness.check_empty()
     }
 
     /// Clients acknowledge what they hold, and what is ready is taken.
@@ -159,7 +159,7 @@ impl Late {
                 let before = self.n_got;
                 let Some(channel) = self.peer(peer).channels.keys().next().copied() else { return };
                 self.get_from(peer, channel, queue, true);
-                if self.rig.has_failed() || self.n_got == before {
+                if self.harness.has_failed() || self.n_got == before {
                     break;
                 }
             }

@@ -6,7 +6,7 @@ use crate::outbox::{Content, Given};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is wrong.
-pub(super) type Objection = String;
+pub(super) type Violation = String;
 
 /// A message in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +95,7 @@ impl Ledger {
     }
 
     /// Which copy a client was given.
-    pub(super) fn copy_of(&self, queue: &'static str, given: &Given) -> Result<Copy, Objection> {
+    pub(super) fn copy_of(&self, queue: &'static str, given: &Given) -> Result<Copy, Violation> {
         let id = given.content.id().ok_or("a delivery without a number")?;
         let sent = self.sent.get(&id).ok_or("a message nobody published")?;
         let (was, is) = (&sent.content, &given.content);
@@ -112,7 +112,7 @@ impl Ledger {
     }
 
     /// Whether a delivery may be; of dead letters, of which there may be several, less is known.
-    pub(super) fn check_given(&self, copy: Copy, given: &Given) -> Result<(), Objection> {
+    pub(super) fn check_given(&self, copy: Copy, given: &Given) -> Result<(), Violation> {
         let Copy { id, queue, is_letter } = copy;
         let Life { accepted, rejected, delivered, found, .. } = &self.life;
         if is_letter {
@@ -137,7 +137,7 @@ impl Ledger {
     }
 
     /// Whether the publisher may be told so.
-    pub(super) fn check_answer(&self, id: u64, is_ack: bool) -> Result<(), Objection> {
+    pub(super) fn check_answer(&self, id: u64, is_ack: bool) -> Result<(), Violation> {
         let sent = self.sent.get(&id).ok_or("a message nobody published")?;
         if is_ack {
             let missing = sent.late().find(|queue| !self.is_consumed(Copy::first(id, queue)));
@@ -228,7 +228,7 @@ impl Ledger {
         &mut self,
         is_clean: bool,
         found: &BTreeMap<Copy, bool>,
-    ) -> Result<(), Objection> {
+    ) -> Result<(), Violation> {
         for copy in found.keys() {
             self.check_found(*copy)?;
         }
@@ -258,7 +258,7 @@ impl Ledger {
         id: u64,
         sent: &Sent,
         found: &BTreeMap<Copy, bool>,
-    ) -> Result<(), Objection> {
+    ) -> Result<(), Violation> {
         for queue in sent.late().filter(|_| sent.answer == Some(true) && sent.content.persistent) {
             let first = Copy::first(id, queue);
             let to = self.spec(queue).letters_to.as_deref().unwrap_or_default();
@@ -276,7 +276,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn check_found(&self, copy: Copy) -> Result<(), Objection> {
+    fn check_found(&self, copy: Copy) -> Result<(), Violation> {
         let Copy { id, queue, is_letter } = copy;
         let sent = self.sent.get(&id).ok_or("a message nobody published")?;
         if !self.spec(queue).durable || !sent.content.persistent {

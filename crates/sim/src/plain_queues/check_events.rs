@@ -1,21 +1,21 @@
 //! Checks what clients are told against the model.
 
-use super::World;
+use super::PlainQueues;
 use super::work::ReplyConsumer;
 use crate::client::Expect;
+use crate::harness::{expect_ok, fail};
 use crate::model::LinkKey;
 use crate::outbox::{Content, Given, What};
-use crate::rig::{hold, object};
 use session::ErrorKind;
 
-impl World {
+impl PlainQueues {
     /// Takes in what clients were told since the last time.
-    pub(super) fn hear(&mut self) {
-        let heard = std::mem::take(&mut *stdx::lock(&self.rig.transcript));
+    pub(super) fn check_events(&mut self) {
+        let heard = std::mem::take(&mut *stdx::lock(&self.harness.transcript));
         for (client, what) in heard {
-            self.rig.note(format!("  {client}: {what}"));
+            self.harness.note(format!("  {client}: {what}"));
             if !self.clients.contains_key(&client) {
-                object("somebody who is gone is told something");
+                fail("somebody who is gone is told something");
             }
             self.take_in(client, what);
         }
@@ -38,7 +38,7 @@ impl World {
             What::Cancelled { channel, tag } => self.take_cancelled(client, channel, &tag),
             What::ConsumerLost { channel, tag } => {
                 if !self.model.to_be_told.remove(&(client, channel, tag.clone())) {
-                    object(format!("{tag} of client {client} was not lost"));
+                    fail(format!("{tag} of client {client} was not lost"));
                 }
                 if let Some(channel) = self.client(client).channels.get_mut(&channel) {
                     channel.tags.remove(&tag);
@@ -70,12 +70,12 @@ impl World {
             }
             What::Blocked => {
                 if !self.alarm || std::mem::replace(&mut self.client(client).blocked, true) {
-                    object("blocked without a reason");
+                    fail("blocked without a reason");
                 }
             }
             What::Unblocked => {
                 if self.alarm || !std::mem::replace(&mut self.client(client).blocked, false) {
-                    object("unblocked without a reason");
+                    fail("unblocked without a reason");
                 }
             }
         }
@@ -96,7 +96,7 @@ impl World {
         let doing = &mut self.client(client).doing;
         let next = if doing.returned.is_empty() { None } else { Some(doing.returned.remove(0)) };
         if content.id() != next && !failed {
-            object(format!("{:?} is returned instead of {next:?}", content.id()));
+            fail(format!("{:?} is returned instead of {next:?}", content.id()));
         }
     }
 
@@ -108,7 +108,7 @@ impl World {
         let now = (self.model.counts(queue).0, self.model.n_consumers(queue));
         // What is being closed may already have given back what the model still counts as held.
         if !expected || (told != now && self.model.closing.is_empty()) {
-            object(format!("{queue} is declared with {told:?} instead of {now:?}"));
+            fail(format!("{queue} is declared with {told:?} instead of {now:?}"));
         }
         self.answer(client, &expect);
     }
@@ -125,7 +125,7 @@ impl World {
                 return;
             }
             if durable || committed.into_iter().any(|id| !self.is_durable(id)) {
-                object(format!("after the log has failed: {told:?}"));
+                fail(format!("after the log has failed: {told:?}"));
             }
             return;
         }
@@ -137,7 +137,7 @@ impl World {
         }
         if doing.expect != *told || std::mem::replace(&mut doing.answered, true) {
             let expect = format!("{:?}", doing.expect);
-            object(format!("client {client} expects {expect}"));
+            fail(format!("client {client} expects {expect}"));
         }
     }
 
@@ -152,7 +152,7 @@ impl World {
 
     fn take_delivery(&mut self, client: usize, given: &Given, late: bool) {
         if late {
-            object(format!("link {} gets more though it is full", given.link));
+            fail(format!("link {} gets more though it is full", given.link));
         }
         if self.take_reply(client, given) {
             return;
@@ -160,9 +160,9 @@ impl World {
         self.take_request(given);
         let key = LinkKey { client, link: given.link };
         if !self.model.links.get(&key).is_some_and(|link| link.active) {
-            object("a delivery to a consumer that is gone");
+            fail("a delivery to a consumer that is gone");
         }
-        hold(self.model.deliver(client, given));
+        expect_ok(self.model.deliver(client, given));
     }
 
     fn take_got(&mut self, client: usize, given: &Given, n_ready: u64, no_ack: bool) {
@@ -170,25 +170,25 @@ impl World {
         let key = LinkKey { client, link: given.link };
         let doing = &mut self.client(client).doing;
         let link = doing.link.take();
-        let Some(mut link) = link else { object("got without asking") };
+        let Some(mut link) = link else { fail("got without asking") };
         link.no_ack = no_ack;
         let queue = link.queue.0.clone();
         let known = self.model.links.contains_key(&key);
         if !known {
-            hold(self.model.attach(key, link));
+            expect_ok(self.model.attach(key, link));
         } else if let Some(known) = self.model.links.get_mut(&key) {
             if known.queue != link.queue || known.channel != link.channel || known.active {
-                object("a get's link is somebody else's");
+                fail("a get's link is somebody else's");
             }
             known.no_ack = no_ack;
         }
         let first = self.model.first_ready(&queue);
         if first != given.content.id() {
-            object(format!("got {:?} of {queue} instead of {first:?}", given.content.id()));
+            fail(format!("got {:?} of {queue} instead of {first:?}", given.content.id()));
         }
-        hold(self.model.deliver(client, given));
+        expect_ok(self.model.deliver(client, given));
         if n_ready != self.model.counts(&queue).0 {
-            object(format!("{n_ready} are not left in {queue}"));
+            fail(format!("{n_ready} are not left in {queue}"));
         }
         self.answer(client, &Expect::Got(queue));
     }
@@ -198,7 +198,7 @@ impl World {
         let channel = doing.channel;
         if let Some(asked) = doing.reply_tag.take() {
             if asked != tag || !no_ack {
-                object("consuming replies as somebody else");
+                fail("consuming replies as somebody else");
             }
             let consumer = ReplyConsumer { link: number, tag: tag.to_owned() };
             self.replies.consumers.insert((client, channel), consumer);
@@ -207,12 +207,12 @@ impl World {
             }
             return self.answer(client, &Expect::Consuming);
         }
-        let Some(link) = doing.link.take() else { object("consuming without asking") };
+        let Some(link) = doing.link.take() else { fail("consuming without asking") };
         if link.tag != tag || link.no_ack != no_ack {
-            object("consuming as somebody else");
+            fail("consuming as somebody else");
         }
         let attached = self.model.attach(LinkKey { client, link: number }, link);
-        hold(attached);
+        expect_ok(attached);
         if let Some(channel) = self.client(client).channels.get_mut(&channel) {
             channel.tags.insert(tag.to_owned());
         }
@@ -247,16 +247,16 @@ impl World {
         for number in numbers {
             let state = self.client(client).channels.get_mut(&channel);
             let Some(id) = state.and_then(|state| state.unconfirmed.remove(&number)) else {
-                object(format!("{number} is confirmed twice, or was never published"));
+                fail(format!("{number} is confirmed twice, or was never published"));
             };
             if !ack {
-                object(format!("m{id} is refused"));
+                fail(format!("m{id} is refused"));
             }
             // A failure in the middle of a close leaves the model without knowledge of some queues.
             let known = !failed || self.model.closing.is_empty();
             if !self.is_durable(id) && known {
                 let when = if failed { "after the log has failed" } else { "before it is durable" };
-                object(format!("m{id} is confirmed {when}"));
+                fail(format!("m{id} is confirmed {when}"));
             }
         }
     }

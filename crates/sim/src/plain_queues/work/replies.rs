@@ -1,11 +1,11 @@
 //! Direct replies: consumers without a queue, requests that name them, and replies to these, which the broker hands
 //! over there and then or not at all.
 
-use super::{QUEUES, World};
+use super::{PlainQueues, QUEUES};
 use crate::client::{Doing, Expect, Publishing, Read, short};
+use crate::harness::fail;
 use crate::model::LinkKey;
 use crate::outbox::{Content, Given, REPLY_TOKEN_BYTES, without_token};
-use crate::rig::object;
 use session::{Consume, ErrorKind, Op, Publish, Request, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ const REPLY_QUEUE: &str = "amq.rabbitmq.reply-to";
 
 /// A channel's consumer of direct replies.
 #[derive(Clone, Debug)]
-pub(in crate::world) struct ReplyConsumer {
-    pub(in crate::world) link: u64,
-    pub(in crate::world) tag: String,
+pub(in crate::plain_queues) struct ReplyConsumer {
+    pub(in crate::plain_queues) link: u64,
+    pub(in crate::plain_queues) tag: String,
 }
 
 /// Who asks for direct replies, and what comes of it.
 #[derive(Debug, Default)]
-pub(in crate::world) struct Replies {
+pub(in crate::plain_queues) struct Replies {
     /// By client and channel.
-    pub(in crate::world) consumers: BTreeMap<(usize, u16), ReplyConsumer>,
+    pub(in crate::plain_queues) consumers: BTreeMap<(usize, u16), ReplyConsumer>,
     /// Who published a request, by message.
     requests: BTreeMap<u64, LinkKey>,
     /// Where replies to requests go that somebody was given.
@@ -33,23 +33,23 @@ pub(in crate::world) struct Replies {
 
 impl Replies {
     /// The names that were given out count for nothing any more, but may be used all the same.
-    pub(in crate::world) fn restart(&mut self) {
+    pub(in crate::plain_queues) fn restart(&mut self) {
         self.consumers.clear();
         self.awaited = None;
     }
 }
 
-impl World {
+impl PlainQueues {
     /// Consumes replies, asks for one, or replies.
     pub(super) fn reply_somehow(&mut self, client: usize, channel: u16) {
         let is_tx = self.client(client).channels.get(&channel).is_some_and(|one| one.tx.is_some());
         let has_replies = self.replies.consumers.contains_key(&(client, channel));
-        match self.rig.random.below(10) {
+        match self.harness.random.below(10) {
             0..6 if is_tx => {}
             0..4 if has_replies => self.request(client, channel),
             0..1 => self.request(client, channel),
             4..9 if !is_tx && !self.alarm => self.reply(client, channel),
-            _ if !has_replies || self.rig.random.percent(5) => {
+            _ if !has_replies || self.harness.random.percent(5) => {
                 self.consume_replies(client, channel)
             }
             _ => {}
@@ -59,7 +59,7 @@ impl World {
     fn consume_replies(&mut self, client: usize, channel: u16) {
         self.n_tags += 1;
         let tag = format!("r{}", self.n_tags);
-        let no_ack = self.rig.random.percent(95);
+        let no_ack = self.harness.random.percent(95);
         let is_second = self.replies.consumers.contains_key(&(client, channel));
         let expect = if no_ack && !is_second {
             Expect::Consuming
@@ -79,7 +79,7 @@ impl World {
 
     /// Publishes a message that asks for direct replies.
     fn request(&mut self, client: usize, channel: u16) {
-        let key = self.rig.random.pick(QUEUES);
+        let key = self.harness.random.pick(QUEUES);
         let asked = properties(REPLY_QUEUE);
         let named = properties(&format!("{REPLY_QUEUE}.{}", "A".repeat(REPLY_TOKEN_BYTES)));
         let (mut read, id) = (Read::default(), self.n_messages + 1);
@@ -93,7 +93,7 @@ impl World {
                 self.take_publish(client, channel, &publishing, &queues, &mut doing);
             }
         }
-        self.rig.note(format!("client {client} publishes request m{id}>{key}"));
+        self.harness.note(format!("client {client} publishes request m{id}>{key}"));
         self.submit(client, read, doing);
     }
 
@@ -101,7 +101,7 @@ impl World {
     fn reply(&mut self, client: usize, channel: u16) {
         let known: Vec<(LinkKey, String)> =
             self.replies.keys.iter().map(|(to, key)| (*to, key.clone())).collect();
-        let Some((to, key)) = self.rig.random.choose(&known) else { return };
+        let Some((to, key)) = self.harness.random.choose(&known) else { return };
         if !self.model.closing.is_empty() {
             return;
         }
@@ -116,12 +116,12 @@ impl World {
         self.take_publish(client, channel, &publishing, &none, &mut doing);
         // A client that does not read has its replies dropped.
         self.replies.awaited = Some((to, id)).filter(|_| is_alive && !self.is_full(to));
-        self.rig.note(format!("client {client} replies m{id} to {to:?}, alive {is_alive}"));
+        self.harness.note(format!("client {client} replies m{id} to {to:?}, alive {is_alive}"));
         self.submit(client, read, doing);
         if let Some(awaited) = self.replies.awaited.take()
             && !self.has_failed()
         {
-            object(format!("a reply has not come: {awaited:?}"));
+            fail(format!("a reply has not come: {awaited:?}"));
         }
     }
 
@@ -140,9 +140,9 @@ impl World {
             key: without_token(key.as_bytes()),
             properties: named,
             body: format!("{id}|").into_bytes(),
-            persistent: self.rig.random.percent(65),
+            persistent: self.harness.random.percent(65),
         };
-        let mandatory = self.rig.random.percent(30);
+        let mandatory = self.harness.random.percent(30);
         let asked = Content { key: key.into(), properties: asked, ..content.clone() };
         let publish = Publish { mandatory, ..read.publish_of(channel, &asked) };
         read.requests.push(Request::Publish(publish));
@@ -157,7 +157,7 @@ impl World {
     }
 
     /// Takes a delivery in that is a reply; false if it is none.
-    pub(in crate::world) fn take_reply(&mut self, client: usize, given: &Given) -> bool {
+    pub(in crate::plain_queues) fn take_reply(&mut self, client: usize, given: &Given) -> bool {
         let key = LinkKey { client, link: given.link };
         if !self.is_reply_link(key) {
             return false;
@@ -166,26 +166,26 @@ impl World {
         match self.replies.awaited.take() {
             Some((to, awaited)) if to == key && id == Some(awaited) => {
                 if self.model.published.get(&awaited) != Some(&given.content) || given.redelivered {
-                    object(format!("reply m{awaited} came out as {:?}", given.content));
+                    fail(format!("reply m{awaited} came out as {:?}", given.content));
                 }
             }
-            other => object(format!("m{id:?} comes as a reply instead of {other:?}")),
+            other => fail(format!("m{id:?} comes as a reply instead of {other:?}")),
         }
         true
     }
 
     /// Who is given a request knows from then on where replies go.
-    pub(in crate::world) fn take_request(&mut self, given: &Given) {
+    pub(in crate::plain_queues) fn take_request(&mut self, given: &Given) {
         let request = given.content.id().and_then(|id| self.replies.requests.get(&id).copied());
         let (Some(from), Some(key)) = (request, &given.reply_key) else {
             if request.is_some() || given.reply_key.is_some() {
-                object("a request has lost its reply-to, or got one");
+                fail("a request has lost its reply-to, or got one");
             }
             return;
         };
         let known = self.replies.keys.entry(from).or_insert_with(|| key.clone());
         if known != key {
-            object("one consumer of replies has two names");
+            fail("one consumer of replies has two names");
         }
     }
 }

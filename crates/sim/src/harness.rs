@@ -2,7 +2,7 @@
 //! were told; how the node starts, crashes and is connected to. Never what the world is about, and
 //! never what must hold in it.
 
-use crate::node::{Node, NodeOptions, Solo, block_on, open_session, set_policy};
+use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -19,17 +19,17 @@ const START_FAULT_WITHIN: usize = 12;
 
 /// Something is wrong: the run ends here.
 #[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
-pub(crate) fn object(objection: impl std::fmt::Display) -> ! {
-    panic!("{objection}")
+pub(crate) fn fail(violation: impl std::fmt::Display) -> ! {
+    panic!("{violation}")
 }
 
 /// What a check gives that has nothing against it.
-pub(crate) fn hold<T>(result: Result<T, String>) -> T {
-    result.unwrap_or_else(|objection| object(objection))
+pub(crate) fn expect_ok<T>(result: Result<T, String>) -> T {
+    result.unwrap_or_else(|violation| fail(violation))
 }
 
 /// The node and everything around it that worlds have in common.
-pub(crate) struct Rig {
+pub(crate) struct Harness {
     pub(crate) random: Random,
     pub(crate) trace: Trace,
     pub(crate) disk: MemoryDisk,
@@ -85,13 +85,13 @@ impl Said {
     pub(crate) fn check(self) {
         match self {
             Self::WorkedOff => {}
-            Self::ThrownOut => object("a client is thrown out"),
-            Self::Stuck => object("a client waits for ever"),
+            Self::ThrownOut => fail("a client is thrown out"),
+            Self::Stuck => fail("a client waits for ever"),
         }
     }
 }
 
-impl Rig {
+impl Harness {
     pub(crate) fn new(random: Random, options: NodeOptions, echo: bool) -> Self {
         Self {
             random,
@@ -110,7 +110,7 @@ impl Rig {
 
     /// The first start.
     pub(crate) fn begin(&mut self) {
-        let mut node = hold(Node::open(&self.disk, &self.options));
+        let mut node = expect_ok(Node::open(&self.disk, &self.options));
         node.add_first_user();
         self.node = Some(node);
     }
@@ -140,7 +140,7 @@ impl Rig {
         let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
         let recorder = Recorder::new(client, &self.transcript, limit);
         let broker = &self.node.as_ref().expect("the node runs").broker;
-        let session = hold(open_session(broker, &recorder));
+        let session = expect_ok(open_session(broker, &recorder));
         Connected { client, recorder, session, limit }
     }
 
@@ -233,7 +233,7 @@ impl Rig {
         if let Poll::Ready(Err(error)) =
             change.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         {
-            object(format!("the policy is refused: {error}"));
+            fail(format!("the policy is refused: {error}"));
         }
         self.note(format!("policy: {pattern} has version {version}"));
     }
@@ -247,7 +247,7 @@ impl Rig {
     pub(crate) fn crash(&mut self) -> MemoryDisk {
         let left = self.node.take().map(|node| Weak::clone(&node.disk));
         if left.is_some_and(|disk| disk.strong_count() > 0) {
-            object("something of the node is left in memory");
+            fail("something of the node is left in memory");
         }
         stdx::lock(&self.transcript).clear();
         self.lose_power(&self.disk.clone())
@@ -288,7 +288,7 @@ impl Rig {
                     disk = self.lose_power(&disk);
                     n_faults += 1;
                 }
-                Err(error) => object(format!("the node does not start: {error}")),
+                Err(error) => fail(format!("the node does not start: {error}")),
             }
         }
     }
@@ -302,17 +302,17 @@ impl Rig {
     }
 
     /// A node on a copy of a disk, to be looked into while no time goes by.
-    pub(crate) fn look_into(&self, copy: &MemoryDisk) -> Solo {
+    pub(crate) fn look_into(&self, copy: &MemoryDisk) -> SingleClient {
         let options = NodeOptions { clock: Clock::TicksFrom(0), ..self.options.clone() };
-        hold(Node::open_loaded(copy, &options).and_then(Solo::new))
+        expect_ok(Node::open_loaded(copy, &options).and_then(SingleClient::new))
     }
 
     /// Nothing is in any queue: looks at what is left all the same. False if the disk fails meanwhile.
     pub(crate) fn check_empty(&mut self) -> bool {
         let Some(node) = &mut self.node else { return false };
         if node.broker.message_bytes() != 0 {
-            object("bytes are left after the drain");
+            fail("bytes are left after the drain");
         }
-        hold(node.frees_all())
+        expect_ok(node.frees_all())
     }
 }

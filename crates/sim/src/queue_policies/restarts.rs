@@ -1,8 +1,8 @@
 //! Lives of a node whose queues have rules, and what is there after each.
 
-use super::Course;
+use super::QueuePolicies;
 use super::ledger::{Found, Seen};
-use crate::rig::{StartFaults, Started, hold, object};
+use crate::harness::{StartFaults, Started, expect_ok, fail};
 use broker::Clock;
 use log::MemoryDisk;
 
@@ -16,23 +16,23 @@ const ROUNDS_MAX: usize = 100;
 /// Rounds without a message after which there is none: the first look may set letters off.
 const EMPTY_ROUNDS: usize = 3;
 
-impl Course {
+impl QueuePolicies {
     /// The whole run.
     pub(crate) fn run(&mut self) {
         let specs: Vec<String> =
             self.ledger.specs.values().map(|spec| format!("{spec:?}")).collect();
-        specs.into_iter().for_each(|spec| self.rig.note(spec));
-        self.rig.options.clock = Clock::TicksFrom(self.ledger.now_ms);
-        self.rig.begin();
+        specs.into_iter().for_each(|spec| self.harness.note(spec));
+        self.harness.options.clock = Clock::TicksFrom(self.ledger.now_ms);
+        self.harness.begin();
         self.connect();
         self.declare_missing();
         self.dry();
-        let mut lives = 1 + self.rig.random.below(LIVES_MAX);
+        let mut lives = 1 + self.harness.random.below(LIVES_MAX);
         loop {
             lives -= 1;
-            self.rig.plan_fault(FAULT_WITHIN);
-            for _ in 0..self.rig.random.below(WORK_MAX) {
-                if self.rig.has_failed() {
+            self.harness.plan_fault(FAULT_WITHIN);
+            for _ in 0..self.harness.random.below(WORK_MAX) {
+                if self.harness.has_failed() {
                     break;
                 }
                 self.act();
@@ -41,7 +41,7 @@ impl Course {
                 return;
             }
             lives = lives.max(1);
-            let is_clean = self.rig.random.percent(30) && self.stop();
+            let is_clean = self.harness.random.percent(30) && self.stop();
             self.restart(is_clean);
             self.connect();
             self.declare_missing();
@@ -53,31 +53,31 @@ impl Course {
         self.dry();
         let peers: Vec<usize> = self.peers.keys().copied().collect();
         for peer in peers {
-            if !self.rig.has_failed() {
+            if !self.harness.has_failed() {
                 self.disconnect(peer);
             }
         }
-        !self.rig.has_failed()
+        !self.harness.has_failed()
     }
 
     fn stop(&mut self) -> bool {
-        self.rig.note("stop");
+        self.harness.note("stop");
         if !self.leave_all() {
             return false;
         }
         self.dry();
-        let stopped = self.rig.stop();
+        let stopped = self.harness.stop();
         self.dry();
-        stopped && !self.rig.has_failed()
+        stopped && !self.harness.has_failed()
     }
 
     /// The node is gone, and comes back from what is on its disk.
     fn restart(&mut self, is_clean: bool) {
         self.peers.clear();
         self.asking = None;
-        let disk = self.rig.crash();
-        self.rig.options.clock = Clock::TicksFrom(self.ledger.now_ms);
-        let Started { copy, was_cut_off } = self.rig.start(disk, START_FAULTS);
+        let disk = self.harness.crash();
+        self.harness.options.clock = Clock::TicksFrom(self.ledger.now_ms);
+        let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
         self.compare(is_clean && !was_cut_off, &copy);
     }
 
@@ -95,9 +95,9 @@ impl Course {
             if self.is_there(name) && is_durable {
                 self.use_queue(name);
             } else if self.is_there(name) {
-                object(format!("{name} is back"));
+                fail(format!("{name} is back"));
             } else if is_durable && !is_unused {
-                object(format!("{name} is lost"));
+                fail(format!("{name} is lost"));
             } else {
                 self.ledger.ever_gone.insert(name);
             }
@@ -106,25 +106,25 @@ impl Course {
         for (queue, found) in &found {
             let shown = found.iter().map(|seen| format!("m{}", seen.id));
             let line = format!("{queue} has {}", crate::trace::join(shown));
-            self.rig.note(line);
+            self.harness.note(line);
         }
-        hold(self.ledger.check_order(&found));
-        hold(self.ledger.restart(is_clean, &found));
+        expect_ok(self.ledger.check_order(&found));
+        expect_ok(self.ledger.restart(is_clean, &found));
     }
 
     /// What the queues hold, found out on a copy on which no time goes by.
     fn peek(&self, copy: &MemoryDisk) -> Found {
-        let mut solo = self.rig.look_into(copy);
+        let mut client = self.harness.look_into(copy);
         let (mut found, mut n_empty) = (Found::new(), 0);
         for _ in 0..ROUNDS_MAX {
-            if !solo.node.step_all() {
-                object("there is no end to what there is to do");
+            if !client.node.step_all() {
+                fail("there is no end to what there is to do");
             }
             let mut any_found = false;
             for queue in self.queues() {
-                while let Some(given) = hold(solo.get(queue)) {
-                    let seen = hold(Seen::of(&given));
-                    hold(self.ledger.check_seen(queue, &given, &seen));
+                while let Some(given) = expect_ok(client.get(queue)) {
+                    let seen = expect_ok(Seen::of(&given));
+                    expect_ok(self.ledger.check_seen(queue, &given, &seen));
                     found.entry(queue).or_default().push(seen);
                     any_found = true;
                 }
@@ -134,12 +134,12 @@ impl Course {
                 return found;
             }
         }
-        object("there is no end to what comes out of the queues")
+        fail("there is no end to what comes out of the queues")
     }
 
     /// Takes everything out and looks at what is left; false when the disk failed meanwhile.
     fn end(&mut self) -> bool {
-        self.rig.note("drain");
+        self.harness.note("drain");
         if !self.leave_all() {
             return false;
         }
@@ -147,11 +147,11 @@ impl Course {
         let before = self.ledger.consumed.clone();
         self.connect();
         let mut n_empty = 0;
-        while n_empty < EMPTY_ROUNDS && !self.rig.has_failed() {
+        while n_empty < EMPTY_ROUNDS && !self.harness.has_failed() {
             self.dry();
             n_empty = if self.drain_once() > 0 { 0 } else { n_empty + 1 };
         }
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return false;
         }
         self.check();
@@ -159,11 +159,11 @@ impl Course {
         for (id, queue) in self.ledger.consumed.difference(&before) {
             found.entry(queue).or_default().push(Seen { id: *id, ..Seen::default() });
         }
-        hold(self.ledger.check_all(&found));
+        expect_ok(self.ledger.check_all(&found));
         if !self.leave_all() {
             return false;
         }
-        self.rig.check_empty()
+        self.harness.check_empty()
     }
 
     /// Takes out what is there. How much it was.
@@ -174,7 +174,7 @@ impl Course {
             loop {
                 let before = self.n_got;
                 self.get_from(peer, queue, true);
-                if self.rig.has_failed() || self.n_got == before {
+                if self.harness.has_failed() || self.n_got == before {
                     break;
                 }
                 n_taken += 1;

@@ -6,7 +6,7 @@ mod replies;
 
 pub(super) use replies::{Replies, ReplyConsumer};
 
-use super::World;
+use super::PlainQueues;
 use crate::client::{Client, Doing, Expect, Read};
 use session::{ChannelId, Control, ErrorKind, Op, Origin, Request};
 
@@ -22,17 +22,17 @@ const SPREAD_SOURCE: &str = "amq.fanout";
 const CHANNELS_MAX: usize = 3;
 const CLIENTS_MAX: usize = 4;
 
-impl World {
+impl PlainQueues {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
-        match self.rig.random.below(100) {
+        match self.harness.random.below(100) {
             0..12 => self.step(),
             12..16 => self.page(),
             16..20 => self.connect_or_open(),
             20..22 => self.leave(),
             22..24 => self.tick(),
             24..26 => self.alarm(),
-            31..33 => self.rig.change_versions(),
+            31..33 => self.harness.change_versions(),
             26..31 => self.read(),
             _ => self.ask(),
         }
@@ -44,21 +44,24 @@ impl World {
         let Some((client, channel)) = self.some_channel() else { return self.connect_or_open() };
         let state = self.client(client).channels.get(&channel);
         let has_tx = state.and_then(|state| state.tx.as_ref());
-        if has_tx.is_some_and(|tx| !tx.publishes.is_empty()) && self.rig.random.percent(30) {
+        if has_tx.is_some_and(|tx| !tx.publishes.is_empty()) && self.harness.random.percent(30) {
             return self.transact(client, channel);
         }
-        if self.spread_percent > 0 && self.rig.random.percent(20) && self.spread(client, channel) {
+        if self.spread_percent > 0
+            && self.harness.random.percent(20)
+            && self.spread(client, channel)
+        {
             return;
         }
         // Pages on disk that name stored bodies go as a whole.
-        if self.spread_percent > 0 && self.is_deep && self.rig.random.percent(3) {
+        if self.spread_percent > 0 && self.is_deep && self.harness.random.percent(3) {
             return self.purge_deepest(client, channel);
         }
-        if self.rig.random.percent(8) {
+        if self.harness.random.percent(8) {
             return self.reply_somehow(client, channel);
         }
-        match self.rig.random.below(100) {
-            0..58 if self.is_deep && self.rig.random.percent(60) => self.publish(client),
+        match self.harness.random.below(100) {
+            0..58 if self.is_deep && self.harness.random.percent(60) => self.publish(client),
             0..30 => self.publish(client),
             30..48 => self.settle(client),
             48..58 => self.consume(client, channel),
@@ -86,24 +89,24 @@ impl World {
     }
 
     fn some_channel(&mut self) -> Option<(usize, u16)> {
-        let client = self.rig.random.choose(&self.idle())?;
+        let client = self.harness.random.choose(&self.idle())?;
         let channels = &self.clients.get(&client)?.channels;
-        Some((client, self.rig.random.choose_key(channels)?))
+        Some((client, self.harness.random.choose_key(channels)?))
     }
 
     fn connect_or_open(&mut self) {
         if self.clients.len() < CLIENTS_MAX
-            && (self.clients.is_empty() || self.rig.random.percent(40))
+            && (self.clients.is_empty() || self.harness.random.percent(40))
         {
             self.connect();
         }
-        let Some(client) = self.rig.random.choose(&self.idle()) else { return };
+        let Some(client) = self.harness.random.choose(&self.idle()) else { return };
         if self.client(client).channels.len() < CHANNELS_MAX {
             let open = &self.client(client).channels;
             let channel = (1..).find(|number| !open.contains_key(number)).unwrap_or(1);
             self.control(client, channel, Op::ChannelOpen, Expect::ChannelOpened);
             self.client(client).channels.insert(channel, crate::client::Channel::default());
-            match self.rig.random.below(4) {
+            match self.harness.random.below(4) {
                 0 => self.select_tx(client, channel),
                 1 => {}
                 _ => self.select_confirms(client, channel),
@@ -127,7 +130,7 @@ impl World {
 
     /// A connection ends, politely or not.
     fn leave(&mut self) {
-        let Some(client) = self.rig.random.choose(&self.idle()) else { return };
+        let Some(client) = self.harness.random.choose(&self.idle()) else { return };
         self.finish_declarations();
         if self.clients.get(&client).is_some_and(Client::is_idle) {
             self.end_connection(client);
@@ -135,7 +138,7 @@ impl World {
     }
 
     pub(super) fn end_connection(&mut self, client: usize) {
-        if self.rig.random.percent(50) {
+        if self.harness.random.percent(50) {
             self.control(client, 0, Op::ConnectionClose, Expect::ConnectionClosed);
         } else {
             self.lose(client);
@@ -163,12 +166,12 @@ impl World {
     }
 
     fn tick(&mut self) {
-        self.rig.note("tick");
+        self.harness.note("tick");
         self.clock_ms += 1000;
         let now = stdx::Now { monotonic_ms: self.clock_ms, unix_ms: self.clock_ms };
         self.broker().tick(now);
-        if self.rig.random.percent(30) && self.broker().snapshot_definitions().is_err() {
-            self.rig.note("no snapshot");
+        if self.harness.random.percent(30) && self.broker().snapshot_definitions().is_err() {
+            self.harness.note("no snapshot");
         }
     }
 
@@ -181,17 +184,17 @@ impl World {
     }
 
     pub(super) fn set_alarm(&mut self, on: bool) {
-        self.rig.note(format!("alarm {on}"));
+        self.harness.note(format!("alarm {on}"));
         self.alarm = on;
         // Under the one of the disk pages and conversions wait as well.
-        let is_disk = self.rig.random.percent(50);
+        let is_disk = self.harness.random.percent(50);
         self.broker().set_alarm(broker::Alarm::Disk, on && is_disk);
         self.broker().set_alarm(broker::Alarm::Memory, on && !is_disk);
     }
 
     /// A client reads what has piled up.
     fn read(&mut self) {
-        let Some(client) = self.rig.random.choose_key(&self.clients) else { return };
+        let Some(client) = self.harness.random.choose_key(&self.clients) else { return };
         self.read_all(client);
     }
 
@@ -200,8 +203,8 @@ impl World {
         let Some(session) = &state.session else { return };
         let links = state.recorder.read_all();
         session.resume(&links);
-        self.rig.note(format!("client {client} reads, {} links go on", links.len()));
-        self.hear();
+        self.harness.note(format!("client {client} reads, {} links go on", links.len()));
+        self.check_events();
     }
 
     /// Hands over one control request, alone.
@@ -212,7 +215,7 @@ impl World {
     pub(super) fn control_doing(&mut self, client: usize, op: Op, doing: Doing) {
         let expect = &doing.expect;
         let line = format!("client {client} channel {}: {op:?}, expects {expect:?}", doing.channel);
-        self.rig.note(line);
+        self.harness.note(line);
         let channel = ChannelId(doing.channel);
         let control = Control { channel, origin: Origin(7), nowait: false, op };
         let requests = vec![Request::Control(Box::new(control))];

@@ -1,10 +1,10 @@
 //! A medium that fails: a bit of a file is another one. Nobody is given anything that was not
 //! published; what is lost is one message or one page, and told.
 
-use super::World;
+use super::PlainQueues;
+use crate::harness::fail;
 use crate::model::Found;
-use crate::node::{Node, Solo};
-use crate::rig::object;
+use crate::node::{Node, SingleClient};
 use log::{MemoryDisk, Survival};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,25 +26,25 @@ enum Cost {
     Message,
 }
 
-impl World {
+impl PlainQueues {
     /// Looks at a start on a damaged copy of a disk, on which the queues have what was `found`.
     pub(super) fn damage_start(&mut self, disk: &MemoryDisk, found: &BTreeMap<String, Found>) {
         let copy = disk.survive(Survival::Everything);
         let Some(cost) = self.flip_some_bit(&copy, &["swap/"]) else { return };
-        let node = match Node::open_loaded(&copy, &self.rig.options) {
+        let node = match Node::open_loaded(&copy, &self.harness.options) {
             Ok(node) => node,
             Err(error) if REASONS.iter().any(|reason| error.contains(reason)) => {
-                return self.rig.note(format!("the start says: {error}"));
+                return self.harness.note(format!("the start says: {error}"));
             }
-            Err(error) => object(format!("damage is told as: {error}")),
+            Err(error) => fail(format!("damage is told as: {error}")),
         };
-        let Ok(mut solo) = Solo::new(node) else {
+        let Ok(mut client) = SingleClient::new(node) else {
             // What was changed last is taken for a write that power was lost in: also the first user.
-            return self.rig.note("nobody may log in");
+            return self.harness.note("nobody may log in");
         };
         let ids = |found: &Found| found.iter().map(|(id, _)| *id).collect();
         let before = found.iter().map(|(name, found)| (name.clone(), ids(found))).collect();
-        self.check_damaged(&mut solo, &cost, &before);
+        self.check_damaged(&mut client, &cost, &before);
     }
 
     /// The end of a run: a bit is flipped under the running node, then everything is taken out.
@@ -52,21 +52,21 @@ impl World {
         if !self.leave_all() {
             return;
         }
-        if self.rig.random.percent(70) {
+        if self.harness.random.percent(70) {
             self.page_all();
         }
-        let disk = self.rig.disk.clone();
+        let disk = self.harness.disk.clone();
         let Some(cost) = self.flip_some_bit(&disk, &["wal/", "definitions"]) else { return };
         let ids = |queue: &crate::model::Queue| queue.messages.values().map(|one| one.id).collect();
         let queues = self.model.queues.iter();
         let before = queues.map(|(name, queue)| (name.clone(), ids(queue))).collect();
-        let Some(node) = self.rig.node.take() else { return };
+        let Some(node) = self.harness.node.take() else { return };
         let failed = std::sync::Arc::clone(&node.failed);
         let has_failed = || failed.load(std::sync::atomic::Ordering::SeqCst);
-        match Solo::new(node) {
-            Ok(mut solo) => self.check_damaged(&mut solo, &cost, &before),
+        match SingleClient::new(node) {
+            Ok(mut client) => self.check_damaged(&mut client, &cost, &before),
             Err(_) if has_failed() => {}
-            Err(error) => object(error),
+            Err(error) => fail(error),
         }
     }
 
@@ -75,11 +75,11 @@ impl World {
         let mut files = disk.files();
         let is_spared = |name: &str| spared.iter().any(|spared| name.starts_with(spared));
         files.retain(|(name, bytes)| *bytes > 0 && !is_spared(name));
-        let (file, bytes) = self.rig.random.choose(&files)?;
-        let (at, bit) = (self.rig.random.below(bytes), self.rig.random.below(8));
+        let (file, bytes) = self.harness.random.choose(&files)?;
+        let (at, bit) = (self.harness.random.below(bytes), self.harness.random.below(8));
         let is_flipped = disk.flip_bit(&file, at, u8::try_from(bit).unwrap_or(0));
         assert!(is_flipped, "the file is as long as it was");
-        self.rig.note(format!("bit {bit} of byte {at} of {file} is another one"));
+        self.harness.note(format!("bit {bit} of byte {at} of {file} is another one"));
         let dir = file.split('/').next();
         Some(match dir {
             Some("pages" | "swap" | "queues") => Cost::Page,
@@ -89,10 +89,10 @@ impl World {
     }
 
     /// Takes everything out, and compares with what was there `before`.
-    fn check_damaged(&mut self, solo: &mut Solo, cost: &Cost, before: &Content) {
+    fn check_damaged(&mut self, client: &mut SingleClient, cost: &Cost, before: &Content) {
         let mut lost = BTreeMap::new();
         for (name, before) in before {
-            let Some(left) = self.take_damaged(solo, name) else { return };
+            let Some(left) = self.take_damaged(client, name) else { return };
             let gone: Vec<usize> = (0..before.len())
                 .filter(|at| before.get(*at).is_some_and(|id| !left.contains(id)))
                 .collect();
@@ -103,11 +103,11 @@ impl World {
         if lost.is_empty() || matches!(cost, Cost::Anything) {
             return;
         }
-        self.rig.note(format!("lost: {lost:?}"));
-        let broker = &solo.node.broker;
+        self.harness.note(format!("lost: {lost:?}"));
+        let broker = &client.node.broker;
         let losses = broker.losses();
         if losses.n_messages + losses.n_unreadable == 0 {
-            object(format!("nobody is told what is lost: {lost:?}"));
+            fail(format!("nobody is told what is lost: {lost:?}"));
         }
         let is_little = match cost {
             Cost::Anything => true,
@@ -124,32 +124,32 @@ impl World {
             }
         };
         if !is_little {
-            object(format!("one bit has cost {lost:?}"));
+            fail(format!("one bit has cost {lost:?}"));
         }
     }
 
     /// What a queue gives, which is what was published. None if the disk fails meanwhile.
-    fn take_damaged(&mut self, solo: &mut Solo, name: &str) -> Option<BTreeSet<u64>> {
+    fn take_damaged(&mut self, client: &mut SingleClient, name: &str) -> Option<BTreeSet<u64>> {
         let mut left = BTreeSet::new();
         loop {
-            let given = match solo.get(name) {
+            let given = match client.get(name) {
                 Ok(Some(given)) => given,
                 Ok(None) => return Some(left),
-                Err(_) if solo.node.failed.load(std::sync::atomic::Ordering::SeqCst) => {
+                Err(_) if client.node.failed.load(std::sync::atomic::Ordering::SeqCst) => {
                     return None;
                 }
-                Err(error) => object(error),
+                Err(error) => fail(error),
             };
             let published = given.content.id().and_then(|id| self.model.published.get(&id));
             if published != Some(&given.content) {
-                object(format!("{name} gives what nobody published: {:?}", given.content));
+                fail(format!("{name} gives what nobody published: {:?}", given.content));
             }
             left.extend(given.content.id());
         }
     }
 }
 
-impl World {
+impl PlainQueues {
     /// Whether what is gone were neighbours, but for persistent ones, which a journal may have too.
     fn is_page(&self, before: &[u64], gone: &[usize]) -> bool {
         let [first, .., last] = gone else { return true };

@@ -1,8 +1,8 @@
 //! What only some worlds have: transactions, each in one go, and alarms, during which publishes wait.
 
-use super::{Late, Published};
+use super::{ConfirmOn, Published};
 use crate::client::Read;
-use crate::rig::object;
+use crate::harness::fail;
 use broker::Alarm;
 use session::Op;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How many transactions are not carried out.
 const ROLLED_BACK_PERCENT: usize = 25;
 
-impl Late {
+impl ConfirmOn {
     pub(super) fn open_tx(&mut self, peer: usize, channel: u16) {
         self.control(peer, channel, Op::TxSelect);
         let state = self.peer(peer).channels.get_mut(&channel);
@@ -24,7 +24,7 @@ impl Late {
 
     /// Whether a transaction is rolled back.
     pub(super) fn changes_its_mind(&mut self, peer: usize, channel: u16) -> bool {
-        self.is_transactional(peer, channel) && self.rig.random.percent(ROLLED_BACK_PERCENT)
+        self.is_transactional(peer, channel) && self.harness.random.percent(ROLLED_BACK_PERCENT)
     }
 
     /// What a transaction has published goes into queues now, or nowhere.
@@ -35,7 +35,7 @@ impl Late {
             return self.control(peer, channel, Op::TxRollback);
         }
         self.control(peer, channel, Op::TxCommit);
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return;
         }
         for (id, _) in published {
@@ -68,8 +68,8 @@ impl Late {
         }
         self.submit(peer, &read.input, read.requests);
         let session = self.peer(peer).session.as_ref();
-        if !session.is_some_and(broker::Session::is_held) && !self.rig.has_failed() {
-            object("a client publishes during an alarm");
+        if !session.is_some_and(broker::Session::is_held) && !self.harness.has_failed() {
+            fail("a client publishes during an alarm");
         }
         self.peer(peer).kept = Some((channel, published));
     }
@@ -77,17 +77,17 @@ impl Late {
     /// An alarm comes, or goes, and what it held is published.
     pub(super) fn set_alarm(&mut self, is_on: bool) {
         // Under the one of the disk dead letters and pages wait as well.
-        let is_disk = self.rig.random.percent(50);
-        let Some(node) = &self.rig.node else { return };
+        let is_disk = self.harness.random.percent(50);
+        let Some(node) = &self.harness.node else { return };
         node.broker.set_alarm(Alarm::Disk, is_on && is_disk);
         node.broker.set_alarm(Alarm::Memory, is_on && !is_disk);
         self.has_alarm = is_on;
         self.is_disk_short = is_on && is_disk;
-        self.rig.note(format!("alarm {is_on}"));
-        self.hear();
+        self.harness.note(format!("alarm {is_on}"));
+        self.check_events();
         let held: Vec<usize> = self.peers.keys().copied().collect();
         for peer in held.into_iter().filter(|_| !is_on) {
-            if !self.rig.has_failed() {
+            if !self.harness.has_failed() {
                 self.release_held(peer);
             }
         }
@@ -102,13 +102,13 @@ impl Late {
             }
             self.number(peer, channel, id);
         }
-        self.rig.note(format!("client {peer} goes on"));
+        self.harness.note(format!("client {peer} goes on"));
         let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
         let Some(session) = session else { return };
-        let said = self.rig.go_on(session);
+        let said = self.harness.go_on(session);
         session.wake();
-        self.hear();
-        if !self.rig.has_failed() {
+        self.check_events();
+        if !self.harness.has_failed() {
             said.check();
         }
     }

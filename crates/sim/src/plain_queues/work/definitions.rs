@@ -1,6 +1,6 @@
 //! Declaring, binding, deleting.
 
-use super::{EXCHANGES, QUEUES, SOURCES, SPREAD_SOURCE, World};
+use super::{EXCHANGES, PlainQueues, QUEUES, SOURCES, SPREAD_SOURCE};
 use crate::client::{Doing, Expect, short};
 use crate::model::{Binding, Exchange, Kind, Lasting, Target};
 use session::{
@@ -26,11 +26,13 @@ struct Declaring {
 /// Exchanges that get what others have no binding for; one of them is never there.
 const ALTERNATES: &[&str] = &["x0", "x1", "x2", "amq.fanout", "amq.headers", "missing"];
 
-impl World {
-    pub(in crate::world) fn declare_queue(&mut self, client: usize, channel: u16) {
-        let queue = self.rig.random.pick(QUEUES).to_owned();
-        let (durable, auto_delete) = (self.rig.random.percent(65), self.rig.random.percent(20));
-        let (exclusive, passive) = (self.rig.random.percent(10), self.rig.random.percent(10));
+impl PlainQueues {
+    pub(in crate::plain_queues) fn declare_queue(&mut self, client: usize, channel: u16) {
+        let queue = self.harness.random.pick(QUEUES).to_owned();
+        let (durable, auto_delete) =
+            (self.harness.random.percent(65), self.harness.random.percent(20));
+        let (exclusive, passive) =
+            (self.harness.random.percent(10), self.harness.random.percent(10));
         let how = Declaring { durable, auto_delete, exclusive, passive };
         self.declare_queue_as(client, channel, queue, how);
     }
@@ -94,19 +96,19 @@ impl World {
     }
 
     pub(super) fn declare_exchange(&mut self, client: usize, channel: u16) {
-        let name = self.rig.random.pick(EXCHANGES);
+        let name = self.harness.random.pick(EXCHANGES);
         let kinds = [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers];
         let exchange = Exchange {
-            kind: self.rig.random.choose(&kinds).unwrap_or(Kind::Fanout),
-            durable: self.rig.random.percent(65),
-            auto_delete: self.rig.random.percent(30),
-            internal: self.rig.random.percent(10),
+            kind: self.harness.random.choose(&kinds).unwrap_or(Kind::Fanout),
+            durable: self.harness.random.percent(65),
+            auto_delete: self.harness.random.percent(30),
+            internal: self.harness.random.percent(10),
             predeclared: false,
             alternate: self
-                .rig
+                .harness
                 .random
                 .percent(40)
-                .then(|| self.rig.random.pick(ALTERNATES).to_owned()),
+                .then(|| self.harness.random.pick(ALTERNATES).to_owned()),
         };
         let mut arguments = Table::default();
         if let Some(alternate) = &exchange.alternate {
@@ -135,18 +137,18 @@ impl World {
     }
 
     pub(super) fn bind(&mut self, client: usize, channel: u16) {
-        let source = self.rig.random.pick(SOURCES).to_owned();
-        let to_queue = self.rig.random.percent(75);
+        let source = self.harness.random.pick(SOURCES).to_owned();
+        let to_queue = self.harness.random.percent(75);
         let target = if to_queue {
-            Target::Queue(self.rig.random.pick(QUEUES).to_owned())
+            Target::Queue(self.harness.random.pick(QUEUES).to_owned())
         } else {
-            Target::Exchange(self.rig.random.pick(EXCHANGES).to_owned())
+            Target::Exchange(self.harness.random.pick(EXCHANGES).to_owned())
         };
         let headers =
             self.model.exchanges.get(&source).is_some_and(|one| one.kind == Kind::Headers);
-        let header = (headers && self.rig.random.percent(80))
-            .then(|| self.rig.random.pick(&["1", "2"]).to_owned());
-        let key = self.rig.random.pick(BINDING_KEYS).to_owned();
+        let header = (headers && self.harness.random.percent(80))
+            .then(|| self.harness.random.pick(&["1", "2"]).to_owned());
+        let key = self.harness.random.pick(BINDING_KEYS).to_owned();
         self.bind_as(client, channel, Binding { source, target, key, header });
     }
 
@@ -173,7 +175,7 @@ impl World {
 
     pub(super) fn unbind(&mut self, client: usize, channel: u16) {
         let bindings: Vec<Binding> = self.model.bindings.iter().cloned().collect();
-        let Some(binding) = self.rig.random.choose(&bindings) else { return };
+        let Some(binding) = self.harness.random.choose(&bindings) else { return };
         let refused = match &binding.target {
             Target::Queue(queue) => self.access(client, queue).err(),
             Target::Exchange(_) => None,
@@ -193,7 +195,7 @@ impl World {
     }
 
     pub(super) fn purge(&mut self, client: usize, channel: u16) {
-        let queue = self.rig.random.pick(QUEUES);
+        let queue = self.harness.random.pick(QUEUES);
         self.purge_queue(client, channel, queue);
     }
 
@@ -222,8 +224,9 @@ impl World {
         if !self.is_open(client, channel) {
             return;
         }
-        let queue = self.rig.random.pick(QUEUES);
-        let (if_unused, if_empty) = (self.rig.random.percent(30), self.rig.random.percent(30));
+        let queue = self.harness.random.pick(QUEUES);
+        let (if_unused, if_empty) =
+            (self.harness.random.percent(30), self.harness.random.percent(30));
         let before = self.model.facts(true);
         let n_ready = self.model.counts(queue).0;
         let in_use = if_unused && self.model.n_consumers(queue) > 0;
@@ -249,8 +252,8 @@ impl World {
     }
 
     pub(super) fn delete_exchange(&mut self, client: usize, channel: u16) {
-        let exchange = self.rig.random.pick(EXCHANGES);
-        let if_unused = self.rig.random.percent(50);
+        let exchange = self.harness.random.pick(EXCHANGES);
+        let if_unused = self.harness.random.percent(50);
         let before = self.model.facts(true);
         let used = self.model.bindings.iter().any(|binding| binding.source == exchange);
         let exists = self.model.exchanges.contains_key(exchange);

@@ -49,7 +49,7 @@ pub(super) fn specs(random: &mut Random, kind: Kind) -> Vec<Spec> {
         .filter_map(|at| {
             let (name, behind) = names.get(at..)?.split_first()?;
             let mut spec = Spec::new(random, name, behind, is_simple);
-            if kind == Kind::Full {
+            if kind == Kind::TxAndAlarms {
                 spec.max_pending_bytes = random.perhaps(30, &[1, 400, 8_000]);
             }
             Some(spec)

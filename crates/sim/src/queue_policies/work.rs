@@ -1,10 +1,10 @@
 //! What clients of queues with rules do.
 
 use super::ledger::Sent;
-use super::{Asking, Course, Peer};
+use super::{Asking, Peer, QueuePolicies};
 use crate::client::{Read, control, settle, short};
+use crate::harness::{Connected, fail};
 use crate::outbox::Content;
-use crate::rig::{Connected, object};
 use crate::trace::join;
 use session::{Consume, Op, Outcome, Request, Table};
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 const PEERS_MAX: usize = 4;
 const PUBLISHES_MAX: usize = 12;
 
-impl Course {
+impl QueuePolicies {
     /// One random thing happens.
     pub(super) fn act(&mut self) {
-        match self.rig.random.below(100) {
+        match self.harness.random.below(100) {
             0..10 => self.step(),
             10..24 => self.tick(),
             24..30 => self.connect(),
@@ -26,7 +26,7 @@ impl Course {
             80..90 => self.consume(),
             90..92 => self.cancel(),
             92..96 => self.get(),
-            96..98 => self.rig.change_versions(),
+            96..98 => self.harness.change_versions(),
             _ => self.declare_missing(),
         }
         self.check();
@@ -34,35 +34,35 @@ impl Course {
 
     /// Parts of the node have a turn.
     fn step(&mut self) {
-        self.rig.step_part();
-        self.hear();
+        self.harness.step_part();
+        self.check_events();
     }
 
     fn tick(&mut self) {
-        let ms = self.rig.random.choose(&[1, 500, 1_000, 1_000, 3_000, 6_000]).unwrap_or(1);
+        let ms = self.harness.random.choose(&[1, 500, 1_000, 1_000, 3_000, 6_000]).unwrap_or(1);
         self.ledger.now_ms += ms;
-        self.rig.tick(self.ledger.now_ms);
+        self.harness.tick(self.ledger.now_ms);
         self.is_dry = false;
-        if self.rig.random.percent(60) {
+        if self.harness.random.percent(60) {
             self.dry();
         }
     }
 
     fn some_peer(&mut self) -> Option<usize> {
-        self.rig.random.choose_key(&self.peers)
+        self.harness.random.choose_key(&self.peers)
     }
 
     fn some_queue(&mut self) -> Option<&'static str> {
         let queues = self.queues();
-        self.rig.random.choose(&queues)
+        self.harness.random.choose(&queues)
     }
 
     pub(super) fn connect(&mut self) {
         if self.peers.len() >= PEERS_MAX {
             return;
         }
-        let Connected { client: number, recorder, session, .. } = self.rig.connect();
-        self.rig.note(format!("client {number} connects"));
+        let Connected { client: number, recorder, session, .. } = self.harness.connect();
+        self.harness.note(format!("client {number} connects"));
         let peer = Peer {
             session: Some(session),
             recorder,
@@ -78,7 +78,7 @@ impl Course {
     }
 
     pub(super) fn control(&mut self, peer: usize, op: Op) {
-        self.rig.note(format!("client {peer}: {op:?}"));
+        self.harness.note(format!("client {peer}: {op:?}"));
         self.submit(peer, &[], vec![control(1, op)]);
     }
 
@@ -90,12 +90,12 @@ impl Course {
     }
 
     pub(super) fn disconnect(&mut self, peer: usize) {
-        self.rig.note(format!("client {peer} is lost"));
+        self.harness.note(format!("client {peer} is lost"));
         let session = self.peers.get_mut(&peer).and_then(|state| state.session.take());
         let Some(session) = session else { return };
-        let is_closed = self.rig.close(session);
+        let is_closed = self.harness.close(session);
         // What one of its consumers held may have gone to another one first.
-        self.hear();
+        self.check_events();
         let Some(state) = self.peers.remove(&peer) else { return };
         for at in state.held.values() {
             self.ledger.note_failed(*at);
@@ -104,8 +104,8 @@ impl Course {
         let consumers = state.links.values().filter(|link| link.is_consumer);
         let queues: Vec<&'static str> = consumers.map(|link| link.queue).collect();
         queues.into_iter().for_each(|queue| self.use_queue(queue));
-        if !is_closed && !self.rig.has_failed() {
-            object("a client cannot leave");
+        if !is_closed && !self.harness.has_failed() {
+            fail("a client cannot leave");
         }
     }
 
@@ -116,16 +116,16 @@ impl Course {
         if let Some(session) = &state.session {
             session.resume(&links);
         }
-        self.rig.note(format!("client {peer} reads"));
-        self.hear();
+        self.harness.note(format!("client {peer} reads"));
+        self.check_events();
     }
 
     fn publish(&mut self) {
         let Some(peer) = self.some_peer() else { return self.connect() };
         let (mut read, mut shown) = (Read::default(), Vec::new());
-        for _ in 0..=self.rig.random.below(PUBLISHES_MAX) {
+        for _ in 0..=self.harness.random.below(PUBLISHES_MAX) {
             let names: Vec<&'static str> = self.ledger.specs.keys().copied().collect();
-            let Some(queue) = self.rig.random.choose(&names) else { return };
+            let Some(queue) = self.harness.random.choose(&names) else { return };
             let sent = self.make_message(queue);
             let id = self.ledger.sent.len() as u64 + 1;
             read.publish(1, &sent.content);
@@ -138,30 +138,30 @@ impl Course {
             }
             self.ledger.sent.insert(id, sent);
         }
-        self.rig.note(format!("client {peer} publishes {}", join(shown)));
+        self.harness.note(format!("client {peer} publishes {}", join(shown)));
         self.submit(peer, &read.input, read.requests);
     }
 
     fn make_message(&mut self, queue: &'static str) -> Sent {
         let id = self.ledger.sent.len() as u64 + 1;
-        let expiration_ms = if self.rig.random.percent(15) {
-            self.rig.random.choose(&[0, 700, 4_000])
+        let expiration_ms = if self.harness.random.percent(15) {
+            self.harness.random.choose(&[0, 700, 4_000])
         } else {
             None
         };
-        let priority = u8::try_from(self.rig.random.below(6)).unwrap_or(0);
+        let priority = u8::try_from(self.harness.random.below(6)).unwrap_or(0);
         let properties = amqp091::Properties {
-            priority: self.rig.random.percent(60).then_some(priority),
+            priority: self.harness.random.percent(60).then_some(priority),
             expiration: expiration_ms.map(|ms: u64| short(&ms.to_string())),
             ..amqp091::Properties::default()
         };
-        let size = self.rig.random.choose(&[0, 20, 300, 3_000, 9_000]).unwrap_or(0);
+        let size = self.harness.random.choose(&[0, 20, 300, 3_000, 9_000]).unwrap_or(0);
         let content = Content {
             exchange: Vec::new(),
             key: queue.into(),
             properties: properties.to_bytes(),
             body: Content::numbered_body(id, size),
-            persistent: self.rig.random.percent(75),
+            persistent: self.harness.random.percent(75),
         };
         Sent {
             queue,
@@ -179,14 +179,14 @@ impl Course {
     fn settle(&mut self) {
         let Some(peer) = self.some_peer() else { return };
         let held: Vec<_> = self.peer(peer).held.iter().map(|(key, at)| (*key, *at)).collect();
-        let some = self.rig.random.choose(&[20, 60, 100]).unwrap_or(100);
-        let held: Vec<_> = held.into_iter().filter(|_| self.rig.random.percent(some)).collect();
+        let some = self.harness.random.choose(&[20, 60, 100]).unwrap_or(100);
+        let held: Vec<_> = held.into_iter().filter(|_| self.harness.random.percent(some)).collect();
         if held.is_empty() {
             return;
         }
         let outcomes = [Outcome::Accepted, Outcome::Rejected, Outcome::Requeued, Outcome::Returned];
-        let outcome = self.rig.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
-        self.rig.note(format!("client {peer} settles {held:?} {outcome:?}"));
+        let outcome = self.harness.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
+        self.harness.note(format!("client {peer} settles {held:?} {outcome:?}"));
         let mut requests = Vec::new();
         for ((link, position), at) in held {
             self.peer(peer).held.remove(&(link, position));
@@ -210,8 +210,8 @@ impl Course {
 
     fn consume(&mut self) {
         let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
-        let no_ack = self.rig.random.percent(15);
-        let prefetch_count = self.rig.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
+        let no_ack = self.harness.random.percent(15);
+        let prefetch_count = self.harness.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
         self.control(peer, Op::Qos { prefetch_count, global: false });
         // Those that are there have the limit they came with.
         let is_first = self.peer(peer).links.values().all(|link| !link.is_consumer);
@@ -219,7 +219,7 @@ impl Course {
         let known = state.prefetch;
         let unlimited = prefetch_count == 0 || (!is_first && known == 0);
         state.prefetch = if unlimited { 0 } else { known.max(usize::from(prefetch_count)) };
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return;
         }
         let tag = format!("c{}", self.n_links);
@@ -239,13 +239,13 @@ impl Course {
         let Some(peer) = self.some_peer() else { return };
         let links = self.peer(peer).links.values().filter(|link| link.is_consumer);
         let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
-        let Some(tag) = self.rig.random.choose(&tags) else { return };
+        let Some(tag) = self.harness.random.choose(&tags) else { return };
         self.control(peer, Op::Cancel { consumer_tag: short(&tag) });
     }
 
     fn get(&mut self) {
         let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
-        let no_ack = self.rig.random.percent(20);
+        let no_ack = self.harness.random.percent(20);
         self.get_from(peer, queue, no_ack);
     }
 
@@ -260,13 +260,13 @@ impl Course {
         let Some(peer) = self.some_peer() else { return };
         let specs: Vec<_> = self.ledger.specs.values().cloned().collect();
         for spec in specs {
-            if self.rig.has_failed() || self.is_there(spec.name) {
+            if self.harness.has_failed() || self.is_there(spec.name) {
                 continue;
             }
             // It may have gone just now.
             self.note_missing(&spec);
             self.control(peer, spec.declare());
-            if self.rig.has_failed() {
+            if self.harness.has_failed() {
                 return;
             }
             self.use_queue(spec.name);

@@ -1,6 +1,6 @@
 //! Publishing, consuming, settling.
 
-use super::{QUEUES, SOURCES, SPREAD_SOURCE, World};
+use super::{PlainQueues, QUEUES, SOURCES, SPREAD_SOURCE};
 use crate::client::{Doing, Expect, Publishing, Read, Tx, short};
 use crate::model::{Link, LinkKey, Place};
 use crate::outbox::Content;
@@ -16,16 +16,16 @@ const PUBLISHES_MAX: usize = 8;
 /// ... or more where queues are to become deep.
 const DEEP_PUBLISHES_MAX: usize = 24;
 
-impl World {
+impl PlainQueues {
     /// One read with publishes on any of the client's channels, and perhaps settlements behind.
-    pub(in crate::world) fn publish(&mut self, client: usize) {
+    pub(in crate::plain_queues) fn publish(&mut self, client: usize) {
         let mut read = Read::default();
         let mut doing = Doing::default();
         let channels: Vec<u16> = self.client(client).channels.keys().copied().collect();
         let mut published = Vec::new();
         let n_max = if self.is_deep { DEEP_PUBLISHES_MAX } else { PUBLISHES_MAX };
-        for _ in 0..=self.rig.random.below(n_max) {
-            let Some(channel) = self.rig.random.choose(&channels) else { return };
+        for _ in 0..=self.harness.random.below(n_max) {
+            let Some(channel) = self.harness.random.choose(&channels) else { return };
             let publishing = self.make_message(channel, &mut read);
             published
                 .push(format!("m{}>{}/{}", publishing.id, publishing.exchange, publishing.key));
@@ -53,10 +53,10 @@ impl World {
                 }
             }
         }
-        if self.rig.random.percent(25) && doing.expect == Expect::Nothing {
+        if self.harness.random.percent(25) && doing.expect == Expect::Nothing {
             self.add_settles(client, &mut read);
         }
-        self.rig.note(format!("client {client} publishes {}", join(published)));
+        self.harness.note(format!("client {client} publishes {}", join(published)));
         self.submit(client, read, doing);
     }
 
@@ -67,25 +67,28 @@ impl World {
     fn make_message(&mut self, channel: u16, read: &mut Read) -> Publishing {
         self.n_messages += 1;
         let id = self.n_messages;
-        let by_name = self.is_deep || self.rig.random.percent(50);
-        let exchange = if by_name { "" } else { self.rig.random.pick(SOURCES) };
-        let exchange = if self.rig.random.percent(1) { "no such exchange" } else { exchange };
-        let key = self.rig.random.pick(if by_name { QUEUES } else { KEYS });
+        let by_name = self.is_deep || self.harness.random.percent(50);
+        let exchange = if by_name { "" } else { self.harness.random.pick(SOURCES) };
+        let exchange = if self.harness.random.percent(1) { "no such exchange" } else { exchange };
+        let key = self.harness.random.pick(if by_name { QUEUES } else { KEYS });
         let queues: Vec<String> = self.model.queues.keys().cloned().collect();
-        let deep = self.rig.random.choose(&queues).filter(|_| self.is_deep);
+        let deep = self.harness.random.choose(&queues).filter(|_| self.is_deep);
         let key = deep.as_deref().unwrap_or(key);
-        let spreads = self.rig.random.percent(self.spread_percent);
+        let spreads = self.harness.random.percent(self.spread_percent);
         let exchange = if spreads { SPREAD_SOURCE } else { exchange };
-        let header =
-            self.rig.random.percent(40).then(|| self.rig.random.pick(&["1", "2"]).to_owned());
+        let header = self
+            .harness
+            .random
+            .percent(40)
+            .then(|| self.harness.random.pick(&["1", "2"]).to_owned());
         let mut properties = amqp091::Properties::default();
         if let Some(header) = &header {
             let mut headers = Table::default();
             headers.push(short("h"), header.as_str());
             properties.headers = Some(headers);
         }
-        let persistent = self.rig.random.percent(65);
-        let size = self.rig.random.choose(&[0, 20, 300, 3_000, 3_000, 9_000]).unwrap_or(0);
+        let persistent = self.harness.random.percent(65);
+        let size = self.harness.random.choose(&[0, 20, 300, 3_000, 3_000, 9_000]).unwrap_or(0);
         let content = Content {
             exchange: exchange.into(),
             key: key.into(),
@@ -93,7 +96,7 @@ impl World {
             body: Content::numbered_body(id, size),
             persistent,
         };
-        let mandatory = self.rig.random.percent(30);
+        let mandatory = self.harness.random.percent(30);
         let publish = read.publish_of(channel, &content);
         let publish = Publish { mandatory, inspect: header.is_some(), ..publish };
         read.requests.push(Request::Publish(publish));
@@ -132,16 +135,16 @@ impl World {
     /// Settles one message, those up to one (`multiple`), or a random part.
     fn add_settles(&mut self, client: usize, read: &mut Read) {
         let mut held = self.held_by(client);
-        let Some((last_link, last, _)) = self.rig.random.choose(&held) else { return };
-        match self.rig.random.below(4) {
+        let Some((last_link, last, _)) = self.harness.random.choose(&held) else { return };
+        match self.harness.random.below(4) {
             0 => held.retain(|(link, at, _)| (*link, *at) == (last_link, last)),
             1 | 2 => held.retain(|(link, at, _)| *link == last_link && *at <= last),
-            _ => held.retain(|_| self.rig.random.percent(50)),
+            _ => held.retain(|_| self.harness.random.percent(50)),
         }
-        let outcome = self.rig.some_outcome();
+        let outcome = self.harness.some_outcome();
         let shown = held.iter().map(|(link, at, _)| format!("{}:{}", link.0, at.0));
         let line = format!("client {client} settles {} {outcome:?}", join(shown));
-        self.rig.note(line);
+        self.harness.note(line);
         let mut settles = Vec::new();
         for (link, position, channel) in held {
             let settle = Settle { channel: ChannelId(channel), link, position, outcome };
@@ -175,24 +178,25 @@ impl World {
     }
 
     pub(super) fn consume(&mut self, client: usize, channel: u16) {
-        if self.rig.random.percent(40) {
-            let prefetch = self.rig.random.choose(&[0, 1, 2, 5]).unwrap_or(0);
+        if self.harness.random.percent(40) {
+            let prefetch = self.harness.random.choose(&[0, 1, 2, 5]).unwrap_or(0);
             let op = Op::Qos { prefetch_count: prefetch, global: false };
             self.control(client, channel, op, Expect::Done);
             if let Some(channel) = self.client(client).channels.get_mut(&channel) {
                 channel.prefetch = prefetch;
             }
         }
-        let queue = self.rig.random.pick(QUEUES);
-        let (no_ack, exclusive) = (self.rig.random.percent(30), self.rig.random.percent(7));
+        let queue = self.harness.random.pick(QUEUES);
+        let (no_ack, exclusive) = (self.harness.random.percent(30), self.harness.random.percent(7));
         let mut arguments = Table::default();
-        if self.rig.random.percent(30) {
-            let priority = self.rig.random.choose(&[-1_i64, 1, 5]).unwrap_or(0);
+        if self.harness.random.percent(30) {
+            let priority = self.harness.random.choose(&[-1_i64, 1, 5]).unwrap_or(0);
             arguments.push(short("x-priority"), priority);
         }
         let tags = self.client(client).channels.get(&channel).map(|one| one.tags.clone());
         let known: Vec<String> = tags.unwrap_or_default().into_iter().collect();
-        let reused = if self.rig.random.percent(3) { self.rig.random.choose(&known) } else { None };
+        let reused =
+            if self.harness.random.percent(3) { self.harness.random.choose(&known) } else { None };
         let is_reused = reused.is_some();
         let tag = reused.unwrap_or_else(|| {
             self.n_tags += 1;
@@ -234,19 +238,19 @@ impl World {
         }
         let tags = self.client(client).channels.get(&channel).map(|one| one.tags.clone());
         let tags: Vec<String> = tags.unwrap_or_default().into_iter().collect();
-        let Some(tag) = self.rig.random.choose(&tags) else { return };
+        let Some(tag) = self.harness.random.choose(&tags) else { return };
         let op = Op::Cancel { consumer_tag: short(&tag) };
         let expect = Expect::Cancelled;
         self.control_doing(client, op, Doing { channel, expect, ..Doing::default() });
     }
 
     pub(super) fn get(&mut self, client: usize, channel: u16) {
-        let queue = self.rig.random.pick(QUEUES);
-        let no_ack = self.rig.random.percent(30);
+        let queue = self.harness.random.pick(QUEUES);
+        let no_ack = self.harness.random.percent(30);
         self.get_from(client, channel, queue, no_ack);
     }
 
-    pub(in crate::world) fn get_from(
+    pub(in crate::plain_queues) fn get_from(
         &mut self,
         client: usize,
         channel: u16,
@@ -284,7 +288,7 @@ impl World {
 
     pub(super) fn transact(&mut self, client: usize, channel: u16) {
         let Some(tx) = self.tx(client, channel).map(std::mem::take) else { return };
-        if self.rig.random.percent(30) {
+        if self.harness.random.percent(30) {
             for (link, position, _) in tx.settles {
                 self.model.note_in_tx(LinkKey { client, link: link.0 }, position, false);
             }

@@ -4,17 +4,17 @@
 //! The clients' acknowledgements are written down as they are made; what a publisher is told is held
 //! against them ([`ledger`]), and against what clients are given later.
 
-mod full;
 mod ledger;
-mod life;
-mod say;
+mod restarts;
+mod settle;
 mod spec;
+mod tx_and_alarms;
 mod work;
 
+use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions};
 use crate::outbox::{Given, Recorder, What};
 use crate::random::Random;
-use crate::rig::{Rig, hold, object};
 use broker::{Clock, Session};
 use ledger::{Copy, Ledger};
 use meta::QueueVersion;
@@ -31,12 +31,12 @@ const DRY_STEPS_MAX: usize = 5_000;
 pub(crate) enum Kind {
     Usual,
     /// Limits in bytes, transactions and alarms beside.
-    Full,
+    TxAndAlarms,
 }
 
 impl Kind {
     pub(crate) const fn of(seed: u64) -> Self {
-        if seed % 8 == 7 { Self::Full } else { Self::Usual }
+        if seed % 8 == 7 { Self::TxAndAlarms } else { Self::Usual }
     }
 }
 
@@ -102,8 +102,8 @@ struct Saying {
 }
 
 /// One run.
-pub(crate) struct Late {
-    pub(crate) rig: Rig,
+pub(crate) struct ConfirmOn {
+    pub(crate) harness: Harness,
     peers: BTreeMap<usize, Peer>,
     asking: Option<Asking>,
     saying: Option<Saying>,
@@ -119,7 +119,7 @@ pub(crate) struct Late {
     n_got: u64,
 }
 
-impl Late {
+impl ConfirmOn {
     pub(crate) fn new(seed: u64, kind: Kind, echo: bool) -> Self {
         let mut random = Random::new(seed);
         let options = NodeOptions {
@@ -133,7 +133,7 @@ impl Late {
         let specs =
             spec::specs(&mut random, kind).into_iter().map(|spec| (spec.name, spec)).collect();
         Self {
-            rig: Rig::new(random, options, echo),
+            harness: Harness::new(random, options, echo),
             peers: BTreeMap::new(),
             asking: None,
             saying: None,
@@ -154,7 +154,7 @@ impl Late {
 
     /// Queues that are there.
     fn queues(&self) -> Vec<&'static str> {
-        self.names().into_iter().filter(|queue| self.rig.queue(queue).is_some()).collect()
+        self.names().into_iter().filter(|queue| self.harness.queue(queue).is_some()).collect()
     }
 
     fn peer(&mut self, peer: usize) -> &mut Peer {
@@ -165,40 +165,40 @@ impl Late {
     fn submit(&mut self, peer: usize, input: &[u8], requests: Vec<Request>) {
         let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
         let Some(session) = session else { return };
-        let said = self.rig.say(session, input, requests);
+        let said = self.harness.say(session, input, requests);
         session.wake();
-        self.hear();
-        if self.rig.has_failed() {
+        self.check_events();
+        if self.harness.has_failed() {
             return;
         }
         said.check();
         if self.asking.take().is_some() {
-            object("a question has no answer");
+            fail("a question has no answer");
         }
         if let Some((_, channel, kind)) = self.failing.take() {
-            object(format!("channel {channel} should have failed, {kind:?}"));
+            fail(format!("channel {channel} should have failed, {kind:?}"));
         }
     }
 
     /// Everything is done that there is to do.
     fn dry(&mut self) {
         for _ in 0..DRY_STEPS_MAX {
-            if self.rig.has_failed() {
+            if self.harness.has_failed() {
                 return;
             }
             self.note_modes();
-            let stepped = self.rig.node.as_mut().is_some_and(Node::step);
-            self.hear();
+            let stepped = self.harness.node.as_mut().is_some_and(Node::step);
+            self.check_events();
             if !stepped {
                 return self.check_dry();
             }
         }
-        object("there is no end to what there is to do");
+        fail("there is no end to what there is to do");
     }
 
     /// What holds when only clients can change anything.
     fn check_dry(&self) {
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return;
         }
         let channels = self.peers.values().flat_map(|peer| peer.channels.values());
@@ -206,12 +206,12 @@ impl Late {
             channels.flat_map(|channel| channel.unconfirmed.values().copied()).collect();
         let overdue = waiting.iter().find(|id| self.ledger.must_be_answered(**id));
         if let Some(id) = overdue.filter(|_| !self.is_disk_short) {
-            object(format!("m{id} is not answered"));
+            fail(format!("m{id} is not answered"));
         }
-        let queues = self.queues().into_iter().filter_map(|name| self.rig.queue(name));
+        let queues = self.queues().into_iter().filter_map(|name| self.harness.queue(name));
         let n_pending: u64 = queues.map(|queue| queue.pending_confirms().n).sum();
         if n_pending < waiting.len() as u64 {
-            object(format!("{} wait, and {n_pending} in queues", waiting.len()));
+            fail(format!("{} wait, and {n_pending} in queues", waiting.len()));
         }
         for peer in self.peers.values() {
             let Some(session) = &peer.session else { continue };
@@ -221,7 +221,7 @@ impl Late {
                     channel.unconfirmed.len() as u64,
                 );
                 if n != wanted {
-                    object(format!("{wanted} publishes wait, listed are {n}"));
+                    fail(format!("{wanted} publishes wait, listed are {n}"));
                 }
             }
         }
@@ -234,29 +234,29 @@ impl Late {
 
     /// What holds between two operations.
     fn check(&mut self) {
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return;
         }
         self.note_modes();
         for name in self.queues() {
-            let Some(queue) = self.rig.queue(name) else { continue };
+            let Some(queue) = self.harness.queue(name) else { continue };
             let pending = queue.pending_confirms();
             let counters = &queue.counters;
             let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
             let n_there =
                 load(&counters.n_ready) + load(&counters.n_unacked) + load(&counters.n_departing);
             if pending.n > n_there {
-                object(format!("{} wait for {n_there} messages of {name}", pending.n));
+                fail(format!("{} wait for {n_there} messages of {name}", pending.n));
             }
             let spec = self.ledger.spec(name);
             let is_over = |limit: Option<u64>, n| limit.is_some_and(|limit| n > limit);
             if is_over(spec.max_pending, pending.n)
                 || is_over(spec.max_pending_bytes, pending.bytes)
             {
-                object(format!("{} wait for messages of {name}", pending.n));
+                fail(format!("{} wait for messages of {name}", pending.n));
             }
             if pending.n != load(&counters.n_pending_confirms) {
-                object(format!("{name} is listed with other confirms than it has"));
+                fail(format!("{name} is listed with other confirms than it has"));
             }
         }
     }
@@ -264,7 +264,7 @@ impl Late {
     /// Which queues confirm how.
     fn note_modes(&mut self) {
         for name in self.names() {
-            let is_late = self.rig.queue(name).map(|queue| queue.confirm_on().is_late());
+            let is_late = self.harness.queue(name).map(|queue| queue.confirm_on().is_late());
             let life = &mut self.ledger.life;
             match is_late {
                 None => drop(life.ever_missing.insert(name)),
@@ -275,9 +275,9 @@ impl Late {
     }
 
     /// Takes in what clients were told since the last time.
-    fn hear(&mut self) {
+    fn check_events(&mut self) {
         self.note_modes();
-        let heard = std::mem::take(&mut *stdx::lock(&self.rig.transcript));
+        let heard = std::mem::take(&mut *stdx::lock(&self.harness.transcript));
         if let Some(saying) = self.saying.take() {
             let is_refused = heard.iter().any(|(peer, what)| {
                 let is_it = |channel: u16| (*peer, channel) == (saying.peer, saying.channel);
@@ -286,7 +286,7 @@ impl Late {
             self.take_saying(saying, is_refused);
         }
         for (peer, what) in heard {
-            self.rig.note(format!("  {peer}: {what}"));
+            self.harness.note(format!("  {peer}: {what}"));
             if self.peers.contains_key(&peer) {
                 self.take_in(peer, what);
             }
@@ -309,7 +309,7 @@ impl Late {
             What::Got { given, no_ack, .. } => self.take_got(peer, &given, no_ack),
             What::Consuming { link, tag, no_ack } => {
                 let Some(Asking::Consume { queue, channel, prefetch }) = self.asking.take() else {
-                    object("consuming without asking")
+                    fail("consuming without asking")
                 };
                 let link_of = Link { queue, channel, tag, is_consumer: true, no_ack, prefetch };
                 self.peer(peer).links.insert(link, link_of);
@@ -327,14 +327,14 @@ impl Late {
             }
             What::ChannelFailed { channel, kind, text } => {
                 let is_expected = self.failing.take() == Some((peer, channel, kind));
-                if !is_expected && !self.rig.has_failed() {
-                    object(format!("a client is refused: {text}"));
+                if !is_expected && !self.harness.has_failed() {
+                    fail(format!("a client is refused: {text}"));
                 }
                 self.end_channel(peer, channel);
             }
             What::ConnectionFailed { text, .. } => {
-                if !self.rig.has_failed() {
-                    object(format!("a client is refused: {text}"));
+                if !self.harness.has_failed() {
+                    fail(format!("a client is refused: {text}"));
                 }
             }
             What::ChannelClosed(channel) => self.end_channel(peer, channel),
@@ -352,7 +352,7 @@ impl Late {
 
     fn take_got(&mut self, peer: usize, given: &Given, no_ack: bool) {
         let Some(Asking::Get { queue, channel }) = self.asking.take() else {
-            object("got without asking")
+            fail("got without asking")
         };
         self.n_got += 1;
         let tag = String::new();
@@ -365,13 +365,13 @@ impl Late {
         let Some(Link { queue, channel, is_consumer, no_ack, prefetch, .. }) =
             self.peer(peer).links.get(&given.link)
         else {
-            object("a delivery on an unknown link")
+            fail("a delivery on an unknown link")
         };
         let (queue, channel, no_ack) = (*queue, *channel, *no_ack);
         let prefetch = Some(*prefetch).filter(|limit| *is_consumer && !no_ack && *limit > 0);
-        let copy = hold(self.ledger.copy_of(queue, given));
-        if !self.rig.has_failed() {
-            hold(self.ledger.check_given(copy, given));
+        let copy = expect_ok(self.ledger.copy_of(queue, given));
+        if !self.harness.has_failed() {
+            expect_ok(self.ledger.check_given(copy, given));
             self.check_free(copy);
             self.check_by_write(queue, given, no_ack);
         }
@@ -386,7 +386,7 @@ impl Late {
                 state.held.insert((given.link, given.position), copy);
                 let of_link = state.held.keys().filter(|(link, _)| *link == given.link).count();
                 if prefetch.is_some_and(|limit| of_link > limit) {
-                    object(format!("link {} holds {of_link}, over its limit", given.link));
+                    fail(format!("link {} holds {of_link}, over its limit", given.link));
                 }
             }
         }
@@ -396,7 +396,7 @@ impl Late {
     fn check_free(&self, copy: Copy) {
         let mut held = self.peers.values().flat_map(Peer::copies);
         if !copy.is_letter && held.any(|held| held == copy) {
-            object(format!("m{} of {} is given twice", copy.id, copy.queue));
+            fail(format!("m{} of {} is given twice", copy.id, copy.queue));
         }
     }
 
@@ -405,7 +405,7 @@ impl Late {
         let must = no_ack && !life.ever_plain.contains(queue);
         let may = no_ack && life.ever_late.contains(queue);
         if (must && !given.by_write) || (given.by_write && !may) {
-            object(format!("a message of {queue} is settled by its write: {}", given.by_write));
+            fail(format!("a message of {queue} is settled by its write: {}", given.by_write));
         }
     }
 
@@ -418,9 +418,9 @@ impl Late {
         for number in numbers {
             let channel = self.peer(peer).channels.get_mut(&channel);
             let Some(id) = channel.and_then(|channel| channel.unconfirmed.remove(&number)) else {
-                object(format!("{number} is answered twice, or was not asked"));
+                fail(format!("{number} is answered twice, or was not asked"));
             };
-            hold(self.ledger.check_answer(id, ack));
+            expect_ok(self.ledger.check_answer(id, ack));
             if let Some(sent) = self.ledger.sent.get_mut(&id) {
                 sent.answer = Some(ack);
             }
@@ -432,7 +432,7 @@ impl Late {
     fn check_nobody_holds(&self, id: u64, ack: bool) {
         let Some(sent) = self.ledger.sent.get(&id).filter(|_| ack) else { return };
         for (queue, is_late) in &sent.queues {
-            if *is_late && !self.rig.has_failed() {
+            if *is_late && !self.harness.has_failed() {
                 self.check_free(Copy::first(id, queue));
             }
         }

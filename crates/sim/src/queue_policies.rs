@@ -1,22 +1,22 @@
 //! Queues from which time, limits and returns take messages: a course of random work and time with
 //! crashes in the middle.
 //!
-//! The model of `world.rs` follows every message. Here nobody says when a rule acts, so each message
+//! The model of `plain_queues.rs` follows every message. Here nobody says when a rule acts, so each message
 //! is asked at the end, and after each start, where it is: in its queue, where its dead letters go, or
 //! gone by a rule that allows it ([`ledger`]). What clients are given meanwhile is held against the
 //! rules one by one.
 
 mod ledger;
-mod life;
+mod restarts;
 mod spec;
 mod work;
 
+use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions, some_durability};
 use crate::outbox::{Given, Recorder, What};
 use crate::random::Random;
-use crate::rig::{Rig, hold, object};
 use broker::{Clock, Session};
-use ledger::{Ledger, Objection, Seen};
+use ledger::{Ledger, Seen, Violation};
 use meta::QueueVersion;
 use session::{Position, Request};
 use spec::{QUEUES, Spec};
@@ -59,8 +59,8 @@ enum Asking {
 }
 
 /// One run.
-pub(crate) struct Course {
-    pub(crate) rig: Rig,
+pub(crate) struct QueuePolicies {
+    pub(crate) harness: Harness,
     peers: BTreeMap<usize, Peer>,
     asking: Option<Asking>,
     ledger: Ledger,
@@ -79,7 +79,7 @@ pub(crate) struct Course {
     returned_to: BTreeSet<&'static str>,
 }
 
-impl Course {
+impl QueuePolicies {
     pub(crate) fn new(seed: u64, echo: bool) -> Self {
         let mut random = Random::new(seed);
         let options = NodeOptions {
@@ -94,7 +94,7 @@ impl Course {
         let names = QUEUES.iter().take(n_queues);
         let specs = names.map(|name| (*name, Spec::new(&mut random, name))).collect();
         Self {
-            rig: Rig::new(random, options, echo),
+            harness: Harness::new(random, options, echo),
             peers: BTreeMap::new(),
             asking: None,
             ledger: Ledger { specs, now_ms: 1_000_000, ..Ledger::default() },
@@ -110,7 +110,7 @@ impl Course {
     }
 
     fn is_there(&self, queue: &str) -> bool {
-        self.rig.queue(queue).is_some()
+        self.harness.queue(queue).is_some()
     }
 
     /// Queues that are there.
@@ -126,40 +126,40 @@ impl Course {
     fn submit(&mut self, peer: usize, input: &[u8], requests: Vec<Request>) {
         let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
         let Some(session) = session else { return };
-        let said = self.rig.say(session, input, requests);
-        self.hear();
-        if self.rig.has_failed() {
+        let said = self.harness.say(session, input, requests);
+        self.check_events();
+        if self.harness.has_failed() {
             return;
         }
         said.check();
         if self.asking.take().is_some() {
-            object("a question has no answer");
+            fail("a question has no answer");
         }
     }
 
     /// Everything is done that there is to do.
     fn dry(&mut self) {
         for _ in 0..DRY_STEPS_MAX {
-            if self.rig.has_failed() {
+            if self.harness.has_failed() {
                 return;
             }
-            let stepped = self.rig.node.as_mut().is_some_and(Node::step);
-            self.hear();
+            let stepped = self.harness.node.as_mut().is_some_and(Node::step);
+            self.check_events();
             if !stepped {
                 self.is_dry = true;
                 return self.check_dry();
             }
         }
-        object("there is no end to what there is to do");
+        fail("there is no end to what there is to do");
     }
 
     fn check_dry(&self) {
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return;
         }
         let waiting = self.peers.values().find_map(|peer| peer.unconfirmed.first_key_value());
         if let Some((_, id)) = waiting {
-            object(format!("m{id} is not confirmed"));
+            fail(format!("m{id} is not confirmed"));
         }
         for (queue, spec) in &self.ledger.specs {
             let Some(expires_ms) = spec.expires_ms.filter(|_| self.n_consumers(queue) == 0) else {
@@ -167,7 +167,7 @@ impl Course {
             };
             let used_ms = self.used_ms.get(queue).copied().unwrap_or(0);
             if self.is_there(queue) && self.ledger.now_ms >= used_ms + expires_ms {
-                object(format!("{queue} is unused and still there"));
+                fail(format!("{queue} is unused and still there"));
             }
         }
     }
@@ -179,7 +179,7 @@ impl Course {
 
     /// What holds between two operations.
     fn check(&mut self) {
-        if self.rig.has_failed() {
+        if self.harness.has_failed() {
             return;
         }
         let specs: Vec<Spec> = self.ledger.specs.values().cloned().collect();
@@ -195,14 +195,14 @@ impl Course {
             if spec.may_refuse() && (self.has_restarted || self.returned_to.contains(spec.name)) {
                 continue;
             }
-            let view = self.rig.node.as_ref().map(|node| node.broker.view());
+            let view = self.harness.node.as_ref().map(|node| node.broker.view());
             let queue = view.and_then(|view| view.queue("/", spec.name));
             let n_ready = queue.map_or(0, |queue| {
                 queue.counters.n_ready.load(std::sync::atomic::Ordering::Relaxed)
             });
             // Sizes of what is on disk only are found out before more goes.
             if n_ready > max && spec.max_bytes.is_none() {
-                object(format!("{} has {n_ready} messages", spec.name));
+                fail(format!("{} has {n_ready} messages", spec.name));
             }
         }
     }
@@ -210,9 +210,9 @@ impl Course {
     /// A queue is not there: it was not declared, or has not been used for too long.
     fn note_missing(&mut self, spec: &Spec) {
         let Some(used_ms) = self.used_ms.remove(spec.name) else { return };
-        self.rig.note(format!("{} is gone", spec.name));
+        self.harness.note(format!("{} is gone", spec.name));
         if !self.is_unused(spec, used_ms) || self.n_consumers(spec.name) > 0 {
-            object(format!("{} is gone too early", spec.name));
+            fail(format!("{} is gone too early", spec.name));
         }
         self.ledger.ever_gone.insert(spec.name);
         self.enforced.remove(spec.name);
@@ -224,10 +224,10 @@ impl Course {
     }
 
     /// Takes in what clients were told since the last time.
-    fn hear(&mut self) {
-        let heard = std::mem::take(&mut *stdx::lock(&self.rig.transcript));
+    fn check_events(&mut self) {
+        let heard = std::mem::take(&mut *stdx::lock(&self.harness.transcript));
         for (peer, what) in heard {
-            self.rig.note(format!("  {peer}: {what}"));
+            self.harness.note(format!("  {peer}: {what}"));
             if self.peers.contains_key(&peer) {
                 self.take_in(peer, what);
             }
@@ -239,7 +239,7 @@ impl Course {
             What::Deliver { given, .. } => self.take_given(peer, &given),
             What::Got { given, .. } => {
                 let Some(Asking::Get { queue, no_ack }) = self.asking.take() else {
-                    object("got without asking")
+                    fail("got without asking")
                 };
                 let link = self.new_link(queue, "", no_ack);
                 self.peer(peer).links.entry(given.link).or_insert(link).no_ack = no_ack;
@@ -249,7 +249,7 @@ impl Course {
             What::Consuming { link: number, tag, .. } => {
                 let Some(Asking::Consume { queue, tag: wanted, no_ack }) = self.asking.take()
                 else {
-                    object("consuming without asking")
+                    fail("consuming without asking")
                 };
                 assert_eq!(tag, wanted, "the tag is the client's");
                 let link = Link { is_consumer: true, ..self.new_link(queue, &tag, no_ack) };
@@ -267,11 +267,11 @@ impl Course {
             }
             What::Confirm { first, last, ack, .. } => self.take_confirm(peer, first..=last, ack),
             What::ChannelFailed { text, .. } | What::ConnectionFailed { text, .. } => {
-                if !self.rig.has_failed() {
-                    object(format!("a client is refused: {text}"));
+                if !self.harness.has_failed() {
+                    fail(format!("a client is refused: {text}"));
                 }
             }
-            What::ConsumerLost { tag, .. } => object(format!("{tag} is lost")),
+            What::ConsumerLost { tag, .. } => fail(format!("{tag} is lost")),
             What::Returned(_)
             | What::Done
             | What::Declared { .. }
@@ -298,33 +298,33 @@ impl Course {
     fn take_confirm(&mut self, peer: usize, numbers: std::ops::RangeInclusive<u64>, ack: bool) {
         for number in numbers {
             let Some(id) = self.peer(peer).unconfirmed.remove(&number) else {
-                object(format!("{number} is confirmed twice, or was never published"));
+                fail(format!("{number} is confirmed twice, or was never published"));
             };
             let Some(sent) = self.ledger.sent.get_mut(&id) else { continue };
             sent.answer = Some(ack);
             let queue = sent.queue;
             let may_refuse = self.ledger.specs.get(queue).is_some_and(Spec::may_refuse);
             if !ack && !may_refuse {
-                object(format!("m{id} is refused by {queue}"));
+                fail(format!("m{id} is refused by {queue}"));
             }
         }
     }
 
     fn take_given(&mut self, peer: usize, given: &Given) {
         let Some(link) = self.peer(peer).links.get(&given.link) else {
-            object("a delivery on an unknown link")
+            fail("a delivery on an unknown link")
         };
         let (queue, no_ack, is_consumer) = (link.queue, link.no_ack, link.is_consumer);
-        let seen = hold(Seen::of(given));
-        if self.rig.has_failed() {
+        let seen = expect_ok(Seen::of(given));
+        if self.harness.has_failed() {
             // What a failed log leaves undone is not looked at.
             self.ledger.consumed.insert((seen.id, queue));
             return;
         }
-        hold(self.ledger.check_seen(queue, given, &seen));
-        hold(self.check_time(queue, &seen).and_then(|()| self.check_counts(queue, &seen)));
+        expect_ok(self.ledger.check_seen(queue, given, &seen));
+        expect_ok(self.check_time(queue, &seen).and_then(|()| self.check_counts(queue, &seen)));
         if is_consumer {
-            hold(self.check_turn(peer, given.link, &seen));
+            expect_ok(self.check_turn(peer, given.link, &seen));
         }
         self.delivered.insert((seen.id, queue, seen.n_deaths()));
         if no_ack {
@@ -334,13 +334,13 @@ impl Course {
             peer.held.insert((given.link, given.position), (seen.id, queue));
             let of_link = peer.held.keys().filter(|(link, _)| *link == given.link).count();
             if is_consumer && peer.prefetch > 0 && of_link > peer.prefetch {
-                object(format!("link {} holds {of_link}, over its limit", given.link));
+                fail(format!("link {} holds {of_link}, over its limit", given.link));
             }
         }
     }
 
     /// Nobody is given what is over, once the clock's work is done.
-    fn check_time(&self, queue: &str, seen: &Seen) -> Result<(), Objection> {
+    fn check_time(&self, queue: &str, seen: &Seen) -> Result<(), Violation> {
         let Some(sent) = self.ledger.sent.get(&seen.id).filter(|_| seen.deaths.is_empty()) else {
             return Ok(());
         };
@@ -353,7 +353,7 @@ impl Course {
     }
 
     /// What is told of earlier deliveries is so.
-    fn check_counts(&self, queue: &'static str, seen: &Seen) -> Result<(), Objection> {
+    fn check_counts(&self, queue: &'static str, seen: &Seen) -> Result<(), Violation> {
         let id = seen.id;
         let spec = self.ledger.spec(queue)?;
         if let Some(limit) = spec.delivery_limit.filter(|limit| seen.n_failed > u64::from(*limit)) {
@@ -374,7 +374,7 @@ impl Course {
     }
 
     /// Consumers get messages in order, and of those of which one is active only that one does.
-    fn check_turn(&mut self, peer: usize, link: u64, seen: &Seen) -> Result<(), Objection> {
+    fn check_turn(&mut self, peer: usize, link: u64, seen: &Seen) -> Result<(), Violation> {
         let Some(sent) = self.ledger.sent.get(&seen.id) else { return Ok(()) };
         // Those of a client that leaves go one after the other.
         let staying = || self.peers.values().filter(|peer| peer.session.is_some());

@@ -7,7 +7,7 @@ use amqp091::{PropertiesRef, Table, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is wrong.
-pub(super) type Objection = String;
+pub(super) type Violation = String;
 
 /// What each queue has, in the order it gives it out.
 pub(super) type Found = BTreeMap<&'static str, Vec<Seen>>;
@@ -51,7 +51,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(given: &Given) -> Result<Self, Objection> {
+    pub(super) fn of(given: &Given) -> Result<Self, Violation> {
         let id = given.content.id().ok_or("a delivery without a number")?;
         let properties = PropertiesRef::trusted(&given.content.properties);
         let headers = properties.headers().and_then(|headers| headers.to_owned().ok());
@@ -101,7 +101,7 @@ impl Ledger {
         !self.specs.values().any(|spec| matches!(spec.letters_to, Some(LettersTo::Fanout)))
     }
 
-    pub(super) fn spec(&self, queue: &str) -> Result<&Spec, Objection> {
+    pub(super) fn spec(&self, queue: &str) -> Result<&Spec, Violation> {
         self.specs.get(queue).ok_or_else(|| format!("{queue} was never declared"))
     }
 
@@ -188,7 +188,7 @@ impl Ledger {
         queue: &'static str,
         given: &Given,
         seen: &Seen,
-    ) -> Result<(), Objection> {
+    ) -> Result<(), Violation> {
         let id = seen.id;
         let sent = self.sent.get(&id).ok_or_else(|| format!("nobody published m{id}"))?;
         let (content, published) = (&given.content, &sent.content);
@@ -225,7 +225,7 @@ impl Ledger {
     }
 
     /// Everything that has to be somewhere is.
-    pub(super) fn check_all(&self, found: &Found) -> Result<(), Objection> {
+    pub(super) fn check_all(&self, found: &Found) -> Result<(), Violation> {
         for (id, sent) in self.sent.iter().filter(|(_, sent)| sent.is_sure && sent.is_routed) {
             if sent.answer != Some(false)
                 && !self.is_accounted((*id, sent.queue), &mut Vec::new(), found)
@@ -237,7 +237,7 @@ impl Ledger {
     }
 
     /// Messages stand in their order, higher priorities first. Of dead letters nothing is known.
-    pub(super) fn check_order(&self, found: &Found) -> Result<(), Objection> {
+    pub(super) fn check_order(&self, found: &Found) -> Result<(), Violation> {
         for (queue, found) in found {
             let spec = self.spec(queue)?;
             let alive = found.iter().filter(|seen| seen.deaths.is_empty());
@@ -255,7 +255,7 @@ impl Ledger {
     }
 
     /// The node has restarted, and has `found` this.
-    pub(super) fn restart(&mut self, is_clean: bool, found: &Found) -> Result<(), Objection> {
+    pub(super) fn restart(&mut self, is_clean: bool, found: &Found) -> Result<(), Violation> {
         for sent in self.sent.values_mut() {
             let is_safe = sent.answer == Some(true) || is_clean;
             sent.is_sure &= is_safe && sent.content.persistent;

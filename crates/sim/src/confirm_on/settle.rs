@@ -1,7 +1,7 @@
 //! What clients say of the messages they hold, and what is settled without a word.
 
 use super::ledger::Copy;
-use super::{Late, Peer, Saying};
+use super::{ConfirmOn, Peer, Saying};
 use crate::client::{control, settle, short};
 use crate::trace::join;
 use session::{ErrorKind, Op, Outcome, Position, QueueDeclare, Request, Settle, Table};
@@ -9,24 +9,25 @@ use session::{ErrorKind, Op, Outcome, Position, QueueDeclare, Request, Settle, T
 /// A delivery, by link and position, and which message it is.
 type HeldCopy = ((u64, Position), Copy);
 
-impl Late {
+impl ConfirmOn {
     /// Some of what a channel of the client holds, with the channel.
     fn some_held(&mut self) -> Option<(usize, u16, Vec<HeldCopy>)> {
         let (peer, channel) = self.some_channel()?;
-        let percent = self.rig.random.choose(&[20, 60, 100]).unwrap_or(100);
+        let percent = self.harness.random.choose(&[20, 60, 100]).unwrap_or(100);
         let Peer { links, held, .. } = self.peers.get(&peer)?;
         let is_of = |link: u64| links.get(&link).is_some_and(|link| link.channel == channel);
         let held = held.iter().filter(|((link, _), _)| is_of(*link));
         let held: Vec<_> = held.map(|(key, copy)| (*key, *copy)).collect();
-        let some: Vec<_> = held.into_iter().filter(|_| self.rig.random.percent(percent)).collect();
+        let some: Vec<_> =
+            held.into_iter().filter(|_| self.harness.random.percent(percent)).collect();
         (!some.is_empty()).then_some((peer, channel, some))
     }
 
     pub(super) fn settle(&mut self) {
         let Some((peer, channel, mut held)) = self.some_held() else { return };
-        let outcome = self.rig.some_outcome();
+        let outcome = self.harness.some_outcome();
         if outcome != Outcome::Accepted {
-            held.truncate(1 + self.rig.random.below(2));
+            held.truncate(1 + self.harness.random.below(2));
         }
         // Where a queue may have no record of it, a refusal concerns all that is said at once.
         let may_fail = |(_, copy): &(_, Copy)| !self.ledger.always_records(copy.queue);
@@ -34,11 +35,11 @@ impl Late {
             held.truncate(1);
         }
         let is_rolled_back = self.changes_its_mind(peer, channel);
-        self.say((peer, channel), held, outcome, is_rolled_back);
+        self.settle_copies((peer, channel), held, outcome, is_rolled_back);
     }
 
     /// A client says what becomes of what it holds.
-    fn say(
+    fn settle_copies(
         &mut self,
         (peer, channel): (usize, u16),
         held: Vec<HeldCopy>,
@@ -46,7 +47,7 @@ impl Late {
         is_rolled_back: bool,
     ) {
         let shown = join(held.iter().map(|(_, copy)| format!("m{}@{}", copy.id, copy.queue)));
-        self.rig.note(format!("client {peer}, channel {channel}: {outcome:?} {shown}"));
+        self.harness.note(format!("client {peer}, channel {channel}: {outcome:?} {shown}"));
         let is_tx = self.is_transactional(peer, channel);
         let settle = |(key, _): &HeldCopy| Request::Settle(settle(channel, *key, outcome));
         let mut requests: Vec<Request> = held.iter().map(settle).collect();
@@ -78,7 +79,7 @@ impl Late {
     pub(super) fn write(&mut self) {
         let Some(peer) = self.some_peer() else { return };
         let n = self.peer(peer).unwritten.len();
-        let n = if self.rig.random.percent(60) { n } else { self.rig.random.below(n + 1) };
+        let n = if self.harness.random.percent(60) { n } else { self.harness.random.below(n + 1) };
         self.write_out(peer, n);
     }
 
@@ -99,9 +100,9 @@ impl Late {
             session.wake();
         }
         let shown = join(copies.iter().map(|copy| format!("m{}@{}", copy.id, copy.queue)));
-        self.rig.note(format!("client {peer} is written {shown}"));
+        self.harness.note(format!("client {peer} is written {shown}"));
         self.ledger.life.accepted.extend(copies);
-        self.hear();
+        self.check_events();
     }
 
     pub(super) fn accept_all(&mut self, peer: usize) {
@@ -111,7 +112,7 @@ impl Late {
             let is_of = |link: u64| links.get(&link).is_some_and(|link| link.channel == channel);
             let held = held.iter().filter(|((link, _), _)| is_of(*link));
             let held: Vec<_> = held.map(|(key, copy)| (*key, *copy)).collect();
-            self.say((peer, channel), held, Outcome::Accepted, false);
+            self.settle_copies((peer, channel), held, Outcome::Accepted, false);
         }
     }
 
@@ -135,7 +136,8 @@ impl Late {
             }
             Some(_) | None => Vec::new(),
         };
-        self.rig.note(format!("client {peer}, channel {channel} fails, and acknowledges {held:?}"));
+        self.harness
+            .note(format!("client {peer}, channel {channel} fails, and acknowledges {held:?}"));
         self.failing = Some((peer, channel, ErrorKind::NotFound));
         let declare = Op::QueueDeclare(QueueDeclare {
             queue: short("none"),

@@ -745,6 +745,7 @@ impl Broker {
         for journal in view.queues().filter_map(|queue| queue.journal()) {
             self.storage.older.sync_at_end(&self.storage, &journal)?;
         }
+        self.storage.journals.sync()?;
         entries::append_stopped(&self.storage.wal, &cursors, &unused);
         self.storage.wal.close()?;
         self.exchanges.save_seen_at_end(self.storage.disk.as_ref())

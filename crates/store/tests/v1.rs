@@ -11,7 +11,7 @@ use message::{Body, MessageRef};
 use proptest::prelude::*;
 use stdx::Now;
 use store::blob::{BlobOptions, BlobStore};
-use store::v1::{Damage, Recovered, V1Options, V1Queue};
+use store::v1::{Damage, JOURNALS_FILE, JournalTable, Recovered, V1Options, V1Queue};
 use store::{Queued, StoreError, StoredBody};
 
 const EMBED_BELOW: usize = 300;
@@ -59,8 +59,13 @@ fn work() -> impl Strategy<Value = Vec<Work>> {
     prop::collection::vec(one, 1..60)
 }
 
-fn options() -> V1Options {
-    V1Options { journal_operations_max: 20, ..V1Options::new("q/v1") }
+/// The queue's number in the table of journals.
+const QUEUE: u64 = 7;
+
+fn options(disk: &MemoryDisk) -> V1Options {
+    let table = JournalTable::open(Arc::new(disk.clone()), |queue| queue == QUEUE).unwrap();
+    let told = Some((Arc::new(table), QUEUE));
+    V1Options { journal_operations_max: 20, told, ..V1Options::new("q/v1") }
 }
 
 /// What became of a message, by the numbers of the calls.
@@ -106,7 +111,8 @@ impl Run {
         let disk = MemoryDisk::new();
         let bodies = open_bodies(&disk);
         let (queue, recovered) =
-            V1Queue::open(Arc::new(disk.clone()), options(), &mut |_| panic!("empty")).unwrap();
+            V1Queue::open(Arc::new(disk.clone()), options(&disk), &mut |_| panic!("empty"))
+                .unwrap();
         assert_eq!((recovered.live, recovered.next_position), (0, 0));
         let (messages, ever) = (BTreeMap::new(), BTreeMap::new());
         Self { disk, queue, bodies, messages, ever, next: 0, damage: Vec::new() }
@@ -264,7 +270,7 @@ fn open(disk: &MemoryDisk) -> (V1Queue, BlobStore, Recovered, BTreeMap<u64, bool
     let bodies = open_bodies(disk);
     let mut found = BTreeMap::new();
     let mut last = None;
-    let (queue, recovered) = V1Queue::open(Arc::new(disk.clone()), options(), &mut |live| {
+    let (queue, recovered) = V1Queue::open(Arc::new(disk.clone()), options(disk), &mut |live| {
         assert!(last < Some(live.position), "positions rise");
         last = Some(live.position);
         if let Some(stored) = live.stored {
@@ -347,7 +353,8 @@ proptest! {
         let bytes = run.disk.open(&name, OpenMode::Existing).unwrap().len().unwrap();
         run.disk.flip_bit(&name, usize::from(place.1) % usize::try_from(bytes).unwrap(), place.2);
         let after = run.disk.survive(Survival::Everything);
-        for queue in [run.queue, V1Queue::open(Arc::new(after), options(), &mut |_| ()).unwrap().0] {
+        let opened = V1Queue::open(Arc::new(after.clone()), options(&after), &mut |_| ());
+        for queue in [run.queue, opened.unwrap().0] {
             queue.read(0..run.next, u64::MAX, &mut |position, queued| match queued {
                 Ok(queued) if queued.stored.is_none() => {
                     assert_eq!(queued.message.body.bytes(), run.ever[&position].body);
@@ -458,6 +465,72 @@ fn a_damaged_segment_is_reported_at_the_start() {
     let told = format!("{first_bytes} bytes, with 1 messages at most");
     assert!(damage.to_string().ends_with(&told), "{damage}");
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), [0, 2]);
+}
+
+/// A queue with two segments and `n_journals` journals that are not flushed, after a restart.
+fn stopped_with_journals(n_journals: usize) -> Run {
+    let mut run = Run::new();
+    for _ in 0..3 {
+        run.publish(100, 0, true);
+    }
+    run.publish(100, 16_384, true);
+    run.step(&Work::Flush).unwrap();
+    for _ in 0..n_journals {
+        run.publish(100, 0, true);
+        run.step(&Work::Sync).unwrap();
+        run.publish(50, 0, true);
+        run.step(&Work::Sync).unwrap();
+        run.step(&Work::Restart).unwrap();
+    }
+    run
+}
+
+/// Whatever a file is cut to, what was synced in it is told, and once.
+#[test]
+fn a_file_that_is_cut_off_is_told_with_what_it_had() {
+    for (n_journals, name, told) in [
+        (1, "00000002.jif", "q/v1/00000002.jif"),
+        (2, "00000002.jif", "a file q/v1/*.jif"),
+        (2, "00000003.jif", "a file q/v1/*.jif"),
+        (1, "1.idx", "a file q/v1/*.idx"),
+    ] {
+        let run = stopped_with_journals(n_journals);
+        let whole = run.live().count();
+        let name = format!("q/v1/{name}");
+        let bytes = run.disk.open(&name, OpenMode::Existing).unwrap().len().unwrap();
+        for left in 0..bytes {
+            let disk = run.disk.survive(Survival::Everything);
+            disk.open(&name, OpenMode::Existing).unwrap().set_len(left).unwrap();
+            let (_, _, recovered, found) = open(&disk);
+            let [damage, rest @ ..] = &recovered.damage[..] else { panic!("{name} of {left}") };
+            assert!(recovered.torn.is_empty() && rest.len() <= 1, "{recovered:?}");
+            assert_eq!(damage.bytes, bytes - left.max(32), "{damage}");
+            assert!(damage.to_string().starts_with(&format!("the end of {told} is missing")));
+            assert!(rest.iter().all(|rest| rest.error.to_string().starts_with(&name)), "{rest:?}");
+            assert!(found.len() < whole);
+            let (_, _, recovered, _) = open(&disk);
+            let is_cut = |damage: &&Damage| damage.to_string().contains("is missing");
+            assert_eq!(recovered.damage.iter().find(is_cut).map(ToString::to_string), None);
+        }
+    }
+}
+
+/// As programs wrote it that knew of no lengths.
+#[test]
+fn without_lengths_in_the_table_nothing_is_told() {
+    let run = stopped_with_journals(1);
+    let table = run.disk.open(JOURNALS_FILE, OpenMode::Existing).unwrap();
+    let mut slot = [0; 64];
+    table.read_at(0, &mut slot).unwrap();
+    assert!(slot[48..].chunks(8).all(|bytes| bytes != [0; 8]), "both lengths are there");
+    slot[48..].fill(0);
+    let crc = log::crc32c(&slot[8..]);
+    slot[4..8].copy_from_slice(&crc.to_le_bytes());
+    table.write_at(0, &slot).unwrap();
+    run.disk.open("q/v1/00000002.jif", OpenMode::Existing).unwrap().set_len(32).unwrap();
+    let (_, _, recovered, found) = open(&run.disk);
+    assert!(recovered.damage.is_empty() && recovered.torn.is_empty(), "{recovered:?}");
+    assert_eq!(found.len(), 4);
 }
 
 #[test]

@@ -131,6 +131,31 @@ fn what_is_missing_is_named_and_nothing_is_touched() {
     }
 }
 
+/// As a damaged block would be: the node starts without what is lost, and says how much that is.
+#[test]
+fn the_end_of_a_journal_that_is_missing_is_told() {
+    for end in [Node::kill as fn(&mut Node), Node::end_well] {
+        let home = data(end);
+        let data = home.path().join("data");
+        let journal = file_in(&data, "queues", ".jif", false);
+        let n_bytes = std::fs::metadata(data.join(&journal)).unwrap().len() - 32;
+        std::fs::write(data.join(&journal), "").unwrap();
+        let node = Node::start_in(home);
+        let told = format!(
+            "confirmed messages may be lost, or acknowledged ones come again: the end of {} is missing: \
+             leveret-journals says that {n_bytes} bytes of blocks were synced, and 0 are there: {n_bytes} bytes",
+            journal.display()
+        );
+        node.expect_logged(1, &told);
+        let counted =
+            format!("Unreadable places in files of queues of version 1: 1 of {n_bytes} bytes");
+        assert!(node.ctl(&["status"]).contains(&counted), "{counted}");
+        let mut client = Client::guest(node.address());
+        let counts = ["deep", "older", "twice-1", "twice-2"].map(|queue| client.declare(queue));
+        assert_eq!(counts, [N_DEEP, 0, 1, 1]);
+    }
+}
+
 #[test]
 fn files_of_another_node_are_refused() {
     let (home, other) = (data(Node::end_well), data(Node::end_well));

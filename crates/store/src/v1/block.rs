@@ -63,6 +63,11 @@ const FLAG_PERSISTENT: u8 = 1;
 const FLAG_DELIVERED: u8 = 2;
 const FLAG_STORED: u8 = 4;
 
+/// What a file that ends there has beside its header; one that is shorter than that has nothing.
+pub(super) const fn bytes_of_blocks(end: u64) -> u64 {
+    end.saturating_sub(FILE_HEADER_BYTES)
+}
+
 /// Which file a block belongs to; stands in each block, so that none is taken for another file's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
@@ -456,6 +461,11 @@ impl Scanned {
         let (durable, rest): (Vec<_>, Vec<_>) = self.damage.drain(..).partition(was_durable);
         let places = |damage: Vec<(u64, Damage)>| damage.into_iter().map(|(_, place)| place);
         (places(durable).collect(), places(rest).collect())
+    }
+
+    /// Where the first damage begins, or the end.
+    pub(super) fn readable_end(&self) -> u64 {
+        self.damage.first().map_or(self.end, |(at, _)| *at)
     }
 
     /// Ends the file before the first damage to what was perhaps not durable. What lies behind it

@@ -13,6 +13,7 @@ use super::block::{
     file_header,
 };
 use super::state::{State, part_in, place_of};
+use super::sync::count_files;
 use super::{Promised, SEGMENT_POSITIONS, V1Queue};
 use crate::blob::BlobStore;
 use crate::error::{Result, StoreError};
@@ -293,13 +294,12 @@ impl State {
 
     /// What is there at least when a flush is over: the journal that is filled is not on disk yet.
     fn promised_after(&self, targets: &BTreeMap<u64, Target>) -> Promised {
-        let others = self
-            .segments
-            .iter()
-            .filter(|(number, segment)| segment.end > 0 && !targets.contains_key(number));
-        let kept = targets.values().filter(|target| !target.live.is_empty() && target.end > 0);
+        let others = self.segments.iter().filter(|(number, _)| !targets.contains_key(number));
+        let kept = targets.values().filter(|target| !target.live.is_empty());
+        let ends = others.map(|(_, segment)| segment.end).chain(kept.map(|target| target.end));
+        let (segments, segment_bytes) = count_files(ends);
         let next = self.journal.number;
-        Promised { journals: next..next, segments: (others.count() + kept.count()) as u64 }
+        Promised { journals: next..next, segments, journal_bytes: 0, segment_bytes }
     }
 
     fn finish_flush(&mut self, targets: BTreeMap<u64, Target>) {

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use log::{Disk, IoContext, OpenMode, list_if_there};
+use log::{Disk, IoContext, LogError, OpenMode, list_if_there};
 
 use super::bits::Bits;
-use super::block::{Damage, Depth, Extent, Operation, Publication, Scanned, Tag, What, scan};
+use super::block::{
+    Damage, Depth, Extent, Operation, Publication, Scanned, Tag, What, bytes_of_blocks, scan,
+};
 use super::state::{Journal, Segment, State, part_in, place_of};
+use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
 use crate::error::{Poison, Result};
 use crate::queued::StoredBody;
@@ -129,7 +132,9 @@ impl V1Queue {
         options: V1Options,
         each: &mut dyn FnMut(Live),
     ) -> Result<(Self, Recovered)> {
-        let (state, recovered) = recover(disk.as_ref(), &options.dir, each)?;
+        let told = options.told.as_ref().map(|(table, queue)| table.promised(*queue));
+        let promised = told.transpose()?.unwrap_or_default();
+        let (state, recovered) = recover(disk.as_ref(), &options.dir, &promised, each)?;
         if let Some((table, queue)) = &options.told {
             table.tell(*queue, &state.promised())?;
         }
@@ -145,7 +150,12 @@ impl V1Queue {
     }
 }
 
-fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(State, Recovered)> {
+fn recover(
+    disk: &dyn Disk,
+    dir: &str,
+    promised: &Promised,
+    each: &mut dyn FnMut(Live),
+) -> Result<(State, Recovered)> {
     let names = list_if_there(disk, dir)?;
     if names.is_some() {
         // A killed process may have created or removed without having come to this. A directory
@@ -160,7 +170,9 @@ fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(St
     let (journals, segments) = numbers(&names);
     let mut recovered = Recovered::default();
     let mut found = Found::default();
-    let older = read_journals(disk, dir, &journals, &mut found, &mut recovered)?;
+    let extents = Extents::measure(disk, dir, (&journals, &segments), promised, &mut recovered)?;
+    let of_journals = (journals.as_slice(), extents.journals);
+    let older = read_journals(disk, dir, of_journals, &mut found, &mut recovered)?;
     let mut state = State {
         segments: BTreeMap::new(),
         journal: Journal::new(journals.last().map_or(1, |number| number + 1)),
@@ -180,15 +192,11 @@ fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(St
         }
         let mut from = found.by_segment.remove(&number).unwrap_or_default();
         let mut next_position = found.next_position;
-        let mut scanned = read_segment(disk, dir, number, &mut from, &mut next_position)?;
+        let at = (number, extents.segments);
+        let mut scanned = read_segment(disk, dir, at, &mut from, &mut next_position)?;
         found.next_position = next_position;
-        if !journals.is_empty() {
-            // An interrupted flush leaves its journal, and maybe a torn end.
-            scanned.cut_torn_end();
-        }
         // What is cut off of a segment comes again from the journal, unless it was another one's.
-        let extent = if journals.is_empty() { Extent::Whole } else { Extent::AsItSays };
-        recovered.take(scanned.take_damage(extent));
+        recovered.take(scanned.take_damage(extents.segments));
         let segment = Segment { blocks: scanned.blocks, end: scanned.end, ..Segment::default() };
         state.take_segment(number, segment, from, each);
     }
@@ -201,11 +209,71 @@ fn recover(disk: &dyn Disk, dir: &str, each: &mut dyn FnMut(Live)) -> Result<(St
     Ok((state, recovered))
 }
 
+/// How much of a queue's files was durable.
+#[derive(Clone, Copy, Debug)]
+struct Extents {
+    journals: Extent,
+    segments: Extent,
+}
+
+impl Extents {
+    /// Holds the lengths of the files against what is promised. What is short of that was cut off.
+    fn measure(
+        disk: &dyn Disk,
+        dir: &str,
+        (journals, segments): (&[u64], &[u64]),
+        promised: &Promised,
+        recovered: &mut Recovered,
+    ) -> Result<Self> {
+        let journal_names = journals.iter().map(|number| journal_name(dir, *number)).collect();
+        let segment_names = segments.iter().map(|number| segment_name(dir, *number)).collect();
+        let mut measure = |names, any: &str, bytes| -> Result<Extent> {
+            let (extent, cut) = measure(disk, names, &format!("a file {dir}/*{any}"), bytes)?;
+            recovered.damage.extend(cut);
+            Ok(extent)
+        };
+        let of_journals = measure(journal_names, JOURNAL_SUFFIX, promised.journal_bytes)?;
+        let of_segments = measure(segment_names, SEGMENT_SUFFIX, promised.segment_bytes)?;
+        // A flush that came to its end has synced the segments before the journal went.
+        let is_flushed = journals.is_empty();
+        let segments = if is_flushed { Extent::Whole } else { of_segments };
+        Ok(Self { journals: of_journals, segments })
+    }
+}
+
+/// Holds the lengths of files, called `any` when there are several, against the bytes of their blocks
+/// that were synced. Without more than those, all that is there was durable.
+fn measure(
+    disk: &dyn Disk,
+    names: Vec<String>,
+    any: &str,
+    synced: u64,
+) -> Result<(Extent, Option<Damage>)> {
+    if synced == 0 {
+        return Ok((Extent::AsItSays, None));
+    }
+    let mut found = 0;
+    for name in &names {
+        let file = disk.open(name, OpenMode::Existing).context("open", name)?;
+        found += bytes_of_blocks(file.len().context("size", name)?);
+    }
+    let missing = synced.saturating_sub(found);
+    let damage = (missing > 0).then(|| {
+        let file = if let [name] = &names[..] { name } else { any };
+        let file = format!("the end of {file}");
+        let what = format!(
+            "{JOURNALS_FILE} says that {synced} bytes of blocks were synced, and {found} are there"
+        );
+        Damage { error: LogError::Missing { file, what }.into(), bytes: missing, n_entries: None }
+    });
+    Ok((if found > synced { Extent::AsItSays } else { Extent::Whole }, damage))
+}
+
 /// Reads journals; their ends may be torn.
 fn read_journals(
     disk: &dyn Disk,
     dir: &str,
-    numbers: &[u64],
+    (numbers, extent): (&[u64], Extent),
     found: &mut Found,
     recovered: &mut Recovered,
 ) -> Result<Vec<Journal>> {
@@ -228,7 +296,9 @@ fn read_journals(
                 found.take(operation);
             })?;
         file.sync_data().context("sync", &name)?;
-        recovered.take(scanned.take_damage(Extent::AsItSays));
+        // What cannot be read may never have been durable: nothing is promised from there on.
+        journal.synced_end = scanned.readable_end();
+        recovered.take(scanned.take_damage(extent));
         journal.blocks = scanned.blocks;
         journal.end = scanned.end;
         journal.is_on_disk = true;
@@ -239,21 +309,26 @@ fn read_journals(
     Ok(journals)
 }
 
-/// Reads a segment; what journals publish again counts instead of what is in it.
+/// Reads a segment; what journals publish again counts instead of what is in it. An interrupted flush
+/// leaves its journal, and maybe a torn end, which is cut off, and one that is not synced.
 fn read_segment(
     disk: &dyn Disk,
     dir: &str,
-    number: u64,
+    (number, extent): (u64, Extent),
     from: &mut FromJournals,
     next_position: &mut u64,
 ) -> Result<Scanned> {
     let name = segment_name(dir, number);
     let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
     let mut here = Found { next_position: *next_position, ..Found::default() };
-    let scanned =
+    let mut scanned =
         scan(file.as_ref(), (&name, Tag::segment(number)), Depth::Tables, &mut |operation| {
             here.take(operation);
         })?;
+    if extent == Extent::AsItSays {
+        file.sync_data().context("sync", &name)?;
+        scanned.cut_torn_end();
+    }
     *next_position = here.next_position;
     // Its tag says that no other segment's operations are in it.
     let mut here = here.by_segment.remove(&number).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use log::{DiskFile, IoContext, OpenMode};
 use stdx::lock;
 
-use super::block::{FILE_HEADER_BYTES, Tag, file_header};
+use super::block::{FILE_HEADER_BYTES, Tag, bytes_of_blocks, file_header};
 use super::state::{Chunk, Journal, State};
 use super::{Promised, V1Queue};
 use crate::blob::BlobStore;
@@ -101,8 +101,7 @@ impl V1Queue {
     fn finish_sync(&self, work: &Work, handle: Option<Arc<dyn DiskFile>>) {
         let mut state = lock(&self.state);
         let bytes = state.finish_sync(work, handle);
-        let is_new = !work.is_name_durable && !work.chunks.is_empty();
-        let promised = is_new.then(|| state.promised());
+        let promised = (!work.chunks.is_empty()).then(|| state.promised());
         drop(state);
         self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
         if let Some(((table, queue), promised)) = self.options.told.as_ref().zip(promised)
@@ -149,6 +148,12 @@ impl V1Queue {
     }
 }
 
+/// How many files end at these places, where 0 is none, and the bytes of their blocks.
+pub(super) fn count_files(ends: impl Iterator<Item = u64>) -> (u64, u64) {
+    let there = ends.filter(|end| *end > 0);
+    there.fold((0, 0), |(n, bytes), end| (n + 1, bytes + bytes_of_blocks(end)))
+}
+
 impl State {
     fn take_work(&mut self) -> Work {
         self.journal.close_block();
@@ -184,13 +189,15 @@ impl State {
     /// What is there at least, durably.
     pub(super) fn promised(&self) -> Promised {
         let journals = self.older.iter().chain([&self.journal]);
-        let durable = journals.filter(|one| one.is_name_durable).map(|one| one.number);
-        let run = durable.fold(None, |run: Option<Range<u64>>, number| {
-            Some(run.map_or(number, |run| run.start)..number + 1)
-        });
+        let (mut run, mut journal_bytes) = (None::<Range<u64>>, 0);
+        for journal in journals.filter(|one| one.is_name_durable) {
+            run = Some(run.map_or(journal.number, |run| run.start)..journal.number + 1);
+            journal_bytes += bytes_of_blocks(journal.synced_end);
+        }
         let next = self.journal.number;
-        let segments = self.segments.values().filter(|segment| segment.end > 0).count() as u64;
-        Promised { journals: run.unwrap_or(next..next), segments }
+        let ends = self.segments.values().map(|segment| segment.end);
+        let (segments, segment_bytes) = count_files(ends);
+        Promised { journals: run.unwrap_or(next..next), segments, journal_bytes, segment_bytes }
     }
 
     /// Starts a new journal; the one that was filled is to be flushed.

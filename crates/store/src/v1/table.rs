@@ -3,16 +3,21 @@
 //!
 //! ```text
 //! file "leveret-journals": slots of 64 bytes, in no order
-//!  0       4       8         12  16      24      32     40         48
-//!  +-------+-------+---------+---+-------+-------+------+----------+-----+
-//!  | "LVJT"| crc32c| version | 0 | queue | first | next | segments | 0   |
-//!  |       | u32   | u32     |   | u64   | u64   | u64  | u64      |     |
-//!  +-------+-------+---------+---+-------+-------+------+----------+-----+
-//!  first, next  the journals from the first number to before the other are there
-//!  segments     there are so many segment files, or more
+//!  0       4       8         12  16      24      32     40         48        56
+//!  +-------+-------+---------+---+-------+-------+------+----------+---------+---------+
+//!  | "LVJT"| crc32c| version | 0 | queue | first | next | segments | journal | segment |
+//!  |       | u32   | u32     |   | u64   | u64   | u64  | u64      | bytes   | bytes   |
+//!  +-------+-------+---------+---+-------+-------+------+----------+---------+---------+
+//!  first, next    the journals from the first number to before the other are there
+//!  segments       there are so many segment files, or more
+//!  journal bytes  blocks of so many bytes were synced in all journals together, or more
+//!  segment bytes  the same of all segments
 //! ```
-//! A slot is written when a journal has become durable, and, synced, before a file is removed. One
-//! whose checksum (over everything after it) fails, or that is all zeroes, promises nothing.
+//! A slot is written after each sync of a journal, and, synced, before a file is removed and at a
+//! clean stop. It never runs ahead of what is durable, so that a loss of power, which may leave any
+//! slot written since its last sync, leaves none that promises too much. One whose checksum (over
+//! everything after it) fails, or that is all zeroes, promises nothing; no bytes are promised by
+//! programs that knew nothing of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -40,6 +45,10 @@ pub struct Promised {
     pub journals: Range<u64>,
     /// How many segment files.
     pub segments: u64,
+    /// Bytes of blocks that were synced in all journals together.
+    pub journal_bytes: u64,
+    /// The same of all segments.
+    pub segment_bytes: u64,
 }
 
 impl Promised {
@@ -47,10 +56,12 @@ impl Promised {
         let mut rest = Vec::with_capacity(SLOT_BYTES);
         put_u32(&mut rest, VERSION);
         put_u32(&mut rest, 0);
-        for number in [queue, self.journals.start, self.journals.end, self.segments] {
+        let Self { journals, segments, journal_bytes, segment_bytes } = self;
+        for number in
+            [queue, journals.start, journals.end, *segments, *journal_bytes, *segment_bytes]
+        {
             put_u64(&mut rest, number);
         }
-        rest.resize(SLOT_BYTES - UNCHECKED_BYTES, 0);
         [&MAGIC[..], &crc32c(&rest).to_le_bytes(), &rest].concat()
     }
 
@@ -69,7 +80,8 @@ impl Promised {
             return Err(LogError::Newer { file, found, known: VERSION }.into());
         }
         let (queue, journals) = (number(), number()..number());
-        Ok(Some((queue, Self { journals, segments: number() })))
+        let (segments, journal_bytes, segment_bytes) = (number(), number(), number());
+        Ok(Some((queue, Self { journals, segments, journal_bytes, segment_bytes })))
     }
 
     /// Holds the files in `dir` against what is promised.
@@ -156,6 +168,28 @@ impl JournalTable {
             state.file = Some(Arc::from(file));
         }
         Ok(Self { disk, state: Mutex::new(state) })
+    }
+
+    /// What was told of a queue; nothing is promised if nothing was.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn promised(&self, queue: u64) -> Result<Promised> {
+        let state = lock(&self.state);
+        let told = state.places.get(&queue).zip(state.file.as_ref());
+        let Some((place, file)) = told else { return Ok(Promised::default()) };
+        let mut slot = [0; SLOT_BYTES];
+        file.read_at(place * SLOT_BYTES as u64, &mut slot).context("read", JOURNALS_FILE)?;
+        Ok(Promised::read(&slot)?.map(|(_, promised)| promised).unwrap_or_default())
+    }
+
+    /// Makes durable what was told. For a clean stop: what follows from it outlives a loss of power.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn sync(&self) -> std::result::Result<(), LogError> {
+        let file = lock(&self.state).file.clone();
+        file.map_or(Ok(()), |file| file.sync_data()).context("sync", JOURNALS_FILE)
     }
 
     /// Tells what a queue has now, without a sync.

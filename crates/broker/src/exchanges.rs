@@ -22,13 +22,21 @@ use meta::{
 };
 use saving::Saving;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use window::Window;
+
+/// Memory that one exchange's history takes at most, and one exchange's names of messages it has seen ...
+const EXCHANGE_BYTES_MAX: usize = 64 << 20;
+/// ... and those of all exchanges together: each has an equal share.
+const ALL_EXCHANGES_BYTES_MAX: usize = 256 << 20;
 
 /// An exchange that is asked about each message that comes to it.
 #[derive(Debug)]
 pub(crate) struct WatchedExchange {
     settings: ExchangeSettings,
+    /// Memory it may take; the same for all.
+    bytes_max: Arc<AtomicUsize>,
     history: Arc<Mutex<History>>,
     seen: Arc<Mutex<Window>>,
     delayed_queue: Name,
@@ -46,15 +54,36 @@ pub(crate) enum Fate {
 }
 
 impl WatchedExchange {
-    fn new(name: &str, settings: ExchangeSettings) -> Self {
-        let delayed_queue = meta::delayed_queue_of(name);
-        Self { settings, history: Arc::default(), seen: Arc::default(), delayed_queue }
+    fn new(name: &str, settings: ExchangeSettings, bytes_max: &Arc<AtomicUsize>) -> Self {
+        Self {
+            settings,
+            bytes_max: Arc::clone(bytes_max),
+            history: Arc::default(),
+            seen: Arc::default(),
+            delayed_queue: meta::delayed_queue_of(name),
+        }
     }
 
     /// The same with other settings.
     fn with(&self, settings: ExchangeSettings) -> Self {
-        let (history, seen) = (Arc::clone(&self.history), Arc::clone(&self.seen));
-        Self { settings, history, seen, delayed_queue: self.delayed_queue.clone() }
+        Self {
+            settings,
+            bytes_max: Arc::clone(&self.bytes_max),
+            history: Arc::clone(&self.history),
+            seen: Arc::clone(&self.seen),
+            delayed_queue: self.delayed_queue.clone(),
+        }
+    }
+
+    const fn takes_memory(&self) -> bool {
+        self.settings.history.is_some() || self.settings.deduplication.is_some()
+    }
+
+    /// Forgets the oldest of what takes more than it may.
+    fn shrink(&self) {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        stdx::lock(&self.history).shrink(usize::MAX, bytes_max);
+        stdx::lock(&self.seen).shrink(usize::MAX, bytes_max);
     }
 
     /// Whether it remembers this message once it is routed.
@@ -65,7 +94,8 @@ impl WatchedExchange {
     /// Keeps a message for those who are bound later.
     pub(crate) fn remember(&self, message: &MessageRef<'_>) {
         let Some(length) = self.settings.history else { return };
-        stdx::lock(&self.history).add(message, length);
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        stdx::lock(&self.history).add(message, length, bytes_max);
     }
 
     /// Whether it tells messages from those it has seen.
@@ -75,10 +105,11 @@ impl WatchedExchange {
 
     /// What becomes of a client's message; it counts as seen from now on.
     pub(crate) fn fate(&self, message: &Message<'_>, now_ms: u64) -> Fate {
-        if let Some(rules) = &self.settings.deduplication
-            && stdx::lock(&self.seen).has_seen(message.headers, rules, now_ms)
-        {
-            return Fate::Dropped;
+        if let Some(rules) = &self.settings.deduplication {
+            let limits = (rules, self.bytes_max.load(Ordering::Relaxed));
+            if stdx::lock(&self.seen).has_seen(message.headers, limits, now_ms) {
+                return Fate::Dropped;
+            }
         }
         if self.settings.delays && delay::of(message.headers).is_some() {
             return Fate::Delayed;
@@ -119,6 +150,8 @@ impl Watched {
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
     watched: Mutex<Arc<Watched>>,
+    /// Memory that each may take.
+    bytes_max: Arc<AtomicUsize>,
     saving: Mutex<Saving>,
 }
 
@@ -146,14 +179,29 @@ impl Exchanges {
                     let after = match before {
                         Some(before) if before.settings == settings => Arc::clone(before),
                         Some(before) => Arc::new(before.with(settings)),
-                        None => Arc::new(WatchedExchange::new(&exchange.name, settings)),
+                        None => Arc::new(WatchedExchange::new(
+                            &exchange.name,
+                            settings,
+                            &self.bytes_max,
+                        )),
                     };
                     let of_vhost = watched.0.entry(vhost.name().clone()).or_default();
                     of_vhost.insert(exchange.name.clone(), after);
                 }
             }
         }
+        self.share_memory(&watched);
         *now = Arc::new(watched);
+    }
+
+    /// Gives each exchange its share of memory.
+    fn share_memory(&self, watched: &Watched) {
+        let all = || watched.0.values().flat_map(HashMap::values);
+        let n = all().filter(|exchange| exchange.takes_memory()).count();
+        let share = (ALL_EXCHANGES_BYTES_MAX / n.max(1)).min(EXCHANGE_BYTES_MAX);
+        if self.bytes_max.swap(share, Ordering::Relaxed) > share {
+            all().for_each(|exchange| exchange.shrink());
+        }
     }
 
     /// Follows a change of definitions; true if any of them may have changed.
@@ -289,4 +337,54 @@ pub(crate) fn put_in(queue: &Queue, message: &MessageRef<'_>, wakes: &mut Wakes)
     };
     // A full queue goes without.
     queue.publish(&batch, &mut Vec::new(), wakes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use message::Body;
+    use meta::{ExchangeDeclare, ExchangeKind, VhostMetadata};
+    use stdx::Now;
+
+    fn declare(state: &mut State, name: &str) {
+        let declare = ExchangeDeclare {
+            vhost: Name::from("/"),
+            name: Name::from(name),
+            kind: ExchangeKind::RecentHistory,
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: Table::new(),
+        };
+        state.apply(Now::default(), &Command::DeclareExchange(declare)).unwrap();
+    }
+
+    #[test]
+    fn memory_is_shared_by_the_exchanges_that_keep_something() {
+        let mut state = State::new();
+        let (vhost, metadata) = (Name::from("/"), VhostMetadata::default());
+        state.apply(Now::default(), &Command::CreateVhost { vhost, metadata }).unwrap();
+        declare(&mut state, "first");
+        let exchanges = Exchanges::of(&state);
+        let first = Arc::clone(exchanges.now().get("/", "first").unwrap());
+        let body = vec![0; EXCHANGE_BYTES_MAX / 2 - 1_000];
+        let message = MessageRef {
+            exchange: b"first",
+            routing_key: b"k",
+            properties: &[0, 0],
+            body: Body::Borrowed(&body),
+            persistent: false,
+            annotations: Default::default(),
+        };
+        (0..3).for_each(|_| first.remember(&message));
+        assert_eq!(first.remembered().len(), 2);
+        let n_exchanges = ALL_EXCHANGES_BYTES_MAX / EXCHANGE_BYTES_MAX;
+        for n in 1..=n_exchanges {
+            declare(&mut state, &format!("x{n}"));
+        }
+        exchanges.review(&state);
+        assert_eq!(first.remembered().len(), 1, "one exchange too many for the highest share");
+        first.remember(&message);
+        assert_eq!(first.remembered().len(), 1);
+    }
 }

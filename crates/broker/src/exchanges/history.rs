@@ -6,8 +6,6 @@ use message::MessageRef;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-/// The most one exchange remembers, in bytes: the oldest messages go first.
-const HISTORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A message with this header, as true, is not remembered.
 const EXCLUDING: &[u8] = b"x-recent-history-no-store";
 
@@ -25,13 +23,18 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds a message, and forgets those that are too many then.
-    pub(super) fn add(&mut self, message: &MessageRef<'_>, length: NonZeroU32) {
+    /// Adds a message, and forgets the oldest beyond `length` messages and `bytes_max`.
+    pub(super) fn add(&mut self, message: &MessageRef<'_>, length: NonZeroU32, bytes_max: usize) {
         let length = usize::try_from(length.get()).unwrap_or(usize::MAX);
         let newest = OwnedMessage::new(message);
         self.bytes += newest.size_bytes();
         self.messages.push_back(newest);
-        while self.messages.len() > length || self.bytes > HISTORY_BYTES_MAX {
+        self.shrink(length, bytes_max);
+    }
+
+    /// Forgets the oldest beyond `length` messages and `bytes_max`.
+    pub(super) fn shrink(&mut self, length: usize, bytes_max: usize) {
+        while self.messages.len() > length || self.bytes > bytes_max {
             let Some(oldest) = self.messages.pop_front() else { break };
             self.bytes -= oldest.size_bytes();
         }
@@ -47,6 +50,8 @@ mod tests {
     use super::*;
     use message::Body;
 
+    const BYTES_MAX: usize = 1 << 20;
+
     fn bodies(history: &History) -> Vec<usize> {
         let all = history.all();
         all.iter().map(|one| one.message().unwrap().body.len()).collect()
@@ -54,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_when_there_are_too_many_or_too_large_ones() {
-        let (mut history, large) = (History::default(), vec![0; HISTORY_BYTES_MAX / 2 - 1_000]);
+        let (mut history, large) = (History::default(), vec![0; BYTES_MAX / 2 - 1_000]);
         let mut add = |n: usize, length| {
             let message = MessageRef {
                 exchange: b"x",
@@ -64,7 +69,7 @@ mod tests {
                 persistent: false,
                 annotations: Default::default(),
             };
-            history.add(&message, NonZeroU32::new(length).unwrap());
+            history.add(&message, NonZeroU32::new(length).unwrap(), BYTES_MAX);
             bodies(&history)
         };
         assert_eq!(add(1, 2), [1]);
@@ -76,5 +81,7 @@ mod tests {
         assert_eq!(add(n, 3), [4, n, n]);
         assert_eq!(add(n, 9), [n, n]);
         assert_eq!(history.bytes, 2 * (n + 12 + 1 + 1 + 2));
+        history.shrink(usize::MAX, BYTES_MAX / 2);
+        assert_eq!(bodies(&history), [n]);
     }
 }

@@ -135,6 +135,7 @@ fn read_seen(reader: &mut Reader<'_>, watched: &Watched) -> Result<(), RecordErr
         let window = Window::decode(reader)?;
         if let Some(exchange) = watched.get(&vhost, &name) {
             *stdx::lock(&exchange.seen) = window;
+            exchange.shrink();
         }
     }
     Ok(())

@@ -8,6 +8,8 @@ use stdx::record::{Reader, RecordError, put_bytes, put_u32, put_u64};
 
 /// Longer names are not remembered: their messages are never told from new ones.
 const NAME_BYTES_MAX: usize = 1024;
+/// Memory a name takes besides its own bytes, more or less.
+const ENTRY_BYTES: usize = 80;
 /// A message's own time for which it is known, in milliseconds.
 const OWN_TTL: &[u8] = b"x-cache-ttl";
 
@@ -16,6 +18,8 @@ const OWN_TTL: &[u8] = b"x-cache-ttl";
 pub(crate) struct Window {
     until_ms: HashMap<Arc<[u8]>, u64>,
     order: VecDeque<Arc<[u8]>>,
+    /// Memory that the names take.
+    bytes: usize,
     /// Since it was written last.
     is_changed: bool,
 }
@@ -25,7 +29,7 @@ impl Window {
     pub(super) fn has_seen(
         &mut self,
         headers: Option<TableRef<'_>>,
-        rules: &Deduplication,
+        (rules, bytes_max): (&Deduplication, usize),
         now_ms: u64,
     ) -> bool {
         let Some(headers) = headers else { return false };
@@ -34,19 +38,25 @@ impl Window {
         let own_ms = own_ms.and_then(|own_ms| u64::try_from(own_ms).ok());
         let until_ms =
             own_ms.or(rules.ttl_ms).map_or(u64::MAX, |ttl_ms| now_ms.saturating_add(ttl_ms));
-        self.note(&name, until_ms, rules.size, now_ms)
+        let is_known = self.note(&name, until_ms, now_ms);
+        self.shrink(usize::try_from(rules.size).unwrap_or(usize::MAX), bytes_max);
+        is_known
     }
 
     /// Does as if a message had not been here.
     pub(super) fn forget(&mut self, headers: Option<TableRef<'_>>, rules: &Deduplication) {
         let Some(name) = headers.and_then(|headers| name_in(headers, rules)) else { return };
         if self.until_ms.remove(name.as_slice()).is_some() {
-            self.order.retain(|known| **known != *name);
             self.is_changed = true;
+            // It is one of the latest: it was noted just now.
+            if let Some(at) = self.order.iter().rposition(|known| **known == *name) {
+                self.order.remove(at);
+                self.bytes -= name.len() + ENTRY_BYTES;
+            }
         }
     }
 
-    fn note(&mut self, name: &[u8], until_ms: u64, size: u32, now_ms: u64) -> bool {
+    fn note(&mut self, name: &[u8], until_ms: u64, now_ms: u64) -> bool {
         if let Some(known) = self.until_ms.get_mut(name) {
             let is_known = *known > now_ms;
             if !is_known {
@@ -58,13 +68,18 @@ impl Window {
         self.is_changed = true;
         let name: Arc<[u8]> = Arc::from(name);
         self.until_ms.insert(Arc::clone(&name), until_ms);
+        self.bytes += name.len() + ENTRY_BYTES;
         self.order.push_back(name);
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        while self.order.len() > size {
+        false
+    }
+
+    /// Forgets the oldest names beyond `size` and `bytes_max`.
+    pub(super) fn shrink(&mut self, size: usize, bytes_max: usize) {
+        while self.order.len() > size || self.bytes > bytes_max {
             let Some(oldest) = self.order.pop_front() else { break };
             self.until_ms.remove(&oldest);
+            self.bytes -= oldest.len() + ENTRY_BYTES;
         }
-        false
     }
 
     pub(super) const fn is_changed(&self) -> bool {
@@ -86,7 +101,7 @@ impl Window {
         let mut window = Self::default();
         for _ in 0..reader.u32()? {
             let name = reader.bytes()?.to_vec();
-            window.note(&name, reader.u64()?, u32::MAX, 0);
+            window.note(&name, reader.u64()?, 0);
         }
         window.is_changed = false;
         Ok(window)
@@ -118,6 +133,8 @@ mod tests {
 
     use super::*;
 
+    const BYTES_MAX: usize = 1 << 20;
+
     fn rules(size: u32, ttl_ms: Option<u64>) -> Deduplication {
         Deduplication { header: b"id".as_slice().into(), size, ttl_ms }
     }
@@ -126,7 +143,7 @@ mod tests {
         let mut headers = Table::new();
         headers.push(ShortString::from_static("id"), id);
         let bytes = headers.to_bytes();
-        window.has_seen(Some(TableRef::parse(&bytes).unwrap()), rules, now_ms)
+        window.has_seen(Some(TableRef::parse(&bytes).unwrap()), (rules, BYTES_MAX), now_ms)
     }
 
     #[test]
@@ -139,6 +156,9 @@ mod tests {
         assert!(!seen(&mut window, "1".into(), &two, 0), "another type, and the third");
         assert!(!seen(&mut window, "a".into(), &two, 0), "it was forgotten");
         assert_eq!((window.order.len(), window.until_ms.len()), (2, 2));
+        let one = window.bytes / 2;
+        window.shrink(usize::MAX, one);
+        assert_eq!((window.order.len(), window.until_ms.len(), window.bytes), (1, 1, one));
         let (mut window, short) = (Window::default(), rules(9, Some(10)));
         assert!(
             !seen(&mut window, "a".into(), &short, 0) && seen(&mut window, "a".into(), &short, 9)
@@ -147,16 +167,19 @@ mod tests {
         assert!(seen(&mut window, "a".into(), &short, 19), "and begins anew");
         let long = Value::LongString(vec![b'x'; NAME_BYTES_MAX]);
         assert!(!seen(&mut window, long.clone(), &short, 0) && !seen(&mut window, long, &short, 0));
-        assert!(!window.has_seen(None, &short, 0));
+        assert!(!window.has_seen(None, (&short, BYTES_MAX), 0));
         let mut headers = Table::new();
         headers.push(ShortString::from_static("id"), "forgotten");
         let forgotten = headers.to_bytes();
         let forgotten = Some(TableRef::parse(&forgotten).unwrap());
-        assert!(!window.has_seen(forgotten, &short, 0) && window.has_seen(forgotten, &short, 0));
+        assert!(
+            !window.has_seen(forgotten, (&short, BYTES_MAX), 0)
+                && window.has_seen(forgotten, (&short, BYTES_MAX), 0)
+        );
         window.forget(forgotten, &short);
         window.forget(None, &short);
         assert_eq!(window.order.len(), window.until_ms.len());
-        assert!(!window.has_seen(forgotten, &short, 0));
+        assert!(!window.has_seen(forgotten, (&short, BYTES_MAX), 0));
         window.forget(forgotten, &short);
         let mut bytes = Vec::new();
         window.encode(&mut bytes);
@@ -177,7 +200,10 @@ mod tests {
         headers.push(ShortString::from_static("x-cache-ttl"), 5i64);
         let bytes = headers.to_bytes();
         let headers = Some(TableRef::parse(&bytes).unwrap());
-        assert!(!window.has_seen(headers, &rules, 0) && window.has_seen(headers, &rules, 4));
-        assert!(!window.has_seen(headers, &rules, 5));
+        assert!(
+            !window.has_seen(headers, (&rules, BYTES_MAX), 0)
+                && window.has_seen(headers, (&rules, BYTES_MAX), 4)
+        );
+        assert!(!window.has_seen(headers, (&rules, BYTES_MAX), 5));
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod content;
 pub mod error;
+mod fast_path;
 pub mod frame;
 pub mod method;
 mod method_id;
@@ -13,15 +14,14 @@ pub mod reply;
 mod short_string;
 pub mod spec;
 pub mod table;
-mod whole;
 mod wire;
 
 pub use content::{ContentHeader, Properties, PropertiesRef};
 pub use error::{FieldError, WireError};
+pub use fast_path::{WholeAck, WholePublish, whole_ack, whole_publish};
 pub use frame::{Frame, FrameKind, ProtocolHeader, decode_frame};
 pub use method::Method;
 pub use method_id::MethodId;
 pub use reply::ReplyCode;
 pub use short_string::ShortString;
 pub use table::{Table, TableRef, Value, ValueRef};
-pub use whole::{WholeAck, WholePublish, whole_ack, whole_publish};

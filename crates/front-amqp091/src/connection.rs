@@ -3,13 +3,13 @@
 
 mod channels;
 mod content;
+mod frames;
 mod handshake;
 mod methods;
-mod running;
 mod timers;
 
 use crate::Settings;
-use crate::outbox::{ClientOutbox, Closing, Ending, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{ClientOutbox, CloseMode, Closing, SILENT_CLOSE_DELAY_MS};
 use crate::reply;
 use crate::sasl::Mechanism;
 use amqp091::MethodId;
@@ -154,7 +154,7 @@ impl Connection {
     /// A connection that was accepted now.
     #[must_use]
     pub fn new(settings: Arc<Settings>, now: Now) -> Self {
-        let outbox = Arc::new(ClientOutbox::new(settings.initial_frame_max, &settings.outboxes));
+        let outbox = Arc::new(ClientOutbox::new(settings.initial_frame_max, &settings.budget));
         let negotiated =
             Negotiated { channel_max: 0, frame_max: settings.initial_frame_max, heartbeat_s: 0 };
         let timers = Timers::new(now, settings.handshake_timeout_ms);
@@ -209,7 +209,7 @@ impl Connection {
         if !input.is_empty() {
             self.timers.heard(now);
         }
-        self.hear_news(now);
+        self.apply_broker_updates(now);
         let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
         let mut reading = Reading { now, input, at: 0, wanted: 0, requests };
         let step = loop {
@@ -277,12 +277,12 @@ impl Connection {
     }
 
     /// Learns what the broker told the client since the last read.
-    fn hear_news(&mut self, now: Now) {
-        let news = self.outbox.lock().news();
-        for channel in news.failed {
+    fn apply_broker_updates(&mut self, now: Now) {
+        let updates = self.outbox.lock().broker_updates();
+        for channel in updates.failed {
             self.channels.fail(channel);
         }
-        match news.closing {
+        match updates.closing {
             Closing::Sent if self.phase != Phase::Closing => self.close(now),
             Closing::Ended => self.phase = Phase::Ended,
             Closing::No | Closing::Sent => {}
@@ -295,17 +295,17 @@ impl Connection {
         self.timers.closing(now, self.negotiated.closing_ms());
     }
 
-    fn end(&mut self, ending: Ending) {
+    fn end(&mut self, close_mode: CloseMode) {
         self.phase = Phase::Ended;
         self.channels = Channels::default();
-        self.outbox.lock().end(ending);
+        self.outbox.lock().end(close_mode);
     }
 
     /// Ends a connection whose client made a mistake before it was let in.
     fn refuse_handshake(&mut self, error: &Error, method: MethodId) {
         self.failure = Some(error.text.to_string());
         self.outbox.lock().put_connection_close(error, reply::origin(method));
-        self.end(Ending::Hold(SILENT_CLOSE_DELAY_MS));
+        self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
     }
 
     /// Has the broker end a running connection whose client made a mistake.

@@ -14,7 +14,7 @@ pub use connection::{
     AuthFailure, Connection, Login, MISSED_HEARTBEATS, Negotiated, Progress, Step, Tick,
 };
 pub use outbox::{
-    ClientOutbox, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Outboxes, WriteBatch,
+    ClientOutbox, CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, OutboxBudget, WriteBatch,
 };
 pub use sasl::Mechanism;
 pub use settings::{Immediate, Settings};

@@ -4,30 +4,30 @@
 //! buffer; only confirms wait until the bytes are taken, so that they fold. The task swaps buffers
 //! under the lock and writes without it.
 
-mod chain;
+mod auto_ack_in_flight;
 mod channel;
 mod confirms;
 mod encode;
 pub(crate) mod events;
-mod share;
+mod outbox_budget;
 mod tags;
-mod unwritten;
+mod write_rope;
 
 use crate::reply;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
-use chain::{Chain, Cursor};
+use auto_ack_in_flight::AutoAckInFlight;
 use channel::{ChannelOut, Link};
+pub use outbox_budget::OutboxBudget;
 use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Settle, Sink};
-pub use share::Outboxes;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use unwritten::Unwritten;
+use write_rope::{Cursor, WriteRope};
 
 /// With this many bytes waiting at most, links are told that there is no room; with less where there are many
-/// connections ([`Outboxes`]). When half of it or less is on its way, links that found no room are resumed.
+/// connections ([`OutboxBudget`]). When half of it or less is on its way, links that found no room are resumed.
 pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
 /// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
 /// high water, do not come near: a slow consumer is still heard.
@@ -48,7 +48,7 @@ const CROWDED_BYTES_MAX: usize = 4 * 1024;
 
 /// How a connection is to be closed once everything before is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CloseMode {
     /// Nothing more is said: half-close, then wait at most this many milliseconds for the peer to
     /// close, dropping what it sends, so that what was written is not lost to a reset.
     Linger(u64),
@@ -67,7 +67,7 @@ pub struct ClientOutbox {
 /// Bytes taken from an outbox, and how far they are written.
 #[derive(Debug, Default)]
 pub struct WriteBatch {
-    chain: Chain,
+    rope: WriteRope,
     cursor: Cursor,
     n_left: usize,
     /// Where it ends among all bytes ever taken.
@@ -75,18 +75,18 @@ pub struct WriteBatch {
     is_watched: bool,
     resume: Vec<LinkId>,
     refusal: Option<Box<Error>>,
-    ending: Option<Ending>,
+    close_mode: Option<CloseMode>,
 }
 
 impl WriteBatch {
     /// Fills `slices` with what is to be written next; returns how many were filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        self.cursor.fill(&self.chain, slices)
+        self.cursor.fill(&self.rope, slices)
     }
 
     /// That many bytes were written.
     pub fn advance(&mut self, n: usize) {
-        self.cursor.advance(&self.chain, n);
+        self.cursor.advance(&self.rope, n);
         self.n_left = self.n_left.saturating_sub(n);
     }
 
@@ -127,15 +127,15 @@ impl WriteBatch {
 
     /// Set when nothing follows these bytes.
     #[must_use]
-    pub const fn ending(&self) -> Option<Ending> {
-        self.ending
+    pub const fn close_mode(&self) -> Option<CloseMode> {
+        self.close_mode
     }
 
     /// Gives back memory: the connection has nothing to do.
     pub fn trim(&mut self) {
         if self.is_written() {
-            let (refusal, ending) = (self.refusal.take(), self.ending);
-            *self = Self { refusal, ending, ..Self::default() };
+            let (refusal, close_mode) = (self.refusal.take(), self.close_mode);
+            *self = Self { refusal, close_mode, ..Self::default() };
         }
     }
 }
@@ -161,7 +161,7 @@ pub(crate) enum Closing {
 
 /// What the broker did behind the decoder's back.
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct BrokerUpdates {
     /// Channels the broker closed since the last look.
     pub(crate) failed: Vec<u16>,
     pub(crate) closing: Closing,
@@ -184,8 +184,8 @@ pub(crate) struct UnknownTag;
 /// The part behind the lock.
 #[derive(Debug)]
 pub(crate) struct Locked {
-    chain: Chain,
-    outboxes: Arc<Outboxes>,
+    rope: WriteRope,
+    budget: Arc<OutboxBudget>,
     /// What it may hold, as of the last look at the others.
     high_water_bytes: usize,
     /// Bytes taken and not yet known to be written.
@@ -199,7 +199,7 @@ pub(crate) struct Locked {
     /// Links that were told that there is no room.
     paused: Vec<LinkId>,
     /// Deliveries that are settled once they are written.
-    unwritten: Unwritten,
+    unwritten: AutoAckInFlight,
     failed: Vec<u16>,
     /// Channels that became transactional before they were opened; no more than there are channels.
     early_tx: Vec<u16>,
@@ -210,31 +210,31 @@ pub(crate) struct Locked {
     /// Milliseconds the client has to close its socket after `connection.close-ok`.
     closing_ms: u64,
     closing: Closing,
-    ending: Option<Ending>,
+    close_mode: Option<CloseMode>,
     has_confirms: bool,
     /// Bytes ever taken: tells whether a heartbeat is due.
     n_taken: u64,
 }
 
 impl ClientOutbox {
-    pub(crate) fn new(frame_max: u32, outboxes: &Arc<Outboxes>) -> Self {
-        outboxes.add();
+    pub(crate) fn new(frame_max: u32, budget: &Arc<OutboxBudget>) -> Self {
+        budget.add();
         let capabilities = Capabilities {
             cancel_notify: false,
             blocked: false,
             authentication_failure_close: false,
         };
         let locked = Locked {
-            chain: Chain::new(),
-            outboxes: Arc::clone(outboxes),
-            high_water_bytes: outboxes.high_water_bytes(),
+            rope: WriteRope::new(),
+            budget: Arc::clone(budget),
+            high_water_bytes: budget.high_water_bytes(),
             n_in_flight: 0,
             waker: None,
             channels: Vec::new(),
             links: Vec::new(),
             n_links_gone: 0,
             paused: Vec::new(),
-            unwritten: Unwritten::default(),
+            unwritten: AutoAckInFlight::default(),
             failed: Vec::new(),
             early_tx: Vec::new(),
             capabilities,
@@ -242,7 +242,7 @@ impl ClientOutbox {
             refusal: None,
             closing_ms: SILENT_CLOSE_DELAY_MS,
             closing: Closing::No,
-            ending: None,
+            close_mode: None,
             has_confirms: false,
             n_taken: 0,
         };
@@ -308,7 +308,7 @@ impl ClientOutbox {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        self.outboxes.remove();
+        self.budget.remove();
     }
 }
 
@@ -326,26 +326,29 @@ impl Outbox for ClientOutbox {
 
 impl Locked {
     fn n_pending(&self) -> usize {
-        self.chain.len() + self.n_in_flight
+        self.rope.len() + self.n_in_flight
     }
 
     fn has_something(&self) -> bool {
-        self.chain.len() > 0 || self.has_confirms || self.ending.is_some() || self.refusal.is_some()
+        self.rope.len() > 0
+            || self.has_confirms
+            || self.close_mode.is_some()
+            || self.refusal.is_some()
     }
 
     fn take(&mut self, batch: &mut WriteBatch) -> bool {
         debug_assert!(batch.is_written(), "a batch is taken only after the one before is written");
         self.waker = None;
         self.tell_confirms();
-        let n_taken = self.chain.len();
-        batch.chain.clear();
+        let n_taken = self.rope.len();
+        batch.rope.clear();
         if self.high_water_bytes < OUTBOX_HIGH_WATER_BYTES {
-            batch.chain.give_back(CROWDED_BYTES_MAX);
+            batch.rope.give_back(CROWDED_BYTES_MAX);
         }
         batch.cursor = Cursor::default();
-        std::mem::swap(&mut batch.chain, &mut self.chain);
+        std::mem::swap(&mut batch.rope, &mut self.rope);
         batch.n_left = n_taken;
-        batch.ending = self.ending;
+        batch.close_mode = self.close_mode;
         if self.closing == Closing::No && self.refusal.is_some() {
             batch.refusal = self.refusal.take();
         }
@@ -353,7 +356,7 @@ impl Locked {
         self.n_taken += n_taken as u64;
         batch.ends_at = self.n_taken;
         batch.is_watched = !self.unwritten.is_empty();
-        self.high_water_bytes = self.outboxes.high_water_bytes();
+        self.high_water_bytes = self.budget.high_water_bytes();
         if n_taken <= self.high_water_bytes / 2 && !self.paused.is_empty() {
             for link in self.links.iter_mut().filter(|link| link.paused) {
                 link.paused = false;
@@ -362,20 +365,20 @@ impl Locked {
         }
         n_taken > 0
             || !batch.resume.is_empty()
-            || batch.ending.is_some()
+            || batch.close_mode.is_some()
             || batch.refusal.is_some()
             || (batch.is_watched && self.unwritten.has_written())
     }
 
     /// Where the next byte that is put in stands among all that were.
     fn end_of_bytes(&self) -> u64 {
-        self.n_taken + self.chain.len() as u64
+        self.n_taken + self.rope.len() as u64
     }
 
     /// What happened since the last look. The task is awake: nobody needs to wake it.
-    pub(crate) fn news(&mut self) -> News {
+    pub(crate) fn broker_updates(&mut self) -> BrokerUpdates {
         self.waker = None;
-        News { failed: std::mem::take(&mut self.failed), closing: self.closing }
+        BrokerUpdates { failed: std::mem::take(&mut self.failed), closing: self.closing }
     }
 
     pub(crate) const fn set_capabilities(&mut self, capabilities: Capabilities) {
@@ -391,7 +394,7 @@ impl Locked {
     /// Appends frames of the front itself.
     pub(crate) fn put(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         if self.closing == Closing::No {
-            encode(&mut self.chain.bytes);
+            encode(&mut self.rope.bytes);
         }
     }
 
@@ -409,7 +412,7 @@ impl Locked {
             class_id: method.class,
             method_id: method.method,
         };
-        close.encode_frame(0, &mut self.chain.bytes);
+        close.encode_frame(0, &mut self.rope.bytes);
         self.close(Closing::Sent);
     }
 
@@ -417,16 +420,16 @@ impl Locked {
     pub(crate) fn put_connection_close_ok(&mut self) {
         if self.closing != Closing::Ended {
             self.tell_confirms();
-            ConnectionCloseOk {}.encode_frame(0, &mut self.chain.bytes);
-            self.end(Ending::Hold(self.closing_ms));
+            ConnectionCloseOk {}.encode_frame(0, &mut self.rope.bytes);
+            self.end(CloseMode::Hold(self.closing_ms));
         }
     }
 
     /// Nothing follows what is in the outbox.
-    pub(crate) fn end(&mut self, ending: Ending) {
+    pub(crate) fn end(&mut self, close_mode: CloseMode) {
         if self.closing != Closing::Ended {
             self.close(Closing::Ended);
-            self.ending = Some(ending);
+            self.close_mode = Some(close_mode);
         }
     }
 
@@ -445,7 +448,7 @@ impl Locked {
     /// A heartbeat, unless something else goes out or has since `n_taken_before` was returned.
     /// Returns the count for the next time.
     pub(crate) fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
-        if self.n_taken == n_taken_before && self.chain.len() == 0 && self.n_in_flight == 0 {
+        if self.n_taken == n_taken_before && self.rope.len() == 0 && self.n_in_flight == 0 {
             self.put(|out| out.extend_from_slice(&HEARTBEAT));
         }
         self.n_taken
@@ -453,8 +456,8 @@ impl Locked {
 
     /// Gives back memory that is not in use.
     pub(crate) fn trim(&mut self) {
-        if self.chain.spare_bytes() > IDLE_BYTES_MAX {
-            self.chain = Chain::new();
+        if self.rope.spare_bytes() > IDLE_BYTES_MAX {
+            self.rope = WriteRope::new();
         }
         for channel in &mut self.channels {
             channel.trim();
@@ -547,7 +550,7 @@ impl Locked {
         if std::mem::take(&mut self.has_confirms) && self.closing == Closing::No {
             for channel in self.channels.iter_mut().filter(|channel| channel.has_confirms) {
                 channel.has_confirms = false;
-                channel.confirms.tell(channel.id, &mut self.chain.bytes);
+                channel.confirms.tell(channel.id, &mut self.rope.bytes);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What the operator decides about AMQP 0-9-1 connections.
 
-use crate::outbox::Outboxes;
+use crate::outbox::OutboxBudget;
 use crate::sasl::Mechanism;
 use amqp091::spec;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Settings {
     /// Milliseconds a client has from connecting to `connection.open-ok`.
     pub handshake_timeout_ms: u64,
     /// The outboxes of all connections, whatever their listener.
-    pub outboxes: Arc<Outboxes>,
+    pub budget: Arc<OutboxBudget>,
 }
 
 /// What becomes of a publish with `immediate`.
@@ -57,7 +57,7 @@ impl Default for Settings {
             unfinished_bytes_max: 512 * 1024 * 1024,
             immediate: Immediate::Refuse,
             handshake_timeout_ms: 10_000,
-            outboxes: Arc::default(),
+            budget: Arc::default(),
         }
     }
 }

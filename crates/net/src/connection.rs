@@ -7,19 +7,19 @@
 //!   +-------------------------------------------------------------------------------------------+
 //! ```
 
-mod ending;
+mod close;
+mod disconnect_log;
 mod input;
 mod login;
-mod told;
 mod writer;
 
-use crate::company::ALONE_AFTER_MS;
+use crate::activity::ALONE_AFTER_MS;
 use crate::places::Place;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
 use front_amqp091::{
-    ClientOutbox, Connection as Front, Ending, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step,
-    Tick,
+    ClientOutbox, CloseMode, Connection as Front, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES,
+    Step, Tick,
 };
 use input::Input;
 use login::LoggedIn;
@@ -53,9 +53,9 @@ const STUCK_MAX_MS: u64 = 5 * 60 * 1000;
 
 /// Why a connection is over.
 #[derive(Debug)]
-enum Over {
+enum Disconnect {
     /// It was ended in words; the socket is to be closed in this way.
-    Said(Ending),
+    Closed(CloseMode),
     /// The client closed the socket.
     Eof,
     /// The socket failed.
@@ -127,7 +127,7 @@ struct Task {
     refusal: Option<String>,
     /// From `connection.open` until the broker has let go.
     session: Option<Session>,
-    counted: Option<Arc<broker::Connection>>,
+    stats: Option<Arc<broker::Connection>>,
     handshake: Option<Place>,
     interrupt: Option<Interrupt>,
     sleep: Pin<Box<Sleep>>,
@@ -145,7 +145,7 @@ struct Task {
 
 /// Whether the client is listened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listening {
+enum ReadState {
     Yes,
     /// The broker wants nothing from it for now.
     Held,
@@ -157,7 +157,7 @@ enum Listening {
 
 /// What a turn begins with.
 #[derive(Debug, Default)]
-struct Woken {
+struct Wakeup {
     /// Bytes read; 0 at the end of the stream.
     n_read: Option<usize>,
     /// There is more to be done of what was read before.
@@ -176,17 +176,19 @@ pub(crate) async fn serve(
 ) {
     tracing::debug!(connection = %name, "accepted");
     let mut task = Box::new(Task::new(socket, (name, accepted), handshake, Arc::clone(server)));
-    let over = catch_panics(pin!(task.run())).await;
-    told::log_end(&task, over.as_ref());
+    let disconnect = catch_panics(pin!(task.run())).await;
+    disconnect_log::log_end(&task, disconnect.as_ref());
     // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
     if let Some(session) = task.session.take() {
         session.close().await;
     }
     let (socket, handshake) = socket_of(task);
-    match over {
-        Some(Over::Said(ending)) => ending::close(socket, ending, handshake, server).await,
-        Some(Over::Dead(_)) => ending::reset(socket.as_ref()),
-        Some(Over::Eof | Over::Io(_) | Over::Dropped(_)) | None => {}
+    match disconnect {
+        Some(Disconnect::Closed(close_mode)) => {
+            close::close(socket, close_mode, handshake, server).await
+        }
+        Some(Disconnect::Dead(_)) => close::reset(socket.as_ref()),
+        Some(Disconnect::Eof | Disconnect::Io(_) | Disconnect::Dropped(_)) | None => {}
     }
 }
 
@@ -197,7 +199,9 @@ fn socket_of(task: Box<Task>) -> (OwnedReadHalf, Option<Place>) {
 }
 
 /// Runs a future; `None` when it panics: what the connection holds is given back all the same.
-async fn catch_panics<F: Future<Output = Over>>(mut future: Pin<&mut F>) -> Option<Over> {
+async fn catch_panics<F: Future<Output = Disconnect>>(
+    mut future: Pin<&mut F>,
+) -> Option<Disconnect> {
     poll_fn(move |cx| {
         // What a panic leaves behind is only dropped.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
@@ -241,7 +245,7 @@ impl Task {
             logged_in: None,
             refusal: None,
             session: None,
-            counted: None,
+            stats: None,
             handshake: Some(handshake),
             interrupt: Some(interrupt),
             sleep: Box::pin(server.timers.sleep_until(server.clock.instant(far_ms))),
@@ -255,24 +259,24 @@ impl Task {
         }
     }
 
-    async fn run(&mut self) -> Over {
+    async fn run(&mut self) -> Disconnect {
         loop {
             // The outbox is locked once for all that is asked of it.
             let n_pending = self.outbox.n_pending();
-            if let Err(over) = self.note_held(n_pending).await {
-                return over;
+            if let Err(disconnect) = self.note_held(n_pending).await {
+                return disconnect;
             }
-            let listening = self.listening(n_pending);
-            if let Err(over) = self.keep_time(listening) {
-                return over;
+            let read_state = self.read_state(n_pending);
+            if let Err(disconnect) = self.keep_time(read_state) {
+                return disconnect;
             }
-            let woken = match self.wait(listening).await {
-                Ok(woken) => woken,
-                Err(error) => return Over::Io(error),
+            let wakeup = match self.wait(read_state).await {
+                Ok(wakeup) => wakeup,
+                Err(error) => return Disconnect::Io(error),
             };
-            let is_bulk = woken.n_read.is_some_and(|n| n >= BULK_BYTES);
-            if let Err(over) = self.turn(woken).await {
-                return over;
+            let is_bulk = wakeup.n_read.is_some_and(|n| n >= BULK_BYTES);
+            if let Err(disconnect) = self.turn(wakeup).await {
+                return disconnect;
             }
             if is_bulk {
                 tokio::task::yield_now().await;
@@ -282,37 +286,37 @@ impl Task {
         }
     }
 
-    fn listening(&mut self, n_pending: usize) -> Listening {
+    fn read_state(&mut self, n_pending: usize) -> ReadState {
         if self.slowed_until_ms.is_some_and(|until| until <= self.server.clock.now().monotonic_ms) {
             self.slowed_until_ms = None;
         }
         if self.session.as_ref().is_some_and(Session::is_held) {
-            Listening::Held
+            ReadState::Held
         } else if n_pending >= OUTBOX_STUCK_BYTES && self.writer.is_behind() {
-            Listening::Stuck
+            ReadState::Stuck
         } else if self.slowed_until_ms.is_some() {
-            Listening::Slowed
+            ReadState::Slowed
         } else {
-            Listening::Yes
+            ReadState::Yes
         }
     }
 
-    async fn turn(&mut self, woken: Woken) -> Result<(), Over> {
-        if let Some(kick) = woken.interrupted {
+    async fn turn(&mut self, wakeup: Wakeup) -> Result<(), Disconnect> {
+        if let Some(kick) = wakeup.interrupted {
             self.interrupted(kick).await?;
         }
-        if woken.released {
+        if wakeup.released {
             self.release_hold().await;
         }
-        match woken.n_read {
-            Some(0) => return Err(Over::Eof),
+        match wakeup.n_read {
+            Some(0) => return Err(Disconnect::Eof),
             Some(n) => {
-                if let Some(counted) = &self.counted {
-                    counted.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                if let Some(stats) = &self.stats {
+                    stats.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
                 }
                 self.work_off_and_commit(n).await?;
             }
-            None if woken.goes_on => self.work_off_and_commit(BULK_BYTES).await?,
+            None if wakeup.goes_on => self.work_off_and_commit(BULK_BYTES).await?,
             None => {}
         }
         self.flush()?;
@@ -323,7 +327,7 @@ impl Task {
         Ok(())
     }
 
-    async fn work_off_and_commit(&mut self, n_read: usize) -> Result<(), Over> {
+    async fn work_off_and_commit(&mut self, n_read: usize) -> Result<(), Disconnect> {
         let worked_off = self.work_off().await;
         self.commit_here(n_read);
         worked_off
@@ -331,7 +335,7 @@ impl Task {
 
     /// Tells the broker what the client has this node keep for it, `n_pending` bytes of answers among it: the
     /// client fails if that is too much. What an outbox may hold at any time is not of the client's doing.
-    async fn note_held(&mut self, n_pending: usize) -> Result<(), Over> {
+    async fn note_held(&mut self, n_pending: usize) -> Result<(), Disconnect> {
         let Some(session) = &self.session else { return Ok(()) };
         let unread_bytes = if n_pending < OUTBOX_HIGH_WATER_BYTES { 0 } else { n_pending as u64 };
         let Err(error) = session.note_held(self.front.unfinished_bytes() + unread_bytes) else {
@@ -350,9 +354,9 @@ impl Task {
     }
 
     /// Sleeps until there is something to do.
-    async fn wait(&mut self, listening: Listening) -> io::Result<Woken> {
+    async fn wait(&mut self, read_state: ReadState) -> io::Result<Wakeup> {
         let Self { session, writer, from_peer, input, interrupt, sleep, .. } = self;
-        let is_held = listening == Listening::Held;
+        let is_held = read_state == ReadState::Held;
         let mut released = pin!(async {
             match session {
                 Some(session) if is_held => session.released().await,
@@ -360,16 +364,16 @@ impl Task {
             }
         });
         poll_fn(|cx| {
-            let mut woken = Woken::default();
+            let mut wakeup = Wakeup::default();
             let mut is_ready = writer.poll_ready(cx).is_ready();
-            if listening == Listening::Yes && input.take_left() {
-                woken.goes_on = true;
+            if read_state == ReadState::Yes && input.take_left() {
+                wakeup.goes_on = true;
                 is_ready = true;
-            } else if listening == Listening::Yes
+            } else if read_state == ReadState::Yes
                 && let Poll::Ready(result) = input.poll_read(cx, from_peer)
             {
                 match result {
-                    Ok(n) => woken.n_read = Some(n),
+                    Ok(n) => wakeup.n_read = Some(n),
                     Err(error) => return Poll::Ready(Err(error)),
                 }
                 is_ready = true;
@@ -378,29 +382,29 @@ impl Task {
                 && let Poll::Ready(kick) = future.as_mut().poll(cx)
             {
                 *interrupt = None;
-                woken.interrupted = Some(kick);
+                wakeup.interrupted = Some(kick);
                 is_ready = true;
             }
             if is_held && released.as_mut().poll(cx).is_ready() {
-                woken.released = true;
+                wakeup.released = true;
                 is_ready = true;
             }
             is_ready |= sleep.as_mut().poll(cx).is_ready();
-            if is_ready { Poll::Ready(Ok(woken)) } else { Poll::Pending }
+            if is_ready { Poll::Ready(Ok(wakeup)) } else { Poll::Pending }
         })
         .await
     }
 
     /// Does what is due, and sets the alarm clock for what is due next.
-    fn keep_time(&mut self, listening: Listening) -> Result<(), Over> {
+    fn keep_time(&mut self, read_state: ReadState) -> Result<(), Disconnect> {
         let now = self.server.clock.now();
-        self.front.set_reading(now, listening == Listening::Yes);
-        if listening != Listening::Stuck {
+        self.front.set_reading(now, read_state == ReadState::Yes);
+        if read_state != ReadState::Stuck {
             self.moved_ms = now.monotonic_ms;
         }
         let stuck_until_ms = self.moved_ms.saturating_add(STUCK_MAX_MS);
         if stuck_until_ms <= now.monotonic_ms {
-            return Err(Over::Dead("the client does not read its answers"));
+            return Err(Disconnect::Dead("the client does not read its answers"));
         }
         if self.is_idle && self.writer.has_written() {
             self.is_idle = false;
@@ -418,12 +422,12 @@ impl Task {
                     Some(now.monotonic_ms)
                 }
             }
-            Tick::Dead(reason) => return Err(Over::Dead(reason)),
+            Tick::Dead(reason) => return Err(Disconnect::Dead(reason)),
         };
-        let next = next.unwrap_or(u64::MAX).min(match listening {
-            Listening::Stuck => stuck_until_ms,
-            Listening::Slowed => self.slowed_until_ms.unwrap_or(now.monotonic_ms),
-            Listening::Yes | Listening::Held => u64::MAX,
+        let next = next.unwrap_or(u64::MAX).min(match read_state {
+            ReadState::Stuck => stuck_until_ms,
+            ReadState::Slowed => self.slowed_until_ms.unwrap_or(now.monotonic_ms),
+            ReadState::Yes | ReadState::Held => u64::MAX,
         });
         // An alarm that goes off too early is cheaper than setting it at every turn.
         let has_gone_off = self.sleep.is_elapsed();
@@ -445,7 +449,7 @@ impl Task {
 
     /// Has the broker work off everything in the input that is whole, or what the client asks for until
     /// too many answers wait to be written: the rest is left until they are.
-    async fn work_off(&mut self) -> Result<(), Over> {
+    async fn work_off(&mut self) -> Result<(), Disconnect> {
         let now = self.server.clock.now();
         let mut at = 0;
         let mut acknowledges = true;
@@ -484,7 +488,7 @@ impl Task {
         }
         self.input
             .consume(at, wanted)
-            .map_err(|input::TooLarge| Over::Dropped("a frame is too large"))
+            .map_err(|input::TooLarge| Disconnect::Dropped("a frame is too large"))
     }
 
     /// The node has room again, or its alarms have cleared: what was kept is worked off.
@@ -504,8 +508,8 @@ impl Task {
             self.answers_until_ms = now.monotonic_ms + ALONE_AFTER_MS;
         }
         let answers = acknowledges && now.monotonic_ms < self.answers_until_ms;
-        if !answers && let Some(counted) = &self.counted {
-            self.server.company.heard(counted.id.0, now.monotonic_ms);
+        if !answers && let Some(stats) = &self.stats {
+            self.server.activity.record(stats.id.0, now.monotonic_ms);
         }
     }
 
@@ -518,13 +522,13 @@ impl Task {
             return;
         }
         let now_ms = self.server.clock.now().monotonic_ms;
-        let id = self.counted.as_ref().map(|counted| counted.id.0);
+        let id = self.stats.as_ref().map(|stats| stats.id.0);
         // Nobody waits for this thread meanwhile: no other client, nor a consumer that was given so much that
         // its own task has to write it.
-        let is_alone =
-            n_read < BULK_BYTES && id.is_some_and(|id| self.server.company.is_alone(id, now_ms));
+        let is_only_active_client = n_read < BULK_BYTES
+            && id.is_some_and(|id| self.server.activity.is_only_active_client(id, now_ms));
         if let Some(session) = &mut self.session {
-            if is_alone {
+            if is_only_active_client {
                 session.commit_here();
             } else {
                 tokio::task::block_in_place(|| session.commit_here());
@@ -543,10 +547,14 @@ impl Task {
         self.requests.clear();
     }
 
-    async fn interrupted(&mut self, kick: Kick) -> Result<(), Over> {
+    async fn interrupted(&mut self, kick: Kick) -> Result<(), Disconnect> {
         let Some(session) = &mut self.session else {
             let is_stopping = *self.server.stopping.borrow();
-            return Err(Over::Dropped(if is_stopping { "shutdown" } else { DISPLACED_REASON }));
+            return Err(Disconnect::Dropped(if is_stopping {
+                "shutdown"
+            } else {
+                DISPLACED_REASON
+            }));
         };
         match kick {
             Kick::Close(reason) => {
@@ -563,11 +571,11 @@ impl Task {
     }
 
     /// Writes what can be written without waiting.
-    fn flush(&mut self) -> Result<(), Over> {
+    fn flush(&mut self) -> Result<(), Disconnect> {
         for _ in 0..N_BATCHES_MAX {
             match self.writer.flush(N_BATCHES_MAX, &mut self.resume)? {
                 Flushed::Done => return Ok(()),
-                Flushed::News => {
+                Flushed::BrokerUpdates => {
                     if let Some(session) = &self.session {
                         session.resume(&self.resume);
                     }

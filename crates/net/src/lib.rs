@@ -3,8 +3,8 @@
 //! Start reading at [`Server`], then `connection.rs`.
 
 mod accept;
+mod activity;
 mod clock;
-mod company;
 mod connection;
 mod descriptors;
 mod listener;

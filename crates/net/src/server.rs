@@ -1,7 +1,7 @@
 //! What all connections share, and ending them all.
 
+use crate::activity::ClientActivity;
 use crate::clock::Clock;
-use crate::company::Company;
 use crate::descriptors::Descriptors;
 use crate::peer_lines::PeerLines;
 use crate::places::Places;
@@ -52,7 +52,7 @@ pub struct Server {
     pub(crate) settings: ServerSettings,
     pub(crate) clock: Clock,
     pub(crate) timers: Timers,
-    pub(crate) company: Company,
+    pub(crate) activity: ClientActivity,
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) n_tasks: watch::Sender<usize>,
     pub(crate) lingering: Arc<Places>,
@@ -106,7 +106,7 @@ impl Server {
             settings,
             clock,
             timers,
-            company: Company::default(),
+            activity: ClientActivity::default(),
             stopping: watch::Sender::new(false),
             n_tasks: watch::Sender::new(0),
             lingering: Places::new(LINGERING_MAX.min(for_connections / 4)),

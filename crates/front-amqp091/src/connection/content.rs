@@ -40,9 +40,9 @@ const INSPECTED_PROPERTIES: u16 = 1 << 13 | 1 << 11 | 1 << 9 | 1 << 8 | 1 << 4;
 pub(super) enum Content {
     Idle,
     /// The method was there, the content header is not.
-    Header(Box<Envelope>),
+    Header(Box<PublishMethod>),
     /// The body is on its way.
-    Body(Box<Gathering>),
+    Body(Box<ContentAssembly>),
 }
 
 impl Content {
@@ -66,7 +66,7 @@ pub(super) struct PartialBody {
 
 /// A `basic.publish`, kept.
 #[derive(Debug)]
-pub(super) struct Envelope {
+pub(super) struct PublishMethod {
     /// Exchange name, then routing key.
     head: Vec<u8>,
     exchange_len: u32,
@@ -74,7 +74,7 @@ pub(super) struct Envelope {
     immediate: bool,
 }
 
-impl Envelope {
+impl PublishMethod {
     pub(super) fn new(publish: &BasicPublish<'_>) -> Self {
         Self {
             head: [publish.exchange, publish.routing_key].concat(),
@@ -88,7 +88,7 @@ impl Envelope {
 /// A message whose body is being gathered.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own of the message")]
-pub(super) struct Gathering {
+pub(super) struct ContentAssembly {
     /// Exchange name, routing key, properties.
     head: Vec<u8>,
     exchange_len: u32,
@@ -103,9 +103,9 @@ pub(super) struct Gathering {
     n_left: u64,
 }
 
-impl Gathering {
+impl ContentAssembly {
     pub(super) fn new(
-        envelope: Envelope,
+        envelope: PublishMethod,
         header: &ContentHeader<'_>,
         message_bytes_max: u64,
     ) -> Result<Self, Error> {
@@ -117,7 +117,7 @@ impl Gathering {
             return Err(Error::new(ErrorKind::FrameError, text));
         }
         let reserve = usize::try_from(size).unwrap_or(usize::MAX).min(BODY_RESERVE_BYTES_MAX);
-        let Envelope { mut head, exchange_len, mandatory, immediate } = envelope;
+        let PublishMethod { mut head, exchange_len, mandatory, immediate } = envelope;
         let key_len = len_u32(&head) - exchange_len;
         head.extend_from_slice(header.properties.as_bytes());
         Ok(Self {
@@ -211,13 +211,13 @@ pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
 }
 
 /// What lies behind a `basic.publish`.
-pub(super) enum Ahead {
+pub(super) enum Lookahead {
     /// The whole message: the request, and the bytes it takes behind the method's frame.
     Whole(Publish, usize),
     /// It will, after this many more bytes behind the method's frame.
     Wait(usize),
     /// Something that has to be gathered, or is wrong.
-    Gather,
+    Assemble,
 }
 
 /// What is not looked ahead for.
@@ -234,7 +234,7 @@ pub(super) fn look_ahead(
     channel: u16,
     publish: &BasicPublish<'_>,
     Limits { frame_max, body_bytes_max }: Limits,
-) -> Ahead {
+) -> Lookahead {
     let header_at = at + used;
     let behind = input.get(header_at..).unwrap_or_default();
     let (header_frame, header_len) = match decode_frame(behind, frame_max) {
@@ -242,19 +242,21 @@ pub(super) fn look_ahead(
         Ok(None) => {
             return wait_for(behind, FrameKind::Header, channel, INLINE_HEADER_BYTES_MAX, 0);
         }
-        Err(_) => return Ahead::Gather,
+        Err(_) => return Lookahead::Assemble,
     };
     if header_frame.kind != FrameKind::Header || header_frame.channel != channel {
-        return Ahead::Gather;
+        return Lookahead::Assemble;
     }
-    let Ok(header) = ContentHeader::decode(header_frame.payload) else { return Ahead::Gather };
+    let Ok(header) = ContentHeader::decode(header_frame.payload) else {
+        return Lookahead::Assemble;
+    };
     if header.body_size > body_bytes_max as u64 {
-        return Ahead::Gather;
+        return Lookahead::Assemble;
     }
     let body_at = header_at + header_len;
     let (body, total) = match body_ahead(input, body_at, channel, header.body_size, frame_max) {
         BodyAhead::Whole(body, body_len) => (body, header_len + body_len),
-        BodyAhead::Not(Ahead::Wait(wanted)) => return Ahead::Wait(header_len + wanted),
+        BodyAhead::Not(Lookahead::Wait(wanted)) => return Lookahead::Wait(header_len + wanted),
         BodyAhead::Not(other) => return other,
     };
     // Fields lie at fixed distances: class, method and ticket, then the exchange's length.
@@ -273,13 +275,13 @@ pub(super) fn look_ahead(
         persistent: header.properties.is_persistent(),
         inspect: publish.immediate || is_inspected(header.properties),
     };
-    Ahead::Whole(publish, total)
+    Lookahead::Whole(publish, total)
 }
 
 enum BodyAhead {
     /// Where the body is, and the length of its frame; 0 for an empty body.
     Whole(Span, usize),
-    Not(Ahead),
+    Not(Lookahead),
 }
 
 fn body_ahead(input: &[u8], body_at: usize, channel: u16, size: u64, frame_max: u32) -> BodyAhead {
@@ -299,7 +301,7 @@ fn body_ahead(input: &[u8], body_at: usize, channel: u16, size: u64, frame_max: 
             let size = usize::try_from(size).unwrap_or(usize::MAX);
             BodyAhead::Not(wait_for(behind, FrameKind::Body, channel, size, size))
         }
-        Ok(Some(_)) | Err(_) => BodyAhead::Not(Ahead::Gather),
+        Ok(Some(_)) | Err(_) => BodyAhead::Not(Lookahead::Assemble),
     }
 }
 
@@ -311,15 +313,15 @@ fn wait_for(
     channel: u16,
     size_max: usize,
     size_min: usize,
-) -> Ahead {
+) -> Lookahead {
     let Some(&[found_kind, c0, c1, s0, s1, s2, s3]) = behind.first_chunk() else {
-        return Ahead::Wait(FRAME_HEADER_BYTES);
+        return Lookahead::Wait(FRAME_HEADER_BYTES);
     };
     let size = usize::try_from(u32::from_be_bytes([s0, s1, s2, s3])).unwrap_or(usize::MAX);
     let is_it = found_kind == kind.octet()
         && u16::from_be_bytes([c0, c1]) == channel
         && (size_min..=size_max).contains(&size);
-    if is_it { Ahead::Wait(FRAME_HEADER_BYTES + size + 1) } else { Ahead::Gather }
+    if is_it { Lookahead::Wait(FRAME_HEADER_BYTES + size + 1) } else { Lookahead::Assemble }
 }
 
 /// A content frame where none is expected, or the wrong one.

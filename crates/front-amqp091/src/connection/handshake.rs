@@ -4,7 +4,7 @@ use super::{
     AuthFailure, Connection, Login, Phase, Reading, Step, loses_frame_borders, unexpected,
 };
 use crate::outbox::events::LINGER_MS;
-use crate::outbox::{Capabilities, Ending, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{Capabilities, CloseMode, SILENT_CLOSE_DELAY_MS};
 use crate::sasl::{self, Mechanism};
 use crate::{Settings, reply};
 use amqp091::method::{
@@ -50,7 +50,7 @@ impl Connection {
             locked.put(|out| out.extend_from_slice(&ours));
             drop(locked);
             self.failure = Some(format!("unsupported protocol header {header:?}"));
-            self.end(Ending::Linger(LINGER_MS));
+            self.end(CloseMode::Linger(LINGER_MS));
         }
         None
     }
@@ -167,7 +167,7 @@ impl Connection {
                 self.phase = Phase::Tune;
             }
             Err(AuthFailure::Refused) if !self.authentication_failure_close => {
-                self.end(Ending::Hold(SILENT_CLOSE_DELAY_MS));
+                self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
             }
             Err(AuthFailure::Refused) => {
                 let text = format!(
@@ -192,7 +192,7 @@ impl Connection {
                 });
         if let Err(text) = checked {
             self.failure = Some(text);
-            self.end(Ending::Hold(SILENT_CLOSE_DELAY_MS));
+            self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
             return;
         }
         self.negotiated.channel_max = tune_ok.channel_max;

@@ -6,9 +6,9 @@
 //! then:        3 ch ch  size u32                           | body piece 0xCE     as often as needed
 //! ```
 
-use super::chain::Chain;
+use super::auto_ack_in_flight::Put;
 use super::channel::{ChannelOut, Link};
-use super::unwritten::Put;
+use super::write_rope::WriteRope;
 use super::{Locked, SPLICE_BYTES_MIN};
 use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_content_header};
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
@@ -25,7 +25,7 @@ impl Sink for Locked {
             // Its consumer is lost.
             return Room::Full;
         };
-        let Self { links, channels, chain, unwritten, .. } = self;
+        let Self { links, channels, rope, unwritten, .. } = self;
         let Some(link) = links.get_mut(index).filter(|link| !link.is_gone) else {
             return Room::Full;
         };
@@ -48,16 +48,16 @@ impl Sink for Locked {
             channel.tags.next(link.id, delivery.position)
         };
         let starts_at =
-            if delivery.settled_by_write { self.n_taken + chain.len() as u64 } else { 0 };
-        put_delivery(link, tag, &delivery, self.frame_max, chain);
+            if delivery.settled_by_write { self.n_taken + rope.len() as u64 } else { 0 };
+        put_delivery(link, tag, &delivery, self.frame_max, rope);
         if delivery.settled_by_write {
             debug_assert!(link.no_ack, "what is acknowledged is not settled by its write");
-            let ends_at = self.n_taken + chain.len() as u64;
+            let ends_at = self.n_taken + rope.len() as u64;
             let (channel, link, position) = (link.channel, link.id, delivery.position);
             let put = Put { channel, link, tag, position, starts_at, ends_at };
             unwritten.push(put, self.n_taken);
         }
-        let n_pending = chain.len() + self.n_in_flight;
+        let n_pending = rope.len() + self.n_in_flight;
         if n_pending < self.high_water_bytes {
             return Room::Bytes(self.high_water_bytes - n_pending);
         }
@@ -146,9 +146,15 @@ fn keep_undelivered(channel: &mut ChannelOut, link: &Link, delivery: &Delivery<'
 }
 
 /// Appends a delivery: everything in one piece when the body fits one frame and is copied.
-fn put_delivery(link: &Link, tag: u64, delivery: &Delivery<'_>, frame_max: u32, chain: &mut Chain) {
+fn put_delivery(
+    link: &Link,
+    tag: u64,
+    delivery: &Delivery<'_>,
+    frame_max: u32,
+    rope: &mut WriteRope,
+) {
     let message = delivery.message;
-    let out = &mut chain.bytes;
+    let out = &mut rope.bytes;
     out.reserve(link.prefix.len() + message.size_bytes() + FIXED_BYTES);
     put_deliver(&link.prefix, tag, delivery, out);
     let body = match message.body {
@@ -160,7 +166,7 @@ fn put_delivery(link: &Link, tag: u64, delivery: &Delivery<'_>, frame_max: u32, 
         Some(body) if body.len() <= body_payload_bytes_max(frame_max) as usize => {
             put_small_content(link.channel, message.properties, body, out);
         }
-        Some(_) | None => put_content(link.channel, message, frame_max, chain),
+        Some(_) | None => put_content(link.channel, message, frame_max, rope),
     }
 }
 
@@ -226,14 +232,14 @@ pub(super) fn put_content(
     channel: u16,
     message: &MessageRef<'_>,
     frame_max: u32,
-    chain: &mut Chain,
+    rope: &mut WriteRope,
 ) {
     let properties = PropertiesRef::trusted(message.properties);
-    encode_content_header(channel, properties, message.body.len(), &mut chain.bytes);
+    encode_content_header(channel, properties, message.body.len(), &mut rope.bytes);
     let shared = match message.body {
         Body::Shared(shared) if shared.len() >= SPLICE_BYTES_MIN => shared,
         Body::Shared(_) | Body::Borrowed(_) => {
-            encode_body(channel, message.body.bytes(), frame_max, &mut chain.bytes);
+            encode_body(channel, message.body.bytes(), frame_max, &mut rope.bytes);
             return;
         }
     };
@@ -242,9 +248,9 @@ pub(super) fn put_content(
     while at < shared.len() {
         let end = at.saturating_add(piece_bytes_max).min(shared.len());
         let size = u32::try_from(end - at).expect("pieces are at most frame_max long");
-        chain.bytes.extend_from_slice(&frame_header(FrameKind::Body, channel, size));
-        chain.splice(shared.slice(at..end));
-        chain.bytes.push(FRAME_END);
+        rope.bytes.extend_from_slice(&frame_header(FrameKind::Body, channel, size));
+        rope.splice(shared.slice(at..end));
+        rope.bytes.push(FRAME_END);
         at = end;
     }
 }

@@ -1,8 +1,8 @@
 //! Events of the broker as methods.
 
+use super::auto_ack_in_flight::Put;
 use super::channel::{ChannelOut, Link};
 use super::encode::{fits_frame, put_content, refuse_header};
-use super::unwritten::Put;
 use super::{Closing, Locked};
 use crate::reply;
 use amqp091::method::{
@@ -105,11 +105,11 @@ impl Locked {
             routing_key: message.routing_key,
         };
         self.answer(channel, method);
-        put_content(channel.0, message, self.frame_max, &mut self.chain);
+        put_content(channel.0, message, self.frame_max, &mut self.rope);
     }
 
     fn answer<'a>(&mut self, channel: ChannelId, method: impl Into<Method<'a>>) {
-        method.into().encode_frame(channel.0, &mut self.chain.bytes);
+        method.into().encode_frame(channel.0, &mut self.rope.bytes);
     }
 
     fn channel_opened(&mut self, channel: ChannelId) {
@@ -128,7 +128,7 @@ impl Locked {
     fn remove_channel(&mut self, channel: ChannelId) {
         if let Ok(index) = self.channels.binary_search_by_key(&channel.0, |channel| channel.id) {
             let mut channel = self.channels.remove(index);
-            channel.confirms.tell(channel.id, &mut self.chain.bytes);
+            channel.confirms.tell(channel.id, &mut self.rope.bytes);
             self.drop_links_of(channel.id);
             self.unwritten.forget_channel(channel.id);
         }
@@ -197,7 +197,7 @@ impl Locked {
                 message_count: count(n_ready),
             },
         );
-        put_content(channel.0, delivery.message, self.frame_max, &mut self.chain);
+        put_content(channel.0, delivery.message, self.frame_max, &mut self.rope);
         if delivery.settled_by_write {
             let (ends_at, position) = (self.end_of_bytes(), delivery.position);
             let (channel, tag) = (channel.0, delivery_tag);

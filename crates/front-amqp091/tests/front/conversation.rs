@@ -6,7 +6,7 @@ use amqp091::method::{
     ConnectionClose, ConnectionUpdateSecret, ExchangeDelete, QueueDeclare, QueueDelete,
 };
 use amqp091::{PropertiesRef, TableRef};
-use front_amqp091::{Ending, Immediate, Settings, Step};
+use front_amqp091::{CloseMode, Immediate, Settings, Step};
 use session::{ChannelId, Error, ErrorKind, Event, Flag};
 
 fn open(channels: &[u16]) -> Talk {
@@ -163,7 +163,7 @@ fn a_close_is_answered_after_everything_before() {
     assert!(matches!(talk.gets(&bytes), Step::Close));
     assert_eq!(talk.asked.len(), 2);
     assert_eq!(talk.hears(), ["1 basic.qos-ok", "0 connection.close-ok"]);
-    assert_eq!(talk.ending, Some(Ending::Hold(30_000)));
+    assert_eq!(talk.close_mode, Some(CloseMode::Hold(30_000)));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn it_is_the_client_that_closes_the_socket_after_the_answer_to_its_close() {
         talk.handshake(heartbeat_s);
         talk.says(0, ConnectionClose::default());
         assert_eq!(talk.hears(), ["0 connection.close-ok"]);
-        assert_eq!(talk.ending, Some(Ending::Hold(ms)), "heartbeat {heartbeat_s} s");
+        assert_eq!(talk.close_mode, Some(CloseMode::Hold(ms)), "heartbeat {heartbeat_s} s");
     }
 }
 

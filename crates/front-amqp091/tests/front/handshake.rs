@@ -3,7 +3,7 @@ use amqp091::method::{
     BasicAck, ChannelOpen, ConnectionOpen, ConnectionSecureOk, ConnectionStartOk, ConnectionTuneOk,
 };
 use amqp091::{Method, ProtocolHeader, TableRef, decode_frame};
-use front_amqp091::{AuthFailure, Ending, Mechanism, Negotiated, Settings, Step};
+use front_amqp091::{AuthFailure, CloseMode, Mechanism, Negotiated, Settings, Step};
 use session::{Error, ErrorKind};
 
 fn start_ok<'a>(
@@ -52,7 +52,7 @@ fn other_protocols_are_told_ours_and_closed() {
         let mut talk = Talk::new(Settings::default());
         assert!(matches!(talk.gets(&header), Step::Close));
         assert_eq!(talk.hears(), ["AMQP [0, 0, 9, 1]"]);
-        assert!(matches!(talk.ending, Some(Ending::Linger(_))));
+        assert!(matches!(talk.close_mode, Some(CloseMode::Linger(_))));
         assert!(matches!(talk.gets(b"more"), Step::Close));
         assert_eq!(talk.input, b"");
     }
@@ -93,7 +93,7 @@ fn a_refused_login_is_explained_only_to_those_who_can_read_it() {
         assert!(matches!(step, Step::Authenticate(_)));
         talk.front.authenticated(Err(AuthFailure::Refused));
         assert_eq!(talk.hears(), hears);
-        assert_eq!(talk.ending, Some(Ending::Hold(3000)));
+        assert_eq!(talk.close_mode, Some(CloseMode::Hold(3000)));
     }
 }
 
@@ -161,7 +161,7 @@ fn values_out_of_range_end_the_handshake_in_silence() {
         let tune_ok = ConnectionTuneOk { channel_max, frame_max, heartbeat: 0 };
         assert!(matches!(talk.says(0, tune_ok), Step::Close));
         assert_eq!(talk.hears(), [""; 0]);
-        assert_eq!(talk.ending, Some(Ending::Hold(3000)));
+        assert_eq!(talk.close_mode, Some(CloseMode::Hold(3000)));
         assert_eq!(talk.front.failure(), Some(text));
     }
 }
@@ -177,10 +177,10 @@ fn an_unknown_vhost_is_refused_and_the_close_answered() {
     talk.front.opened(talk.now, Err(Error::new(ErrorKind::NotAllowed, "vhost nope not found")));
     let close = "0 connection.close 530 NOT_ALLOWED - vhost nope not found (10,40)";
     assert_eq!(talk.hears(), [close]);
-    assert_eq!(talk.ending, None);
+    assert_eq!(talk.close_mode, None);
     assert!(matches!(talk.says(0, amqp091::method::ConnectionCloseOk {}), Step::Close));
     talk.bytes();
-    assert_eq!(talk.ending, Some(Ending::Linger(1000)));
+    assert_eq!(talk.close_mode, Some(CloseMode::Linger(1000)));
 }
 
 #[test]

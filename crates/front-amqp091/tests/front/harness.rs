@@ -6,7 +6,7 @@ use amqp091::{
     ContentHeader, FrameKind, Method, PropertiesRef, ProtocolHeader, ShortString, Table, TableRef,
     Value, decode_frame,
 };
-use front_amqp091::{ClientOutbox, Connection, Ending, Settings, Step, WriteBatch};
+use front_amqp091::{ClientOutbox, CloseMode, Connection, Settings, Step, WriteBatch};
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Content, Control, Delivery, Event, Flag, Op, Outbox, Position, Publish, Request,
@@ -63,7 +63,7 @@ pub(crate) struct Talk {
     pub(crate) input: Vec<u8>,
     /// What the broker was asked, in words.
     pub(crate) asked: Vec<String>,
-    pub(crate) ending: Option<Ending>,
+    pub(crate) close_mode: Option<CloseMode>,
     batch: WriteBatch,
     requests: Vec<Request>,
 }
@@ -78,7 +78,7 @@ impl Talk {
             now: START,
             input: Vec::new(),
             asked: Vec::new(),
-            ending: None,
+            close_mode: None,
             batch: WriteBatch::default(),
             requests: Vec::new(),
         }
@@ -253,8 +253,8 @@ impl Talk {
                 self.batch.advance(bytes.len() - before);
             }
             self.batch.resume().clear();
-            if self.batch.ending().is_some() {
-                self.ending = self.batch.ending();
+            if self.batch.close_mode().is_some() {
+                self.close_mode = self.batch.close_mode();
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! From a login to a session.
 
-use super::{Over, Task, canonical};
+use super::{Disconnect, Task, canonical};
 use crate::server::{Server, Strangers};
 use auth::{Admission, AuthenticatedUser, Credentials, Refused};
 use broker::{Identity, Session};
@@ -17,7 +17,7 @@ pub(super) struct LoggedIn {
 }
 
 impl Task {
-    pub(super) async fn authenticate(&mut self, login: Login) -> Result<(), Over> {
+    pub(super) async fn authenticate(&mut self, login: Login) -> Result<(), Disconnect> {
         let result = self.check(&login).await?;
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
@@ -42,7 +42,10 @@ impl Task {
     }
 
     /// Looks at a login in its turn: guesses have to wait. A login without a password guesses nothing.
-    async fn check(&mut self, login: &Login) -> Result<Result<AuthenticatedUser, Refused>, Over> {
+    async fn check(
+        &mut self,
+        login: &Login,
+    ) -> Result<Result<AuthenticatedUser, Refused>, Disconnect> {
         let (peer, user) = (self.name.client_ip(), login.user.as_bytes());
         let credentials = match login.mechanism {
             Mechanism::Anonymous => {
@@ -73,17 +76,17 @@ impl Task {
     }
 
     /// Waits, unless the connection has to end.
-    async fn pause(&mut self, ms: u64) -> Result<(), Over> {
+    async fn pause(&mut self, ms: u64) -> Result<(), Disconnect> {
         if ms == 0 {
             return Ok(());
         }
-        let over = self.server.timers.sleep(Duration::from_millis(ms));
+        let disconnect = self.server.timers.sleep(Duration::from_millis(ms));
         let Some(interrupt) = &mut self.interrupt else {
-            over.await;
+            disconnect.await;
             return Ok(());
         };
         let kick = tokio::select! {
-            () = over => return Ok(()),
+            () = disconnect => return Ok(()),
             kick = interrupt => kick,
         };
         self.interrupt = None;
@@ -98,7 +101,7 @@ impl Task {
 
     /// Has the task woken when the broker wants something of the connection.
     pub(super) fn listen_for_kicks(&mut self) {
-        if let Some(connection) = self.counted.clone() {
+        if let Some(connection) = self.stats.clone() {
             self.interrupt = Some(Box::pin(async move { connection.kicked().await }));
         }
     }
@@ -124,7 +127,7 @@ impl Task {
             "user '{user}' authenticated and granted access to vhost '{vhost}'"
         );
         let connection = Arc::clone(session.connection());
-        self.counted = Some(Arc::clone(&connection));
+        self.stats = Some(Arc::clone(&connection));
         self.writer.count(Arc::clone(&connection));
         self.session = Some(session);
         if *self.server.stopping.borrow() {

@@ -1,7 +1,7 @@
 //! Writing what is in the outbox to the socket: by the connection's own task, or by whoever has just
 //! put something in while that task sleeps, which saves a change of threads.
 //!
-//! The outbox wakes the [`Bell`]; the bell writes at once what can be written without waiting. It
+//! The outbox wakes the [`InlineWaker`]; the bell writes at once what can be written without waiting. It
 //! wakes the task only when there is something left that the task must do: wait for room, resume
 //! links, tell the broker what was settled by being written, end the connection.
 //!
@@ -9,7 +9,7 @@
 //! task after giving the batch back. While it is about to give it back, the bell may ring again and
 //! the task find the batch still taken: the task says that it has come in vain, and is woken.
 
-use super::Over;
+use super::Disconnect;
 use front_amqp091::{ClientOutbox, WriteBatch};
 use session::{Error, LinkId};
 use std::io::{self, IoSlice};
@@ -37,27 +37,27 @@ pub(super) struct Writer {
     /// The connection's task, as of its last sleep.
     task: Mutex<Option<Waker>>,
     /// Hangs in the outbox while the task sleeps.
-    bell: Waker,
+    inline_waker: Waker,
     /// The task has found the batch taken and sleeps.
     came_in_vain: AtomicBool,
     /// Something was written since [`Writer::forget_written`].
     has_written: AtomicBool,
     /// Somebody else wrote something since [`Writer::take_was_rung`].
     was_rung: AtomicBool,
-    counted: OnceLock<Arc<broker::Connection>>,
+    stats: OnceLock<Arc<broker::Connection>>,
 }
 
 /// Does not keep the writer alive: it may hang in the outbox that the writer holds.
-struct Bell(Weak<Writer>);
+struct InlineWaker(Weak<Writer>);
 
-impl Wake for Bell {
+impl Wake for InlineWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         if let Some(writer) = self.0.upgrade() {
-            writer.ring();
+            writer.write_inline();
         }
     }
 }
@@ -87,7 +87,7 @@ pub(super) enum Flushed {
     Done,
     /// Links found room again, and are in the list, deliveries were settled by being written, or the connection
     /// is to be failed.
-    News,
+    BrokerUpdates,
 }
 
 impl Writer {
@@ -97,11 +97,11 @@ impl Writer {
             outbox,
             batch: Mutex::default(),
             task: Mutex::default(),
-            bell: Waker::from(Arc::new(Bell(Weak::clone(writer)))),
+            inline_waker: Waker::from(Arc::new(InlineWaker(Weak::clone(writer)))),
             came_in_vain: AtomicBool::new(false),
             has_written: AtomicBool::new(false),
             was_rung: AtomicBool::new(false),
-            counted: OnceLock::new(),
+            stats: OnceLock::new(),
         })
     }
 
@@ -110,8 +110,8 @@ impl Writer {
     }
 
     /// Bytes written are counted here from now on.
-    pub(super) fn count(&self, counted: Arc<broker::Connection>) {
-        self.counted.get_or_init(|| counted);
+    pub(super) fn count(&self, stats: Arc<broker::Connection>) {
+        self.stats.get_or_init(|| stats);
     }
 
     /// Whether there is something to write, or room to write what there is.
@@ -125,7 +125,7 @@ impl Writer {
         });
         let Some(mut batch) = taken else { return Poll::Pending };
         if batch.is_written() {
-            self.outbox.poll_take(&mut Context::from_waker(&self.bell), &mut batch)
+            self.outbox.poll_take(&mut Context::from_waker(&self.inline_waker), &mut batch)
         } else if batch.is_watched() && self.outbox.has_settled() {
             Poll::Ready(())
         } else {
@@ -139,20 +139,20 @@ impl Writer {
         &self,
         n_batches_max: usize,
         resume: &mut Vec<LinkId>,
-    ) -> Result<Flushed, Over> {
+    ) -> Result<Flushed, Disconnect> {
         let Some(mut batch) = self.try_batch() else { return Ok(Flushed::Done) };
         for _ in 0..n_batches_max {
-            let wrote = self.write(&mut batch).map_err(Over::Io)?;
+            let wrote = self.write(&mut batch).map_err(Disconnect::Io)?;
             let has_settled = batch.is_watched() && self.outbox.has_settled();
             if wrote == Wrote::Some {
-                return Ok(if has_settled { Flushed::News } else { Flushed::Done });
+                return Ok(if has_settled { Flushed::BrokerUpdates } else { Flushed::Done });
             }
-            if let Some(ending) = batch.ending() {
-                return Err(Over::Said(ending));
+            if let Some(close_mode) = batch.close_mode() {
+                return Err(Disconnect::Closed(close_mode));
             }
             if has_settled || batch.has_refusal() || !batch.resume().is_empty() {
                 resume.append(batch.resume());
-                return Ok(Flushed::News);
+                return Ok(Flushed::BrokerUpdates);
             }
             if !self.outbox.try_take(&mut batch) {
                 return Ok(Flushed::Done);
@@ -196,7 +196,7 @@ impl Writer {
     }
 
     /// Something was put into the outbox while the task slept.
-    fn ring(&self) {
+    fn write_inline(&self) {
         // Threads that are not the runtime's have better to do than to write to sockets.
         let mut task_is_needed = tokio::runtime::Handle::try_current().is_err() || self.write_now();
         fence(Ordering::SeqCst);
@@ -219,12 +219,12 @@ impl Writer {
                 return true;
             }
             let is_idle = !self.has_written();
-            let mut cx = Context::from_waker(&self.bell);
+            let mut cx = Context::from_waker(&self.inline_waker);
             if self.outbox.poll_take(&mut cx, &mut batch).is_pending() {
                 return is_first;
             }
             let is_done = self.write(&mut batch).is_ok_and(|wrote| wrote == Wrote::All)
-                && batch.ending().is_none()
+                && batch.close_mode().is_none()
                 && batch.resume().is_empty()
                 && !batch.has_refusal()
                 && !batch.is_watched();
@@ -257,8 +257,8 @@ impl Writer {
                 Ok(n) => {
                     batch.advance(n);
                     self.has_written.store(true, Ordering::Relaxed);
-                    if let Some(counted) = self.counted.get() {
-                        counted.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                    if let Some(stats) = self.stats.get() {
+                        stats.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wrote::Some),

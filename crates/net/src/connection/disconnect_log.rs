@@ -1,7 +1,7 @@
 //! What the log is told of a connection's end: in RabbitMQ's words and at its levels, so that what looks for them
 //! there finds them here.
 
-use super::{Over, Task};
+use super::{Disconnect, Task};
 use crate::peer_lines::{Kind, Verdict};
 use front_amqp091::MISSED_HEARTBEATS;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use std::{fmt, io, time};
 /// What RabbitMQ says of clients that are gone without a word.
 const ABRUPTLY: &str = "client unexpectedly closed TCP connection";
 
-pub(super) fn log_end(task: &Task, over: Option<&Over>) {
+pub(super) fn log_end(task: &Task, disconnect: Option<&Disconnect>) {
     let name = task.name;
     let was_open = task.session.is_some();
     // Why has been said then, and how the client takes it says nothing new.
-    let was_ended = task.counted.is_some() && !was_open;
+    let was_ended = task.stats.is_some() && !was_open;
     let refusal = task.refusal.as_deref().or_else(|| task.front.failure());
-    match (over, refusal) {
+    match (disconnect, refusal) {
         (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
         // However it ended then: a client need not wait for the end of a refusal.
         (Some(_), Some(reason)) => {
@@ -24,22 +24,22 @@ pub(super) fn log_end(task: &Task, over: Option<&Over>) {
                 tracing::warn!(connection = %name, "refused: {reason}");
             }
         }
-        (Some(Over::Said(_)), None) => tracing::info!("{}", Closing(task)),
+        (Some(Disconnect::Closed(_)), None) => tracing::info!("{}", Closing(task)),
         (Some(_), None) if was_ended => {
             tracing::debug!(connection = %name, "gone after this node had ended it");
         }
         // Not a word was said: whoever looks only whether the port is open is no failure.
-        (Some(Over::Eof), None) if !task.front.has_begun() => {
+        (Some(Disconnect::Eof), None) if !task.front.has_begun() => {
             tracing::debug!(connection = %name, "closed before it was open");
         }
-        (Some(over), None) => log_failure(task, over),
+        (Some(disconnect), None) => log_failure(task, disconnect),
     }
 }
 
 /// Whether the log is told of the connection's end: anybody can have many of them before a login, which are
 /// summed up.
 fn is_told(task: &Task, kind: Kind) -> bool {
-    if task.counted.is_some() {
+    if task.stats.is_some() {
         return true;
     }
     let server = &task.server;
@@ -61,26 +61,26 @@ fn is_told(task: &Task, kind: Kind) -> bool {
     }
 }
 
-fn log_failure(task: &Task, over: &Over) {
-    let kind = match over {
-        Over::Eof | Over::Io(_) => Kind::Lost,
-        Over::Said(_) | Over::Dropped(_) | Over::Dead(_) => Kind::Dropped,
+fn log_failure(task: &Task, disconnect: &Disconnect) {
+    let kind = match disconnect {
+        Disconnect::Eof | Disconnect::Io(_) => Kind::Lost,
+        Disconnect::Closed(_) | Disconnect::Dropped(_) | Disconnect::Dead(_) => Kind::Dropped,
     };
     if !is_told(task, kind) {
         return;
     }
     let closing = Closing(task);
-    match over {
-        Over::Eof => tracing::warn!("{closing}: {ABRUPTLY}"),
-        Over::Io(error) if is_abrupt(error) => tracing::warn!("{closing}: {ABRUPTLY}"),
-        Over::Io(error) => tracing::error!("{closing}: {error}"),
-        Over::Dead(MISSED_HEARTBEATS) => {
+    match disconnect {
+        Disconnect::Eof => tracing::warn!("{closing}: {ABRUPTLY}"),
+        Disconnect::Io(error) if is_abrupt(error) => tracing::warn!("{closing}: {ABRUPTLY}"),
+        Disconnect::Io(error) => tracing::error!("{closing}: {error}"),
+        Disconnect::Dead(MISSED_HEARTBEATS) => {
             let s = task.front.negotiated().heartbeat_s;
             tracing::error!("{closing}: {MISSED_HEARTBEATS}, timeout: {s}s");
         }
-        Over::Dead(reason) => tracing::error!("{closing}: {reason}"),
-        Over::Dropped(reason) => tracing::info!("{closing}: {reason}"),
-        Over::Said(_) => tracing::info!("{closing}"),
+        Disconnect::Dead(reason) => tracing::error!("{closing}: {reason}"),
+        Disconnect::Dropped(reason) => tracing::info!("{closing}: {reason}"),
+        Disconnect::Closed(_) => tracing::info!("{closing}"),
     }
 }
 
@@ -97,8 +97,8 @@ impl fmt::Display for Closing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(task) = self;
         write!(f, "closing AMQP connection ({}", task.name)?;
-        if let Some(counted) = &task.counted {
-            let identity = &counted.identity;
+        if let Some(stats) = &task.stats {
+            let identity = &stats.identity;
             write!(f, ", vhost: '{}', user: '{}'", identity.vhost, identity.user)?;
         }
         let now_ms = task.server.clock.now().monotonic_ms;

@@ -11,17 +11,17 @@ pub(crate) const ALONE_AFTER_MS: u64 = 50;
 
 /// Who sent something lately. Written at most once a millisecond: readers on many processors share it.
 #[derive(Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct ClientActivity {
     /// Whose input was read last, but for what was skipped.
     last: AtomicU64,
     /// When that client's input followed another's.
     changed_ms: AtomicU64,
 }
 
-impl Company {
+impl ClientActivity {
     /// Input of a client was read. Consumers that acknowledge what they were just sent are not to be
     /// told of: they are of the company of whoever published it.
-    pub(crate) fn heard(&self, client: u64, now_ms: u64) {
+    pub(crate) fn record(&self, client: u64, now_ms: u64) {
         if self.last.load(Ordering::Relaxed) != client
             && self.changed_ms.load(Ordering::Relaxed) < now_ms
         {
@@ -31,7 +31,7 @@ impl Company {
     }
 
     /// Whether nobody else sent anything lately.
-    pub(crate) fn is_alone(&self, client: u64, now_ms: u64) -> bool {
+    pub(crate) fn is_only_active_client(&self, client: u64, now_ms: u64) -> bool {
         self.last.load(Ordering::Relaxed) == client
             && now_ms.saturating_sub(self.changed_ms.load(Ordering::Relaxed)) >= ALONE_AFTER_MS
     }
@@ -39,22 +39,22 @@ impl Company {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE_AFTER_MS, Company};
+    use super::{ALONE_AFTER_MS, ClientActivity};
 
     const CLIENT: u64 = 7;
     const OTHER: u64 = 8;
 
     /// The client sends something every millisecond, and the other as well now and then.
     fn alone_at(until_ms: u64, other_is_heard: impl Fn(u64) -> bool) -> Vec<u64> {
-        let company = Company::default();
-        let heard = |now_ms: &u64| {
+        let activity = ClientActivity::default();
+        let record = |now_ms: &u64| {
             if other_is_heard(*now_ms) {
-                company.heard(OTHER, *now_ms);
+                activity.record(OTHER, *now_ms);
             }
-            company.heard(CLIENT, *now_ms);
-            company.is_alone(CLIENT, *now_ms)
+            activity.record(CLIENT, *now_ms);
+            activity.is_only_active_client(CLIENT, *now_ms)
         };
-        (1..=until_ms).filter(heard).collect()
+        (1..=until_ms).filter(record).collect()
     }
 
     #[test]
@@ -67,9 +67,9 @@ mod tests {
     fn another_client_is_company_for_a_while() {
         let once = 200;
         let alone = alone_at(400, |now_ms| now_ms == once);
-        let company: Vec<_> = (100..400).filter(|now_ms| !alone.contains(now_ms)).collect();
-        assert_eq!(company.first(), Some(&once));
-        let last = *company.last().unwrap();
+        let activity: Vec<_> = (100..400).filter(|now_ms| !alone.contains(now_ms)).collect();
+        assert_eq!(activity.first(), Some(&once));
+        let last = *activity.last().unwrap();
         assert!((once + ALONE_AFTER_MS..once + ALONE_AFTER_MS + 2).contains(&last), "{last}");
     }
 

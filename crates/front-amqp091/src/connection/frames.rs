@@ -2,15 +2,15 @@
 
 use super::channels::{Channel, ChannelState};
 use super::content::{
-    Ahead, Content, Envelope, Gathering, Limits, PartialBody, decode_header, inline_body_bytes_max,
-    inline_publish, look_ahead, unexpected_content,
+    Content, ContentAssembly, Limits, Lookahead, PartialBody, PublishMethod, decode_header,
+    inline_body_bytes_max, inline_publish, look_ahead, unexpected_content,
 };
 use super::handshake::NO_METHOD;
 use super::methods::{Asked, asked, not_implemented};
 use super::{Connection, Phase, Reading, Step, frame_len, loses_frame_borders, unexpected};
 use crate::outbox::events::LINGER_MS;
 use crate::outbox::{
-    ClientOutbox, DeliveryTag, Ending, Locked, SILENT_CLOSE_DELAY_MS, Settlement, TagStep,
+    ClientOutbox, CloseMode, DeliveryTag, Locked, SILENT_CLOSE_DELAY_MS, Settlement, TagStep,
 };
 use crate::reply;
 use crate::settings::Immediate;
@@ -70,7 +70,7 @@ impl Fault {
 }
 
 /// What became of a frame.
-enum Took {
+enum FrameOutcome {
     /// This many bytes are done with.
     Bytes(usize),
     /// Nothing can be done without this many bytes.
@@ -109,12 +109,12 @@ impl Connection {
             };
             let channel = frame.channel;
             match self.frame(reading, &mut tags, frame, used) {
-                Ok(Took::Bytes(n)) => reading.at += n,
-                Ok(Took::Wait(wanted)) => {
+                Ok(FrameOutcome::Bytes(n)) => reading.at += n,
+                Ok(FrameOutcome::Wait(wanted)) => {
                     reading.wanted = wanted;
                     return Some(Step::More);
                 }
-                Ok(Took::AfterRequests) => return Some(Step::Again),
+                Ok(FrameOutcome::AfterRequests) => return Some(Step::Again),
                 Err(Fault { error, method }) => {
                     reading.at += used;
                     self.refuse(reading, channel, error, method);
@@ -177,17 +177,17 @@ impl Connection {
         tags: &mut Tags<'_>,
         frame: Frame<'_>,
         used: usize,
-    ) -> Result<Took, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         match (frame.kind, frame.channel) {
             (FrameKind::Method, 0) => self.connection_method(reading, tags, frame, used),
             (FrameKind::Method, _) => self.channel_method(reading, tags, frame, used),
-            (FrameKind::Heartbeat, 0) => Ok(Took::Bytes(used)),
+            (FrameKind::Heartbeat, 0) => Ok(FrameOutcome::Bytes(used)),
             (FrameKind::Header | FrameKind::Body, 0) => {
                 Err(Fault::new(unexpected("content on channel 0"), NO_METHOD))
             }
             (FrameKind::Header | FrameKind::Body, _) => {
                 self.content(reading, frame)?;
-                Ok(Took::Bytes(used))
+                Ok(FrameOutcome::Bytes(used))
             }
             (FrameKind::Heartbeat, channel) => {
                 let text = format!("heartbeat on channel {channel}");
@@ -203,7 +203,7 @@ impl Connection {
         tags: &mut Tags<'_>,
         frame: Frame<'_>,
         used: usize,
-    ) -> Result<Took, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         let method = decode(frame)?;
         let id = method.id();
         #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is expected")]
@@ -217,14 +217,14 @@ impl Connection {
                 Op::UpdateSecret { secret: update.new_secret.to_vec() }
             }
             // An answer to a close that was never sent.
-            Method::ConnectionCloseOk(_) => return Ok(Took::Bytes(used)),
+            Method::ConnectionCloseOk(_) => return Ok(FrameOutcome::Bytes(used)),
             _ => {
                 let text = "unexpected method in connection state running";
                 return Err(Fault::new(Error::new(ErrorKind::ChannelError, text), id));
             }
         };
         push_control(reading, 0, id, op, false);
-        Ok(Took::Bytes(used))
+        Ok(FrameOutcome::Bytes(used))
     }
 
     fn channel_method(
@@ -233,7 +233,7 @@ impl Connection {
         tags: &mut Tags<'_>,
         frame: Frame<'_>,
         used: usize,
-    ) -> Result<Took, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         let id = frame.channel;
         match self.channels.get_mut(id) {
             Some(Channel { state: ChannelState::Open, content: Content::Idle, .. }) => {}
@@ -255,7 +255,7 @@ impl Connection {
                 let tag = DeliveryTag::new(ack.delivery_tag, ack.multiple);
                 resolve(tags, reading, id, Settlement { tag, outcome: Outcome::Accepted })
                     .map_err(|error| Fault::new(error, BasicAck::ID))?;
-                Ok(Took::Bytes(used))
+                Ok(FrameOutcome::Bytes(used))
             }
             Ok(_) | Err(_) => self.rarer_method(reading, tags, frame, used),
         }
@@ -268,14 +268,14 @@ impl Connection {
         tags: &mut Tags<'_>,
         frame: Frame<'_>,
         used: usize,
-    ) -> Result<Took, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         let id = frame.channel;
         let method = decode(frame)?;
         match asked(&method).map_err(|error| Fault::new(error, method.id()))? {
             Asked::Settle(settlement) => match resolve(tags, reading, id, settlement) {
                 Ok(()) => {}
                 // What is settled may be what one of the requests is about to get.
-                Err(_) if !reading.requests.is_empty() => return Ok(Took::AfterRequests),
+                Err(_) if !reading.requests.is_empty() => return Ok(FrameOutcome::AfterRequests),
                 Err(error) => return Err(Fault::new(error, method.id())),
             },
             Asked::Do(op, nowait) => {
@@ -295,13 +295,13 @@ impl Connection {
             }
             Asked::Answer(answer) => {
                 if !reading.requests.is_empty() {
-                    return Ok(Took::AfterRequests);
+                    return Ok(FrameOutcome::AfterRequests);
                 }
                 tags.locked().put(|out| answer.encode_frame(id, out));
             }
             Asked::Ignore => {}
         }
-        Ok(Took::Bytes(used))
+        Ok(FrameOutcome::Bytes(used))
     }
 
     /// The server has closed the channel, the client does not know yet or crosses with a close.
@@ -312,14 +312,14 @@ impl Connection {
         tags: &mut Tags<'_>,
         frame: Frame<'_>,
         used: usize,
-    ) -> Result<Took, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         let Some(channel) = self.channels.get_mut(frame.channel) else {
-            return Ok(Took::Bytes(used));
+            return Ok(FrameOutcome::Bytes(used));
         };
         match (peek_id(frame.payload), channel.state) {
             (Ok(ChannelClose::ID), _) => {
                 if !reading.requests.is_empty() {
-                    return Ok(Took::AfterRequests);
+                    return Ok(FrameOutcome::AfterRequests);
                 }
                 channel.state = ChannelState::Failed { answered: true };
                 tags.locked().put(|out| ChannelCloseOk {}.encode_frame(frame.channel, out));
@@ -332,7 +332,7 @@ impl Connection {
             }
             (Ok(_) | Err(_), _) => {}
         }
-        Ok(Took::Bytes(used))
+        Ok(FrameOutcome::Bytes(used))
     }
 
     #[inline(never)]
@@ -341,10 +341,10 @@ impl Connection {
         reading: &mut Reading<'_>,
         frame: Frame<'_>,
         used: usize,
-    ) -> Result<Took, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         let method = decode(frame)?;
         if matches!(method, Method::ChannelCloseOk(_)) {
-            return Ok(Took::Bytes(used));
+            return Ok(FrameOutcome::Bytes(used));
         }
         if !matches!(method, Method::ChannelOpen(_)) {
             let error = Error::new(ErrorKind::ChannelError, "expected 'channel.open'");
@@ -361,7 +361,7 @@ impl Connection {
         }
         self.channels.open(frame.channel);
         push_control(reading, frame.channel, method.id(), Op::ChannelOpen, false);
-        Ok(Took::Bytes(used))
+        Ok(FrameOutcome::Bytes(used))
     }
 
     fn publish(
@@ -370,7 +370,7 @@ impl Connection {
         id: u16,
         publish: &BasicPublish<'_>,
         used: usize,
-    ) -> Result<Took, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         if publish.immediate && self.settings.immediate == Immediate::Refuse {
             return Err(Fault::new(not_implemented("immediate=true"), BasicPublish::ID));
         }
@@ -380,16 +380,16 @@ impl Connection {
             body_bytes_max: inline_body_bytes_max(self.settings.message_bytes_max),
         };
         Ok(match look_ahead(reading.input, at, id, publish, limits) {
-            Ahead::Whole(request, n) => {
+            Lookahead::Whole(request, n) => {
                 reading.requests.push(Request::Publish(request));
-                Took::Bytes(used + n)
+                FrameOutcome::Bytes(used + n)
             }
-            Ahead::Wait(n) => Took::Wait(used + n),
-            Ahead::Gather => {
+            Lookahead::Wait(n) => FrameOutcome::Wait(used + n),
+            Lookahead::Assemble => {
                 if let Some(channel) = self.channels.get_mut(id) {
-                    channel.content = Content::Header(Box::new(Envelope::new(publish)));
+                    channel.content = Content::Header(Box::new(PublishMethod::new(publish)));
                 }
-                Took::Bytes(used)
+                FrameOutcome::Bytes(used)
             }
         })
     }
@@ -409,7 +409,7 @@ impl Connection {
             (Content::Header(envelope), FrameKind::Header) => {
                 let header = decode_header(frame).map_err(fault)?;
                 let gathering =
-                    Gathering::new(*envelope, &header, message_bytes_max).map_err(fault)?;
+                    ContentAssembly::new(*envelope, &header, message_bytes_max).map_err(fault)?;
                 channel.content = Content::Body(Box::new(gathering));
                 self.channels.note_gathering();
                 self.check_unfinished().map_err(fault)?;
@@ -569,7 +569,7 @@ impl Connection {
                 self.outbox.lock().put_connection_close_ok();
                 self.phase = Phase::Ended;
             }
-            Ok(ConnectionCloseOk::ID) => self.end(Ending::Linger(LINGER_MS)),
+            Ok(ConnectionCloseOk::ID) => self.end(CloseMode::Linger(LINGER_MS)),
             Ok(_) | Err(_) => {}
         }
         reading.at += len.min(rest.len());

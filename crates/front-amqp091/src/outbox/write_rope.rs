@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 /// A buffer with shared slices between its bytes.
 #[derive(Debug, Default)]
-pub(super) struct Chain {
+pub(super) struct WriteRope {
     pub(super) bytes: Vec<u8>,
     splices: Vec<Splice>,
     spliced_bytes: usize,
@@ -18,7 +18,7 @@ struct Splice {
     shared: Bytes,
 }
 
-impl Chain {
+impl WriteRope {
     pub(super) const fn new() -> Self {
         Self { bytes: Vec::new(), splices: Vec::new(), spliced_bytes: 0 }
     }
@@ -63,41 +63,41 @@ pub(super) struct Cursor {
 
 impl Cursor {
     /// Fills `slices` with what comes next; returns how many were filled.
-    pub(super) fn fill<'a>(self, chain: &'a Chain, slices: &mut [IoSlice<'a>]) -> usize {
+    pub(super) fn fill<'a>(self, rope: &'a WriteRope, slices: &mut [IoSlice<'a>]) -> usize {
         let mut n_filled = 0;
         let mut at = self;
         for slot in slices {
-            let Some(piece) = at.piece(chain) else { break };
+            let Some(piece) = at.piece(rope) else { break };
             *slot = IoSlice::new(piece);
             n_filled += 1;
-            at.step(chain, piece.len());
+            at.step(rope, piece.len());
         }
         n_filled
     }
 
     /// Moves on by `n` bytes.
-    pub(super) fn advance(&mut self, chain: &Chain, mut n: usize) {
+    pub(super) fn advance(&mut self, rope: &WriteRope, mut n: usize) {
         while n > 0 {
-            let Some(piece) = self.piece(chain) else { return };
+            let Some(piece) = self.piece(rope) else { return };
             let step = piece.len().min(n);
-            self.step(chain, step);
+            self.step(rope, step);
             n -= step;
         }
     }
 
     /// The next contiguous bytes; never empty.
-    fn piece(self, chain: &Chain) -> Option<&[u8]> {
-        let until = match chain.splices.get(self.splice) {
+    fn piece(self, rope: &WriteRope) -> Option<&[u8]> {
+        let until = match rope.splices.get(self.splice) {
             Some(splice) if self.byte >= splice.at => return splice.shared.get(self.within..),
             Some(splice) => splice.at,
-            None => chain.bytes.len(),
+            None => rope.bytes.len(),
         };
-        chain.bytes.get(self.byte..until).filter(|piece| !piece.is_empty())
+        rope.bytes.get(self.byte..until).filter(|piece| !piece.is_empty())
     }
 
     /// Moves on within the next piece.
-    fn step(&mut self, chain: &Chain, n: usize) {
-        match chain.splices.get(self.splice) {
+    fn step(&mut self, rope: &WriteRope, n: usize) {
+        match rope.splices.get(self.splice) {
             Some(splice) if self.byte >= splice.at => {
                 self.within += n;
                 if self.within >= splice.shared.len() {
@@ -116,25 +116,25 @@ mod tests {
 
     #[test]
     fn pieces_come_in_order_however_they_are_cut() {
-        let mut chain = Chain::default();
-        chain.bytes.extend_from_slice(b"ab");
-        chain.splice(Bytes::from_static(b"CDE"));
-        chain.splice(Bytes::from_static(b"F"));
-        chain.bytes.extend_from_slice(b"gh");
-        chain.splice(Bytes::from_static(b"I"));
-        assert_eq!(chain.len(), 9);
+        let mut rope = WriteRope::default();
+        rope.bytes.extend_from_slice(b"ab");
+        rope.splice(Bytes::from_static(b"CDE"));
+        rope.splice(Bytes::from_static(b"F"));
+        rope.bytes.extend_from_slice(b"gh");
+        rope.splice(Bytes::from_static(b"I"));
+        assert_eq!(rope.len(), 9);
         for cut in 1..=9 {
             let (mut cursor, mut written) = (Cursor::default(), Vec::new());
-            while written.len() < chain.len() {
+            while written.len() < rope.len() {
                 let mut slices = [IoSlice::new(&[]); 3];
-                let n = cursor.fill(&chain, &mut slices);
+                let n = cursor.fill(&rope, &mut slices);
                 let bytes: Vec<u8> = slices[..n].iter().flat_map(|slice| slice.to_vec()).collect();
                 let taken = bytes.len().min(cut);
                 written.extend_from_slice(&bytes[..taken]);
-                cursor.advance(&chain, taken);
+                cursor.advance(&rope, taken);
             }
             assert_eq!(written, b"abCDEFghI");
-            assert_eq!(cursor.fill(&chain, &mut [IoSlice::new(&[])]), 0);
+            assert_eq!(cursor.fill(&rope, &mut [IoSlice::new(&[])]), 0);
         }
     }
 }

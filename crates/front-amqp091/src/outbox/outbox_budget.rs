@@ -11,18 +11,18 @@ const HIGH_WATER_BYTES_MIN: usize = 16 * 1024;
 
 /// The outboxes of a node, and what each may hold.
 #[derive(Debug)]
-pub struct Outboxes {
+pub struct OutboxBudget {
     n: AtomicUsize,
     high_water_bytes: AtomicUsize,
 }
 
-impl Default for Outboxes {
+impl Default for OutboxBudget {
     fn default() -> Self {
         Self { n: AtomicUsize::new(0), high_water_bytes: AtomicUsize::new(OUTBOX_HIGH_WATER_BYTES) }
     }
 }
 
-impl Outboxes {
+impl OutboxBudget {
     /// With this many bytes waiting in it, the links of an outbox are told that there is no room.
     #[must_use]
     pub fn high_water_bytes(&self) -> usize {
@@ -50,19 +50,19 @@ mod tests {
 
     #[test]
     fn many_share_what_few_do_not_need() {
-        let outboxes = Outboxes::default();
+        let budget = OutboxBudget::default();
         let share_of = |n: usize| {
             for _ in 0..n {
-                outboxes.add();
+                budget.add();
             }
-            let share = outboxes.high_water_bytes();
+            let share = budget.high_water_bytes();
             for _ in 0..n {
-                outboxes.remove();
+                budget.remove();
             }
             share
         };
         let shares = [0, 1, 32, 64, 1_024, 100_000].map(share_of);
         assert_eq!(shares.map(|bytes| bytes >> 10), [1_024, 1_024, 1_024, 512, 32, 16]);
-        assert_eq!(outboxes.high_water_bytes(), OUTBOX_HIGH_WATER_BYTES);
+        assert_eq!(budget.high_water_bytes(), OUTBOX_HIGH_WATER_BYTES);
     }
 }

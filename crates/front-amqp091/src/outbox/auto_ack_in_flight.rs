@@ -50,13 +50,13 @@ pub(super) struct Put {
 
 /// What is settled by being written and was not taken to be settled yet, in the order of the bytes.
 #[derive(Debug, Default)]
-pub(super) struct Unwritten {
+pub(super) struct AutoAckInFlight {
     runs: VecDeque<Run>,
     /// So many bytes were written, as far as is known.
     n_written: u64,
 }
 
-impl Unwritten {
+impl AutoAckInFlight {
     pub(super) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -176,7 +176,7 @@ mod tests {
             fn settles_what_was_written_and_nothing_else(
                 steps in prop::collection::vec(step(), 0..300),
             ) {
-                let (mut unwritten, mut model) = (Unwritten::default(), VecDeque::new());
+                let (mut unwritten, mut model) = (AutoAckInFlight::default(), VecDeque::new());
                 let (mut next, mut at, mut n_taken, mut n_written) = ([0_u64; 3], 0, 0, 0);
                 for step in steps {
                     match step {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_remembered_in_few_runs() {
-        let mut unwritten = Unwritten::default();
+        let mut unwritten = AutoAckInFlight::default();
         for n in 0..10_000 {
             unwritten.push(put(1, n, n * 100, 100), 0);
         }

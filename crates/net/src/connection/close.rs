@@ -4,7 +4,7 @@
 use crate::places::Place;
 use crate::server::Server;
 use crate::timers::Timers;
-use front_amqp091::Ending;
+use front_amqp091::CloseMode;
 use socket2::SockRef;
 use std::io;
 use std::net::Shutdown;
@@ -25,17 +25,17 @@ pub(super) fn reset(socket: &TcpStream) {
     let _already_closed = socket.set_zero_linger().is_err();
 }
 
-/// Closes as `ending` says. Whoever waits for this waits for what must have arrived before the node may end,
+/// Closes as `close_mode` says. Whoever waits for this waits for what must have arrived before the node may end,
 /// not for clients that take their time.
 pub(super) async fn close(
     socket: OwnedReadHalf,
-    ending: Ending,
+    close_mode: CloseMode,
     handshake: Option<Place>,
     server: &Server,
 ) {
-    let patience_ms = match ending {
-        Ending::Linger(ms) => ms,
-        Ending::Hold(ms) => {
+    let patience_ms = match close_mode {
+        CloseMode::Linger(ms) => ms,
+        CloseMode::Hold(ms) => {
             let place = server.lingering.take();
             // Looked at behind that, since whoever stops the node looks at those that linger behind this.
             if !*server.stopping.borrow() {

@@ -1,7 +1,7 @@
 //! One HTTP/1.1 request over the node's control socket.
 
 use crate::failure::{Failure, code};
-use crate::verb::{Invocation, Place};
+use crate::verb::{Invocation, NodeAddress};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -43,22 +43,22 @@ pub(crate) enum Unanswered {
 
 impl Client {
     /// Connects. `timeout` is for every wait from here on.
-    pub(crate) fn connect(place: &Place, timeout: Option<Duration>) -> io::Result<Self> {
-        let stream = connect(place)?;
+    pub(crate) fn connect(address: &NodeAddress, timeout: Option<Duration>) -> io::Result<Self> {
+        let stream = connect(address)?;
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
         // Nothing that would end the header's line.
-        let name = || place.node.chars().filter(|c| !c.is_control()).collect();
-        Ok(Self { stream, node: place.is_named.then(name) })
+        let name = || address.node.chars().filter(|c| !c.is_control()).collect();
+        Ok(Self { stream, node: address.is_named.then(name) })
     }
 
     /// Sends one question and waits for its answer.
-    pub(crate) fn ask(mut self, question: &str, request: &Value) -> Result<Value, Unanswered> {
+    pub(crate) fn ask(mut self, endpoint: &str, request: &Value) -> Result<Value, Unanswered> {
         let body = request.to_string();
         let node = self.node.take().map(|node| format!("{NODE_HEADER}: {node}\r\n"));
         let head = format!(
-            "POST /ctl/{question} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\
+            "POST /ctl/{endpoint} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             node.unwrap_or_default(),
             body.len()
@@ -73,18 +73,18 @@ impl Client {
 }
 
 /// Connects by way of the open directory when the path is too long for a socket address.
-fn connect(place: &Place) -> io::Result<UnixStream> {
-    let path = socket_path(place);
+fn connect(address: &NodeAddress) -> io::Result<UnixStream> {
+    let path = socket_path(address);
     if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
         return UnixStream::connect(path);
     }
-    let directory = File::open(&place.data_dir)?;
+    let directory = File::open(&address.data_dir)?;
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
 }
 
 /// Where the node's control socket is.
-pub(crate) fn socket_path(place: &Place) -> PathBuf {
-    place.data_dir.join(SOCKET)
+pub(crate) fn socket_path(address: &NodeAddress) -> PathBuf {
+    address.data_dir.join(SOCKET)
 }
 
 /// Takes a whole HTTP answer apart.
@@ -119,7 +119,7 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
 
 /// What is printed when the node cannot be reached.
 pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure {
-    let Place { node, .. } = &invocation.place;
+    let NodeAddress { node, .. } = &invocation.address;
     Failure::bare(
         code::UNAVAILABLE,
         format!(
@@ -132,7 +132,7 @@ pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure
              * This user may not open its control socket\n\n\
              DIAGNOSTICS\n===========\n\n\
              control socket: {}\nerror: {error}\n",
-            socket_path(&invocation.place).display()
+            socket_path(&invocation.address).display()
         ),
     )
 }

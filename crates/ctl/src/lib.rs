@@ -9,13 +9,13 @@ mod document;
 pub mod environment;
 mod failure;
 mod limits;
-mod local;
+mod offline;
 mod options;
 mod output;
 mod plugins;
 mod render;
 mod report;
-mod session;
+mod run;
 mod unavailable;
 mod units;
 mod usage;
@@ -30,7 +30,7 @@ pub use plugins::is_built_in as is_built_in_plugin;
 pub const RABBITMQ_VERSION: &str = "4.3.6";
 
 use failure::{Failure, Invalid};
-use session::Terminal;
+use run::Terminal;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -64,8 +64,8 @@ fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Res
         [only] if only == "--help" => vec!["help".to_owned()],
         _ => given,
     };
-    let words = options::parse(&given, &[]).words;
-    let Some(name) = words.first() else {
+    let args = options::parse(&given, &[]).args;
+    let Some(name) = args.first() else {
         return Err(Failure::bare(failure::code::USAGE, usage::everything(tool)));
     };
     let verb = tool.find(name).ok_or_else(|| {
@@ -77,7 +77,7 @@ fn run_with(tool: &Tool, given: Vec<String>, terminal: &mut Terminal<'_>) -> Res
         drop(writeln!(terminal.output, "{}", usage::of(tool, verb)));
         return Ok(());
     }
-    session::carry_out(&mut invocation, terminal)
+    run::execute(&mut invocation, terminal)
 }
 
 fn not_accepted(tool: &Tool, verb: &Verb, given: &[String], invalid: &Invalid) -> Failure {

@@ -3,12 +3,12 @@
 use crate::failure::{Failure, Invalid};
 use crate::output::Answer;
 use crate::verb::Invocation;
-use crate::{session, units};
+use crate::{run, units};
 use serde_json::{Value, json};
 
 /// How the two verbs differ.
 struct Kind {
-    question: &'static str,
+    endpoint: &'static str,
     /// The word before a value of the other kind.
     word: &'static str,
     /// Whether `word` is followed by a size; otherwise a size stands without it.
@@ -18,13 +18,13 @@ struct Kind {
 }
 
 const MEMORY: Kind = Kind {
-    question: "set_memory_high_watermark",
+    endpoint: "set_memory_high_watermark",
     word: "absolute",
     word_means_size: true,
     share_max: 1.0,
 };
 const DISK: Kind = Kind {
-    question: "set_disk_free_limit",
+    endpoint: "set_disk_free_limit",
     word: "mem_relative",
     word_means_size: false,
     share_max: f64::INFINITY,
@@ -43,7 +43,7 @@ pub(crate) fn check(invocation: &Invocation) -> Result<(), Invalid> {
 pub(crate) fn set(invocation: &Invocation) -> Result<Answer, Failure> {
     let kind = kind_of(invocation);
     let request = request(invocation, &kind).unwrap_or_default();
-    session::ask(invocation, kind.question, &request).map(|_| Answer::Done)
+    run::ask(invocation, kind.endpoint, &request).map(|_| Answer::Done)
 }
 
 fn request(invocation: &Invocation, kind: &Kind) -> Result<Value, Invalid> {

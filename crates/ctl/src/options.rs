@@ -35,7 +35,7 @@ pub(crate) enum Setting {
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
     /// What is not an option, in order; the first is the verb.
-    pub(crate) words: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// The last value of every option.
     pub(crate) settings: BTreeMap<&'static str, Setting>,
     /// Options that are unknown or lack a proper value, as written, with what stood for the value.
@@ -80,11 +80,11 @@ pub(crate) fn parse(input: &[String], extra: &[Switch]) -> Parsed {
     let mut rest = input.iter();
     while let Some(word) = rest.next() {
         if word == "--" {
-            parsed.words.extend(rest.cloned());
+            parsed.args.extend(rest.cloned());
             break;
         }
         if !looks_like_option(word) {
-            parsed.words.push(word.clone());
+            parsed.args.push(word.clone());
             continue;
         }
         let (name, glued) = match word.split_once('=') {
@@ -176,14 +176,14 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str, extra: &[Switch]) -> Parsed {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        parse(&words, extra)
+        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        parse(&args, extra)
     }
 
     #[test]
     fn options_may_stand_anywhere() {
         let parsed = parsed("-q -p / list_queues name --formatter=json messages -t 5", &[]);
-        assert_eq!(parsed.words, ["list_queues", "name", "messages"]);
+        assert_eq!(parsed.args, ["list_queues", "name", "messages"]);
         assert_eq!(parsed.settings["quiet"], Setting::Flag(true));
         assert_eq!(parsed.settings["vhost"], Setting::Text("/".to_owned()));
         assert_eq!(parsed.settings["formatter"], Setting::Text("json".to_owned()));
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn negative_numbers_are_words_or_values() {
         let parsed = parsed("x -5 --priority -7", &[number("priority", None)]);
-        assert_eq!(parsed.words, ["x", "-5"]);
+        assert_eq!(parsed.args, ["x", "-5"]);
         assert_eq!(parsed.settings["priority"], Setting::Number(-7));
     }
 
@@ -215,11 +215,11 @@ mod tests {
             invalid,
             [("--bogus", ""), ("--timeout", "abc"), ("--vhost", ""), ("--no-such", ""), ("-z", "")]
         );
-        assert_eq!(parsed.words, ["x"]);
+        assert_eq!(parsed.args, ["x"]);
     }
 
     #[test]
     fn two_dashes_end_options() {
-        assert_eq!(parsed("add_user -- -q --x", &[]).words, ["add_user", "-q", "--x"]);
+        assert_eq!(parsed("add_user -- -q --x", &[]).args, ["add_user", "-q", "--x"]);
     }
 }

@@ -4,7 +4,7 @@
 use crate::failure::{Failure, Invalid, code};
 use crate::output::{Answer, Format};
 use crate::verb::Invocation;
-use crate::{RABBITMQ_VERSION, local, render, session};
+use crate::{RABBITMQ_VERSION, offline, render, run};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn pattern(invocation: &Invocation) -> Result<Regex, regex::Error> {
 }
 
 fn names(invocation: &Invocation) -> impl Iterator<Item = &str> {
-    invocation.words("plugins")
+    invocation.args("plugins")
 }
 
 fn missing(invocation: &Invocation) -> Vec<&str> {
@@ -71,7 +71,7 @@ pub(crate) fn list_banner(invocation: &Invocation) -> String {
 pub(crate) fn list(invocation: &Invocation) -> Result<Answer, Failure> {
     let pattern =
         pattern(invocation).map_err(|error| Failure::error(code::DATA, error.to_string()))?;
-    let is_running = matches!(local::is_running(invocation), Ok(true));
+    let is_running = matches!(offline::is_running(invocation), Ok(true));
     let found = || BUILT_IN.iter().filter(|(name, _)| pattern.is_match(name));
     if invocation.format == Format::Json {
         return Ok(Answer::Object(as_json(invocation, is_running, found())));
@@ -172,7 +172,7 @@ pub(crate) fn disable(invocation: &Invocation) -> Result<Answer, Failure> {
 
 fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
     if invocation.flag("online") {
-        session::ask(invocation, "state", &json!({}))?;
+        run::ask(invocation, "state", &json!({}))?;
     }
     let stay: Vec<&str> = match invocation.verb.name {
         "disable" => names(invocation).filter(|name| is_built_in(name)).collect(),
@@ -197,7 +197,7 @@ pub(crate) fn is_enabled_banner(invocation: &Invocation) -> String {
 pub(crate) fn is_enabled(invocation: &Invocation) -> Result<Answer, Failure> {
     let mut node = String::new();
     if !invocation.flag("offline") {
-        session::ask(invocation, "state", &json!({}))?;
+        run::ask(invocation, "state", &json!({}))?;
         node = format!(" on node {}", invocation.node());
     }
     let missing = missing(invocation);

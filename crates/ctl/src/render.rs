@@ -46,7 +46,7 @@ pub(crate) fn filled(template: &str, invocation: &Invocation) -> String {
 fn value_of(name: &str, invocation: &Invocation) -> String {
     match invocation.params.get(name) {
         Some(Value::String(text)) => return text.clone(),
-        Some(_) => return invocation.words(name).collect::<Vec<_>>().join(", "),
+        Some(_) => return invocation.args(name).collect::<Vec<_>>().join(", "),
         None => {}
     }
     match name {

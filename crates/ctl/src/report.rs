@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::output::Answer;
-use crate::session::Terminal;
+use crate::run::Terminal;
 use crate::verb::Invocation;
-use crate::{run_with, session};
+use crate::{run, run_with};
 use serde_json::{Value, json};
 
 /// Of the node.
@@ -30,7 +30,7 @@ const OF_VHOST: [&str; 7] = [
 ];
 
 pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
-    let vhosts = session::ask(invocation, "list_vhosts", &json!({"columns": ["name"]}))?;
+    let vhosts = run::ask(invocation, "list_vhosts", &json!({"columns": ["name"]}))?;
     let mut text = String::new();
     for name in OF_NODE {
         text.push_str(&section(invocation, name, None)?);
@@ -49,10 +49,10 @@ fn section(invocation: &Invocation, name: &str, vhost: Option<&str>) -> Result<S
     let columns = invocation.tool.find(name).and_then(|verb| verb.columns);
     let columns = columns.map_or_else(Vec::new, |columns| columns.known.to_vec());
     let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
-    let place = &invocation.place;
-    given.extend(["--data-dir".to_owned(), place.data_dir.display().to_string()]);
-    if place.is_named {
-        given.extend(["--node".to_owned(), place.node.clone()]);
+    let address = &invocation.address;
+    given.extend(["--data-dir".to_owned(), address.data_dir.display().to_string()]);
+    if address.is_named {
+        given.extend(["--node".to_owned(), address.node.clone()]);
     }
     if let Some(vhost) = vhost {
         given.extend(["--vhost".to_owned(), vhost.to_owned()]);

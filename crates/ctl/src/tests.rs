@@ -39,7 +39,7 @@ fn node(answer: &Value) -> Node {
         let mut reader = BufReader::new(&stream);
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
-        let question = line.split(' ').nth(1).unwrap().trim_start_matches("/ctl/").to_owned();
+        let endpoint = line.split(' ').nth(1).unwrap().trim_start_matches("/ctl/").to_owned();
         let mut length = 0;
         while line != "\r\n" {
             line.clear();
@@ -56,7 +56,7 @@ fn node(answer: &Value) -> Node {
             body.len()
         )
         .unwrap();
-        (question, serde_json::from_slice(&request).unwrap())
+        (endpoint, serde_json::from_slice(&request).unwrap())
     });
     Node { data_dir, thread }
 }
@@ -107,8 +107,8 @@ fn a_user_is_added() {
         "Adding user \"alice\" ...\nDone. Don't forget to grant the user permissions to some \
          virtual hosts! See 'rabbitmqctl help set_permissions' to learn more.\n"
     );
-    let (question, request) = ran.asked.unwrap();
-    assert_eq!(question, "add_user");
+    let (endpoint, request) = ran.asked.unwrap();
+    assert_eq!(endpoint, "add_user");
     assert_eq!(request, json!({"user": "alice", "password": "secret"}));
     let quiet = told(&["add_user", "-q", "alice", "secret"], &json!({"ok": null}));
     assert_eq!((quiet.code, quiet.output.as_str()), (0, ""));
@@ -577,8 +577,8 @@ fn definitions_are_read_from_a_file_or_typed() {
         "Importing definitions in JSON from standard input ...\n\
          Warning: queue 'q' is left out\nSuccessfully imported definitions: 2 changes\n"
     );
-    let (question, request) = node.thread.join().unwrap();
-    assert_eq!(question, "import_definitions");
+    let (endpoint, request) = node.thread.join().unwrap();
+    assert_eq!(endpoint, "import_definitions");
     assert_eq!(request, json!({"definitions": "{\"a\":1}", "skip_if_unchanged": true}));
     let path = node.data_dir.join("in.json");
     std::fs::write(&path, "{}").unwrap();

@@ -6,7 +6,7 @@ mod tool;
 use crate::failure::{Failure, Invalid};
 use crate::options::Switch;
 use crate::output::Answer;
-pub(crate) use invocation::{Invocation, Place};
+pub(crate) use invocation::{Invocation, NodeAddress};
 use serde_json::Value;
 pub(crate) use tool::Tool;
 
@@ -101,7 +101,7 @@ pub(crate) enum Action {
     /// Ask the node the named question; the answer is a listing.
     List(&'static str, Listing),
     /// Done here, or with more than one question.
-    Local(fn(&Invocation) -> Result<Answer, Failure>),
+    Offline(fn(&Invocation) -> Result<Answer, Failure>),
 }
 
 /// What a listing looks like.
@@ -170,5 +170,5 @@ pub(crate) const VERB: Verb = Verb {
     check: None,
     timeout_ms: None,
     banner: Banner::None,
-    action: Action::Local(|_| Ok(Answer::Done)),
+    action: Action::Offline(|_| Ok(Answer::Done)),
 };

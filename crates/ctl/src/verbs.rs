@@ -34,6 +34,6 @@ pub(crate) const TABLES: &[&[Verb]] = &[
 ];
 
 /// A listing whose columns cannot be chosen.
-const fn list(question: &'static str, columns: &'static [&'static str]) -> Action {
-    Action::List(question, Listing { columns, streamed: false, headers: true })
+const fn list(endpoint: &'static str, columns: &'static [&'static str]) -> Action {
+    Action::List(endpoint, Listing { columns, streamed: false, headers: true })
 }

@@ -6,10 +6,12 @@ mod deprecated;
 mod node;
 mod operations;
 
-use crate::facts::is_same_node;
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
+use crate::node_info::is_same_node;
 use crate::request::Request;
-use crate::{ControlSocket, DOCUMENT_BYTES_MAX, Management, definitions, document, listing, salt};
+use crate::{
+    ControlSocket, DOCUMENT_BYTES_MAX, Management, definitions, definitions_io, listing, salt,
+};
 use audit::Operator;
 use axum::Router;
 use axum::body::Bytes;
@@ -36,7 +38,7 @@ pub async fn serve(
     until: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let router = Router::new()
-        .route("/ctl/{question}", post(answer))
+        .route("/ctl/{endpoint}", post(answer))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .route(
             "/ctl/import_definitions",
@@ -53,11 +55,11 @@ pub async fn serve(
 async fn answer(
     State(management): State<Arc<Management>>,
     ConnectInfo(operator): ConnectInfo<Operator>,
-    Path(question): Path<String>,
+    Path(endpoint): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    respond(&management, (operator, &headers), &question, &body).await
+    respond(&management, (operator, &headers), &endpoint, &body).await
 }
 
 /// The one question that may be long.
@@ -73,19 +75,19 @@ async fn import(
 async fn respond(
     management: &Management,
     (operator, headers): (Operator, &HeaderMap),
-    question: &str,
+    endpoint: &str,
     body: &[u8],
 ) -> Response {
     let request = management.check_name(headers).and_then(|()| Request::parse(body));
     let answered = match request {
-        Ok(request) => management.answer(operator, question, &request).await,
-        Err(refusal) => Err(refusal),
+        Ok(request) => management.answer(operator, endpoint, &request).await,
+        Err(api_error) => Err(api_error),
     };
     let (status, answer) = match answered {
         Ok(value) => (StatusCode::OK, json!({"ok": value})),
-        Err(refusal) => {
-            tracing::debug!("`{question}` is refused: {}", refusal.text);
-            (StatusCode::BAD_REQUEST, refusal.to_json())
+        Err(api_error) => {
+            tracing::debug!("`{endpoint}` is refused: {}", api_error.text);
+            (StatusCode::BAD_REQUEST, api_error.to_json())
         }
     };
     let json = [(header::CONTENT_TYPE, "application/json")];
@@ -94,13 +96,13 @@ async fn respond(
 
 impl Management {
     /// Refuses what is meant for a node of another name.
-    fn check_name(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let own = self.facts.name.as_str();
+    fn check_name(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let own = self.node_info.name.as_str();
         match headers.get(NODE_HEADER).map(|name| name.as_bytes()) {
             Some(meant)
                 if !std::str::from_utf8(meant).is_ok_and(|meant| is_same_node(meant, own)) =>
             {
-                Err(Refusal::new(Kind::OtherNode, own))
+                Err(ApiError::new(Kind::OtherNode, own))
             }
             Some(_) | None => Ok(()),
         }
@@ -110,51 +112,51 @@ impl Management {
     async fn answer(
         &self,
         operator: Operator,
-        question: &str,
+        endpoint: &str,
         request: &Request,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ApiError> {
         let view = self.broker.view();
         let is_traced = |vhost: &str| self.broker.is_traced(vhost);
-        if let Some(rows) = listing::rows_of_definitions(&view.meta, question, request, is_traced) {
+        if let Some(rows) = listing::rows_of_definitions(&view.meta, endpoint, request, is_traced) {
             return rows;
         }
-        if let Some(rows) = listing::rows_of_the_running(self, question, request) {
+        if let Some(rows) = listing::rows_of_the_running(self, endpoint, request) {
             return rows;
         }
-        if let Some(rows) = listing::rows_of_the_delayed(self, question, request).await {
+        if let Some(rows) = listing::rows_of_the_delayed(self, endpoint, request).await {
             return rows;
         }
-        if let Some(features) = deprecated::answer(self, question, request) {
+        if let Some(features) = deprecated::answer(self, endpoint, request) {
             return Ok(features);
         }
-        if let Some(facts) = node::facts(self, question) {
-            return Ok(facts);
+        if let Some(node_info) = node::node_info(self, endpoint) {
+            return Ok(node_info);
         }
-        if question == "export_definitions" {
-            return document::export(self, request.optional("vhost"));
+        if endpoint == "export_definitions" {
+            return definitions_io::export(self, request.optional("vhost"));
         }
-        let answer = self.change(question, request).await?;
-        if question != "authenticate_user" {
-            audit::note(operator, question, request);
+        let answer = self.change(endpoint, request).await?;
+        if endpoint != "authenticate_user" {
+            audit::note(operator, endpoint, request);
         }
         Ok(answer)
     }
 
     /// Does what an operator asks for.
-    async fn change(&self, question: &str, request: &Request) -> Result<Value, Refusal> {
-        if question == "import_definitions" {
-            return document::import(self, request).await;
+    async fn change(&self, endpoint: &str, request: &Request) -> Result<Value, ApiError> {
+        if endpoint == "import_definitions" {
+            return definitions_io::import(self, request).await;
         }
-        self.password_rule.check_request(question, request)?;
+        self.password_rule.check_request(endpoint, request)?;
         let state = &self.broker.view().meta;
         let Some(commands) =
-            definitions::commands(state, question, request, (self.hashing, salt()?))
+            definitions::commands(state, endpoint, request, (self.hashing, salt()?))
         else {
-            return operations::carry_out(self, question, request).await;
+            return operations::execute(self, endpoint, request).await;
         };
         for command in commands? {
             let changed = self.broker.administer(command).await;
-            changed.map_err(|error| definitions::refused(question, error))?;
+            changed.map_err(|error| definitions::refused(endpoint, error))?;
         }
         Ok(Value::Null)
     }

@@ -3,7 +3,7 @@
 
 mod limits;
 
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use meta::{
     ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
@@ -11,29 +11,29 @@ use meta::{
 };
 use serde_json::Value;
 
-/// The commands that do what `question` asks; `None` when it asks for something else. New passwords
+/// The commands that do what `endpoint` asks; `None` when it asks for something else. New passwords
 /// are hashed by this algorithm; the salt is fresh.
 pub(crate) fn commands(
     state: &State,
-    question: &str,
+    endpoint: &str,
     request: &Request,
     hashing: (HashAlgorithm, Salt),
-) -> Option<Result<Vec<Command>, Refusal>> {
-    let command = match question {
+) -> Option<Result<Vec<Command>, ApiError>> {
+    let command = match endpoint {
         "add_user" | "change_password" | "clear_password" | "delete_user" | "set_user_tags" => {
-            user(question, request, hashing)
+            user(endpoint, request, hashing)
         }
         "set_permissions_globally" => return Some(set_permissions_globally(state, request)),
         "set_permissions"
         | "clear_permissions"
         | "set_topic_permissions"
-        | "clear_topic_permissions" => permission(question, request),
+        | "clear_topic_permissions" => permission(endpoint, request),
         "add_vhost" => return Some(add_vhost(state, request)),
         "delete_vhost" => request.vhost().map(|vhost| Command::DeleteVhost { vhost }),
         "set_vhost_tags"
         | "update_vhost_metadata"
         | "enable_vhost_deletion_protection"
-        | "disable_vhost_deletion_protection" => update_vhost(state, question, request),
+        | "disable_vhost_deletion_protection" => update_vhost(state, endpoint, request),
         "set_vhost_limits" => limits::set_vhost(state, request, "definition"),
         "clear_vhost_limits" => limits::clear_vhost(state, request),
         "set_user_limits" => limits::set_user(state, request),
@@ -45,7 +45,7 @@ pub(crate) fn commands(
         "set_parameter" => set_parameter(state, request),
         "clear_parameter" => clear_parameter(state, request),
         "set_global_parameter" | "clear_global_parameter" | "set_cluster_name" => {
-            global_parameter(question, request)
+            global_parameter(endpoint, request)
         }
         _ => return None,
     };
@@ -53,12 +53,12 @@ pub(crate) fn commands(
 }
 
 fn user(
-    question: &str,
+    endpoint: &str,
     request: &Request,
     (algorithm, salt): (HashAlgorithm, Salt),
-) -> Result<Command, Refusal> {
+) -> Result<Command, ApiError> {
     let user = request.user()?;
-    Ok(match question {
+    Ok(match endpoint {
         "add_user" => {
             let password = request.text("password")?;
             let password = if request.flag("pre_hashed_password") {
@@ -78,17 +78,17 @@ fn user(
     })
 }
 
-fn hashed(algorithm: HashAlgorithm, text: &str) -> Result<PasswordHash, Refusal> {
+fn hashed(algorithm: HashAlgorithm, text: &str) -> Result<PasswordHash, ApiError> {
     let hash = PasswordHash::from_base64(algorithm, text);
     hash.map_err(|_| {
-        Refusal::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
+        ApiError::new(Kind::Invalid, "Could not Base64 decode provided password hash value")
     })
 }
 
-fn permission(question: &str, request: &Request) -> Result<Command, Refusal> {
+fn permission(endpoint: &str, request: &Request) -> Result<Command, ApiError> {
     let (user, vhost) = (request.user()?, request.vhost()?);
     let text = |field| request.text(field).map(str::to_owned);
-    Ok(match question {
+    Ok(match endpoint {
         "set_permissions" => Command::SetPermissions {
             user,
             vhost,
@@ -112,7 +112,7 @@ fn permission(question: &str, request: &Request) -> Result<Command, Refusal> {
     })
 }
 
-fn set_permissions_globally(state: &State, request: &Request) -> Result<Vec<Command>, Refusal> {
+fn set_permissions_globally(state: &State, request: &Request) -> Result<Vec<Command>, ApiError> {
     let user = request.user()?;
     if state.user(&user).is_none() {
         return Err(MetaError::UserNotFound(user).into());
@@ -131,7 +131,7 @@ fn set_permissions_globally(state: &State, request: &Request) -> Result<Vec<Comm
 }
 
 /// COMPAT: a virtual host that exists is left as it is, without complaint.
-fn add_vhost(state: &State, request: &Request) -> Result<Vec<Command>, Refusal> {
+fn add_vhost(state: &State, request: &Request) -> Result<Vec<Command>, ApiError> {
     let vhost = request.vhost()?;
     if state.vhost(&vhost).is_some() {
         return Ok(Vec::new());
@@ -141,11 +141,11 @@ fn add_vhost(state: &State, request: &Request) -> Result<Vec<Command>, Refusal> 
     Ok(vec![Command::CreateVhost { vhost, metadata }])
 }
 
-fn update_vhost(state: &State, question: &str, request: &Request) -> Result<Command, Refusal> {
+fn update_vhost(state: &State, endpoint: &str, request: &Request) -> Result<Command, ApiError> {
     let vhost = request.vhost()?;
     let found = state.vhost(&vhost).ok_or_else(|| MetaError::VhostNotFound(vhost.clone()))?;
     let mut metadata = found.metadata().clone();
-    match question {
+    match endpoint {
         "set_vhost_tags" => metadata.tags = request.names("tags"),
         "enable_vhost_deletion_protection" => metadata.protected_from_deletion = true,
         "disable_vhost_deletion_protection" => metadata.protected_from_deletion = false,
@@ -154,7 +154,7 @@ fn update_vhost(state: &State, question: &str, request: &Request) -> Result<Comm
     Ok(Command::UpdateVhost { vhost, metadata })
 }
 
-fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), Refusal> {
+fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), ApiError> {
     if let Some(description) = request.optional("description") {
         description.clone_into(&mut metadata.description);
     }
@@ -167,7 +167,7 @@ fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), Refusal>
                 "Unsupported default queue type: this version of Leveret does not offer {kind} \
                  queues, see docs/compatibility.md"
             );
-            return Err(Refusal::new(Kind::Unsupported, text));
+            return Err(ApiError::new(Kind::Unsupported, text));
         }
         metadata.default_queue_type = Some(Name::from(kind));
     }
@@ -177,9 +177,9 @@ fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), Refusal>
     Ok(())
 }
 
-fn set_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusal> {
+fn set_policy(request: &Request, scope: PolicyScope) -> Result<Command, ApiError> {
     let spec = || {
-        Ok::<_, Refusal>(PolicySpec {
+        Ok::<_, ApiError>(PolicySpec {
             name: request.name("name")?,
             pattern: request.text("pattern")?.to_owned(),
             apply_to: ApplyTo::parse(request.optional("apply_to").unwrap_or("all"))
@@ -191,13 +191,13 @@ fn set_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusal>
     Ok(Command::SetPolicy { scope, vhost: request.vhost()?, policy: spec()? })
 }
 
-fn clear_policy(request: &Request, scope: PolicyScope) -> Result<Command, Refusal> {
+fn clear_policy(request: &Request, scope: PolicyScope) -> Result<Command, ApiError> {
     Ok(Command::ClearPolicy { scope, vhost: request.vhost()?, name: request.name("name")? })
 }
 
 /// COMPAT: a component is there with the plugin that it belongs to, of which there is none; the limits of
 /// a virtual host are a parameter of their own.
-fn set_parameter(state: &State, request: &Request) -> Result<Command, Refusal> {
+fn set_parameter(state: &State, request: &Request) -> Result<Command, ApiError> {
     match request.text("component")? {
         limits::COMPONENT => limits::set_vhost(state, request, "value"),
         "policy" | "operator_policy" => Err(not_valid("policies may not be set using this method")),
@@ -205,7 +205,7 @@ fn set_parameter(state: &State, request: &Request) -> Result<Command, Refusal> {
     }
 }
 
-fn clear_parameter(state: &State, request: &Request) -> Result<Command, Refusal> {
+fn clear_parameter(state: &State, request: &Request) -> Result<Command, ApiError> {
     if request.text("component")? == limits::COMPONENT {
         return limits::clear_vhost(state, request);
     }
@@ -216,9 +216,9 @@ fn clear_parameter(state: &State, request: &Request) -> Result<Command, Refusal>
     })
 }
 
-fn global_parameter(question: &str, request: &Request) -> Result<Command, Refusal> {
+fn global_parameter(endpoint: &str, request: &Request) -> Result<Command, ApiError> {
     let name = request.name("name")?;
-    Ok(match question {
+    Ok(match endpoint {
         "set_global_parameter" => {
             Command::SetGlobalParameter { name, value: json_text(request.text("value")?)? }
         }
@@ -232,26 +232,26 @@ fn global_parameter(question: &str, request: &Request) -> Result<Command, Refusa
 
 /// COMPAT: RabbitMQ keeps the value and writes it anew, names sorted; about malformed JSON it tells no
 /// more than that.
-fn json_text(text: &str) -> Result<Json, Refusal> {
+fn json_text(text: &str) -> Result<Json, ApiError> {
     let value: Value = serde_json::from_str(text)
-        .map_err(|_| Refusal::new(Kind::Invalid, "JSON decoding error. Reason: badarg"))?;
+        .map_err(|_| ApiError::new(Kind::Invalid, "JSON decoding error. Reason: badarg"))?;
     Ok(Json::parse(&value.to_string())?)
 }
 
 /// What a policy or parameter is refused with.
-pub(crate) fn not_valid(reason: &str) -> Refusal {
-    Refusal::new(Kind::Invalid, format!("Validation failed\n\n{reason}\n"))
+pub(crate) fn not_valid(reason: &str) -> ApiError {
+    ApiError::new(Kind::Invalid, format!("Validation failed\n\n{reason}\n"))
 }
 
 /// Words a refusal of the state machine as RabbitMQ does for this question.
-pub(crate) fn refused(question: &str, error: MetaError) -> Refusal {
-    let is_policy = matches!(question, "set_policy" | "set_operator_policy");
+pub(crate) fn refused(endpoint: &str, error: MetaError) -> ApiError {
+    let is_policy = matches!(endpoint, "set_policy" | "set_operator_policy");
     if let (MetaError::InvalidPattern { reason, .. }, true) = (&error, is_policy) {
         return not_valid(&format!(
             "pattern should be regular expression but is invalid: {{\"{reason}\",0}}"
         ));
     }
-    if let (MetaError::Invalid(reason), true) = (&error, is_policy || question == "set_parameter") {
+    if let (MetaError::Invalid(reason), true) = (&error, is_policy || endpoint == "set_parameter") {
         return not_valid(reason);
     }
     error.into()

@@ -2,25 +2,25 @@
 //! Never a queue's lock and never a client protocol: it reads snapshots, and changes things by the
 //! broker's commands. Start reading at [`Management`], then `control`.
 
+mod api_error;
 mod control;
 mod definitions;
-mod document;
-mod facts;
+mod definitions_io;
 mod limits;
 mod listing;
 mod logs;
+mod node_info;
 mod passwords;
-mod refusal;
 mod request;
 mod salt;
 mod socket;
 mod table;
 
 pub use control::serve;
-pub use document::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
-pub use facts::{ListenerFacts, NodeFacts};
+pub use definitions_io::{DOCUMENT_BYTES_MAX, ImportOptions, Imported, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use logs::Log;
+pub use node_info::{ListenerInfo, NodeInfo};
 pub use passwords::PasswordRule;
 pub use socket::{ControlSocket, SOCKET_FILE};
 
@@ -46,7 +46,7 @@ pub struct Management {
     /// How they are hashed.
     pub hashing: HashAlgorithm,
     /// What does not change while the node runs.
-    pub facts: NodeFacts,
+    pub node_info: NodeInfo,
     /// Memory and disk, and their limits, which an operator may change.
     pub resources: Arc<dyn Resources>,
     /// What is logged, and to which file, which an operator may change.
@@ -64,6 +64,6 @@ pub struct Management {
 impl Management {
     /// What is listened on now, as objects.
     fn listeners(&self) -> Value {
-        if *self.suspended.borrow() { json!([]) } else { self.facts.listeners() }
+        if *self.suspended.borrow() { json!([]) } else { self.node_info.listeners() }
     }
 }

@@ -1,6 +1,6 @@
 //! The limits beyond which alarms make publishers wait. An operator can change them while the node runs.
 
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use broker::Broker;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,13 +31,13 @@ impl Threshold {
     }
 
     /// What a request says: `bytes`, or `of_memory`.
-    fn of(request: &Request) -> Result<Self, Refusal> {
+    fn of(request: &Request) -> Result<Self, ApiError> {
         let bytes = request.number("bytes").and_then(|bytes| u64::try_from(bytes).ok());
         let share = request.fraction("of_memory").filter(|share| *share >= 0.0);
         bytes
             .map(Self::Bytes)
             .or_else(|| share.map(Self::OfMemory))
-            .ok_or_else(|| Refusal::new(Kind::Invalid, "a limit is a number that is not negative"))
+            .ok_or_else(|| ApiError::new(Kind::Invalid, "a limit is a number that is not negative"))
     }
 }
 
@@ -96,15 +96,15 @@ impl ResourceLimits {
         self.disk_free_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_memory_high(&self, request: &Request) -> Result<(), Refusal> {
+    pub(crate) fn set_memory_high(&self, request: &Request) -> Result<(), ApiError> {
         self.set(&self.memory_high_bytes, request, "memory above")
     }
 
-    pub(crate) fn set_disk_free(&self, request: &Request) -> Result<(), Refusal> {
+    pub(crate) fn set_disk_free(&self, request: &Request) -> Result<(), ApiError> {
         self.set(&self.disk_free_bytes, request, "free disk below")
     }
 
-    fn set(&self, limit: &AtomicU64, request: &Request, what: &str) -> Result<(), Refusal> {
+    fn set(&self, limit: &AtomicU64, request: &Request, what: &str) -> Result<(), ApiError> {
         let bytes = Threshold::of(request)?.bytes(self.memory_bytes);
         limit.store(bytes, Ordering::Relaxed);
         tracing::info!("management: publishers wait with {what} {bytes} bytes");
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn request(text: &str) -> Request {
-        Request::parse(text.as_bytes()).map_err(|refusal| refusal.text).unwrap()
+        Request::parse(text.as_bytes()).map_err(|api_error| api_error.text).unwrap()
     }
 
     #[test]
@@ -126,11 +126,11 @@ mod tests {
         assert_eq!((limits.memory_high_bytes(), limits.disk_free_bytes()), (500, 7));
         limits
             .set_memory_high(&request(r#"{"bytes": 3}"#))
-            .map_err(|refusal| refusal.text)
+            .map_err(|api_error| api_error.text)
             .unwrap();
         limits
             .set_disk_free(&request(r#"{"of_memory": 1.5}"#))
-            .map_err(|refusal| refusal.text)
+            .map_err(|api_error| api_error.text)
             .unwrap();
         assert_eq!((limits.memory_high_bytes(), limits.disk_free_bytes()), (3, 1500));
         for wrong in [r#"{"bytes": -1}"#, r#"{"of_memory": -0.1}"#, r#"{"bytes": "5"}"#, "{}"] {

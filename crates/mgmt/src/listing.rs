@@ -9,7 +9,7 @@ pub(crate) use definitions::rows_of_definitions;
 pub(crate) use delayed::rows as rows_of_the_delayed;
 
 use crate::Management;
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use crate::request::Request;
 use meta::ConnectionId;
 use serde_json::{Map, Value};
@@ -18,10 +18,10 @@ use session::ChannelId;
 /// Lists what runs: queues, connections, channels, consumers. `None` for other questions.
 pub(crate) fn rows_of_the_running(
     management: &Management,
-    question: &str,
+    endpoint: &str,
     request: &Request,
-) -> Option<Result<Value, Refusal>> {
-    Some(match question {
+) -> Option<Result<Value, ApiError>> {
+    Some(match endpoint {
         "list_queues" => request.vhost().map(|vhost| queues::queues(management, &vhost, request)),
         "list_consumers" => {
             request.vhost().map(|vhost| connections::consumers(management, &vhost, request))

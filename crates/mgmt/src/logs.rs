@@ -1,6 +1,6 @@
 //! What an operator may do about the log while the node runs.
 
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use std::io;
 
@@ -18,17 +18,17 @@ pub trait Log: std::fmt::Debug + Send + Sync {
 }
 
 /// What is configured counts again after the next start, as with RabbitMQ.
-pub(crate) fn set_level(log: &dyn Log, request: &Request) -> Result<(), Refusal> {
+pub(crate) fn set_level(log: &dyn Log, request: &Request) -> Result<(), ApiError> {
     let level = request.text("level")?;
     if log.set_level(level) {
         tracing::info!("management: the log's level is {level} from now on");
         return Ok(());
     }
-    Err(Refusal::new(Kind::Invalid, format!("there is no level {level}")))
+    Err(ApiError::new(Kind::Invalid, format!("there is no level {level}")))
 }
 
-pub(crate) fn reopen(log: &dyn Log) -> Result<(), Refusal> {
+pub(crate) fn reopen(log: &dyn Log) -> Result<(), ApiError> {
     log.reopen().map_err(|error| {
-        Refusal::new(Kind::Invalid, format!("the log cannot be opened again: {error}"))
+        ApiError::new(Kind::Invalid, format!("the log cannot be opened again: {error}"))
     })
 }

@@ -1,6 +1,6 @@
 //! What new passwords have to be like (<https://www.rabbitmq.com/docs/passwords>).
 
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use meta::Pattern;
 
@@ -17,7 +17,7 @@ pub enum PasswordRule {
 }
 
 impl PasswordRule {
-    fn check(&self, password: &str) -> Result<(), Refusal> {
+    fn check(&self, password: &str) -> Result<(), ApiError> {
         // COMPAT: RabbitMQ's texts.
         let text = match self {
             Self::MinLength(least) if password.len() < *least => {
@@ -28,12 +28,12 @@ impl PasswordRule {
             }
             Self::Anything | Self::MinLength(_) | Self::Matches(_) => return Ok(()),
         };
-        Err(Refusal::new(Kind::Invalid, text))
+        Err(ApiError::new(Kind::Invalid, text))
     }
 
     /// Refuses a question that gives a user a password which will not do. A hash tells nothing.
-    pub(crate) fn check_request(&self, question: &str, request: &Request) -> Result<(), Refusal> {
-        let gives_one = matches!(question, "add_user" | "change_password");
+    pub(crate) fn check_request(&self, endpoint: &str, request: &Request) -> Result<(), ApiError> {
+        let gives_one = matches!(endpoint, "add_user" | "change_password");
         if !gives_one || request.flag("pre_hashed_password") {
             return Ok(());
         }
@@ -48,23 +48,23 @@ mod tests {
     /// Features A2.
     #[test]
     fn passwords_are_looked_at_before_they_are_given() {
-        let told = |rule: &PasswordRule, question: &str, body: &str| {
+        let told = |rule: &PasswordRule, endpoint: &str, body: &str| {
             let request = Request::parse(body.as_bytes()).unwrap();
-            rule.check_request(question, &request).err().map(|refusal| refusal.text)
+            rule.check_request(endpoint, &request).err().map(|api_error| api_error.text)
         };
         let long = PasswordRule::MinLength(4);
         let digits = PasswordRule::Matches(Pattern::new("[0-9]{2}").unwrap());
         let too_short = Some("minimum required password length is 4".to_owned());
         let no_match =
             Some("provided password does not match the validator regular expression".to_owned());
-        for question in ["add_user", "change_password"] {
+        for endpoint in ["add_user", "change_password"] {
             let short = r#"{"user": "ada", "password": "abc"}"#;
-            assert_eq!(told(&long, question, short), too_short);
-            assert_eq!(told(&digits, question, short), no_match);
-            assert_eq!(told(&PasswordRule::Anything, question, short), None);
+            assert_eq!(told(&long, endpoint, short), too_short);
+            assert_eq!(told(&digits, endpoint, short), no_match);
+            assert_eq!(told(&PasswordRule::Anything, endpoint, short), None);
             let good = r#"{"user": "ada", "password": "ab12"}"#;
-            assert_eq!(told(&long, question, good), None);
-            assert_eq!(told(&digits, question, good), None);
+            assert_eq!(told(&long, endpoint, good), None);
+            assert_eq!(told(&digits, endpoint, good), None);
         }
         let hash = r#"{"user": "ada", "password": "x", "pre_hashed_password": true}"#;
         assert_eq!(told(&long, "add_user", hash), None);

@@ -1,6 +1,6 @@
 //! What a question comes with.
 
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
 use meta::Name;
 use serde_json::{Map, Value};
 
@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 pub(crate) struct Request(Map<String, Value>);
 
 impl Request {
-    pub(crate) fn parse(body: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
         match serde_json::from_slice(body) {
             Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(Refusal::new(Kind::BadRequest, "the request is not a JSON object")),
-            Err(error) => Err(Refusal::new(Kind::BadRequest, error.to_string())),
+            Ok(_) => Err(ApiError::new(Kind::BadRequest, "the request is not a JSON object")),
+            Err(error) => Err(ApiError::new(Kind::BadRequest, error.to_string())),
         }
     }
 
     /// A text that must be there.
-    pub(crate) fn text(&self, field: &str) -> Result<&str, Refusal> {
+    pub(crate) fn text(&self, field: &str) -> Result<&str, ApiError> {
         self.optional(field)
-            .ok_or_else(|| Refusal::new(Kind::BadRequest, format!("there is no text `{field}`")))
+            .ok_or_else(|| ApiError::new(Kind::BadRequest, format!("there is no text `{field}`")))
     }
 
     pub(crate) fn optional(&self, field: &str) -> Option<&str> {
@@ -32,15 +32,15 @@ impl Request {
         self.0.get(field)
     }
 
-    pub(crate) fn name(&self, field: &str) -> Result<Name, Refusal> {
+    pub(crate) fn name(&self, field: &str) -> Result<Name, ApiError> {
         self.text(field).map(Name::from)
     }
 
-    pub(crate) fn vhost(&self) -> Result<Name, Refusal> {
+    pub(crate) fn vhost(&self) -> Result<Name, ApiError> {
         self.name("vhost")
     }
 
-    pub(crate) fn user(&self) -> Result<Name, Refusal> {
+    pub(crate) fn user(&self) -> Result<Name, ApiError> {
         self.name("user")
     }
 

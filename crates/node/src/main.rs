@@ -3,20 +3,18 @@
 //! Start reading at [`main`], then `server`.
 
 mod allocator;
-mod boot;
 mod cli;
 mod config;
 mod definitions;
 mod descriptors;
 mod doctor;
 mod logging;
-mod management;
 mod manual;
 mod notify;
 mod repair;
 mod resources;
-mod server;
 mod signals;
+mod start_order;
 mod welcome;
 
 use std::io::Write as _;
@@ -82,11 +80,15 @@ fn serve(args: &ServerArgs, started: Instant) -> ExitCode {
     if args.check_config {
         return check_config(args);
     }
-    match server::run(args, started) {
+    match start_order::run(args, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&one_line(&error));
-            if server::is_usage(&error) { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+            if start_order::is_usage(&error) {
+                ExitCode::from(EXIT_USAGE)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

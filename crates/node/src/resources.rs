@@ -13,13 +13,13 @@ const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
 
 /// What is looked at.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct ResourceMonitor {
     limits: ResourceLimits,
     disk: ReservedDisk,
     descriptors: Arc<Descriptors>,
 }
 
-impl Watch {
+impl ResourceMonitor {
     pub(crate) fn new(
         resources: &Resources,
         disk: ReservedDisk,
@@ -100,7 +100,7 @@ impl Watch {
     }
 }
 
-impl mgmt::Resources for Watch {
+impl mgmt::Resources for ResourceMonitor {
     fn limits(&self) -> &ResourceLimits {
         &self.limits
     }

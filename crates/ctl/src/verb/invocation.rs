@@ -20,7 +20,7 @@ pub(crate) struct Invocation {
     /// Columns asked for, without repetitions.
     pub(crate) columns: Vec<String>,
     pub(crate) settings: BTreeMap<&'static str, Setting>,
-    pub(crate) place: Place,
+    pub(crate) address: NodeAddress,
     pub(crate) format: Format,
     /// `None` waits for ever.
     pub(crate) timeout: Option<Duration>,
@@ -28,7 +28,7 @@ pub(crate) struct Invocation {
 
 /// Which node is spoken to.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct NodeAddress {
     /// The node's name as it is shown.
     pub(crate) node: String,
     /// Whether the operator named it: no other node may do what is asked then.
@@ -40,11 +40,11 @@ pub(crate) struct Place {
 impl Invocation {
     /// Checks `given` (the whole command line without the tool's name) against the verb.
     pub(crate) fn new(tool: &Tool, verb: &'static Verb, given: &[String]) -> Result<Self, Invalid> {
-        let Parsed { words, settings, invalid } = options::parse(given, verb.switches);
+        let Parsed { args, settings, invalid } = options::parse(given, verb.switches);
         if !invalid.is_empty() {
             return Err(Invalid::BadOptions(invalid));
         }
-        let words: Vec<String> = words.into_iter().skip(1).collect();
+        let args: Vec<String> = args.into_iter().skip(1).collect();
         let format = match settings.get("formatter") {
             Some(Setting::Text(name)) => Format::from_name(name)
                 .ok_or_else(|| Invalid::Other(format!("unsupported formatter: {name}")))?,
@@ -55,7 +55,7 @@ impl Invocation {
             verb,
             params: Map::new(),
             columns: Vec::new(),
-            place: Place::new(&settings),
+            address: NodeAddress::new(&settings),
             timeout: timeout(verb, &settings),
             settings,
             format,
@@ -64,8 +64,8 @@ impl Invocation {
             return Ok(this);
         }
         match verb.columns {
-            Some(columns) => this.columns = choose_columns(&words, columns.known, columns.shown)?,
-            None => this.params = name_params(words, verb.params)?,
+            Some(columns) => this.columns = choose_columns(&args, columns.known, columns.shown)?,
+            None => this.params = name_params(args, verb.params)?,
         }
         if let Some(check) = verb.check {
             check(&this)?;
@@ -79,7 +79,7 @@ impl Invocation {
     }
 
     /// The words of a parameter that takes several.
-    pub(crate) fn words(&self, name: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn args(&self, name: &str) -> impl Iterator<Item = &str> {
         let list = self.params.get(name).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(Value::as_str)
     }
@@ -107,7 +107,7 @@ impl Invocation {
     }
 
     pub(crate) fn node(&self) -> &str {
-        &self.place.node
+        &self.address.node
     }
 
     /// Whether informational lines are left out.
@@ -142,7 +142,7 @@ impl Invocation {
     }
 }
 
-impl Place {
+impl NodeAddress {
     fn new(settings: &BTreeMap<&'static str, Setting>) -> Self {
         let given = |name| match settings.get(name) {
             Some(Setting::Text(text)) => Some(text.clone()),
@@ -174,18 +174,14 @@ fn timeout(verb: &Verb, settings: &BTreeMap<&'static str, Setting>) -> Option<Du
 }
 
 /// Words may hold several names with commas between them.
-fn choose_columns(
-    words: &[String],
-    known: &[&str],
-    shown: &[&str],
-) -> Result<Vec<String>, Invalid> {
+fn choose_columns(args: &[String], known: &[&str], shown: &[&str]) -> Result<Vec<String>, Invalid> {
     let mut chosen: Vec<String> = Vec::new();
-    for name in words.iter().flat_map(|word| word.split(',')).map(str::trim) {
+    for name in args.iter().flat_map(|word| word.split(',')).map(str::trim) {
         if !name.is_empty() && !chosen.iter().any(|other| other == name) {
             chosen.push(name.to_owned());
         }
     }
-    if words.is_empty() {
+    if args.is_empty() {
         return Ok(shown.iter().map(|&name| name.to_owned()).collect());
     }
     let mut unknown: Vec<String> =
@@ -197,15 +193,15 @@ fn choose_columns(
     Ok(chosen)
 }
 
-fn name_params(words: Vec<String>, params: &[&str]) -> Result<Map<String, Value>, Invalid> {
+fn name_params(args: Vec<String>, params: &[&str]) -> Result<Map<String, Value>, Invalid> {
     let mut named = Map::new();
-    let mut words = words.into_iter();
+    let mut args = args.into_iter();
     for &param in params {
         if let Some(name) = param.strip_suffix('*') {
-            named.insert(name.to_owned(), words.by_ref().collect::<Vec<_>>().into());
+            named.insert(name.to_owned(), args.by_ref().collect::<Vec<_>>().into());
             continue;
         }
-        match (words.next(), param.strip_suffix('?')) {
+        match (args.next(), param.strip_suffix('?')) {
             (Some(word), name) => {
                 named.insert(name.unwrap_or(param).to_owned(), word.into());
             }
@@ -213,7 +209,7 @@ fn name_params(words: Vec<String>, params: &[&str]) -> Result<Map<String, Value>
             (None, None) => return Err(Invalid::TooFew),
         }
     }
-    if words.next().is_some() { Err(Invalid::TooMany) } else { Ok(named) }
+    if args.next().is_some() { Err(Invalid::TooMany) } else { Ok(named) }
 }
 
 #[cfg(test)]
@@ -223,10 +219,10 @@ mod tests {
     use serde_json::json;
 
     fn invocation(line: &str) -> Result<Invocation, Invalid> {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let name = &options::parse(&words, &[]).words[0];
+        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let name = &options::parse(&args, &[]).args[0];
         let tool = Tool::new("rabbitmqctl", TABLES);
-        Invocation::new(&tool, tool.find(name).unwrap(), &words)
+        Invocation::new(&tool, tool.find(name).unwrap(), &args)
     }
 
     fn request(line: &str) -> Value {

@@ -2,7 +2,7 @@
 
 use crate::client::socket_path;
 use crate::failure::Invalid;
-use crate::local;
+use crate::offline;
 use crate::options::text;
 use crate::output::Answer;
 use crate::render;
@@ -21,11 +21,11 @@ pub(super) const VERBS: &[Verb] = &[
                 "Will ping {}. This only checks if the OS process answers on its control socket \
                  {}. Timeout: {} ms.",
                 invocation.node(),
-                socket_path(&invocation.place).display(),
+                socket_path(&invocation.address).display(),
                 invocation.timeout.unwrap_or_default().as_millis()
             )
         }),
-        action: Action::Local(local::ping),
+        action: Action::Offline(offline::ping),
         ..HEALTH
     },
     Verb {
@@ -128,7 +128,7 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.node()
             ),
         }),
-        action: Action::Ask("listeners", local::check_port_connectivity),
+        action: Action::Ask("listeners", offline::check_port_connectivity),
         ..HEALTH
     },
     Verb {

@@ -5,8 +5,8 @@ use crate::verb::{Action, Banner, Columns, Listing, Section, VERB, Verb};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
 
-const fn stream(question: &'static str) -> Action {
-    Action::List(question, Listing { columns: &[], streamed: true, headers: true })
+const fn stream(endpoint: &'static str) -> Action {
+    Action::List(endpoint, Listing { columns: &[], streamed: true, headers: true })
 }
 
 /// What `list_queues` knows.

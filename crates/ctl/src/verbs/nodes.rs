@@ -1,7 +1,7 @@
 //! The node as a whole, and help.
 
 use crate::failure::Invalid;
-use crate::local;
+use crate::offline;
 use crate::options::{flag, number, text};
 use crate::output::Answer;
 use crate::render;
@@ -20,14 +20,14 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Shows how a command is used",
         params: &["command?"],
         switches: &[flag("list-commands", None)],
-        action: Action::Local(local::help),
+        action: Action::Offline(offline::help),
         ..HELP
     },
     Verb {
         name: "version",
         usage: "version",
         description: "Shows this tool's version",
-        action: Action::Local(local::version),
+        action: Action::Offline(offline::version),
         ..HELP
     },
     Verb {
@@ -35,7 +35,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "await_startup",
         description: "Waits until the node has started",
         timeout_ms: Some(300_000),
-        action: Action::Local(local::await_startup),
+        action: Action::Offline(offline::await_startup),
         ..NODES
     },
     Verb {
@@ -54,7 +54,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Will wait for at least {count} nodes to join the cluster of {node} ...",
         ),
-        action: Action::Local(local::await_online_nodes),
+        action: Action::Offline(offline::await_online_nodes),
         ..VERB
     },
     Verb {
@@ -73,7 +73,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
         }),
         timeout_ms: Some(10_000),
-        action: Action::Local(local::wait),
+        action: Action::Offline(offline::wait),
         ..NODES
     },
     Verb {
@@ -90,7 +90,7 @@ pub(super) const VERBS: &[Verb] = &[
             let pidfile = invocation.param("pidfile");
             format!("Stopping and halting node {node} (will monitor pid file {pidfile}) ...")
         }),
-        action: Action::Local(local::stop),
+        action: Action::Offline(offline::stop),
         ..NODES
     },
     Verb {
@@ -99,7 +99,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Stops the node and waits until its process is gone",
         switches: &[flag("wait", None)],
         timeout_ms: Some(120_000),
-        action: Action::Local(local::shutdown),
+        action: Action::Offline(offline::shutdown),
         ..NODES
     },
     Verb {
@@ -115,7 +115,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "stop_app",
         description: "Not available: a node is stopped as a whole, with stop or shutdown",
         banner: Banner::Text("Stopping rabbit application on node {node} ..."),
-        action: Action::Local(local::not_available),
+        action: Action::Offline(offline::not_available),
         ..NODES
     },
     Verb {
@@ -153,7 +153,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "report",
         description: "Shows everything that helps to find a fault",
         banner: Banner::Text("Reporting server status of node {node} ...\n"),
-        action: Action::Local(report::report),
+        action: Action::Offline(report::report),
         ..VERB
     },
     Verb {
@@ -161,7 +161,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "autocomplete [<prefix>]",
         description: "Lists the commands that begin like this",
         params: &["prefix?"],
-        action: Action::Local(local::autocomplete),
+        action: Action::Offline(offline::autocomplete),
         ..HELP
     },
     Verb {

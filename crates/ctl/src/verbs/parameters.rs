@@ -16,7 +16,7 @@ const LIMITS: Verb = Verb {
     section: Section::Configuration,
     params: &["limit", "value?"],
     check: Some(limits::check),
-    action: Action::Local(limits::set),
+    action: Action::Offline(limits::set),
     ..VERB
 };
 

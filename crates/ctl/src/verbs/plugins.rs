@@ -11,7 +11,7 @@ const CHANGE: Verb = Verb {
     switches: &[flag("online", None), flag("offline", None), flag("all", None)],
     check: Some(plugins::check_mode),
     banner: Banner::Made(plugins::change_banner),
-    action: Action::Local(plugins::enable),
+    action: Action::Offline(plugins::enable),
     ..PLUGINS
 };
 
@@ -30,7 +30,7 @@ pub(super) const VERBS: &[Verb] = &[
         check: Some(plugins::check_list),
         timeout_ms: Some(60_000),
         banner: Banner::Made(plugins::list_banner),
-        action: Action::Local(plugins::list),
+        action: Action::Offline(plugins::list),
         ..PLUGINS
     },
     Verb {
@@ -43,7 +43,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "disable",
         usage: "disable <plugin> [...] | --all [--offline] [--online]",
         description: "Does nothing: what is part of the node stays enabled",
-        action: Action::Local(plugins::disable),
+        action: Action::Offline(plugins::disable),
         ..CHANGE
     },
     Verb {
@@ -59,7 +59,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "is_enabled <plugin> [...] [--offline] [--online]",
         description: "Checks that the node has what these plugins do; the exit code tells",
         banner: Banner::Made(plugins::is_enabled_banner),
-        action: Action::Local(plugins::is_enabled),
+        action: Action::Offline(plugins::is_enabled),
         ..CHANGE
     },
 ];

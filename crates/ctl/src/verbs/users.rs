@@ -2,7 +2,7 @@
 
 use super::list;
 use crate::failure::{Failure, Invalid, code};
-use crate::local;
+use crate::offline;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
@@ -84,7 +84,7 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "set_user_tags <username> <tag> [...]",
         description: "Replaces a user's tags",
         params: &["user", "tags*"],
-        check: Some(|invocation| match invocation.words("tags").count() {
+        check: Some(|invocation| match invocation.args("tags").count() {
             n_tags if n_tags > TAGS_MAX => Err(Invalid::BadArgument(format!(
                 "A user can have at most {TAGS_MAX} tags (received {n_tags})"
             ))),
@@ -100,7 +100,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Prints the salted hash of a password",
         params: &["password?"],
         switches: &[text("hashing-algorithm", None)],
-        check: Some(local::check_hash_password),
+        check: Some(offline::check_hash_password),
         banner: Banner::Made(|invocation| {
             match invocation.params.get("password").and_then(Value::as_str) {
                 Some(password) => format!("Will hash password {password}"),
@@ -108,7 +108,7 @@ pub(super) const VERBS: &[Verb] = &[
             }
         }),
         prompt: Some(Prompt { param: "password", code: code::SOFTWARE }),
-        action: Action::Local(local::hash_password),
+        action: Action::Offline(offline::hash_password),
         ..USERS
     },
     Verb {

@@ -65,8 +65,8 @@ fn name_of(uid: u32, users: &str) -> Option<&str> {
 }
 
 /// Writes the line of a change that was made.
-pub(super) fn note(operator: Operator, question: &str, request: &Request) {
-    tracing::info!("management: {operator}: {question}{}", object(request));
+pub(super) fn note(operator: Operator, endpoint: &str, request: &Request) {
+    tracing::info!("management: {operator}: {endpoint}{}", object(request));
 }
 
 /// The object of a change: ` vhost="/" name="orders"`.

@@ -35,8 +35,8 @@ const FEATURES: [(&str, Phase, &str); 8] = [
 ];
 
 /// The answer to a question about deprecated features; `None` when it is about something else.
-pub(super) fn answer(management: &Management, question: &str, request: &Request) -> Option<Value> {
-    match question {
+pub(super) fn answer(management: &Management, endpoint: &str, request: &Request) -> Option<Value> {
+    match endpoint {
         "list_deprecated_features" => Some(list(management, request)),
         "used_deprecated_features" => Some(
             FEATURES.iter().map(|one| one.0).filter(|name| is_used(management, name)).collect(),
@@ -50,7 +50,7 @@ fn list(management: &Management, request: &Request) -> Value {
         |(name, ..): &&(&str, Phase, &str)| !request.flag("used") || is_used(management, name);
     let row = |(name, phase, provider): &(&str, Phase, &str)| {
         let by_default = *phase == Phase::Permitted;
-        let permit = management.facts.permits.get(*name).copied().unwrap_or(by_default);
+        let permit = management.node_info.permits.get(*name).copied().unwrap_or(by_default);
         let is_permitted = permit && *phase != Phase::Removed;
         let value = |column: &str| {
             Some(match column {

@@ -1,15 +1,15 @@
 //! Questions about the node.
 
 use crate::Management;
-use crate::facts::{NodeFacts, memory_used_bytes};
+use crate::node_info::{NodeInfo, memory_used_bytes};
 use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 
 /// The answer to a question about the node; `None` when it is about something else.
-pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
-    let facts = &management.facts;
-    Some(match question {
+pub(super) fn node_info(management: &Management, endpoint: &str) -> Option<Value> {
+    let node_info = &management.node_info;
+    Some(match endpoint {
         "state" => json!({"running": management.running.load(Ordering::Relaxed)}),
         "alarms" => alarms(management),
         "listeners" => management.listeners(),
@@ -17,17 +17,17 @@ pub(super) fn facts(management: &Management, question: &str) -> Option<Value> {
         "down_vhosts" => json!([]),
         // Nor does a queue have a process that could be stuck on its own.
         "list_unresponsive_queues" => json!([]),
-        "server_version" => json!(facts.rabbitmq_version),
+        "server_version" => json!(node_info.rabbitmq_version),
         "status" => status(management),
         "cluster_status" => cluster_status(management),
-        "environment" => environment(facts),
+        "environment" => environment(node_info),
         "list_feature_flags" => feature_flags(),
         _ => return None,
     })
 }
 
 fn alarms(management: &Management) -> Value {
-    let node = management.facts.name.as_str();
+    let node = management.node_info.name.as_str();
     let is_alarm_on = management.resources.descriptors().is_alarm_on
         || management.broker.alarms.is_on(Alarm::Descriptors);
     let descriptors = is_alarm_on.then(|| {
@@ -70,7 +70,7 @@ fn heaviest(management: &Management) -> Value {
 }
 
 fn status(management: &Management) -> Value {
-    let (facts, limits) = (&management.facts, management.resources.limits());
+    let (node_info, limits) = (&management.node_info, management.resources.limits());
     let view = management.broker.view();
     let descriptors = management.resources.descriptors();
     let losses = management.broker.losses();
@@ -80,16 +80,16 @@ fn status(management: &Management) -> Value {
     json!({
         "pid": std::process::id(),
         "os": "Linux",
-        "uptime": facts.uptime_seconds(),
+        "uptime": node_info.uptime_seconds(),
         "is_under_maintenance": is_in_maintenance(management),
         "product_name": "Leveret",
-        "product_version": facts.version,
-        "version": facts.version,
-        "rabbitmq_version": facts.rabbitmq_version,
-        "node": facts.name,
-        "data_directory": facts.data_dir.display().to_string(),
-        "config_files": paths(&facts.config_files),
-        "log_files": paths(&facts.log_files),
+        "product_version": node_info.version,
+        "version": node_info.version,
+        "rabbitmq_version": node_info.rabbitmq_version,
+        "node": node_info.name,
+        "data_directory": node_info.data_dir.display().to_string(),
+        "config_files": paths(&node_info.config_files),
+        "log_files": paths(&node_info.log_files),
         "active_plugins": [],
         "alarms": alarms(management),
         "memory": {
@@ -100,7 +100,7 @@ fn status(management: &Management) -> Value {
         "vm_memory_high_watermark_setting": {"absolute": limits.memory_high_bytes()},
         "vm_memory_high_watermark_limit": limits.memory_high_bytes(),
         "disk_free_limit": limits.disk_free_bytes(),
-        "disk_free": facts.disk_free_bytes(),
+        "disk_free": node_info.disk_free_bytes(),
         "file_descriptors": {
             "total_used": descriptors.total_used, "total_limit": descriptors.total_limit,
         },
@@ -129,8 +129,8 @@ fn cluster_status(management: &Management) -> Value {
     } else {
         "not under maintenance"
     };
-    let facts = &management.facts;
-    let node = facts.name.as_str();
+    let node_info = &management.node_info;
+    let node = node_info.name.as_str();
     let view = management.broker.view();
     let name = view.meta.global_parameter("cluster_name").map(meta::Json::value);
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -139,7 +139,7 @@ fn cluster_status(management: &Management) -> Value {
         "cluster_tags": {},
         "disk_nodes": [node],
         "running_nodes": [node],
-        "versions": {node: {"name": "Leveret", "version": facts.version}},
+        "versions": {node: {"name": "Leveret", "version": node_info.version}},
         "cpu_cores": {node: cores},
         "maintenance_status": {node: maintenance},
         "alarms": alarms(management),
@@ -150,8 +150,8 @@ fn cluster_status(management: &Management) -> Value {
 }
 
 /// COMPAT: by application, of which there is one.
-fn environment(facts: &NodeFacts) -> Value {
-    let settings = facts.settings.iter();
+fn environment(node_info: &NodeInfo) -> Value {
+    let settings = node_info.settings.iter();
     let settings: Map<String, Value> =
         settings.map(|(key, value)| (key.clone(), json!(value))).collect();
     json!({"rabbit": settings})

@@ -1,9 +1,9 @@
 //! Questions that do something other than change definitions.
 
 use crate::Management;
+use crate::api_error::{ApiError, Kind};
 use crate::listing::connection_of_pid;
 use crate::logs;
-use crate::refusal::{Kind, Refusal};
 use crate::request::Request;
 use auth::Credentials;
 use broker::{Broker, Connection, DeleteConditions, QueueRefused};
@@ -11,12 +11,12 @@ use meta::{ConnectionId, MetaError};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
-pub(super) async fn carry_out(
+pub(super) async fn execute(
     management: &Management,
-    question: &str,
+    endpoint: &str,
     request: &Request,
-) -> Result<Value, Refusal> {
-    match question {
+) -> Result<Value, ApiError> {
+    match endpoint {
         "authenticate_user" => authenticate(management, request).await,
         "delete_queue" => delete_queue(management, request).await,
         "purge_queue" => {
@@ -71,9 +71,9 @@ pub(super) async fn carry_out(
             management.stop.notify_one();
             Ok(json!({"pid": std::process::id()}))
         }
-        _ => Err(Refusal::new(
+        _ => Err(ApiError::new(
             Kind::UnknownQuestion,
-            format!("this node does not know the command `{question}`"),
+            format!("this node does not know the command `{endpoint}`"),
         )),
     }
 }
@@ -97,17 +97,17 @@ fn look_at_resources(management: &Management) -> Value {
     Value::Null
 }
 
-async fn authenticate(management: &Management, request: &Request) -> Result<Value, Refusal> {
+async fn authenticate(management: &Management, request: &Request) -> Result<Value, ApiError> {
     let credentials = Credentials::Password {
         username: request.text("user")?.as_bytes(),
         password: request.text("password")?.as_bytes(),
     };
     let view = management.broker.view();
     let answer = management.authenticator.authenticate(credentials, &view.meta).await;
-    answer.map(|_| Value::Null).map_err(|refused| Refusal::new(Kind::Refused, refused.to_string()))
+    answer.map(|_| Value::Null).map_err(|refused| ApiError::new(Kind::Refused, refused.to_string()))
 }
 
-async fn delete_queue(management: &Management, request: &Request) -> Result<Value, Refusal> {
+async fn delete_queue(management: &Management, request: &Request) -> Result<Value, ApiError> {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
     let conditions = DeleteConditions {
         if_unused: request.flag("if_unused"),
@@ -116,12 +116,12 @@ async fn delete_queue(management: &Management, request: &Request) -> Result<Valu
     match management.broker.delete_queue(&vhost, name, conditions).await {
         Ok(n_messages) => Ok(json!({"messages": n_messages})),
         Err(QueueRefused::NotFound) => Err(no_queue()),
-        Err(QueueRefused::InUse) => Err(Refusal::new(Kind::InUse, "the queue is in use")),
-        Err(QueueRefused::NotEmpty) => Err(Refusal::new(Kind::NotEmpty, "the queue is not empty")),
+        Err(QueueRefused::InUse) => Err(ApiError::new(Kind::InUse, "the queue is in use")),
+        Err(QueueRefused::NotEmpty) => Err(ApiError::new(Kind::NotEmpty, "the queue is not empty")),
     }
 }
 
-async fn cancel_delayed(management: &Management, request: &Request) -> Result<Value, Refusal> {
+async fn cancel_delayed(management: &Management, request: &Request) -> Result<Value, ApiError> {
     let (vhost, exchange) = (request.vhost()?, request.text("exchange")?);
     let id = request.text("id")?;
     let cancelled = match id.parse() {
@@ -131,14 +131,14 @@ async fn cancel_delayed(management: &Management, request: &Request) -> Result<Va
     if cancelled {
         return Ok(Value::Null);
     }
-    Err(Refusal::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}")))
+    Err(ApiError::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}")))
 }
 
 fn trace(
     management: &Management,
     request: &Request,
     switch: fn(&Broker, &str, Option<&str>) -> bool,
-) -> Result<Value, Refusal> {
+) -> Result<Value, ApiError> {
     let vhost = request.vhost()?;
     if switch(&management.broker, &vhost, request.optional("user")) {
         return Ok(Value::Null);
@@ -146,12 +146,12 @@ fn trace(
     Err(MetaError::VhostNotFound(vhost).into())
 }
 
-fn no_queue() -> Refusal {
-    Refusal::new(Kind::NotFound, "there is no such queue")
+fn no_queue() -> ApiError {
+    ApiError::new(Kind::NotFound, "there is no such queue")
 }
 
-fn no_connection(pid: &str) -> Refusal {
-    Refusal::new(Kind::NotFound, format!("there is no connection {pid}"))
+fn no_connection(pid: &str) -> ApiError {
+    ApiError::new(Kind::NotFound, format!("there is no connection {pid}"))
 }
 
 /// A connection by its pid, or by its name.
@@ -162,7 +162,7 @@ fn connection(management: &Management, named: &str) -> Option<ConnectionId> {
     })
 }
 
-fn close_all(management: &Management, request: &Request) -> Result<Value, Refusal> {
+fn close_all(management: &Management, request: &Request) -> Result<Value, ApiError> {
     let reason = request.text("explanation")?;
     let is_global = request.flag("global");
     let vhost = request.vhost()?;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{FileDescriptors, ListenerFacts, NodeFacts, ResourceLimits, Resources, Threshold};
+use crate::{FileDescriptors, ListenerInfo, NodeInfo, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Kick, Session};
 use log::{MemoryDisk, WalOptions};
@@ -18,9 +18,9 @@ use tokio::net::UnixStream;
 use tokio::sync::{Notify, watch};
 
 /// A client that hears nothing.
-struct Deaf;
+struct NullOutbox;
 
-impl Outbox for Deaf {
+impl Outbox for NullOutbox {
     fn batch(&self, _: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
         None
     }
@@ -77,7 +77,7 @@ async fn start() -> Node {
         authenticator: Authenticator::new(Rules { loopback_users: Vec::new(), anonymous: None }),
         password_rule: crate::PasswordRule::Anything,
         hashing: meta::HashAlgorithm::default(),
-        facts: facts(dir.path()),
+        node_info: node_info(dir.path()),
         resources: Arc::new(OneByte(ResourceLimits::new(
             1 << 30,
             Threshold::Bytes(1 << 30),
@@ -100,8 +100,8 @@ async fn start() -> Node {
     node
 }
 
-fn facts(data_dir: &FilePath) -> NodeFacts {
-    NodeFacts {
+fn node_info(data_dir: &FilePath) -> NodeInfo {
+    NodeInfo {
         name: "rabbit@box".to_owned(),
         version: "0.1.0".to_owned(),
         rabbitmq_version: "4.3.6".to_owned(),
@@ -109,8 +109,8 @@ fn facts(data_dir: &FilePath) -> NodeFacts {
         config_files: Vec::new(),
         log_files: Vec::new(),
         listeners: vec![
-            ListenerFacts { protocol: "amqp", address: "127.0.0.1:5672".parse().unwrap() },
-            ListenerFacts { protocol: "amqp", address: "[::]:5672".parse().unwrap() },
+            ListenerInfo { protocol: "amqp", address: "127.0.0.1:5672".parse().unwrap() },
+            ListenerInfo { protocol: "amqp", address: "[::]:5672".parse().unwrap() },
         ],
         settings: vec![("heartbeat".to_owned(), "60".to_owned())],
         permits: BTreeMap::new(),
@@ -119,11 +119,11 @@ fn facts(data_dir: &FilePath) -> NodeFacts {
 }
 
 impl Node {
-    async fn post(&self, question: &str, body: &[u8]) -> String {
+    async fn post(&self, endpoint: &str, body: &[u8]) -> String {
         let path = self.dir.path().join(crate::SOCKET_FILE);
         let mut stream = UnixStream::connect(path).await.unwrap();
         let head = format!(
-            "POST /ctl/{question} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+            "POST /ctl/{endpoint} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
              content-length: {}\r\n\r\n",
             body.len()
         );
@@ -135,22 +135,22 @@ impl Node {
         String::from_utf8(answer).unwrap()
     }
 
-    async fn ask(&self, question: &str, request: Value) -> Value {
-        let answer = self.post(question, request.to_string().as_bytes()).await;
+    async fn ask(&self, endpoint: &str, request: Value) -> Value {
+        let answer = self.post(endpoint, request.to_string().as_bytes()).await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
         serde_json::from_str(body).unwrap()
     }
 
-    async fn ok(&self, question: &str, request: Value) -> Value {
-        let mut answer = self.ask(question, request).await;
-        assert!(answer.get("error").is_none(), "{question}: {answer}");
+    async fn ok(&self, endpoint: &str, request: Value) -> Value {
+        let mut answer = self.ask(endpoint, request).await;
+        assert!(answer.get("error").is_none(), "{endpoint}: {answer}");
         answer["ok"].take()
     }
 
     /// The kind of refusal.
-    async fn refused(&self, question: &str, request: Value) -> String {
-        let answer = self.ask(question, request).await;
+    async fn refused(&self, endpoint: &str, request: Value) -> String {
+        let answer = self.ask(endpoint, request).await;
         answer["error"]["kind"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
@@ -178,7 +178,7 @@ impl Node {
             protocol: "{0,9,1}",
             ..Identity::default()
         };
-        Session::open(Arc::clone(&self.management.broker), identity, Arc::new(Deaf)).unwrap()
+        Session::open(Arc::clone(&self.management.broker), identity, Arc::new(NullOutbox)).unwrap()
     }
 
     async fn connections(&self) -> Vec<Value> {
@@ -371,8 +371,8 @@ async fn virtual_hosts_are_traced() {
     node.ok("trace_off", json!({"vhost": "/"})).await;
     let traced = node.ok("list_vhosts", columns).await;
     assert_eq!(traced, json!([{"name": "/", "tracing": false}]));
-    for question in ["trace_on", "trace_off"] {
-        assert_eq!(node.refused(question, json!({"vhost": "x"})).await, "no_such_vhost");
+    for endpoint in ["trace_on", "trace_off"] {
+        assert_eq!(node.refused(endpoint, json!({"vhost": "x"})).await, "no_such_vhost");
     }
 }
 
@@ -487,11 +487,11 @@ async fn the_log_and_the_listeners_do_as_they_are_told() {
 
     let mut suspended = node.management.suspended.subscribe();
     assert_ne!(node.ok("listeners", json!({})).await, json!([]));
-    for (question, is_suspended) in [("suspend_listeners", true), ("resume_listeners", false)] {
-        node.ok(question, json!({})).await;
+    for (endpoint, is_suspended) in [("suspend_listeners", true), ("resume_listeners", false)] {
+        node.ok(endpoint, json!({})).await;
         assert_eq!(*suspended.borrow_and_update(), is_suspended);
         assert_eq!(node.ok("listeners", json!({})).await == json!([]), is_suspended);
-        node.ok(question, json!({})).await;
+        node.ok(endpoint, json!({})).await;
         assert!(!suspended.has_changed().unwrap(), "told once");
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::refusal::Kind;
+use crate::api_error::Kind;
 use serde_json::json;
 
 /// A state that management questions are put to.
@@ -13,19 +13,19 @@ impl Node {
         node
     }
 
-    fn ask(&mut self, question: &str, request: Value) -> Result<usize, Refusal> {
+    fn ask(&mut self, endpoint: &str, request: Value) -> Result<usize, ApiError> {
         let request = Request::parse(request.to_string().as_bytes()).unwrap();
-        let commands = commands(&self.0, question, &request, (self.1, [1, 2, 3, 4])).unwrap()?;
+        let commands = commands(&self.0, endpoint, &request, (self.1, [1, 2, 3, 4])).unwrap()?;
         for command in &commands {
             let applied = self.0.apply(stdx::Now::default(), command);
-            applied.map_err(|error| refused(question, error))?;
+            applied.map_err(|error| refused(endpoint, error))?;
         }
         Ok(commands.len())
     }
 
-    fn refused(&mut self, question: &str, request: Value) -> (Kind, String) {
-        let refusal = self.ask(question, request).unwrap_err();
-        (refusal.kind, refusal.text)
+    fn refused(&mut self, endpoint: &str, request: Value) -> (Kind, String) {
+        let api_error = self.ask(endpoint, request).unwrap_err();
+        (api_error.kind, api_error.text)
     }
 }
 
@@ -173,7 +173,7 @@ fn policies_are_checked_as_by_rabbitmq() {
             "priority": 3, "apply_to": "queues"})
     };
     node.ask("set_policy", set("^q", r#"{"max-length":10}"#)).unwrap();
-    let told = |node: &mut Node, question: &str, request| node.refused(question, request).1;
+    let told = |node: &mut Node, endpoint: &str, request| node.refused(endpoint, request).1;
     assert_eq!(
         told(&mut node, "set_policy", set("^q", "nojson")),
         "JSON decoding error. Reason: badarg"
@@ -230,8 +230,8 @@ fn a_default_queue_type_that_is_not_there_is_refused() {
     let mut node = Node::new();
     for kind in ["quorum", "stream"] {
         let add = json!({"vhost": "v", "default_queue_type": kind});
-        let (refusal, text) = node.refused("add_vhost", add);
-        assert_eq!(refusal, Kind::Unsupported);
+        let (api_error, text) = node.refused("add_vhost", add);
+        assert_eq!(api_error, Kind::Unsupported);
         assert!(text.starts_with("Unsupported default queue type: "), "{text}");
         let update = json!({"vhost": "/", "default_queue_type": kind});
         assert_eq!(node.refused("update_vhost_metadata", update).0, Kind::Unsupported);

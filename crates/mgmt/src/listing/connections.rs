@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 pub(super) fn connections(management: &Management, request: &Request) -> Value {
-    let node = management.facts.name.as_str();
+    let node = management.node_info.name.as_str();
     let list = management.broker.connections.list();
     list.iter()
         .map(|connection| row(request, |column| connection_value(node, connection, column)))
@@ -71,7 +71,7 @@ fn channel_value(
     (channel, counters): (ChannelId, &ChannelCounters),
     column: &str,
 ) -> Option<Value> {
-    let node = management.facts.name.as_str();
+    let node = management.node_info.name.as_str();
     let identity = &connection.identity;
     Some(match column {
         "pid" => json!(channel_pid(node, connection.id, channel)),
@@ -96,7 +96,7 @@ fn channel_value(
 }
 
 pub(super) fn consumers(management: &Management, vhost: &str, request: &Request) -> Value {
-    let node = management.facts.name.as_str();
+    let node = management.node_info.name.as_str();
     let consumers = management.broker.consumers();
     consumers
         .iter()

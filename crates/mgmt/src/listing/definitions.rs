@@ -1,7 +1,7 @@
 //! Listings of definitions. Pure: the state in, rows out.
 
 use super::row;
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use crate::request::Request;
 use crate::table::table;
 use meta::{
@@ -10,14 +10,14 @@ use meta::{
 };
 use serde_json::{Map, Value, json};
 
-/// The rows that `question` asks for; `None` when it asks for something else.
+/// The rows that `endpoint` asks for; `None` when it asks for something else.
 pub(crate) fn rows_of_definitions(
     state: &State,
-    question: &str,
+    endpoint: &str,
     request: &Request,
     is_traced: impl Fn(&str) -> bool,
-) -> Option<Result<Value, Refusal>> {
-    Some(match question {
+) -> Option<Result<Value, ApiError>> {
+    Some(match endpoint {
         "list_users" => Ok(users(state)),
         "list_vhosts" => {
             let value = |vhost: &Vhost, column: &str| match column {
@@ -60,7 +60,7 @@ pub(crate) fn rows_of_definitions(
     })
 }
 
-fn vhost<'s>(state: &'s State, request: &Request) -> Result<&'s Vhost, Refusal> {
+fn vhost<'s>(state: &'s State, request: &Request) -> Result<&'s Vhost, ApiError> {
     let name = request.vhost()?;
     state.vhost(&name).ok_or_else(|| MetaError::VhostNotFound(name).into())
 }
@@ -70,12 +70,12 @@ fn named<'s>(
     state: &'s State,
     request: &Request,
     rows: impl Fn(&'s Vhost) -> Vec<Value>,
-) -> Result<Value, Refusal> {
+) -> Result<Value, ApiError> {
     let name = request.vhost()?;
     Ok(Value::from(state.vhost(&name).map(rows).unwrap_or_default()))
 }
 
-fn user<'s>(state: &'s State, request: &Request) -> Result<&'s User, Refusal> {
+fn user<'s>(state: &'s State, request: &Request) -> Result<&'s User, ApiError> {
     let name = request.user()?;
     state.user(&name).ok_or_else(|| MetaError::UserNotFound(name).into())
 }
@@ -171,7 +171,7 @@ fn policy_object(vhost: &Vhost, policy: &Policy) -> Value {
 }
 
 /// The one in force first.
-fn policies_that_match(state: &State, request: &Request) -> Result<Value, Refusal> {
+fn policies_that_match(state: &State, request: &Request) -> Result<Value, ApiError> {
     let vhost = vhost(state, request)?;
     let name = request.text("name")?;
     let matching = match request.optional("object_type") {
@@ -213,7 +213,7 @@ fn of_user(limits: UserLimits) -> Option<String> {
     limits_text([("max-connections", max_connections), ("max-channels", max_channels)])
 }
 
-fn vhost_limits(state: &State, request: &Request) -> Result<Value, Refusal> {
+fn vhost_limits(state: &State, request: &Request) -> Result<Value, ApiError> {
     if !request.flag("global") {
         // COMPAT: nothing at all is listed when there are none.
         let limits = of_vhost(vhost(state, request)?.limits());
@@ -226,7 +226,7 @@ fn vhost_limits(state: &State, request: &Request) -> Result<Value, Refusal> {
     Ok(state.vhosts().filter_map(object).collect())
 }
 
-fn user_limits(state: &State, request: &Request) -> Result<Value, Refusal> {
+fn user_limits(state: &State, request: &Request) -> Result<Value, ApiError> {
     if request.flag("global") {
         let object = |user: &User| {
             let limits = of_user(user.limits())?;

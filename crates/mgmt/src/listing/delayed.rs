@@ -1,7 +1,7 @@
 //! The listing of messages that an exchange holds back.
 
 use crate::Management;
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use broker::HeldBack;
 use serde_json::{Value, json};
@@ -15,16 +15,16 @@ const ROWS_MAX: usize = 100_000;
 /// Lists them; `None` for other questions. What is on disk only is read on a thread that may wait.
 pub(crate) async fn rows(
     management: &Management,
-    question: &str,
+    endpoint: &str,
     request: &Request,
-) -> Option<Result<Value, Refusal>> {
-    if question != "list_delayed_messages" {
+) -> Option<Result<Value, ApiError>> {
+    if endpoint != "list_delayed_messages" {
         return None;
     }
     Some(messages(management, request).await)
 }
 
-async fn messages(management: &Management, request: &Request) -> Result<Value, Refusal> {
+async fn messages(management: &Management, request: &Request) -> Result<Value, ApiError> {
     let (vhost, exchange) = (request.vhost()?, request.name("exchange")?);
     let limit = request.number("limit").and_then(|limit| usize::try_from(limit).ok());
     let n_max = limit.unwrap_or(ROWS).min(ROWS_MAX);
@@ -33,7 +33,7 @@ async fn messages(management: &Management, request: &Request) -> Result<Value, R
     let held =
         tokio::task::spawn_blocking(move || broker.held_back(&vhost, &exchange, n_max)).await;
     let held = held.ok().flatten().ok_or_else(|| {
-        Refusal::new(Kind::NotFound, "there is no exchange of that name that delays messages")
+        ApiError::new(Kind::NotFound, "there is no exchange of that name that delays messages")
     })?;
     Ok(held.iter().map(object).collect())
 }

@@ -60,7 +60,7 @@ impl Shown<'_> {
 
     fn definition(&self, column: &str) -> Option<Value> {
         let def = self.queue.def();
-        let node = self.management.facts.name.as_str();
+        let node = self.management.node_info.name.as_str();
         let policy = |scope| {
             let policy = self.vhost.queue_policy(scope, def);
             json!(policy.map_or("", |policy| policy.spec().name.as_str()))

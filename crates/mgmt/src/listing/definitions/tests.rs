@@ -1,5 +1,5 @@
 use super::*;
-use crate::refusal::Kind;
+use crate::api_error::Kind;
 use meta::{
     ApplyTo, BindingSpec, Command, ExchangeDeclare, ExchangeKind, Json, NamedBy, PasswordHash,
     PolicySpec, QueueDeclare, RoutingKey, VhostMetadata,
@@ -89,9 +89,9 @@ fn state() -> State {
     state
 }
 
-fn ask(question: &str, request: Value) -> Result<Value, Refusal> {
+fn ask(endpoint: &str, request: Value) -> Result<Value, ApiError> {
     let request = Request::parse(request.to_string().as_bytes()).unwrap();
-    rows_of_definitions(&state(), question, &request, |_| false).unwrap()
+    rows_of_definitions(&state(), endpoint, &request, |_| false).unwrap()
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn users_and_permissions() {
         ask("list_user_topic_permissions", json!({"user": "ada"})),
         Ok(json!([{"vhost": "v", "exchange": "amq.topic", "write": "w", "read": "r"}]))
     );
-    let kind = |answer: Result<Value, Refusal>| answer.unwrap_err().kind;
+    let kind = |answer: Result<Value, ApiError>| answer.unwrap_err().kind;
     assert_eq!(kind(ask("list_permissions", json!({"vhost": "x"}))), Kind::NoSuchVhost);
     assert_eq!(kind(ask("list_user_permissions", json!({"user": "x"}))), Kind::NoSuchUser);
 }

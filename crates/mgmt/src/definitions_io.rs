@@ -1,6 +1,6 @@
 //! Definitions as a document: what operators export and import, and what a node imports at its start.
 
-use crate::refusal::{Kind, Refusal};
+use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use crate::{Management, salt};
 use broker::Broker;
@@ -80,7 +80,7 @@ fn plan(broker: &Broker, document: &[u8], options: ImportOptions<'_>) -> Result<
     let document: Value =
         serde_json::from_slice(document).map_err(|error| format!("it is not JSON: {error}"))?;
     // Asked for before: there is no way to say in the middle that there is no randomness.
-    let mut next_salt = salt().map_err(|refusal| refusal.text)?;
+    let mut next_salt = salt().map_err(|api_error| api_error.text)?;
     let mut fresh = || {
         let fresh = next_salt;
         next_salt = salt().unwrap_or(next_salt);
@@ -100,14 +100,14 @@ async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
 }
 
 /// All definitions, or those of one virtual host.
-pub(crate) fn export(management: &Management, vhost: Option<&str>) -> Result<Value, Refusal> {
-    let facts = &management.facts;
+pub(crate) fn export(management: &Management, vhost: Option<&str>) -> Result<Value, ApiError> {
+    let node_info = &management.node_info;
     let state = &management.broker.view().meta;
     let name = state.global_parameter("cluster_name").map(Json::value);
     let origin = Origin {
-        rabbitmq_version: &facts.rabbitmq_version,
-        product_version: &facts.version,
-        cluster_name: name.as_ref().and_then(Value::as_str).unwrap_or(&facts.name),
+        rabbitmq_version: &node_info.rabbitmq_version,
+        product_version: &node_info.version,
+        cluster_name: name.as_ref().and_then(Value::as_str).unwrap_or(&node_info.name),
     };
     let Some(vhost) = vhost else { return Ok(definitions::export(state, origin)) };
     let vhost = state.vhost(vhost).ok_or_else(|| MetaError::VhostNotFound(Name::from(vhost)))?;
@@ -115,7 +115,7 @@ pub(crate) fn export(management: &Management, vhost: Option<&str>) -> Result<Val
 }
 
 /// Imports the document that comes with the request.
-pub(crate) async fn import(management: &Management, request: &Request) -> Result<Value, Refusal> {
+pub(crate) async fn import(management: &Management, request: &Request) -> Result<Value, ApiError> {
     let document = request.text("definitions")?.as_bytes().to_vec();
     let options = ImportOptions {
         into: request.optional("vhost"),
@@ -124,7 +124,7 @@ pub(crate) async fn import(management: &Management, request: &Request) -> Result
     };
     let imported = import_definitions(&management.broker, &[document], options).await;
     let Imported { n_changes, warnings } =
-        imported.map_err(|(_, reason)| Refusal::new(Kind::Invalid, reason))?;
+        imported.map_err(|(_, reason)| ApiError::new(Kind::Invalid, reason))?;
     for warning in &warnings {
         tracing::warn!("import of definitions: {warning}");
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// What does not change while the node runs.
 #[derive(Clone, Debug)]
-pub struct NodeFacts {
+pub struct NodeInfo {
     /// For example `rabbit@host`.
     pub name: String,
     /// Leveret's version.
@@ -22,7 +22,7 @@ pub struct NodeFacts {
     /// The log files that are written.
     pub log_files: Vec<PathBuf>,
     /// What is listened on.
-    pub listeners: Vec<ListenerFacts>,
+    pub listeners: Vec<ListenerInfo>,
     /// The settings in effect, by key; secrets are masked.
     pub settings: Vec<(String, String)>,
     /// What the configuration says about deprecated features, by name.
@@ -33,14 +33,14 @@ pub struct NodeFacts {
 
 /// One address that is listened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenerFacts {
+pub struct ListenerInfo {
     /// RabbitMQ's word, for example `amqp`.
     pub protocol: &'static str,
     /// Address and port.
     pub address: SocketAddr,
 }
 
-impl ListenerFacts {
+impl ListenerInfo {
     fn purpose(&self) -> &'static str {
         match self.protocol {
             "amqp" => "AMQP 0-9-1",
@@ -51,10 +51,10 @@ impl ListenerFacts {
     }
 }
 
-impl NodeFacts {
+impl NodeInfo {
     /// The listeners as objects. COMPAT: an IPv6 address stands in brackets.
     pub(crate) fn listeners(&self) -> Value {
-        let object = |listener: &ListenerFacts| {
+        let object = |listener: &ListenerInfo| {
             let ip = listener.address.ip();
             let interface = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
             json!({

@@ -20,18 +20,18 @@ pub(crate) struct Terminal<'a> {
 }
 
 /// Carries the verb out and prints what it has to show.
-pub(crate) fn carry_out(
+pub(crate) fn execute(
     invocation: &mut Invocation,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), Failure> {
-    let question = match invocation.verb.action {
-        Action::Ask(question, _) | Action::List(question, _) => Some(question),
-        Action::Local(_) => None,
+    let endpoint = match invocation.verb.action {
+        Action::Ask(endpoint, _) | Action::List(endpoint, _) => Some(endpoint),
+        Action::Offline(_) => None,
     };
     // COMPAT: a node that cannot be reached is reported before any informational line.
-    let client = match question {
+    let client = match endpoint {
         Some(_) => Some(
-            Client::connect(&invocation.place, invocation.timeout)
+            Client::connect(&invocation.address, invocation.timeout)
                 .map_err(|error| unreachable(invocation, &error))?,
         ),
         None => None,
@@ -45,20 +45,20 @@ pub(crate) fn carry_out(
     if invocation.flag("dry-run") {
         return Ok(());
     }
-    let asked = |question| {
-        let answer = client.map(|client| client.ask(question, &invocation.request()));
+    let asked = |endpoint| {
+        let answer = client.map(|client| client.ask(endpoint, &invocation.request()));
         understood(invocation, answer.unwrap_or(Err(Unanswered::Garbled)))
     };
     let answer = match invocation.verb.action {
-        Action::Ask(question, render) => render(invocation, asked(question)?)?,
-        Action::List(question, listing) => {
+        Action::Ask(endpoint, render) => render(invocation, asked(endpoint)?)?,
+        Action::List(endpoint, listing) => {
             let columns = match invocation.verb.columns {
                 Some(_) => invocation.columns.clone(),
                 None => listing.columns.iter().map(|&name| name.to_owned()).collect(),
             };
-            Answer::Rows(Rows::new(columns, &asked(question)?, listing.streamed))
+            Answer::Rows(Rows::new(columns, &asked(endpoint)?, listing.streamed))
         }
-        Action::Local(act) => act(invocation)?,
+        Action::Offline(act) => act(invocation)?,
     };
     print(terminal, &output::written(&answer, style(invocation)));
     Ok(())
@@ -67,7 +67,7 @@ pub(crate) fn carry_out(
 fn style(invocation: &Invocation) -> Style<'_> {
     let by_default = match invocation.verb.action {
         Action::List(_, listing) => listing.headers,
-        Action::Ask(..) | Action::Local(_) => true,
+        Action::Ask(..) | Action::Offline(_) => true,
     };
     let asked_for = invocation.flag("table-headers");
     Style {
@@ -120,12 +120,12 @@ fn ask_for_secret(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> R
 /// Asks the node one question.
 pub(crate) fn ask(
     invocation: &Invocation,
-    question: &str,
+    endpoint: &str,
     request: &Value,
 ) -> Result<Value, Failure> {
-    let client = Client::connect(&invocation.place, invocation.timeout)
+    let client = Client::connect(&invocation.address, invocation.timeout)
         .map_err(|error| unreachable(invocation, &error))?;
-    understood(invocation, client.ask(question, request))
+    understood(invocation, client.ask(endpoint, request))
 }
 
 /// Turns the absence of an answer into what is printed for it.

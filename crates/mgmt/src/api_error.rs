@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiError {
     pub(crate) kind: Kind,
     /// What the kind needs: a name, or a sentence.
     pub(crate) text: String,
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-impl Refusal {
+impl ApiError {
     pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
@@ -72,7 +72,7 @@ impl Refusal {
     }
 }
 
-impl From<MetaError> for Refusal {
+impl From<MetaError> for ApiError {
     fn from(error: MetaError) -> Self {
         match error {
             MetaError::VhostNotFound(vhost) => Self::new(Kind::NoSuchVhost, vhost.as_str()),

@@ -5,7 +5,7 @@ use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out};
 use crate::failure::{Failure, Invalid, code};
 use crate::output::{Answer, Format, Rows};
 use crate::verb::Invocation;
-use crate::{render, session, usage};
+use crate::{render, run, usage};
 use md5::Md5;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ pub(crate) fn not_available(invocation: &Invocation) -> Result<Answer, Failure> 
 }
 
 pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
-    let state = Client::connect(&invocation.place, invocation.timeout)
+    let state = Client::connect(&invocation.address, invocation.timeout)
         .map_err(Unanswered::Io)
         .and_then(|client| client.ask("state", &json!({})));
     let reason = match state {
@@ -79,7 +79,7 @@ pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
         Err(Unanswered::Garbled) => "the answer could not be understood".to_owned(),
         Err(Unanswered::Refused { text, .. }) => text,
     };
-    let (node, socket) = (invocation.node(), socket_path(&invocation.place));
+    let (node, socket) = (invocation.node(), socket_path(&invocation.address));
     Err(Failure::error(
         code::UNAVAILABLE,
         format!(
@@ -91,7 +91,8 @@ pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// Whether the node has started. `Err` when it cannot be reached at all.
 pub(crate) fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
-    let client = Client::connect(&invocation.place, invocation.timeout).map_err(Unanswered::Io)?;
+    let client =
+        Client::connect(&invocation.address, invocation.timeout).map_err(Unanswered::Io)?;
     let state = client.ask("state", &json!({}))?;
     Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())
 }
@@ -141,7 +142,7 @@ pub(crate) fn wait(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// Asks the node to stop; the id of its process.
 fn ask_to_stop(invocation: &Invocation) -> Result<u32, Failure> {
-    let answer = session::ask(invocation, "stop", &json!({}))?;
+    let answer = run::ask(invocation, "stop", &json!({}))?;
     let pid = answer.get("pid").and_then(Value::as_u64);
     pid.and_then(|pid| u32::try_from(pid).ok())
         .ok_or_else(|| Failure::error(code::SOFTWARE, "the node did not tell its process id"))
@@ -171,7 +172,7 @@ fn is_alive(pid: u32) -> bool {
 
 /// Whether anything listens on the control socket: a node that was killed leaves its file behind.
 fn is_reachable(invocation: &Invocation) -> bool {
-    match Client::connect(&invocation.place, invocation.timeout) {
+    match Client::connect(&invocation.address, invocation.timeout) {
         Ok(_) => true,
         Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused),
     }

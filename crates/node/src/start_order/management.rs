@@ -1,13 +1,14 @@
 //! The control socket of a node, from start to stop.
 
+use super::components;
 use crate::cli::ServerArgs;
 use crate::config::Config;
 use crate::logging::Log;
-use crate::{boot, resources::Watch};
+use crate::resources::ResourceMonitor;
 use anyhow::Context as _;
 use broker::Broker;
 use ctl::environment;
-use mgmt::{ControlSocket, ListenerFacts, Management, NodeFacts};
+use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
 use net::Listener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +20,8 @@ use tokio::task::JoinHandle;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What an operator may steer while the node runs, besides the broker.
-pub(crate) struct Steered<'s> {
-    pub(crate) watch: &'s Arc<Watch>,
+pub(crate) struct RuntimeHandles<'s> {
+    pub(crate) monitor: &'s Arc<ResourceMonitor>,
     pub(crate) log: Arc<Log>,
     /// Told whether listeners are suspended.
     pub(crate) suspended: watch::Sender<bool>,
@@ -38,7 +39,7 @@ impl Control {
     pub(crate) fn start(
         (config, args): (&Config, &ServerArgs),
         broker: &Arc<Broker>,
-        steered: Steered<'_>,
+        handles: RuntimeHandles<'_>,
         listeners: &[Listener],
         started: Instant,
     ) -> anyhow::Result<Self> {
@@ -46,13 +47,13 @@ impl Control {
             .with_context(|| format!("cannot make a socket in {}", args.data_dir.display()))?;
         let management = Arc::new(Management {
             broker: Arc::clone(broker),
-            authenticator: boot::authenticator(config),
-            password_rule: boot::password_rule(config)?,
+            authenticator: components::authenticator(config),
+            password_rule: components::password_rule(config)?,
             hashing: config.access.hashing,
-            facts: facts((config, args), listeners, started),
-            resources: Arc::clone(steered.watch) as Arc<dyn mgmt::Resources>,
-            log: steered.log,
-            suspended: steered.suspended,
+            node_info: node_info((config, args), listeners, started),
+            resources: Arc::clone(handles.monitor) as Arc<dyn mgmt::Resources>,
+            log: handles.log,
+            suspended: handles.suspended,
             maintenance: AtomicBool::new(false),
             running: AtomicBool::new(false),
             stop: Arc::new(Notify::new()),
@@ -87,14 +88,14 @@ impl Control {
     }
 }
 
-fn facts(
+fn node_info(
     (config, args): (&Config, &ServerArgs),
     listeners: &[Listener],
     started: Instant,
-) -> NodeFacts {
+) -> NodeInfo {
     let data_dir = args.data_dir.canonicalize().unwrap_or_else(|_| args.data_dir.clone());
     let log_file = config.logging.file.as_ref().map(|(path, _)| data_dir.join(path));
-    NodeFacts {
+    NodeInfo {
         name: environment::node_name(&environment::of_process),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rabbitmq_version: ctl::RABBITMQ_VERSION.to_owned(),
@@ -103,7 +104,7 @@ fn facts(
         log_files: log_file.into_iter().collect(),
         listeners: listeners
             .iter()
-            .map(|listener| ListenerFacts { protocol: "amqp", address: listener.address() })
+            .map(|listener| ListenerInfo { protocol: "amqp", address: listener.address() })
             .collect(),
         settings: config.settings.clone(),
         permits: config.limits.permits.clone(),

@@ -1,6 +1,9 @@
 //! A node from start to stop. The order of start: configuration, data directory, log, sockets; each
 //! step fails with one line that says what to do something about, before anything is written.
 
+mod components;
+mod management;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,17 +17,16 @@ use net::{Clock, Descriptors, Listener, Server, ServerSettings, Timers};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-use crate::boot;
 use crate::cli::ServerArgs;
 use crate::config::{self, Config, ConfigError};
 use crate::definitions;
 use crate::descriptors;
 use crate::logging::{self, Log, LogExchange};
-use crate::management::{Control, Steered};
 use crate::notify::Notify;
-use crate::resources::Watch;
+use crate::resources::ResourceMonitor;
 use crate::signals::{self, StopSignals};
 use crate::welcome;
+use management::{Control, RuntimeHandles};
 
 /// How often memory and disk are looked at: until then publishers may use as much as comes in.
 const RESOURCE_TICK: Duration = Duration::from_millis(100);
@@ -85,22 +87,23 @@ async fn serve(
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let listeners = listen(config)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
-    let watch = Arc::new(Watch::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
-    let broker = boot::open_broker(config, data_dir, (disk, &watch), failed)?;
-    watch.watch_disk(&broker);
+    let monitor =
+        Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
+    let broker = components::open_broker(config, data_dir, (disk, &monitor), failed)?;
+    monitor.watch_disk(&broker);
     match &config.definitions {
         Some(source) => definitions::load(&broker, source, config.access.hashing).await?,
-        None => boot::create_defaults(&broker, config).await?,
+        None => components::create_defaults(&broker, config).await?,
     }
-    boot::tell_events(config, &broker).await?;
-    let log_exchange = boot::publish_log(config, &log, &broker).await?;
-    let clock = boot::clock();
+    components::tell_events(config, &broker).await?;
+    let log_exchange = components::publish_log(config, &log, &broker).await?;
+    let clock = components::clock();
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
-    let steered = Steered { watch: &watch, log, suspended: suspended.clone() };
-    let control = Control::start((config, args), &broker, steered, &listeners, started)?;
+    let handles = RuntimeHandles { monitor: &monitor, log, suspended: suspended.clone() };
+    let control = Control::start((config, args), &broker, handles, &listeners, started)?;
     let told = Arc::clone(&manager);
-    tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), watch, told));
+    tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
     let ready = announce(&listeners, &args.data_dir, started, first)?;
     let accepting = Accepting { listeners, suspended: &suspended, descriptors };
@@ -134,14 +137,14 @@ async fn keep_time(
     broker: Arc<Broker>,
     clock: Clock,
     timers: Timers,
-    watch: Arc<Watch>,
+    monitor: Arc<ResourceMonitor>,
     manager: Arc<Notify>,
 ) {
     let mut ticks = timers.interval(RESOURCE_TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in (0..TICK_EVERY).cycle() {
         ticks.tick().await;
-        watch.look(&broker);
+        monitor.look(&broker);
         if number == 0 {
             broker.tick(clock.now());
             // Of the threads that serve clients one runs, and the broker's locks are not stuck.
@@ -173,7 +176,7 @@ fn start_accepting(
         max_connections: config.connection.max_connections,
         descriptors,
     };
-    let (auth, front) = (boot::authenticator(config), boot::front_settings(config));
+    let (auth, front) = (components::authenticator(config), components::front_settings(config));
     let server = Server::new(Arc::clone(broker), auth, front, settings, clock, timers);
     for listener in listeners {
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));

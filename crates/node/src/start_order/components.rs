@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Durability, Validator};
 use crate::logging::{Log, LogExchange};
-use crate::resources::Watch;
+use crate::resources::ResourceMonitor;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{Broker, Found, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
@@ -24,7 +24,7 @@ const SEE_REPAIR: &str = "see 'leveret repair --dry-run'";
 pub(crate) fn open_broker(
     config: &Config,
     data_dir: &DataDir,
-    (reserved, watch): (&ReservedDisk, &Watch),
+    (reserved, monitor): (&ReservedDisk, &ResourceMonitor),
     failed: mpsc::UnboundedSender<String>,
 ) -> anyhow::Result<Arc<Broker>> {
     let options = WalOptions {
@@ -58,7 +58,7 @@ pub(crate) fn open_broker(
     data_dir.mark().context(CANNOT_START)?;
     // Not before it is clear that this node writes here.
     reserved.refill(0);
-    let storage = StorageOptions { is_short: watch.is_disk_short(), ..storage };
+    let storage = StorageOptions { is_short: monitor.is_disk_short(), ..storage };
     let broker = found.start(disk, options, &storage).context(CANNOT_START)?;
     broker.set_limits(limits(config));
     broker.set_vhost_defaults(vhost_defaults(config));

@@ -1,12 +1,12 @@
 //! Tests of the whole state machine.
 
 mod access;
-mod cascades;
-mod delays;
+mod delayed_exchange;
+mod deletion_cascades;
+mod error_texts;
 mod policies;
 mod properties;
 mod scale;
-mod texts;
 
 use amqp091::{ShortString, Table, Value};
 use stdx::Now;

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
 #![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
 
-mod ear;
 #[path = "../support/first_user.rs"]
 mod first_user;
 mod model;
+mod recording_outbox;
 mod world;
 
 use model::{N_QUEUES, On, Spec};

@@ -1,8 +1,8 @@
 //! Clients of a node whose storage works when it is told to, beside the model.
 
-use crate::ear::{Ear, Given};
 use crate::first_user::first_user;
 use crate::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
+use crate::recording_outbox::{Given, RecordingOutbox};
 use broker::{Broker, Identity, Session, Steppers};
 use log::{Disk, MemoryDisk, Survival, WalOptions};
 use session::{
@@ -102,7 +102,7 @@ struct Link {
 /// A client.
 struct Peer {
     session: Option<Session>,
-    ear: Arc<Ear>,
+    recorder: Arc<RecordingOutbox>,
     links: BTreeMap<LinkId, Link>,
     /// Links of channels that have ended, which may have been given something on their way out.
     ended: BTreeMap<LinkId, Link>,
@@ -147,14 +147,14 @@ impl World {
     }
 
     fn connected(&self) -> Peer {
-        let ear = Arc::new(Ear::default());
+        let recorder = Arc::new(RecordingOutbox::default());
         let identity =
             Identity { user: "guest".to_owned(), vhost: "/".to_owned(), ..Identity::default() };
-        let outbox: Arc<dyn Outbox> = ear.clone();
+        let outbox: Arc<dyn Outbox> = recorder.clone();
         let session = Session::open(Arc::clone(&self.node.broker), identity, outbox).unwrap();
         Peer {
             session: Some(session),
-            ear,
+            recorder,
             links: BTreeMap::new(),
             ended: BTreeMap::new(),
             published: BTreeMap::new(),
@@ -288,7 +288,7 @@ impl World {
     /// What a transaction has settled counts as settled from its commit on.
     fn forget_settles(&mut self, peer: usize) {
         for (.., holder) in self.model.held(|holder| holder.peer == peer && holder.is_in_tx) {
-            self.peers[peer].ear.forget(holder.link, holder.position);
+            self.peers[peer].recorder.forget(holder.link, holder.position);
         }
     }
 
@@ -328,7 +328,7 @@ impl World {
                 self.peers[peer].tx_settles.push((queue, name, outcome));
                 *self.model.holder(queue, name) = Some(Holder { is_in_tx: true, ..holder });
             } else {
-                self.peers[peer].ear.forget(link, position);
+                self.peers[peer].recorder.forget(link, position);
                 fails |= !self.settle_in_model(queue, name, outcome);
             }
         }
@@ -417,12 +417,12 @@ impl World {
             |it: &Holder| (it.peer, it.channel) == (peer, channel) && !it.by_write && !it.is_in_tx;
         let held = self.model.held(is_it);
         let held: Vec<_> = held.iter().map(|(.., it)| (it.link, it.position)).collect();
-        self.peers[peer].ear.recover(&held);
+        self.peers[peer].recorder.recover(&held);
         self.model.give_back(is_it);
         // What a transaction has settled stays.
         self.model.record(|it| (it.peer, it.channel) == (peer, channel));
         self.ask(peer, channel, Op::Recover);
-        self.peers[peer].ear.end_recovering();
+        self.peers[peer].recorder.end_recovering();
     }
 
     pub(crate) fn close(&mut self, peer: usize, channel: u16) {
@@ -435,7 +435,7 @@ impl World {
         CHANNELS.for_each(|channel| self.end_channel(peer, channel));
         let session = self.peers[peer].session.take().unwrap();
         self.node.block_on(session.close());
-        let heard = self.peers[peer].ear.take();
+        let heard = self.peers[peer].recorder.take();
         self.take_in(peer, Vec::new(), heard.given);
         self.peers[peer] = self.connected();
         CHANNELS.for_each(|channel| self.open(peer, channel));
@@ -464,7 +464,7 @@ impl World {
 
     /// The broker has closed a channel, and another takes its place.
     fn reopen_failed(&mut self, peer: usize, channel: u16) {
-        let heard = self.peers[peer].ear.take();
+        let heard = self.peers[peer].recorder.take();
         assert_eq!(heard.failed, [ChannelId(channel)]);
         self.take_in(peer, heard.answers, heard.given);
         self.open(peer, channel);
@@ -524,7 +524,7 @@ impl World {
 
     fn hear(&mut self) {
         for peer in 0..N_PEERS {
-            let heard = self.peers[peer].ear.take();
+            let heard = self.peers[peer].recorder.take();
             assert_eq!(heard.failed, [], "a channel has failed");
             if let Some(link) = heard.consuming {
                 let asked = self.peers[peer].gets_from.take().expect("it was asked for");

@@ -1,8 +1,8 @@
 //! Disks that are full, slow, broken or forgetful: nothing confirmed is lost, nothing is delivered
 //! damaged, and the node says what happened.
 
+use super::data_dir_formats;
 use super::durability::Proof;
-use super::samples;
 use super::support::client::Client;
 use super::support::faults::Fault;
 use super::support::node::Node;
@@ -93,7 +93,7 @@ fn queues_that_are_still_being_read_make_only_their_own_clients_wait() {
     client.select_confirms();
     for name in names.iter().map(String::as_str).chain(["plain"]) {
         for number in 0..N_EACH {
-            client.put_content("", name, 2, &samples::body(number, 100));
+            client.put_content("", name, 2, &data_dir_formats::body(number, 100));
         }
     }
     client.wait_for_confirms();
@@ -108,11 +108,12 @@ fn queues_that_are_still_being_read_make_only_their_own_clients_wait() {
     }
     let mut other = Client::guest(address);
     other.round_trip();
-    (0..N_EACH).for_each(|n| assert_eq!(other.get("plain").unwrap().body, samples::body(n, 100)));
+    (0..N_EACH)
+        .for_each(|n| assert_eq!(other.get("plain").unwrap().body, data_dir_formats::body(n, 100)));
     for (client, name) in waiting.iter_mut().zip(&names) {
-        assert_eq!(client.message().unwrap().body, samples::body(0, 100));
+        assert_eq!(client.message().unwrap().body, data_dir_formats::body(0, 100));
         for number in 1..N_EACH {
-            assert_eq!(client.get(name).unwrap().body, samples::body(number, 100));
+            assert_eq!(client.get(name).unwrap().body, data_dir_formats::body(number, 100));
         }
         assert!(client.get(name).is_none());
     }
@@ -132,7 +133,7 @@ fn declare_older(client: &mut Client, name: &str) {
 /// A copy of the sample of a node that was killed, and the one file of its log.
 fn sample() -> (TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
-    copy_dir(&samples::samples().join("format-1/killed"), &home.path().join("data"));
+    copy_dir(&data_dir_formats::samples().join("format-1/killed"), &home.path().join("data"));
     let wal = home.path().join("data/wal");
     let file = std::fs::read_dir(wal).unwrap().next().unwrap().unwrap().path();
     (home, file)
@@ -156,7 +157,7 @@ fn a_flipped_bit_in_the_log_is_told_with_its_place_or_does_no_harm() {
             bytes[at] ^= 1 << random.below(8);
         });
         match Node::try_start_in(home) {
-            Ok(node) => samples::check(&node, true, 1),
+            Ok(node) => data_dir_formats::check(&node, true, 1),
             Err((_, told)) => {
                 assert_told(&told, &["wal/00000000000000000001.wal is corrupt at byte "]);
                 n_refused += 1;
@@ -174,7 +175,7 @@ fn a_write_that_power_was_lost_in_does_no_harm() {
         let torn = random.bytes(n_bytes);
         change(&file, |bytes| bytes.extend_from_slice(&torn));
         let node = Node::start_in(home);
-        samples::check(&node, true, 1);
+        data_dir_formats::check(&node, true, 1);
         node.stop();
     }
 }
@@ -185,7 +186,7 @@ const N_PAGED: usize = 400;
 const PAGE_BYTES: usize = 16 << 10;
 
 fn paged_body(number: usize) -> Vec<u8> {
-    samples::body(number, 200 + number * 3)
+    data_dir_formats::body(number, 200 + number * 3)
 }
 
 /// The home of a node that was stopped with a deep queue, so that all its pages are in use.

@@ -5,4 +5,4 @@ mod connection;
 mod consuming;
 mod declaring;
 mod publishing;
-mod talk;
+mod script;

@@ -3,7 +3,7 @@
 use super::super::support::client::{Client, HEADER, Login};
 use super::super::support::node::Node;
 use super::super::support::wait_until;
-use super::talk::{Kind, Talk, declaration};
+use super::script::{Kind, Talk, declaration};
 use amqp091::method::{
     BasicConsume, BasicPublish, BasicQos, ConnectionUpdateSecret, ExchangeDeclare, QueueDeclare,
     QueuePurge,

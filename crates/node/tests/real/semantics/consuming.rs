@@ -2,7 +2,7 @@
 
 use super::super::support::node::Node;
 use super::super::support::wait_until;
-use super::talk::{Kind, Talk, table, text};
+use super::script::{Kind, Talk, table, text};
 use amqp091::method::{
     BasicCancel, BasicConsume, BasicGet, BasicNack, BasicQos, BasicRecover, BasicReject,
     ChannelClose, ChannelOpen, QueuePurge,

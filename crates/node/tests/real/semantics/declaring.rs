@@ -3,7 +3,7 @@
 use super::super::support::client::{Client, Login};
 use super::super::support::node::Node;
 use super::super::support::wait_until;
-use super::talk::{Kind, Talk, declaration, table, text};
+use super::script::{Kind, Talk, declaration, table, text};
 use amqp091::method::{
     BasicCancel, BasicConsume, BasicGet, BasicPublish, ChannelClose, ChannelOpen, ExchangeBind,
     ExchangeDeclare, ExchangeDelete, QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind,

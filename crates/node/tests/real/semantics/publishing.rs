@@ -1,7 +1,7 @@
 //! 56-75: publishing, confirms, returns, transactions.
 
 use super::super::support::node::Node;
-use super::talk::{Kind, Talk, text};
+use super::script::{Kind, Talk, text};
 use amqp091::method::{BasicAck, ConfirmSelect, TxCommit, TxRollback, TxSelect};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
 

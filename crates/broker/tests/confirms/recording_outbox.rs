@@ -41,9 +41,9 @@ struct State {
 }
 
 #[derive(Default)]
-pub(crate) struct Ear(Mutex<State>);
+pub(crate) struct RecordingOutbox(Mutex<State>);
 
-impl Ear {
+impl RecordingOutbox {
     pub(crate) fn take(&self) -> Heard {
         std::mem::take(&mut self.0.lock().unwrap().heard)
     }
@@ -71,7 +71,7 @@ impl Ear {
     }
 }
 
-impl Outbox for Ear {
+impl Outbox for RecordingOutbox {
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
         fill(&mut *self.0.lock().unwrap());
         None

@@ -39,6 +39,9 @@ pub trait Sink {
     /// Appends anything else.
     fn event(&mut self, event: Event<'_>);
 
+    /// An [`Op::Recover`](crate::Op::Recover) of the channel, which was answered before, is carried out.
+    fn recovered(&mut self, _channel: ChannelId) {}
+
     /// The publishes of a confirming channel numbered `first..=last` (from 1, in the order they came
     /// since confirms were selected) are done. Frames are made when the bytes are taken, so that
     /// runs fold into one.

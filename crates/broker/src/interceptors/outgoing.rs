@@ -77,6 +77,10 @@ impl Sink for Stamping<'_> {
         self.sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
     }
 
+    fn recovered(&mut self, channel: ChannelId) {
+        self.sink.recovered(channel);
+    }
+
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
         self.sink.confirm(channel, first, last, answer);
     }

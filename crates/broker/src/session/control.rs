@@ -5,7 +5,7 @@ use super::{Acted, Session};
 use crate::limits;
 use crate::queue::Queue;
 use queue::Return;
-use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Settle};
+use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Origin, Settle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ impl Session {
             Op::Consume(consume) => self.consume(control, consume).await,
             Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
             Op::Get { queue, no_ack } => self.get(channel, queue, *no_ack).await,
-            Op::Recover => Ok(self.recover(channel).await),
+            Op::Recover => self.recover(channel, control.origin).await,
             Op::ConfirmSelect => self.select_confirms(channel),
             Op::TxSelect => self.select_tx(channel),
             Op::TxCommit => self.commit_tx(channel).await,
@@ -113,10 +113,11 @@ impl Session {
     }
 
     /// Everything unsettled on the channel goes back to its queues, but for what its transaction
-    /// has settled already.
-    async fn recover(&mut self, channel: ChannelId) -> Acted {
+    /// has settled already. COMPAT: the answer goes ahead of what comes again.
+    async fn recover(&mut self, channel: ChannelId, origin: Origin) -> Result<Acted, Error> {
         let mut queues: BTreeMap<_, (Arc<Queue>, Vec<_>)> = BTreeMap::new();
-        let Some(open) = self.channels.get(channel) else { return Acted::Done };
+        let answered = self.answer(Event::Done { channel, origin })?;
+        let Some(open) = self.channels.get(channel) else { return Ok(answered) };
         let mut settled = open.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default();
         for id in &open.links {
             let settled = settled.remove(id).unwrap_or_default();
@@ -133,7 +134,8 @@ impl Session {
             queue.requeue_all(consumers);
         }
         self.make_room_after_recovery(channel);
-        Acted::Done
+        self.tell(|sink| sink.recovered(channel));
+        Ok(answered)
     }
 
     /// Applies acknowledgements that were kept for a commit.

@@ -15,8 +15,8 @@ use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
 use amqp091::spec::{self, CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
 use message::{Body, MessageRef};
 use session::{
-    Confirmation, Delivery, Error, ErrorKind, Event, LinkId, PROPERTIES_BYTES_ALWAYS_TAKEN, Room,
-    Sink,
+    ChannelId, Confirmation, Delivery, Error, ErrorKind, Event, LinkId,
+    PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
 };
 
 impl Sink for Locked {
@@ -85,13 +85,13 @@ impl Sink for Locked {
         self.put_event(event);
     }
 
-    fn confirm(
-        &mut self,
-        channel: session::ChannelId,
-        first: u64,
-        last: u64,
-        answer: Confirmation,
-    ) {
+    fn recovered(&mut self, channel: ChannelId) {
+        if let Some(out) = self.channel_mut(channel.0) {
+            out.tags.recovered();
+        }
+    }
+
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
         if let Some(channel) = self.channel_mut(channel.0) {
             channel.confirms.add(first, last, answer);
             channel.has_confirms = true;

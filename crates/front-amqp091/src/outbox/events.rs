@@ -207,11 +207,6 @@ impl Locked {
     }
 
     fn done(&mut self, channel: ChannelId, origin: Origin) {
-        if let BasicRecover::ID | BasicRecoverAsync::ID = reply::method_of(origin)
-            && let Some(out) = self.channel_mut(channel.0)
-        {
-            out.tags.recovered();
-        }
         let method: Method<'_> = match reply::method_of(origin) {
             ExchangeDeclare::ID => ExchangeDeclareOk {}.into(),
             ExchangeDelete::ID => ExchangeDeleteOk {}.into(),

@@ -200,16 +200,17 @@ fn what_a_client_has_recovered_is_named_once() {
         talk.front.read(talk.now, &bytes, &mut requests);
         let [Request::Control(control)] = &requests[..] else { panic!("{requests:?}") };
         talk.deliver(1, 4, Body::Borrowed(b"just before"));
+        talk.event(Event::Done { channel: control.channel, origin: control.origin });
+        let told = talk.hears().last().cloned().unwrap();
+        assert_eq!(told == "1 basic.recover-ok", !is_async, "{told}");
         assert_eq!(unsettled(&talk, 1), [1, 3, 4]);
         talk.deliver(1, 1, Body::Borrowed(b"again"));
         assert_eq!(unsettled(&talk, 1), [1]);
         talk.deliver(1, 3, Body::Borrowed(b"again"));
-        talk.event(Event::Done { channel: control.channel, origin: control.origin });
+        talk.batch(|sink| sink.recovered(control.channel));
         assert_eq!(unsettled(&talk, 1), [3]);
         assert_eq!(unsettled(&talk, 1), [3]);
         assert_eq!(unsettled(&talk, 2), [0; 0], "its queue knows what went back");
-        let told = talk.hears().last().cloned().unwrap();
-        assert_eq!(told == "1 basic.recover-ok", !is_async, "{told}");
     }
 }
 

@@ -205,6 +205,11 @@ fn semantics_88_recover_gives_everything_back() {
     talk.get("q");
     assert_eq!(talk.ask(BasicRecover { requeue: true }), "basic.recover-ok");
     assert_eq!(talk.get("q"), "got 3 again a left 1");
+    talk.consume("q", "c", false);
+    assert_eq!(talk.next(), "c 4 again b");
+    // The answer goes ahead of what comes again.
+    assert_eq!(talk.ask(BasicRecover { requeue: true }), "basic.recover-ok");
+    assert_eq!([talk.next(), talk.next()], ["c 5 again a", "c 6 again b"]);
     talk.ack(1, false);
     assert_eq!(talk.failed(), "406 PRECONDITION_FAILED - unknown delivery tag 1");
     assert_eq!(

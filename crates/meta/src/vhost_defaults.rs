@@ -191,7 +191,6 @@ mod tests {
         }
     }
 
-    /// Features O10.
     #[test]
     fn a_new_virtual_host_gets_what_fits_its_name() {
         let (mut state, defaults) = (State::new(), defaults());

@@ -45,7 +45,6 @@ impl PasswordRule {
 mod tests {
     use super::*;
 
-    /// Features A2.
     #[test]
     fn passwords_are_looked_at_before_they_are_given() {
         let told = |rule: &PasswordRule, endpoint: &str, body: &str| {

@@ -96,7 +96,7 @@ fn reply_key(message: &MessageRef<'_>) -> Option<String> {
 /// What a connection was told.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    /// `confirm_on`: the outbox had said in an earlier batch that this link is full.
+    /// `late`: the outbox had said in an earlier batch that this link is full.
     Deliver {
         given: Given,
         late: bool,

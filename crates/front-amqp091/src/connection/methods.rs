@@ -237,7 +237,6 @@ mod tests {
     use super::*;
     use amqp091::method as wire;
 
-    /// Semantics 24.
     #[test]
     fn line_ends_are_dropped_from_names_but_not_where_messages_are() {
         let shown = |method: Method<'_>| match asked(&method) {

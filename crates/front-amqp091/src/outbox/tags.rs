@@ -266,7 +266,7 @@ mod tests {
         assert!(tags.entries.len() <= COMPACT_FROM);
     }
 
-    /// Semantics 64: a rollback takes acknowledgements back, a commit does not.
+    /// A rollback takes acknowledgements back, a commit does not.
     #[test]
     fn a_rollback_makes_settled_tags_outstanding_again() {
         let mut tags = Tags::default();

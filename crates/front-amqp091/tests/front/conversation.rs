@@ -94,7 +94,6 @@ fn a_channel_is_opened_closed_and_opened_again() {
     );
 }
 
-/// Semantics 14.
 #[test]
 fn nothing_counts_on_a_channel_the_server_closed_until_the_client_has_answered() {
     let mut talk = open(&[1]);
@@ -112,7 +111,6 @@ fn nothing_counts_on_a_channel_the_server_closed_until_the_client_has_answered()
     assert_eq!(talk.hears(), ["1 channel.open-ok"]);
 }
 
-/// Semantics 16.
 #[test]
 fn closes_that_cross_are_both_answered() {
     let mut talk = open(&[1]);
@@ -177,7 +175,6 @@ fn it_is_the_client_that_closes_the_socket_after_the_answer_to_its_close() {
     }
 }
 
-/// Semantics 16.
 #[test]
 fn connection_closes_that_cross_end_the_connection() {
     let mut talk = open(&[1]);
@@ -272,7 +269,7 @@ fn settlements_become_the_messages_they_settle() {
     assert_eq!(talk.hears(), [close]);
 }
 
-/// Semantics 63: both ways a publish is read.
+/// Both ways a publish is read.
 #[test]
 fn an_immediate_publish_is_handed_on_where_that_is_honoured() {
     let settings = Settings { immediate: Immediate::Honour, ..Settings::default() };

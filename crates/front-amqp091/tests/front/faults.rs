@@ -106,7 +106,6 @@ fn frames_where_they_do_not_belong() {
     }
 }
 
-/// Semantics 8.
 #[test]
 fn heartbeats_say_nothing() {
     assert_eq!(closed_by(&HEARTBEAT), [""; 0]);

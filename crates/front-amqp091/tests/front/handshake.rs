@@ -58,7 +58,6 @@ fn other_protocols_are_told_ours_and_closed() {
     }
 }
 
-/// Semantics 9.
 #[test]
 fn a_login_is_handed_out_and_negotiation_kept() {
     let mut talk = started();

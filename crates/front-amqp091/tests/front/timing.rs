@@ -24,7 +24,6 @@ fn the_client_hears_something_twice_per_interval() {
     assert_eq!(talk.hears(), ["0 connection.blocked low on disk"]);
 }
 
-/// Semantics 8.
 #[test]
 fn a_silent_client_is_dead_after_two_and_a_half_intervals() {
     let mut talk = Talk::new(Settings::default());

@@ -174,7 +174,7 @@ fn a_document_of_one_virtual_host_goes_into_any() {
     assert_eq!(error, "vhost 'nope': there is no such virtual host");
 }
 
-/// Semantics 111: what is there already is left as it is, and nothing is done twice.
+/// What is there already is left as it is, and nothing is done twice.
 #[test]
 fn importing_again_changes_nothing() {
     for text in [
@@ -199,7 +199,7 @@ fn importing_again_changes_nothing() {
     }
 }
 
-/// Semantics 111: the order in the document does not matter, and unknown keys are tolerated.
+/// The order in the document does not matter, and unknown keys are tolerated.
 #[test]
 fn unknown_keys_are_named_once() {
     let document = json!({

@@ -380,7 +380,6 @@ fn virtual_hosts_and_limits() {
     declare(s, queue("two"));
 }
 
-/// Semantics 118.
 #[test]
 fn the_default_queue_type_counts_as_asked_for() {
     let s = &mut state();
@@ -401,7 +400,7 @@ fn the_default_queue_type_counts_as_asked_for() {
     assert_eq!(everything(&State::restore(&everything(s)).unwrap()), everything(s));
 }
 
-/// Features C14: limits of the node itself; what exists may be declared again.
+/// Limits of the node itself; what exists may be declared again.
 #[test]
 fn a_node_takes_only_so_much() {
     let s = &mut state();

@@ -22,7 +22,6 @@ fn settings(s: &State, queue: &str) -> QueueSettings {
     s.queue_settings(s.queue(V, queue).unwrap())
 }
 
-/// Semantics 114, features O3 and O4.
 #[test]
 fn arguments_policies_and_operator_policies_become_one() {
     let s = &mut state();
@@ -80,7 +79,7 @@ fn a_policy_with_settings_of_other_queue_types_does_not_apply_to_a_classic_queue
     assert_eq!(settings(s, "q").max_length, Some(7));
 }
 
-/// Features U5 and U6: classic queues have both here, so policies with them apply.
+/// Classic queues have both here, so policies with them apply.
 #[test]
 fn delivery_limits_and_delayed_retry_may_come_from_policies() {
     let s = &mut state();
@@ -144,7 +143,7 @@ fn what_a_policy_cannot_set_is_refused() {
     );
 }
 
-/// Features X3: the alternate exchange may come from a policy, and an argument goes before it.
+/// The alternate exchange may come from a policy, and an argument goes before it.
 #[test]
 fn an_alternate_exchange_may_come_from_a_policy() {
     let s = &mut state();

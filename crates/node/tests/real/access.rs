@@ -9,8 +9,6 @@ use amqp091::{Method, ShortString, Table};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
-
-/// Semantics 3.
 #[test]
 fn a_wrong_password_is_told_only_to_clients_that_understand() {
     let node = Node::start(&[]);
@@ -73,7 +71,6 @@ fn passwords_are_hashed_as_configured() {
     other.stop();
 }
 
-/// Features C4.
 #[test]
 fn a_login_may_be_asked_for_its_password() {
     let node = Node::start(&["auth_mechanisms.1=RABBIT-CR-DEMO", "auth_mechanisms.2=AMQPLAIN"]);
@@ -108,7 +105,6 @@ fn a_login_may_be_asked_for_its_password() {
     node.stop();
 }
 
-/// Semantics 4.
 #[test]
 fn a_virtual_host_that_is_not_there_is_no_place_to_be() {
     let node = Node::start(&[]);
@@ -213,7 +209,7 @@ fn nobody_in_particular_is_guest_while_guest_is_as_it_came() {
     node.stop();
 }
 
-/// Semantics 30: looking something up needs some permission for it, whichever.
+/// Looking something up needs some permission for it, whichever.
 #[test]
 fn a_passive_declaration_needs_any_permission() {
     let node = Node::start(&[]);
@@ -240,7 +236,7 @@ fn a_passive_declaration_needs_any_permission() {
     node.stop();
 }
 
-/// Semantics 7: before anything is agreed on frames may have 8192 bytes, so that logins longer than
+/// Before anything is agreed on frames may have 8192 bytes, so that logins longer than
 /// the protocol's own 4096 have their place.
 #[test]
 fn a_login_may_be_as_long_as_the_first_frames() {
@@ -261,7 +257,7 @@ fn a_login_may_be_as_long_as_the_first_frames() {
     node.stop();
 }
 
-/// Features C14, O7, O8: how much a user, a virtual host and a node may use, with RabbitMQ's words.
+/// How much a user, a virtual host and a node may use, with RabbitMQ's words.
 #[test]
 fn limits_are_kept() {
     let node = Node::start(&["consumer_max_per_channel=1", "cluster_queue_limit=3"]);
@@ -345,8 +341,8 @@ fn ada(node: &Node, vhost: &'static str) -> Client {
     client
 }
 
-/// Semantics 116: a pattern is found anywhere in a name, and the empty one fits the empty name only.
-/// Semantics 117: routing keys are free unless topic permissions are set at that exchange.
+/// A pattern is found anywhere in a name, and the empty one fits the empty name only.
+/// Routing keys are free unless topic permissions are set at that exchange.
 #[test]
 fn permissions_are_patterns() {
     let node = Node::start(&[]);
@@ -380,7 +376,6 @@ fn permissions_are_patterns() {
     node.stop();
 }
 
-/// Semantics 119.
 #[test]
 fn a_virtual_host_takes_its_connections_along() {
     let node = Node::start(&[]);

@@ -9,8 +9,6 @@ use amqp091::method::{
     QueueDeclare, TxSelect,
 };
 use std::time::{Duration, Instant};
-
-/// Semantics 13.
 #[test]
 fn an_exclusive_queue_is_gone_before_close_ok() {
     let node = Node::start(&[]);
@@ -23,7 +21,6 @@ fn an_exclusive_queue_is_gone_before_close_ok() {
     node.stop();
 }
 
-/// Semantics 17.
 #[test]
 fn a_channel_number_begins_anew() {
     let node = Node::start(&[]);
@@ -68,7 +65,7 @@ fn an_idle_connection_is_told_that_the_node_lives() {
     node.stop();
 }
 
-/// Semantics 10: a publisher that an alarm holds is not listened to, so its silence says nothing.
+/// A publisher that an alarm holds is not listened to, so its silence says nothing.
 #[test]
 fn a_blocked_publisher_is_not_missed() {
     let node = Node::start(&["vm_memory_high_watermark.absolute=1048576"]);
@@ -183,7 +180,6 @@ fn a_crowd_that_said_goodbye_and_stays_is_no_burden() {
     assert!(took < Duration::from_secs(15), "the node waited for those who stay: {took:?}");
 }
 
-/// Semantics 22.
 #[test]
 fn a_client_is_told_why_it_is_thrown_out() {
     let node = Node::start(&[]);

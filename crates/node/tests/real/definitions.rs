@@ -36,7 +36,7 @@ fn setting(key: &str, path: &Path) -> String {
     format!("{key}={}", path.display())
 }
 
-/// Semantics 111: users, queues and bindings are there, the default user and virtual host are not.
+/// Users, queues and bindings are there, the default user and virtual host are not.
 #[test]
 fn a_node_starts_with_definitions() {
     let (dir, path) = written(DOCUMENT);
@@ -139,7 +139,6 @@ fn what_one_node_exports_another_imports() {
     second.stop();
 }
 
-/// Features O10.
 #[test]
 fn new_virtual_hosts_get_what_the_configuration_says() {
     let node = Node::start(&[

@@ -46,7 +46,7 @@ fn delay_of(message: &Message) -> Option<i64> {
     headers.get(b"x-delay")?.as_i64()
 }
 
-/// Features X10: whatever kills the node, messages come in time, in order, from all bindings.
+/// Whatever kills the node, messages come in time, in order, from all bindings.
 #[test]
 fn delayed_messages_survive_what_kills_the_node() {
     let mut node = Node::start(&[]);
@@ -86,7 +86,6 @@ fn delayed_messages_survive_what_kills_the_node() {
     node.end_well();
 }
 
-/// Features U7.
 #[test]
 fn a_client_that_never_acknowledges_loses_its_channel() {
     let node = Node::start(&["consumer_timeout=1000"]);

@@ -44,7 +44,6 @@ fn who_takes_too_long_to_shake_hands_is_dropped() {
     node.stop();
 }
 
-/// Semantics 1.
 #[test]
 fn other_protocols_hear_which_one_is_spoken_here() {
     let node = Node::start(&[]);
@@ -72,7 +71,6 @@ fn other_protocols_hear_which_one_is_spoken_here() {
     node.stop();
 }
 
-/// Semantics 6.
 #[test]
 fn frames_that_are_too_large_are_refused_at_their_header() {
     let node = Node::start(&[]);
@@ -95,7 +93,6 @@ fn frames_that_are_too_large_are_refused_at_their_header() {
     node.stop();
 }
 
-/// Semantics 6.
 #[test]
 fn bytes_that_are_no_frames_are_frame_errors() {
     let node = Node::start(&[]);
@@ -122,7 +119,6 @@ fn frames(methods: &[(u16, Method<'_>)]) -> Vec<u8> {
     bytes
 }
 
-/// Semantics 18.
 #[test]
 fn channels_have_to_be_open_and_are_opened_once() {
     let node = Node::start(&[]);
@@ -150,7 +146,6 @@ fn channels_have_to_be_open_and_are_opened_once() {
     node.stop();
 }
 
-/// Semantics 14 and 15.
 #[test]
 fn a_channel_that_failed_passes_over_what_still_comes() {
     let node = Node::start(&[]);
@@ -170,7 +165,6 @@ fn a_channel_that_failed_passes_over_what_still_comes() {
     node.stop();
 }
 
-/// Semantics 28.
 #[test]
 fn content_has_to_come_in_order() {
     let node = Node::start(&[]);
@@ -262,7 +256,6 @@ fn half_a_message_and_then_silence_costs_what_was_sent() {
     node.stop();
 }
 
-/// Semantics 5.
 #[test]
 fn tune_ok_out_of_range_is_answered_by_silence() {
     let node = Node::start(&[]);
@@ -295,7 +288,6 @@ fn tune_ok_out_of_range_is_answered_by_silence() {
     node.stop();
 }
 
-/// Semantics 19.
 #[test]
 fn more_channels_than_agreed_and_more_connections_than_allowed() {
     let node = Node::start(&["connection_max=3", "channel_max=10"]);

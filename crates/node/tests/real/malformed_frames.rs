@@ -232,7 +232,7 @@ fn malformed(random: &mut Random) -> Vec<u8> {
 }
 
 /// Talks until the time is up. The number of connections.
-fn talk(address: std::net::SocketAddr, until: Instant, mut random: Random) -> usize {
+fn script(address: std::net::SocketAddr, until: Instant, mut random: Random) -> usize {
     let mut n = 0;
     while Instant::now() < until {
         n += 1;
@@ -266,7 +266,7 @@ fn nonsense_after_the_handshake_harms_nobody_else() {
         let address = node.address();
         let talkers = (0..N_THREADS).map(|_| {
             let random = random.fork();
-            scope.spawn(move || talk(address, until, random))
+            scope.spawn(move || script(address, until, random))
         });
         let talkers: Vec<_> = talkers.collect();
         while Instant::now() < until {

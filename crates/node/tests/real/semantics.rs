@@ -1,5 +1,5 @@
-//! Behaviours that brokers easily get wrong and that client libraries rely on, each by the number under which
-//! the other tests, too, name it. What needs no socket is tested in the crates that decide it.
+//! Behaviours that brokers easily get wrong and that client libraries rely on. `docs/semantics.md` lists them
+//! with those whose tests need no socket and stand in the crates that decide them.
 
 mod connection;
 mod consuming;

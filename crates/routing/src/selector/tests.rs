@@ -45,7 +45,6 @@ fn term(text: &str) -> bool {
     evaluated(&Selector::of_term(text.as_bytes()).unwrap())
 }
 
-/// Features X9.
 #[test]
 fn conditions_over_headers() {
     for text in [

@@ -1,9 +1,9 @@
-//! 1-29: handshake, frames, connection.
+//! Handshake, frames, connection.
 
 use super::super::support::client::{Client, HEADER, Login};
 use super::super::support::node::Node;
 use super::super::support::wait_until;
-use super::script::{Kind, Talk, declaration};
+use super::script::{Kind, Script, declaration};
 use amqp091::method::{
     BasicConsume, BasicPublish, BasicQos, ConnectionUpdateSecret, ExchangeDeclare, QueueDeclare,
     QueuePurge,
@@ -20,7 +20,7 @@ fn header_frame(client: &mut Client, class: u16, body_size: u64) {
 }
 
 #[test]
-fn semantics_02_the_server_begins_and_says_what_it_can() {
+fn connection_start_lists_the_servers_capabilities() {
     let node = Node::start(&[]);
     let mut client = Client::raw(node.address());
     client.write(HEADER);
@@ -46,11 +46,11 @@ fn semantics_02_the_server_begins_and_says_what_it_can() {
 }
 
 #[test]
-fn semantics_11_only_who_publishes_hears_of_an_alarm() {
+fn only_publishers_are_told_of_an_alarm() {
     let node = Node::start(&[]);
-    let mut publisher = Talk::to(&node);
-    let mut incapable = Talk::with(&node, Login { capable: false, ..Login::default() });
-    let mut consumer = Talk::to(&node);
+    let mut publisher = Script::to(&node);
+    let mut incapable = Script::with(&node, Login { capable: false, ..Login::default() });
+    let mut consumer = Script::to(&node);
     publisher.plain("q");
     publisher.publish("", "q", "before");
     publisher.quiet();
@@ -73,9 +73,9 @@ fn semantics_11_only_who_publishes_hears_of_an_alarm() {
 }
 
 #[test]
-fn semantics_12_acknowledgements_before_a_held_publish_count() {
+fn acks_sent_before_a_blocked_publish_count() {
     let node = Node::start(&[]);
-    let mut both = Talk::to(&node);
+    let mut both = Script::to(&node);
     both.plain("q");
     both.publish("", "q", "a");
     both.publish("", "q", "b");
@@ -95,46 +95,46 @@ fn semantics_12_acknowledgements_before_a_held_publish_count() {
 
 /// What is the channel's fault closes the channel, what is the connection's closes it all.
 #[test]
-fn semantics_20_some_errors_are_soft_and_some_are_hard() {
+fn soft_errors_close_the_channel_and_hard_errors_the_connection() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
+    let mut script = Script::to(&node);
     assert_eq!(
-        talk.refused(QueueDeclare { queue: b"amq.q", ..QueueDeclare::default() }),
+        script.refused(QueueDeclare { queue: b"amq.q", ..QueueDeclare::default() }),
         "403 ACCESS_REFUSED - queue name 'amq.q' contains reserved prefix 'amq.*'"
     );
     assert_eq!(
-        talk.refused(BasicConsume { queue: b"none", ..BasicConsume::default() }),
+        script.refused(BasicConsume { queue: b"none", ..BasicConsume::default() }),
         "404 NOT_FOUND - no queue 'none' in vhost '/'"
     );
-    let mut other = Talk::to(&node);
+    let mut other = Script::to(&node);
     other.queue("mine", Kind { exclusive: true, ..Kind::default() }, &[]);
-    let locked = talk.refused(declaration("mine", Kind::default(), &[]));
+    let locked = script.refused(declaration("mine", Kind::default(), &[]));
     assert!(
         locked.starts_with("405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine' in vhost '/'"),
         "{locked}"
     );
-    talk.plain("q");
+    script.plain("q");
     assert_eq!(
-        talk.refused(declaration("q", Kind { durable: true, ..Kind::default() }, &[])),
+        script.refused(declaration("q", Kind { durable: true, ..Kind::default() }, &[])),
         "406 PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': received 'true' but current is 'false'"
     );
     let exchange = ExchangeDeclare { exchange: b"x", kind: b"odd", ..ExchangeDeclare::default() };
-    assert_eq!(talk.refused(exchange), "406 PRECONDITION_FAILED - unknown exchange type 'odd'");
+    assert_eq!(script.refused(exchange), "406 PRECONDITION_FAILED - unknown exchange type 'odd'");
     assert_eq!(
-        talk.ask(BasicQos { prefetch_size: 1, ..BasicQos::default() }),
+        script.ask(BasicQos { prefetch_size: 1, ..BasicQos::default() }),
         "connection.close 540 NOT_IMPLEMENTED - prefetch_size!=0 (1)"
     );
-    let mut talk = Talk::to(&node);
-    talk.client.say(9, QueueDeclare::default());
-    assert_eq!(talk.next(), "connection.close 504 CHANNEL_ERROR - expected 'channel.open'");
+    let mut script = Script::to(&node);
+    script.client.say(9, QueueDeclare::default());
+    assert_eq!(script.next(), "connection.close 504 CHANNEL_ERROR - expected 'channel.open'");
 }
 
 #[test]
-fn semantics_21_reply_texts_begin_with_the_name_and_have_room_for_255_bytes() {
+fn reply_texts_begin_with_the_error_name_and_end_at_255_bytes() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
+    let mut script = Script::to(&node);
     let name = "n".repeat(255);
-    let told = talk.look_up(&name);
+    let told = script.look_up(&name);
     let text = told.strip_prefix("channel.close 404 ").unwrap();
     assert_eq!(text.len(), 255);
     assert!(text.starts_with("NOT_FOUND - no queue 'nnn"), "{text}");
@@ -142,26 +142,26 @@ fn semantics_21_reply_texts_begin_with_the_name_and_have_room_for_255_bytes() {
 
 /// Passwords do not expire: who has one may say what they like.
 #[test]
-fn semantics_23_a_new_secret_is_looked_at_where_secrets_expire() {
+fn a_new_secret_is_accepted() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
+    let mut script = Script::to(&node);
     let update = ConnectionUpdateSecret { new_secret: b"whatever", reason: b"renewed" };
-    talk.client.say(0, update);
-    assert_eq!(talk.next(), "connection.update-secret-ok");
-    talk.quiet();
+    script.client.say(0, update);
+    assert_eq!(script.next(), "connection.update-secret-ok");
+    script.quiet();
 }
 
 #[test]
-fn semantics_24_line_ends_are_stripped_from_names() {
+fn line_ends_are_stripped_from_declared_names() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    assert_eq!(talk.queue("probe6a\r\nb", Kind::default(), &[]), "declared probe6ab 0 0");
-    assert_eq!(talk.exchange("x\r\ny", "fanout", false), "exchange.declare-ok");
-    assert_eq!(talk.bind("probe6ab", "xy", ""), "queue.bind-ok");
-    talk.publish("xy", "", "m");
-    assert_eq!(talk.get("probe6ab"), "got 1 m left 0");
+    let mut script = Script::to(&node);
+    assert_eq!(script.queue("probe6a\r\nb", Kind::default(), &[]), "declared probe6ab 0 0");
+    assert_eq!(script.exchange("x\r\ny", "fanout", false), "exchange.declare-ok");
+    assert_eq!(script.bind("probe6ab", "xy", ""), "queue.bind-ok");
+    script.publish("xy", "", "m");
+    assert_eq!(script.get("probe6ab"), "got 1 m left 0");
     let purge = QueuePurge { queue: b"probe6a\r\nb", ..QueuePurge::default() };
-    let told = talk.refused(purge);
+    let told = script.refused(purge);
     assert_eq!(told, "404 NOT_FOUND - no queue 'probe6a\r\nb' in vhost '/'");
     // A table whose only value is of no known type.
     let mut bytes = Vec::new();
@@ -170,17 +170,17 @@ fn semantics_24_line_ends_are_stripped_from_names() {
     bytes.extend_from_slice(b"\0\0\0\x03\x01kZ\xCE");
     let size = u32::try_from(bytes.len() - 8).unwrap();
     bytes[3..7].copy_from_slice(&size.to_be_bytes());
-    talk.client.write(&bytes);
-    let told = talk.next();
+    script.client.write(&bytes);
+    let told = script.next();
     assert!(told.starts_with("connection.close 502 SYNTAX_ERROR - "), "{told}");
-    Talk::to(&node).quiet();
+    Script::to(&node).quiet();
 }
 
 #[test]
-fn semantics_25_properties_that_are_missing_stay_missing() {
+fn missing_properties_stay_missing() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
+    let mut script = Script::to(&node);
+    script.plain("q");
     for properties in [
         Properties::default(),
         Properties { delivery_mode: Some(1), ..Properties::default() },
@@ -189,57 +189,57 @@ fn semantics_25_properties_that_are_missing_stay_missing() {
             ..Properties::default()
         },
     ] {
-        talk.publish_with("", "q", false, &properties, "m");
-        assert!(talk.get("q").ends_with(" m left 0"));
-        assert_eq!(talk.last.properties, properties.to_bytes());
+        script.publish_with("", "q", false, &properties, "m");
+        assert!(script.get("q").ends_with(" m left 0"));
+        assert_eq!(script.last.properties, properties.to_bytes());
     }
 }
 
 #[test]
-fn semantics_26_an_empty_body_has_no_frame() {
+fn an_empty_body_has_no_frame() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
+    let mut script = Script::to(&node);
+    script.plain("q");
     let publish = BasicPublish { routing_key: b"q", ..BasicPublish::default() };
-    publish.encode_frame(1, &mut talk.client.out);
-    header_frame(&mut talk.client, 60, 0);
-    talk.client.flush();
-    assert_eq!(talk.consume("q", "c", true), "consuming c");
-    assert_eq!(talk.next(), "c 1 ");
-    talk.quiet();
+    publish.encode_frame(1, &mut script.client.out);
+    header_frame(&mut script.client, 60, 0);
+    script.client.flush();
+    assert_eq!(script.consume("q", "c", true), "consuming c");
+    assert_eq!(script.next(), "c 1 ");
+    script.quiet();
 }
 
 #[test]
-fn semantics_27_a_content_header_is_of_its_methods_class() {
+fn the_class_of_a_content_header_must_match_the_method() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    BasicPublish::default().encode_frame(1, &mut talk.client.out);
-    header_frame(&mut talk.client, 50, 0);
-    talk.client.flush();
+    let mut script = Script::to(&node);
+    BasicPublish::default().encode_frame(1, &mut script.client.out);
+    header_frame(&mut script.client, 50, 0);
+    script.client.flush();
     assert_eq!(
-        talk.next(),
+        script.next(),
         "connection.close 505 UNEXPECTED_FRAME - expected content header for class 60, got one for class 50 instead"
     );
 }
 
 /// Every type of value comes back as it was sent.
 #[test]
-fn semantics_29_tables_hold_what_rabbitmq_knows() {
+fn field_tables_hold_rabbitmqs_value_types() {
     const ENTRIES: &[u8] =
         b"\x01ab\xff\x01bB\xff\x01cs\xff\xfe\x01du\xff\xfe\x01eI\xff\xff\xff\xfe\
         \x01fi\xff\xff\xff\xfe\x01gl\xff\xff\xff\xff\xff\xff\xff\xfe\x01hf\x3f\x80\0\0\
         \x01jd\x3f\xf0\0\0\0\0\0\0\x01kD\x02\0\0\0\x7b\x01mS\0\0\0\x02hi\x01nx\0\0\0\x02\0\xff\
         \x01oV\x01pt\x01\x01qT\0\0\0\0\x5e\0\0\0\x01rA\0\0\0\x03t\0V\x01sF\0\0\0\x03\x01zV";
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
+    let mut script = Script::to(&node);
+    script.plain("q");
     let mut properties = b"\x20\0".to_vec();
     properties.extend_from_slice(&u32::try_from(ENTRIES.len()).unwrap().to_be_bytes());
     properties.extend_from_slice(ENTRIES);
-    talk.publish_bytes("", "q", false, &properties, b"m");
-    assert_eq!(talk.get("q"), "got 1 m left 0");
-    assert_eq!(talk.last.properties, properties);
-    let read = |name: &[u8]| talk.headers().get(name).and_then(amqp091::Value::as_i64);
+    script.publish_bytes("", "q", false, &properties, b"m");
+    assert_eq!(script.get("q"), "got 1 m left 0");
+    assert_eq!(script.last.properties, properties);
+    let read = |name: &[u8]| script.headers().get(name).and_then(amqp091::Value::as_i64);
     let numbers = [b"a", b"b", b"c", b"d", b"e", b"g"].map(|name| read(name).unwrap());
     assert_eq!(numbers, [-1, 255, -2, 65_534, -2, -2]);
 }

@@ -1,7 +1,7 @@
-//! 56-75: publishing, confirms, returns, transactions.
+//! Publishing, confirms, returns, transactions.
 
 use super::super::support::node::Node;
-use super::script::{Kind, Talk, text};
+use super::script::{Kind, Script, text};
 use amqp091::method::{BasicAck, ConfirmSelect, TxCommit, TxRollback, TxSelect};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
 
@@ -16,188 +16,190 @@ fn with_header(name: &'static str, value: Value) -> Properties {
 }
 
 #[track_caller]
-fn select_confirms(talk: &mut Talk) {
-    assert_eq!(talk.ask(ConfirmSelect::default()), "confirm.select-ok");
+fn select_confirms(script: &mut Script) {
+    assert_eq!(script.ask(ConfirmSelect::default()), "confirm.select-ok");
 }
 
 #[test]
-fn semantics_56_57_and_74_unroutable_messages_are_counted_and_come_back_first() {
+fn unroutable_messages_are_returned_before_their_ack() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
-    talk.publish("", "q", "not counted");
-    select_confirms(&mut talk);
-    talk.publish("", "nope", "dropped");
-    assert_eq!(talk.next(), "ack 1");
-    talk.publish_with("", "nope", true, &Properties::default(), "back");
-    assert_eq!(talk.next(), "returned 312 NO_ROUTE back");
-    assert_eq!(talk.next(), "ack 2");
-    talk.publish("", "q", "in");
-    assert_eq!(talk.next(), "ack 3");
+    let mut script = Script::to(&node);
+    script.plain("q");
+    script.publish("", "q", "not counted");
+    select_confirms(&mut script);
+    script.publish("", "nope", "dropped");
+    assert_eq!(script.next(), "ack 1");
+    script.publish_with("", "nope", true, &Properties::default(), "back");
+    assert_eq!(script.next(), "returned 312 NO_ROUTE back");
+    assert_eq!(script.next(), "ack 2");
+    script.publish("", "q", "in");
+    assert_eq!(script.next(), "ack 3");
 }
 
 /// Each number is settled once, whatever is put together.
 #[test]
-fn semantics_58_acks_and_nacks_are_told_apart() {
+fn acks_and_nacks_never_cover_each_other() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
+    let mut script = Script::to(&node);
     let full = [("x-max-length", Value::I32(1)), ("x-overflow", text("reject-publish"))];
-    talk.queue("full", Kind::default(), &full);
-    talk.publish("", "full", "first");
-    talk.queue("q", Kind { durable: true, ..Kind::default() }, &[]);
-    talk.quiet();
-    select_confirms(&mut talk);
+    script.queue("full", Kind::default(), &full);
+    script.publish("", "full", "first");
+    script.queue("q", Kind { durable: true, ..Kind::default() }, &[]);
+    script.quiet();
+    select_confirms(&mut script);
     let persistent = Properties { delivery_mode: Some(2), ..Properties::default() };
     for n in 0..300 {
         let to = ["full", "q", "nope"][n % 3];
-        talk.publish_with("", to, false, &persistent, "m");
+        script.publish_with("", to, false, &persistent, "m");
     }
-    let told = talk.confirms(1, 300);
+    let told = script.confirms(1, 300);
     assert!(told.iter().enumerate().all(|(n, in_)| *in_ == (n % 3 != 0)), "{told:?}");
 }
 
 #[test]
-fn semantics_60_and_75_a_full_queue_refuses_and_returns_nothing() {
+fn a_full_queue_nacks_and_returns_nothing() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
+    let mut script = Script::to(&node);
     let full = [("x-max-length", Value::I32(2)), ("x-overflow", text("reject-publish"))];
-    talk.queue("q", Kind::default(), &full);
-    select_confirms(&mut talk);
+    script.queue("q", Kind::default(), &full);
+    select_confirms(&mut script);
     for body in ["a", "b", "c", "d"] {
-        talk.publish_with("", "q", true, &Properties::default(), body);
+        script.publish_with("", "q", true, &Properties::default(), body);
     }
-    assert_eq!(talk.confirms(1, 4), [true, true, false, false]);
-    assert_eq!(talk.drain("q"), ["a", "b"]);
+    assert_eq!(script.confirms(1, 4), [true, true, false, false]);
+    assert_eq!(script.drain("q"), ["a", "b"]);
 }
 
 #[test]
-fn semantics_61_a_missing_exchange_fails_the_channel_later() {
+fn publishing_to_a_missing_exchange_closes_the_channel_later() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
-    talk.publish("", "q", "before");
-    talk.publish("nope", "q", "lost");
-    talk.publish("", "q", "after");
-    assert_eq!(talk.failed(), "404 NOT_FOUND - no exchange 'nope' in vhost '/'");
-    assert_eq!(talk.drain("q"), ["before"]);
+    let mut script = Script::to(&node);
+    script.plain("q");
+    script.publish("", "q", "before");
+    script.publish("nope", "q", "lost");
+    script.publish("", "q", "after");
+    assert_eq!(script.failed(), "404 NOT_FOUND - no exchange 'nope' in vhost '/'");
+    assert_eq!(script.drain("q"), ["before"]);
 }
 
 #[test]
-fn semantics_64_to_66_transactions() {
+fn transactions() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    let mut other = Talk::to(&node);
-    talk.plain("q");
-    talk.publish("", "q", "old");
-    assert_eq!(talk.ask(TxSelect {}), "tx.select-ok");
+    let mut script = Script::to(&node);
+    let mut other = Script::to(&node);
+    script.plain("q");
+    script.publish("", "q", "old");
+    assert_eq!(script.ask(TxSelect {}), "tx.select-ok");
     assert_eq!(
-        talk.refused(ConfirmSelect::default()),
+        script.refused(ConfirmSelect::default()),
         "406 PRECONDITION_FAILED - cannot switch from tx to confirm mode"
     );
-    select_confirms(&mut talk);
+    select_confirms(&mut script);
     assert_eq!(
-        talk.refused(TxSelect {}),
+        script.refused(TxSelect {}),
         "406 PRECONDITION_FAILED - cannot switch from confirm to tx mode"
     );
-    assert_eq!(talk.refused(TxCommit {}), "406 PRECONDITION_FAILED - channel is not transactional");
-    assert_eq!(talk.ask(TxSelect {}), "tx.select-ok");
-    // 66.
-    talk.publish("", "q", "new");
-    talk.publish_with("", "nope", true, &Properties::default(), "back");
-    talk.quiet();
+    assert_eq!(
+        script.refused(TxCommit {}),
+        "406 PRECONDITION_FAILED - channel is not transactional"
+    );
+    assert_eq!(script.ask(TxSelect {}), "tx.select-ok");
+    script.publish("", "q", "new");
+    script.publish_with("", "nope", true, &Properties::default(), "back");
+    script.quiet();
     assert_eq!(other.look_up("q"), "declared q 1 0");
-    assert_eq!(talk.ask(TxCommit {}), "returned 312 NO_ROUTE back");
-    assert_eq!(talk.next(), "tx.commit-ok");
+    assert_eq!(script.ask(TxCommit {}), "returned 312 NO_ROUTE back");
+    assert_eq!(script.next(), "tx.commit-ok");
     assert_eq!(other.look_up("q"), "declared q 2 0");
-    // 64: an acknowledgement counts at the commit, and a rollback gives nothing back by itself.
-    assert_eq!(talk.get("q"), "got 1 old left 1");
-    talk.say(BasicAck { delivery_tag: 1, multiple: false });
-    assert_eq!(talk.ask(TxRollback {}), "tx.rollback-ok");
+    // An acknowledgement counts at the commit, and a rollback gives nothing back by itself.
+    assert_eq!(script.get("q"), "got 1 old left 1");
+    script.say(BasicAck { delivery_tag: 1, multiple: false });
+    assert_eq!(script.ask(TxRollback {}), "tx.rollback-ok");
     assert_eq!(other.look_up("q"), "declared q 1 0");
-    talk.say(BasicAck { delivery_tag: 1, multiple: false });
-    assert_eq!(talk.ask(TxCommit {}), "tx.commit-ok");
-    talk.say(BasicAck { delivery_tag: 1, multiple: false });
-    assert_eq!(talk.failed(), "406 PRECONDITION_FAILED - unknown delivery tag 1");
+    script.say(BasicAck { delivery_tag: 1, multiple: false });
+    assert_eq!(script.ask(TxCommit {}), "tx.commit-ok");
+    script.say(BasicAck { delivery_tag: 1, multiple: false });
+    assert_eq!(script.failed(), "406 PRECONDITION_FAILED - unknown delivery tag 1");
     assert_eq!(other.drain("q"), ["new"]);
 }
 
 #[test]
-fn semantics_67_a_message_that_is_too_large_is_read_to_its_end() {
+fn an_oversized_message_is_read_to_its_end_then_refused() {
     let node = Node::start(&["max_message_size=1000"]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
-    talk.publish("", "q", &"x".repeat(1_001));
+    let mut script = Script::to(&node);
+    script.plain("q");
+    script.publish("", "q", &"x".repeat(1_001));
     assert_eq!(
-        talk.failed(),
+        script.failed(),
         "406 PRECONDITION_FAILED - message size 1001 is larger than configured max size 1000"
     );
-    talk.publish("", "q", &"x".repeat(1_000));
-    assert_eq!(talk.look_up("q"), "declared q 1 0");
+    script.publish("", "q", &"x".repeat(1_000));
+    assert_eq!(script.look_up("q"), "declared q 1 0");
 }
 
 #[test]
-fn semantics_68_expirations_are_texts_of_numbers() {
+fn expirations_are_decimal_strings() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
+    let mut script = Script::to(&node);
+    script.plain("q");
     let expiring = |text| Properties { expiration: Some(short(text)), ..Properties::default() };
     for wrong in ["abc", "", " 5", "-1"] {
-        talk.publish_with("", "q", false, &expiring(wrong), "m");
-        let told = talk.failed();
+        script.publish_with("", "q", false, &expiring(wrong), "m");
+        let told = script.failed();
         assert!(told.starts_with("406 PRECONDITION_FAILED - invalid expiration "), "{told}");
     }
-    talk.publish_with("", "q", false, &expiring("+60000"), "in");
-    talk.publish_with("", "q", false, &expiring("0"), "over");
-    assert_eq!(talk.drain("q"), ["in"]);
+    script.publish_with("", "q", false, &expiring("+60000"), "in");
+    script.publish_with("", "q", false, &expiring("0"), "over");
+    assert_eq!(script.drain("q"), ["in"]);
 }
 
 #[test]
-fn semantics_69_a_user_id_is_ones_own() {
+fn the_user_id_must_be_the_authenticated_user() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
+    let mut script = Script::to(&node);
+    script.plain("q");
     let of = |user| Properties { user_id: Some(short(user)), ..Properties::default() };
-    talk.publish_with("", "q", false, &of("guest"), "mine");
+    script.publish_with("", "q", false, &of("guest"), "mine");
     for wrong in ["ann", ""] {
-        talk.publish_with("", "q", false, &of(wrong), "m");
+        script.publish_with("", "q", false, &of(wrong), "m");
         assert_eq!(
-            talk.failed(),
+            script.failed(),
             format!(
                 "406 PRECONDITION_FAILED - user_id property set to '{wrong}' but authenticated user was 'guest'"
             )
         );
     }
     node.ctl(&["set_user_tags", "guest", "administrator", "impersonator"]);
-    let mut talk = Talk::to(&node);
-    talk.publish_with("", "q", false, &of("ann"), "anns");
-    assert_eq!(talk.drain("q"), ["mine", "anns"]);
+    let mut script = Script::to(&node);
+    script.publish_with("", "q", false, &of("ann"), "anns");
+    assert_eq!(script.drain("q"), ["mine", "anns"]);
 }
 
 #[test]
-fn semantics_70_cc_and_bcc_are_lists_of_texts() {
+fn cc_and_bcc_are_arrays_of_strings() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.plain("q");
-    talk.publish_with("", "none", false, &with_header("CC", text("q")), "m");
-    let told = talk.failed();
+    let mut script = Script::to(&node);
+    script.plain("q");
+    script.publish_with("", "none", false, &with_header("CC", text("q")), "m");
+    let told = script.failed();
     assert!(told.starts_with("406 PRECONDITION_FAILED - "), "{told}");
     // A missing exchange is told first.
-    talk.publish_with("none", "k", false, &with_header("CC", text("q")), "m");
-    assert_eq!(talk.failed(), "404 NOT_FOUND - no exchange 'none' in vhost '/'");
+    script.publish_with("none", "k", false, &with_header("CC", text("q")), "m");
+    assert_eq!(script.failed(), "404 NOT_FOUND - no exchange 'none' in vhost '/'");
     // What is no text in the list is passed over.
     let keys = Value::Array(vec![text("q"), Value::I32(5), text("q")]);
-    talk.publish_with("", "none", false, &with_header("BCC", keys.clone()), "blind");
-    assert_eq!(talk.get("q"), "got 1 blind left 0");
-    assert!(talk.headers().get(b"BCC").is_none());
-    talk.publish_with("", "none", false, &with_header("CC", keys), "open");
-    assert_eq!(talk.get("q"), "got 2 open left 0");
-    assert!(talk.headers().get(b"CC").is_some());
+    script.publish_with("", "none", false, &with_header("BCC", keys.clone()), "blind");
+    assert_eq!(script.get("q"), "got 1 blind left 0");
+    assert!(script.headers().get(b"BCC").is_none());
+    script.publish_with("", "none", false, &with_header("CC", keys), "open");
+    assert_eq!(script.get("q"), "got 2 open left 0");
+    assert!(script.headers().get(b"CC").is_some());
 }
 
 #[test]
-fn semantics_71_direct_replies() {
+fn direct_reply_to() {
     let node = Node::start(&[]);
-    let (mut asker, mut server) = (Talk::to(&node), Talk::to(&node));
+    let (mut asker, mut server) = (Script::to(&node), Script::to(&node));
     server.plain("q");
     let reply_to = |to: &str| Properties { reply_to: Some(short(to)), ..Properties::default() };
     let direct = reply_to("amq.rabbitmq.reply-to");
@@ -220,10 +222,10 @@ fn semantics_71_direct_replies() {
 
 /// Clients compare bytes: what nothing has to change comes back as it was.
 #[test]
-fn semantics_72_headers_keep_their_order() {
+fn headers_keep_their_order() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
-    talk.queue("q", Kind { durable: true, ..Kind::default() }, &[]);
+    let mut script = Script::to(&node);
+    script.queue("q", Kind { durable: true, ..Kind::default() }, &[]);
     let mut headers = Table::new();
     for name in ["z", "a", "m"] {
         headers.push(short(name), Value::I32(1));
@@ -234,31 +236,31 @@ fn semantics_72_headers_keep_their_order() {
         timestamp: Some(1_700_000_000),
         ..Properties::default()
     };
-    talk.publish_with("", "q", false, &properties, "m");
-    assert_eq!(talk.get("q"), "got 1 m left 0");
-    assert_eq!(talk.last.properties, properties.to_bytes());
+    script.publish_with("", "q", false, &properties, "m");
+    assert_eq!(script.get("q"), "got 1 m left 0");
+    assert_eq!(script.last.properties, properties.to_bytes());
 }
 
 #[test]
-fn semantics_73_the_history_a_client_invents_is_not_continued() {
+fn an_x_death_header_made_by_a_client_is_not_continued() {
     let node = Node::start(&[]);
-    let mut talk = Talk::to(&node);
+    let mut script = Script::to(&node);
     let dead = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("dead"))];
-    talk.queue("q", Kind::default(), &dead);
-    talk.plain("dead");
+    script.queue("q", Kind::default(), &dead);
+    script.plain("dead");
     let mut death = Table::new();
     death.push(short("queue"), text("q"));
     death.push(short("reason"), text("rejected"));
     death.push(short("count"), Value::I64(41));
     let invented = with_header("x-death", Value::Array(vec![Value::Table(death)]));
-    talk.publish_with("", "q", false, &invented, "m");
-    assert_eq!(talk.get("q"), "got 1 m left 0");
-    talk.discard(1);
-    let mut told = talk.get("dead");
+    script.publish_with("", "q", false, &invented, "m");
+    assert_eq!(script.get("q"), "got 1 m left 0");
+    script.discard(1);
+    let mut told = script.get("dead");
     while told == "empty" {
-        told = talk.get("dead");
+        told = script.get("dead");
     }
-    let headers = talk.headers();
+    let headers = script.headers();
     let deaths = headers.get(b"x-death").and_then(Value::as_array).unwrap();
     let count = deaths[0].as_table().unwrap().get(b"count").and_then(Value::as_i64);
     assert_eq!(count, Some(1));

@@ -12,7 +12,7 @@ use amqp091::{
 };
 
 /// A connection whose channel 1 is open.
-pub(super) struct Talk {
+pub(super) struct Script {
     pub(super) client: Client,
     /// The content that came last.
     pub(super) last: Content,
@@ -50,7 +50,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-impl Talk {
+impl Script {
     pub(super) fn to(node: &Node) -> Self {
         Self::of(Client::guest(node.address()))
     }

@@ -93,8 +93,8 @@ enum Command {
 /// What to repair.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RepairArgs {
-    /// The data directory; no node may run on it.
-    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value_os_t = default_data_dir())]
+    /// The data directory (or LEVERET_DATA_DIR); no node may run on it.
+    #[arg(long, value_name = "DIR", default_value_os_t = default_data_dir())]
     pub(crate) data_dir: PathBuf,
     /// Only say what is damaged and what would be lost.
     #[arg(long)]
@@ -113,8 +113,8 @@ pub(crate) struct ServerArgs {
     /// Configuration in the rabbitmq.conf format; a directory stands for the *.conf files in it.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
-    /// Where everything the node keeps is stored; made if absent.
-    #[arg(long, value_name = "DIR", env = "LEVERET_DATA_DIR", default_value_os_t = default_data_dir())]
+    /// Where everything the node keeps is stored (or LEVERET_DATA_DIR); made if absent.
+    #[arg(long, value_name = "DIR", default_value_os_t = default_data_dir())]
     pub(crate) data_dir: PathBuf,
     /// One setting, over those of the files.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -152,7 +152,7 @@ impl ServerArgs {
     }
 }
 
-/// By a variable of RabbitMQ, or where a node keeps its data by default.
+/// By a variable that is not empty, or where a node keeps its data by default.
 fn default_data_dir() -> PathBuf {
     let variables = &environment::of_process;
     environment::data_dir(variables, &environment::node_name(variables))

@@ -253,6 +253,22 @@ fn a_node_takes_its_directory_from_the_environment() {
 }
 
 #[test]
+fn an_empty_variable_says_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("from-rabbitmq");
+    let mut command = leveret();
+    for name in ["LEVERET_DATA_DIR", "RABBITMQ_NODENAME", "RABBITMQ_NODE_PORT", "RABBITMQ_LOGS"] {
+        command.env(name, "");
+    }
+    command.env("RABBITMQ_DATA_DIR", &data).args(["server", "--set", "listeners.tcp.x=[::1]:0"]);
+    let node = Node::start(&mut command);
+    assert!(data.is_dir());
+    assert_eq!(node.stop(Signal::TERM).0, Some(0));
+    let ended = leveret().env("LEVERET_DATA_DIR", "").args(["repair", "--help"]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+}
+
+#[test]
 fn a_port_in_use_is_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -8,6 +8,7 @@ mod data_dir;
 mod document;
 pub mod environment;
 mod failure;
+mod feature_flags;
 mod limits;
 mod offline;
 mod options;

@@ -318,9 +318,15 @@ fn feature_flags() {
         told(&["list_feature_flags"], &flags).output,
         "Listing feature flags ...\nname\tstate\nquorum_queue\tenabled\n"
     );
-    let up = json!({"ok": {"running": true}});
-    let output = told(&["enable_feature_flag", "all"], &up).output;
+    let output = told(&["enable_feature_flag", "all"], &flags).output;
     assert_eq!(output, "Enabling all feature flags ...\n");
+    for name in ["quorum_queue", "khepri_db"] {
+        assert_eq!(told(&["-q", "enable_feature_flag", name], &flags).code, 0, "{name}");
+    }
+    let ran = told(&["enable_feature_flag", "nonsense"], &flags);
+    let text = "Error:\nThis feature flag is not supported by node rabbit@box";
+    assert_eq!((ran.code, ran.error.as_str()), (64, text));
+    assert_eq!(alone(&["enable_feature_flag", ""]).code, 65);
 }
 
 #[test]

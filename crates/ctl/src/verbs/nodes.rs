@@ -1,6 +1,7 @@
 //! The node as a whole, and help.
 
 use crate::failure::Invalid;
+use crate::feature_flags;
 use crate::offline;
 use crate::options::{flag, number, text};
 use crate::output::Answer;
@@ -285,7 +286,8 @@ pub(super) const VERBS: &[Verb] = &[
             "all" => "Enabling all feature flags ...".to_owned(),
             name => format!("Enabling feature flag \"{name}\" ..."),
         }),
-        action: Action::Ask("state", render::done),
+        check: Some(feature_flags::check),
+        action: Action::Ask("list_feature_flags", feature_flags::enable),
         ..VERB
     },
 ];

@@ -1,5 +1,5 @@
-//! What the machine itself needs: bytes through a process that does nothing with them, and the disk's
-//! fdatasync.
+//! The machine's own limits, measured without a broker: bytes through a process that only passes them
+//! on, and the disk's fdatasync.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -21,13 +21,13 @@ use crate::plan::{Baseline, BaselineKind};
 use crate::result::Metric;
 use crate::stats::{median, ratio};
 
-/// What the relay reads at once.
+/// The relay's read buffer.
 const RELAY_BYTES: usize = 64 * 1024;
-/// What source and sink write and read at once.
+/// The buffers of source and sink.
 const END_BYTES: usize = 256 * 1024;
 /// Frames of a body are at most that long.
 const FRAME_MAX: u32 = 131_072;
-/// What is written before each fdatasync: a block of a file that has its blocks already.
+/// Bytes written before each fdatasync: a block of a file that has its blocks already.
 const SYNC_BYTES: usize = 4096;
 const SYNC_BLOCKS: u64 = 256;
 /// As long as the load generator's.

@@ -13,7 +13,7 @@ use crate::result::Target;
 /// The channel things are asked on.
 pub(crate) const CHANNEL: u16 = 1;
 
-/// What Leveret is called in results.
+/// Leveret's name in results.
 const LEVERET: &str = "Leveret";
 
 /// A broker that answers.
@@ -83,7 +83,7 @@ impl Broker {
         Ok(client)
     }
 
-    /// What its process used so far, if that can be seen.
+    /// CPU time and memory of the broker's process so far, if it can be seen.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.target.pid.and_then(process::usage)
     }

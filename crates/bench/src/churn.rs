@@ -21,7 +21,7 @@ const EXCHANGE: &[u8] = b"amq.direct";
 /// The channel that comes and goes.
 const PASSING_CHANNEL: u16 = 2;
 
-/// What is made and unmade.
+/// The objects that are made and unmade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Connections.
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// What one operation is.
+    /// One operation, in words.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Connections => "open a connection, log in, close it",

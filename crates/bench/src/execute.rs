@@ -18,7 +18,7 @@ pub(crate) struct Place<'a> {
     pub(crate) queue_arguments: Option<&'a str>,
 }
 
-/// What goes on beside the steps, until the case ends.
+/// Load generators and connections that go on beside the steps, until the case ends.
 #[derive(Default)]
 struct Background {
     generators: Vec<Generator>,
@@ -58,7 +58,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// What was found, if it was for a row.
+    /// Runs one step; its measurement, if the step is for a row.
     fn step(
         self,
         step: &Step,

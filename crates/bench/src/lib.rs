@@ -32,7 +32,7 @@ use options::{Request, Usage};
 
 /// A measurement failed.
 const EXIT_FAILED: u8 = 1;
-/// What was asked for is not something the tool can be asked for.
+/// The options make no sense.
 const EXIT_USAGE: u8 = 2;
 /// There is no broker to talk to.
 const EXIT_UNREACHABLE: u8 = 3;

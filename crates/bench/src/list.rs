@@ -1,4 +1,4 @@
-//! What `--list` shows.
+//! The text of `--list`.
 
 use crate::plan::{Mean, Plan, RowPlan, Scale, number};
 use crate::result::Parameter;

@@ -140,7 +140,7 @@ fn judge(code: Option<i32>, complaints: &str) -> Failure {
     }
 }
 
-/// What the broker refused, by the generator's last line: code and words.
+/// The broker's refusal in a generator's last line: code and words.
 fn refusal(line: &Value) -> Option<String> {
     let listed = line.get("errors").and_then(Value::as_array).into_iter().flatten();
     let refused = |error: &Value| {
@@ -208,11 +208,11 @@ pub(crate) fn start(tools: &Tools, broker: &Broker, load: &Load) -> Result<Gener
     }
 }
 
-/// What generators say while they run.
+/// The samples and summaries of load generators while they run.
 struct Course {
     points: Vec<Vec<Point>>,
     summaries: Vec<Summary>,
-    /// What the broker has refused to each.
+    /// The broker's refusal of each generator, if any.
     refusals: Vec<Option<String>>,
     n_running: usize,
     /// When something moved last, seconds after the start.

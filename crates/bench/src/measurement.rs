@@ -1,4 +1,4 @@
-//! What one measurement found, before it is known which repeat of what it is.
+//! The result of one measurement, before it is assigned to a row and a repeat.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Measurement {
     }
 }
 
-/// What a load generator says at its end; several that ran at once add up.
+/// A load generator's summary at its end; those of several that ran at once add up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) seconds: f64,

@@ -7,11 +7,11 @@ use perf::Uri;
 use crate::plan::Scale;
 use crate::scenarios::{self, Settings};
 
-/// What was asked for makes no sense.
+/// An error of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Usage(pub(crate) String);
 
-/// What to do.
+/// The request of a command line.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Show the options.
@@ -61,7 +61,7 @@ pub(crate) struct TargetOption {
 const REPEATS: u32 = 3;
 const REPEATS_MAX: u32 = 1_000;
 
-/// What `--help` shows.
+/// The text of `--help`.
 pub(crate) const HELP: &str = "\
 usage: leveret bench [option ...] SCENARIO ...
  --list                  the scenarios; with names: their rows, parameters and source

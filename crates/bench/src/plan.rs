@@ -1,5 +1,4 @@
-//! What is to be measured, before anything is: scenarios as cases of steps. Plain data; the same on
-//! every target.
+//! Plans of measurements: scenarios as cases of steps. Plain data, the same on every target.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) has_floor: bool,
 }
 
-/// What is told apart on targets that can be asked for it, each a column of its own.
+/// Variants of a target, each a column of its own, on targets that have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variants {
     /// Nothing.
@@ -49,7 +48,7 @@ pub(crate) struct Case {
     pub(crate) steps: Vec<Step>,
     /// Queues that are deleted before and after.
     pub(crate) queues: Vec<String>,
-    /// What the machine itself needs for the same, for the first row.
+    /// The machine's own limit for the same work, for the first row.
     pub(crate) baseline: Option<Baseline>,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct RowPlan {
     pub(crate) not_offered: Option<&'static str>,
 }
 
-/// What Leveret is to reach, of the row's metric.
+/// Leveret's goal for the row's metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Goal {
     /// This.
@@ -114,14 +113,14 @@ impl Load {
     }
 }
 
-/// What the machine itself needs, and for how long that is measured.
+/// A measurement of the machine itself, and its duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Baseline {
     pub(crate) kind: BaselineKind,
     pub(crate) seconds: f64,
 }
 
-/// What is measured without a broker.
+/// The kinds of measurement without a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BaselineKind {
     /// Publishes of bodies of that many bytes through a process that only passes them on.
@@ -132,7 +131,7 @@ pub(crate) enum BaselineKind {
     Sync,
 }
 
-/// What durations and message counts are multiplied with.
+/// The factor of durations and message counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale(pub(crate) f64);
 
@@ -195,25 +194,25 @@ impl RowPlan {
         self
     }
 
-    /// What Leveret is to reach.
+    /// Sets Leveret's goal.
     pub(crate) fn goal(mut self, goal: Goal) -> Self {
         self.goal = Some(goal);
         self
     }
 
-    /// What somebody has published, of the row's metric.
+    /// Adds a published figure of the row's metric.
     pub(crate) fn published(self, by: &str, value: f64) -> Self {
         let metric = self.metric;
         self.published_of(metric, by, value)
     }
 
-    /// What somebody has published, of any metric.
+    /// Adds a published figure of any metric.
     pub(crate) fn published_of(mut self, metric: Metric, by: &str, value: f64) -> Self {
         self.published.push(PublishedFigure { by: by.to_owned(), metric, value });
         self
     }
 
-    /// Whether its aim depends on how long one fdatasync takes.
+    /// Whether its goal depends on how long one fdatasync takes.
     pub(crate) fn needs_sync(&self) -> bool {
         matches!(self.goal, Some(Goal::Syncs(_)))
     }
@@ -255,7 +254,7 @@ impl Case {
 }
 
 impl Step {
-    /// What to type for this step; `None` if it is measured for another row than this one.
+    /// The command line of this step; `None` if the step is measured for another row.
     fn command(&self, of: usize) -> Option<Vec<String>> {
         let is_ours = |row: Option<usize>| row.is_none_or(|row| row <= of);
         let perf = |load: &Load| format!("leveret perf -h URI {}", load.0.join(" "));

@@ -1,5 +1,5 @@
-//! What people see while it runs: on a terminal a block that is drawn over and over, below the rows that
-//! are done; otherwise plain lines.
+//! The display of a run's progress: on a terminal a block that is drawn over and over, below the rows
+//! that are done; otherwise plain lines.
 
 mod format;
 
@@ -28,7 +28,7 @@ pub(crate) struct Progress {
     n_drawn: usize,
 }
 
-/// What runs at the moment.
+/// The turn that runs at the moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Now<'a> {
     pub(crate) scenario: &'a str,
@@ -75,7 +75,7 @@ impl Progress {
         self.n_done += 1;
     }
 
-    /// What a turn has found.
+    /// Prints a turn's figures, where there is no terminal.
     pub(crate) fn show_turn(&mut self, now: Now<'_>) {
         if self.is_terminal {
             return;

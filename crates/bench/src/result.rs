@@ -1,4 +1,4 @@
-//! What a run of measurements found: the shape of `result.json`, and all that a report is made from.
+//! The result of a run: the shape of `result.json`, and all that a report is made from.
 //!
 //! A [`Run`] has scenarios, a [`Scenario`] has rows and says which charts show them, a [`Row`] has a
 //! [`Cell`] per [`Column`] (a target, or one of its variants), and a cell has a [`Sample`] per repeat
@@ -29,7 +29,7 @@ pub struct Run {
     pub seconds: f64,
     /// The command line as it was given, passwords left out.
     pub command: String,
-    /// What durations and message counts were multiplied with; 1 is the source's.
+    /// The factor of durations and message counts; 1 is the source's.
     pub scale: f64,
     /// How often each row was measured on each target.
     pub repeats: u32,
@@ -70,11 +70,11 @@ pub struct Target {
     pub name: String,
     /// Where it is, without the password.
     pub uri: String,
-    /// What it calls itself.
+    /// The product name the broker announces.
     pub product: String,
-    /// The version it tells.
+    /// The version the broker announces.
     pub version: String,
-    /// What it runs on, as it tells: `Erlang/OTP 25`, `Rust`.
+    /// The platform the broker announces: `Erlang/OTP 25`, `Rust`.
     pub platform: String,
     /// Its process, if that is on this machine: without it there are no CPU and memory figures.
     pub pid: Option<u32>,
@@ -87,11 +87,11 @@ pub struct Scenario {
     pub name: String,
     /// For a heading.
     pub title: String,
-    /// What is measured and how to read it; plain text.
+    /// The scenario's explanation and how to read its figures; plain text.
     pub about: String,
     /// Where the parameters come from.
     pub source: String,
-    /// What the rows are measured on: the table's columns, the first being the baseline.
+    /// The table's columns, the first being the baseline.
     pub columns: Vec<Column>,
     /// The metrics worth showing in the table, the most important first.
     pub metrics: Vec<Metric>,
@@ -104,7 +104,7 @@ pub struct Scenario {
     pub left_out: Vec<String>,
 }
 
-/// What rows are measured on.
+/// A target, or one of its variants, that rows are measured on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Column {
     /// The name of a [`Target`]; of none if [`Self::is_baseline`].
@@ -131,7 +131,7 @@ impl Column {
 pub struct Chart {
     /// For its heading.
     pub title: String,
-    /// What is drawn. Bars and lines stand for a column (a colour); whiskers go from min to max.
+    /// The kind of drawing. Bars and lines stand for a column (a colour); whiskers go from min to max.
     pub kind: ChartKind,
     /// The metric that is drawn; over time, the one whose [`Metric::of_point`] is.
     pub metric: Metric,
@@ -166,7 +166,7 @@ pub enum ChartKind {
 pub struct Row {
     /// Unique in its scenario; short enough for a table.
     pub name: String,
-    /// What tells it from the other rows, and what it was done with.
+    /// The parameters that tell this row from the others, and those it was measured with.
     pub parameters: BTreeMap<String, Parameter>,
     /// The commands that repeat it by hand, one a line, `URI` standing for the broker.
     pub commands: Vec<String>,
@@ -174,7 +174,7 @@ pub struct Row {
     pub metric: Metric,
     /// The row of this scenario that [`Metric::Relative`] refers to, on the same column.
     pub relative_to: Option<String>,
-    /// What Leveret is meant to reach.
+    /// Leveret's goal; `aim` in JSON.
     #[serde(rename = "aim")]
     pub goal: Option<Goal>,
     /// Figures others have published for the same, on their machines.
@@ -218,7 +218,7 @@ pub struct PublishedFigure {
 pub struct Cell {
     /// How it went.
     pub outcome: Outcome,
-    /// What the repeats amount to; empty unless measured.
+    /// The figures over all repeats; empty unless measured.
     pub figures: BTreeMap<Metric, Figure>,
     /// Each repeat.
     pub samples: Vec<Sample>,
@@ -237,12 +237,12 @@ pub enum Outcome {
     },
     /// This target, or the tool, has no such thing. No fault of the run.
     NotOffered {
-        /// What is missing.
+        /// The missing feature.
         reason: String,
     },
     /// Something went wrong.
     Failed {
-        /// What.
+        /// The error.
         reason: String,
     },
 }
@@ -270,7 +270,7 @@ pub struct Sample {
     pub at_seconds: f64,
     /// How long the measured part took.
     pub seconds: f64,
-    /// What was measured.
+    /// The measured values.
     pub values: BTreeMap<Metric, f64>,
     /// How it went over time.
     pub series: Vec<Point>,

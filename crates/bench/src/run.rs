@@ -88,7 +88,7 @@ fn probe(options: &Options) -> anyhow::Result<Vec<Broker>> {
     probed.collect()
 }
 
-/// What makes the figures of a run uncertain, as far as it is known before.
+/// Reasons to distrust the figures of a run, as far as they are known before it.
 fn warnings(load: Option<f64>, n_cores: u32, scale: f64) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(load) = load.filter(|load| *load > f64::from(n_cores) * BUSY_LOAD_PER_CORE) {
@@ -168,7 +168,7 @@ struct Site<'a> {
     variant: Option<Variant>,
 }
 
-/// What is asked of the queues of a column.
+/// A column's queue arguments, and its name.
 #[derive(Clone, Debug)]
 struct Variant {
     name: String,
@@ -197,7 +197,7 @@ fn sites<'a>(plan: &Plan, brokers: &'a [Broker]) -> Vec<Site<'a>> {
     sites
 }
 
-/// What is told apart on a target; nothing if it is measured as it is.
+/// The variants measured on a target; none if it is measured as it is.
 fn variants(variants: Variants, broker: &Broker) -> Vec<Variant> {
     match variants {
         Variants::QueueVersions => {

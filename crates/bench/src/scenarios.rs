@@ -12,7 +12,7 @@ mod sweeps;
 use crate::plan::{Plan, Scale};
 pub(crate) use confirm_on::{MODES, Mode};
 
-/// What a scenario is made with.
+/// The settings a scenario is made with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) scale: Scale,

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Allocator;
 
-/// What was allocated so far. Growing an allocation counts as a new one of the new size, since it
-/// may have to be copied.
+/// Allocations so far. Growing an allocation counts as a new one of the new size, since it may have to
+/// be copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How often memory was asked for.
@@ -39,7 +39,7 @@ thread_local! {
     static OF_THREAD: Cell<Tally> = const { Cell::new(Tally { n_allocations: 0, n_bytes: 0 }) };
 }
 
-/// What all threads have allocated.
+/// The allocations of all threads.
 #[must_use]
 pub fn in_process() -> Tally {
     Tally {
@@ -48,14 +48,14 @@ pub fn in_process() -> Tally {
     }
 }
 
-/// What this thread has allocated.
+/// The allocations of this thread.
 #[must_use]
 pub fn in_thread() -> Tally {
     OF_THREAD.get()
 }
 
 impl Tally {
-    /// What came since an earlier tally of the same kind.
+    /// The allocations since an earlier tally of the same kind.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {

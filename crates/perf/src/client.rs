@@ -84,7 +84,7 @@ pub struct Client {
     transport: Transport,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// What the broker says about itself.
+    /// The broker's `server-properties`: product, version, capabilities.
     pub server_properties: Table,
     /// Bytes; 0 is no limit.
     pub(crate) frame_max: u32,
@@ -258,7 +258,7 @@ impl Client {
     }
 }
 
-/// What a method says about the end of channel or connection.
+/// The code and text of a `channel.close` or `connection.close`; `None` for any other method.
 pub(crate) fn closed(method: &Method<'_>) -> Option<Closed> {
     let (code, text) = if let Method::ChannelClose(close) = method {
         (close.reply_code, close.reply_text)

@@ -1,4 +1,4 @@
-//! What a run is asked to do: the options with their meanings, checked against each other.
+//! A run's configuration: the options with their meanings, checked against each other.
 
 mod load;
 mod topology;
@@ -143,7 +143,7 @@ impl Consuming {
     }
 }
 
-/// What a consumer does about a message.
+/// A consumer's way to settle a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settle {
     /// Nothing: the broker forgets it when it is sent.
@@ -154,7 +154,7 @@ pub(crate) enum Settle {
     Nack { every: u64, requeue: bool },
 }
 
-/// What is sent.
+/// The messages that publishers send.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) body: Body,

@@ -20,7 +20,7 @@ use crate::stats::Sample;
 use crate::transport::Transport;
 use crate::verify::Ledger;
 
-/// What a connection does.
+/// A connection's role: it publishes or it consumes, never both.
 #[derive(Debug)]
 pub(crate) enum Role {
     Publishing(Vec<Publisher>),
@@ -51,7 +51,7 @@ pub(crate) enum Turn {
     Idle,
 }
 
-/// What a turn happens in.
+/// A turn's surroundings: its time, the phase of the run, and the memory it may use.
 #[derive(Debug)]
 pub(crate) struct TurnContext<'a> {
     pub(crate) time: TurnTime,
@@ -64,7 +64,7 @@ pub(crate) struct TurnContext<'a> {
     pub(crate) owes_unconfirmed: bool,
 }
 
-/// What the socket is ready for, as far as is known.
+/// The socket's readiness, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 struct Readiness {
     is_readable: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Connection {
     role: Role,
     frame_max: u32,
     ready: Readiness,
-    /// What was read but not used: part of a frame, or what a slow consumer has not come to.
+    /// Bytes read but not used: part of a frame, or deliveries that a slow consumer has not come to.
     left: Vec<u8>,
     /// Methods to write.
     output: Vec<u8>,

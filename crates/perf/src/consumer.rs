@@ -14,7 +14,7 @@ use crate::stats::{Run, Sample};
 use crate::template;
 use crate::verify::Ledger;
 
-/// What a consumer is made from.
+/// A consumer's settings.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) channel: u16,

@@ -42,7 +42,7 @@ pub use uri::Uri;
 
 /// The run failed, or `--verify` found something.
 const EXIT_FAILED: u8 = 1;
-/// What was asked for is not something the tool can be asked for.
+/// The options make no sense.
 const EXIT_USAGE: u8 = 2;
 /// There is no broker to talk to, or no longer.
 const EXIT_UNREACHABLE: u8 = 3;

@@ -163,7 +163,7 @@ impl Messages {
         u64::try_from(sum / self.templates.len().max(1)).unwrap_or(u64::MAX)
     }
 
-    /// What is not written yet.
+    /// The bytes of the batch that are not written yet.
     #[inline]
     pub(crate) fn pending(&self) -> &[u8] {
         self.bytes.get(self.at..self.end).unwrap_or_default()

@@ -106,7 +106,7 @@ fn is_option(word: &str) -> bool {
 /// An option, and its value if that is in the same word.
 type Found = (&'static Opt, Option<String>);
 
-/// What a word stands for: mostly one option.
+/// The options of a word of the command line: mostly one.
 fn find(word: &str) -> Result<Vec<Found>, Usage> {
     let unknown = || Usage(format!("unrecognized option: {word}"));
     if let Some(long) = word.strip_prefix("--") {
@@ -164,7 +164,7 @@ fn by_long(name: &str) -> Option<&'static Opt> {
     if fitting.next().is_some() { None } else { Some(first) }
 }
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub(crate) fn help() -> String {
     let mut text = String::from("usage: leveret perf [option ...]\n");
     for opt in OPTIONS {

@@ -1,5 +1,5 @@
-//! What the operating system says about a process: CPU time and memory, who listens on a port, how
-//! many files it may open.
+//! The operating system's figures of a process: CPU time and memory, who listens on a port, how many
+//! files may be open.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// The state of a socket that listens, in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// What a process and its children used.
+/// CPU time and memory used by a process and its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// User and system time of all threads and children, ended ones included.
@@ -23,7 +23,7 @@ pub struct Usage {
     pub written_bytes: Option<u64>,
 }
 
-/// What the process and those it started used so far; `None` if it is gone.
+/// The use of a process and of those it started, so far; `None` if the process is gone.
 pub fn usage(pid: u32) -> Option<Usage> {
     let mut total = one(pid)?.1;
     let others: Vec<(u32, u32, Usage)> = pids()

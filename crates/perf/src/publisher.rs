@@ -12,7 +12,7 @@ use crate::stats::{Run, Sample};
 use crate::template::{self, Mark};
 use crate::verify::Ledger;
 
-/// What stands in a publisher's way.
+/// The outcome of a publisher's attempt to put messages into its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Staged {
     /// Nothing: there are bytes to write.
@@ -78,7 +78,7 @@ pub(crate) struct Publisher {
     window: Option<ConfirmWindow>,
     limit: u64,
     sent: u64,
-    /// What was sent on connections that are lost: delivery tags count from there.
+    /// Messages sent on connections that are lost: delivery tags count from there.
     sent_before: u64,
     use_millis: bool,
     returned: Assembly,
@@ -87,7 +87,7 @@ pub(crate) struct Publisher {
     progress_at: u64,
 }
 
-/// What a publisher is made from.
+/// A publisher's settings.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) id: u32,

@@ -1,4 +1,4 @@
-//! What is printed: PerfTest's lines, or the same as JSON.
+//! The printed report: PerfTest's lines, or the same as JSON.
 
 mod csv;
 mod json;
@@ -17,7 +17,7 @@ use crate::process::Usage;
 use crate::stats::{Counts, Sample};
 use crate::verify::Verdict;
 
-/// What `--metrics-help` prints.
+/// The text of `--metrics-help`.
 pub(crate) const METRICS_HELP: &str = "\
 figures of every --interval, and of the whole run at its end:
  sent              messages published per second, with producers
@@ -35,7 +35,7 @@ options:
  -ms,--use-millis                       latencies in milliseconds, between machines
 ";
 
-/// What of the figures a run has: the others are not printed.
+/// The figures that a run has: the others are not printed.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each figure is there or not")]
 pub(crate) struct Shown {
@@ -117,7 +117,7 @@ pub(crate) struct Summary {
     pub(crate) total: Sample,
     pub(crate) elapsed_ns: u64,
     pub(crate) broker: Option<Broker>,
-    /// What the tool itself computed.
+    /// CPU time of this tool, nanoseconds.
     pub(crate) own_cpu_ns: u64,
     pub(crate) verdict: Option<Verdict>,
     /// Why it ended.
@@ -138,12 +138,12 @@ fn n_messages(counts: &Counts, shown: Shown) -> u64 {
 }
 
 impl Printer {
-    /// What comes before the first line of an interval, for the formats that have a heading.
+    /// The heading before an interval's first line, for the formats that have one.
     pub(crate) fn heading(&self) -> Option<String> {
         (self.format == Format::Compact).then(|| self.compact_heading())
     }
 
-    /// What is said before anything is connected: a line per connection and channel.
+    /// The lines before anything is connected: one per connection and one per channel.
     pub(crate) fn announcement(&self, kind: &str, connection: usize, n_channels: u16) -> String {
         let line = format!("id: {}, starting {kind} #{connection}", self.id);
         let channels = (0..n_channels).map(|channel| format!("\n{line}, channel #{channel}"));

@@ -168,7 +168,7 @@ fn load(
     })
 }
 
-/// What a thread has to do with others.
+/// A thread's links to the other threads.
 struct Links {
     shared: Arc<Shared>,
     tell: Sender<News>,

@@ -19,7 +19,7 @@ use crate::uri::Uri;
 
 /// How much a publisher writes at once: with more, memory traffic costs more than system calls.
 const BATCH_BYTES: usize = 64 * 1024;
-/// What the batches of all publishers may take together.
+/// Memory limit of the batches of all publishers together, bytes.
 const BATCHES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// One connection to make: the n-th of those that publish, or of those that consume.
@@ -38,7 +38,7 @@ pub(crate) fn parts(config: &Config) -> Vec<Vec<Part>> {
     (0..n_threads).map(|at| all.iter().copied().skip(at).step_by(n_threads).collect()).collect()
 }
 
-/// What is made once for all connections.
+/// The parts that all connections share, made once.
 #[derive(Debug)]
 pub(crate) struct Recipe<'a> {
     pub(crate) config: &'a Config,
@@ -272,8 +272,9 @@ impl<'a> Recipe<'a> {
             .collect()
     }
 
-    /// What holds a consumer back also holds back the others of its connection, whose deliveries are
-    /// behind its own. So all have one gate, through which as many pass as through theirs together.
+    /// The gate of a connection's consumers. A consumer that is held back also holds back the others of
+    /// its connection, whose deliveries are behind its own: so all have one gate, through which as many
+    /// messages pass as through theirs together.
     fn gate(&self) -> Option<Gate> {
         let Consuming { hold, n_channels, .. } = &self.config.consuming;
         let n_channels = f64::from((*n_channels).max(1));

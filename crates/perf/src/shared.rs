@@ -1,4 +1,4 @@
-//! What the threads of a run share, and what they tell each other.
+//! State that the threads of a run share, and the messages they send each other.
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::connection::Phase;
 use crate::stats::Sample;
 use crate::verify::Ledger;
 
-/// What all threads of a run share.
+/// State shared by all threads of a run.
 #[derive(Debug)]
 pub(crate) struct Shared {
     phase: AtomicU8,
@@ -118,7 +118,7 @@ impl Shared {
         self.start.load(Ordering::Acquire)
     }
 
-    /// What wakes a thread.
+    /// The event descriptor that wakes a thread.
     pub(crate) fn wake_event(&self, number: usize) -> Option<&OwnedFd> {
         self.wakes.get(number)
     }
@@ -177,7 +177,7 @@ pub(crate) struct Reconnected {
     pub(crate) names: Vec<(usize, String)>,
 }
 
-/// What a thread tells.
+/// A thread's message to the monitor.
 #[derive(Debug)]
 pub(crate) enum News {
     /// One of its connections is there.

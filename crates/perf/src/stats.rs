@@ -1,4 +1,4 @@
-//! What is counted and timed, per interval and in total.
+//! Counts and latencies, per interval and in total.
 
 use hdrhistogram::Histogram;
 

@@ -27,7 +27,7 @@ pub(crate) const STAMP_HEADER: &str = "timestamp";
 pub(crate) const RANDOM_KEY_BYTES: usize = 32;
 /// Where the CRC is.
 const CRC_AT: usize = 24;
-/// What a header's time stamp is before it is written over; found by its bytes.
+/// The placeholder of a header's time stamp, found by its bytes and written over.
 const STAMP_MARK: i64 = 0x5AA5_1E0E_7E57_A3B7;
 
 /// Where a message goes and how.
@@ -41,7 +41,7 @@ pub(crate) struct Address {
     pub(crate) frame_max: u32,
 }
 
-/// What makes each message different.
+/// The fields that make each message different.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) number: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Mark {
     pub(crate) publisher: u32,
 }
 
-/// What of a body (or its headers) is written over.
+/// The place of number and time stamp in a message, which each publish writes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marking {
     /// Number and time stamp at its start.

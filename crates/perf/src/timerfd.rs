@@ -1,4 +1,4 @@
-//! An alarm clock that rings in an epoll.
+//! A timer whose descriptor becomes readable in an epoll.
 //!
 //! A wait with an end of its own sets the processor's alarm clock and takes it back each time, which
 //! takes longer than an answer of a fast broker where the processor is a virtual one. This one is set
@@ -13,10 +13,10 @@ use rustix::time::{
 
 use crate::clock::{MILLISECOND, SECOND};
 
-/// What is due sooner is waited for by the wait itself: setting the alarm costs a system call.
+/// Waits shorter than this are left to the epoll's own timeout: setting the timer costs a system call.
 const SOON_NS: u64 = 10 * MILLISECOND;
 
-/// The alarm clock.
+/// The timer.
 #[derive(Debug)]
 pub(crate) struct TimerFd {
     descriptor: OwnedFd,
@@ -25,14 +25,14 @@ pub(crate) struct TimerFd {
 }
 
 impl TimerFd {
-    /// An alarm that is not set.
+    /// A timer that is not set.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self { descriptor, rings_at: u64::MAX })
     }
 
-    /// What is readable when the alarm rings.
+    /// The descriptor, readable once the timer expires.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

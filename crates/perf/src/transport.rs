@@ -16,7 +16,7 @@ pub(crate) enum Transport {
     Tls(Box<Session>),
 }
 
-/// What a read gave.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     /// How many bytes; 0 is the end.
@@ -25,7 +25,7 @@ pub(crate) struct Received {
     pub(crate) may_be_more: bool,
 }
 
-/// What a write took.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// How many bytes.
@@ -35,7 +35,7 @@ pub(crate) struct Sent {
 }
 
 impl Transport {
-    /// What is watched, and knows the addresses.
+    /// The socket, for epoll and for the addresses.
     pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,

@@ -1,4 +1,4 @@
-//! What `--verify` knows: which messages were confirmed, which came to which queue, and what was
+//! The ledger of `--verify`: which messages were confirmed, which came to which queue, and what was
 //! wrong about them.
 
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ struct Published {
     returned: Numbers,
 }
 
-/// What came out of a queue.
+/// The messages that came out of a queue.
 #[derive(Debug, Default)]
 struct Received {
     by_publisher: Vec<Numbers>,
@@ -51,7 +51,7 @@ struct Received {
     n: u64,
 }
 
-/// What was found wrong.
+/// The findings of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) lost: u64,

@@ -36,7 +36,7 @@ pub(crate) struct Channel {
     pub(crate) tags: BTreeSet<String>,
 }
 
-/// What a transaction has gathered.
+/// The publishes and settlements of an open transaction.
 #[derive(Default)]
 pub(crate) struct Tx {
     /// Messages and their queues are worked out at the commit.
@@ -79,7 +79,7 @@ pub(crate) enum Expect {
     ConnectionFails(ErrorKind),
 }
 
-/// What a connection is in the middle of.
+/// The request a connection waits for, and the answer it expects.
 #[derive(Default)]
 pub(crate) struct Doing {
     pub(crate) channel: u16,
@@ -91,7 +91,7 @@ pub(crate) struct Doing {
     pub(crate) link: Option<Link>,
     /// The consumer of direct replies in the making.
     pub(crate) reply_tag: Option<String>,
-    /// What must be in the log before the answer.
+    /// Messages that must be in the log before the answer.
     pub(crate) committed: Vec<u64>,
     /// Changes durable definitions: no answer once the log has failed.
     pub(crate) durable: bool,
@@ -152,7 +152,7 @@ pub(crate) fn control(channel: u16, op: Op) -> Request {
     Request::Control(Box::new(Control { channel, origin: Origin(0), nowait: false, op }))
 }
 
-/// What a client says of a delivery.
+/// A client's settlement of a delivery.
 pub(crate) fn settle(channel: u16, (link, position): (u64, Position), outcome: Outcome) -> Settle {
     Settle { channel: ChannelId(channel), link: LinkId(link), position, outcome }
 }

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
 
-/// What there is in a world.
+/// The features of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Usual,
@@ -80,20 +80,20 @@ struct Peer {
 }
 
 impl Peer {
-    /// What it has and has not settled.
+    /// The messages the client has and has not settled.
     fn copies(&self) -> impl Iterator<Item = Copy> + '_ {
         self.held.values().copied().chain(self.unwritten.iter().map(|(_, _, copy)| *copy))
     }
 }
 
-/// What a client asks for, where the answer must be known.
+/// A client's request whose answer must be known.
 #[derive(Clone, Debug)]
 enum Asking {
     Consume { queue: &'static str, channel: u16, prefetch: usize },
     Get { queue: &'static str, channel: u16 },
 }
 
-/// What a client says of what it holds, as long as it may be refused.
+/// A client's settlement, as long as it may be refused.
 struct Saying {
     peer: usize,
     channel: u16,
@@ -196,7 +196,7 @@ impl ConfirmOn {
         fail("there is no end to what there is to do");
     }
 
-    /// What holds when only clients can change anything.
+    /// Checks the invariants of a node that has nothing left to do by itself.
     fn check_dry(&self) {
         if self.harness.has_failed() {
             return;
@@ -232,7 +232,7 @@ impl ConfirmOn {
         links.filter(|link| link.is_consumer && link.queue == queue).count()
     }
 
-    /// What holds between two operations.
+    /// Checks the invariants between two operations.
     fn check(&mut self) {
         if self.harness.has_failed() {
             return;
@@ -428,7 +428,7 @@ impl ConfirmOn {
         }
     }
 
-    /// What is confirmed is in nobody's hands where it was waited for.
+    /// Checks that no client holds a confirmed message of a queue that confirms on consumption.
     fn check_nobody_holds(&self, id: u64, ack: bool) {
         let Some(sent) = self.ledger.sent.get(&id).filter(|_| ack) else { return };
         for (queue, is_late) in &sent.queues {

@@ -3,7 +3,7 @@
 use crate::client::short;
 use session::{Op, QueueBinding, QueueDeclare, Table};
 
-/// What becomes of a full queue's messages.
+/// The overflow behaviour of a full queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
     DropHead,

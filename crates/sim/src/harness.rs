@@ -1,6 +1,6 @@
-//! What every world stands on: a node over a simulated disk, random numbers, the trace and what clients
-//! were told; how the node starts, crashes and is connected to. Never what the world is about, and
-//! never what must hold in it.
+//! The harness of every world: a node over a simulated disk, random numbers, the trace and the events
+//! that clients got; start, crash and connections of the node. Never what a world is about, and never
+//! what must hold in it.
 
 use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
 use crate::outbox::{Recorder, Transcript};
@@ -23,7 +23,7 @@ pub(crate) fn fail(violation: impl std::fmt::Display) -> ! {
     panic!("{violation}")
 }
 
-/// What a check gives that has nothing against it.
+/// The value of a check that found no violation.
 pub(crate) fn expect_ok<T>(result: Result<T, String>) -> T {
     result.unwrap_or_else(|violation| fail(violation))
 }
@@ -44,7 +44,7 @@ pub(crate) struct Connected {
     pub(crate) client: usize,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) session: Session,
-    /// What its outbox takes before it is full.
+    /// Deliveries the client's outbox takes before it is full.
     pub(crate) limit: usize,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Started {
     pub(crate) was_cut_off: bool,
 }
 
-/// What has become of what a client said; to be looked at unless the storage has failed.
+/// The outcome of a client's request; to be looked at unless the storage has failed.
 #[must_use]
 pub(crate) enum Said {
     WorkedOff,
@@ -154,7 +154,7 @@ impl Harness {
         Said::of(self.block_on(session.submit(input, &mut requests)))
     }
 
-    /// What an alarm has held of a client that is over.
+    /// Resumes the publishes of a client that an alarm had blocked.
     pub(crate) fn go_on(&mut self, session: &mut Session) -> Said {
         Said::of(self.block_on(session.release_hold()))
     }
@@ -179,7 +179,7 @@ impl Harness {
         })
     }
 
-    /// What a client says of messages it holds.
+    /// A random outcome for messages a client holds.
     pub(crate) fn some_outcome(&mut self) -> Outcome {
         let outcomes = [
             Outcome::Accepted,
@@ -259,8 +259,8 @@ impl Harness {
         disk.survive(survival)
     }
 
-    /// What a disk is left with after a loss of power; or after the end of the process, which is all
-    /// that is survived where nothing waits for syncs.
+    /// The content of a disk after a loss of power; or after the end of the process, the only crash
+    /// survived where nothing waits for syncs.
     fn some_survival(&mut self) -> Survival {
         match (self.random.below(4), self.options.durability) {
             (0, _) | (_, Durability::Write) => Survival::Everything,

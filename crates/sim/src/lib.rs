@@ -27,15 +27,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// How a run went.
 #[derive(Debug)]
 pub struct Report {
-    /// What happened, line by line; empty when it was printed meanwhile.
+    /// The trace, line by line; empty when it was printed meanwhile.
     pub trace: Vec<String>,
     /// A number that is the same for the same trace.
     pub hash: u64,
-    /// What is wrong, if anything is.
+    /// The violation, if there is one.
     pub failure: Option<String>,
 }
 
-/// What becomes of the trace.
+/// The destination of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     /// It is kept in the report.

@@ -1,4 +1,4 @@
-//! What the broker should hold, kept as naively as possible: every message of every queue in a map.
+//! The model of the broker, as naive as possible: every message of every queue in a map.
 //!
 //! The model does not predict who gets a message; it follows what clients are told and objects when
 //! that cannot be. Everything here is as the broker shows it now; what of it is certain to survive
@@ -97,7 +97,7 @@ pub(crate) struct Model {
     generations: u64,
 }
 
-/// What is wrong.
+/// The violated rule, in words.
 pub(crate) type Violation = String;
 
 impl Model {
@@ -404,7 +404,7 @@ impl Model {
         counts
     }
 
-    /// What holds between two operations.
+    /// Checks a queue's invariants between two operations.
     pub(crate) fn check_queue(
         &self,
         name: &str,
@@ -431,7 +431,7 @@ impl Model {
         Ok(())
     }
 
-    /// What is durable among the definitions, or all of them.
+    /// The durable definitions, or all of them.
     pub(crate) fn facts(&self, durable_only: bool) -> BTreeSet<Fact> {
         let mut facts = BTreeSet::new();
         let wanted = |durable: bool| durable || !durable_only;
@@ -524,7 +524,7 @@ impl Link {
     }
 }
 
-/// What a restarted broker has in a queue: message and mark, in order.
+/// The messages of a queue after a restart, each with its mark, in order.
 pub(crate) type Found = Vec<(u64, bool)>;
 
 impl Model {
@@ -597,7 +597,7 @@ impl Model {
     }
 }
 
-/// What is in a queue after a restart, if that is as it may be.
+/// The messages of a queue after a restart, if they are allowed to be there.
 fn survivors(
     name: &str,
     before: Option<&Queue>,

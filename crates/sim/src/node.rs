@@ -33,9 +33,9 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeOptions {
     pub(crate) segment_bytes: u64,
-    /// What is told to be durable: with [`Durability::Write`] what a crash of the process leaves.
+    /// The promise of durability: with [`Durability::Write`], what a crash of the process leaves.
     pub(crate) durability: Durability,
-    /// What a queue may have in memory.
+    /// Bytes of messages a queue may have in memory.
     pub(crate) allowance_bytes: usize,
     /// Smaller bodies are never stored apart.
     pub(crate) embed_below_bytes: usize,

@@ -93,7 +93,7 @@ fn reply_key(message: &MessageRef<'_>) -> Option<String> {
     String::from_utf8(reply_to.to_vec()).ok()
 }
 
-/// What a connection was told.
+/// An event that a connection got.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     /// `late`: the outbox had said in an earlier batch that this link is full.
@@ -151,7 +151,7 @@ pub(crate) enum What {
     },
 }
 
-/// What all connections were told, in order: connection, then what.
+/// The events of all connections, in order: connection, then event.
 pub(crate) type Transcript = Arc<Mutex<Vec<(usize, What)>>>;
 
 pub(crate) struct Recorder {
@@ -169,14 +169,14 @@ struct Flow {
     unsettled: Unsettled,
 }
 
-/// What the client has not settled, for queues that keep no record of it.
+/// Unsettled messages of the client, for queues that keep no record of them.
 #[derive(Default)]
 struct Unsettled {
     /// Where nobody settles.
     no_ack: BTreeSet<u64>,
     /// By link, in the order of delivery.
     given: BTreeMap<u64, Vec<Position>>,
-    /// What is being recovered: it is named once.
+    /// Messages being recovered; each is named once.
     recovering: BTreeMap<u64, Vec<Position>>,
 }
 
@@ -194,7 +194,7 @@ struct Locked<'a> {
     full_before: usize,
 }
 
-/// What the broker is told one delivery takes, so that its beliefs are tested too.
+/// The size of a delivery that the outbox announces, so that the broker's estimates are tested too.
 const ROOM_BYTES_PER_DELIVERY: usize = 64;
 
 impl Recorder {

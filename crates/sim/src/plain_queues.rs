@@ -1,4 +1,4 @@
-//! The simulated world: disk, node, clients, and the model that watches them.
+//! The world of plain queues: disk, node, clients, and the model that watches them.
 
 mod check_events;
 mod corruption;
@@ -377,7 +377,7 @@ impl PlainQueues {
         }
     }
 
-    /// What must hold between two operations.
+    /// Checks the invariants between two operations.
     fn check(&self) {
         if self.has_failed() || !self.model.closing.is_empty() || self.any_declared_in_vain() {
             return;

@@ -51,7 +51,7 @@ struct Peer {
     prefetch: usize,
 }
 
-/// What a client asks for, where the answer must be known.
+/// A client's request whose answer must be known.
 #[derive(Clone, Debug)]
 enum Asking {
     Consume { queue: &'static str, tag: String, no_ack: bool },
@@ -177,7 +177,7 @@ impl QueuePolicies {
         links.filter(|link| link.is_consumer && link.queue == queue).count()
     }
 
-    /// What holds between two operations.
+    /// Checks the invariants between two operations.
     fn check(&mut self) {
         if self.harness.has_failed() {
             return;
@@ -352,7 +352,7 @@ impl QueuePolicies {
         Ok(())
     }
 
-    /// What is told of earlier deliveries is so.
+    /// Checks the headers that count earlier deliveries.
     fn check_counts(&self, queue: &'static str, seen: &Seen) -> Result<(), Violation> {
         let id = seen.id;
         let spec = self.ledger.spec(queue)?;

@@ -1,8 +1,8 @@
-//! What happened in a run.
+//! The trace of a run.
 
 use std::fmt::Write as _;
 
-/// What happened, as text and as a number that tells two runs apart.
+/// The trace, as text and as a number that tells two runs apart.
 #[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) lines: Vec<String>,

@@ -1,7 +1,6 @@
-//! What `deny.toml` says of dependencies, held against the packages that are built: bans, licences
-//! and sources, as `cargo deny check bans licenses sources` does. Advisories need a database from
-//! elsewhere, and are left to that tool. A key this check does not know is an error: nothing is
-//! left out in silence.
+//! The rules of `deny.toml`, held against the packages that are built: bans, licences and sources, as
+//! `cargo deny check bans licenses sources` does. Advisories need a database from elsewhere, and are
+//! left to that tool. A key this check does not know is an error: nothing is left out in silence.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +108,7 @@ impl TryFrom<bool> for AlwaysTrue {
     }
 }
 
-/// What of the packages that are built goes against `deny.toml`.
+/// The violations of `deny.toml` among the packages that are built.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let deny: Deny = toml::from_str(&repository::read("deny.toml")?).context("deny.toml")?;
     let mut args = vec!["--workspace", "--all-features", "--edges", "normal,build,dev"];

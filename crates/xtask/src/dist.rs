@@ -1,5 +1,5 @@
-//! What is published of a version: for each target one static binary, its symbols and what it is built from; for
-//! this machine's kind a Debian package and a container image besides.
+//! The files of a release: for each target one static binary, its symbols and its bill of materials;
+//! for this machine's kind a Debian package and a container image besides.
 //!
 //! ```text
 //! target/dist/TARGET/leveret             static, stripped
@@ -35,7 +35,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("aarch64-unknown-linux-musl", "aarch64-linux-musl-gcc"),
 ];
 
-/// What a binary may take on disk.
+/// Size limit of a binary.
 const BINARY_BYTES_MAX: u64 = 20_000_000;
 
 /// Builds everything that can be built here. Whether a binary for this machine is among it.

@@ -153,7 +153,7 @@ fn read(baseline: &str) -> anyhow::Result<Counts> {
     Ok(Counts { compiler, by_name })
 }
 
-/// What has risen too far, is new, or is gone. Says what has fallen.
+/// The counts that have risen too far, are new, or are gone. Prints those that have fallen.
 fn against(baseline: &Counts, now: &Counts) -> Vec<String> {
     let mut problems = Vec::new();
     let tolerance_percent = if baseline.compiler == now.compiler {

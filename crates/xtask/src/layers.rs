@@ -64,7 +64,7 @@ pub(crate) const IO_CRATES: &[&str] =
 /// Wakes tasks, and so may use tokio; opens nothing itself.
 const WAKES_TASKS: &str = "broker";
 
-/// What in the workspace goes against the table.
+/// The dependencies between crates that the table does not allow.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     Ok(against_the_table(&repository::crates()?))
 }

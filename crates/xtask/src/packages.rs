@@ -15,7 +15,7 @@ use crate::steps::cargo;
 /// Where packages of crates.io come from, in cargo's words.
 pub(crate) const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// What is known of a package.
+/// A package's metadata.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Package {
     /// How the rest of cargo's answer names it.
@@ -28,7 +28,7 @@ pub(crate) struct Package {
     pub(crate) source: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) repository: Option<String>,
-    /// What its manifest asks for, whether or not it is built.
+    /// The dependencies its manifest asks for, whether or not they are built.
     pub(crate) dependencies: Vec<Wanted>,
 }
 
@@ -100,7 +100,7 @@ impl Known {
         keys.iter().map(known).collect()
     }
 
-    /// What a package uses directly.
+    /// The packages that a package uses directly.
     pub(crate) fn used_by(&self, key: &Key) -> &[Key] {
         self.uses.get(key).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! What belongs to the repository: its root, its files, its crates.
+//! The repository: its root, its files, its crates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,7 +77,7 @@ fn folder_name(path: &Path) -> Option<String> {
     path.file_name()?.to_str().map(str::to_owned)
 }
 
-/// What a program prints, run at the root. It has to succeed.
+/// The output of a program, run at the root. The program has to succeed.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command
         .current_dir(root())

@@ -1,5 +1,5 @@
-//! What the binary consists of, as a CycloneDX 1.5 document: the packages that are linked into it,
-//! and, with the scope `excluded`, those that only take part in building it.
+//! The binary's bill of materials, a CycloneDX 1.5 document: the packages that are linked into the
+//! binary, and, with the scope `excluded`, those that only take part in building it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

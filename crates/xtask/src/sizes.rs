@@ -20,7 +20,7 @@ type Measure = (&'static str, String);
 /// The measures above their limits.
 pub(crate) type Measures = BTreeMap<Measure, usize>;
 
-/// What is larger than allowed, and what the list allows for no reason.
+/// The measures that are larger than the list allows, and the entries of the list without a reason.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let mut found = Measures::new();
     structure::measure(&mut found)?;

@@ -20,7 +20,7 @@ const LIFE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(200);
 /// A node that has not said by then that it is ready will not.
 const START_MAX: Duration = Duration::from_secs(30);
-/// What the node may hold in memory under this load.
+/// Memory limit of the node under this load.
 const RSS_BYTES_MAX: u64 = 1 << 30;
 /// The kinds of load, all at once. Every one verifies what arrives, and finds its queues empty at the end.
 const LOADS: [&str; 4] = [

@@ -1,4 +1,4 @@
-//! What neither rustfmt nor clippy checks.
+//! The checks that neither rustfmt nor clippy has.
 
 use crate::repository::{files, read};
 use crate::{layers, sizes};
@@ -50,7 +50,7 @@ fn thresholds(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What it does; what it must never know; where to start reading.
+/// A crate's first three lines: its purpose, what it must never know, where to start reading.
 fn lib_headers(files: &[String]) -> anyhow::Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in files.iter().filter(|file| file.starts_with("crates/")) {

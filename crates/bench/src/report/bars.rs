@@ -172,7 +172,7 @@ pub(crate) fn draw_foot(out: &mut Markup, ticks: impl Iterator<Item = (f64, Stri
     });
 }
 
-/// What stands at the axis of measured values.
+/// The title of the axis of measured values.
 pub(crate) fn axis_name(figure: &Figure<'_>, axis: &Axis) -> String {
     let scale = if axis.is_log { ", logarithmic" } else { "" };
     let better = if figure.metric.is_higher_better() { "more" } else { "less" };

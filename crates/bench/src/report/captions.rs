@@ -78,8 +78,8 @@ pub(crate) fn absent(metric: Metric) -> &'static str {
     }
 }
 
-/// What a figure shows, in one sentence: `Leveret: 48× RabbitMQ (12× to 84×) in messages per
-/// CPU-second`. `None` if nothing can be compared.
+/// A figure's finding in one sentence: `Leveret: 48× RabbitMQ (12× to 84×) in messages per CPU-second`.
+/// `None` if nothing can be compared.
 pub(crate) fn finding(figure: &Figure<'_>) -> Option<String> {
     let first = figure.columns.first().filter(|first| !first.is_baseline)?;
     if let Metric::Relative | Metric::Gain = figure.metric {

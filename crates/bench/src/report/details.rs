@@ -1,4 +1,4 @@
-//! What somebody needs to judge or repeat the run: machine, versions, commands, and what went wrong.
+//! Details to judge or repeat the run: machine, versions, commands, and what went wrong.
 
 use crate::report::captions::noun;
 use crate::report::markup::Markup;
@@ -28,7 +28,7 @@ pub(crate) fn draw_run(out: &mut Markup, run: &Run) {
     });
 }
 
-/// What is said of a broker beside its name.
+/// The facts about a broker beside its name.
 const FACTS: [&str; 5] = ["product", "version", "platform", "address", "process"];
 
 fn draw_targets(out: &mut Markup, run: &Run) {
@@ -86,7 +86,8 @@ fn draw_machine(out: &mut Markup, run: &Run) {
     });
 }
 
-/// What could not be measured and why, then how each row is repeated, and what others have found.
+/// The rows that could not be measured and why, then the commands that repeat each row, and published
+/// figures.
 pub(crate) fn draw_scenario(out: &mut Markup, scenario: &Scenario, columns: &[Name]) {
     let missing: Vec<String> = scenario.rows.iter().flat_map(|row| missing(row, columns)).collect();
     if !missing.is_empty() {

@@ -1,4 +1,4 @@
-//! What a chart and its table show, apart from how: one metric, in rows of measured values.
+//! The data of a chart and its table: one metric, in rows of measured values. Never how they are drawn.
 
 use crate::report::names::Name;
 use crate::report::number;
@@ -13,7 +13,7 @@ pub(crate) struct Figure<'a> {
     pub(crate) rows: Vec<Row<'a>>,
 }
 
-/// What was measured under the same conditions.
+/// The values measured under the same conditions.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) source: &'a result::Row,
@@ -21,7 +21,7 @@ pub(crate) struct Row<'a> {
     pub(crate) values: Vec<Value<'a>>,
 }
 
-/// What came out on one column.
+/// A row's value in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Value<'a> {
     pub(crate) spread: Option<result::Figure>,
@@ -107,7 +107,7 @@ impl<'a> Figure<'a> {
         self.others().filter_map(ratio).collect()
     }
 
-    /// What is shown of a row when pointed at: its name, then a line per column.
+    /// The text shown when a row is pointed at: its name, then a line per column.
     pub(crate) fn tip(&self, row: &Row<'_>) -> String {
         let mut lines = vec![row.source.name.clone()];
         for (value, column) in row.values.iter().zip(self.columns) {
@@ -168,14 +168,14 @@ impl Row<'_> {
         (quotient.is_finite() && quotient > 0.0).then_some(quotient)
     }
 
-    /// What others have found, if it can be put beside figures of this machine: ratios can.
+    /// Published figures that can be put beside those of this machine: ratios.
     pub(crate) fn published_ratios(&self, metric: Metric) -> impl Iterator<Item = (&str, f64)> {
         let published = self.source.published.iter();
         let published = published.filter(move |it| it.metric == metric && is_ratio(metric));
         published.map(|it| (it.by.as_str(), it.value))
     }
 
-    /// What this row is meant to reach of a metric.
+    /// This row's goal for a metric.
     pub(crate) fn goal(&self, metric: Metric) -> Option<f64> {
         self.source.goal.as_ref().filter(|goal| goal.metric == metric).map(|goal| goal.value)
     }

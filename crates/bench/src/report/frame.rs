@@ -15,7 +15,7 @@ const NAME_PX: f64 = 17.0;
 const TICK_SHARE: f64 = 0.06;
 const TICK_SHARE_NARROW: f64 = 0.13;
 
-/// What surrounds the drawing.
+/// The frame around a drawing: heading and axes.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) heading: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Frame<'a> {
     /// Where values stand along the lower axis, as shares of the width, and what they say.
     pub(crate) x_ticks: &'a [(f64, String)],
     pub(crate) x_name: &'a str,
-    /// What stands at the right end of lines.
+    /// The labels at the right end of lines.
     pub(crate) ends: Vec<End<'a>>,
 }
 

@@ -32,7 +32,7 @@ impl Markup {
         self.0.push_str(text);
     }
 
-    /// What was written.
+    /// The finished text.
     pub(crate) fn finish(self) -> String {
         self.0
     }

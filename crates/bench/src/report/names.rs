@@ -1,4 +1,4 @@
-//! What targets and columns are called on the page, and which colour they have there.
+//! Names and colours of targets and columns on the page.
 
 use crate::result::{Column, Run, Target};
 
@@ -51,7 +51,8 @@ pub(crate) fn target(target: &Target) -> String {
     shortened(known.unwrap_or(&target.name))
 }
 
-/// What a target says of itself: `4.3.6 (Erlang/OTP 27)`, or `calls itself RabbitMQ 4.3.6 (Leveret)`.
+/// A target's own name and version: `4.3.6 (Erlang/OTP 27)`, or `calls itself RabbitMQ 4.3.6
+/// (Leveret)`.
 pub(crate) fn told(target: &Target) -> String {
     let Target { name, product, version, platform, .. } = target;
     let platform = if platform.is_empty() { String::new() } else { format!(" ({platform})") };

@@ -24,7 +24,7 @@ pub(crate) fn text(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A value in the multiple of its unit that `beside` is shown in: an aim next to what was reached.
+/// A value in the multiple of its unit that `beside` is shown in: a goal next to the value reached.
 pub(crate) fn text_beside(value: f64, beside: f64, unit: Unit) -> String {
     let in_multiples = |value: f64, beside: f64, multiples: &[(f64, &'static str)]| {
         let (base, name) = multiple(beside, multiples);
@@ -47,7 +47,7 @@ pub(crate) fn text_beside(value: f64, beside: f64, unit: Unit) -> String {
     }
 }
 
-/// What stands at an axis that says itself that it counts per second.
+/// The text at a tick of an axis whose title says that it counts per second.
 pub(crate) fn tick_text(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => short(value),

@@ -11,7 +11,7 @@ use crate::result::{Metric, Run, Scenario};
 
 const LINE_PX: usize = 24;
 
-/// What one scenario says about one pair of brokers.
+/// One scenario's comparison of a pair of brokers.
 struct Line {
     /// The one that is spoken of, and the one it is compared with.
     subject: String,

@@ -47,7 +47,7 @@ pub(crate) fn has_values(figure: &Figure<'_>) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 struct Trace<'a> {
     column: &'a Name,
-    /// What of several lines of a column it is.
+    /// The part of a column that this line shows, if the column has several lines.
     part: Option<&'static str>,
     /// Seconds and values, in order.
     points: Vec<(f64, f64)>,
@@ -73,7 +73,7 @@ fn traces<'a>(figure: &Figure<'a>, row: &crate::report::figure::Row<'a>) -> Vec<
     traces
 }
 
-/// What a column's lines are: one, or two where messages go in and come out at different times.
+/// The lines of a column: one, or two where messages go in and come out at different times.
 fn parts(metric: Metric, series: &[Point]) -> Vec<(Option<&'static str>, Metric)> {
     let [sent, received] = [Metric::SendRate, Metric::ReceiveRate];
     match metric == Metric::Rate && series.iter().any(is_two_way) {
@@ -129,7 +129,7 @@ impl Trace<'_> {
         self.points.last().map_or(0.0, |(seconds, _)| *seconds)
     }
 
-    /// What the axis must show: the usual and the greatest value. Zeros lie at its lower end.
+    /// The values that the axis must show: the usual and the greatest one. Zeros lie at its lower end.
     fn extent(&self) -> impl Iterator<Item = f64> {
         let usual = median(self.points.iter().map(|(_, value)| *value));
         let greatest = self.points.iter().map(|(_, value)| *value).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! What can be measured: names, units, and which direction is good.
+//! Metrics: names, units, and which direction is good.
 
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,7 @@ impl Metric {
         }
     }
 
-    /// What its values count. A report may scale them: `12.3 M/s`, `1.5 ms`.
+    /// The unit of its values. A report may scale them: `12.3 M/s`, `1.5 ms`.
     pub fn unit(self) -> Unit {
         match self {
             Self::Rate | Self::SendRate | Self::ReceiveRate | Self::OperationRate => {
@@ -167,7 +167,7 @@ impl Metric {
     }
 }
 
-/// What a value counts.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unit {
     /// Per second.

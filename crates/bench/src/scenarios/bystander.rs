@@ -1,4 +1,5 @@
-//! What must not disturb others: slow consumers, huge queues, crowds that do next to nothing.
+//! Scenarios of load that must not disturb others: slow consumers, huge queues, crowds that do next to
+//! nothing.
 
 use crate::plan::{Case, Goal, Load, Plan, RowPlan, Scale, Step, Variants, bars};
 use crate::result::Metric;
@@ -22,7 +23,7 @@ const HUGE_QUEUE: &str = "bench-huge";
 const CROWD: &str = "bench-crowd-";
 const CROWD_SIZE: u32 = 1_000;
 
-/// What is there beside a busy pair: a name, the options of a crowd, and how many queues it has.
+/// The crowds beside a busy pair: name, load options, number of queues.
 const CROWDS: &[(&str, &str, u32)] = &[
     ("1,000 mostly idle queues", "-x 10 -X 100 -y 10 -Y 100 -P 10 -prsd 10", CROWD_SIZE),
     ("1,000 mostly idle connections", "-x 500 -y 500 -P 5 -prsd 5", 1),
@@ -99,7 +100,7 @@ fn calm_cases(scale: Scale) -> Vec<Case> {
     ]
 }
 
-/// What a message costs a pair that is as fast as it gets.
+/// CPU time per message of a pair that is as fast as it gets.
 fn busy_cases(scale: Scale) -> Vec<Case> {
     let alone = RowPlan::new(BUSY_ALONE, Metric::PerCpuSecond).relative_to(BUSY_ALONE);
     let mut cases = vec![Case::of(alone, vec![measured(BUSY, scale)])];

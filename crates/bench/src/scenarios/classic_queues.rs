@@ -12,14 +12,14 @@ const SECONDS: f64 = 300.0;
 /// When consumers that come late come.
 const LATE_SECONDS: f64 = 150.0;
 const SIZES: &[u32] = &[100, 5_000];
-/// What every test of the source has.
+/// Options that every test of the source has.
 const ALWAYS: &str = "-ad false -f persistent";
 /// Publishers begin within that time.
 const START_SECONDS: f64 = 1.0;
 /// How long messages live that are to expire.
 const EXPIRE_SECONDS: f64 = 10.0;
 
-/// What the rows of one size are made with.
+/// Parameters of the rows of one body size.
 #[derive(Clone, Copy)]
 struct Test {
     scale: Scale,

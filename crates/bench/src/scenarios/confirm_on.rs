@@ -90,7 +90,7 @@ fn row_name(n: u32) -> String {
     format!("{n} queue{plural}")
 }
 
-/// What the source has found for levels 1 and 2, as parts of the base's rate.
+/// The source's figures for levels 1 and 2, as parts of the base's rate.
 fn published(n: u32) -> Option<[f64; 2]> {
     match n {
         1 => Some([3.08, 3.48]),

@@ -17,15 +17,15 @@ const PAIR: &str = "-x 1 -y 1 -a -u bench-pair";
 
 /// Things that are made one after the other and kept, while a busy pair works beside them.
 struct Crowd {
-    /// What they are: the parameter along the axis.
+    /// The objects of the crowd, which is the parameter along the axis.
     of: &'static str,
-    /// What making one is called.
+    /// The verb for making one.
     making: &'static str,
     /// The title of a chart of how fast they are made.
     title: &'static str,
     numbers: &'static [u32],
     step: fn(u32) -> Step,
-    /// What stays on the broker: the prefix of queues.
+    /// The prefix of the queues that stay on the broker, if any do.
     leaves: Option<&'static str>,
 }
 

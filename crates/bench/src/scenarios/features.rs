@@ -1,4 +1,4 @@
-//! What each feature costs: the simple scenarios of RabbitMQ's measurements of 2012.
+//! Costs of features: the simple scenarios of RabbitMQ's measurements of 2012.
 
 use crate::plan::{Case, Load, Plan, RowPlan, Step, Variants, bars};
 use crate::result::Metric;

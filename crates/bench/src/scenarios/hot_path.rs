@@ -1,4 +1,4 @@
-//! What Leveret is to reach per second of CPU time, and what the machine itself needs for it.
+//! Messages per second of CPU time against Leveret's goals and the machine's own limit.
 
 use crate::plan::{Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, Variants, bars};
 use crate::result::Metric;
@@ -14,7 +14,7 @@ const SYNC_SHARE: f64 = 1.15;
 struct Row {
     name: &'static str,
     options: &'static str,
-    /// Millions of messages per CPU-second: aim, LavinMQ, RabbitMQ.
+    /// Millions of messages per CPU-second: goal, LavinMQ, RabbitMQ.
     goal: f64,
     lavinmq: f64,
     rabbitmq: f64,
@@ -74,7 +74,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// The table with its aims, then a fan-out.
+/// The table with its goals, then a fan-out.
 pub(crate) fn hot_path(settings: Settings) -> Plan {
     let mut cases = table(settings);
     let names: Vec<String> = names(&cases);

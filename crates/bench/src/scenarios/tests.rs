@@ -9,7 +9,7 @@ fn plan(name: &str, scale: f64) -> Plan {
     (by_name(name).unwrap().plan)(settings)
 }
 
-/// What to type for a row, without the parts all have.
+/// The commands of a row, without the parts all have.
 fn commands(plan: &Plan, row: &str) -> Vec<String> {
     let of = |case: &Case| {
         let at = case.rows.iter().position(|plan| plan.name == row)?;

@@ -1,4 +1,4 @@
-//! What publishers and consumers do, and what is sent, as the options give it.
+//! The options of publishers, consumers and messages.
 
 use std::num::NonZeroU32;
 
@@ -90,7 +90,7 @@ pub(super) fn consuming(given: &Given) -> Result<Consuming, Usage> {
     })
 }
 
-/// What a message costs a consumer in nanoseconds: its latency, but no less than the rate has it.
+/// A consumer's time per message, in nanoseconds: its latency, but no less than the rate leaves.
 fn hold(given: &Given) -> Result<Option<Schedule>, Usage> {
     let rate = optional::<f64>(given, "consumer-rate")?.filter(|rate| *rate > 0.0);
     let least = rate.map_or(0.0, f64::recip) * 1e9;

@@ -6,7 +6,7 @@ use super::values::{byte_capacity, duration_s, invalid, list, optional, table, t
 use super::{Queues, Topology};
 use crate::options::{Given, Usage};
 
-/// What PerfTest gives streams if nothing else is asked for.
+/// PerfTest's default size of a stream, bytes.
 const STREAM_BYTES: i64 = 20_000_000_000;
 /// The same for their segments.
 const STREAM_SEGMENT_BYTES: i64 = 500_000_000;

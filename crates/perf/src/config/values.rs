@@ -56,7 +56,7 @@ pub(super) fn table(given: &Given, long: &str) -> Result<Table, Usage> {
     Ok(table)
 }
 
-/// What a word stands for.
+/// The value of a word of an argument list: a number, a boolean, or a string.
 fn value_of(word: &str) -> Value {
     match (word.parse::<i64>(), word) {
         (Ok(number), _) => Value::I64(number),

@@ -93,8 +93,8 @@ impl Connection {
     }
 }
 
-/// What to write next. A batch that was begun is finished first: its messages must not be torn
-/// apart by other frames.
+/// The bytes to write next. A batch that was begun is finished first: other frames must not come
+/// between its messages.
 fn pending<'a>(role: &'a Role, publisher_at: usize, methods: &'a [u8]) -> &'a [u8] {
     if let Role::Publishing(publishers) = role
         && let Some(publisher) = publishers.get(publisher_at)

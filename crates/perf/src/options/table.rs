@@ -19,7 +19,7 @@ pub(crate) struct Opt {
     pub(crate) short: Option<&'static str>,
     /// Without the dashes.
     pub(crate) long: &'static str,
-    /// What the value is called, for options that take one.
+    /// The value's name in `--help`, for options that take one.
     pub(crate) value: Option<&'static str>,
     pub(crate) help: &'static str,
     pub(crate) support: Support,

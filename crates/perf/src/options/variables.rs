@@ -5,7 +5,8 @@ use super::{Given, OPTIONS, Opt, Support, Values};
 
 /// Says what the names of variables begin with; without it they begin with nothing.
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
-/// What is shown is asked for on the command line only: `VERSION` and the like mean other things.
+/// Options without a variable: they ask for text to be shown, and `VERSION` and the like mean other
+/// things.
 const NOT_READ: [&str; 4] = ["help", "version", "metrics-help", "environment-variables"];
 
 /// Looks a variable up.
@@ -57,7 +58,7 @@ impl Given {
     }
 }
 
-/// What `--environment-variables` prints.
+/// The text of `--environment-variables`.
 pub(crate) fn help(variables: Variables<'_>) -> String {
     let prefix = prefix(variables);
     let line = |opt: &Opt| format!(" {:<40} {}\n", variable(&prefix, opt), opt.help);

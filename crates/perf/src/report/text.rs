@@ -10,7 +10,7 @@ use super::{
 use crate::config::Format;
 use crate::verify::Verdict;
 
-/// What PerfTest calls its six latencies.
+/// PerfTest's names of its six latencies.
 const LATENCY_NAMES: &str = "min/median/75th/95th/99th/max";
 /// The width of a latency in the compact format, a space in front included.
 const LATENCY_WIDTH: usize = 27;

@@ -1,4 +1,4 @@
-//! What the broker's process uses while the run goes on.
+//! CPU time and memory of the broker's process while the run goes on.
 
 use crate::process::{self, Usage};
 use crate::report::Broker;
@@ -19,7 +19,7 @@ impl Meter {
         Some(Self { pid, first, last: first, rss_bytes_max: first.rss_bytes })
     }
 
-    /// What was used since the last call; nothing once the process is gone.
+    /// The process's use since the last call; nothing once the process is gone.
     pub(super) fn interval(&mut self) -> Broker {
         let before = self.last;
         if let Some(now) = process::usage(self.pid) {
@@ -29,7 +29,7 @@ impl Meter {
         self.since(before)
     }
 
-    /// What was used from the start to the last call of [`Self::interval`].
+    /// The process's use from the start to the last call of [`Self::interval`].
     pub(super) fn total(&self) -> Broker {
         self.since(self.first)
     }

@@ -49,7 +49,7 @@ pub(super) struct Run<'a> {
     n_recovered: u64,
 }
 
-/// What the intervals of all threads amount to so far.
+/// The sum of the threads' samples of one interval, as far as they have come.
 struct Pending {
     sample: Sample,
     n_threads: usize,
@@ -353,8 +353,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What of the expected has to have come by now, by queue and publisher. Queues whose consumers
-    /// have all they were to receive may have kept the rest: whether it is lost is not known then.
+    /// The expected messages that have to have arrived by now, by queue and publisher. Queues whose
+    /// consumers have reached their limit may have kept the rest: whether that is lost is not known
+    /// then.
     fn owed(&self, ledger: &Ledger, expected: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
         let Recipe { routes, config, .. } = self.recipe;
         let limit = config.consuming.limit;

@@ -12,7 +12,7 @@ const PERIOD_NS: u64 = SECOND / 5;
 /// Back to the start of the line, and nothing on it.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// What a run still has to do.
+/// The end of a run, in time or in messages, for the progress line.
 #[derive(Debug)]
 pub(super) struct Goal {
     time_ns: Option<u64>,

@@ -11,10 +11,10 @@ use crate::message::Random;
 use crate::setup::{Part, Recipe};
 use crate::shared::{Broken, News, Reconnected, Shared};
 
-/// How often it looks whether the run is over.
+/// Interval at which the thread looks whether the run is over.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What it works with.
+/// The thread that makes lost connections again.
 pub(super) struct Reconnector<'a> {
     pub(super) recipe: &'a Recipe<'a>,
     /// The parts of each thread.

@@ -1,4 +1,4 @@
-//! When a run is over, and what PerfTest calls the reason.
+//! The end of a run, and PerfTest's name for its reason.
 
 use crate::clock::SECOND;
 use crate::config::{Config, ExitWhen};
@@ -60,7 +60,7 @@ impl StopReason {
         self.is_late = true;
     }
 
-    /// What `--exit-when` waits for has come.
+    /// Notes that consumers stopped because the condition of `--exit-when` holds.
     pub(super) fn consumers_stopped(&mut self, exit_when: ExitWhen) {
         self.consumers_reason = Some(match exit_when {
             ExitWhen::Idle => IDLE,

@@ -81,7 +81,7 @@ fn system_roots() -> anyhow::Result<RootCertStore> {
 pub(crate) struct Session {
     socket: TcpStream,
     tls: ClientConnection,
-    /// What was read from the socket; decrypted up to `used`, filled up to `filled`.
+    /// Bytes read from the socket; decrypted up to `used`, filled up to `filled`.
     encrypted: Vec<u8>,
     used: usize,
     filled: usize,
@@ -202,7 +202,7 @@ impl Drop for Session {
     }
 }
 
-/// What went wrong with a handshake, for people.
+/// A handshake's error, worded for people.
 #[expect(clippy::wildcard_enum_match_arm, reason = "rustls has many errors, all with a text")]
 fn explained(error: io::Error) -> anyhow::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());

@@ -16,7 +16,7 @@ use amqp091::{ContentHeader, FrameKind, Method, PropertiesRef, decode_frame};
 
 const FRAME_MAX: u32 = 131_072;
 
-/// What it does with messages.
+/// The test broker's treatment of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behaviour {
     /// Each message goes to a consumer.
@@ -69,7 +69,7 @@ struct Message {
     body: Vec<u8>,
 }
 
-/// What all connections together saw.
+/// Counts over all connections.
 #[derive(Default)]
 struct Seen {
     n_acknowledged: AtomicU64,

@@ -1,11 +1,11 @@
-//! What is known about each publish: where it went, what clients did with it there, and what its
-//! publisher may be told.
+//! The ledger of publishes: where each went, what clients did with it there, and what its publisher may
+//! be told.
 
 use super::spec::Spec;
 use crate::outbox::{Content, Given};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wrong.
+/// The violated rule, in words.
 pub(super) type Violation = String;
 
 /// A message in a queue.
@@ -49,7 +49,7 @@ impl Sent {
     }
 }
 
-/// What became of messages in one life of the node.
+/// The fates of messages in one life of the node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Life {
     /// A consumer acknowledged it, or it was written to one that does not.
@@ -65,7 +65,7 @@ pub(super) struct Life {
     pub(super) ever_late: BTreeSet<&'static str>,
     /// Queues that were missing at times.
     pub(super) ever_missing: BTreeSet<&'static str>,
-    /// What was there at its start, and how it is marked.
+    /// Messages found at its start, and whether they were marked redelivered.
     pub(super) found: BTreeMap<Copy, bool>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Ledger {
     pub(super) specs: BTreeMap<&'static str, Spec>,
     pub(super) sent: BTreeMap<u64, Sent>,
     pub(super) life: Life,
-    /// What was accepted, rejected or dropped in earlier lives.
+    /// Messages accepted, rejected or dropped in earlier lives.
     gone_before: BTreeSet<Copy>,
 }
 
@@ -252,7 +252,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was confirmed because its dead letter is in a queue is there.
+    /// Checks that a message confirmed for its dead letter is in the queue of that letter.
     fn check_letters(
         &self,
         id: u64,
@@ -299,15 +299,14 @@ impl Ledger {
         self.life.found.clone_from(found);
     }
 
-    /// What may be in a queue.
+    /// The messages that may be in a queue.
     pub(super) fn copies_in(&self, queue: &'static str) -> Vec<Copy> {
         let ids = self.sent.keys();
         ids.flat_map(|id| [false, true].map(|is_letter| Copy { id: *id, queue, is_letter }))
             .collect()
     }
 
-    /// What must be in its queue, of what was published or found in this life, and may not be at the
-    /// end.
+    /// A message published or found in this life that must be in its queue, and may not be at the end.
     pub(super) fn left(&self) -> Option<Copy> {
         let published = self
             .sent

@@ -96,7 +96,7 @@ impl ConfirmOn {
         expect_ok(self.ledger.restart(is_clean, &found));
     }
 
-    /// What the queues hold, and how it is marked, found out on a copy on which no time goes by.
+    /// The queues' messages and their marks, read from a copy on which no time passes.
     fn peek(&self, copy: &MemoryDisk) -> BTreeMap<Copy, bool> {
         let mut client = self.harness.look_into(copy);
         let mut found = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What clients say of the messages they hold, and what is settled without a word.
+//! Settlements: by clients, and by writing to consumers without acknowledgements.
 
 use super::ledger::Copy;
 use super::{ConfirmOn, Peer, Saying};

@@ -1,4 +1,4 @@
-//! What only some worlds have: transactions, each in one go, and alarms, during which publishes wait.
+//! Transactions, each in one go, and alarms, during which publishes wait; only some worlds have them.
 
 use super::{ConfirmOn, Published};
 use crate::client::Read;
@@ -27,7 +27,7 @@ impl ConfirmOn {
         self.is_transactional(peer, channel) && self.harness.random.percent(ROLLED_BACK_PERCENT)
     }
 
-    /// What a transaction has published goes into queues now, or nowhere.
+    /// Ends publishing on a channel: a transaction's messages go into queues now, or nowhere.
     pub(super) fn end_publishing(&mut self, peer: usize, channel: u16, published: &[Published]) {
         let is_rolled_back = self.changes_its_mind(peer, channel);
         if is_rolled_back {

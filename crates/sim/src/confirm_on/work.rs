@@ -1,4 +1,4 @@
-//! What clients of queues that confirm late do, and what is done to those.
+//! The work of clients of queues with `x-confirm-on`, and changes to those queues.
 
 use super::ledger::{Copy, Sent};
 use super::spec::{SPREAD, Spec};

@@ -1,4 +1,4 @@
-//! Checks what clients are told against the model.
+//! Checks the events of clients against the model.
 
 use super::PlainQueues;
 use super::work::ReplyConsumer;
@@ -113,7 +113,7 @@ impl PlainQueues {
         self.answer(client, &expect);
     }
 
-    /// What the client is waiting for has come.
+    /// Takes the answer that the client waits for.
     fn answer(&mut self, client: usize, told: &Expect) {
         let failed = self.has_failed();
         let doing = &mut self.client(client).doing;

@@ -1,5 +1,5 @@
-//! A medium that fails: a bit of a file is another one. Nobody is given anything that was not
-//! published; what is lost is one message or one page, and told.
+//! Corruption: one bit of a file is flipped. No client gets anything that was not published; the loss
+//! is one message or one page, and is reported.
 
 use super::PlainQueues;
 use crate::harness::fail;
@@ -8,14 +8,14 @@ use crate::node::{Node, SingleClient};
 use log::{MemoryDisk, Survival};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a start may say about damage.
+/// Words of which a refused start's error has at least one.
 const REASONS: &[&str] =
     &["corrupt", "format version", "not a snapshot", "was refused", "are lost", "is missing"];
 
-/// What each queue has, in order.
+/// The messages of each queue, in order.
 type Content = BTreeMap<String, Vec<u64>>;
 
-/// What one bit may cost.
+/// The loss that one flipped bit may cause.
 enum Cost {
     /// A start may refuse the log or the definitions, or take the end of the log for a write that
     /// power was lost in.
@@ -128,7 +128,7 @@ impl PlainQueues {
         }
     }
 
-    /// What a queue gives, which is what was published. None if the disk fails meanwhile.
+    /// The messages of a queue, each as it was published. `None` if the disk fails meanwhile.
     fn take_damaged(&mut self, client: &mut SingleClient, name: &str) -> Option<BTreeSet<u64>> {
         let mut left = BTreeSet::new();
         loop {

@@ -127,7 +127,7 @@ impl PlainQueues {
         self.compare(clean && !was_cut_off, &found);
     }
 
-    /// What the queues hold, found out on a copy so that nobody is given anything.
+    /// The queues' messages, read from a copy so that no client gets anything.
     fn peek(&self, disk: &MemoryDisk) -> BTreeMap<String, Found> {
         let mut client = self.harness.look_into(disk);
         let view = client.node.broker.view();

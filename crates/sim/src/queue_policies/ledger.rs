@@ -1,15 +1,15 @@
-//! What is known about each message: where it was published, what clients did with it, and by which
-//! rules it may have gone.
+//! The ledger of messages: where each was published, what clients did with it, and by which rules it
+//! may have gone.
 
 use super::spec::{LettersTo, Spec};
 use crate::outbox::{Content, Given};
 use amqp091::{PropertiesRef, Table, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wrong.
+/// The violated rule, in words.
 pub(super) type Violation = String;
 
-/// What each queue has, in the order it gives it out.
+/// The messages of each queue, in order of delivery.
 pub(super) type Found = BTreeMap<&'static str, Vec<Seen>>;
 
 /// A message that was published.
@@ -182,7 +182,7 @@ impl Ledger {
         all
     }
 
-    /// What somebody was given is what was published, and has died only as it may.
+    /// Checks that a delivered message is as it was published, and has died only as it may.
     pub(super) fn check_seen(
         &self,
         queue: &'static str,

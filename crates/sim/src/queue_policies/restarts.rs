@@ -112,7 +112,7 @@ impl QueuePolicies {
         expect_ok(self.ledger.restart(is_clean, &found));
     }
 
-    /// What the queues hold, found out on a copy on which no time goes by.
+    /// The queues' messages, read from a copy on which no time passes.
     fn peek(&self, copy: &MemoryDisk) -> Found {
         let mut client = self.harness.look_into(copy);
         let (mut found, mut n_empty) = (Found::new(), 0);

@@ -1,4 +1,4 @@
-//! What clients of queues with rules do.
+//! The work of clients of queues with limits, expiry and dead letters.
 
 use super::ledger::Sent;
 use super::{Asking, Peer, QueuePolicies};

@@ -26,7 +26,7 @@ const NAMES: &[&str] = &[
     "rabbitmqctl",
 ];
 
-/// What of busybox scripts in a container use; `sh` stands in `bin`, for the health check.
+/// The busybox applets that scripts in a container use; `sh` stands in `bin`, for the health check.
 const APPLETS: &[&str] = &[
     "awk", "base64", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "df", "dirname",
     "du", "echo", "env", "expr", "false", "find", "free", "grep", "head", "hostname", "id", "kill",

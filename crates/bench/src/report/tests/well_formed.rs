@@ -4,7 +4,7 @@
 /// Elements without content that HTML knows; within SVG every element may end in `/>`.
 const VOID: [&str; 2] = ["meta", "input"];
 
-/// What is wrong with a page; nothing if it is well-formed.
+/// The errors of a page; none if it is well-formed.
 pub(crate) fn problems(html: &str) -> Vec<String> {
     let mut checker = Checker::default();
     let mut rest = html.strip_prefix("<!doctype html>").unwrap_or(html);

@@ -1,4 +1,4 @@
-//! No doubts about anyone's certificate.
+//! A certificate verifier that accepts every server.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;

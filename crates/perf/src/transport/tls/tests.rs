@@ -37,7 +37,7 @@ fn pair() -> (Session, ServerConnection, TcpStream) {
     (session, tls, socket)
 }
 
-/// What the broker writes is with the client before this ends.
+/// Sends what the broker has written; the client has all of it when this returns.
 fn deliver(session: &Session, tls: &mut ServerConnection, socket: &mut TcpStream) {
     let mut encrypted = Vec::new();
     while tls.wants_write() {

@@ -161,7 +161,7 @@ impl PlainQueues {
         }
     }
 
-    /// What a client holds outside of transactions.
+    /// The messages a client holds outside of transactions.
     fn held_by(&self, client: usize) -> Vec<(LinkId, Position, u16)> {
         let mut held = Vec::new();
         for message in self.model.queues.values().flat_map(|queue| queue.messages.values()) {

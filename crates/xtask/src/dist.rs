@@ -27,12 +27,24 @@ use crate::steps::{cargo, installed, say};
 /// The system most machines have.
 pub(crate) const GNU: &str = "x86_64-unknown-linux-gnu";
 
-/// A target, and the C compiler and linker it needs besides Rust's standard library.
-const TARGETS: &[(&str, &str)] = &[
-    (GNU, "cc"),
-    ("x86_64-unknown-linux-musl", "musl-gcc"),
-    ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc"),
-    ("aarch64-unknown-linux-musl", "aarch64-linux-musl-gcc"),
+/// What a target needs besides Rust's standard library.
+struct Tools {
+    target: &'static str,
+    compiler: &'static str,
+    /// For musl that of the ordinary system: Rust brings the start files and the library, and musl's own
+    /// wrapper would link a program that asks for a dynamic loader.
+    linker: &'static str,
+}
+
+const fn tools(target: &'static str, compiler: &'static str, linker: &'static str) -> Tools {
+    Tools { target, compiler, linker }
+}
+
+const TARGETS: &[Tools] = &[
+    tools(GNU, "cc", "cc"),
+    tools("x86_64-unknown-linux-musl", "musl-gcc", "cc"),
+    tools("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-gcc"),
+    tools("aarch64-unknown-linux-musl", "aarch64-linux-musl-gcc", "aarch64-linux-gnu-gcc"),
 ];
 
 /// Size limit of a binary.
@@ -45,10 +57,10 @@ pub(crate) fn dist() -> anyhow::Result<bool> {
     if dir.exists() {
         std::fs::remove_dir_all(&dir).context("cannot empty target/dist")?;
     }
-    for (target, compiler) in TARGETS {
-        match obstacle(target, compiler)? {
-            Some(obstacle) => say(&format!("left out: {target}: {obstacle}")),
-            None => binary(target, compiler, &dir.join(target), date)?,
+    for tools in TARGETS {
+        match obstacle(tools)? {
+            Some(obstacle) => say(&format!("left out: {}: {obstacle}", tools.target)),
+            None => binary(tools, &dir.join(tools.target), date)?,
         }
     }
     let built = dir.join(GNU).join("leveret");
@@ -68,20 +80,21 @@ pub(crate) fn print_sbom(target: &str) -> anyhow::Result<bool> {
 }
 
 /// Why there can be no binary for the target here, if so.
-fn obstacle(target: &str, compiler: &str) -> anyhow::Result<Option<String>> {
+fn obstacle(tools: &Tools) -> anyhow::Result<Option<String>> {
+    let target = tools.target;
+    let missing = [tools.compiler, tools.linker].into_iter().find(|program| !installed(program));
     let libraries =
         output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
     Ok(if !Path::new(libraries.trim()).exists() {
         Some(format!("rustup target add {target}"))
-    } else if !installed(compiler) {
-        Some(format!("{compiler} is not installed"))
     } else {
-        None
+        missing.map(|program| format!("{program} is not installed"))
     })
 }
 
-fn binary(target: &str, compiler: &str, dir: &Path, date: u64) -> anyhow::Result<()> {
-    build(target, compiler, date)?;
+fn binary(tools: &Tools, dir: &Path, date: u64) -> anyhow::Result<()> {
+    let target = tools.target;
+    build(tools, date)?;
     std::fs::create_dir_all(dir)?;
     let built = crate::repository::target().join(target).join("release/leveret");
     let (binary, symbols) = (dir.join("leveret"), dir.join("leveret.debug"));
@@ -97,7 +110,8 @@ fn binary(target: &str, compiler: &str, dir: &Path, date: u64) -> anyhow::Result
     Ok(())
 }
 
-fn build(target: &str, compiler: &str, date: u64) -> anyhow::Result<()> {
+fn build(tools: &Tools, date: u64) -> anyhow::Result<()> {
+    let Tools { target, compiler, linker } = *tools;
     let maps = path_maps()?;
     let rust_maps = maps.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
     let flags: Vec<String> =
@@ -105,11 +119,11 @@ fn build(target: &str, compiler: &str, date: u64) -> anyhow::Result<()> {
     let c_maps = maps.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}"));
     let c_flags: Vec<String> = c_maps.collect();
     let variable = target.replace('-', "_");
-    let linker = format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase());
+    let linker_variable = format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase());
     let mut cargo = cargo(&["build", "--release", "--locked", "--package", "leveret"]);
     cargo.args(["--target", target]);
     cargo.env("SOURCE_DATE_EPOCH", date.to_string());
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env(linker, compiler);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env(linker_variable, linker);
     cargo
         .env(format!("CFLAGS_{variable}"), c_flags.join(" "))
         .env(format!("CC_{variable}"), compiler);

@@ -13,7 +13,8 @@ use crate::events::{BY_ITSELF, BY_OPERATOR};
 use crate::exchanges::{Exchanges, Watched};
 use crate::held::Holdings;
 use crate::interceptors::Interceptors;
-use crate::limits::Limits;
+use crate::names::NameSource;
+use crate::options::{BrokerOptions, Limits};
 use crate::queue::Queue;
 use crate::replies::Replies;
 use crate::slices::Slices;
@@ -21,11 +22,9 @@ use crate::storage::{Losses, Storage};
 use log::{IoContext as _, Lsn};
 use meta::{
     Command, Done, MetaError, Outcome, QueueDef, QueueId, QueueVersion, Removed, SnapshotOf, State,
-    VhostDefaults,
 };
 use routing::Name;
 use session::ChannelId;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Poll;
@@ -132,8 +131,7 @@ struct Changed {
 #[derive(Debug)]
 pub struct Broker {
     pub(crate) storage: Arc<Storage>,
-    /// The form of queues that neither their arguments nor a policy say anything about.
-    default_version: QueueVersion,
+    options: BrokerOptions,
     pub(crate) control: Mutex<Control>,
     /// One snapshot at a time, and never an older over a newer one.
     snapshotting: Mutex<()>,
@@ -147,12 +145,8 @@ pub struct Broker {
     pub alarms: Alarms,
     pub(crate) holdings: Holdings,
     pub(crate) replies: Replies,
-    names: RandomState,
-    n_names: AtomicU64,
+    pub(crate) names: NameSource,
     was_new: bool,
-    limits: OnceLock<Limits>,
-    interceptors: OnceLock<Interceptors>,
-    vhost_defaults: OnceLock<VhostDefaults>,
     overdue_at_ms: AtomicU64,
     /// Where events are told, if they are.
     pub(crate) event_vhost: OnceLock<Name>,
@@ -162,7 +156,7 @@ impl Broker {
     pub(crate) fn assemble(
         storage: Arc<Storage>,
         control: Control,
-        default_version: QueueVersion,
+        options: BrokerOptions,
         was_new: bool,
     ) -> Arc<Self> {
         let exchanges = Exchanges::of(&control.meta);
@@ -177,7 +171,7 @@ impl Broker {
         });
         let broker = Arc::new(Self {
             storage,
-            default_version,
+            options,
             control: Mutex::new(control),
             snapshotting: Mutex::new(()),
             view: Mutex::new(view),
@@ -188,12 +182,8 @@ impl Broker {
             alarms: Alarms::default(),
             holdings: Holdings::default(),
             replies: Replies::default(),
-            names: RandomState::new(),
-            n_names: AtomicU64::new(0),
+            names: NameSource::default(),
             was_new,
-            limits: OnceLock::new(),
-            interceptors: OnceLock::new(),
-            vhost_defaults: OnceLock::new(),
             overdue_at_ms: AtomicU64::new(0),
             event_vhost: OnceLock::new(),
         });
@@ -215,25 +205,9 @@ impl Broker {
         self.was_new
     }
 
-    /// Says what the limits are. To be called once, before there are clients.
-    pub fn set_limits(&self, limits: Limits) {
-        self.limits.get_or_init(|| limits);
-    }
-
-    /// Says what is written into each message. To be called once, before there are clients.
-    pub fn set_interceptors(&self, interceptors: Interceptors) {
-        self.interceptors.get_or_init(|| interceptors);
-    }
-
-    /// Says what each new virtual host gets. To be called once, before there are any.
-    pub fn set_vhost_defaults(&self, defaults: VhostDefaults) {
-        self.vhost_defaults.get_or_init(|| defaults);
-    }
-
     /// Gives a virtual host that was created just now what new ones get.
     fn furnish(&self, vhost: &Name) {
-        let Some(defaults) = self.vhost_defaults.get() else { return };
-        for command in defaults.commands(&self.view().meta, vhost) {
+        for command in self.options.vhost_defaults.commands(&self.view().meta, vhost) {
             if let Err(error) = self.change(&command) {
                 tracing::warn!(
                     "what the virtual host '{vhost}' is to have from the start: {error}"
@@ -242,12 +216,12 @@ impl Broker {
         }
     }
 
-    pub(crate) fn interceptors(&self) -> Interceptors {
-        self.interceptors.get().copied().unwrap_or_default()
+    pub(crate) const fn interceptors(&self) -> Interceptors {
+        self.options.interceptors
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        self.limits.get_or_init(Limits::default)
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.options.limits
     }
 
     /// Everything as of now.
@@ -459,7 +433,7 @@ impl Broker {
     /// Says in the same breath which form a new queue's messages have.
     fn choose_version(&self, control: &mut Control, outcome: &mut Outcome) {
         let Done::QueueCreated(def) = &outcome.done else { return };
-        let version = control.meta.wanted_version(def, self.default_version);
+        let version = control.meta.wanted_version(def, self.options.storage.default_version);
         let command = Command::SetQueueVersion { id: def.id, version };
         if let Ok(chosen) = control.meta.apply(self.now(), &command) {
             outcome.log.extend(chosen.log);
@@ -469,7 +443,7 @@ impl Broker {
     /// The form a queue's messages have, and the one they should have.
     pub(crate) fn versions_of(&self, def: &QueueDef) -> (QueueVersion, QueueVersion) {
         let meta = &self.view().meta;
-        (meta.queue_version(def.id), meta.wanted_version(def, self.default_version))
+        (meta.queue_version(def.id), meta.wanted_version(def, self.options.storage.default_version))
     }
 
     /// Queues whose messages should have another form than they have.
@@ -477,7 +451,7 @@ impl Broker {
         let view = self.view();
         let is_wrong = |queue: &&Arc<Queue>| {
             let def = queue.def();
-            let wanted = || view.meta.wanted_version(def, self.default_version);
+            let wanted = || view.meta.wanted_version(def, self.options.storage.default_version);
             def.durable && view.meta.queue_version(def.id) != wanted()
         };
         view.queues().filter(is_wrong).cloned().collect()
@@ -581,27 +555,6 @@ impl Broker {
                 connection.kick(reason);
             }
         }
-    }
-
-    /// A number nobody can tell beforehand.
-    pub(crate) fn chance(&self) -> u64 {
-        self.names.hash_one(self.n_names.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// A name nobody else has: `prefix` and 22 characters.
-    pub(crate) fn generate_name(&self, prefix: &str) -> String {
-        const ALPHABET: &[u8; 64] =
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-        let n = self.n_names.fetch_add(1, Ordering::Relaxed);
-        let [high, low] = [self.names.hash_one((n, "high")), self.names.hash_one((n, "low"))];
-        let mut bits = (u128::from(high) << 64) | u128::from(low);
-        let mut name = prefix.to_owned();
-        for _ in 0..22 {
-            let index = usize::try_from(bits & 63).unwrap_or(0);
-            name.push(char::from(*ALPHABET.get(index).unwrap_or(&b'A')));
-            bits >>= 6;
-        }
-        name
     }
 
     /// Resolves when the log and journals take more, and backlogs are not far over what they may

@@ -20,7 +20,9 @@ mod held;
 mod interceptors;
 mod limits;
 mod lines;
+mod names;
 mod older;
+mod options;
 mod owned;
 mod pager;
 mod queue;
@@ -42,10 +44,10 @@ pub use crate::clock::Clock;
 pub use crate::connections::{ChannelCounters, Connection, Connections, Identity, Kick};
 pub use crate::heaviest::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use crate::interceptors::{Interceptors, Overwrite};
-pub use crate::limits::Limits;
 pub use crate::lines::LogLine;
 pub use crate::older::OlderStepper;
-pub use crate::pager::{PagerOptions, PagerStepper};
+pub use crate::options::{BrokerOptions, Limits, PagerOptions, StorageOptions};
+pub use crate::pager::PagerStepper;
 pub use crate::queue::{
     Activity, ConsumerView, HeldBack, HeldBackMessage, PendingConfirms, Queue, QueueCounters,
 };
@@ -53,4 +55,4 @@ pub use crate::recovery::{Found, OpenError, Steppers};
 pub use crate::repair::{Repair, repair};
 pub use crate::rules::RuleStepper;
 pub use crate::session::{Session, Stop};
-pub use crate::storage::{Losses, StorageOptions};
+pub use crate::storage::Losses;

@@ -3,26 +3,7 @@
 
 use crate::broker::{Broker, View};
 use crate::connections::Identity;
-use meta::NodeLimits;
 use session::{Error, ErrorKind};
-
-/// Limits of this node; `None` is no limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Of definitions.
-    pub definitions: NodeLimits,
-    /// Channels of all connections.
-    pub channels: Option<u64>,
-    /// Consumers of one channel.
-    pub consumers_per_channel: Option<u64>,
-    /// `basic.qos` with `global` limits what all consumers of a channel hold together, as it did before
-    /// RabbitMQ 4.3; otherwise it limits each.
-    pub channel_prefetch: bool,
-    /// How long a message may wait for its acknowledgement, in milliseconds.
-    pub consumer_timeout_ms: Option<u64>,
-    /// What the node is called in texts.
-    pub node: String,
-}
 
 /// Whether `n` is all there may be. COMPAT: a negative limit is none.
 fn is_reached(limit: Option<i64>, n: impl FnOnce() -> usize) -> Option<i64> {

@@ -16,6 +16,7 @@ pub(crate) use names::ImageNames;
 pub use work::PagerStepper;
 pub(crate) use work::{ImageWritten, start};
 
+use crate::options::PagerOptions;
 use crate::queue::Queue;
 use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
@@ -25,33 +26,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::task::Waker;
 use std::thread::JoinHandle;
-
-/// How much of backlogs is in memory.
-#[derive(Clone, Copy, Debug)]
-pub struct PagerOptions {
-    /// Bytes of all backlogs together that are divided between the deep ones.
-    pub budget_bytes: usize,
-    /// A queue is always allowed this much ...
-    pub allowance_bytes_min: usize,
-    /// ... and never more than this.
-    pub allowance_bytes_max: usize,
-    /// Publishers wait while backlogs take so much more than they are allowed.
-    pub excess_bytes_max: usize,
-    /// Bytes of images that may wait for a sync.
-    pub unsynced_bytes_max: usize,
-}
-
-impl Default for PagerOptions {
-    fn default() -> Self {
-        Self {
-            budget_bytes: 32 << 20,
-            allowance_bytes_min: 16 << 10,
-            allowance_bytes_max: 4 << 20,
-            excess_bytes_max: 8 << 20,
-            unsynced_bytes_max: 4 << 20,
-        }
-    }
-}
 
 /// The pager of a node. Dropping it ends its threads.
 #[derive(Debug)]

@@ -8,11 +8,12 @@ use crate::broker::{Broker, Control, DEFINITIONS_FILE};
 use crate::clock::TimeOfDay;
 use crate::entries::{self, Entry, SegmentCounts};
 use crate::older::{self, OlderForm, OlderStepper, Reading};
+use crate::options::{BrokerOptions, StorageOptions};
 use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::rules::{self, RuleKeeper, RuleStepper};
 use crate::scarcity::Scarcity;
-use crate::storage::{Images, Losses, PAGES_DIR, Storage, StorageOptions};
+use crate::storage::{Images, Losses, PAGES_DIR, Storage};
 use crate::worker::Failure;
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
@@ -91,19 +92,19 @@ impl Broker {
     /// # Errors
     /// The disk's, or data that is damaged or of a newer version.
     pub fn open(disk: Arc<dyn Disk>, options: WalOptions) -> Result<Arc<Self>, OpenError> {
-        Self::open_with(disk, options, &StorageOptions::default())
+        Self::open_with(disk, options, BrokerOptions::default())
     }
 
-    /// As [`Broker::open`], with other limits.
+    /// As [`Broker::open`], with settings.
     ///
     /// # Errors
     /// As [`Broker::open`].
     pub fn open_with(
         disk: Arc<dyn Disk>,
         options: WalOptions,
-        storage_options: &StorageOptions,
+        settings: BrokerOptions,
     ) -> Result<Arc<Self>, OpenError> {
-        Found::read(&disk, &options)?.start(disk, options, storage_options)
+        Found::read(&disk, &options)?.start(disk, options, settings)
     }
 
     /// As [`Broker::open_with`], with storage whose work the caller does. For simulation.
@@ -113,12 +114,12 @@ impl Broker {
     pub fn open_stepped(
         disk: Arc<dyn Disk>,
         mut options: WalOptions,
-        storage_options: &StorageOptions,
+        settings: BrokerOptions,
     ) -> Result<(Arc<Self>, Steppers), OpenError> {
         let Found { replay, log } = Found::read(&disk, &options)?;
-        let before = parts_before_log(&disk, storage_options, &mut options);
+        let before = parts_before_log(&disk, &settings.storage, &mut options);
         let (wal, mut log) = Wal::start_stepped(log, Arc::clone(&disk), options)?;
-        let (broker, started) = finish(replay, before, wal, disk, storage_options)?;
+        let (broker, started) = finish(replay, before, wal, disk, settings)?;
         if let Some(started) = started {
             log.step();
             broker.storage.wal.wait_durable(started)?;
@@ -174,12 +175,12 @@ impl Found {
         self,
         disk: Arc<dyn Disk>,
         mut options: WalOptions,
-        storage_options: &StorageOptions,
+        settings: BrokerOptions,
     ) -> Result<Arc<Broker>, OpenError> {
         self.tell_of_tail();
-        let before = parts_before_log(&disk, storage_options, &mut options);
+        let before = parts_before_log(&disk, &settings.storage, &mut options);
         let wal = Wal::start(self.log, Arc::clone(&disk), options)?;
-        let (broker, started) = finish(self.replay, before, wal, disk, storage_options)?;
+        let (broker, started) = finish(self.replay, before, wal, disk, settings)?;
         pager::start(&broker.storage).map_err(OpenError::Threads)?;
         older::start(&broker.storage).map_err(OpenError::Threads)?;
         rules::start(&broker.storage).map_err(OpenError::Threads)?;
@@ -241,8 +242,9 @@ fn finish(
     before: BeforeLog,
     wal: Wal,
     disk: Arc<dyn Disk>,
-    options: &StorageOptions,
+    settings: BrokerOptions,
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
+    let options = &settings.storage;
     let was_new = replay.serial == 0;
     let has_cursors = replay.cursors.is_some();
     let BeforeLog { stamper, pager, bodies, older, rules } = before;
@@ -272,7 +274,7 @@ fn finish(
     storage.images.durable.start_reclaiming();
     storage.images.volatile.start_reclaiming();
     let started = has_cursors.then(|| entries::append_started(&storage.wal).upto);
-    Ok((Broker::assemble(storage, control, options.default_version, was_new), started))
+    Ok((Broker::assemble(storage, control, settings, was_new), started))
 }
 
 impl Replay {

@@ -122,7 +122,7 @@ impl Session {
         broker.tell_connected(&connection);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
-        let chance = broker.chance();
+        let chance = broker.names.random_u64();
         let interceptors = Some(broker.interceptors()).filter(Interceptors::any_incoming);
         let bodies = broker.storage.bodies.of(&Name::from(&*connection.identity.vhost));
         Ok(Self {

@@ -1,13 +1,13 @@
 //! What the queues of a node share: the log, and the stores of pages that are not in memory.
 
 use crate::bodies::{Bodies, BodyStore};
-use crate::clock::{Clock, TimeOfDay};
+use crate::clock::TimeOfDay;
 use crate::older::{OlderForm, dir_of};
-use crate::pager::{ImageNames, Pager, PagerOptions};
+use crate::options::StorageOptions;
+use crate::pager::{ImageNames, Pager};
 use crate::rules::RuleKeeper;
 use crate::scarcity::Scarcity;
 use log::{Disk, Stamper, Wal};
-use meta::QueueVersion;
 use std::sync::{Arc, Mutex};
 use store::StoreError;
 use store::backlog::{FreedPage, PagePool};
@@ -18,41 +18,6 @@ use store::v1::{Damage, JournalTable, V1Options};
 pub(crate) const PAGES_DIR: &str = "pages";
 /// Pages that do not: emptied at the start.
 const SWAP_DIR: &str = "swap";
-
-/// How the broker keeps messages.
-#[derive(Clone, Debug)]
-pub struct StorageOptions {
-    /// How backlogs are kept out of memory.
-    pub pager: PagerOptions,
-    /// Bodies of persistent messages from this length on are stored once for all durable queues
-    /// they go to, if these are several.
-    pub embed_below_bytes: usize,
-    /// Length at which a file of pages takes no more; 0 for the usual one.
-    pub page_file_bytes: u32,
-    /// Length at which a file of bodies takes no more; 0 for the usual one.
-    pub body_file_bytes: u32,
-    /// The form of queues that neither their arguments nor a policy say anything about:
-    /// `classic_queue.default_version`.
-    pub default_version: QueueVersion,
-    /// What tells times to live, and for how long queues are unused.
-    pub clock: Clock,
-    /// The disk is short of space from the start: see [`Broker::set_alarm`](crate::Broker::set_alarm).
-    pub is_short: bool,
-}
-
-impl Default for StorageOptions {
-    fn default() -> Self {
-        Self {
-            pager: PagerOptions::default(),
-            embed_below_bytes: 4_096,
-            page_file_bytes: 0,
-            body_file_bytes: 0,
-            default_version: QueueVersion::V2,
-            clock: Clock::Ticks,
-            is_short: false,
-        }
-    }
-}
 
 /// What could not be read since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

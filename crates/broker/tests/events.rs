@@ -8,8 +8,8 @@
 mod client;
 
 use amqp091::{Properties, PropertiesRef};
-use broker::{Alarm, Broker, Interceptors, LogLine, Overwrite};
-use client::{Client, Kind, block_on, short, start, table};
+use broker::{Alarm, Broker, BrokerOptions, Interceptors, LogLine, Overwrite};
+use client::{Client, Kind, block_on, short, start, start_set, table};
 use log::MemoryDisk;
 use meta::{
     ApplyTo, Command, EVENT_EXCHANGE, Json, LOG_EXCHANGE, PasswordHash, PolicyScope, PolicySpec,
@@ -392,15 +392,20 @@ fn lines_of_the_log_are_published() {
     assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
 }
 
+fn start_stamping(interceptors: Interceptors) -> Arc<Broker> {
+    let settings = BrokerOptions { interceptors, ..BrokerOptions::default() };
+    start_set(Arc::new(MemoryDisk::new()), settings)
+}
+
 /// Features H9: each message is stamped, whatever it has of its own, and goes the same ways.
 #[test]
 fn messages_are_stamped_as_they_come() {
-    let broker = start(&Arc::new(MemoryDisk::new()));
-    broker.set_interceptors(Interceptors {
+    let interceptors = Interceptors {
         timestamp: Some(Overwrite::No),
         routing_node: Some(Overwrite::Yes),
         sent_time: false,
-    });
+    };
+    let broker = start_stamping(interceptors);
     let mut client = Client::connect(&broker);
     client.declare("q", true);
     client.ask(Op::ConfirmSelect);
@@ -435,8 +440,7 @@ fn messages_are_stamped_as_they_come() {
 /// to its publisher does not.
 #[test]
 fn deliveries_are_stamped_as_they_go() {
-    let broker = start(&Arc::new(MemoryDisk::new()));
-    broker.set_interceptors(Interceptors { sent_time: true, ..Interceptors::default() });
+    let broker = start_stamping(Interceptors { sent_time: true, ..Interceptors::default() });
     let mut client = Client::connect(&broker);
     client.declare("q", false);
     let sent = |client: &Client| {

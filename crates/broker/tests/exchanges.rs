@@ -8,7 +8,7 @@
 mod client;
 
 use amqp091::Properties;
-use broker::Broker;
+use broker::{Broker, BrokerOptions};
 use client::{Client, Kind, clear_policy, set_policy, short, start};
 use log::{MemoryDisk, Survival, WalOptions};
 use meta::PolicyScope;
@@ -312,7 +312,8 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
     let mut pass = |broker: &Broker| broker.tick(times.next().unwrap());
     for is_durable in [false, true] {
         let disk = Arc::new(disk.survive(Survival::OnlySynced));
-        let opened = Broker::open_stepped(disk.clone(), WalOptions::default(), &Default::default());
+        let opened =
+            Broker::open_stepped(disk.clone(), WalOptions::default(), BrokerOptions::default());
         let (broker, mut steppers) = opened.unwrap();
         let mut client = Client::connect(&broker);
         publish(&mut client);

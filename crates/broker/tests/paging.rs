@@ -197,7 +197,7 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
     client.wait_for(heard, 1);
     drop((client, broker));
     let disk = Arc::new(disk.survive(Survival::OnlySynced));
-    let opened = Broker::open_stepped(disk, WalOptions::default(), &limits());
+    let opened = Broker::open_stepped(disk, WalOptions::default(), limits().into());
     let (broker, mut steppers) = opened.unwrap();
     let mut other = Client::connect(&broker);
     let mut client = Client::connect(&broker);
@@ -229,7 +229,7 @@ fn publishers_wait_while_pages_cannot_be_written() {
     let disk = MemoryDisk::new();
     start(&Arc::new(disk.clone())).stop().unwrap();
     let disk = Arc::new(disk.survive(Survival::Everything));
-    let opened = Broker::open_stepped(disk, WalOptions::default(), &limits());
+    let opened = Broker::open_stepped(disk, WalOptions::default(), limits().into());
     let (broker, steppers) = opened.unwrap();
     let mut pager = steppers.pager;
     let mut client = Client::connect(&broker);

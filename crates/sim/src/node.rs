@@ -77,7 +77,7 @@ impl Node {
         };
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let weak = Arc::downgrade(&disk);
-        let opened = Broker::open_stepped(disk, wal_options, &storage);
+        let opened = Broker::open_stepped(disk, wal_options, storage.into());
         let (broker, steppers) = opened.map_err(|error| error.to_string())?;
         Ok(Self { broker, steppers, disk: weak, failed })
     }

@@ -276,7 +276,7 @@ fn find_queues(
     let properties = PropertiesRef::trusted(&redirected.properties);
     let seen = routing::Message {
         properties: Some(properties),
-        chance: broker.chance(),
+        chance: broker.names.random_u64(),
         ..routing::Message::new(&keys, properties.headers())
     };
     let unix_ms = broker.storage.time.unix_ms();

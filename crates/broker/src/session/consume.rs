@@ -82,7 +82,7 @@ impl Session {
         let n_consumers = self.channels.get(channel).map_or(0, |channel| channel.consumers.len());
         limits::check_consumers(&self.broker, n_consumers)?;
         if wanted.as_bytes().is_empty() {
-            return Ok(ShortString::truncated(&self.broker.generate_name("amq.ctag-")));
+            return Ok(ShortString::truncated(&self.broker.names.name("amq.ctag-")));
         }
         let known = self.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
         let in_use = known

@@ -348,7 +348,7 @@ impl Session {
             NamedBy::Client
         };
         let name = match named_by {
-            NamedBy::Server => Name::from(self.broker.generate_name("amq.gen-").as_str()),
+            NamedBy::Server => Name::from(self.broker.names.name("amq.gen-").as_str()),
             NamedBy::Client => self.queue_name(channel, &declare.queue)?,
         };
         self.require_on_queue(Permission::Configure, &name)?;

@@ -48,7 +48,7 @@ impl Session {
         }
         let consumer_tag = self.consumer_tag(id, &consume.consumer_tag)?;
         let link = self.next_link();
-        let token = self.broker.generate_name("");
+        let token = self.broker.names.name("");
         self.tell(|sink| {
             sink.event(Event::Consuming {
                 channel: id,

@@ -3,7 +3,7 @@
 use crate::first_user::first_user;
 use crate::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
 use crate::recording_outbox::{Given, RecordingOutbox};
-use broker::{Broker, Identity, Session, Steppers};
+use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
 use log::{Disk, MemoryDisk, Survival, WalOptions};
 use session::{
     ChannelId, Consume, Content, Control, Flag, LinkId, Op, Origin, Outbox, Outcome, Publish,
@@ -44,7 +44,7 @@ struct Node {
 impl Node {
     fn open(disk: MemoryDisk) -> Self {
         let disk: Arc<dyn Disk> = Arc::new(disk);
-        let opened = Broker::open_stepped(disk, WalOptions::default(), &Default::default());
+        let opened = Broker::open_stepped(disk, WalOptions::default(), BrokerOptions::default());
         let (broker, steppers) = opened.unwrap();
         Self { broker, steppers }
     }

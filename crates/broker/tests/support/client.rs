@@ -3,7 +3,7 @@
 mod first_user;
 
 use amqp091::{Properties, PropertiesRef};
-use broker::{Broker, Identity, Limits, Session, StorageOptions};
+use broker::{Broker, BrokerOptions, Identity, Limits, Session, StorageOptions};
 use first_user::first_user;
 use log::{Disk, MemoryDisk, WalOptions};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
@@ -190,9 +190,14 @@ pub(crate) fn start_limited(
     storage: &StorageOptions,
     limits: Limits,
 ) -> Arc<Broker> {
+    let settings = BrokerOptions { limits, ..BrokerOptions::from(storage.clone()) };
+    start_set(disk, settings)
+}
+
+/// As [`start_on`], with any settings.
+pub(crate) fn start_set(disk: Arc<dyn Disk>, settings: BrokerOptions) -> Arc<Broker> {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
-    let broker = Broker::open_with(disk, options, storage).unwrap();
-    broker.set_limits(limits);
+    let broker = Broker::open_with(disk, options, settings).unwrap();
     if broker.is_new() {
         for command in first_user() {
             block_on(broker.administer(command)).unwrap();

@@ -36,7 +36,7 @@ pub(crate) async fn start(dir: &std::path::Path) -> Arc<Broker> {
         ..PagerOptions::default()
     };
     let storage = StorageOptions { pager, ..StorageOptions::default() };
-    let broker = Broker::open_with(disk, options, &storage).unwrap();
+    let broker = Broker::open_with(disk, options, storage.into()).unwrap();
     let all = || ".*".to_owned();
     let password = PasswordHash::new(Default::default(), "guest");
     for command in [

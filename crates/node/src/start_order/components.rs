@@ -5,7 +5,9 @@ use crate::logging::{Log, LogExchange};
 use crate::resources::ResourceMonitor;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
-use broker::{Broker, Found, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions};
+use broker::{
+    Broker, BrokerOptions, Found, Interceptors, Limits, Overwrite, PagerOptions, StorageOptions,
+};
 use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, ReservedDisk, WalOptions};
@@ -59,16 +61,22 @@ pub(crate) fn open_broker(
     // Not before it is clear that this node writes here.
     reserved.refill(0);
     let storage = StorageOptions { is_short: monitor.is_disk_short(), ..storage };
-    let broker = found.start(disk, options, &storage).context(CANNOT_START)?;
-    broker.set_limits(limits(config));
-    broker.set_vhost_defaults(vhost_defaults(config));
+    let settings = BrokerOptions {
+        storage,
+        limits: limits(config),
+        interceptors: interceptors(config),
+        vhost_defaults: vhost_defaults(config),
+    };
+    found.start(disk, options, settings).context(CANNOT_START)
+}
+
+fn interceptors(config: &Config) -> Interceptors {
     let overwrite = |yes| if yes { Overwrite::Yes } else { Overwrite::No };
-    broker.set_interceptors(Interceptors {
+    Interceptors {
         timestamp: config.messages.timestamp.map(overwrite),
         routing_node: config.messages.routing_node.map(overwrite),
         sent_time: config.messages.sent_time,
-    });
-    Ok(broker)
+    }
 }
 
 /// Has the broker tell of events, if that is wanted.

@@ -1,11 +1,11 @@
-//! What can be wrong with bytes from a peer, and the reply code that goes with it.
+//! Errors in bytes from a peer, and the reply code that goes with each.
 
 use thiserror::Error;
 
 use crate::method_id::MethodId;
 use crate::reply::ReplyCode;
 
-/// What is wrong with one field of a method, of the content properties or of a table.
+/// An error in one field of a method, of the content properties or of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FieldError {
     /// The bytes end before the value does.
@@ -31,8 +31,8 @@ pub enum FieldError {
     FlagsContinued,
 }
 
-/// What is wrong with bytes from a peer. All of these end the connection.
-/// COMPAT: the texts for frames are RabbitMQ's, without its dump of the payload.
+/// An error in bytes from a peer. All of these end the connection. COMPAT: the texts for frames are
+/// RabbitMQ's, without its dump of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
     /// The payload is larger than was negotiated; noticed before any of it is waited for.
@@ -54,7 +54,7 @@ pub enum WireError {
         kind: u8,
         /// The frame's channel.
         channel: u16,
-        /// What stands where 0xCE belongs.
+        /// The octet in place of 0xCE.
         found: u8,
     },
     /// The frame's type is unknown, or its payload is too short for the type.
@@ -76,7 +76,7 @@ pub enum WireError {
     Method {
         /// Which method.
         method: MethodId,
-        /// What is wrong.
+        /// The field's error.
         error: FieldError,
     },
     /// The content header is for a class whose methods carry no content.

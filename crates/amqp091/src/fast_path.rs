@@ -21,8 +21,8 @@ const BODY: u8 = FrameKind::Body.octet();
 
 /// Where the exchange's name begins in a publish: behind frame header, method, ticket and length.
 const EXCHANGE_AT: usize = FRAME_HEADER_BYTES + 4 + 2 + 1;
-/// What lies between routing key and properties: the method's bits, its frame's end, the content
-/// header frame's header, class, weight and body size.
+/// Bytes between routing key and properties: the method's bits, its frame's end, the content header
+/// frame's header, class, weight and body size.
 const KEY_TO_PROPERTIES_BYTES: usize = 2 + FRAME_HEADER_BYTES + crate::content::HEADER_FIXED_BYTES;
 
 /// A `basic.publish` without `immediate`, its content header and its body in at most one frame.

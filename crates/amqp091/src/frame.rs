@@ -16,7 +16,7 @@ use crate::spec::{
     FRAME_END, FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, UNLIMITED_PAYLOAD_BYTES_MAX,
 };
 
-/// What a frame carries.
+/// The kinds of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -56,7 +56,7 @@ impl FrameKind {
 /// One frame, looking into the bytes it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What the payload is.
+    /// The kind of the payload.
     pub kind: FrameKind,
     /// The channel it belongs to; 0 is the connection itself.
     pub channel: u16,
@@ -148,7 +148,7 @@ pub(crate) fn put_frame(
     out.push(FRAME_END);
 }
 
-/// What a client says first.
+/// The protocol header, a client's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolHeader {
     /// `AMQP` and four octets: protocol id, then major, minor and revision, or for old versions

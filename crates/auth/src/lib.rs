@@ -14,7 +14,7 @@ use std::net::IpAddr;
 /// So much of a name is shown to the log: it may have been made up to fill it.
 const SHOWN_NAME_BYTES_MAX: usize = 255;
 
-/// What a client says about itself, whatever mechanism it used.
+/// A client's credentials, whatever mechanism brought them.
 #[derive(Clone, Copy)]
 pub enum Credentials<'a> {
     /// A name and a password.
@@ -104,7 +104,7 @@ pub struct Rules {
     pub anonymous: Option<AnonymousLogin>,
 }
 
-/// What a login without credentials is taken for.
+/// The user that a login without credentials is taken for.
 #[derive(Clone)]
 pub struct AnonymousLogin {
     /// `anonymous_login_user`.

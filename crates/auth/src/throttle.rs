@@ -28,7 +28,7 @@ const ADDRESSES_MIN: usize = 8 * 1024;
 /// Users by address that are remembered, at least; up to twice as many.
 const USERS_MIN: usize = 32 * 1024;
 
-/// What is to be done about a login.
+/// The treatment of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The password is to be looked at after so many milliseconds.

@@ -17,13 +17,13 @@ const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
 /// Names the node that is meant; any other refuses.
 const NODE_HEADER: &str = "leveret-node";
-/// The kind of that refusal; its text is the name of the node that is there.
+/// The kind of the error for another node's name; its text is the name of the node that is there.
 const OTHER_NODE: &str = "other_node";
 
 /// Longer paths do not fit into a socket address.
 const ADDRESS_BYTES_MAX: usize = 100;
 
-/// A connection to the node, good for one question.
+/// A connection to the node, good for one request.
 pub(crate) struct Client {
     stream: UnixStream,
     /// The node that has to answer, if the operator named one.
@@ -53,7 +53,7 @@ impl Client {
         Ok(Self { stream, node: address.is_named.then(name) })
     }
 
-    /// Sends one question and waits for its answer.
+    /// Sends one request and waits for its answer.
     pub(crate) fn ask(mut self, endpoint: &str, request: &Value) -> Result<Value, Unanswered> {
         let body = request.to_string();
         let node = self.node.take().map(|node| format!("{NODE_HEADER}: {node}\r\n"));
@@ -117,7 +117,7 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
     answer.get_mut("ok").map(Value::take).ok_or(Unanswered::Garbled)
 }
 
-/// What is printed when the node cannot be reached.
+/// The text when the node cannot be reached.
 pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure {
     let NodeAddress { node, .. } = &invocation.address;
     Failure::bare(
@@ -137,7 +137,7 @@ pub(crate) fn unreachable(invocation: &Invocation, error: &io::Error) -> Failure
     )
 }
 
-/// What is printed when the node did not answer in time.
+/// The text when the node did not answer in time.
 pub(crate) fn timed_out(invocation: &Invocation) -> Failure {
     let timeout_ms = invocation.timeout.unwrap_or_default().as_millis();
     Failure::bare(

@@ -1,6 +1,6 @@
-//! What a node is called and where its data is, by RabbitMQ's environment variables. The node and the
-//! tools ask here, so that a tool finds the node of the same environment. Pure: variables are looked up
-//! by whoever calls.
+//! The node's name and data directory, from RabbitMQ's environment variables. The node and the tools
+//! ask here, so that a tool finds the node of the same environment. Pure: variables are looked up by
+//! the caller.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Verbs that do more than ask the node one question, or never ask it.
+//! Verbs that send the node no request, or more than one.
 
 use crate::base64;
 use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What an option's value is.
+/// The kind of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Present or absent; `--no-NAME` says no.
@@ -34,7 +34,7 @@ pub(crate) enum Setting {
 /// A command line taken apart.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    /// What is not an option, in order; the first is the verb.
+    /// The arguments that are no options, in order; the first is the verb.
     pub(crate) args: Vec<String>,
     /// The last value of every option.
     pub(crate) settings: BTreeMap<&'static str, Setting>,

@@ -1,4 +1,4 @@
-//! What a verb shows, in each of the formats. Text in, text out: nothing is printed here.
+//! A verb's output, in each of the formats. Text in, text out: nothing is printed here.
 
 mod csv;
 mod erlang;
@@ -12,7 +12,7 @@ use std::io::IsTerminal as _;
 /// How the answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// What suits the verb: text, or a table with tabs.
+    /// The verb's own format: text, or a table with tabs.
     Default,
     Table,
     Csv,
@@ -44,7 +44,7 @@ impl Format {
     }
 }
 
-/// What a verb has to show.
+/// A verb's answer, before it is formatted.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
     /// It is done; there is nothing to say.
@@ -55,9 +55,9 @@ pub(crate) enum Answer {
     Text(String),
     /// A value that is wrapped with the node's name in JSON.
     Wrapped(String),
-    /// What JSON shows as it is; only answered when JSON was asked for.
+    /// An object for JSON, shown as it is; only answered when JSON was asked for.
     Object(Value),
-    /// What is an Erlang term unless JSON is asked for.
+    /// A value shown as an Erlang term unless JSON is asked for.
     Term(Value),
     /// A listing.
     Rows(Rows),

@@ -165,7 +165,7 @@ pub(crate) fn enable(invocation: &Invocation) -> Result<Answer, Failure> {
     Err(Failure::error(code::SOFTWARE, text))
 }
 
-/// What is built in stays. COMPAT: disabling what is not enabled succeeds.
+/// Disables nothing: plugins are built in. COMPAT: disabling what is not enabled succeeds.
 pub(crate) fn disable(invocation: &Invocation) -> Result<Answer, Failure> {
     unchanged(invocation)
 }

@@ -44,7 +44,7 @@ pub(crate) fn report(invocation: &Invocation) -> Result<Answer, Failure> {
     Ok(Answer::Text(text.trim_end().to_owned()))
 }
 
-/// What a verb shows, with all the columns it knows.
+/// A verb's output with all the columns it has.
 fn section(invocation: &Invocation, name: &str, vhost: Option<&str>) -> Result<String, Failure> {
     let columns = invocation.tool.find(name).and_then(|verb| verb.columns);
     let columns = columns.map_or_else(Vec::new, |columns| columns.known.to_vec());

@@ -1,4 +1,4 @@
-//! Runs a verb: prompts, banner, question, answer.
+//! Runs a verb: prompts, banner, request, answer.
 
 use crate::client::{Client, Unanswered, is_timeout, timed_out, unreachable};
 use crate::document;
@@ -117,7 +117,7 @@ fn ask_for_secret(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> R
     }
 }
 
-/// Asks the node one question.
+/// Sends the node one request.
 pub(crate) fn ask(
     invocation: &Invocation,
     endpoint: &str,

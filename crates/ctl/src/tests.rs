@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// What one run did.
+/// The effects of one run.
 struct Ran {
     code: u8,
     output: String,

@@ -54,7 +54,7 @@ const GROUPS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What is printed for such a command; `None` for one that RabbitMQ does not have either.
+/// The text for such a command; `None` for one that RabbitMQ does not have either.
 pub(crate) fn refusal(name: &str) -> Option<Failure> {
     let (reason, _) = GROUPS.iter().find(|(_, names)| names.split(' ').any(|one| one == name))?;
     let text = format!("Command '{name}' is not available in this version of Leveret: {reason}");

@@ -58,7 +58,7 @@ pub(crate) fn commands(tool: &Tool) -> String {
     text
 }
 
-/// What is shown when nothing in particular was asked for.
+/// The help without a command.
 pub(crate) fn everything(tool: &Tool) -> String {
     format!(
         "\n{}\n\n{tool} [--node <node>] [--timeout <timeout>] [--longnames] [--quiet] <command> \
@@ -69,7 +69,7 @@ pub(crate) fn everything(tool: &Tool) -> String {
     )
 }
 
-/// What is shown for a verb that does not exist.
+/// The error for a verb that does not exist.
 pub(crate) fn not_found(tool: &Tool, name: &str) -> Failure {
     let text = match tool.suggest(name) {
         Some(suggested) => {

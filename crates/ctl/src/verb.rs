@@ -1,4 +1,4 @@
-//! What a verb is: one declaration gives its parsing, its validation, its banner and its help.
+//! Declarations of verbs: one gives its parsing, its validation, its banner and its help.
 
 mod invocation;
 mod tool;
@@ -96,15 +96,15 @@ pub(crate) enum Banner {
 /// How a verb is carried out.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
-    /// Ask the node the named question and show its answer.
+    /// Call the named endpoint of the node and show its answer.
     Ask(&'static str, Render),
-    /// Ask the node the named question; the answer is a listing.
+    /// Call the named endpoint of the node; the answer is a listing.
     List(&'static str, Listing),
-    /// Done here, or with more than one question.
+    /// Done here, or with more than one request.
     Offline(fn(&Invocation) -> Result<Answer, Failure>),
 }
 
-/// What a listing looks like.
+/// The shape of a listing.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing {
     /// The columns when the verb does not let them be chosen.
@@ -155,7 +155,7 @@ pub(crate) struct Prompt {
     pub(crate) code: u8,
 }
 
-/// What the tables of verbs start from.
+/// The defaults that the tables of verbs start from.
 pub(crate) const VERB: Verb = Verb {
     name: "",
     section: Section::Help,

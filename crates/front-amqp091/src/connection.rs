@@ -27,7 +27,7 @@ pub use timers::{MISSED_HEARTBEATS, Tick};
 /// answered; fewer if its heartbeat is shorter. COMPAT: as with RabbitMQ.
 const CLOSING_MAX_MS: u64 = 30_000;
 
-/// What a read led to.
+/// The outcome of a read.
 #[derive(Debug)]
 pub struct Progress {
     /// This many bytes of the input may be dropped, once the requests are worked off.
@@ -35,11 +35,11 @@ pub struct Progress {
     /// Bytes of input, counted after the consumed ones, without which a further read is in vain;
     /// 0 when that is not known.
     pub wanted: usize,
-    /// What to do next, after the requests are worked off.
+    /// The step to take after the requests are worked off.
     pub step: Step,
 }
 
-/// What the connection waits for.
+/// The event that the connection waits for.
 #[derive(Debug)]
 pub enum Step {
     /// More input.
@@ -65,7 +65,7 @@ pub struct Login {
     pub user: String,
     /// The password.
     pub password: Vec<u8>,
-    /// What the client says about itself.
+    /// The client's `client-properties`.
     pub client_properties: Table,
 }
 
@@ -88,7 +88,7 @@ pub enum AuthFailure {
     Error(Error),
 }
 
-/// What client and server agreed on.
+/// The limits that client and server agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// Most channels; 0 for no limit.
@@ -180,7 +180,7 @@ impl Connection {
         Arc::clone(&self.outbox)
     }
 
-    /// What was agreed on; final once a virtual host is asked for.
+    /// The limits agreed on; final once a virtual host is asked for.
     #[must_use]
     pub const fn negotiated(&self) -> Negotiated {
         self.negotiated
@@ -261,7 +261,7 @@ impl Connection {
         }
     }
 
-    /// What is due by now, and when to ask again at the latest.
+    /// Does what is due by now; says when to ask again at the latest.
     pub fn tick(&mut self, now: Now) -> Tick {
         self.timers.tick(now, &self.outbox)
     }

@@ -1,4 +1,4 @@
-//! What a client is to be sent: many threads put things in, one connection task takes bytes out.
+//! A client's outbox: many threads put events in, one connection task takes bytes out.
 //!
 //! Everything is encoded as it is put in, under the outbox's lock, straight into the outgoing
 //! buffer; only confirms wait until the bytes are taken, so that they fold. The task swaps buffers
@@ -58,7 +58,7 @@ pub enum CloseMode {
     Hold(u64),
 }
 
-/// What a connection's client is to be sent.
+/// The outbox of a connection's client.
 #[derive(Debug)]
 pub struct ClientOutbox {
     locked: Mutex<Locked>,
@@ -140,7 +140,7 @@ impl WriteBatch {
     }
 }
 
-/// What the client can understand.
+/// The capabilities that the client announced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Capabilities {
     pub(crate) cancel_notify: bool,
@@ -159,7 +159,7 @@ pub(crate) enum Closing {
     Ended,
 }
 
-/// What the broker did behind the decoder's back.
+/// Channels and connection closed by the broker while the decoder was not looking.
 #[derive(Debug)]
 pub(crate) struct BrokerUpdates {
     /// Channels the broker closed since the last look.
@@ -167,7 +167,7 @@ pub(crate) struct BrokerUpdates {
     pub(crate) closing: Closing,
 }
 
-/// What a request does to the delivery tags of its channel.
+/// The effect of a request on the delivery tags of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagStep {
     SelectTx,
@@ -186,7 +186,7 @@ pub(crate) struct UnknownTag;
 pub(crate) struct Locked {
     rope: WriteRope,
     budget: Arc<OutboxBudget>,
-    /// What it may hold, as of the last look at the others.
+    /// Bytes this outbox may hold, as of the last look at the budget.
     high_water_bytes: usize,
     /// Bytes taken and not yet known to be written.
     n_in_flight: usize,
@@ -375,7 +375,7 @@ impl Locked {
         self.n_taken + self.rope.len() as u64
     }
 
-    /// What happened since the last look. The task is awake: nobody needs to wake it.
+    /// The broker's updates since the last look. The task is awake: nobody needs to wake it.
     pub(crate) fn broker_updates(&mut self) -> BrokerUpdates {
         self.waker = None;
         BrokerUpdates { failed: std::mem::take(&mut self.failed), closing: self.closing }
@@ -385,7 +385,7 @@ impl Locked {
         self.capabilities = capabilities;
     }
 
-    /// What the client has agreed to.
+    /// Takes the client's frame size and its time to answer a close.
     pub(crate) const fn tuned(&mut self, frame_max: u32, closing_ms: u64) {
         self.frame_max = frame_max;
         self.closing_ms = closing_ms;
@@ -433,7 +433,8 @@ impl Locked {
         }
     }
 
-    /// What was delivered is remembered: the broker may ask for it while it lets go.
+    /// Closes the outbox. Deliveries are remembered: the broker may ask for them while it frees the
+    /// session.
     fn close(&mut self, closing: Closing) {
         self.closing = closing;
         for channel in &mut self.channels {
@@ -556,7 +557,7 @@ impl Locked {
     }
 }
 
-/// What a settlement names.
+/// The delivery or deliveries that a settlement names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DeliveryTag {
     /// This delivery.
@@ -577,7 +578,7 @@ impl DeliveryTag {
     }
 }
 
-/// What a settlement says, in the client's words.
+/// A settlement, in the client's words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settlement {
     pub(crate) tag: DeliveryTag,

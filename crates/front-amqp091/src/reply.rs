@@ -30,7 +30,7 @@ pub(crate) fn reply_text(error: &Error) -> String {
     format!("{} - {}", reply_code(error.kind).name(), error.text)
 }
 
-/// What bytes that cannot be decoded lead to.
+/// The error for bytes that cannot be decoded.
 pub(crate) fn wire_refusal(error: WireError) -> Error {
     let kind = match error.reply_code() {
         ReplyCode::FrameError => ErrorKind::FrameError,

@@ -35,7 +35,7 @@ impl Mechanism {
             .find(|mechanism| name.eq_ignore_ascii_case(mechanism.name()))
     }
 
-    /// What the client is asked after its first response, if that does not say everything.
+    /// The challenge after the client's first response, for mechanisms that have one.
     pub(crate) const fn challenge(self) -> Option<&'static [u8]> {
         match self {
             Self::Plain | Self::AmqPlain | Self::Anonymous => None,

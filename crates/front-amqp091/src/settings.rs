@@ -1,4 +1,4 @@
-//! What the operator decides about AMQP 0-9-1 connections.
+//! The operator's settings of AMQP 0-9-1 connections.
 
 use crate::outbox::OutboxBudget;
 use crate::sasl::Mechanism;
@@ -26,7 +26,7 @@ pub struct Settings {
     pub message_bytes_max: u64,
     /// Most bytes of unfinished messages of one connection, over all its channels.
     pub unfinished_bytes_max: u64,
-    /// What becomes of a publish with `immediate`.
+    /// The treatment of a publish with `immediate`.
     pub immediate: Immediate,
     /// Milliseconds a client has from connecting to `connection.open-ok`.
     pub handshake_timeout_ms: u64,
@@ -34,7 +34,7 @@ pub struct Settings {
     pub budget: Arc<OutboxBudget>,
 }
 
-/// What becomes of a publish with `immediate`.
+/// The treatment of a publish with `immediate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Immediate {
     /// The connection is closed with 540, as RabbitMQ does since 3.0.

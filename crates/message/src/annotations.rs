@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 pub const ANNOTATIONS_BYTES: usize = 9;
 const FLAG_DEAD_LETTERED: u8 = 1;
 
-/// What the broker notes about a message and clients do not see. Most messages have none.
+/// The broker's own notes about a message, which clients do not see. Most messages have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// When it expires in the queue it is in, in Unix milliseconds.

@@ -27,7 +27,7 @@ pub struct MessageRef<'a> {
     pub body: Body<'a>,
     /// Delivery mode 2: it is to survive a restart in a durable queue.
     pub persistent: bool,
-    /// What the broker knows about it beyond what its publisher sent.
+    /// The broker's notes about the message, beyond what its publisher sent.
     pub annotations: Annotations,
 }
 

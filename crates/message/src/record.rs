@@ -43,7 +43,7 @@ pub fn head_len(message: &MessageRef<'_>) -> usize {
         + if message.annotations.is_none() { 0 } else { ANNOTATIONS_BYTES }
 }
 
-/// What stands between the properties and the body.
+/// The bytes between the properties and the body.
 #[must_use]
 pub fn annotations_part(message: &MessageRef<'_>) -> AnnotationsPart {
     message.annotations.part()

@@ -39,7 +39,7 @@ const LISTS: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// What a document says about itself.
+/// The keys of a document about itself.
 const ABOUT: [&str; 14] = [
     "rabbit_version",
     "rabbitmq_version",

@@ -8,9 +8,9 @@ use crate::resource::{Permission, Resource, ResourceKind};
 /// The sorts of refusal: a protocol front picks its reply code by this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// What is named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// What is to be created exists.
+    /// The object to be created exists.
     AlreadyExists,
     /// Nobody may do this to this name.
     AccessRefused,
@@ -62,7 +62,7 @@ pub enum MetaError {
     Inequivalent {
         /// The field or argument.
         key: String,
-        /// What was redeclared.
+        /// The redeclared object.
         resource: Resource,
         /// The new value, in quotes or described.
         received: String,
@@ -86,7 +86,7 @@ pub enum MetaError {
     /// The user's permissions do not cover it.
     #[error("{} access to {resource} refused for user '{user}'", permission.as_str())]
     Refused {
-        /// What was tried.
+        /// The permission needed.
         permission: Permission,
         /// On what.
         resource: Resource,
@@ -98,7 +98,7 @@ pub enum MetaError {
         "{} access to topic '{key}' in {exchange} refused for user '{user}'", permission.as_str()
     )]
     TopicRefused {
-        /// What was tried.
+        /// The permission needed.
         permission: Permission,
         /// With which routing key.
         key: String,
@@ -124,7 +124,7 @@ pub enum MetaError {
     InvalidArgument {
         /// The argument.
         key: String,
-        /// What was declared.
+        /// The declared object.
         resource: Resource,
         /// Why, as an Erlang term.
         reason: String,
@@ -136,7 +136,7 @@ pub enum MetaError {
         key: &'static str,
         /// The type's name.
         found: &'static str,
-        /// What was declared.
+        /// The declared object.
         resource: Resource,
     },
     /// Arguments this type of exchange cannot have.
@@ -147,7 +147,7 @@ pub enum MetaError {
     UnsupportedArgument {
         /// The argument.
         key: String,
-        /// What was declared.
+        /// The declared object.
         resource: Resource,
     },
     /// A queue type this node does not offer.
@@ -156,7 +156,7 @@ pub enum MetaError {
          type, see docs/compatibility.md"
     )]
     QueueTypeDisabled {
-        /// What was declared.
+        /// The declared object.
         resource: Resource,
         /// The type.
         kind: String,
@@ -204,7 +204,7 @@ pub enum MetaError {
     /// A name is empty or too long.
     #[error("invalid {what} name: it must have 1 to {max} bytes")]
     InvalidName {
-        /// What is named.
+        /// The kind of name.
         what: &'static str,
         /// The longest allowed, in bytes.
         max: usize,

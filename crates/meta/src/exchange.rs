@@ -74,7 +74,7 @@ impl ExchangeDef {
         routes_as(self.kind, &self.arguments)
     }
 
-    /// What it does as far as it says so itself.
+    /// The routing rules that the exchange's own arguments give.
     pub(crate) fn rules(&self) -> ExchangeRules {
         ExchangeRules {
             internal: self.internal,
@@ -84,7 +84,7 @@ impl ExchangeDef {
         }
     }
 
-    /// What it does beyond routing, as far as it asks for it itself.
+    /// The settings beyond routing that the exchange's own arguments give.
     pub(crate) fn settings(&self) -> ExchangeSettings {
         ExchangeSettings::new(self.kind, &self.arguments)
     }

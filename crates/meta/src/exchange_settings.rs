@@ -1,4 +1,4 @@
-//! What exchanges do with messages beyond routing them: by their type, their arguments, or policies.
+//! Settings of exchanges beyond routing: by their type, their arguments, or policies.
 
 use std::num::NonZeroU32;
 
@@ -33,7 +33,7 @@ const DELAYED_TYPE: &str = "x-delayed-type";
 /// Bytes of the longest name of a delaying exchange: that of the queue behind it is to be a name too.
 const DELAYING_NAME_BYTES_MAX: usize = 255 - DELAYED_PREFIX.len();
 
-/// What an exchange does with each message that comes to it, beyond routing it.
+/// An exchange's settings for each message that comes to it, beyond routing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeSettings {
     /// How many of its last messages a newly bound queue is given.
@@ -56,7 +56,7 @@ pub struct Deduplication {
 }
 
 impl ExchangeSettings {
-    /// What this exchange asks for itself.
+    /// The settings that the exchange's own type and arguments give.
     pub(crate) fn new(kind: ExchangeKind, arguments: &Table) -> Self {
         let history = (kind == ExchangeKind::RecentHistory)
             .then(|| history_length(arguments).unwrap_or(HISTORY_LENGTH_DEFAULT));

@@ -1,4 +1,4 @@
-//! What exists on the broker, as one pure state machine: virtual hosts, users, permissions, policies,
+//! The broker's definitions, as one pure state machine: virtual hosts, users, permissions, policies,
 //! parameters, exchanges, queues, bindings. Never sockets, files, clocks, messages, protocol codes.
 //! Start reading at [`State`], then [`Command`] and [`Outcome`].
 

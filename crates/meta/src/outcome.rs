@@ -1,4 +1,4 @@
-//! What a command did.
+//! The outcome of a command.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use crate::command::Command;
 use crate::exchange::ExchangeDef;
 use crate::queue::QueueDef;
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The command's own effect.
     pub done: Done,
-    /// What went away, in order: the bindings of a thing before the thing, causes before consequences.
+    /// The removed objects, in order: the bindings of an object before the object, causes before
+    /// consequences.
     pub removed: Vec<Removed>,
-    /// What must be logged so that it survives a restart: replaying these with
+    /// The commands to log so that the change survives a restart: replaying these with
     /// [`State::replay`](crate::State::replay) on the durable part of the state before gives the
     /// durable part of the state after. Empty when nothing durable changed.
     pub log: Vec<Command>,

@@ -1,4 +1,4 @@
-//! What users may do in virtual hosts.
+//! Permissions of users in virtual hosts.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::error::MetaError;
 use crate::pattern::Pattern;
 use crate::resource::Permission;
 
-/// What a user may do in one virtual host, by the names of exchanges and queues.
+/// A user's permissions in one virtual host, by the names of exchanges and queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     /// Names the user may declare and delete.

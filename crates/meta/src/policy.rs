@@ -10,7 +10,7 @@ use crate::queue_type::QueueKind;
 use crate::setting::policy;
 pub use crate::setting::policy::PolicyScope;
 
-/// What a policy applies to.
+/// The kinds of object a policy applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApplyTo {
     /// Exchanges and queues.
@@ -90,7 +90,7 @@ pub struct PolicySpec {
     pub name: Name,
     /// Regular expression over the names it applies to.
     pub pattern: String,
-    /// What it applies to.
+    /// The kinds of object it applies to.
     pub apply_to: ApplyTo,
     /// A JSON object of settings.
     pub definition: Json,
@@ -106,7 +106,7 @@ pub struct Policy {
     settings: Map<String, Value>,
 }
 
-/// What a policy is looked up for.
+/// The kind of object that a policy is looked up for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     Exchange,
@@ -155,7 +155,7 @@ impl Policy {
         &self.spec
     }
 
-    /// What it sets, by key.
+    /// The policy's settings, by key.
     #[must_use]
     pub const fn settings(&self) -> &Map<String, Value> {
         &self.settings
@@ -172,7 +172,7 @@ impl Policy {
     }
 }
 
-/// What the policies in force set together.
+/// The settings of the policies in force, a user's and an operator's as one.
 pub(crate) fn in_force(
     by_user: Option<&Policy>,
     by_operator: Option<&Policy>,

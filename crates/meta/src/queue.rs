@@ -21,7 +21,7 @@ pub struct QueueDef {
     pub vhost: Name,
     /// Its name.
     pub name: Name,
-    /// What serves it.
+    /// The queue's type.
     pub kind: QueueKind,
     /// Survives a restart; never set with an exclusive owner.
     pub durable: bool,

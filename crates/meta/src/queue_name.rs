@@ -2,7 +2,7 @@
 
 use routing::Name;
 
-/// What the names of queues begin with that hold messages back for an exchange.
+/// The prefix of the names of queues that hold messages back for an exchange.
 pub(crate) const DELAYED_PREFIX: &str = "amq.delayed.";
 
 /// The name of the queue that holds messages back for an exchange.

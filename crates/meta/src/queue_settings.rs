@@ -1,4 +1,4 @@
-//! What the arguments of a queue and the policies in force ask for, as values.
+//! The settings of a queue by its arguments and the policies in force, as values.
 
 use routing::Name;
 use serde_json::{Map, Value as Json};
@@ -8,7 +8,7 @@ use crate::queue::QueueDef;
 use crate::queue_type::QueueVersion;
 use crate::setting::{self, Given};
 
-/// What happens to a message that a full queue gets.
+/// The overflow behaviour of a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// The oldest ready message makes room.
@@ -57,7 +57,8 @@ impl DelayedRetry {
     }
 }
 
-/// What the arguments of a queue ask for, and the policies in force if they were asked for too.
+/// The settings that a queue's arguments give, together with those of policies where these were asked
+/// for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
     /// `x-message-ttl`, in milliseconds.
@@ -94,7 +95,8 @@ pub struct QueueSettings {
 }
 
 impl QueueDef {
-    /// What its arguments ask for; with policies: [`Vhost::queue_settings`](crate::Vhost::queue_settings).
+    /// The settings that its arguments give; with policies:
+    /// [`Vhost::queue_settings`](crate::Vhost::queue_settings).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
         QueueSettings::of(self, &Map::new())

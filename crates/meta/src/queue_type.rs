@@ -1,6 +1,6 @@
-//! What a queue is served by, the format it is stored in, and the connection it may belong to.
+//! The type of a queue, the format it is stored in, and the connection it may belong to.
 
-/// What serves a queue.
+/// The types of queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
     /// On one node.

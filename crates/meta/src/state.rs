@@ -204,7 +204,7 @@ impl State {
         self.queue_settings(queue).version.unwrap_or(default)
     }
 
-    /// What a queue is held to: its arguments, and the policies in force.
+    /// The settings of a queue: its arguments, and the policies in force.
     #[must_use]
     pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
         let vhost = self.vhost(&queue.vhost);

@@ -124,7 +124,7 @@ fn delete_queue(queue: &str) -> Command {
     Command::DeleteQueue { vhost: name(V), name: name(queue), by: None }
 }
 
-/// What went away, in words.
+/// The removed objects, in words.
 fn gone(outcome: &Outcome) -> Vec<String> {
     (outcome.removed.iter())
         .map(|removed| match removed {

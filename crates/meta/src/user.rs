@@ -72,7 +72,7 @@ impl User {
         self.limits
     }
 
-    /// What the user may do in a virtual host; without permissions there is no access at all.
+    /// The user's permissions in a virtual host; without permissions there is no access at all.
     #[must_use]
     pub fn permissions_in(&self, vhost: &str) -> Option<&Permissions> {
         self.permissions.get(vhost).map(|permissions| &**permissions)

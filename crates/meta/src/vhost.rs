@@ -161,14 +161,14 @@ impl Vhost {
         self.effective_policy(scope, Target::Queue(queue.kind), &queue.name)
     }
 
-    /// What the policies in force set for a queue, a user's and an operator's as one.
+    /// The settings of the policies in force for a queue, a user's and an operator's as one.
     #[must_use]
     pub fn queue_policy_settings(&self, queue: &QueueDef) -> Map<String, Value> {
         let policy = |scope| self.queue_policy(scope, queue).map(|policy| &**policy);
         policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator))
     }
 
-    /// What a queue is held to: its arguments, and the policies in force.
+    /// The settings of a queue: its arguments, and the policies in force.
     #[must_use]
     pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
         QueueSettings::of(queue, &self.queue_policy_settings(queue))
@@ -183,7 +183,7 @@ impl Vhost {
             .any(|scope| self.policies(scope).any(says))
     }
 
-    /// What an exchange does with each message beyond routing it.
+    /// An exchange's settings beyond routing: its arguments, and the policies in force.
     #[must_use]
     pub fn exchange_settings(&self, exchange: &ExchangeDef) -> ExchangeSettings {
         let mut settings = exchange.settings();
@@ -193,7 +193,7 @@ impl Vhost {
         settings
     }
 
-    /// What the policies in force set for an exchange.
+    /// The settings of the policies in force for an exchange.
     fn exchange_policy_settings(&self, exchange: &str) -> Map<String, Value> {
         if self.policies.is_empty() && self.operator_policies.is_empty() {
             return Map::new();
@@ -202,7 +202,7 @@ impl Vhost {
         policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator))
     }
 
-    /// What an exchange does apart from routing: its arguments say so, or the policies in force.
+    /// An exchange's routing rules, by its arguments or the policies in force.
     pub(crate) fn exchange_rules(&self, exchange: &ExchangeDef) -> ExchangeRules {
         let mut rules = exchange.rules();
         rules.watched = self.exchange_settings(exchange).any();

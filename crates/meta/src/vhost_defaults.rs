@@ -1,4 +1,4 @@
-//! What every new virtual host gets, as the node's configuration says: limits, operator policies, users.
+//! Configured defaults of new virtual hosts: limits, operator policies, users.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::vhost_metadata::VhostLimits;
 /// Matches every name.
 const EVERYTHING: &str = ".*";
 
-/// What new virtual hosts get, by the ids the configuration gives.
+/// The defaults of new virtual hosts, by the ids the configuration gives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VhostDefaults {
     /// Of those that match, the first by id counts.
@@ -43,9 +43,9 @@ pub struct DefaultPolicy {
     pub vhost_pattern: String,
     /// Which queues.
     pub queue_pattern: String,
-    /// What it applies to.
+    /// The kinds of object it applies to.
     pub apply_to: ApplyTo,
-    /// What it sets, by key.
+    /// The policy's settings, by key.
     pub settings: BTreeMap<&'static str, u64>,
 }
 
@@ -98,7 +98,7 @@ impl Default for DefaultUser {
 }
 
 impl VhostDefaults {
-    /// What is to be done for a virtual host that was created just now.
+    /// The commands for a virtual host that was created just now.
     #[must_use]
     pub fn commands(&self, state: &State, vhost: &Name) -> Vec<Command> {
         let fits = |pattern: &str| {

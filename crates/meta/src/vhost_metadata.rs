@@ -1,8 +1,8 @@
-//! What operators say about a virtual host as a whole.
+//! Metadata of virtual hosts, given by operators.
 
 use routing::Name;
 
-/// What operators say about a virtual host.
+/// An operator's metadata of a virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VhostMetadata {
     /// Free text.

@@ -1,17 +1,17 @@
-//! Why a question is not answered: a kind that programs look at, and a text for people.
+//! An error of the management API: a kind that programs look at, and a text for people.
 
 use meta::MetaError;
 use serde_json::{Value, json};
 
-/// A refusal.
+/// An error answer of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) kind: Kind,
-    /// What the kind needs: a name, or a sentence.
+    /// The kind's detail: a name, or a sentence.
     pub(crate) text: String,
 }
 
-/// The sorts of refusal.
+/// The kinds of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The request lacks something, or is not understood.

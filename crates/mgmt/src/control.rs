@@ -62,7 +62,7 @@ async fn answer(
     respond(&management, (operator, &headers), &endpoint, &body).await
 }
 
-/// The one question that may be long.
+/// The one endpoint whose request may be long.
 async fn import(
     State(management): State<Arc<Management>>,
     ConnectInfo(operator): ConnectInfo<Operator>,
@@ -108,7 +108,7 @@ impl Management {
         }
     }
 
-    /// Answers one question.
+    /// Answers one request.
     async fn answer(
         &self,
         operator: Operator,

@@ -238,12 +238,12 @@ fn json_text(text: &str) -> Result<Json, ApiError> {
     Ok(Json::parse(&value.to_string())?)
 }
 
-/// What a policy or parameter is refused with.
+/// The error for an invalid policy or parameter.
 pub(crate) fn not_valid(reason: &str) -> ApiError {
     ApiError::new(Kind::Invalid, format!("Validation failed\n\n{reason}\n"))
 }
 
-/// Words a refusal of the state machine as RabbitMQ does for this question.
+/// Words an error of the state machine as RabbitMQ does for this endpoint.
 pub(crate) fn refused(endpoint: &str, error: MetaError) -> ApiError {
     let is_policy = matches!(endpoint, "set_policy" | "set_operator_policy");
     if let (MetaError::InvalidPattern { reason, .. }, true) = (&error, is_policy) {

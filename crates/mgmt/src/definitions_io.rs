@@ -14,12 +14,12 @@ pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Changes that become durable together.
 const BATCH: usize = 1024;
 
-/// What an import came to.
+/// The outcome of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// How many changes were made.
+    /// The number of changes made.
     pub n_changes: usize,
-    /// What was left out or not understood.
+    /// Parts of the document that were left out or not understood.
     pub warnings: Vec<String>,
 }
 

@@ -34,22 +34,22 @@ use tokio::sync::{Notify, watch};
 
 use salt::salt;
 
-/// What management of a node needs to know and to reach.
+/// The parts of a node that its management reads and changes.
 #[derive(Debug)]
 pub struct Management {
     /// The node's broker.
     pub broker: Arc<Broker>,
     /// Decides about names and passwords.
     pub authenticator: Authenticator,
-    /// What new passwords have to be like.
+    /// The rule for new passwords.
     pub password_rule: PasswordRule,
-    /// How they are hashed.
+    /// The hash of new passwords.
     pub hashing: HashAlgorithm,
-    /// What does not change while the node runs.
+    /// The node's facts that do not change while it runs.
     pub node_info: NodeInfo,
     /// Memory and disk, and their limits, which an operator may change.
     pub resources: Arc<dyn Resources>,
-    /// What is logged, and to which file, which an operator may change.
+    /// The log's level and file, which an operator may change.
     pub log: Arc<dyn Log>,
     /// Told whether nobody is to connect any more, for as long as an operator wants it so.
     pub suspended: watch::Sender<bool>,
@@ -62,7 +62,7 @@ pub struct Management {
 }
 
 impl Management {
-    /// What is listened on now, as objects.
+    /// The open listeners, as objects.
     fn listeners(&self) -> Value {
         if *self.suspended.borrow() { json!([]) } else { self.node_info.listeners() }
     }

@@ -30,7 +30,7 @@ impl Threshold {
         }
     }
 
-    /// What a request says: `bytes`, or `of_memory`.
+    /// The limit in a request: `bytes`, or `of_memory`.
     fn of(request: &Request) -> Result<Self, ApiError> {
         let bytes = request.number("bytes").and_then(|bytes| u64::try_from(bytes).ok());
         let share = request.fraction("of_memory").filter(|share| *share >= 0.0);
@@ -52,7 +52,7 @@ pub struct FileDescriptors {
     pub is_alarm_on: bool,
 }
 
-/// What watches memory, disk and file descriptors.
+/// The monitor of memory, disk and file descriptors.
 pub trait Resources: std::fmt::Debug + Send + Sync {
     /// The limits in force.
     fn limits(&self) -> &ResourceLimits;

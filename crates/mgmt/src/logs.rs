@@ -1,4 +1,4 @@
-//! What an operator may do about the log while the node runs.
+//! An operator's commands about the log while the node runs.
 
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
@@ -17,7 +17,7 @@ pub trait Log: std::fmt::Debug + Send + Sync {
     fn reopen(&self) -> io::Result<()>;
 }
 
-/// What is configured counts again after the next start, as with RabbitMQ.
+/// Sets the log's level until the next start, as RabbitMQ does; the configured level counts then.
 pub(crate) fn set_level(log: &dyn Log, request: &Request) -> Result<(), ApiError> {
     let level = request.text("level")?;
     if log.set_level(level) {

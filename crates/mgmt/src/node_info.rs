@@ -1,4 +1,4 @@
-//! What is known about the node itself.
+//! Facts about the node itself.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What does not change while the node runs.
+/// The node's facts that do not change while it runs.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     /// For example `rabbit@host`.
@@ -21,11 +21,11 @@ pub struct NodeInfo {
     pub config_files: Vec<PathBuf>,
     /// The log files that are written.
     pub log_files: Vec<PathBuf>,
-    /// What is listened on.
+    /// The listeners.
     pub listeners: Vec<ListenerInfo>,
     /// The settings in effect, by key; secrets are masked.
     pub settings: Vec<(String, String)>,
-    /// What the configuration says about deprecated features, by name.
+    /// The configured permits of deprecated features, by name.
     pub permits: BTreeMap<String, bool>,
     /// When the node started.
     pub started: Instant,

@@ -1,10 +1,10 @@
-//! What new passwords have to be like (<https://www.rabbitmq.com/docs/passwords>).
+//! The rule for new passwords (<https://www.rabbitmq.com/docs/passwords>).
 
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
 use meta::Pattern;
 
-/// What a password has to be like that an operator gives a user.
+/// The rule for a password that an operator gives a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PasswordRule {
     /// It may be anything.
@@ -31,7 +31,8 @@ impl PasswordRule {
         Err(ApiError::new(Kind::Invalid, text))
     }
 
-    /// Refuses a question that gives a user a password which will not do. A hash tells nothing.
+    /// Refuses a request that gives a user a password against the rule. A hash is taken as it is:
+    /// nothing can be told from it.
     pub(crate) fn check_request(&self, endpoint: &str, request: &Request) -> Result<(), ApiError> {
         let gives_one = matches!(endpoint, "add_user" | "change_password");
         if !gives_one || request.flag("pre_hashed_password") {

@@ -1,10 +1,10 @@
-//! What a question comes with.
+//! The parameters of a request.
 
 use crate::api_error::{ApiError, Kind};
 use meta::Name;
 use serde_json::{Map, Value};
 
-/// The JSON object a question comes with.
+/// The JSON object of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Request(Map<String, Value>);
 

@@ -137,7 +137,8 @@ struct Task {
     moved_ms: u64,
     /// Memory was given back, and nothing was written since.
     is_idle: bool,
-    /// What it acknowledges until then was published by another just before.
+    /// Until then its acknowledgements are of messages that another client published just before,
+    /// monotonic milliseconds.
     answers_until_ms: u64,
     /// Until then others have their turn: the client publishes faster than consumers take.
     slowed_until_ms: Option<u64>,
@@ -155,7 +156,7 @@ enum ReadState {
     Slowed,
 }
 
-/// What a turn begins with.
+/// The reasons for a turn.
 #[derive(Debug, Default)]
 struct Wakeup {
     /// Bytes read; 0 at the end of the stream.
@@ -192,7 +193,8 @@ pub(crate) async fn serve(
     }
 }
 
-/// What is left when everything else of the connection is over.
+/// The socket's reading half and the place of its handshake: all that outlives the rest of the
+/// connection.
 fn socket_of(task: Box<Task>) -> (OwnedReadHalf, Option<Place>) {
     let Task { from_peer, handshake, .. } = *task;
     (from_peer, handshake)

@@ -7,14 +7,14 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Mutex;
 
-/// What is said within this time is summed up at its end.
+/// The window of time after which the lines of a kind are summed up.
 const WINDOW_MS: u64 = 10_000;
 /// Lines of one kind from one address that are written within that time.
 const LINES_MAX: u64 = 20;
 /// Addresses and kinds that are told apart. Beyond that there is one address for all others.
 const SOURCES_MAX: usize = 256;
 
-/// What is said of a peer.
+/// The kind of a log line about a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Refused,
@@ -35,7 +35,7 @@ impl fmt::Display for Kind {
 /// A peer's address, and what is said of it.
 pub(crate) type Source = (IpAddr, Kind);
 
-/// What was said of late.
+/// The recent log lines about peers.
 #[derive(Debug, Default)]
 pub(crate) struct PeerLines(Mutex<HashMap<Source, Window>>);
 
@@ -45,7 +45,7 @@ struct Window {
     n_lines: u64,
 }
 
-/// What is to be done about a line.
+/// The treatment of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Write,

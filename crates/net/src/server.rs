@@ -1,4 +1,4 @@
-//! What all connections share, and ending them all.
+//! The state that all connections share, and the end of them all.
 
 use crate::activity::ClientActivity;
 use crate::clock::Clock;
@@ -23,7 +23,7 @@ const HANDSHAKES_MAX: u64 = 16_384;
 /// descriptors: a client that closes its socket at all does so at once.
 const LINGERING_MAX: u64 = 16 * 1024;
 
-/// What the operator decides about sockets.
+/// The operator's settings of sockets.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Whether small writes are sent at once (`TCP_NODELAY`).
@@ -42,7 +42,7 @@ pub struct ServerSettings {
     pub descriptors: Arc<Descriptors>,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) broker: Arc<Broker>,
@@ -58,7 +58,7 @@ pub struct Server {
     pub(crate) lingering: Arc<Places>,
 }
 
-/// What is known of peers that have not logged in.
+/// The peers that have not logged in.
 #[derive(Debug)]
 pub(crate) struct Strangers {
     pub(crate) handshakes: Arc<Places>,

@@ -12,7 +12,7 @@ use rabbitmq_names::Called;
 
 use crate::config::{Environment, Sources};
 
-/// What to do.
+/// The command to run.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     /// Run a node.
@@ -37,7 +37,7 @@ pub(crate) struct Tool {
     pub(crate) kind: ToolKind,
     /// How it was called, for its messages: `leveret ctl`, `rabbitmqctl`.
     pub(crate) name: String,
-    /// What followed its name.
+    /// The arguments behind the tool's name.
     pub(crate) args: Vec<OsString>,
 }
 
@@ -90,7 +90,7 @@ enum Command {
     Manual { dir: PathBuf },
 }
 
-/// What to repair.
+/// The arguments of `leveret repair`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RepairArgs {
     /// The data directory (or LEVERET_DATA_DIR); no node may run on it.
@@ -131,7 +131,7 @@ pub(crate) struct ServerArgs {
         default_missing_value = "text"
     )]
     pub(crate) help_config: Option<HelpConfig>,
-    /// What variables say about the configuration.
+    /// The configuration given by environment variables.
     #[arg(skip)]
     pub(crate) environment: Environment,
 }

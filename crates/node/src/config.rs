@@ -40,11 +40,11 @@ pub(crate) struct Config {
     /// The name clients and operators see; derived from the host's name when absent.
     pub(crate) cluster_name: Option<String>,
     pub(crate) messages: Messages,
-    /// What new virtual hosts get; the passwords of users are apart.
+    /// Defaults of new virtual hosts, without the passwords of users.
     pub(crate) vhost_defaults: VhostDefaults,
-    /// By user.
+    /// Passwords of the default users of new virtual hosts, by user.
     pub(crate) default_passwords: BTreeMap<String, String>,
-    /// What is in effect, by key, as it would be written; secrets are masked.
+    /// The settings in effect, by key, as they would be written; secrets are masked.
     pub(crate) settings: Vec<(String, String)>,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct Listeners {
     pub(crate) keepalive: bool,
     /// Whether clients come through a proxy, which says who they are (the PROXY protocol).
     pub(crate) proxy_protocol: bool,
-    /// What the system may hold of a connection on the way out, bytes; `None` is what it chooses.
+    /// A socket's send buffer, bytes; `None` is the system's choice.
     pub(crate) send_buffer: Option<usize>,
-    /// Likewise on the way in.
+    /// A socket's receive buffer, bytes; `None` is the system's choice.
     pub(crate) receive_buffer: Option<usize>,
 }
 
-/// What one connection may use, and how many there may be.
+/// Limits of one connection, and the number of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
     /// From accept to the end of the handshake; `None` waits for ever.
@@ -84,11 +84,11 @@ pub(crate) struct ConnectionLimits {
     pub(crate) max_message_size: u64,
     /// Connections to this node; `None` is no limit.
     pub(crate) max_connections: Option<u64>,
-    /// What becomes of AMQP 0-9-1 publishes with `immediate`.
+    /// The treatment of AMQP 0-9-1 publishes with `immediate`.
     pub(crate) immediate: Immediate,
 }
 
-/// What all clients of this node together may have; `None` is no limit.
+/// Limits of all clients of this node together; `None` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeLimits {
     pub(crate) channels: Option<u64>,
@@ -112,13 +112,13 @@ pub(crate) struct Access {
     pub(crate) anonymous_user: Option<String>,
     /// The password used for that login.
     pub(crate) anonymous_pass: String,
-    /// What new passwords have to be like.
+    /// The rule for new passwords.
     pub(crate) passwords: Passwords,
     /// How they are hashed.
     pub(crate) hashing: HashAlgorithm,
 }
 
-/// What new passwords have to be like.
+/// The rule for new passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passwords {
     pub(crate) validator: Validator,
@@ -136,7 +136,7 @@ pub(crate) enum Validator {
     Pattern,
 }
 
-/// What a node creates when it starts on an empty data directory.
+/// The user and virtual host that a node creates in an empty data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FirstStart {
     pub(crate) vhost: String,
@@ -158,7 +158,7 @@ pub(crate) struct DefinitionsSource {
     pub(crate) skip_if_unchanged: bool,
 }
 
-/// What the node itself has to do with messages.
+/// The node's settings for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Messages {
     /// How long one may wait for its acknowledgement, milliseconds; `None` is for ever.
@@ -194,7 +194,7 @@ pub(crate) struct Storage {
     pub(crate) durability: Durability,
 }
 
-/// What a confirm of a persistent message stands for.
+/// The promise that a confirm of a persistent message makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// The message survives loss of power.
@@ -268,7 +268,7 @@ impl fmt::Display for Warning {
 /// A configuration, and everything that is to be said of it.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// What the settings without an error come to.
+    /// The configuration, from the settings without an error.
     pub(crate) config: Config,
     pub(crate) warnings: Vec<Warning>,
     /// None if a node can use it.
@@ -394,7 +394,7 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
     Checked { config, warnings, errors }
 }
 
-/// What is set, and the defaults of the rest.
+/// The given settings, and the defaults of all others.
 fn in_effect<'s>(set: impl Iterator<Item = &'s (Found, Setting)>) -> Vec<(String, String)> {
     let mut all = BTreeMap::new();
     for option in options::OPTIONS.iter().filter(|option| !option.default.is_empty()) {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use crate::cli::ServerArgs;
 use crate::config::{self, Checked};
 
-/// What was looked at, and what came of it.
+/// A check and its verdict.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     verdict: Verdict,

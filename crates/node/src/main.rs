@@ -28,7 +28,7 @@ use cli::{HelpConfig, Invocation, ServerArgs, Tool, ToolKind};
 
 /// The configuration is wrong (`EX_CONFIG` of sysexits.h, as RabbitMQ's tools have it).
 const EXIT_CONFIG: u8 = 78;
-/// What was asked for is not something the program can be asked for.
+/// The command line makes no sense.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {

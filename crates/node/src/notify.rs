@@ -1,6 +1,6 @@
-//! What systemd is told of a node (`Type=notify`): that it is ready, alive, reloading, about to stop. Lines in a
-//! datagram to the socket that `NOTIFY_SOCKET` names, as sd_notify(3) describes them; without the variable nothing
-//! is done.
+//! Notifications of systemd (`Type=notify`): ready, alive, reloading, about to stop. They are lines in
+//! a datagram to the socket that `NOTIFY_SOCKET` names, as sd_notify(3) describes them; without the
+//! variable nothing is sent.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stdx::Civil;
 
-/// What is written anew, in the directory of the originals until it takes their place.
+/// The directory of repaired files, inside that of the originals until it takes their place.
 const ANEW: &str = "anew";
-/// How the names of directories of originals begin.
+/// The prefix of directories that keep damaged originals.
 const ASIDE_PREFIX: &str = "damaged-";
 
 /// Repairs, or says what would be done. Says everything to `out`.

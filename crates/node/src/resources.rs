@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A machine whose memory cannot be read is taken to have this much.
 const MEMORY_FALLBACK_BYTES: u64 = 1 << 30;
 
-/// What is looked at.
+/// The node's memory and disk, watched for their limits.
 #[derive(Debug)]
 pub(crate) struct ResourceMonitor {
     limits: ResourceLimits,

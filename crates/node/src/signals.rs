@@ -1,4 +1,4 @@
-//! What the process does when it is sent a signal. Knows signals; never what a node does to stop.
+//! The process's signals. Knows signals; never how a node stops.
 
 use crate::logging::Log;
 use crate::notify::Notify;

@@ -153,7 +153,7 @@ async fn keep_time(
     }
 }
 
-/// What connections come through.
+/// The listeners, and the means to suspend them.
 struct Accepting<'a> {
     listeners: Vec<Listener>,
     /// Whether nobody is to connect for now.

@@ -1,4 +1,4 @@
-//! What a node that has just made a new data directory says: how to connect, and how to manage it.
+//! The welcome of a node with a new data directory: how to connect to it, and how to manage it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;

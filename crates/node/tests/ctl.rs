@@ -20,7 +20,7 @@ struct Node {
     data_dir: TempDir,
 }
 
-/// What a run of the tool gave.
+/// The exit code and output of a run of the tool.
 #[derive(Debug, PartialEq, Eq)]
 struct Ran {
     code: i32,

@@ -15,7 +15,7 @@ use crate::selector::Steps;
 use crate::targets::Targets;
 use crate::topic::Trie;
 
-/// What decides where a message goes.
+/// The parts of a message that decide where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DecidedBy {
     /// Exchange and keys.
@@ -65,7 +65,7 @@ impl Exchange {
         Self { name, kind, rules, bindings: OrdSet::new(), index }
     }
 
-    /// What decides where its messages go.
+    /// The parts of a message that decide where this exchange routes it.
     pub(crate) fn decided_by(&self) -> DecidedBy {
         match self.kind {
             _ if self.rules.watched => DecidedBy::Message,

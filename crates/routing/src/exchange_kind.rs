@@ -75,7 +75,7 @@ impl ExchangeKind {
     }
 }
 
-/// What of a message an exchange hashes.
+/// The part of a message that an exchange hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum HashOn {
     /// The routing key.
@@ -91,14 +91,14 @@ pub enum HashOn {
     Timestamp,
 }
 
-/// What an exchange does apart from choosing bindings.
+/// An exchange's rules, apart from choosing bindings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeRules {
     /// Clients may not publish to it; bindings and dead-lettering may.
     pub internal: bool,
     /// The exchange that gets what finds no binding here.
     pub alternate: Option<Name>,
-    /// What of a message it hashes, if it is of a kind that does.
+    /// The part of a message it hashes, if it is of a kind that does.
     pub hash_on: HashOn,
     /// The host is asked about each message that comes by.
     pub watched: bool,

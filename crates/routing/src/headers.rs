@@ -25,7 +25,7 @@ pub(crate) struct Matcher {
     fields: Vec<Field>,
 }
 
-/// What must be there; `Value::Void` asks for presence only.
+/// A required header; `Value::Void` asks for presence only.
 #[derive(Clone, Debug)]
 struct Field {
     name: Box<[u8]>,
@@ -126,7 +126,7 @@ pub(crate) struct Header<'a> {
 }
 
 impl Header<'_> {
-    /// What fields look for that ask for this header's presence, and for its value.
+    /// The digests by which fields find this header: that of its presence, and that of its value.
     pub(crate) fn digests(&self) -> [Digest; 2] {
         let value = Comparable::of_header(self.value);
         [self.name_digest, self.name_digest.with_value(value)]

@@ -1,4 +1,4 @@
-//! What routing looks at of a message.
+//! The parts of a message that routing looks at.
 
 use amqp091::{PropertiesRef, TableRef};
 

@@ -16,7 +16,7 @@ use crate::name::{Name, QueueId, RoutingKey};
 use crate::selector::Steps;
 use crate::targets::Targets;
 
-/// What routing found out; the queues themselves are in the output.
+/// The outcome of routing; the queues themselves are in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteOutcome {
     /// There is no exchange of that name.
@@ -32,10 +32,10 @@ pub enum RouteOutcome {
     RoutedByMessage,
 }
 
-/// What routing a message has come to.
+/// The outcome of routing a message, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routed {
-    /// What routing found out.
+    /// The outcome.
     pub outcome: RouteOutcome,
     /// The steps its selectors took.
     pub n_steps: usize,
@@ -49,7 +49,7 @@ impl RouteOutcome {
     }
 }
 
-/// What the host says about a message at a watched exchange.
+/// The host's answer about a message at a watched exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// The exchange routes it.
@@ -289,10 +289,11 @@ struct Walk<'r, 'm, W> {
     out: &'m mut Vec<QueueId>,
     /// How many sorted groups were found, none of them empty: with more than one, queues may repeat.
     n_groups: usize,
-    /// What decided where it goes, up to here.
+    /// The parts of the message that decided its way so far.
     decided_by: DecidedBy,
     pending: SmallVec<[&'r Exchange; 4]>,
-    /// What it need not come to again; empty for a message of one key until it leaves its first exchange.
+    /// Exchanges and keys that are done with; empty for a message of one key until it leaves its first
+    /// exchange.
     seen: BTreeSet<Seen<'r>>,
 }
 

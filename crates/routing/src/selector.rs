@@ -97,7 +97,7 @@ enum Expression {
     Like(Box<Self>, Box<Like>),
 }
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Operand<'a> {
     Unknown,

@@ -32,7 +32,7 @@ pub(crate) fn check_key(key: &RoutingKey) -> Result<(), BindingError> {
     Ok(())
 }
 
-/// What is left of a key: `None` after the last word.
+/// The rest of a key: `None` after the last word.
 type Rest<'k> = Option<&'k [u8]>;
 
 fn start(key: &[u8]) -> Rest<'_> {

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 /// Why a request was refused. The front turns the kind into its protocol's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What sort of refusal it is; decides the code and whether only the channel is lost.
+    /// The kind of error; decides the code and whether only the channel is lost.
     pub kind: ErrorKind,
     /// RabbitMQ's explanation without the leading code name, for example
     /// `no queue 'x' in vhost '/'`.

@@ -5,8 +5,8 @@ use message::MessageRef;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Origin(pub u32);
 
-/// What a client is told, other than deliveries and confirms. Events of one channel reach the
-/// client in the order they are put into the outbox.
+/// An event for a client, other than deliveries and confirms. Events of one channel reach the client in
+/// the order they are put into the outbox.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// `channel.open-ok`.
@@ -19,7 +19,7 @@ pub enum Event<'a> {
         channel: ChannelId,
         /// Why.
         error: Error,
-        /// What the client had asked; `None` for a publish.
+        /// The client's request; `None` for a publish.
         origin: Option<Origin>,
     },
     /// `connection.close-ok`.
@@ -30,7 +30,7 @@ pub enum Event<'a> {
         channel: Option<ChannelId>,
         /// Why.
         error: Error,
-        /// What the client had asked; `None` for a publish, or for nothing it asked.
+        /// The client's request; `None` for a publish, or where the client asked for nothing.
         origin: Option<Origin>,
     },
     /// `connection.blocked`: publishing waits until the alarm clears.
@@ -80,7 +80,7 @@ pub enum Event<'a> {
     Consuming {
         /// The channel.
         channel: ChannelId,
-        /// What its deliveries are tied to.
+        /// The link of the consumer's deliveries.
         link: LinkId,
         /// The consumer's tag.
         consumer_tag: &'a ShortString,
@@ -93,7 +93,7 @@ pub enum Event<'a> {
     Cancelled {
         /// The channel.
         channel: ChannelId,
-        /// What its deliveries were tied to; none if there was no such consumer.
+        /// The link of the consumer's deliveries; `None` if there was no such consumer.
         link: Option<LinkId>,
         /// The consumer's tag.
         consumer_tag: &'a ShortString,
@@ -104,7 +104,7 @@ pub enum Event<'a> {
     ConsumerLost {
         /// The channel.
         channel: ChannelId,
-        /// What its deliveries were tied to.
+        /// The link of the consumer's deliveries.
         link: LinkId,
         /// The consumer's tag.
         consumer_tag: &'a ShortString,
@@ -115,7 +115,7 @@ pub enum Event<'a> {
     Got {
         /// The channel.
         channel: ChannelId,
-        /// What a settlement is to name.
+        /// The link that a settlement is to name.
         link: LinkId,
         /// The delivery.
         delivery: crate::Delivery<'a>,

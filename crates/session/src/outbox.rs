@@ -57,7 +57,7 @@ pub enum Confirmation {
     Nack,
 }
 
-/// What a delivery takes in an outbox beyond its message, about: frames, tags.
+/// Bytes of a delivery in an outbox beyond its message, about: frames, tags.
 pub const DELIVERY_BYTES: usize = 80;
 
 /// Properties up to this size can be sent to every client.

@@ -75,14 +75,14 @@ pub struct OwnedContent {
     pub body: Bytes,
 }
 
-/// What became of one delivered message.
+/// The settlement of one delivered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settle {
     /// The channel the answer came on (transactions are per channel).
     pub channel: ChannelId,
-    /// What it was delivered on.
+    /// The link it was delivered on.
     pub link: LinkId,
-    /// Which message.
+    /// The message's position in its queue.
     pub position: Position,
     /// The answer.
     pub outcome: Outcome,
@@ -133,11 +133,11 @@ pub struct Control {
     pub origin: Origin,
     /// Whether the client wants no answer when it succeeds.
     pub nowait: bool,
-    /// What is asked.
+    /// The operation asked for.
     pub op: Op,
 }
 
-/// What a control request asks for.
+/// The operation of a control request.
 #[derive(Debug)]
 pub enum Op {
     /// Open the channel.

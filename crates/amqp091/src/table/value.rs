@@ -80,7 +80,7 @@ impl Value {
         }
     }
 
-    /// What this is when it is read from bytes, without what is nested in it.
+    /// The value as it is read from bytes, without the values nested in it.
     fn flat(&self) -> ValueRef<'_> {
         match *self {
             Self::Bool(b) => ValueRef::Bool(b),

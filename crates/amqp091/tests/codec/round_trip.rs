@@ -1,4 +1,5 @@
-//! What is decoded and encoded again is what it was; what is cut short is noticed.
+//! Round trips: a frame that is decoded and encoded again is the same, and one that is cut short is
+//! noticed.
 
 use amqp091::content::{ContentHeader, encode_content};
 use amqp091::{FrameKind, Method, MethodId, PropertiesRef, TableRef, decode_frame};

@@ -125,7 +125,7 @@ pub(crate) fn payload_of(id: MethodId, fields: &[FieldBytes]) -> Vec<u8> {
     payload
 }
 
-/// What stands in a field that is empty or zero.
+/// The bytes of a field that is empty or zero.
 pub(crate) fn zero(kind: FieldKind) -> FieldBytes {
     let n_bytes = match kind {
         FieldKind::Bit => return FieldBytes::Bit(false),

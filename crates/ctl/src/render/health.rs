@@ -25,7 +25,7 @@ fn running_text(invocation: &Invocation, running: bool) -> String {
     }
 }
 
-/// What passes quietly with `--silent`, and is an object in JSON.
+/// A passed check: quiet with `--silent`, and an object in JSON.
 fn passed(invocation: &Invocation, text: String) -> Answer {
     if is_json(invocation) {
         Answer::Object(json!({"result": "ok"}))
@@ -97,7 +97,7 @@ pub(super) fn alarm_lines(alarms: &Value) -> Vec<String> {
     alarms.as_array().into_iter().flatten().map(line).collect()
 }
 
-/// What weighs most on the node, once however many alarms are on.
+/// The heaviest users of the node, once however many alarms are on.
 fn heaviest_lines(alarms: &Value) -> Vec<String> {
     let sentences = alarms.pointer("/0/heaviest/sentences").and_then(Value::as_array);
     let sentences = sentences.into_iter().flatten().filter_map(Value::as_str);

@@ -1,4 +1,4 @@
-//! What is printed when the node refuses, by the kind it gives and by the verb.
+//! The texts of the node's errors, by their kind and by the verb.
 
 use crate::failure::{Failure, code};
 use crate::output::Format;

@@ -112,7 +112,7 @@ pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, F
     Ok(report.answer())
 }
 
-/// What could not be read of the data; nothing where all was.
+/// Counts of data that could not be read; no lines where all was.
 fn loss_lines(status: &Value) -> Vec<String> {
     let count = |name: &str| {
         status.pointer("/losses").and_then(|losses| losses.get(name)?.as_u64()).unwrap_or_default()

@@ -120,7 +120,7 @@ impl Invocation {
         !self.flag("silent") && self.settings.get("table-headers") != Some(&Setting::Flag(false))
     }
 
-    /// What the node is sent.
+    /// The request to the node.
     pub(crate) fn request(&self) -> Value {
         let mut request = self.params.clone();
         if self.verb.vhost {

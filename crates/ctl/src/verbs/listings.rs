@@ -9,7 +9,7 @@ const fn stream(endpoint: &'static str) -> Action {
     Action::List(endpoint, Listing { columns: &[], streamed: true, headers: true })
 }
 
-/// What `list_queues` knows.
+/// The columns of `list_queues`.
 const QUEUE: &[&str] = &[
     "name",
     "durable",
@@ -55,7 +55,7 @@ const QUEUE: &[&str] = &[
     "online",
 ];
 
-/// What `list_connections` knows.
+/// The columns of `list_connections`.
 const CONNECTION: &[&str] = &[
     "pid",
     "name",
@@ -91,7 +91,7 @@ const CONNECTION: &[&str] = &[
     "connected_at",
 ];
 
-/// What `list_channels` knows.
+/// The columns of `list_channels`.
 const CHANNEL: &[&str] = &[
     "pid",
     "connection",
@@ -110,7 +110,7 @@ const CHANNEL: &[&str] = &[
     "prefetch_count",
 ];
 
-/// What `list_bindings` knows.
+/// The columns of `list_bindings`.
 const BINDING: &[&str] = &[
     "source_name",
     "source_kind",

@@ -6,7 +6,7 @@ use crate::verb::{Action, Banner, Section, VERB, Verb};
 
 const UPGRADE: Verb = Verb { section: Section::Upgrade, ..VERB };
 
-/// What looks after the other nodes of a cluster.
+/// Defaults of the verbs that look after other nodes of a cluster.
 const OF_CLUSTERS: Verb = Verb {
     timeout_ms: Some(120_000),
     action: Action::Ask("state", |invocation, _| {

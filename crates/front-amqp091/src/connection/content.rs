@@ -26,7 +26,7 @@ pub(super) fn inline_body_bytes_max(message_bytes_max: u64) -> usize {
 }
 /// A content header up to this size is waited for instead of gathered.
 const INLINE_HEADER_BYTES_MAX: usize = 16 * 1024;
-/// What is reserved for an announced body at first; more only as it arrives.
+/// Memory reserved for an announced body at first; more only as the body arrives.
 const BODY_RESERVE_BYTES_MAX: usize = 128 * 1024;
 /// COMPAT: RabbitMQ's limit that no configuration lifts.
 const BODY_BYTES_HARD_MAX: u64 = UNLIMITED_PAYLOAD_BYTES_MAX as u64;
@@ -210,7 +210,7 @@ pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
     }
 }
 
-/// What lies behind a `basic.publish`.
+/// The input behind a `basic.publish`.
 pub(super) enum Lookahead {
     /// The whole message: the request, and the bytes it takes behind the method's frame.
     Whole(Publish, usize),
@@ -220,7 +220,7 @@ pub(super) enum Lookahead {
     Assemble,
 }
 
-/// What is not looked ahead for.
+/// The sizes up to which the decoder looks ahead.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) frame_max: u32,

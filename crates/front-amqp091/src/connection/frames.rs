@@ -57,7 +57,7 @@ impl Tags<'_> {
     }
 }
 
-/// What is wrong, with which method, and how much of it is lost.
+/// An error, and the method that caused it.
 struct Fault {
     error: Error,
     method: MethodId,
@@ -69,7 +69,7 @@ impl Fault {
     }
 }
 
-/// What became of a frame.
+/// The outcome of decoding a frame.
 enum FrameOutcome {
     /// This many bytes are done with.
     Bytes(usize),

@@ -8,7 +8,7 @@ use session::{
     QueueDeclare, ShortString, Table,
 };
 
-/// What a method on a channel asks for.
+/// The request of a method on a channel.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// The broker to do something, and to keep quiet about it when the flag is set.

@@ -1,4 +1,4 @@
-//! What a connection does when nothing happens: heartbeats, time-outs, giving back memory.
+//! A connection's timers: heartbeats, time-outs, giving back memory.
 
 use crate::outbox::ClientOutbox;
 use stdx::Now;
@@ -13,7 +13,7 @@ const CHECKS_PER_INTERVAL: u64 = 4;
 /// Why a connection is dropped whose client was not heard for too long. COMPAT: RabbitMQ's words.
 pub const MISSED_HEARTBEATS: &str = "missed heartbeats from client";
 
-/// What the passing of time led to.
+/// The outcome of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
     /// Nothing, or a heartbeat was put into the outbox. Ask again at this time, in monotonic

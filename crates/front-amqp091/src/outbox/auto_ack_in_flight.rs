@@ -48,7 +48,8 @@ pub(super) struct Put {
     pub(super) ends_at: u64,
 }
 
-/// What is settled by being written and was not taken to be settled yet, in the order of the bytes.
+/// Deliveries that are settled by being written, until their settlement is taken, in the order of the
+/// bytes.
 #[derive(Debug, Default)]
 pub(super) struct AutoAckInFlight {
     runs: VecDeque<Run>,
@@ -110,7 +111,7 @@ impl AutoAckInFlight {
         self.runs.retain(|run| run.channel != channel);
     }
 
-    /// What was delivered on these links, which are sorted, with the delivery tags.
+    /// The deliveries of these links, which are sorted, with their delivery tags.
     pub(super) fn of_links(
         &self,
         links: &[LinkId],
@@ -151,7 +152,7 @@ mod tests {
         Other(u64),
         /// The socket takes so many bytes.
         Write(u64),
-        /// What was put in so far is taken to be written.
+        /// Takes all bytes put in so far to be written.
         Begin,
         /// So many messages are settled.
         Take(usize),

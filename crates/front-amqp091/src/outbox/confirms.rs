@@ -12,7 +12,7 @@ struct Run {
     told: bool,
 }
 
-/// What a confirming channel's client was told and is to be told.
+/// The answers to a confirming channel's publishes, sent and unsent.
 ///
 /// `multiple` is used only where everything below is answered already, so that it never says more
 /// than is true. Positive and negative answers never share a frame.

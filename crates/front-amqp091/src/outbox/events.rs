@@ -232,7 +232,7 @@ impl Locked {
     }
 }
 
-/// What an error without origin came from.
+/// The origin of an error that names none.
 const fn publish_or_nothing(channel: Option<ChannelId>) -> Origin {
     match channel {
         Some(_) => reply::origin(BasicPublish::ID),

@@ -1,15 +1,15 @@
-//! How much one outbox may hold, so that all outboxes of a node together keep within bounds, however many
+//! The memory one outbox may hold, so that all outboxes of a node together keep within bounds, however many
 //! clients there are. Knows their number; must never know what they hold.
 
 use super::OUTBOX_HIGH_WATER_BYTES;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all outboxes may hold together, unless there are so many that each has its least.
+/// Memory of all outboxes together, unless there are so many that each has its least.
 const OUTBOXES_BYTES: usize = 32 * OUTBOX_HIGH_WATER_BYTES;
 /// An outbox may always hold this much.
 const HIGH_WATER_BYTES_MIN: usize = 16 * 1024;
 
-/// The outboxes of a node, and what each may hold.
+/// The number of a node's outboxes, and the memory each may hold.
 #[derive(Debug)]
 pub struct OutboxBudget {
     n: AtomicUsize,

@@ -30,8 +30,8 @@ pub(super) struct Tags {
     recovering: Option<Box<Recovering>>,
 }
 
-/// What is outstanding when a client asks for `basic.recover`: the broker may ask for it until it
-/// has carried that out.
+/// The deliveries outstanding when a client asks for `basic.recover`: the broker may ask for them until
+/// it has carried the recovery out.
 #[derive(Debug, Default)]
 struct Recovering {
     /// How many times the client has asked, and was not answered.
@@ -58,14 +58,14 @@ impl Tags {
         self.uncommitted.get_or_insert_default();
     }
 
-    /// What was settled stays settled.
+    /// Ends the transaction: settled deliveries stay settled.
     pub(super) fn commit_tx(&mut self) {
         if let Some(uncommitted) = &mut self.uncommitted {
             uncommitted.clear();
         }
     }
 
-    /// What was settled since the last commit is outstanding again.
+    /// Makes the deliveries that were settled since the last commit outstanding again.
     pub(super) fn roll_back_tx(&mut self) {
         let Some(uncommitted) = &mut self.uncommitted else { return };
         if uncommitted.is_empty() {
@@ -77,7 +77,8 @@ impl Tags {
         self.entries.make_contiguous().sort_unstable_by_key(|entry| entry.tag);
     }
 
-    /// What is outstanding goes back to its queues: its tags stand for nothing any more.
+    /// Moves all outstanding deliveries to the recovery: they go back to their queues, and their tags
+    /// stand for nothing any more.
     pub(super) fn recover(&mut self) {
         let recovering = self.recovering.get_or_insert_default();
         recovering.n_asked += 1;
@@ -147,9 +148,9 @@ impl Tags {
         true
     }
 
-    /// What was delivered on these links, which are sorted, and is not settled, with its tags. An acknowledgement counts
-    /// from the commit of its transaction on. While the broker carries out a recovery it is told
-    /// what it is to give back, which is forgotten here.
+    /// The unsettled deliveries of these links, which are sorted, with their tags. An acknowledgement
+    /// counts from the commit of its transaction on. While the broker carries out a recovery, the
+    /// deliveries it gives back are named here once and then forgotten.
     pub(super) fn unsettled(&mut self, links: &[LinkId], found: &mut Vec<(u64, LinkId, Position)>) {
         let mut is_of_link = |entry: &Unsettled| {
             let is_so = links.binary_search(&entry.link).is_ok();

@@ -39,7 +39,7 @@ impl WriteRope {
         self.spliced_bytes = 0;
     }
 
-    /// Gives the buffer of an empty chain back if it is larger than that.
+    /// Gives the buffer of an empty rope back if it is larger than that.
     pub(super) fn give_back(&mut self, bytes_max: usize) {
         if self.bytes.capacity() > bytes_max {
             *self = Self::new();
@@ -52,7 +52,7 @@ impl WriteRope {
     }
 }
 
-/// How far a chain is written.
+/// The position up to which a rope is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     byte: usize,

@@ -61,7 +61,7 @@ pub(crate) struct Talk {
     pub(crate) now: Now,
     /// Received and not consumed.
     pub(crate) input: Vec<u8>,
-    /// What the broker was asked, in words.
+    /// The requests to the broker, in words.
     pub(crate) asked: Vec<String>,
     pub(crate) close_mode: Option<CloseMode>,
     batch: WriteBatch,
@@ -141,7 +141,7 @@ impl Talk {
         }
     }
 
-    /// What a broker without queues answers.
+    /// Answers as a broker without queues does.
     fn answer(&self, control: Control) {
         let Control { channel, origin, nowait, op } = control;
         let origin_of = Some(origin);

@@ -1,4 +1,4 @@
-//! What the broker may ask an outbox: which deliveries are settled by their write, and which nobody
+//! The broker's questions to an outbox: which deliveries are settled by their write, and which nobody
 //! has settled.
 
 use crate::harness::{Talk, describe};
@@ -23,7 +23,7 @@ fn unsettled(talk: &Talk, link: u64) -> Vec<u64> {
     talk.outbox.unsettled(&[LinkId(link)]).into_iter().map(|(_, position)| position.0).collect()
 }
 
-/// What the outbox hands on as settled.
+/// The settlements that the outbox hands on.
 fn settled(talk: &Talk) -> Vec<String> {
     let mut settles = Vec::new();
     while talk.outbox.take_settled(&mut settles) {}

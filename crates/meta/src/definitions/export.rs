@@ -46,7 +46,7 @@ pub fn export(state: &State, origin: Origin<'_>) -> Value {
     Value::Object(document)
 }
 
-/// What is in one virtual host, without its name: it can be imported into another.
+/// Exports one virtual host, without its name: the document can be imported into another.
 #[must_use]
 pub fn export_vhost(state: &State, vhost: &Vhost, origin: Origin<'_>) -> Value {
     let name = vhost.name().as_str();

@@ -16,12 +16,12 @@ use crate::password::{HashAlgorithm, Salt};
 use crate::resource::Resource;
 use crate::state::State;
 
-/// What a document asks for.
+/// The changes a document asks for.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// The changes, in order. What is so already is not among them.
+    /// The changes, in order. Those that would change nothing are not among them.
     pub steps: Vec<Step>,
-    /// What is left out or not understood, a sentence each.
+    /// The parts left out or not understood, a sentence each.
     pub warnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What one object of a document asks for.
+//! The changes that one object of a document asks for.
 
 use routing::{Name, RoutingKey};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::user::{User, UserLimits};
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
-/// What an object asks for.
+/// The changes that an object asks for.
 #[derive(Default)]
 pub(super) struct Wanted {
     /// The object, for people.
@@ -138,7 +138,7 @@ fn numbers<const N: usize>(
     Ok(found)
 }
 
-/// What an object of this list asks for.
+/// The changes that an object of this list asks for.
 pub(super) fn wanted(
     importer: &mut Importer<'_>,
     list: &str,

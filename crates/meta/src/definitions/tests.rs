@@ -124,7 +124,7 @@ fn passwords_before_3_6_were_hashed_with_md5() {
     assert_eq!(again.steps, []);
 }
 
-/// What a document says counts before what the node is told.
+/// A document's hash counts before the algorithm that the node is configured with.
 #[test]
 fn passwords_are_hashed_as_the_node_is_told() {
     let by_sha_256 = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR";
@@ -174,7 +174,7 @@ fn a_document_of_one_virtual_host_goes_into_any() {
     assert_eq!(error, "vhost 'nope': there is no such virtual host");
 }
 
-/// What is there already is left as it is, and nothing is done twice.
+/// Existing objects are left as they are, and nothing is done twice.
 #[test]
 fn importing_again_changes_nothing() {
     for text in [

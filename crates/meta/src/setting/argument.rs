@@ -7,7 +7,7 @@ use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, SETTINGS};
 /// Ten years: longer times to live are taken for mistakes.
 const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
 
-/// What an argument may be.
+/// The values that an argument may have.
 #[derive(Debug)]
 pub(crate) enum ArgumentRule {
     /// Anything; what else is asked of it, a check of its own does.

@@ -25,10 +25,10 @@ use crate::vhost_metadata::VhostLimits;
 /// The version written in front.
 const VERSION: u8 = 1;
 
-/// What a snapshot holds.
+/// The extent of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotOf {
-    /// What survives a restart.
+    /// Objects that survive a restart.
     Durable,
     /// Transient and exclusive things too.
     Everything,

@@ -1,5 +1,5 @@
-//! What has very many bindings loses them piece by piece before it is deleted, so that nobody waits
-//! for all of it.
+//! Deletion of bindings in pieces: an object with very many bindings loses them piece by piece before
+//! it is deleted, so that nobody waits for all of it.
 
 use std::sync::Arc;
 

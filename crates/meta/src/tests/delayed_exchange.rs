@@ -12,7 +12,7 @@ fn delays(state: &State, exchange: &str) -> bool {
     vhost.exchange_settings(vhost.exchange(exchange).unwrap()).delays
 }
 
-/// What the broker declares for a delaying exchange.
+/// The queue that the broker declares for a delaying exchange.
 fn behind(exchange: &str) -> QueueDeclare {
     QueueDeclare { named_by: NamedBy::Server, ..queue(&delayed_queue_of(exchange)) }
 }

@@ -1,4 +1,4 @@
-//! What goes along with what.
+//! Deletions that take other objects along.
 
 use super::*;
 use crate::definitions::{self, Origin};
@@ -193,7 +193,8 @@ fn a_virtual_host_goes_with_everything_in_it() {
     assert!(s.queue_by_id(other).is_some());
 }
 
-/// What many bindings lead to loses them so many at a time; what goes with its last one waits.
+/// An object with many bindings loses them so many at a time; objects that go with its last binding
+/// wait.
 #[test]
 fn bindings_go_in_slices_before_what_they_lead_to() {
     let s = &mut state();

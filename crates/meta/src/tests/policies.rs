@@ -1,4 +1,4 @@
-//! What policies in force come to.
+//! The effect of policies in force.
 
 use super::*;
 

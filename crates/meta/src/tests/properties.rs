@@ -333,7 +333,7 @@ proptest! {
         }
     }
 
-    /// What is exported and imported again is the same, but for what goes with connections.
+    /// Exported definitions are the same after an import, except those that belong to connections.
     #[test]
     fn definitions_survive_a_round_trip(commands in prop::collection::vec(command(), 1..60)) {
         let origin = definitions::Origin {

@@ -34,7 +34,7 @@ const FEATURES: [(&str, Phase, &str); 8] = [
     ("transient_nonexcl_queues", Phase::Permitted, "rabbit"),
 ];
 
-/// The answer to a question about deprecated features; `None` when it is about something else.
+/// The answer of an endpoint about deprecated features; `None` for any other endpoint.
 pub(super) fn answer(management: &Management, endpoint: &str, request: &Request) -> Option<Value> {
     match endpoint {
         "list_deprecated_features" => Some(list(management, request)),
@@ -68,7 +68,7 @@ fn list(management: &Management, request: &Request) -> Value {
     FEATURES.iter().filter(shown).map(row).collect()
 }
 
-/// What can be seen in the definitions; the others leave no trace.
+/// Whether the definitions use the feature; features that leave no trace there count as unused.
 fn is_used(management: &Management, name: &str) -> bool {
     let view = management.broker.view();
     let mut queues = view.meta.queues().filter(|queue| !queue.is_internal());

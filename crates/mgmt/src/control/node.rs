@@ -6,7 +6,7 @@ use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 
-/// The answer to a question about the node; `None` when it is about something else.
+/// The answer of an endpoint about the node; `None` for any other endpoint.
 pub(super) fn node_info(management: &Management, endpoint: &str) -> Option<Value> {
     let node_info = &management.node_info;
     Some(match endpoint {

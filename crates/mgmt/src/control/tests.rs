@@ -148,7 +148,7 @@ impl Node {
         answer["ok"].take()
     }
 
-    /// The kind of refusal.
+    /// The kind of the error.
     async fn refused(&self, endpoint: &str, request: Value) -> String {
         let answer = self.ask(endpoint, request).await;
         answer["error"]["kind"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()

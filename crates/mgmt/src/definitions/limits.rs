@@ -6,7 +6,7 @@ use crate::request::Request;
 use meta::{Command, MetaError, State, UserLimits, VhostLimits};
 use serde_json::{Map, Value};
 
-/// What the limits of a virtual host are called among parameters.
+/// The component of a virtual host's limits among parameters.
 pub(super) const COMPONENT: &str = "vhost-limits";
 
 fn parsed(request: &Request, field: &str) -> Result<Map<String, Value>, ApiError> {

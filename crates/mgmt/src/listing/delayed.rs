@@ -38,7 +38,7 @@ async fn messages(management: &Management, request: &Request) -> Result<Value, A
     Ok(held.iter().map(object).collect())
 }
 
-/// What is not known of a message is null.
+/// A delayed message as an object; unknown fields are null.
 fn object(held: &HeldBack) -> Value {
     let message = held.message.as_ref();
     json!({

@@ -1,5 +1,5 @@
-//! What the log is told of a connection's end: in RabbitMQ's words and at its levels, so that what looks for them
-//! there finds them here.
+//! The log lines of a connection's end, in RabbitMQ's words and at its levels, so that tools that look
+//! for them there find them here.
 
 use super::{Disconnect, Task};
 use crate::peer_lines::{Kind, Verdict};
@@ -7,7 +7,7 @@ use front_amqp091::MISSED_HEARTBEATS;
 use std::sync::Arc;
 use std::{fmt, io, time};
 
-/// What RabbitMQ says of clients that are gone without a word.
+/// RabbitMQ's words for clients that are gone without a close.
 const ABRUPTLY: &str = "client unexpectedly closed TCP connection";
 
 pub(super) fn log_end(task: &Task, disconnect: Option<&Disconnect>) {

@@ -1,4 +1,4 @@
-//! What was read and not yet consumed. An idle connection holds no buffer: threads keep one at hand
+//! The input read and not yet consumed. An idle connection holds no buffer: threads keep one at hand
 //! and lend it to whichever of their connections has something to read.
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ const READ_BYTES: usize = 64 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
 /// Frames that have to be seen whole may be this large, however large frames may be.
 const UNIT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What is left of a read up to this size is kept apart, and the buffer given back.
+/// Rests of a read up to this size are kept apart, and the buffer is given back.
 const REST_BYTES_MAX: usize = 16 * 1024;
 /// Buffers a thread keeps at hand.
 const N_SPARE_MAX: usize = 2;
@@ -52,11 +52,11 @@ pub(super) struct Input {
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were read.
     len: usize,
-    /// What was left when the buffer was given back.
+    /// The rest of the input when the buffer was given back.
     rest: Vec<u8>,
-    /// How much the next read takes.
+    /// Bytes the next read takes.
     size: usize,
-    /// What is there may be worked off without anything being read.
+    /// Whether the input at hand may be worked off without anything being read.
     is_left: bool,
 }
 
@@ -96,7 +96,7 @@ impl Input {
         Poll::Ready(result.map(|()| n))
     }
 
-    /// What is not consumed now is to be worked off before more is read.
+    /// Keeps the input that is not consumed now, to be worked off before more is read.
     pub(super) const fn leave(&mut self) {
         self.is_left = true;
     }

@@ -80,7 +80,7 @@ enum Wrote {
     Some,
 }
 
-/// What the task has to see to after a flush.
+/// The task's duty after a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushed {
     /// Nothing: what is left waits for the socket.

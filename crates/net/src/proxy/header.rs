@@ -37,7 +37,7 @@ pub(super) enum Forwarded {
     Local,
 }
 
-/// What bytes from the start of a connection come to.
+/// The outcome of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// All of them belong to a header that is not whole yet.
@@ -103,7 +103,7 @@ fn parse_line(bytes: &[u8]) -> Result<Parsed, Invalid> {
     Ok(Parsed::Header { forwarded: line_says(line)?, n_bytes: end + 2 })
 }
 
-/// What stands between `PROXY` and the end of the line.
+/// Parses the text between `PROXY` and the end of the line.
 fn line_says(line: &[u8]) -> Result<Forwarded, Invalid> {
     if let Some(rest) = line.strip_prefix(b"UNKNOWN")
         && matches!(rest.first(), None | Some(b' '))

@@ -108,7 +108,7 @@ fn definitions() -> [Command; 3] {
     ]
 }
 
-/// What a client hears.
+/// A frame that a client receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// A method, by name.

@@ -56,7 +56,7 @@ pub(crate) async fn start(dir: &std::path::Path) -> Arc<Broker> {
     broker
 }
 
-/// What a client has heard.
+/// Counts of the frames that a client has received.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     /// Delivery tags rise from 1 on a channel, so this is also the last one.
@@ -134,7 +134,7 @@ impl Client {
         self.ask(QueueDeclare { queue, durable, arguments, ..QueueDeclare::default() }).await;
     }
 
-    /// What a connection's task does with a read of whole frames.
+    /// Handles a read of whole frames as a connection's task does.
     pub(crate) async fn say(&mut self, input: &[u8]) {
         let mut rest = input;
         loop {

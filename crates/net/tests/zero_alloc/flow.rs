@@ -11,13 +11,13 @@ use counting::Tally;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is counted is counted over all threads, the log's one included.
+/// Serialises the tests: allocations are counted over all threads, the log's one included.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Nothing here takes long; more than this is a hang.
 const DEADLINE: Duration = Duration::from_secs(120);
 const EXCHANGE: &[u8] = b"fan";
 
-/// What becomes of messages in the queues.
+/// The way messages leave the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// They stay.
@@ -28,7 +28,7 @@ pub(crate) enum Taken {
     Acked { prefetch: u16 },
 }
 
-/// What flows how.
+/// A workload: its queues, messages and way of consuming.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
@@ -72,7 +72,7 @@ impl Workload {
         self.n_rounds * self.batch
     }
 
-    /// What they allocate once everything has its size.
+    /// The allocations of the workload once everything has its size.
     pub(crate) fn allocates(&self) -> Tally {
         let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir().unwrap();

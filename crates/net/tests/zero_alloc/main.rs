@@ -1,5 +1,5 @@
-//! What a message costs in memory on its whole way: decoded, routed, queued, delivered,
-//! acknowledged, confirmed.
+//! The allocations of a message on its whole way: decoded, routed, queued, delivered, acknowledged,
+//! confirmed.
 
 #[cfg(test)]
 mod client;

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What all names of RabbitMQ's tools begin with.
+/// The prefix of the names of RabbitMQ's tools.
 const PREFIX: &str = "rabbitmq";
 /// The tools that are `leveret ctl`.
 const CTL_NAMES: [&str; 6] = [
@@ -21,7 +21,7 @@ const EXIT_USAGE: u8 = 64;
 /// Something that is not there.
 const EXIT_UNAVAILABLE: u8 = 69;
 
-/// What a name stands for.
+/// The program that a name stands for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Called {
     /// The tool of this name.
@@ -32,7 +32,7 @@ pub(super) enum Called {
     Refused(u8, String),
 }
 
-/// What the program was called as and with what arguments, if it was called like a tool of RabbitMQ.
+/// The program name and arguments, if the program was called like a tool of RabbitMQ.
 pub(super) fn called(args: &[OsString]) -> Option<(Called, &[OsString])> {
     let (program, rest) = args.split_first()?;
     let of_link = Path::new(program).file_name().and_then(OsStr::to_str).map(|name| (name, rest));

@@ -13,11 +13,11 @@ use super::units::LEVELS;
 pub(super) struct Variable {
     pub(super) name: &'static str,
     pub(super) effect: Effect,
-    /// What it does, or why nothing, as part of a sentence.
+    /// Its effect, or why it has none, as part of a sentence.
     pub(super) doc: &'static str,
 }
 
-/// What a variable does.
+/// The effect of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// It is the setting of this key.
@@ -122,7 +122,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     retired("RABBITMQ_VM_MEMORY_HIGH_WATERMARK"),
 ];
 
-/// What the environment says about the configuration.
+/// The configuration given by environment variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
     /// Configuration files that it names and that are there.

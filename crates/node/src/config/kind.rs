@@ -8,7 +8,7 @@ use net::ListenAddress;
 use super::units::{self, LEVELS, Level};
 use super::{Draft, Durability, Immediate, Validator};
 
-/// What values an option takes, and where they go.
+/// The kinds of option: the values each takes and the setting each writes.
 pub(super) enum Kind {
     Integer {
         min: u64,
@@ -62,7 +62,7 @@ pub(super) enum Kind {
     AuthBackend,
 }
 
-/// What 0 means where it is below the minimum.
+/// The meaning of 0 where it is below the minimum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zero {
     /// Nothing: it is refused like any other number out of range.
@@ -74,7 +74,7 @@ pub(super) enum Zero {
 /// SASL mechanisms that can be switched on.
 const MECHANISMS: &[&str] = &["PLAIN", "AMQPLAIN", "ANONYMOUS", "RABBIT-CR-DEMO"];
 
-/// What looks at new passwords, by the names RabbitMQ has for it.
+/// RabbitMQ's names of the validators of new passwords.
 const VALIDATORS: [(&str, Validator); 3] = [
     ("rabbit_credential_validator_accept_everything", Validator::Anything),
     ("rabbit_credential_validator_min_password_length", Validator::MinLength),

@@ -14,7 +14,7 @@ pub(super) struct ConfigOption {
     pub(super) kind: Kind,
     /// The default as it would be written; empty when there is none.
     pub(super) default: &'static str,
-    /// What it means, one or two sentences of markdown.
+    /// Its meaning, in one or two sentences of markdown.
     pub(super) doc: &'static str,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn find(key: &[String]) -> Option<Found> {
     OPTIONS.iter().find_map(|option| Some(Found { option, name: free_segment(option.key, key)? }))
 }
 
-/// What stands in `key` for the free segment of `pattern`; none if the rest is not the same.
+/// The segment of `key` in place of the free segment of `pattern`; `None` if the other segments differ.
 fn free_segment(pattern: &str, key: &[String]) -> Option<String> {
     let segments: Vec<&str> = pattern.split('.').collect();
     let is_free = |segment: &&str| segment.starts_with('$');

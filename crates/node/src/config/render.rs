@@ -7,7 +7,7 @@ use super::options::{ConfigOption, GROUPS, OPTIONS};
 
 const EXPECT: &str = "writing to a String does not fail";
 
-/// What `leveret server --help-config` prints.
+/// The text of `leveret server --help-config`.
 pub(crate) fn help_text() -> String {
     let mut out = String::new();
     for option in OPTIONS {

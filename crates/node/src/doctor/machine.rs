@@ -1,4 +1,4 @@
-//! What the system gives a node: descriptors, memory, the time, ports.
+//! Checks of the system: descriptors, memory, the time, ports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;

@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that wait may take so many bytes; more are dropped, and counted.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// What a line takes besides its text.
+/// Memory of a line besides its text.
 const LINE_BYTES: usize = size_of::<LogLine>();
 
 thread_local! {
@@ -48,7 +48,7 @@ enum Phase {
     Ended,
 }
 
-/// What was waiting.
+/// The lines that were waiting.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken {
     lines: VecDeque<LogLine>,

@@ -19,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
 const CANNOT_START: &str = "cannot start on this data";
-/// What to do about damage.
+/// The advice about damage.
 const SEE_REPAIR: &str = "see 'leveret repair --dry-run'";
 
 /// Opens the broker on the data directory. What makes its log fail later is told to `failed`.
@@ -114,7 +114,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// What new virtual hosts get, with the passwords of their users.
+/// Defaults of new virtual hosts, with the passwords of their users.
 fn vhost_defaults(config: &Config) -> VhostDefaults {
     let mut defaults = config.vhost_defaults.clone();
     for (name, user) in &mut defaults.users {
@@ -188,7 +188,7 @@ pub(crate) fn authenticator(config: &Config) -> Authenticator {
     })
 }
 
-/// What new passwords have to be like.
+/// The rule for new passwords.
 pub(crate) fn password_rule(config: &Config) -> anyhow::Result<PasswordRule> {
     let passwords = &config.access.passwords;
     Ok(match passwords.validator {
@@ -198,7 +198,7 @@ pub(crate) fn password_rule(config: &Config) -> anyhow::Result<PasswordRule> {
     })
 }
 
-/// What the AMQP 0-9-1 front is to hold its clients to.
+/// Settings of the AMQP 0-9-1 front.
 pub(crate) fn front_settings(config: &Config) -> Settings {
     let limits = &config.connection;
     let known = config.access.auth_mechanisms.iter().filter_map(|name| Mechanism::from_name(name));

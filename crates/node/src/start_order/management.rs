@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 /// How long questions that are being answered may take once the node stops.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What an operator may steer while the node runs, besides the broker.
+/// The parts of a running node, besides the broker, that an operator may change.
 pub(crate) struct RuntimeHandles<'s> {
     pub(crate) monitor: &'s Arc<ResourceMonitor>,
     pub(crate) log: Arc<Log>,

@@ -12,7 +12,7 @@ const N_CLIENTS: usize = 8;
 const WATERMARK: &str = "vm_memory_high_watermark.absolute=256MiB";
 /// A quarter of the watermark: what one connection may hold.
 const SHARE_BYTES: usize = 64 * MIB;
-/// What each of them tries to have kept.
+/// Bytes that each of them tries to have kept.
 const EACH_BYTES: usize = 3 * SHARE_BYTES / 2;
 /// Just below the largest message.
 const BODY_BYTES: usize = 15 * MIB;
@@ -29,7 +29,7 @@ fn expect_no_alarm(node: &Node) {
     eprintln!("resident in the end: {} MiB", node.rss() / MIB as u64);
 }
 
-/// What comes up to the end of the connection, which may be a reset: the words of a close.
+/// The text of the `connection.close` that ends the connection, unless a reset ends it.
 fn last_words(client: &mut Client) -> Option<String> {
     while let Ok(frame) = client.try_next() {
         if frame.kind == FrameKind::Method && matches!(frame.method(), Method::ConnectionClose(_)) {

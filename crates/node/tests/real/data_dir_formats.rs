@@ -232,7 +232,7 @@ fn take(client: &mut Client, queue: &str) -> Vec<Message> {
     std::iter::from_fn(|| client.get(queue)).collect()
 }
 
-/// What is bound routes: the alternate exchange too.
+/// Bindings route, and so does the alternate exchange.
 fn check_routes(client: &mut Client) {
     let red = table(&[("colour", "red".into())]);
     let red = Properties { headers: Some(red), ..Properties::default() };

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 const VOLUME_BYTES: u64 = 80 << 20;
-/// What the volume grows to: more than the log keeps of what nobody needs any more, twice over.
+/// The volume's larger size: more than twice what the log keeps beyond its need.
 const ROOMY_BYTES: u64 = 256 << 20;
 /// Confirmed on a disk that is not really small before it is as if it were full.
 const N_BEFORE_FAULT: usize = 2_000;

@@ -1,5 +1,4 @@
-//! What a node tells of itself, and writes into messages, because its configuration or an operator
-//! says so.
+//! A node's events and message stamps, switched on by its configuration or an operator.
 
 use super::support::client::{Client, Login, Message};
 use super::support::node::Node;

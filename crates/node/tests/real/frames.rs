@@ -6,7 +6,7 @@ use super::support::node::Node;
 use amqp091::method::{BasicConsume, BasicGet, BasicPublish};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value, content};
 
-/// What the clients agree to that are sent too much.
+/// The frame size of the clients that are sent too much.
 const NARROW: u32 = 8_192;
 const HEADER_BYTES: usize = 60_000;
 

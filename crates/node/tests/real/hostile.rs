@@ -11,7 +11,7 @@ use amqp091::method::{
 use amqp091::{FrameKind, Method};
 use std::time::{Duration, Instant};
 
-/// What RabbitMQ lets a peer wait that it does not trust.
+/// RabbitMQ's delay before it closes the socket of a peer it does not trust.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// Sends bytes on channel 1 of an open connection, and shows what the server answers.

@@ -48,7 +48,7 @@ fn cut(data: &Path) -> String {
     name
 }
 
-/// What the queues hold: `deep`, `older`, `twice-1`, `twice-2`.
+/// Message counts of the queues `deep`, `older`, `twice-1`, `twice-2`.
 fn counts(node: &Node) -> [u32; 4] {
     let mut client = Client::guest(node.address());
     ["deep", "older", "twice-1", "twice-2"].map(|queue| client.declare(queue))

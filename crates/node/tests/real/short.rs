@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 const BODY_BYTES: usize = 9_000;
 /// Unconfirmed messages of the publisher.
 const WINDOW: usize = 50;
-/// What `disk_free_limit` is if nothing is said.
+/// The default of `disk_free_limit`.
 const LIMIT_BYTES: u64 = 50_000_000;
-/// How long messages live that are dead-lettered.
+/// Time to live of the messages that are dead-lettered.
 const TTL_MS: i32 = 3_000;
 /// No request of a consumer takes longer.
 const WAIT_MAX: Duration = Duration::from_secs(2);

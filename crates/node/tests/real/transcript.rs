@@ -1,5 +1,6 @@
-//! What clients and operators see, byte for byte: a recorded client and a recorded operator, against what is
-//! written in `transcript/`. `LEVERET_ACCEPT=1` writes the files again; a change of theirs is a change for users.
+//! Answers to clients and operators, byte for byte: a recorded client and a recorded operator, against
+//! the files in `transcript/`. `LEVERET_ACCEPT=1` writes the files again; a change of theirs is a
+//! change for users.
 
 use super::support::client::{Client, Received};
 use super::support::node::{Node, binary};

@@ -86,7 +86,7 @@ fn messages_to_many_queues_keep_nobody_waiting() {
     node.stop();
 }
 
-/// What a body takes on disk and in memory does not grow with the number of queues.
+/// A body's share of disk and memory does not grow with the number of queues.
 #[test]
 fn a_body_in_many_queues_is_stored_once() {
     const N_QUEUES: usize = 1_000;

@@ -15,7 +15,7 @@ enum Part {
     Character,
 }
 
-/// What stands before, between or behind `%`.
+/// The text before, between or behind `%`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Piece {
     parts: Box<[Part]>,

@@ -203,7 +203,7 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
     }
 }
 
-/// What does not fit the socket is not settled, and what fits is.
+/// A delivery that does not fit the socket is not settled, and one that fits is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_does_not_read_is_not_settled() {
     const N: u64 = 20_000;

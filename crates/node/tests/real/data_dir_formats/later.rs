@@ -1,6 +1,6 @@
-//! What directories have since format 2, where backlogs are paged, queues have two forms and bodies
-//! are stored once for several queues, since format 3, where queues have rules, and since format 4, where
-//! it is known how often messages came back.
+//! The content of data directories since format 2, where backlogs are paged, queues have two forms and
+//! bodies are stored once for several queues; since format 3, where queues have limits and expiry; and
+//! since format 4, where delivery counts are stored.
 
 use super::{body, properties, table, take};
 use crate::support::client::{Client, Message};
@@ -175,8 +175,8 @@ fn check_ruled(client: &mut Client, was_killed: bool) {
     check_timed(client, was_killed);
 }
 
-/// What has a time to live is in its queue until then, and a dead letter afterwards. A refusal that nobody
-/// waited for may be lost by a kill: then that message, too, has had its time.
+/// A message with a time to live is in its queue until then, and a dead letter afterwards. A refusal
+/// that nobody waited for may be lost by a kill: then that message, too, has had its time.
 fn check_timed(client: &mut Client, was_killed: bool) {
     let (mut alive, mut dead) = (Vec::new(), Vec::new());
     wait_until("all are there, dead or alive", || {

@@ -1,4 +1,4 @@
-//! What the clients know of their messages, and what a restarted node must therefore hold.
+//! The clients' knowledge of their messages, and what a restarted node must therefore hold.
 
 use amqp091::{Properties, ShortString};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +73,7 @@ struct Entry {
     purges: u64,
 }
 
-/// What a delivery was, as far as the ledger is concerned.
+/// A delivery, as far as the ledger is concerned.
 pub(super) struct Delivery<'a> {
     pub(super) queue: usize,
     pub(super) redelivered: bool,
@@ -81,7 +81,7 @@ pub(super) struct Delivery<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// What happened over all rounds.
+/// Counts over all rounds.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) published: u64,

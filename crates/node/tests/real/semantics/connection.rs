@@ -93,7 +93,7 @@ fn acks_sent_before_a_blocked_publish_count() {
     wait_until("the second acknowledgement", || unacked().trim() == "0");
 }
 
-/// What is the channel's fault closes the channel, what is the connection's closes it all.
+/// An error of a channel closes the channel; an error of the connection closes all.
 #[test]
 fn soft_errors_close_the_channel_and_hard_errors_the_connection() {
     let node = Node::start(&[]);

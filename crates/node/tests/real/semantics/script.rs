@@ -18,7 +18,7 @@ pub(super) struct Script {
     pub(super) last: Content,
 }
 
-/// What came with a delivery, a get-ok or a return.
+/// The content of a delivery, a get-ok or a return.
 #[derive(Default)]
 pub(super) struct Content {
     pub(super) exchange: String,
@@ -76,7 +76,7 @@ impl Script {
         self.next()
     }
 
-    /// What comes next, in words.
+    /// The next frame, in words.
     pub(super) fn next(&mut self) -> String {
         let frame = self.client.next();
         let multiple = |multiple| if multiple { " multiple" } else { "" };
@@ -175,7 +175,7 @@ impl Script {
         assert_eq!(self.queue(name, Kind::default(), &[]), format!("declared {name} 0 0"));
     }
 
-    /// What a passive declaration tells.
+    /// The answer to a passive declaration.
     pub(super) fn look_up(&mut self, name: &str) -> String {
         self.ask(QueueDeclare { queue: name.as_bytes(), passive: true, ..QueueDeclare::default() })
     }

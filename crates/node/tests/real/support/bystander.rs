@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// No request of a bystander takes longer, on a machine as busy as tests make it.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// What it leaves between two rounds to those it stands beside.
+/// The pause between two rounds, left to those it stands beside.
 const PAUSE: Duration = Duration::from_millis(2);
 /// A round in so many begins with a login of its own.
 const ROUNDS_PER_LOGIN: u32 = 8;

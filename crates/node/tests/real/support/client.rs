@@ -23,7 +23,7 @@ pub(crate) const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
 pub(crate) struct Login<'a> {
     /// The address of this machine to connect from, if not any.
     pub(crate) from: Option<Ipv4Addr>,
-    /// What to write before anything else.
+    /// Bytes to write before anything else.
     pub(crate) before: &'a [u8],
     pub(crate) mechanism: &'a str,
     pub(crate) user: &'a str,

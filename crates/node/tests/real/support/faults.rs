@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What can be switched on.
+/// The faults that can be switched on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// A sync takes 100 ms.

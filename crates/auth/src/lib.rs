@@ -11,7 +11,7 @@ pub use throttle::{Admission, LoginThrottle};
 use meta::{Name, State};
 use std::net::IpAddr;
 
-/// So much of a name is shown to the log: it may have been made up to fill it.
+/// Bytes of a name that the log shows: the name may have been made up to fill the log.
 const SHOWN_NAME_BYTES_MAX: usize = 255;
 
 /// A client's credentials, whatever mechanism brought them.
@@ -95,7 +95,7 @@ pub fn shown(username: &[u8]) -> String {
     }
 }
 
-/// Who may log in how.
+/// The rules of logins: which users, by which mechanisms.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Users who may connect from the node's own machine only.

@@ -1,10 +1,10 @@
 //! How long a login has to wait because others from the same place have failed.
 //!
-//! Failures slow down the network address they come from, and the user they name as far as it comes from that
-//! address. The same user from elsewhere never waits. Attempts that wait are let in one after the other, so that
-//! many connections guess no faster than one. A user who has logged in from an address before does
-//! not wait for what others at that address do wrong: many clients may share it.
-//! Time is an argument; whoever asks does the waiting.
+//! Failures slow down the network address they come from, and the user they name as far as it comes from
+//! that address. The same user from elsewhere never waits. Attempts that wait are let in one after the
+//! other, so that many connections guess no faster than one. A user who has logged in from an address
+//! before does not wait for what others at that address do wrong: many clients may share it. Time is an
+//! argument; whoever asks does the waiting.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,7 +15,8 @@ use std::sync::Mutex;
 const DELAY_FIRST_MS: u64 = 10;
 /// The longest delay between two attempts.
 const DELAY_MAX_MS: u64 = 1_000;
-/// An attempt waits no longer than this for those before it: it is refused then without a look at its password.
+/// An attempt waits no longer than this for those before it: it is refused then without a look at its
+/// password.
 const WAIT_MAX_MS: u64 = 5_000;
 /// Failures that cost nothing, of one user from one address.
 const FAILURES_FREE_OF_USER: u32 = 2;
@@ -33,7 +34,8 @@ const USERS_MIN: usize = 32 * 1024;
 pub enum Admission {
     /// The password is to be looked at after so many milliseconds.
     After(u64),
-    /// Too many wait already: the login is to be refused after so many milliseconds, whatever the password is.
+    /// Too many wait already: the login is to be refused after so many milliseconds, whatever the password
+    /// is.
     RefuseAfter(u64),
 }
 

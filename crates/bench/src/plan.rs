@@ -68,11 +68,11 @@ pub(crate) struct RowPlan {
 /// Leveret's goal for the row's metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Goal {
-    /// This.
+    /// A fixed value.
     Value(f64),
-    /// So many times what one fdatasync takes meanwhile, microseconds.
+    /// A multiple of one fdatasync's time, measured meanwhile in microseconds.
     Syncs(f64),
-    /// That part of what the first column has in the row this one is relative to.
+    /// A share of the first column's value in the row that this one is relative to.
     Share(f64),
 }
 

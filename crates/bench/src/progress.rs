@@ -126,7 +126,7 @@ impl Progress {
         }
     }
 
-    /// That it cannot be shown is not worth the run.
+    /// Prints a line; a failure to print does not end the run.
     fn print(&mut self, line: &str) {
         drop(writeln!(self.out, "{line}"));
         drop(self.out.flush());

@@ -202,10 +202,10 @@ pub struct Goal {
     pub value: f64,
 }
 
-/// Somebody's figure.
+/// A figure that others have published.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PublishedFigure {
-    /// Whose: broker, version and where it was published.
+    /// Its source: broker, version and where it was published.
     pub by: String,
     /// Of what.
     pub metric: Metric,

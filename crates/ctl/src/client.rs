@@ -82,7 +82,7 @@ fn connect(address: &NodeAddress) -> io::Result<UnixStream> {
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
 }
 
-/// Where the node's control socket is.
+/// The path of the node's control socket.
 pub(crate) fn socket_path(address: &NodeAddress) -> PathBuf {
     address.data_dir.join(SOCKET)
 }

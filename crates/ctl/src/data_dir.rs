@@ -1,4 +1,4 @@
-//! Where a node keeps its data when nobody says: the node and its tools have to look in one place.
+//! The default data directory: the node and its tools have to look in one place.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How a run can fail: what is printed to standard error and the exit code, as RabbitMQ's tools do.
+//! Failures of a run: the text on standard error and the exit code, as RabbitMQ's tools have them.
 
 /// Exit codes of sysexits.h that RabbitMQ's tools use.
 pub(crate) mod code {
@@ -14,7 +14,7 @@ pub(crate) mod code {
     pub(crate) const UNAVAILABLE: u8 = 69;
     /// The command failed.
     pub(crate) const SOFTWARE: u8 = 70;
-    /// It took too long.
+    /// The request took too long.
     pub(crate) const TEMPORARY: u8 = 75;
 }
 

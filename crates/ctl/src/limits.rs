@@ -6,7 +6,7 @@ use crate::verb::Invocation;
 use crate::{run, units};
 use serde_json::{Value, json};
 
-/// How the two verbs differ.
+/// The differences between the two verbs.
 struct Kind {
     endpoint: &'static str,
     /// The word before a value of the other kind.

@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read as _};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// How often something awaited is looked at again.
+/// Interval at which an awaited condition is looked at again.
 const POLL: Duration = Duration::from_millis(50);
 
 pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
@@ -275,7 +275,7 @@ fn takes_connections(listener: &Value, address: Option<&str>, timeout: Duration)
     addresses.any(|address| TcpStream::connect_timeout(&address, timeout).is_ok())
 }
 
-/// Which hashes are offered.
+/// The hash of that name, if it is offered.
 fn algorithm(name: &str) -> Option<Algorithm> {
     match name.to_ascii_lowercase().as_str() {
         "sha256" | "sha-256" => Some(Algorithm::Sha256),

@@ -9,7 +9,7 @@ mod table;
 use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 
-/// How the answer is written.
+/// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// The verb's own format: text, or a table with tabs.
@@ -47,7 +47,7 @@ impl Format {
 /// A verb's answer, before it is formatted.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// It is done; there is nothing to say.
+    /// Success without output.
     Done,
     /// Nothing is printed in any format.
     Silent,
@@ -88,7 +88,7 @@ impl Rows {
     }
 }
 
-/// How to write an answer.
+/// The format of an answer and its details.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style<'a> {
     pub(crate) format: Format,

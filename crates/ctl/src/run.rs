@@ -13,7 +13,7 @@ use std::io::{BufRead, Write};
 /// Longest line that is read as a password.
 const PASSWORD_BYTES_MAX: u64 = 64 * 1024;
 
-/// Where a run reads and writes.
+/// The terminal a run reads from and writes to.
 pub(crate) struct Terminal<'a> {
     pub(crate) input: &'a mut dyn BufRead,
     pub(crate) output: &'a mut dyn Write,

@@ -8,7 +8,7 @@ fn heading(title: &str) -> String {
     emphasised(title, shows_bold())
 }
 
-/// How one verb is called.
+/// The usage line of one verb.
 pub(crate) fn base(tool: &Tool, verb: &Verb) -> String {
     format!(
         "\n{}\n\n{tool} [--node <node>] [--longnames] [--quiet] {} [--timeout <timeout>]",

@@ -93,7 +93,7 @@ pub(crate) enum Banner {
     Made(fn(&Invocation) -> String),
 }
 
-/// How a verb is carried out.
+/// The action of a verb.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     /// Call the named endpoint of the node and show its answer.

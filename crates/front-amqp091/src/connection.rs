@@ -57,9 +57,9 @@ pub enum Step {
     Close,
 }
 
-/// Who the client says it is.
+/// The client's login.
 pub struct Login {
-    /// How it says so.
+    /// The mechanism of the login.
     pub mechanism: Mechanism,
     /// The user; empty for anonymous.
     pub user: String,
@@ -138,13 +138,13 @@ pub struct Connection {
     outbox: Arc<ClientOutbox>,
     phase: Phase,
     mechanism: Mechanism,
-    /// Who is asked for the rest of the login.
+    /// The login whose rest the client is asked for.
     challenged: Option<Box<Login>>,
     authentication_failure_close: bool,
     negotiated: Negotiated,
     channels: Channels,
     partial: Option<PartialBody>,
-    /// Where frames begin is no longer known.
+    /// Whether the start of the next frame is no longer known.
     is_lost: bool,
     timers: Timers,
     failure: Option<String>,
@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// Where the broker puts what the client is to be sent.
+    /// The client's outbox, for the broker.
     #[must_use]
     pub fn outbox(&self) -> Arc<ClientOutbox> {
         Arc::clone(&self.outbox)

@@ -26,8 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use write_rope::{Cursor, WriteRope};
 
-/// With this many bytes waiting at most, links are told that there is no room; with less where there are many
-/// connections ([`OutboxBudget`]). When half of it or less is on its way, links that found no room are resumed.
+/// With this many bytes waiting at most, links are told that there is no room; with less where there are
+/// many connections ([`OutboxBudget`]). When half of it or less is on its way, links that found no room are
+/// resumed.
 pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
 /// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
 /// high water, do not come near: a slow consumer is still heard.
@@ -43,10 +44,10 @@ const SETTLED_MAX: usize = 256;
 /// borders, open and silent for this long (milliseconds).
 pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
 
-/// Where there are many connections, one keeps no more than this much memory from one write to the next.
+/// Memory that a connection keeps from one write to the next at most, where there are many connections.
 const CROWDED_BYTES_MAX: usize = 4 * 1024;
 
-/// How a connection is to be closed once everything before is written.
+/// The way to close a connection once everything before is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
     /// Nothing more is said: half-close, then wait at most this many milliseconds for the peer to
@@ -70,7 +71,7 @@ pub struct WriteBatch {
     rope: WriteRope,
     cursor: Cursor,
     n_left: usize,
-    /// Where it ends among all bytes ever taken.
+    /// The end of the batch among all bytes ever taken.
     ends_at: u64,
     is_watched: bool,
     resume: Vec<LinkId>,
@@ -84,7 +85,7 @@ impl WriteBatch {
         self.cursor.fill(&self.rope, slices)
     }
 
-    /// That many bytes were written.
+    /// Notes that `n` bytes were written.
     pub fn advance(&mut self, n: usize) {
         self.cursor.advance(&self.rope, n);
         self.n_left = self.n_left.saturating_sub(n);
@@ -148,7 +149,7 @@ pub(crate) struct Capabilities {
     pub(crate) authentication_failure_close: bool,
 }
 
-/// How far the end of the connection has come.
+/// The progress of a connection's close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     /// Not at all.
@@ -370,7 +371,7 @@ impl Locked {
             || (batch.is_watched && self.unwritten.has_written())
     }
 
-    /// Where the next byte that is put in stands among all that were.
+    /// The position of the next byte among all that were put in.
     fn end_of_bytes(&self) -> u64 {
         self.n_taken + self.rope.len() as u64
     }
@@ -560,9 +561,9 @@ impl Locked {
 /// The delivery or deliveries that a settlement names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DeliveryTag {
-    /// This delivery.
+    /// One delivery.
     One(u64),
-    /// This and everything before it; 0 for everything.
+    /// A delivery and all before it; 0 for all.
     Upto(u64),
 }
 

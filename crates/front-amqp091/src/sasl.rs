@@ -2,14 +2,14 @@
 
 use amqp091::TableRef;
 
-/// How a client says who it is.
+/// The login mechanisms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// `NUL user NUL password` (RFC 4616).
     Plain,
     /// A field table with `LOGIN` and `PASSWORD`, without its length.
     AmqPlain,
-    /// Nobody in particular (RFC 4505).
+    /// A login without a user (RFC 4505).
     Anonymous,
     /// The user, then the password in answer to a challenge.
     CrDemo,

@@ -7,9 +7,10 @@ const FLAG_DEAD_LETTERED: u8 = 1;
 /// The broker's own notes about a message, which clients do not see. Most messages have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
-    /// When it expires in the queue it is in, in Unix milliseconds.
+    /// The time at which it expires in its queue, in Unix milliseconds.
     pub deadline_ms: Option<NonZeroU64>,
-    /// It was dead-lettered: the header `x-death` and its like are the broker's, not a client's.
+    /// Whether the message was dead-lettered: the header `x-death` and its like are the broker's, not a
+    /// client's.
     pub dead_lettered: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct MessageRef<'a> {
     pub annotations: Annotations,
 }
 
-/// Where a body lives.
+/// A message body, wherever it is.
 #[derive(Clone, Copy, Debug)]
 pub enum Body<'a> {
     /// In somebody's buffer: whoever wants to keep it copies it.

@@ -8,9 +8,9 @@
 //!   u8       u8           u8      u8      u32 LE         u32 LE
 //! ```
 //!
-//! `flags` bit 0: persistent. Version 1 is a message without annotations; in version 2 they stand
-//! between properties and body (flags u8, deadline u64 LE). The *head* is everything before the body; a body kept in shared
-//! memory is stored beside its head instead of behind it.
+//! `flags` bit 0: persistent. Version 1 is a message without annotations; in version 2 they stand between
+//! properties and body (flags u8, deadline u64 LE). The *head* is everything before the body; a body kept
+//! in shared memory is stored beside its head instead of behind it.
 
 use crate::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart, Body, MessageRef};
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! The settings of queues and exchanges, a row each: what sets them, to which values, and what several come to.
-//! Knows nothing of a queue or policy that exists. A new queue argument is a row here, and a field of
+//! The settings of queues and exchanges, a row each: what sets them, to which values, and what several come
+//! to. Knows nothing of a queue or policy that exists. A new queue argument is a row here, and a field of
 //! [`QueueSettings`](crate::QueueSettings).
 
 pub(crate) mod argument;

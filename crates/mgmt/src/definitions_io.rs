@@ -23,14 +23,14 @@ pub struct Imported {
     pub warnings: Vec<String>,
 }
 
-/// How to import.
+/// The options of an import.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImportOptions<'a> {
     /// The virtual host for a document of a single one.
     pub into: Option<&'a str>,
     /// Does nothing when the same was imported last.
     pub skip_if_unchanged: bool,
-    /// How passwords are hashed that the documents have as they are.
+    /// The hash of passwords that the documents have as they are.
     pub hashing: HashAlgorithm,
 }
 

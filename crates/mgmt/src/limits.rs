@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A limit in bytes, or as a share of the machine's memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// This share of the memory the node may use.
+    /// A share of the memory the node may use.
     OfMemory(f64),
 }
 
@@ -44,9 +44,9 @@ impl Threshold {
 /// The file descriptors of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileDescriptors {
-    /// Those in use, if the system tells.
+    /// File descriptors in use, if the system tells.
     pub total_used: Option<usize>,
-    /// Those there may be.
+    /// The limit of file descriptors.
     pub total_limit: u64,
     /// Whether connections are refused for want of them.
     pub is_alarm_on: bool,

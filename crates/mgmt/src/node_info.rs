@@ -15,7 +15,7 @@ pub struct NodeInfo {
     pub version: String,
     /// The version of RabbitMQ that clients and scripts may take the node for.
     pub rabbitmq_version: String,
-    /// Where the node keeps everything.
+    /// The node's data directory.
     pub data_dir: PathBuf,
     /// The configuration files that were read.
     pub config_files: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub struct NodeInfo {
     pub settings: Vec<(String, String)>,
     /// The configured permits of deprecated features, by name.
     pub permits: BTreeMap<String, bool>,
-    /// When the node started.
+    /// The time of the node's start.
     pub started: Instant,
 }
 

@@ -7,12 +7,12 @@ use meta::Pattern;
 /// The rule for a password that an operator gives a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PasswordRule {
-    /// It may be anything.
+    /// A password may be anything.
     #[default]
     Anything,
-    /// It has so many bytes or more.
+    /// A password has so many bytes or more.
     MinLength(usize),
-    /// This is found in it.
+    /// A pattern is found in a password.
     Matches(Pattern),
 }
 

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// After so many milliseconds without another client's input a client is alone.
 pub(crate) const ALONE_AFTER_MS: u64 = 50;
 
-/// Who sent something lately. Written at most once a millisecond: readers on many processors share it.
+/// The client that sent something last. Written at most once a millisecond: readers on many processors
+/// share it.
 #[derive(Debug, Default)]
 pub(crate) struct ClientActivity {
-    /// Whose input was read last, but for what was skipped.
+    /// The client whose input was read last, but for what was skipped.
     last: AtomicU64,
-    /// When that client's input followed another's.
+    /// The time at which that client's input followed another's, monotonic milliseconds.
     changed_ms: AtomicU64,
 }
 

@@ -46,7 +46,7 @@ const N_BATCHES_MAX: usize = 16;
 const BULK_BYTES: usize = 16 * 1024;
 /// A publisher that is ahead of its consumers is not read for this many milliseconds at a time.
 const AHEAD_MS: u64 = 1;
-/// When nothing is due, time is looked at again after this many milliseconds.
+/// Milliseconds after which time is looked at again when nothing is due.
 const FAR_MS: u64 = 24 * 3600 * 1000;
 /// A client that takes none of its many answers for this many milliseconds is dropped.
 const STUCK_MAX_MS: u64 = 5 * 60 * 1000;
@@ -54,7 +54,7 @@ const STUCK_MAX_MS: u64 = 5 * 60 * 1000;
 /// Why a connection is over.
 #[derive(Debug)]
 enum Disconnect {
-    /// It was ended in words; the socket is to be closed in this way.
+    /// The connection was closed by protocol; the socket is to be closed in this way.
     Closed(CloseMode),
     /// The client closed the socket.
     Eof,
@@ -86,7 +86,7 @@ impl Name {
         Self { is_client_unknown: true, ..self }
     }
 
-    /// Where the client is; no machine's address if nobody knows.
+    /// The client's address; no machine's address if it is not known.
     const fn client_ip(&self) -> IpAddr {
         if self.is_client_unknown { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { self.peer.ip() }
     }
@@ -121,7 +121,7 @@ struct Task {
     settles: Vec<Settle>,
     /// There was something that the client cannot be sent.
     refused: Option<Box<Error>>,
-    /// Who logged in; until the session is opened.
+    /// The user that logged in, until the session is opened.
     logged_in: Option<LoggedIn>,
     /// Why the login was refused: the log is told more than the client.
     refusal: Option<String>,
@@ -133,7 +133,7 @@ struct Task {
     sleep: Pin<Box<Sleep>>,
     sleeps_until_ms: u64,
     accepted_ms: u64,
-    /// When something was written last, or nothing was in the way of it.
+    /// Time of the last write, or of the last moment with nothing to write, monotonic milliseconds.
     moved_ms: u64,
     /// Memory was given back, and nothing was written since.
     is_idle: bool,
@@ -150,9 +150,9 @@ enum ReadState {
     Yes,
     /// The broker wants nothing from it for now.
     Held,
-    /// It asks for much and does not take the answers.
+    /// The client asks for much and does not take the answers.
     Stuck,
-    /// It publishes faster than consumers take.
+    /// The client publishes faster than consumers take.
     Slowed,
 }
 

@@ -12,7 +12,7 @@ const STORAGE_SHARE: u64 = 8;
 const STORAGE_DESCRIPTORS_MIN: u64 = 64;
 /// And so many at most.
 const STORAGE_DESCRIPTORS_MAX: u64 = 4096;
-/// So many looks in a row have to find free descriptors before the alarm is cleared: ten seconds of them.
+/// Looks in a row that have to find free descriptors before the alarm is cleared: ten seconds of them.
 const CALM_LOOKS: u32 = 100;
 
 /// The limit on descriptors, and whether connections have used up what is theirs.

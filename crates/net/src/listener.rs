@@ -7,12 +7,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 
-/// Where a listener binds.
+/// The address a listener binds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// This port on every address of the machine, IPv6 and IPv4. 0 takes any free port.
+    /// A port on every address of the machine, IPv6 and IPv4. 0 takes any free port.
     Every(u16),
-    /// This port on this address. Port 0 takes any free port.
+    /// A port on one address. Port 0 takes any free port.
     One(SocketAddr),
 }
 

@@ -1,4 +1,5 @@
-//! Lines of the log about peers that have not logged in: so many of one kind from one address, and then their number.
+//! Lines of the log about peers that have not logged in: so many of one kind from one address, and then
+//! their number.
 //!
 //! Anybody who can connect causes such lines, as many and as fast as it likes.
 
@@ -49,7 +50,8 @@ struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Write,
-    /// It is the first that is left out: the number of those is to be told after so many milliseconds.
+    /// The line is the first that is left out: the number of those is to be logged after so many
+    /// milliseconds.
     SumUp(Source, u64),
     LeaveOut,
 }

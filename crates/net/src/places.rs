@@ -1,8 +1,8 @@
-//! Sockets of a kind that there is a limit to, oldest first: those of connections that have not opened a virtual
-//! host yet, and those that only wait for their clients to close them.
+//! Sockets of a kind that there is a limit to, oldest first: those of connections that have not opened a
+//! virtual host yet, and those that only wait for their clients to close them.
 //!
-//! They cost memory and a descriptor, and it is not known whether anybody needs them. Beyond the limit a new one
-//! takes the place of the oldest: whoever only keeps sockets open cannot keep others out.
+//! They cost memory and a descriptor, and it is not known whether anybody needs them. Beyond the limit a
+//! new one takes the place of the oldest: whoever only keeps sockets open cannot keep others out.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -81,7 +81,7 @@ mod tests {
     use super::Timers;
     use std::time::Duration;
 
-    /// This runtime has no clock of its own.
+    /// Runs a future on a runtime without a clock of its own.
     fn run<F: Future>(future: F) -> F::Output {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
     }

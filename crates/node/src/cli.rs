@@ -35,7 +35,7 @@ pub(crate) enum Invocation {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub(crate) kind: ToolKind,
-    /// How it was called, for its messages: `leveret ctl`, `rabbitmqctl`.
+    /// The name the tool was called by, for its messages: `leveret ctl`, `rabbitmqctl`.
     pub(crate) name: String,
     /// The arguments behind the tool's name.
     pub(crate) args: Vec<OsString>,
@@ -49,7 +49,7 @@ pub(crate) enum ToolKind {
     Bench,
 }
 
-/// How to begin, below the help.
+/// The first steps, below the help.
 const HOW_TO_START: &str = "\
 To start a broker:         leveret server
 To see whether it can run: leveret doctor
@@ -146,7 +146,7 @@ impl ServerArgs {
         Self { environment, ..self }
     }
 
-    /// Where the configuration comes from.
+    /// The sources of the configuration.
     pub(crate) fn sources(&self) -> Sources<'_> {
         Sources { files: &self.config, environment: &self.environment, arguments: &self.set }
     }
@@ -159,7 +159,7 @@ fn default_data_dir() -> PathBuf {
         .unwrap_or_else(ctl::default_data_dir)
 }
 
-/// How `--help-config` prints.
+/// The format of `--help-config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HelpConfig {
     Text,

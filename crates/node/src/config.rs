@@ -48,7 +48,7 @@ pub(crate) struct Config {
     pub(crate) settings: Vec<(String, String)>,
 }
 
-/// Where AMQP clients connect.
+/// The listeners of AMQP clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listeners {
     /// Plain TCP, in the order of their names.
@@ -101,7 +101,7 @@ pub(crate) struct NodeLimits {
     pub(crate) permits: BTreeMap<String, bool>,
 }
 
-/// Who may log in, and how.
+/// Users, passwords and login mechanisms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     /// Users who may connect from this machine only.
@@ -114,7 +114,7 @@ pub(crate) struct Access {
     pub(crate) anonymous_pass: String,
     /// The rule for new passwords.
     pub(crate) passwords: Passwords,
-    /// How they are hashed.
+    /// The hash of new passwords.
     pub(crate) hashing: HashAlgorithm,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Passwords {
     pub(crate) pattern: String,
 }
 
-/// How a new password is validated.
+/// The validators of new passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Validator {
     Anything,
@@ -149,7 +149,7 @@ pub(crate) struct FirstStart {
     pub(crate) read: String,
 }
 
-/// Where definitions are imported from.
+/// The source of imported definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DefinitionsSource {
     /// A file, or a directory of files.
@@ -161,7 +161,7 @@ pub(crate) struct DefinitionsSource {
 /// The node's settings for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Messages {
-    /// How long one may wait for its acknowledgement, milliseconds; `None` is for ever.
+    /// Time a delivery may wait for its acknowledgement, milliseconds; `None` is for ever.
     pub(crate) consumer_timeout_ms: Option<u64>,
     /// The virtual host in which events are told.
     pub(crate) event_vhost: Option<String>,
@@ -173,7 +173,7 @@ pub(crate) struct Messages {
     pub(crate) sent_time: bool,
 }
 
-/// When publishers are stopped for want of memory or disk.
+/// Limits of memory and disk at which publishers are blocked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Resources {
     /// Stop above this much used memory.
@@ -182,7 +182,7 @@ pub(crate) struct Resources {
     pub(crate) disk_free: Threshold,
 }
 
-/// How messages are kept.
+/// The storage of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Storage {
     /// Messages of fewer bytes are stored with their queue, larger ones once per vhost.
@@ -203,7 +203,7 @@ pub(crate) enum Durability {
     Write,
 }
 
-/// Where log lines go, and which.
+/// The log: its lines, levels and destinations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Logging {
     /// `None`: nothing to standard error.
@@ -275,7 +275,7 @@ pub(crate) struct Checked {
     pub(crate) errors: Vec<ConfigError>,
 }
 
-/// Where a configuration comes from. Of several settings of one key the last counts.
+/// The sources of a configuration. Of several settings of one key the last counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'s> {
     /// In order; a directory stands for its `*.conf` files, sorted.
@@ -440,7 +440,7 @@ struct Draft {
     log: LogDraft,
 }
 
-/// Where the log goes; levels that are not set are the default one.
+/// The log's settings; levels that are not set are the default one.
 #[derive(Debug)]
 struct LogDraft {
     console: bool,

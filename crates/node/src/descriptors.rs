@@ -1,9 +1,9 @@
-//! How many file descriptors the process may have.
+//! The process's limit of file descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to the hard one, and returns what is in force then: many systems give a service a soft
-/// limit of 1,024, and leave more to those who ask.
+/// Raises the soft limit to the hard one, and returns what is in force then: many systems give a service a
+/// soft limit of 1,024, and leave more to those who ask.
 pub(crate) fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };

@@ -84,7 +84,7 @@ where
 }
 
 impl Log {
-    /// Where lines for the log's exchange wait, if there is to be one.
+    /// The lines that wait for the log's exchange, if there is to be one.
     pub(crate) fn lines(&self) -> Option<Arc<Lines>> {
         self.lines.clone()
     }
@@ -150,7 +150,8 @@ fn name(level: tracing::Level) -> &'static str {
     }
 }
 
-/// Names come from clients: a line break in one must not look like a log line of its own, and a long one is cut.
+/// Names come from clients: a line break in one must not look like a log line of its own, and a long one is
+/// cut.
 fn write_on_one_line(out: &mut impl std::fmt::Write, text: &str) -> std::fmt::Result {
     let mut n_bytes = 0;
     for (at, c) in text.char_indices() {

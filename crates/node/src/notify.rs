@@ -39,8 +39,8 @@ impl Notify {
         self.tell("WATCHDOG=1\n");
     }
 
-    /// Reloads, and tells the beginning and the end of it. The time of the beginning is what `Type=notify-reload`
-    /// asks for.
+    /// Reloads, and tells the beginning and the end of it. The time of the beginning is what
+    /// `Type=notify-reload` asks for.
     pub(crate) fn reload(&self, reload: impl FnOnce()) {
         let is_told = self.is_ready.load(Ordering::Relaxed);
         if is_told {

@@ -76,7 +76,8 @@ fn place_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(aside)
 }
 
-/// A repair that was interrupted while it exchanged files left some of either kind: what is missing is not lost.
+/// A repair that was interrupted while it exchanged files left some of either kind: what is missing is not
+/// lost.
 fn refuse_half_exchanged(dir: &Path) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
         let aside = entry?.path();

@@ -32,8 +32,8 @@ impl StopSignals {
     }
 }
 
-/// Has SIGHUP open the log file again from now on, which `manager` is told, and SIGUSR1 and SIGUSR2 do nothing: the system would end
-/// the process otherwise.
+/// Has SIGHUP open the log file again from now on, which `manager` is told, and SIGUSR1 and SIGUSR2 do
+/// nothing: the system would end the process otherwise.
 pub(crate) fn handle_others(log: Arc<Log>, manager: Arc<Notify>) -> anyhow::Result<()> {
     // A signal that was handled once stays handled, whether or not anybody waits for it.
     drop(listen_for(SignalKind::user_defined1(), "SIGUSR1")?);

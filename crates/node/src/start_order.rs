@@ -28,13 +28,13 @@ use crate::signals::{self, StopSignals};
 use crate::welcome;
 use management::{Control, RuntimeHandles};
 
-/// How often memory and disk are looked at: until then publishers may use as much as comes in.
+/// Interval at which memory and disk are looked at: until then publishers may use as much as comes in.
 const RESOURCE_TICK: Duration = Duration::from_millis(100);
 /// The broker is told the time every this many of them: each second.
 const TICK_EVERY: u32 = 10;
-/// How long clients may take to hear that the node stops.
+/// Time that clients have to take the close of a stopping node.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long tasks may take to end once the node stops.
+/// Time that tasks have to end once the node stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs a node until it is told to stop.

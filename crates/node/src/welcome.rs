@@ -33,7 +33,8 @@ fn login(first: &FirstStart) -> String {
     format!("{}:{}", first.user, if known { first.pass.as_str() } else { "PASSWORD" })
 }
 
-/// The virtual host `/` is what a URI without one means; with a slash at its end some clients ask for one without a name.
+/// The virtual host `/` is what a URI without one means; with a slash at its end some clients ask for one
+/// without a name.
 fn vhost(first: &FirstStart) -> String {
     if first.vhost == "/" { String::new() } else { format!("/{}", first.vhost.replace('/', "%2F")) }
 }

@@ -345,7 +345,7 @@ fn a_wrong_configuration_is_one_line_and_touches_nothing() {
     assert_eq!(entries(&dir), Vec::<String>::new());
 }
 
-/// It would let in other people than its configuration says.
+/// A node that let in other users than its configuration says would be worse than none.
 #[test]
 fn a_node_that_should_ask_others_who_somebody_is_does_not_start() {
     let dir = tempfile::tempdir().unwrap();

@@ -89,7 +89,7 @@ pub(crate) struct Topology {
 pub(crate) enum Queues {
     /// One per consuming channel, named by the broker.
     Unnamed,
-    /// These, with every consumer at all of them.
+    /// Named queues, with every consumer at all of them.
     Named(Vec<String>),
     /// Producers and consumers are dealt out to these in turn.
     Sequence(Vec<String>),

@@ -130,7 +130,7 @@ impl Consumer {
         self.is_started && self.n_consuming == self.plan.queues.len()
     }
 
-    /// It has what it was to receive.
+    /// Whether the consumer has received as many messages as it was to.
     pub(crate) fn is_done(&self) -> bool {
         self.received >= self.plan.limit
     }

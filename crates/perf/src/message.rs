@@ -19,14 +19,14 @@ pub(crate) struct Source {
 pub(crate) enum Bodies {
     /// Marks and filler, of a size that may change over time.
     Stamped { size: Schedule, marking: Marking },
-    /// These in turn, with the time stamp in a header.
+    /// Given bodies in turn, with the time stamp in a header.
     Given(Vec<Vec<u8>>),
 }
 
 /// Routing keys.
 #[derive(Debug)]
 pub(crate) enum Keys {
-    /// That of the address.
+    /// The routing key of the address.
     Fixed,
     /// Another one for every message.
     Random(Random),
@@ -174,7 +174,7 @@ impl Messages {
         (self.at, self.end) = (0, 0);
     }
 
-    /// That much of it is written.
+    /// Notes that `n` bytes of the batch are written.
     pub(crate) fn written(&mut self, n: usize) {
         self.at += n;
     }

@@ -123,7 +123,7 @@ impl Publisher {
         self.messages.pending()
     }
 
-    /// That many of them are written.
+    /// Notes that `n` bytes of the batch are written.
     pub(crate) fn written(&mut self, n: usize) {
         self.messages.written(n);
     }

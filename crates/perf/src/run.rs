@@ -34,7 +34,7 @@ const FILES_BESIDES: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Good,
-    /// It did not come to its end, or verification found something.
+    /// The run did not come to its end, or verification found something.
     Bad,
     /// Connections were lost, and the broker is still gone.
     Unreachable,

@@ -140,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// That many publishes of a thread wait for their confirms.
+    /// Notes how many publishes of a thread wait for their confirms.
     pub(crate) fn tell_outstanding(&self, number: usize, n: usize) {
         if let Some(outstanding) = self.n_outstanding.get(number) {
             outstanding.store(u64::try_from(n).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -198,6 +198,6 @@ pub(crate) enum News {
     Recovered,
     /// A connection could not be made again yet.
     NotRecovered(anyhow::Error),
-    /// It cannot go on.
+    /// The thread cannot go on.
     Failed(anyhow::Error),
 }

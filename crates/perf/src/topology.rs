@@ -29,8 +29,8 @@ pub(crate) struct Queue {
     pub(crate) is_unnamed: bool,
 }
 
-/// Who uses what. Publishers and consumers go by their numbers: channels count, connection by
-/// connection.
+/// The assignment of publishers and consumers to queues. Both go by their numbers: channels count,
+/// connection by connection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Routes {
     /// All queues, by number.

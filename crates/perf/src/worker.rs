@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     number: usize,
     shared: Arc<Shared>,
     news: Sender<News>,
-    /// Who makes lost connections again; without, they end the run.
+    /// The thread that makes lost connections again; without it, a lost connection ends the run.
     reconnect: Option<Sender<Broken>>,
     n_down: usize,
     phase: Phase,
@@ -254,7 +254,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Who is called too early says when to be called again.
+    /// Notes a connection's next turn, which may come too early: the connection then says when to call
+    /// again.
     fn make_due(&mut self, at: usize, time: u64) {
         if let Some(due_at) = self.due_at.get_mut(at)
             && time < *due_at

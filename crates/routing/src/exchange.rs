@@ -145,8 +145,8 @@ impl Exchange {
         Some(binding)
     }
 
-    /// Hands over groups of destinations: none is empty, within a group each comes once and in order. Selectors are
-    /// looked at while there are `steps` left.
+    /// Hands over groups of destinations: none is empty, within a group each comes once and in order.
+    /// Selectors are looked at while there are `steps` left.
     pub(crate) fn find<'e>(
         &'e self,
         message: &Message<'_>,

@@ -65,14 +65,14 @@ pub enum Event<'a> {
     QueuePurged {
         /// The channel.
         channel: ChannelId,
-        /// How many messages went.
+        /// The number of purged messages.
         n_messages: u64,
     },
     /// `queue.delete-ok`.
     QueueDeleted {
         /// The channel.
         channel: ChannelId,
-        /// How many ready messages went with it.
+        /// The number of ready messages deleted with the queue.
         n_messages: u64,
     },
     /// A consumer is attached; its deliveries follow on `link`. With `answer` a `basic.consume-ok`
@@ -138,8 +138,8 @@ pub enum Event<'a> {
 /// Why a message comes back to its publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnReason {
-    /// It is mandatory, and no queue is bound that it goes to.
+    /// The message is mandatory and no queue got it.
     Unroutable,
-    /// It is immediate, and no consumer could be given it at once.
+    /// The message is immediate and no consumer could take it at once.
     NoConsumers,
 }

@@ -13,10 +13,10 @@ pub trait Outbox: Send + Sync {
     #[must_use]
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker>;
 
-    /// Positions delivered on these links, which are sorted, that the client has not settled, each
-    /// link's in the order of delivery; an acknowledgement counts from the commit of its transaction on. Asked, under a queue's lock,
-    /// only for queues that keep no record of their own of what a consumer holds (`ack-direct`).
-    /// What it names for an [`Op::Recover`](crate::Op::Recover) it names once.
+    /// Positions delivered on these links, which are sorted, that the client has not settled, each link's
+    /// in the order of delivery; an acknowledgement counts from the commit of its transaction on. Asked,
+    /// under a queue's lock, only for queues that keep no record of their own of what a consumer holds
+    /// (`ack-direct`). What it names for an [`Op::Recover`](crate::Op::Recover) it names once.
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
 }
 
@@ -26,12 +26,12 @@ pub trait Sink {
     /// more on this link until the connection asks for it again (the outbox has noted the link).
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room;
 
-    /// About how many bytes of deliveries it takes before it says [`Room::Full`], as if that were asked before the
-    /// first of them. With none, that is what it says to the next one.
+    /// About how many bytes of deliveries it takes before it says [`Room::Full`], as if that were asked
+    /// before the first of them. With none, that is what it says to the next one.
     fn room_bytes(&self) -> usize;
 
-    /// Whether the client can be sent a message whose properties take so many bytes. If not, it is about to lose
-    /// its connection for that, and the message must stay in `queue`.
+    /// Whether the client can be sent a message whose properties take so many bytes. If not, it is about to
+    /// lose its connection for that, and the message must stay in `queue`.
     fn fits(&mut self, _properties_bytes: usize, _queue: &str) -> bool {
         true
     }
@@ -53,7 +53,7 @@ pub trait Sink {
 pub enum Confirmation {
     /// The broker has taken responsibility (`basic.ack`).
     Ack,
-    /// It has not (`basic.nack`).
+    /// The broker has refused the message (`basic.nack`).
     Nack,
 }
 
@@ -77,10 +77,10 @@ pub enum Room {
 pub struct Delivery<'a> {
     /// Its place in the queue, to be named when it is settled.
     pub position: Position,
-    /// It was given to a consumer before.
+    /// Whether the message was delivered before.
     pub redelivered: bool,
-    /// Nobody acknowledges it: it is settled (Accepted) once its bytes were written to the socket.
-    /// Only set on links without acknowledgements (`no_ack`).
+    /// Whether the delivery is settled (Accepted) by being written to the socket, without an
+    /// acknowledgement. Only set on links without acknowledgements (`no_ack`).
     pub settled_by_write: bool,
     /// The message.
     pub message: &'a MessageRef<'a>,

@@ -57,7 +57,7 @@ struct Channel {
     n_published: Option<u64>,
     /// By number of the publish: its message.
     unconfirmed: BTreeMap<u64, u64>,
-    /// It is ending: others may be given what it holds.
+    /// Whether the channel is ending: others may be given the messages it holds.
     is_closing: bool,
     is_transactional: bool,
 }
@@ -392,7 +392,7 @@ impl ConfirmOn {
         }
     }
 
-    /// Nobody else has it.
+    /// Checks that no other client holds the message.
     fn check_free(&self, copy: Copy) {
         let mut held = self.peers.values().flat_map(Peer::copies);
         if !copy.is_letter && held.any(|held| held == copy) {

@@ -69,7 +69,7 @@ pub(crate) struct Started {
 pub(crate) enum Said {
     WorkedOff,
     ThrownOut,
-    /// It would have waited for ever.
+    /// The request would have waited for ever.
     Stuck,
 }
 
@@ -214,7 +214,7 @@ impl Harness {
         }
     }
 
-    /// It is so late now, for the node.
+    /// Sets the node's clock.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         self.note(format!("it is {now_ms}"));
         if let Some(node) = &self.node {

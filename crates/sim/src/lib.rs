@@ -1,10 +1,10 @@
-//! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from
-//! one seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol.
-//! Start reading at [`run`], then `harness.rs`, which all worlds stand on, and `plain_queues.rs`; the rules that are checked
-//! there stand in `model.rs`.
-//! Every second seed is about queues from which time, limits and returns take messages: `queue_policies.rs`; or,
-//! every fourth, about queues that confirm a publish once a consumer has had it: `confirm_on.rs`. Every second of
-//! those has limits in bytes, transactions and alarms, too.
+//! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from one
+//! seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol. Start reading
+//! at [`run`], then `harness.rs`, which all worlds stand on, and `plain_queues.rs`; the rules that are
+//! checked there stand in `model.rs`. Every second seed is about queues from which time, limits and returns
+//! take messages: `queue_policies.rs`; or, every fourth, about queues that confirm a publish once a
+//! consumer has had it: `confirm_on.rs`. Every second of those has limits in bytes, transactions and
+//! alarms, too.
 
 mod client;
 mod confirm_on;
@@ -38,9 +38,9 @@ pub struct Report {
 /// The destination of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// It is kept in the report.
+    /// The trace is kept in the report.
     Kept,
-    /// It is printed as it comes.
+    /// The trace is printed as it comes.
     Printed,
 }
 

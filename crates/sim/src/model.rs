@@ -50,7 +50,7 @@ pub(crate) struct Message {
     pub(crate) delivered: bool,
     /// A restart said how it will be marked.
     marked: Option<bool>,
-    /// It is in the log, and synced.
+    /// Whether the message is in the log, and synced.
     pub(crate) durable: bool,
     /// Kept for a `tx.commit` to settle.
     pub(crate) in_tx: bool,

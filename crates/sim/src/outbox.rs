@@ -19,7 +19,8 @@ pub(crate) struct Content {
     pub(crate) persistent: bool,
 }
 
-/// Names of consumers of direct replies end with so many letters, which the broker draws: contents have others.
+/// Names of consumers of direct replies end with so many letters, which the broker draws: contents have
+/// others.
 pub(crate) const REPLY_TOKEN_BYTES: usize = 22;
 
 pub(crate) fn without_token(bytes: &[u8]) -> Vec<u8> {
@@ -231,7 +232,7 @@ impl Recorder {
         }
     }
 
-    /// That is done.
+    /// Ends the recovery.
     pub(crate) fn end_recovering(&self) {
         stdx::lock(&self.flow).unsettled.recovering.clear();
     }

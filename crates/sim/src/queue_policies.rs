@@ -339,7 +339,7 @@ impl QueuePolicies {
         }
     }
 
-    /// Nobody is given what is over, once the clock's work is done.
+    /// Checks that no client gets an expired message once the clock's work is done.
     fn check_time(&self, queue: &str, seen: &Seen) -> Result<(), Violation> {
         let Some(sent) = self.ledger.sent.get(&seen.id).filter(|_| seen.deaths.is_empty()) else {
             return Ok(());

@@ -36,7 +36,8 @@ impl Civil {
     }
 }
 
-/// Year, month and day `days` days after 1970-01-01. Counts years from March, so that a leap day is a year's last.
+/// Year, month and day `days` days after 1970-01-01. Counts years from March, so that a leap day is a
+/// year's last.
 const fn civil_date(days: u64) -> (u64, u64, u64) {
     const DAYS_PER_400_YEARS: u64 = 146_097;
     const DAYS_FROM_0000_03_01_TO_1970: u64 = 719_468;

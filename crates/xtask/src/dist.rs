@@ -207,7 +207,8 @@ fn write_file(to: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     Ok(std::fs::set_permissions(to, std::fs::Permissions::from_mode(mode))?)
 }
 
-/// The binary with these arguments, which must not depend on who builds: its help names a default of the user's.
+/// The binary with these arguments, which must not depend on who builds: its help names a default of the
+/// user's.
 fn run(binary: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(binary);
     command.args(args).env_clear().env("HOME", "/");

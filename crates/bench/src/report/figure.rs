@@ -227,7 +227,7 @@ pub(crate) struct Ratio<'a> {
 }
 
 impl Ratio<'_> {
-    /// That of one row.
+    /// The ratio in one row.
     pub(crate) fn of(&self, row: &Row<'_>) -> Option<f64> {
         let quotient = row.quotient(self.at)?;
         Some(if self.is_inverse { 1.0 / quotient } else { quotient })

@@ -146,7 +146,7 @@ impl Frame<'_> {
     }
 }
 
-/// Those that leave each other a share of the width.
+/// The ticks that leave each other a share of the width.
 fn thinned(ticks: &[(f64, String)], room: f64) -> Vec<(f64, &str)> {
     let mut kept: Vec<(f64, &str)> = Vec::new();
     for (share, label) in ticks.iter().rev() {

@@ -107,7 +107,7 @@ fn pictures(scenario: &Scenario) -> Vec<Picture<'_>> {
 }
 
 impl Picture<'_> {
-    /// Those of its charts, then the scenario's others, as far as there is something to show.
+    /// The metrics of its charts, then the scenario's others, as far as there is something to show.
     fn metrics(&self, scenario: &Scenario, columns: &[Name]) -> Vec<Metric> {
         let mut metrics: Vec<Metric> = Vec::new();
         let of_charts = self.charts.iter().map(|chart| chart.metric);

@@ -55,7 +55,7 @@ pub(crate) fn draw(out: &mut Markup, run: &Run) {
     });
 }
 
-/// Who is spoken of, if it is the same one everywhere.
+/// The heading: the broker that all lines are about, if it is the same one.
 fn heading(lines: &[(usize, &Scenario, Metric, Vec<Line>)]) -> String {
     let mut subjects = lines.iter().flat_map(|(_, _, _, lines)| lines).map(|line| &line.subject);
     match subjects.next() {

@@ -26,7 +26,7 @@ pub(crate) struct Invocation {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Which node is spoken to.
+/// The node that a command is sent to.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeAddress {
     /// The node's name as it is shown.

@@ -24,7 +24,7 @@ pub(super) enum ChannelState {
 pub(super) struct Channels {
     list: Vec<Channel>,
     last_idx: usize,
-    /// Some may be in the middle of a body.
+    /// Whether any channel may be in the middle of a body.
     is_gathering: bool,
 }
 

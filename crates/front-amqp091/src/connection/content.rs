@@ -214,7 +214,7 @@ pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
 pub(super) enum Lookahead {
     /// The whole message: the request, and the bytes it takes behind the method's frame.
     Whole(Publish, usize),
-    /// It will, after this many more bytes behind the method's frame.
+    /// The message is incomplete: this many more bytes are needed behind the method's frame.
     Wait(usize),
     /// Something that has to be gathered, or is wrong.
     Assemble,
@@ -279,7 +279,7 @@ pub(super) fn look_ahead(
 }
 
 enum BodyAhead {
-    /// Where the body is, and the length of its frame; 0 for an empty body.
+    /// The body's place in the input, and the length of its frame; 0 for an empty body.
     Whole(Span, usize),
     Not(Lookahead),
 }

@@ -209,7 +209,7 @@ impl Connection {
     }
 }
 
-/// When no method is at fault.
+/// The method id of an error that no method caused.
 pub(super) const NO_METHOD: MethodId = MethodId { class: 0, method: 0 };
 
 /// 0 means no limit, which is above any limit.

@@ -53,7 +53,7 @@ pub(super) struct Put {
 #[derive(Debug, Default)]
 pub(super) struct AutoAckInFlight {
     runs: VecDeque<Run>,
-    /// So many bytes were written, as far as is known.
+    /// Bytes written, as far as is known.
     n_written: u64,
 }
 
@@ -74,7 +74,7 @@ impl AutoAckInFlight {
         }
     }
 
-    /// So many bytes of the stream were written.
+    /// Notes the number of bytes of the stream that are written.
     pub(super) fn wrote(&mut self, n_written: u64) {
         self.n_written = self.n_written.max(n_written);
     }
@@ -154,7 +154,7 @@ mod tests {
         Write(u64),
         /// Takes all bytes put in so far to be written.
         Begin,
-        /// So many messages are settled.
+        /// Takes the settlement of so many messages.
         Take(usize),
         Ask(u64),
     }

@@ -34,7 +34,7 @@ pub(super) struct Tags {
 /// it has carried the recovery out.
 #[derive(Debug, Default)]
 struct Recovering {
-    /// How many times the client has asked, and was not answered.
+    /// Requests of the client that were not answered.
     n_asked: u32,
     entries: Vec<Unsettled>,
 }

@@ -269,7 +269,7 @@ fn settlements_become_the_messages_they_settle() {
     assert_eq!(talk.hears(), [close]);
 }
 
-/// Both ways a publish is read.
+/// The flag is read on both decoding paths: the fast one, and frame by frame.
 #[test]
 fn an_immediate_publish_is_handed_on_where_that_is_honoured() {
     let settings = Settings { immediate: Immediate::Honour, ..Settings::default() };

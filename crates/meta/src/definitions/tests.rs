@@ -124,7 +124,7 @@ fn passwords_before_3_6_were_hashed_with_md5() {
     assert_eq!(again.steps, []);
 }
 
-/// A document's hash counts before the algorithm that the node is configured with.
+/// A document's hashing algorithm counts before the one that the node is configured with.
 #[test]
 fn passwords_are_hashed_as_the_node_is_told() {
     let by_sha_256 = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR";

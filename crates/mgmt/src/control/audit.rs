@@ -26,7 +26,7 @@ const OBJECT_FIELDS: [&str; 15] = [
     "tags",
 ];
 
-/// Who is on the other end of a connection to the control socket, as the system says.
+/// The user at the other end of a connection to the control socket, as the system says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Operator {
     uid: Option<u32>,

@@ -4,7 +4,7 @@ use crate::Management;
 use crate::request::Request;
 use serde_json::{Map, Value, json};
 
-/// How far the end of a feature is.
+/// The phase of a feature's deprecation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Permitted,

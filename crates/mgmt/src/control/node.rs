@@ -46,7 +46,7 @@ fn alarms(management: &Management) -> Value {
         .collect()
 }
 
-/// Where an operator has to look.
+/// The heaviest users of the node, where an operator has to look first.
 fn heaviest(management: &Management) -> Value {
     let heaviest = management.broker.heaviest(HEAVIEST_NAMED);
     let queue = |heavy: &HeavyQueue| {

@@ -83,7 +83,7 @@ fn suspend(management: &Management, suspended: bool) -> Value {
     Value::Null
 }
 
-/// Nobody connects any more, and who is connected is asked to leave.
+/// Puts the node into maintenance: it takes no new connections, and asks those there are to leave.
 fn drain(management: &Management) -> Value {
     management.maintenance.store(true, Ordering::Relaxed);
     suspend(management, true);

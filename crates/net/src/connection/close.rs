@@ -25,8 +25,8 @@ pub(super) fn reset(socket: &TcpStream) {
     let _already_closed = socket.set_zero_linger().is_err();
 }
 
-/// Closes as `close_mode` says. Whoever waits for this waits for what must have arrived before the node may end,
-/// not for clients that take their time.
+/// Closes as `close_mode` says. Whoever waits for this waits for what must have arrived before the node may
+/// end, not for clients that take their time.
 pub(super) async fn close(
     socket: OwnedReadHalf,
     close_mode: CloseMode,

@@ -84,13 +84,14 @@ fn log_failure(task: &Task, disconnect: &Disconnect) {
     }
 }
 
-/// A client whose process ends with something unread resets the connection: that is no failure of the network.
+/// A client whose process ends with something unread resets the connection: that is no failure of the
+/// network.
 fn is_abrupt(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
 }
 
-/// Whose connection ends, and how long it lasted.
+/// The log's name of a connection that ends, with its duration.
 struct Closing<'a>(&'a Task);
 
 impl fmt::Display for Closing<'_> {

@@ -9,7 +9,7 @@ use session::{Error, ErrorKind, Outbox, Table};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who logged in, and how.
+/// The user that logged in, and the mechanism.
 pub(super) struct LoggedIn {
     user: String,
     mechanism: Mechanism,

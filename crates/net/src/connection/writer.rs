@@ -42,7 +42,7 @@ pub(super) struct Writer {
     came_in_vain: AtomicBool,
     /// Something was written since [`Writer::forget_written`].
     has_written: AtomicBool,
-    /// Somebody else wrote something since [`Writer::take_was_rung`].
+    /// Whether another thread wrote something since [`Writer::take_was_rung`].
     was_rung: AtomicBool,
     stats: OnceLock<Arc<broker::Connection>>,
 }
@@ -63,8 +63,8 @@ impl Wake for InlineWaker {
 }
 
 impl Drop for Writer {
-    /// The half alone would tell the peer that nothing follows: whether it is told, and when, is told with the
-    /// end of the connection.
+    /// The half alone would tell the peer that nothing follows: whether it is told, and when, is told with
+    /// the end of the connection.
     fn drop(&mut self) {
         if let Some(to_peer) = self.to_peer.take() {
             to_peer.forget();
@@ -72,7 +72,7 @@ impl Drop for Writer {
     }
 }
 
-/// How a write ended.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrote {
     All,
@@ -85,8 +85,8 @@ enum Wrote {
 pub(super) enum Flushed {
     /// Nothing: what is left waits for the socket.
     Done,
-    /// Links found room again, and are in the list, deliveries were settled by being written, or the connection
-    /// is to be failed.
+    /// Links found room again, and are in the list, deliveries were settled by being written, or the
+    /// connection is to be failed.
     BrokerUpdates,
 }
 

@@ -26,9 +26,9 @@ const V2_FIXED_BYTES: usize = 16;
 pub(super) enum Forwarded {
     /// A client that connected to the proxy.
     Client {
-        /// Where the client is.
+        /// The client's address.
         source: SocketAddr,
-        /// Where it connected to.
+        /// The address the client connected to.
         destination: SocketAddr,
     },
     /// A client of which the proxy does not say where it is.
@@ -54,7 +54,7 @@ pub(super) enum Parsed {
 /// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Invalid {
-    /// They begin otherwise.
+    /// The bytes begin otherwise.
     NotProxyProtocol,
     /// The line of version 1 has no end.
     TooLong,

@@ -20,7 +20,7 @@ const EXCHANGE: &[u8] = b"fan";
 /// The way messages leave the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// They stay.
+    /// Messages stay in their queues.
     Not,
     /// A consumer gets them, and need not say anything.
     AutoAck,

@@ -20,9 +20,9 @@ pub(super) struct Variable {
 /// The effect of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It is the setting of this key.
+    /// The variable is the setting of this key.
     Setting(&'static str),
-    /// It is read where it is needed.
+    /// The variable is read where it is needed.
     Read,
     /// Nothing, which the log says.
     Nothing,

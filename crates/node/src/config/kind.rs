@@ -58,7 +58,7 @@ pub(super) enum Kind {
     Immediate(fn(&mut Draft, Immediate)),
     Validator(fn(&mut Draft, Validator)),
     Hashing(fn(&mut Draft, HashAlgorithm)),
-    /// Where users are known from, at a place in the order of asking: there is one source.
+    /// The source of users, at a place in the order of asking: there is one source.
     AuthBackend,
 }
 

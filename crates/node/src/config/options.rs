@@ -90,7 +90,8 @@ const fn also(alias: &'static str, mut option: ConfigOption) -> ConfigOption {
     option
 }
 
-/// The groups of options on the page of the documentation and in the sample file: the first key of each, and its title.
+/// The groups of options on the page of the documentation and in the sample file: the first key of each,
+/// and its title.
 pub(super) const GROUPS: &[(&str, &str)] = &[
     ("listeners.tcp", "Listeners and sockets"),
     ("handshake_timeout", "AMQP 0-9-1"),

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where a setting was given, for messages.
+/// The place where a setting was given, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A line of a configuration file, counted from one.
@@ -32,7 +32,7 @@ pub(crate) struct Setting {
     pub(crate) key: Vec<String>,
     /// The value without quotes, surrounding blanks and comment.
     pub(crate) value: String,
-    /// Where it was given.
+    /// The place where the setting was given.
     pub(crate) place: Place,
 }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use net::ListenAddress;
 
-/// How much is logged, in RabbitMQ's names. Each level includes those after it.
+/// Log levels, by RabbitMQ's names. Each level includes those after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Debug,

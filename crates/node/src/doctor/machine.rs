@@ -16,11 +16,12 @@ use crate::resources::machine_memory_bytes;
 const DESCRIPTORS_WANTED: u64 = 65_536;
 /// With less the watermark is reached by a few clients.
 const MEMORY_WANTED_BYTES: u64 = 128 << 20;
-/// This program is younger: a clock before it is not set. 1 January 2026.
+/// The earliest credible time: this program is younger, so a clock before it is not set. 1 January
+/// 2026.
 const NOT_BEFORE: Duration = Duration::from_secs(1_767_225_600);
 /// Files may be newer than the clock by this much: it is moved by small steps all the time.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
-/// Where systemd-timesyncd says whether the time is from the network.
+/// The file by which systemd-timesyncd says whether the time is from the network.
 const TIMESYNC: &str = "/run/systemd/timesync";
 
 pub(super) fn descriptors() -> Finding {
@@ -85,7 +86,7 @@ pub(super) fn clock(data_dir: &Path) -> Vec<Finding> {
     vec![Finding::good("clock: plausible")]
 }
 
-/// When a file in the directory was last written.
+/// The last write of any file in the directory.
 fn newest(dir: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(dir).ok()?;
     entries.filter_map(|entry| entry.ok()?.metadata().ok()?.modified().ok()).max()

@@ -96,7 +96,7 @@ impl Lines {
     }
 }
 
-/// Where the log writes lines for the exchange.
+/// The log's writer for the exchange.
 #[derive(Debug)]
 pub(super) struct ToExchange(pub(super) Arc<Lines>);
 

@@ -176,7 +176,7 @@ fn random_salt() -> meta::Salt {
     [a, b, c, d]
 }
 
-/// Who may log in.
+/// The authenticator, as configured.
 pub(crate) fn authenticator(config: &Config) -> Authenticator {
     let access = &config.access;
     Authenticator::new(Rules {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-/// How long questions that are being answered may take once the node stops.
+/// Time that requests may still take once the node stops.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The parts of a running node, besides the broker, that an operator may change.

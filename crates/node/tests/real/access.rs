@@ -1,4 +1,4 @@
-//! Who is let in, and what they may do.
+//! Logins and permissions.
 
 use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;

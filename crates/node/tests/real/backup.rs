@@ -1,4 +1,5 @@
-//! A backup of a running node as docs/operations.md describes it: the node stands still while its files are copied.
+//! A backup of a running node as docs/operations.md describes it: the node stands still while its files are
+//! copied.
 
 use super::support::bystander::Bystander;
 use super::support::client::Client;

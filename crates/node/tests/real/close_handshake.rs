@@ -85,7 +85,7 @@ fn a_blocked_publisher_is_not_missed() {
     node.stop();
 }
 
-/// Who looks for RabbitMQ's lines finds these, at the levels they have there.
+/// Lines about closed connections are RabbitMQ's, at RabbitMQ's levels.
 #[test]
 fn how_clients_go_is_logged_in_rabbitmqs_words() {
     let node = Node::start(&[]);
@@ -126,8 +126,8 @@ fn a_protocol_error_is_logged_once() {
     assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 
-/// RabbitMQ leaves the socket open for as long as the client's heartbeat, at most 30 s: clients that find the end
-/// of the stream before they have closed it themselves report a failure.
+/// RabbitMQ leaves the socket open for as long as the client's heartbeat, at most 30 s: clients that find
+/// the end of the stream before they have closed it themselves report a failure.
 #[test]
 fn it_is_the_client_that_closes_the_socket() {
     let node = Node::start(&[]);

@@ -1,8 +1,8 @@
-//! A filesystem that is really full: the node says so, makes publishers wait, and starts again; nothing confirmed is
-//! lost. One that takes nothing at all ends it.
+//! A filesystem that is really full: the node says so, makes publishers wait, and starts again; nothing
+//! confirmed is lost. One that takes nothing at all ends it.
 //!
-//! A machine that gives processes no filesystem of their own gets the disk of `support/faults.c`, which only acts
-//! as if it were full, and says so, whether or not the output of tests is shown.
+//! A machine that gives processes no filesystem of their own gets the disk of `support/faults.c`, which
+//! only acts as if it were full, and says so, whether or not the output of tests is shown.
 
 use super::support::client::Client;
 use super::support::faults::Fault;
@@ -112,8 +112,8 @@ fn declare_all(node: &Node) {
     client.close();
 }
 
-/// Publishes messages from number 0 on until the connection ends. How many were sent, and which of them were not
-/// confirmed.
+/// Publishes messages from number 0 on until the connection ends. How many were sent, and which of them
+/// were not confirmed.
 fn publish(node: &Node, mut when_confirmed: impl FnMut(usize)) -> (usize, BTreeSet<usize>) {
     let mut client = Client::guest(node.address());
     client.select_confirms();

@@ -143,8 +143,8 @@ impl Proof {
     }
 }
 
-/// Some queues are to have another form, or one they have already: their conversion may be under way
-/// when this returns.
+/// Asks for another form of some queues, or the one they have: their conversion may be under way when
+/// this returns.
 fn flip_versions(node: &Node, random: &mut Random) {
     let pattern = ["^durable-", "^durable-1", "^durable-[02468]$"][random.below(3)];
     let definition = format!("{{\"queue-version\":{}}}", 1 + random.below(2));

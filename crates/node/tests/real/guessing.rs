@@ -7,7 +7,8 @@ use super::support::wait_until;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Answers to wrong passwords for `user` from `from`, with as many connections at a time as given, until the time is up.
+/// Answers to wrong passwords for `user` from `from`, with as many connections at a time as given, until
+/// the time is up.
 fn guess(address: SocketAddr, from: Ipv4Addr, user: &'static str, until: Instant) -> usize {
     const AT_A_TIME: usize = 4;
     let guess_on = move || {

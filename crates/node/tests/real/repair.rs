@@ -114,7 +114,8 @@ fn a_stopped_node_is_repaired_after_every_kind_of_damage() {
     check_whole(&Node::start_in(home));
 }
 
-/// As after a `kill -9` between two renames: the originals of some files are beside, what replaces others is not in place.
+/// As after a `kill -9` between two renames: the originals of some files are beside, what replaces others
+/// is not in place.
 #[test]
 fn a_repair_that_was_interrupted_is_told_and_repeated() {
     let home = data(Node::end_well);

@@ -1,5 +1,5 @@
-//! A disk below its limit, and full: the node writes nothing of its own accord, lives, starts again and serves
-//! consumers; nothing confirmed is lost.
+//! A disk below its limit, and full: the node writes nothing of its own accord, lives, starts again and
+//! serves consumers; nothing confirmed is lost.
 
 use super::support::client::Client;
 use super::support::node::Node;

@@ -4,9 +4,9 @@
 /// Whether an option does something here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Support {
-    /// It does what PerfTest's does.
+    /// An option that does what PerfTest's does.
     Yes,
-    /// It tunes PerfTest itself: taken, and told to have no effect.
+    /// An option that tunes PerfTest itself: taken, and reported to have no effect.
     NoEffect,
     /// PerfTest has it; here it is an error, with the reason and what comes nearest.
     Refused(&'static str),

@@ -18,12 +18,12 @@ use accept_any_cert::AcceptAnyCert;
 /// How much is read from the socket at once: two of TLS's largest records.
 const ENCRYPTED_BYTES: usize = 32 * 1024;
 
-/// Whose certificates are good.
+/// The brokers whose certificates are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Anyone's.
     Everyone,
-    /// Those for the broker's name, issued by whom this system trusts.
+    /// Certificates for the broker's name, issued by an authority that this system trusts.
     System,
 }
 

@@ -23,13 +23,13 @@ pub(super) enum Behaviour {
     Echo,
     /// Messages are not even looked at.
     Discard,
-    /// Some do not arrive.
+    /// Some messages do not arrive.
     Lose,
-    /// Some arrive twice.
+    /// Some messages arrive twice.
     Repeat,
-    /// Some arrive changed.
+    /// Some messages arrive changed.
     Damage,
-    /// Some arrive before those in front of them.
+    /// Some messages arrive before those in front of them.
     Swap,
     /// All connections are cut once.
     Cut,

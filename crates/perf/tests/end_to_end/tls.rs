@@ -13,7 +13,7 @@ use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 /// Bytes go to the client in pieces that end in the middle of records, and of their lengths.
 const PIECE_BYTES: usize = 1003;
 
-/// Who vouches for brokers.
+/// The certificate authority of the test brokers.
 pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,

@@ -13,7 +13,7 @@ pub(super) type Violation = String;
 pub(super) struct Copy {
     pub(super) id: u64,
     pub(super) queue: &'static str,
-    /// It came as a dead letter.
+    /// Whether the message came as a dead letter.
     pub(super) is_letter: bool,
 }
 

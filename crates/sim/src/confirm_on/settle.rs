@@ -10,7 +10,7 @@ use session::{ErrorKind, Op, Outcome, Position, QueueDeclare, Request, Settle, T
 type HeldCopy = ((u64, Position), Copy);
 
 impl ConfirmOn {
-    /// Some of what a channel of the client holds, with the channel.
+    /// Some of the messages that a channel of the client holds, with the channel.
     fn some_held(&mut self) -> Option<(usize, u16, Vec<HeldCopy>)> {
         let (peer, channel) = self.some_channel()?;
         let percent = self.harness.random.choose(&[20, 60, 100]).unwrap_or(100);
@@ -75,7 +75,7 @@ impl ConfirmOn {
         self.submit(peer, &[], requests);
     }
 
-    /// Some of what is settled by being written is.
+    /// Writes some of the deliveries that are settled by being written.
     pub(super) fn write(&mut self) {
         let Some(peer) = self.some_peer() else { return };
         let n = self.peer(peer).unwritten.len();

@@ -7,7 +7,7 @@ use session::Op;
 
 /// Queues to publish to; dead letters go to later ones only.
 pub(super) const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "d0", "d1"];
-/// Those that exist in every world, beside the first of the others.
+/// The number of queues that exist in every world, beside the first of the others.
 const N_ENDS: usize = 2;
 /// Where publishes that have several queues go.
 pub(super) const SPREAD: &str = "amq.fanout";

@@ -45,7 +45,7 @@ impl ConfirmOn {
         }
     }
 
-    /// These are in no queue.
+    /// Notes that these publishes are in no queue.
     fn forget_routes(&mut self, published: &[Published]) {
         for (id, _) in published {
             if let Some(sent) = self.ledger.sent.get_mut(id) {

@@ -24,7 +24,7 @@ pub(super) struct Sent {
     pub(super) is_routed: bool,
     /// Confirmed, or refused.
     pub(super) answer: Option<bool>,
-    /// It has to be somewhere unless a rule or a client took it.
+    /// Whether the message has to be somewhere unless a rule or a client took it.
     pub(super) is_sure: bool,
     /// A restart did not find it: it may not come back.
     pub(super) is_gone: bool,
@@ -46,7 +46,7 @@ pub(super) struct Seen {
     pub(super) deaths: Vec<Death>,
     pub(super) n_failed: u64,
     pub(super) redelivered: bool,
-    /// It says how often it came back.
+    /// Whether the message's headers count how often it came back.
     pub(super) is_counted: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A container image, as an archive in the OCI layout: `podman load`, `docker load` and `skopeo copy` read it, and no
-//! daemon is needed to make it. Its tree is what users of RabbitMQ's image expect.
+//! A container image, as an archive in the OCI layout: `podman load`, `docker load` and `skopeo copy` read
+//! it, and no daemon is needed to make it. Its tree is what users of RabbitMQ's image expect.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -108,8 +108,8 @@ fn lay_out(tree: &Path, binary: &Path, busybox: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The tree as one archive: everything is root's but the user's own folders. No path is in it twice: podman refuses
-/// that.
+/// The tree as one archive: everything is root's but the user's own folders. No path is in it twice: podman
+/// refuses that.
 fn pack(work: &Path, tree: &Path, date: u64) -> anyhow::Result<PathBuf> {
     let layer = work.join("layer.tar");
     let later = OWN_FOLDERS.iter().chain(&["tmp"]).map(|folder| format!("--exclude=./{folder}"));

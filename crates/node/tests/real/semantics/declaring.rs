@@ -496,7 +496,7 @@ fn generated_queue_names_cannot_be_redeclared() {
     );
 }
 
-/// Somebody publishes while the queue is deleted and declared over and over.
+/// A client publishes while the queue is deleted and declared over and over.
 #[test]
 fn a_queue_deleted_during_a_publish_fails_no_channel() {
     let node = Node::start(&[]);

@@ -271,8 +271,8 @@ impl Client {
         content::encode_content(1, properties, body, self.frame_max, &mut self.out);
     }
 
-    /// The numbers of the publishes that the next frame confirms; an error when the connection ends, or when its
-    /// publishes have to wait.
+    /// The numbers of the publishes that the next frame confirms; an error when the connection ends, or
+    /// when its publishes have to wait.
     pub(crate) fn try_confirmed(&mut self) -> std::io::Result<Vec<u64>> {
         let frame = self.try_next()?;
         let (tag, multiple) = match frame.method() {

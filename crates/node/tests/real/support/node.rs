@@ -181,7 +181,8 @@ impl Node {
         (0..).find(|number| !used.contains(number)).unwrap()
     }
 
-    /// Lets it have no more file descriptors than so many from now on, or as many as it likes. Those it has stay.
+    /// Lets it have no more file descriptors than so many from now on, or as many as it likes. Those it has
+    /// stay.
     pub(crate) fn limit_descriptors(&self, current: Option<u64>) {
         let maximum = getrlimit(Resource::Nofile).maximum;
         let limit = Rlimit { current: current.or(maximum), maximum };

@@ -1,5 +1,5 @@
-//! A small filesystem of its own for a node's data, which can really be full: a tmpfs in a mount namespace that a
-//! process which does nothing else keeps.
+//! A small filesystem of its own for a node's data, which can really be full: a tmpfs in a mount namespace
+//! that a process which does nothing else keeps.
 //!
 //! Whether a node has one is told by its home: the file `volume` is there, with the number of that process.
 

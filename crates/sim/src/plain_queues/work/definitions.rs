@@ -10,7 +10,7 @@ use session::{
 /// Keys of bindings, for every kind of exchange.
 const BINDING_KEYS: &[&str] = &["a", "a.b", "a.*", "#", "*.b", "a.#"];
 
-/// Those that get what is published to `SPREAD_SOURCE`, where much is spread.
+/// The queues bound to `SPREAD_SOURCE`, where much is spread.
 const SPREAD_QUEUES: &[&str] = &["q0", "q1", "q2"];
 
 /// How a queue is declared.

@@ -1,5 +1,5 @@
-//! Direct replies: consumers without a queue, requests that name them, and replies to these, which the broker hands
-//! over there and then or not at all.
+//! Direct replies: consumers without a queue, requests that name them, and replies to these, which the
+//! broker hands over there and then or not at all.
 
 use super::{PlainQueues, QUEUES};
 use crate::client::{Doing, Expect, Publishing, Read, short};
@@ -18,12 +18,12 @@ pub(in crate::plain_queues) struct ReplyConsumer {
     pub(in crate::plain_queues) tag: String,
 }
 
-/// Who asks for direct replies, and what comes of it.
+/// The clients that ask for direct replies, and their requests.
 #[derive(Debug, Default)]
 pub(in crate::plain_queues) struct Replies {
     /// By client and channel.
     pub(in crate::plain_queues) consumers: BTreeMap<(usize, u16), ReplyConsumer>,
-    /// Who published a request, by message.
+    /// The publisher of each request, by message.
     requests: BTreeMap<u64, LinkKey>,
     /// Where replies to requests go that somebody was given.
     keys: BTreeMap<LinkKey, String>,
@@ -174,7 +174,7 @@ impl PlainQueues {
         true
     }
 
-    /// Who is given a request knows from then on where replies go.
+    /// Takes a delivered request: its consumer knows from then on where replies go.
     pub(in crate::plain_queues) fn take_request(&mut self, given: &Given) {
         let request = given.content.id().and_then(|id| self.replies.requests.get(&id).copied());
         let (Some(from), Some(key)) = (request, &given.reply_key) else {

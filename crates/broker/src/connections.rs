@@ -51,10 +51,10 @@ pub struct Connection {
     pub identity: Identity,
     /// Its channels.
     pub channels: Mutex<BTreeMap<ChannelId, Arc<ChannelCounters>>>,
-    /// Bytes read from the socket.
-    pub received_bytes: AtomicU64,
-    /// Bytes written to the socket.
-    pub sent_bytes: AtomicU64,
+    /// What was read from the socket.
+    pub received: Traffic,
+    /// What was written to the socket.
+    pub sent: Traffic,
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
@@ -63,6 +63,23 @@ pub struct Connection {
     kicked: Mutex<Option<String>>,
     overdue: Mutex<BTreeMap<ChannelId, u64>>,
     kick: Notify,
+}
+
+/// What went one way over a socket.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Bytes.
+    pub bytes: AtomicU64,
+    /// Reads or writes they took.
+    pub n_calls: AtomicU64,
+}
+
+impl Traffic {
+    /// Counts a read or a write of so many bytes.
+    pub fn count(&self, n_bytes: usize) {
+        self.bytes.fetch_add(n_bytes as u64, Ordering::Relaxed);
+        self.n_calls.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What a connection's task is to do although its client asks for nothing.
@@ -186,8 +203,8 @@ impl Connections {
             id,
             identity,
             channels: Mutex::default(),
-            received_bytes: AtomicU64::new(0),
-            sent_bytes: AtomicU64::new(0),
+            received: Traffic::default(),
+            sent: Traffic::default(),
             blocked: AtomicBool::new(false),
             confirms: OnceLock::new(),
             held: Held::default(),

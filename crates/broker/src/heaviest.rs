@@ -72,7 +72,7 @@ impl Broker {
         let heavy = |connection: Arc<Connection>| HeavyConnection {
             held_bytes: connection.held_bytes(),
             n_unacked: unacked.get(&connection.id).copied().unwrap_or(0),
-            received_bytes: connection.received_bytes.load(Ordering::Relaxed),
+            received_bytes: connection.received.bytes.load(Ordering::Relaxed),
             connection,
         };
         let mut connections: Vec<HeavyConnection> = self

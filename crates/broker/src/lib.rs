@@ -41,7 +41,7 @@ pub use crate::admin::{DeleteConditions, QueueRefused};
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, DEFINITIONS_FILE, View};
 pub use crate::clock::Clock;
-pub use crate::connections::{ChannelCounters, Connection, Connections, Identity, Kick};
+pub use crate::connections::{ChannelCounters, Connection, Connections, Identity, Kick, Traffic};
 pub use crate::heaviest::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::lines::LogLine;
@@ -50,6 +50,7 @@ pub use crate::options::{BrokerOptions, Limits, PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{
     Activity, ConsumerView, HeldBack, HeldBackMessage, PendingConfirms, Queue, QueueCounters,
+    head_timestamp,
 };
 pub use crate::recovery::{Found, OpenError, Steppers};
 pub use crate::repair::{Repair, repair};

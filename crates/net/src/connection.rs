@@ -31,7 +31,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use stdx::Now;
 use tokio::net::TcpStream;
@@ -314,7 +313,7 @@ impl Task {
             Some(0) => return Err(Disconnect::Eof),
             Some(n) => {
                 if let Some(stats) = &self.stats {
-                    stats.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                    stats.received.count(n);
                 }
                 self.work_off_and_commit(n).await?;
             }

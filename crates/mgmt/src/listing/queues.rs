@@ -119,6 +119,8 @@ impl Shown<'_> {
             "messages_unacknowledged" | "messages_unacknowledged_ram" => json!(unacked),
             "messages" | "messages_ram" => json!(ready + unacked),
             "message_bytes" | "message_bytes_ram" | "memory" => json!(bytes),
+            // COMPAT: empty without one, and as long as the message lies on disk.
+            "head_message_timestamp" => json!(broker::head_timestamp(self.queue)?),
             "consumers" => json!(consumers),
             "confirm_on" => json!(self.queue.confirm_on().as_str()),
             "messages_unconfirmed" => json!(of(&counters.n_pending_confirms)),

@@ -258,7 +258,7 @@ impl Writer {
                     batch.advance(n);
                     self.has_written.store(true, Ordering::Relaxed);
                     if let Some(stats) = self.stats.get() {
-                        stats.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                        stats.sent.count(n);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wrote::Some),

@@ -105,7 +105,17 @@ fn messages_are_stamped_and_traced() {
     node.ctl(&["trace_on"]);
     client.put_message("", "q", &Properties::default(), b"hello");
     client.flush();
+    let column = |name: &str| {
+        let listed = node.ctl(&["list_queues", "-s", "name", name]);
+        listed.lines().find_map(|line| line.strip_prefix("q\t")).unwrap().to_owned()
+    };
+    wait_until("the message is there", || column("messages") == "1");
+    assert!(column("head_message_timestamp").parse::<u64>().unwrap() > 1_700_000_000);
+    let listed = node.ctl(&["list_connections", "-s", "recv_cnt", "send_cnt"]);
+    let n_calls: Vec<u64> = listed.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    assert!(n_calls.len() == 2 && n_calls.iter().all(|n| (2..100).contains(n)), "{n_calls:?}");
     let message = next(&mut client, "q");
+    assert_eq!(column("head_message_timestamp"), "");
     assert!(header(&message, "x-routed-by").contains('@'));
     let properties = PropertiesRef::parse(&message.properties).unwrap().to_owned().unwrap();
     assert!(properties.timestamp.unwrap() > 1_700_000_000);

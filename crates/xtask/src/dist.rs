@@ -9,8 +9,8 @@
 //!             leveret-image.tar          an OCI image archive
 //!             SHA256SUMS
 //! ```
-//! So that builds can be compared byte by byte, paths are mapped to fixed ones, and times are the commit's (or
-//! `SOURCE_DATE_EPOCH`).
+//! So that builds can be compared byte by byte, paths are mapped to fixed ones, and times are the commit's
+//! (or `SOURCE_DATE_EPOCH`).
 
 mod image;
 mod package;
@@ -27,7 +27,7 @@ use crate::steps::{cargo, installed, say};
 /// The system most machines have.
 pub(crate) const GNU: &str = "x86_64-unknown-linux-gnu";
 
-/// What a target needs besides Rust's standard library.
+/// The parts a target needs besides Rust's standard library.
 struct Tools {
     target: &'static str,
     compiler: &'static str,

@@ -15,13 +15,16 @@ mod soak;
 mod steps;
 mod structure;
 mod tidy;
+mod wording;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask check    format, lints, tidiness, and the tests that need nothing but cargo
 cargo xtask test     all of check, then the interop suites against a node built for release
-cargo xtask tidy     only tidiness: layers, sizes, circles of modules, clippy.toml copies, file names
+cargo xtask tidy [--lower]
+                     only tidiness: layers, sizes, circles of modules, wording of comments, clippy.toml
+                     copies, file names; --lower writes down the sizes and counts that have fallen
 cargo xtask layers   only the layers
 cargo xtask instructions [--accept]
                      count the hot path's instructions and compare them with, or make them, the baseline
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["check"] => Ok(steps::check()),
         ["test"] => Ok(steps::test()),
+        ["tidy", "--lower"] => sizes::lower().map(|()| true),
         ["tidy"] => tidy::all().map(|problems| steps::print_problems(&problems)),
         ["layers"] => layers::problems().map(|problems| steps::print_problems(&problems)),
         ["deny"] => deny::problems().map(|problems| steps::print_problems(&problems)),

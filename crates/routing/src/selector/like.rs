@@ -1,6 +1,6 @@
 //! Patterns of `LIKE`: `%` is any text, `_` any one character.
 //!
-//! What stands between two `%` is searched for from left to right, each where the one before it
+//! The text between two `%` is searched for from left to right, each where the one before it
 //! ended: no place is tried twice, so that the time is that of the text's length. A piece with a `_`
 //! is tried at each place; the steps of that are counted, and limited.
 

@@ -2,23 +2,12 @@
 
 use crate::broker::Broker;
 use crate::confirm;
-use crate::queue::{HeldBack, Queue};
+use crate::queue::{DeleteConditions, HeldBack, Queue, QueueRefused};
 use crate::slices::Slices;
 use meta::{Command, ConnectionId, MetaError};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Why an operator's request on a queue was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueRefused {
-    /// No queue of that name.
-    NotFound,
-    /// It has consumers.
-    InUse,
-    /// It has messages.
-    NotEmpty,
-}
 
 impl Broker {
     /// As [`Broker::administer`] for many changes in order, which become durable together.
@@ -151,13 +140,4 @@ impl Broker {
         };
         view.queues().flat_map(of_queue).collect()
     }
-}
-
-/// Conditions for deleting a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeleteConditions {
-    /// Only without consumers.
-    pub if_unused: bool,
-    /// Only without ready messages.
-    pub if_empty: bool,
 }

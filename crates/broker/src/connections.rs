@@ -227,6 +227,13 @@ impl Connections {
         stdx::lock(&self.by_id).values().cloned().collect()
     }
 
+    /// Asks those connections to close with 320.
+    pub(crate) fn kick_where(&self, reason: &str, which: impl Fn(&Identity) -> bool) {
+        let list = self.list();
+        let concerned = list.iter().filter(|connection| which(&connection.identity));
+        concerned.for_each(|connection| connection.kick(reason));
+    }
+
     /// One of them.
     #[must_use]
     pub fn get(&self, id: ConnectionId) -> Option<Arc<Connection>> {

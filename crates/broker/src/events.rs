@@ -131,7 +131,9 @@ impl Broker {
                 Facts::default().text("resource", resource).text("node", node)
             });
         }
-        self.heed(alarm, on);
+        if alarm == Alarm::Disk {
+            self.storage.note_shortage(on);
+        }
         is_changed
     }
 

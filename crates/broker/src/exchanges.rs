@@ -9,7 +9,8 @@ mod window;
 
 pub(crate) use saving::Noted;
 
-use crate::broker::{Broker, View};
+use crate::broker::Broker;
+use crate::control_plane::View;
 use crate::owned::OwnedMessage;
 use crate::queue::{Incoming, Late, Publishes, Queue, Wakes, wake_all};
 use ::routing::{Message, Passage};
@@ -22,7 +23,7 @@ use meta::{
 };
 use saving::Saving;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use window::Window;
 
@@ -153,6 +154,8 @@ pub(crate) struct Exchanges {
     /// Memory that each may take.
     bytes_max: Arc<AtomicUsize>,
     saving: Mutex<Saving>,
+    /// When names of seen messages are written next, by the monotonic clock.
+    save_at_ms: AtomicU64,
 }
 
 impl Exchanges {

@@ -1,10 +1,6 @@
 //! What the broker writes into each message that is published or delivered, where an operator wants it
 //! (<https://www.rabbitmq.com/docs/message-interceptors>).
 
-mod outgoing;
-
-pub(crate) use outgoing::StampingOutbox;
-
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
 use bytes::Bytes;
 

@@ -9,6 +9,7 @@ mod broker;
 mod clock;
 mod confirm;
 mod connections;
+mod control_plane;
 mod copies;
 mod entries;
 mod events;
@@ -31,17 +32,16 @@ mod repair;
 mod replies;
 mod room;
 mod rules;
-mod scarcity;
 mod session;
 mod slices;
 mod storage;
 mod worker;
 
-pub use crate::admin::{DeleteConditions, QueueRefused};
 pub use crate::alarms::{Alarm, Alarms};
-pub use crate::broker::{Broker, DEFINITIONS_FILE, View};
+pub use crate::broker::Broker;
 pub use crate::clock::Clock;
 pub use crate::connections::{ChannelCounters, Connection, Connections, Identity, Kick, Traffic};
+pub use crate::control_plane::{DEFINITIONS_FILE, View};
 pub use crate::heaviest::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::lines::LogLine;
@@ -49,8 +49,8 @@ pub use crate::older::OlderStepper;
 pub use crate::options::{BrokerOptions, Limits, PagerOptions, StorageOptions};
 pub use crate::pager::PagerStepper;
 pub use crate::queue::{
-    Activity, ConsumerView, HeldBack, HeldBackMessage, PendingConfirms, Queue, QueueCounters,
-    head_timestamp,
+    Activity, ConsumerView, DeleteConditions, HeldBack, HeldBackMessage, PendingConfirms, Queue,
+    QueueCounters, QueueRefused, head_timestamp,
 };
 pub use crate::recovery::{Found, OpenError, Steppers};
 pub use crate::repair::{Repair, repair};

@@ -1,8 +1,9 @@
 //! How much clients may use at a time: limits of the node, of virtual hosts and of users. The texts are
 //! RabbitMQ's (features C11, C14, O7, O8).
 
-use crate::broker::{Broker, View};
+use crate::broker::Broker;
 use crate::connections::Identity;
+use crate::control_plane::View;
 use session::{Error, ErrorKind};
 
 /// Whether `n` is all there may be. COMPAT: a negative limit is none.

@@ -4,16 +4,16 @@ mod content;
 mod presence;
 
 use crate::bodies::Bodies;
-use crate::broker::{Broker, Control, DEFINITIONS_FILE};
+use crate::broker::Broker;
 use crate::clock::TimeOfDay;
+use crate::control_plane::{DEFINITIONS_FILE, Definitions};
 use crate::entries::{self, Entry, SegmentCounts};
 use crate::older::{self, OlderForm, OlderStepper, Reading};
 use crate::options::{BrokerOptions, StorageOptions};
 use crate::pager::{self, Pager, PagerStepper};
 use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
 use crate::rules::{self, RuleKeeper, RuleStepper};
-use crate::scarcity::Scarcity;
-use crate::storage::{Images, Losses, PAGES_DIR, Storage};
+use crate::storage::{Images, Losses, PAGES_DIR, Scarcity, Storage};
 use crate::worker::Failure;
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
@@ -269,12 +269,12 @@ fn finish(
         scarcity: Scarcity::new(options.is_short),
     });
     storage.wal.set_thrifty(options.is_short);
-    let control = replay.into_control(&storage);
+    let definitions = replay.into_definitions(&storage);
     storage.wal.start_freeing();
     storage.images.durable.start_reclaiming();
     storage.images.volatile.start_reclaiming();
     let started = has_cursors.then(|| entries::append_started(&storage.wal).upto);
-    Ok((Broker::assemble(storage, control, settings, was_new), started))
+    Ok((Broker::assemble(storage, definitions, settings, was_new), started))
 }
 
 impl Replay {
@@ -354,7 +354,7 @@ impl Replay {
         Ok(())
     }
 
-    fn into_control(mut self, storage: &Arc<Storage>) -> Control {
+    fn into_definitions(mut self, storage: &Arc<Storage>) -> Definitions {
         let mut queues = imbl::OrdMap::new();
         let mut retained = SegmentCounts::default();
         let meta = self.meta.clone();
@@ -386,7 +386,7 @@ impl Replay {
             retained.add(*segment);
         }
         retained.retain(&storage.wal);
-        Control {
+        Definitions {
             meta: self.meta,
             queues,
             serial: self.serial,

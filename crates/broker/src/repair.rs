@@ -5,7 +5,7 @@
 //! not name a file that is missing. Definitions are not logged again but written as a snapshot.
 
 use crate::bodies;
-use crate::broker::DEFINITIONS_FILE;
+use crate::control_plane::DEFINITIONS_FILE;
 use crate::entries::{self, Entry};
 use crate::older;
 use crate::recovery::{Found, OpenError, read_definitions};

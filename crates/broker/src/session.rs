@@ -18,15 +18,17 @@ mod publish;
 mod replies;
 mod routes;
 mod routing;
+mod stamping;
 mod transactions;
 
 use crate::bodies::BodyStore;
-use crate::broker::{Broker, View};
+use crate::broker::Broker;
 use crate::confirm::{Committer, ConfirmQueue};
 use crate::connections::{Connection, Identity};
+use crate::control_plane::View;
 use crate::events::Facts;
 use crate::exchanges::WatchedExchange;
-use crate::interceptors::{Interceptors, StampingOutbox};
+use crate::interceptors::Interceptors;
 use crate::limits;
 use crate::queue::{AfterDetach, Queue, Returning, Settled, Wakes, wake_all};
 use crate::slices::SLICE;
@@ -115,7 +117,7 @@ impl Session {
         let view = broker.view();
         limits::check_connection(&broker, &view, &identity)?;
         let outbox: Arc<dyn Outbox> = match broker.interceptors().sent_time {
-            true => Arc::new(StampingOutbox::new(outbox, Arc::clone(&broker.storage))),
+            true => Arc::new(stamping::StampingOutbox::new(outbox, Arc::clone(&broker.storage))),
             false => outbox,
         };
         let connection = broker.connections.open(identity);

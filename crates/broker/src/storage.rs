@@ -1,12 +1,15 @@
 //! What the queues of a node share: the log, and the stores of pages that are not in memory.
 
+mod scarcity;
+
+pub(crate) use scarcity::Scarcity;
+
 use crate::bodies::{Bodies, BodyStore};
 use crate::clock::TimeOfDay;
 use crate::older::{OlderForm, dir_of};
 use crate::options::StorageOptions;
 use crate::pager::{ImageNames, Pager};
 use crate::rules::RuleKeeper;
-use crate::scarcity::Scarcity;
 use log::{Disk, Stamper, Wal};
 use std::sync::{Arc, Mutex};
 use store::StoreError;

@@ -4,8 +4,8 @@
 use super::Broker;
 use crate::events::BY_ITSELF;
 use crate::queue::Queue;
-use crate::slices::{SLICE, Slices};
-use meta::{Command, ConnectionId, Done, Removed};
+use crate::slices::Slices;
+use meta::{Command, ConnectionId, Done};
 
 impl Broker {
     /// Deletes a queue, unless it is gone already.
@@ -42,7 +42,7 @@ impl Broker {
     ) -> bool {
         let mut is_unbinding = false;
         loop {
-            let removed = self.unbind_slice(command, is_unbinding);
+            let removed = self.control_plane.unbind_slice(command, !is_unbinding);
             if removed.is_empty() {
                 return is_unbinding;
             }
@@ -50,15 +50,5 @@ impl Broker {
             self.tell_unbound(&removed, by);
             slices.did(removed.len()).await;
         }
-    }
-
-    fn unbind_slice(&self, command: &Command, is_unbinding: bool) -> Vec<Removed> {
-        let mut control = stdx::lock(&self.control);
-        let removed = control.meta.unbind_some(command, SLICE);
-        if !removed.is_empty() {
-            control.n_unbinding += usize::from(!is_unbinding);
-            self.publish_view(&control, &Done::Changed);
-        }
-        removed
     }
 }

@@ -145,7 +145,7 @@ impl Broker {
     /// Writes what deduplicating exchanges have seen, now and then: after a crash they do not know
     /// the messages of the last seconds.
     pub(crate) fn save_seen(&self, now_ms: u64) {
-        if now_ms < self.save_seen_at_ms.load(Ordering::Relaxed) {
+        if now_ms < self.exchanges.save_at_ms.load(Ordering::Relaxed) {
             return;
         }
         let pause_ms = match self.exchanges.save_seen(self.storage.disk.as_ref(), &self.storage.wal)
@@ -158,6 +158,6 @@ impl Broker {
                 SEEN_EVERY_MS
             }
         };
-        self.save_seen_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
+        self.exchanges.save_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
     }
 }

@@ -95,7 +95,7 @@ impl Group {
             if queue.is_deleted() {
                 continue;
             }
-            let (current, wanted) = broker.versions_of(queue.def());
+            let (current, wanted) = broker.control_plane.versions_of(queue.def());
             if current == wanted {
                 continue;
             }
@@ -223,7 +223,7 @@ impl Group {
             return Ok(Converted::Wait);
         }
         let wanted = self.conversions.iter().map(|one| (&one.queue, one.to));
-        broker.change_forms(wanted);
+        broker.control_plane.change_forms(wanted);
         let mut left = Vec::new();
         for conversion in self.conversions.drain(..) {
             conversion.queue.note_conversion(None);

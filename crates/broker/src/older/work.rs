@@ -222,7 +222,7 @@ impl Worker {
     /// Finds the queues that should have another form.
     fn review(&mut self) {
         let Some(broker) = self.broker() else { return };
-        self.to_review = broker.queues_to_convert();
+        self.to_review = broker.control_plane.queues_to_convert();
         // Taken from the end.
         self.to_review.sort_unstable_by_key(|queue| std::cmp::Reverse(queue.id()));
     }

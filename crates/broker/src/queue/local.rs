@@ -2,13 +2,13 @@
 
 use super::channel_limit::ChannelLimit;
 use super::consumed::{Confirming, Late};
+use super::deletion::{DeleteConditions, QueueRefused};
 use super::older::{Keeping, Kept, KeptTogether, store_body};
 use super::overdue::Watched;
 use super::paging::Paging;
 use super::ruled::{PutIn, RefusedItem, Ruling, with_counts};
 use super::unfit::Next;
 use super::{Queue, Settled, Wakes, position};
-use crate::admin::{DeleteConditions, QueueRefused};
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
 use crate::entries::{self, SegmentCounts};

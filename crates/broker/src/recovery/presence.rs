@@ -3,7 +3,7 @@
 
 use super::{OpenError, Replay};
 use crate::bodies::{self, VHOSTS_DIR};
-use crate::broker::DEFINITIONS_FILE;
+use crate::control_plane::DEFINITIONS_FILE;
 use crate::entries;
 use crate::older::{self, QUEUES_DIR};
 use crate::storage::PAGES_DIR;

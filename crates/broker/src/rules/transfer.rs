@@ -4,8 +4,9 @@
 use super::dead_letter::{DeadLetterTo, Death, Redirected};
 use super::letter_confirms::LetterConfirms;
 use crate::bodies::BodyHome;
-use crate::broker::{Broker, View};
+use crate::broker::Broker;
 use crate::confirm::Awaited;
+use crate::control_plane::View;
 use crate::exchanges::{Fate, WatchedExchange};
 use crate::queue::{
     Confirm, Incoming, Late, Publishes, Queue, RefusedItem, SHARED_BODY_MIN_BYTES, Wakes, wake_all,

@@ -1,10 +1,9 @@
 //! Declaring, deleting and binding: permission checks, then a command to the definitions.
 
 use super::{Acted, Session};
-use crate::admin::{DeleteConditions, QueueRefused};
 use crate::broker::NotChanged;
 use crate::confirm::LogFailed;
-use crate::queue::Queue;
+use crate::queue::{DeleteConditions, Queue, QueueRefused};
 use meta::{
     BindingSpec, Command, DestinationName, Done, ErrorKind as MetaKind, MetaError, NODE_EXCHANGES,
     Name, NamedBy, Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,

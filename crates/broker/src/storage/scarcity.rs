@@ -10,10 +10,7 @@
 //! | new definitions | are made | are refused |
 //! | deliveries, acknowledgements, deleting, purging | go on | go on |
 
-use crate::alarms::Alarm;
-use crate::broker::{Broker, Control};
-use crate::storage::Storage;
-use meta::{Command, MetaError};
+use super::Storage;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is moved to free space takes no more than this part of what is free.
@@ -43,13 +40,19 @@ impl Storage {
         self.scarcity.is_reserve_used.load(Ordering::Relaxed)
     }
 
+    /// The space that was kept back is in use, or no longer.
+    pub(crate) fn note_reserve(&self, is_used: bool) {
+        self.scarcity.is_reserve_used.store(is_used, Ordering::Relaxed);
+    }
+
     /// Whether so many bytes may be written to free more.
     pub(crate) fn may_move(&self, bytes: u64) -> bool {
         let is_room = |space: log::Space| space.free_bytes / MOVED_SHARE >= bytes;
         !self.is_short() || self.disk.space().is_ok_and(is_room)
     }
 
-    fn note_shortage(&self, is_short: bool) {
+    /// The disk is short of space, or no longer.
+    pub(crate) fn note_shortage(&self, is_short: bool) {
         if self.scarcity.is_short.swap(is_short, Ordering::Relaxed) == is_short {
             return;
         }
@@ -58,35 +61,5 @@ impl Storage {
             self.rules.look_at_time();
             self.older.review();
         }
-    }
-}
-
-impl Broker {
-    /// The disk alarm is set or cleared, after it was told.
-    pub(crate) fn heed(&self, alarm: Alarm, on: bool) {
-        if alarm == Alarm::Disk {
-            self.storage.note_shortage(on);
-        }
-    }
-
-    /// Says whether the space that was kept back is in use: then definitions are no longer added to. The disk
-    /// alarm is set by who says so.
-    pub fn note_reserve(&self, is_used: bool) {
-        self.storage.scarcity.is_reserve_used.store(is_used, Ordering::Relaxed);
-    }
-
-    /// Refuses what would make definitions longer while only the reserve is left. What is there may be declared
-    /// again.
-    pub(crate) fn check_space(
-        &self,
-        control: &Control,
-        command: &Command,
-    ) -> Result<(), MetaError> {
-        if !self.storage.is_reserve_used() || !command.adds() {
-            return Ok(());
-        }
-        // On a copy, which costs next to nothing.
-        let outcome = control.meta.clone().apply(self.now(), command)?;
-        if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 }

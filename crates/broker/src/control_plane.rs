@@ -1,0 +1,315 @@
+//! The definitions of a node, the queues they name, and the log of both: one state machine behind one lock.
+//! After each change an immutable [`View`] is published, which is all that the data plane reads.
+//!
+//! Never connections, sessions or events: what follows elsewhere from a change is returned as [`Effect`]s.
+
+mod effects;
+mod snapshot;
+
+pub(crate) use effects::Effect;
+pub use snapshot::DEFINITIONS_FILE;
+
+use crate::entries::{self, SegmentCounts};
+use crate::exchanges::{Exchanges, Watched};
+use crate::options::BrokerOptions;
+use crate::queue::Queue;
+use crate::slices::SLICE;
+use crate::storage::Storage;
+use log::Lsn;
+use meta::{
+    Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueVersion, Removed, State,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use stdx::Now;
+
+/// What sessions read: everything as of one moment.
+#[derive(Debug)]
+pub struct View {
+    /// Rises with every change.
+    pub epoch: u64,
+    /// The definitions.
+    pub meta: State,
+    queues: imbl::OrdMap<QueueId, Arc<Queue>>,
+    /// Exchanges that do more than route.
+    pub(crate) exchanges: Arc<Watched>,
+}
+
+impl View {
+    /// The queue of that id.
+    #[must_use]
+    pub fn queue_by_id(&self, id: QueueId) -> Option<Arc<Queue>> {
+        self.queues.get(&id).cloned()
+    }
+
+    /// The queue of that name.
+    #[must_use]
+    pub fn queue(&self, vhost: &str, name: &str) -> Option<Arc<Queue>> {
+        self.queue_by_id(self.meta.queue(vhost, name)?.id)
+    }
+
+    /// All queues, in no particular order.
+    pub fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.queues.values()
+    }
+}
+
+/// Definitions, and where in the log they are.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    pub(crate) meta: State,
+    pub(crate) queues: imbl::OrdMap<QueueId, Arc<Queue>>,
+    /// Number of the last logged command.
+    pub(crate) serial: u64,
+    /// The last logged command is durable when the log is so up to here.
+    pub(crate) logged_upto: Lsn,
+    /// Where logged commands lie that no snapshot covers.
+    pub(crate) logged: SegmentCounts,
+    pub(crate) n_logged: u64,
+    /// Deletions that go in slices, and are not logged yet.
+    pub(crate) n_unbinding: usize,
+}
+
+/// A change of definitions that was made, and what is still to follow from it.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    pub(crate) outcome: Outcome,
+    /// Queues that are gone from the definitions, and still have their messages.
+    pub(crate) gone: Vec<Arc<Queue>>,
+    /// In the order in which they are to be carried out.
+    pub(crate) effects: Vec<Effect>,
+    /// Durable when the log is so up to here.
+    pub(crate) upto: Lsn,
+}
+
+/// The control plane of a node.
+#[derive(Debug)]
+pub(crate) struct ControlPlane {
+    storage: Arc<Storage>,
+    exchanges: Arc<Exchanges>,
+    limits: NodeLimits,
+    /// The form of queues that neither their arguments nor a policy say anything about.
+    default_version: QueueVersion,
+    definitions: Mutex<Definitions>,
+    /// One snapshot at a time, and never an older over a newer one.
+    snapshotting: Mutex<()>,
+    view: Mutex<Arc<View>>,
+    epoch: AtomicU64,
+}
+
+impl ControlPlane {
+    pub(crate) fn new(
+        storage: Arc<Storage>,
+        exchanges: Arc<Exchanges>,
+        definitions: Definitions,
+        options: &BrokerOptions,
+    ) -> Self {
+        let view = Arc::new(View {
+            epoch: 1,
+            meta: definitions.meta.clone(),
+            queues: definitions.queues.clone(),
+            exchanges: exchanges.now(),
+        });
+        Self {
+            storage,
+            exchanges,
+            limits: options.limits.definitions,
+            default_version: options.storage.default_version,
+            definitions: Mutex::new(definitions),
+            snapshotting: Mutex::new(()),
+            view: Mutex::new(view),
+            epoch: AtomicU64::new(1),
+        }
+    }
+
+    /// Everything as of now.
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&stdx::lock(&self.view))
+    }
+
+    /// The newest view's number: cheap to compare with the one a session holds.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The last change is durable when the log is so up to here.
+    pub(crate) fn logged_upto(&self) -> Lsn {
+        stdx::lock(&self.definitions).logged_upto
+    }
+
+    /// Makes a change, logs it and publishes the new view.
+    ///
+    /// # Errors
+    /// The definitions refuse it, or there is no space for it; nothing has changed then.
+    pub(crate) fn submit(&self, command: &Command) -> Result<Changed, MetaError> {
+        let mut definitions = stdx::lock(&self.definitions);
+        definitions.meta.check_room(&self.limits, command)?;
+        self.check_space(&definitions, command)?;
+        let had_version_policy = effects::any_version_policy(&definitions.meta, command);
+        let mut outcome = definitions.meta.apply(self.now(), command)?;
+        self.choose_version(&mut definitions, &mut outcome);
+        self.log(&mut definitions, &outcome.log);
+        let gone = self.follow(&mut definitions, &outcome);
+        let any_watched = self.exchanges.follow(&definitions.meta, command, &outcome);
+        self.publish(&definitions, &outcome.done);
+        let upto = definitions.logged_upto;
+        let mut effects = Vec::new();
+        if had_version_policy || effects::any_version_policy(&definitions.meta, command) {
+            effects.push(Effect::ReviewVersions);
+        }
+        effects::of_policy(&definitions, command, &mut effects);
+        effects::of_outcome(command, &outcome, any_watched, &mut effects);
+        Ok(Changed { outcome, gone, effects, upto })
+    }
+
+    /// Makes several changes, which a crash undoes together. Refuses the first that is refused; those before
+    /// it are made.
+    pub(crate) fn submit_first(&self, commands: &[Command]) -> Result<Vec<Effect>, MetaError> {
+        let mut definitions = stdx::lock(&self.definitions);
+        let (mut to_log, mut effects) = (Vec::new(), Vec::new());
+        let result = commands.iter().try_for_each(|command| {
+            let outcome = definitions.meta.apply(self.now(), command)?;
+            effects::of_outcome(command, &outcome, true, &mut effects);
+            to_log.extend(outcome.log);
+            Ok(())
+        });
+        self.log(&mut definitions, &to_log);
+        self.exchanges.review(&definitions.meta);
+        self.publish(&definitions, &Done::Changed);
+        result.map(|()| effects)
+    }
+
+    /// Refuses what would make definitions longer while only the reserve is left. What is there may be
+    /// declared again.
+    fn check_space(&self, definitions: &Definitions, command: &Command) -> Result<(), MetaError> {
+        if !self.storage.is_reserve_used() || !command.adds() {
+            return Ok(());
+        }
+        // On a copy, which costs next to nothing.
+        let outcome = definitions.meta.clone().apply(self.now(), command)?;
+        if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
+    }
+
+    /// Says in the same breath which form a new queue's messages have.
+    fn choose_version(&self, definitions: &mut Definitions, outcome: &mut Outcome) {
+        let Done::QueueCreated(def) = &outcome.done else { return };
+        let version = definitions.meta.wanted_version(def, self.default_version);
+        let command = Command::SetQueueVersion { id: def.id, version };
+        if let Ok(chosen) = definitions.meta.apply(self.now(), &command) {
+            outcome.log.extend(chosen.log);
+        }
+    }
+
+    /// Logs what a change consists of, as one unit.
+    fn log(&self, definitions: &mut Definitions, commands: &[Command]) {
+        if commands.is_empty() {
+            return;
+        }
+        let encode = |command: &Command| {
+            let mut bytes = Vec::new();
+            command.encode(&mut bytes);
+            bytes
+        };
+        let encoded: Vec<Vec<u8>> = commands.iter().map(encode).collect();
+        let appended = entries::append_meta(&self.storage.wal, definitions.serial + 1, &encoded);
+        for _ in &encoded {
+            definitions.logged.add(appended.segment);
+        }
+        definitions.serial += encoded.len() as u64;
+        definitions.n_logged += encoded.len() as u64;
+        definitions.logged_upto = appended.upto;
+    }
+
+    /// Makes the queues at run time follow the definitions. Returns those that went.
+    fn follow(&self, definitions: &mut Definitions, outcome: &Outcome) -> Vec<Arc<Queue>> {
+        if let Done::QueueCreated(def) = &outcome.done {
+            let (def, storage) = (Arc::clone(def), Arc::clone(&self.storage));
+            let settings = definitions.meta.queue_settings(&def);
+            let queue = match definitions.meta.queue_version(def.id) {
+                QueueVersion::V1 => {
+                    let queue = Queue::new_older(def, settings, storage);
+                    self.storage.older.begin(Arc::clone(&queue));
+                    queue
+                }
+                QueueVersion::V2 => Queue::new(def, settings, storage),
+            };
+            definitions.queues.insert(queue.id(), queue);
+        }
+        let removed_queue = |removed: &Removed| match removed {
+            Removed::Queue(def) => Some(def.id),
+            Removed::Binding { .. }
+            | Removed::Exchange { .. }
+            | Removed::Vhost(_)
+            | Removed::User(_) => None,
+        };
+        let ids = outcome.removed.iter().filter_map(removed_queue);
+        ids.filter_map(|id| definitions.queues.remove(&id)).collect()
+    }
+
+    fn publish(&self, definitions: &Definitions, done: &Done) {
+        if matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_)) {
+            return;
+        }
+        let mut view = stdx::lock(&self.view);
+        let epoch = view.epoch + 1;
+        let (meta, queues) = (definitions.meta.clone(), definitions.queues.clone());
+        *view = Arc::new(View { epoch, meta, queues, exchanges: self.exchanges.now() });
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Takes a slice of the bindings out that a command is about to remove with what it deletes; none if they
+    /// are few. The first slice begins what [`Self::end_unbinding`] ends: until then definitions are not
+    /// written down.
+    pub(crate) fn unbind_slice(&self, command: &Command, is_first: bool) -> Vec<Removed> {
+        let mut definitions = stdx::lock(&self.definitions);
+        let removed = definitions.meta.unbind_some(command, SLICE);
+        if !removed.is_empty() {
+            definitions.n_unbinding += usize::from(is_first);
+            self.publish(&definitions, &Done::Changed);
+        }
+        removed
+    }
+
+    /// A deletion that went in slices is logged, or refused.
+    pub(crate) fn end_unbinding(&self) {
+        stdx::lock(&self.definitions).n_unbinding -= 1;
+    }
+
+    /// The form a queue's messages have, and the one they should have.
+    pub(crate) fn versions_of(&self, def: &QueueDef) -> (QueueVersion, QueueVersion) {
+        let meta = &self.view().meta;
+        (meta.queue_version(def.id), meta.wanted_version(def, self.default_version))
+    }
+
+    /// Queues whose messages should have another form than they have.
+    pub(crate) fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
+        let view = self.view();
+        let is_wrong = |queue: &&Arc<Queue>| {
+            let def = queue.def();
+            let wanted = || view.meta.wanted_version(def, self.default_version);
+            def.durable && view.meta.queue_version(def.id) != wanted()
+        };
+        view.queues().filter(is_wrong).cloned().collect()
+    }
+
+    /// The other form of these queues counts from now on: one log entry each.
+    pub(crate) fn change_forms<'q>(
+        &self,
+        changes: impl Iterator<Item = (&'q Arc<Queue>, QueueVersion)>,
+    ) {
+        let mut definitions = stdx::lock(&self.definitions);
+        for (queue, version) in changes {
+            queue.change_form(version, || {
+                let command = Command::SetQueueVersion { id: queue.id(), version };
+                let outcome = definitions.meta.apply(self.now(), &command).ok()?;
+                self.log(&mut definitions, &outcome.log);
+                (!outcome.log.is_empty()).then_some(definitions.logged_upto)
+            });
+        }
+        self.publish(&definitions, &Done::Changed);
+    }
+
+    fn now(&self) -> Now {
+        self.storage.time.ticked()
+    }
+}

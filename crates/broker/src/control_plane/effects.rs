@@ -1,0 +1,68 @@
+//! What follows from a change of definitions outside of them, as data: the broker carries it out.
+
+use super::Definitions;
+use crate::queue::Queue;
+use meta::{BindingSpec, Command, Done, Name, Outcome, Removed, State};
+use std::sync::Arc;
+
+/// Something to be done after a change.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Queues may have to be stored in another form.
+    ReviewVersions,
+    /// These queues may have other settings.
+    ReviewSettings(Vec<Arc<Queue>>),
+    /// Connections to a virtual host that is gone are closed.
+    CloseConnectionsTo(Name),
+    /// Connections of a user that is gone are closed.
+    CloseConnectionsOf(Name),
+    /// An exchange that delays messages may lack its queue.
+    KeepDelayedQueues,
+    /// A new binding may have missed messages that its exchange remembers.
+    GiveHistory(BindingSpec),
+    /// A new virtual host gets what new ones get.
+    ApplyVhostDefaults(Name),
+}
+
+/// Adds what follows from a change of policies.
+pub(super) fn of_policy(definitions: &Definitions, command: &Command, effects: &mut Vec<Effect>) {
+    let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
+        return;
+    };
+    let queues = definitions.meta.vhost(vhost).into_iter().flat_map(meta::Vhost::queues);
+    let queues = queues.filter_map(|def| definitions.queues.get(&def.id).cloned());
+    effects.push(Effect::ReviewSettings(queues.collect()));
+}
+
+/// Adds what follows from any change.
+pub(super) fn of_outcome(
+    command: &Command,
+    outcome: &Outcome,
+    any_watched: bool,
+    effects: &mut Vec<Effect>,
+) {
+    for removed in &outcome.removed {
+        match removed {
+            Removed::Vhost(vhost) => effects.push(Effect::CloseConnectionsTo(vhost.clone())),
+            Removed::User(user) => effects.push(Effect::CloseConnectionsOf(user.clone())),
+            Removed::Binding { .. } | Removed::Queue(_) | Removed::Exchange { .. } => {}
+        }
+    }
+    if any_watched {
+        effects.push(Effect::KeepDelayedQueues);
+    }
+    if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
+        effects.push(Effect::GiveHistory(spec.clone()));
+    }
+    if let Command::CreateVhost { vhost, .. } = command {
+        effects.push(Effect::ApplyVhostDefaults(vhost.clone()));
+    }
+}
+
+/// Whether a command is about the policies of a virtual host that say which form queues have.
+pub(super) fn any_version_policy(meta: &State, command: &Command) -> bool {
+    let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
+        return false;
+    };
+    meta.vhost(vhost).is_some_and(meta::Vhost::any_version_policy)
+}

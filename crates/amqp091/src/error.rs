@@ -74,7 +74,7 @@ pub enum WireError {
     /// A field of the method is malformed.
     #[error("cannot decode {method}: {error}")]
     Method {
-        /// Which method.
+        /// The method.
         method: MethodId,
         /// The field's error.
         error: FieldError,

@@ -19,7 +19,7 @@ const METHOD: u8 = FrameKind::Method.octet();
 const HEADER: u8 = FrameKind::Header.octet();
 const BODY: u8 = FrameKind::Body.octet();
 
-/// Where the exchange's name begins in a publish: behind frame header, method, ticket and length.
+/// The start of the exchange's name in a publish: behind frame header, method, ticket and length.
 const EXCHANGE_AT: usize = FRAME_HEADER_BYTES + 4 + 2 + 1;
 /// Bytes between routing key and properties: the method's bits, its frame's end, the content header
 /// frame's header, class, weight and body size.

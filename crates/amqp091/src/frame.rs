@@ -111,7 +111,7 @@ pub(crate) const fn payload_bytes_tolerated(frame_max: u32) -> u32 {
     if frame_max == 0 { UNLIMITED_PAYLOAD_BYTES_MAX } else { frame_max }
 }
 
-/// How many bytes of a message body fit one frame; at least one.
+/// Bytes of a message body that fit one frame; at least one.
 #[must_use]
 pub const fn body_payload_bytes_max(frame_max: u32) -> u32 {
     match frame_max {

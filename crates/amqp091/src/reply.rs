@@ -2,7 +2,8 @@
 
 macro_rules! reply_codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $hard:literal;)*) => {
-        /// Why a channel or connection was closed or a message returned (0-9-1 1.2).
+        /// The reply codes: reasons for closing a channel or connection or returning a message (0-9-1
+        /// 1.2).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u16)]
         pub enum ReplyCode {
@@ -56,7 +57,7 @@ reply_codes! {
     ContentTooLarge = 311, "CONTENT_TOO_LARGE", false;
     /// The message could not be routed.
     NoRoute = 312, "NO_ROUTE", false;
-    /// Nobody is there to take an immediate message.
+    /// An immediate message that no consumer can take.
     NoConsumers = 313, "NO_CONSUMERS", false;
     /// An operator closes the connection.
     ConnectionForced = 320, "CONNECTION_FORCED", true;
@@ -66,7 +67,7 @@ reply_codes! {
     AccessRefused = 403, "ACCESS_REFUSED", false;
     /// The object does not exist.
     NotFound = 404, "NOT_FOUND", false;
-    /// Somebody else holds the object.
+    /// An object that another client holds.
     ResourceLocked = 405, "RESOURCE_LOCKED", false;
     /// The request contradicts the state of the object.
     PreconditionFailed = 406, "PRECONDITION_FAILED", false;

@@ -23,7 +23,7 @@ pub use view::{ArrayIter, ArrayRef, TableIter, TableRef, ValueRef};
 pub use crate::short_string::ShortString;
 use crate::wire;
 
-/// How deeply tables and arrays may nest; the outermost table is level one.
+/// The depth to which tables and arrays may nest; the outermost table is level one.
 pub const DEPTH_MAX: usize = 32;
 
 /// An owned field table: names and values in the order they came in.

@@ -57,7 +57,7 @@ impl AuthenticatedUser {
     }
 }
 
-/// Why a login was refused. For the log, in RabbitMQ's words; a client is never told which.
+/// The reason why a login was refused. For the log, in RabbitMQ's words; a client is never told which.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// No such user, no password set, or another one.

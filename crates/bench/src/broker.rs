@@ -23,7 +23,7 @@ pub(crate) struct Broker {
     pub(crate) target: Target,
 }
 
-/// Why there is no figure.
+/// The reason why there is no figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The broker's words.

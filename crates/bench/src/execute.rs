@@ -9,7 +9,7 @@ use crate::measurement::Measurement;
 use crate::plan::{Case, Load, Step};
 use crate::result::Point;
 
-/// Where and how a case is done.
+/// The broker and the tools that a case is run with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) tools: &'a Tools,

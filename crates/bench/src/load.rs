@@ -31,7 +31,7 @@ const EXIT_USAGE: i32 = 2;
 /// The same for a broker that is not there, or no longer.
 const EXIT_UNREACHABLE: i32 = 3;
 
-/// How the tools of this program are started again.
+/// The commands that start the tools of this program again.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     pub(crate) program: PathBuf,
@@ -128,7 +128,7 @@ impl Drop for Generator {
     }
 }
 
-/// Why a generator failed, by its exit code and what it said.
+/// The failure of a generator, by its exit code and its last words.
 fn judge(code: Option<i32>, complaints: &str) -> Failure {
     let last = complaints.lines().last().unwrap_or_default();
     let last = last.strip_prefix("leveret perf: ").unwrap_or(last);
@@ -215,7 +215,7 @@ struct Course {
     /// The broker's refusal of each generator, if any.
     refusals: Vec<Option<String>>,
     n_running: usize,
-    /// When something moved last, seconds after the start.
+    /// Time of the last message, seconds after the start.
     moved_at: f64,
 }
 

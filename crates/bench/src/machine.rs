@@ -21,7 +21,7 @@ pub(crate) fn machine() -> Machine {
     }
 }
 
-/// How many processes wanted to run in the last minute, on the average; `None` if the system does not tell.
+/// Processes that wanted to run in the last minute, on the average; `None` if the system does not tell.
 pub(crate) fn load() -> Option<f64> {
     load_of(&fs::read_to_string("/proc/loadavg").ok()?)
 }

@@ -40,9 +40,9 @@ pub(crate) struct Options {
     pub(crate) targets: Vec<TargetOption>,
     pub(crate) repeats: u32,
     pub(crate) scale: f64,
-    /// Where the results go.
+    /// The directory of the results.
     pub(crate) out: Option<PathBuf>,
-    /// Where the disk is that fdatasync is timed on.
+    /// A directory on the disk that fdatasync is timed on.
     pub(crate) disk: PathBuf,
 }
 

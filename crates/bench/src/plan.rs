@@ -29,7 +29,7 @@ pub(crate) enum Variants {
     None,
     /// The queue versions a target was given with.
     QueueVersions,
-    /// When Leveret confirms a message. Other brokers are left as they are.
+    /// The times at which Leveret confirms a message. Other brokers are left as they are.
     ConfirmModes,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct RowPlan {
     pub(crate) relative_to: Option<String>,
     pub(crate) goal: Option<Goal>,
     pub(crate) published: Vec<PublishedFigure>,
-    /// Why no target can be asked for it, if so.
+    /// The reason why no target can be asked for it, if there is one.
     pub(crate) not_offered: Option<&'static str>,
 }
 

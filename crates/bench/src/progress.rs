@@ -17,7 +17,7 @@ const BAR: usize = 20;
 /// The width of a terminal that does not tell.
 const WIDTH: usize = 100;
 
-/// Where it is shown, and how far it is.
+/// The progress of a run, and the terminal it is shown on.
 pub(crate) struct Progress {
     out: Stdout,
     is_terminal: bool,

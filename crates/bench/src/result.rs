@@ -23,21 +23,21 @@ pub struct Run {
     pub schema: u32,
     /// The version of the tool.
     pub tool_version: String,
-    /// When it began, UTC, as in `2026-01-31T12:00:00Z`.
+    /// Its start, UTC, as in `2026-01-31T12:00:00Z`.
     pub started_at: String,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
     /// The command line as it was given, passwords left out.
     pub command: String,
     /// The factor of durations and message counts; 1 is the source's.
     pub scale: f64,
-    /// How often each row was measured on each target.
+    /// The number of times each row was measured on each target.
     pub repeats: u32,
     /// The target that ratios refer to.
     pub baseline: String,
     /// The machine the load came from, which is also that of the local targets.
     pub machine: Machine,
-    /// Why its figures may be less certain than they look, in sentences.
+    /// Reasons why its figures may be less certain than they look, in sentences.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The brokers, in the order given. The place in this list decides a broker's colour.
@@ -68,7 +68,7 @@ pub struct Machine {
 pub struct Target {
     /// Its name on the command line.
     pub name: String,
-    /// Where it is, without the password.
+    /// Its URI, without the password.
     pub uri: String,
     /// The product name the broker announces.
     pub product: String,
@@ -89,7 +89,7 @@ pub struct Scenario {
     pub title: String,
     /// The scenario's explanation and how to read its figures; plain text.
     pub about: String,
-    /// Where the parameters come from.
+    /// The source of the parameters.
     pub source: String,
     /// The table's columns, the first being the baseline.
     pub columns: Vec<Column>,
@@ -141,7 +141,7 @@ pub struct Chart {
     pub rows: Vec<String>,
 }
 
-/// How a picture is drawn.
+/// The kinds of chart.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum ChartKind {
@@ -216,7 +216,7 @@ pub struct PublishedFigure {
 /// A row on a column.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Cell {
-    /// How it went.
+    /// The outcome.
     pub outcome: Outcome,
     /// The figures over all repeats; empty unless measured.
     pub figures: BTreeMap<Metric, Figure>,
@@ -224,7 +224,7 @@ pub struct Cell {
     pub samples: Vec<Sample>,
 }
 
-/// How measuring went.
+/// The outcome of a measurement.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Outcome {
@@ -266,13 +266,13 @@ pub struct Figure {
 pub struct Sample {
     /// From 1.
     pub repeat: u32,
-    /// When it began, seconds after the run did.
+    /// Its start, seconds after that of the run.
     pub at_seconds: f64,
-    /// How long the measured part took.
+    /// The duration of the measured part.
     pub seconds: f64,
     /// The measured values.
     pub values: BTreeMap<Metric, f64>,
-    /// How it went over time.
+    /// The samples over time.
     pub series: Vec<Point>,
 }
 

@@ -21,7 +21,7 @@ use crate::scenarios::{self, MODES, Mode, Settings};
 use crate::schedule::{Turn, turns};
 use crate::stats;
 
-/// How long fdatasync is timed in front of each measurement that is compared with it.
+/// Time for which fdatasync is timed before each measurement that is compared with it.
 const SYNC_TIME: Duration = Duration::from_millis(500);
 /// The column of what the machine itself needs.
 const BASELINE: &str = "floor";
@@ -160,7 +160,7 @@ pub(crate) fn keep_rows(plan: &mut Plan, wanted: &[String]) {
     plan.charts.retain(|chart| !chart.title.is_empty());
 }
 
-/// Where a column is measured; without a broker it is the machine itself.
+/// The site of a column's measurements; without a broker it is the machine itself.
 #[derive(Debug)]
 struct Site<'a> {
     column: Column,

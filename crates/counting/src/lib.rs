@@ -26,9 +26,9 @@ pub struct Allocator;
 /// be copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How often memory was asked for.
+    /// The number of allocations.
     pub n_allocations: u64,
-    /// How many bytes altogether.
+    /// The bytes of all allocations.
     pub n_bytes: u64,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Client {
     node: Option<String>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
     /// The node could not be reached, or went away.

@@ -43,7 +43,7 @@ impl Failure {
     }
 }
 
-/// Why the arguments are not accepted.
+/// An error in the arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Invalid {
     TooFew,

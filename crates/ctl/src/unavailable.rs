@@ -3,7 +3,7 @@
 
 use crate::failure::{Failure, code};
 
-/// Why, and the commands.
+/// The reason, and the commands.
 const GROUPS: &[(&str, &str)] = &[
     (
         "it has classic queues only, no quorum queues or streams",

@@ -78,7 +78,7 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// Why a client is not let in.
+/// The reason why a login fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthFailure {
     /// User and password do not fit, or the user may not come from there: the client is told no
@@ -197,7 +197,7 @@ impl Connection {
         self.phase != Phase::Header
     }
 
-    /// Why the connection ended without a broker's doing, for the log.
+    /// The reason, for the log, why the connection ended without a broker's doing.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()

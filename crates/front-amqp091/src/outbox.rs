@@ -121,7 +121,8 @@ impl WriteBatch {
         self.refusal.is_some()
     }
 
-    /// Why the connection is to be failed: there was something the client could not be sent.
+    /// The error with which the connection is to be failed: there was something the client could not be
+    /// sent.
     pub const fn take_refusal(&mut self) -> Option<Box<Error>> {
         self.refusal.take()
     }

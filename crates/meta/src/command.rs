@@ -259,7 +259,7 @@ pub struct ExchangeDeclare {
     pub vhost: Name,
     /// Its name.
     pub name: Name,
-    /// How it chooses bindings.
+    /// The exchange's type: the way it chooses bindings.
     pub kind: ExchangeKind,
     /// Survives a restart.
     pub durable: bool,
@@ -271,7 +271,7 @@ pub struct ExchangeDeclare {
     pub arguments: Table,
 }
 
-/// Who chose a queue's name: `amq.` names are reserved for the broker.
+/// The origin of a queue's name: `amq.` names are reserved for the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedBy {
     /// The client.
@@ -287,7 +287,7 @@ pub struct QueueDeclare {
     pub vhost: Name,
     /// Its name.
     pub name: Name,
-    /// Who chose the name.
+    /// The origin of the name.
     pub named_by: NamedBy,
     /// Survives a restart; not honoured with an exclusive owner.
     pub durable: bool,
@@ -301,7 +301,7 @@ pub struct QueueDeclare {
     pub id: Option<QueueId>,
 }
 
-/// Where a binding leads, by name.
+/// The destination of a binding, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DestinationName {
     /// A queue.
@@ -317,7 +317,7 @@ pub struct BindingSpec {
     pub vhost: Name,
     /// The exchange that routes.
     pub source: Name,
-    /// Where it leads.
+    /// The destination.
     pub destination: DestinationName,
     /// The binding key.
     pub key: RoutingKey,

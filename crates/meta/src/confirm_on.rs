@@ -1,4 +1,4 @@
-//! When a publisher is told that a message is safe: once the queue has it, or once a consumer had it.
+//! The time of a confirm: once the queue has the message, or once a consumer had it.
 
 use crate::setting::{self, Given};
 
@@ -15,7 +15,7 @@ pub enum ConfirmOn {
     Enqueue,
     /// A consumer has acknowledged it.
     Ack,
-    /// Likewise, and the queue keeps no record of what its consumers hold.
+    /// As on acknowledgement, and the queue keeps no record of what its consumers hold.
     AckDirect,
 }
 
@@ -40,14 +40,14 @@ impl ConfirmOn {
 /// `x-confirm-on-no-consumer`: what becomes of a confirmed publish while nobody consumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WithoutConsumer {
-    /// It waits for a consumer.
+    /// The confirm waits for a consumer.
     #[default]
     Wait,
-    /// It is refused.
+    /// The message is refused.
     Nack,
 }
 
-/// How a queue confirms.
+/// The confirm settings of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfirmSettings {
     /// `x-confirm-on`.

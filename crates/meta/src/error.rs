@@ -1,4 +1,4 @@
-//! Why a command is refused. The texts are RabbitMQ's explanations without the leading code name.
+//! Errors of commands. The texts are RabbitMQ's explanations without the leading code name.
 
 use routing::{BindingError, Name};
 use thiserror::Error;
@@ -12,7 +12,7 @@ pub enum ErrorKind {
     NotFound,
     /// The object to be created exists.
     AlreadyExists,
-    /// Nobody may do this to this name.
+    /// An operation that is not permitted on this name.
     AccessRefused,
     /// An exclusive queue of another connection.
     ResourceLocked,
@@ -28,7 +28,7 @@ pub enum ErrorKind {
     Invalid,
 }
 
-/// Why a command is refused. The state is unchanged then.
+/// The error of a refused command. The state is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MetaError {
     /// No such virtual host.
@@ -126,7 +126,7 @@ pub enum MetaError {
         key: String,
         /// The declared object.
         resource: Resource,
-        /// Why, as an Erlang term.
+        /// The reason, as an Erlang term.
         reason: String,
     },
     /// An argument naming an exchange is not text.

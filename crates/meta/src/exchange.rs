@@ -38,7 +38,7 @@ pub(crate) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
 pub struct ExchangeDef {
     /// Its name; empty for the default exchange.
     pub name: Name,
-    /// How it chooses bindings.
+    /// The exchange's type: the way it chooses bindings.
     pub kind: ExchangeKind,
     /// Survives a restart.
     pub durable: bool,

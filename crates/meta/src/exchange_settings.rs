@@ -36,22 +36,22 @@ const DELAYING_NAME_BYTES_MAX: usize = 255 - DELAYED_PREFIX.len();
 /// An exchange's settings for each message that comes to it, beyond routing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeSettings {
-    /// How many of its last messages a newly bound queue is given.
+    /// The number of last messages that a newly bound queue is given.
     pub history: Option<NonZeroU32>,
-    /// Which messages it drops.
+    /// The duplicates it drops.
     pub deduplication: Option<Deduplication>,
     /// Messages with a header `x-delay` are held back for so many milliseconds.
     pub delays: bool,
 }
 
-/// How messages are known that were there before.
+/// The settings by which duplicates are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deduplication {
     /// The header that names a message.
     pub header: Box<[u8]>,
-    /// So many of the last names are known.
+    /// The number of last names that are remembered.
     pub size: u32,
-    /// How long, in milliseconds; unless a message says otherwise.
+    /// Time for which a name is remembered, milliseconds, unless a message says otherwise.
     pub ttl_ms: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! How many definitions a node takes. It is the node's own configuration: what another node has accepted,
-//! or this one before, stays.
+//! Limits of a node's definitions. They are the node's own configuration: definitions that another node
+//! has accepted, or this one before, stay.
 
 use crate::command::Command;
 use crate::error::MetaError;
@@ -8,7 +8,7 @@ use crate::resource::Resource;
 use crate::state::State;
 use crate::vhost::Vhost;
 
-/// How many there may be; `None` is no limit.
+/// The limits; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLimits {
     /// `vhost_max`.

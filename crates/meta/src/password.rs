@@ -14,7 +14,8 @@ pub type Salt = [u8; 4];
 /// The longest hash with its salt, in bytes.
 const HASH_BYTES_MAX: usize = 4 + 64;
 
-/// How a password was hashed. COMPAT: fast hashes, so that definitions can be exchanged with RabbitMQ.
+/// The algorithms of password hashes. COMPAT: fast hashes, so that definitions can be exchanged with
+/// RabbitMQ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashAlgorithm {
     /// The default.
@@ -108,7 +109,7 @@ impl PasswordHash {
         &self.salted
     }
 
-    /// How it was hashed.
+    /// The hash's algorithm.
     #[must_use]
     pub const fn algorithm(&self) -> HashAlgorithm {
         self.algorithm

@@ -30,7 +30,7 @@ impl Permissions {
     }
 }
 
-/// Which routing keys a user may use at one exchange.
+/// The routing keys that a user may use at one exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicPermissions {
     write: TopicPattern,

@@ -20,14 +20,14 @@ pub enum Overflow {
     RejectPublishDeadLetter,
 }
 
-/// Which messages that come back wait before they are ready again.
+/// The returned messages that wait before they are ready again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryType {
     /// All of them.
     All,
-    /// Those whose delivery failed.
+    /// Messages whose delivery failed.
     Failed,
-    /// Those that were given back without having been tried.
+    /// Messages that were given back without having been tried.
     Returned,
 }
 
@@ -88,7 +88,8 @@ pub struct QueueSettings {
     /// `x-consumer-timeout`: how long a message may wait for its acknowledgement, in milliseconds; 0 is
     /// for ever. Without it the node says.
     pub consumer_timeout_ms: Option<u64>,
-    /// It holds messages back for a delaying exchange, each for as long as it says.
+    /// Whether the queue holds messages back for a delaying exchange, each for as long as the message
+    /// says.
     pub holds_back: bool,
     /// `x-confirm-on` and what belongs to it.
     pub confirm: ConfirmSettings,

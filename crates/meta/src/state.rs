@@ -250,7 +250,7 @@ impl State {
         self.users.values().map(|user| &**user)
     }
 
-    /// Who may do what in a virtual host, by user.
+    /// The permissions in a virtual host, by user.
     pub fn permissions_in<'s>(
         &'s self,
         vhost: &'s str,

@@ -8,7 +8,7 @@ use routing::Name;
 use crate::password::PasswordHash;
 use crate::permission::{Permissions, TopicPermissions};
 
-/// How much a user may use at a time. Negative or missing: no limit.
+/// The limits of a user. Negative or missing: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserLimits {
     /// `max-connections`.

@@ -39,7 +39,7 @@ pub struct Vhost {
 pub struct BindingView {
     /// The exchange that routes; empty for the default exchange.
     pub source: Name,
-    /// Where it leads.
+    /// The destination.
     pub destination: DestinationName,
     /// The binding key.
     pub key: RoutingKey,

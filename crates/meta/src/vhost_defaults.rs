@@ -30,7 +30,7 @@ pub struct VhostDefaults {
 /// Limits of virtual hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultLimits {
-    /// Which virtual hosts: a regular expression.
+    /// The virtual hosts: a regular expression.
     pub pattern: String,
     /// The limits.
     pub limits: VhostLimits,
@@ -39,9 +39,9 @@ pub struct DefaultLimits {
 /// An operator policy of virtual hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultPolicy {
-    /// Which virtual hosts: a regular expression.
+    /// The virtual hosts: a regular expression.
     pub vhost_pattern: String,
-    /// Which queues.
+    /// The queues: a regular expression.
     pub queue_pattern: String,
     /// The kinds of object it applies to.
     pub apply_to: ApplyTo,
@@ -52,17 +52,17 @@ pub struct DefaultPolicy {
 /// A user with access to virtual hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultUser {
-    /// Which virtual hosts: a regular expression.
+    /// The virtual hosts: a regular expression.
     pub vhost_pattern: String,
     /// Given to the user when it is created; an empty one lets nobody log in with a password.
     pub password: PasswordHash,
     /// Given to the user when it is created.
     pub tags: Vec<Name>,
-    /// Which names it may configure.
+    /// The names it may configure.
     pub configure: String,
-    /// Which names it may write to.
+    /// The names it may write to.
     pub write: String,
-    /// Which names it may read from.
+    /// The names it may read from.
     pub read: String,
 }
 

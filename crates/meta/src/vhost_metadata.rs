@@ -15,7 +15,7 @@ pub struct VhostMetadata {
     pub protected_from_deletion: bool,
 }
 
-/// How much a virtual host may hold. Negative or missing: no limit.
+/// The limits of a virtual host. Negative or missing: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VhostLimits {
     /// `max-connections`.

@@ -50,7 +50,7 @@ const FAR_MS: u64 = 24 * 3600 * 1000;
 /// A client that takes none of its many answers for this many milliseconds is dropped.
 const STUCK_MAX_MS: u64 = 5 * 60 * 1000;
 
-/// Why a connection is over.
+/// The end of a connection.
 #[derive(Debug)]
 enum Disconnect {
     /// The connection was closed by protocol; the socket is to be closed in this way.
@@ -122,7 +122,7 @@ struct Task {
     refused: Option<Box<Error>>,
     /// The user that logged in, until the session is opened.
     logged_in: Option<LoggedIn>,
-    /// Why the login was refused: the log is told more than the client.
+    /// The reason why the login was refused: the log is told more than the client.
     refusal: Option<String>,
     /// From `connection.open` until the broker has let go.
     session: Option<Session>,

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 /// take.
 const HEADER_TIMEOUT_MS: u64 = 3_000;
 
-/// Why there is no header.
+/// The reason why there is no header.
 #[derive(Debug)]
 enum NoHeader {
     Invalid(header::Invalid),

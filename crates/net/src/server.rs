@@ -135,7 +135,7 @@ impl Server {
     }
 }
 
-/// Why a connection ends that has not opened a virtual host when there are too many of its kind.
+/// The reason for closing a connection without a virtual host when there are too many of its kind.
 pub(crate) const DISPLACED_REASON: &str = "newer connections wait for their handshake";
 
 /// COMPAT: RabbitMQ's words to its clients when a node stops.

@@ -165,9 +165,9 @@ pub(crate) struct Messages {
     pub(crate) consumer_timeout_ms: Option<u64>,
     /// The virtual host in which events are told.
     pub(crate) event_vhost: Option<String>,
-    /// Whether a time is written into each, over that of its publisher or not.
+    /// Whether a time stamp replaces that of the publisher; `None` writes no time stamp.
     pub(crate) timestamp: Option<bool>,
-    /// Likewise the node's name.
+    /// Whether the header with the node's name replaces that of the publisher; `None` writes no header.
     pub(crate) routing_node: Option<bool>,
     /// The time is written into each message that is delivered.
     pub(crate) sent_time: bool,
@@ -214,7 +214,7 @@ pub(crate) struct Logging {
     pub(crate) exchange: Option<Level>,
 }
 
-/// Why the configuration cannot be used. Displays as one line.
+/// The error of a configuration that cannot be used. Displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("cannot read the configuration {}", path.display())]

@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// The reply code of a broker that goes away, or whose operator closes connections.
 const CONNECTION_FORCED: u16 = 320;
-/// How much is read at once.
+/// Size of one read, bytes.
 const READ_BYTES: usize = 16 * 1024;
 
 /// There is no broker, or it does not let us in.

@@ -24,7 +24,7 @@ pub(crate) const STAMPED_BYTES: usize = 12;
 /// The smallest body that `--verify` can check.
 pub(crate) const VERIFIED_BYTES: usize = 32;
 
-/// How long PerfTest's client waits before it connects again, in seconds.
+/// Wait of PerfTest's client before it connects again, seconds.
 const RECOVERY_INTERVAL_S: f64 = 5.0;
 
 /// A run.
@@ -48,7 +48,7 @@ pub struct Link {
     pub(crate) no_delay: bool,
     pub(crate) receive_buffer_bytes: Option<usize>,
     pub(crate) send_buffer_bytes: Option<usize>,
-    /// How long to wait for a broker that does not listen yet.
+    /// Time to wait for a broker that does not listen yet.
     pub(crate) startup_timeout_ns: u64,
     /// For brokers that speak TLS.
     pub(crate) encryption: Encryption,
@@ -84,7 +84,7 @@ pub(crate) struct Topology {
     pub(crate) routing_key: Option<String>,
 }
 
-/// Which queues there are.
+/// The queues of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Queues {
     /// One per consuming channel, named by the broker.
@@ -163,7 +163,7 @@ pub(crate) struct Message {
     /// Names and values as given.
     pub(crate) properties: Vec<(String, Value)>,
     pub(crate) random_key: bool,
-    /// How many different random keys.
+    /// The number of different random keys.
     pub(crate) random_keys_max: usize,
     /// Time stamps are wall clock milliseconds instead of this machine's nanoseconds.
     pub(crate) use_millis: bool,
@@ -188,14 +188,13 @@ pub(crate) struct Run {
     pub(crate) interval_ns: u64,
     pub(crate) exit_when: Option<ExitWhen>,
     pub(crate) format: Format,
-    /// Where comma-separated values go, besides what is printed.
+    /// The file for comma-separated values, besides what is printed.
     pub(crate) output_file: Option<PathBuf>,
     pub(crate) verify: bool,
     pub(crate) n_threads: usize,
     pub(crate) broker_pid: Option<u32>,
     pub(crate) shutdown_timeout_ns: u64,
-    /// How long to wait before a lost connection is made again: between these. `None`: the run
-    /// ends.
+    /// The least and longest wait before a lost connection is made again. `None`: the run ends.
     pub(crate) recovery_ns: Option<(u64, u64)>,
     /// Whether to draw a bar; `None`: on a terminal.
     pub(crate) progress: Option<bool>,
@@ -210,7 +209,7 @@ pub(crate) enum ExitWhen {
     Idle,
 }
 
-/// How results are printed.
+/// The formats of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Default,

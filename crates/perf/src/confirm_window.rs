@@ -22,12 +22,12 @@ impl ConfirmWindow {
         Self { capacity, first: 1, stamps: VecDeque::new(), n_outstanding: 0 }
     }
 
-    /// How many more may be published now.
+    /// The number of messages that may still be published now.
     pub(crate) fn room(&self) -> usize {
         self.capacity - self.n_outstanding
     }
 
-    /// How many are not confirmed.
+    /// The number of unconfirmed messages.
     pub(crate) fn n_outstanding(&self) -> usize {
         self.n_outstanding
     }

@@ -27,7 +27,7 @@ pub(crate) enum Role {
     Consuming(Vec<Consumer>),
 }
 
-/// How far the run is.
+/// The phase of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Consumers may begin, publishers wait.
@@ -40,7 +40,7 @@ pub(crate) enum Phase {
     Stop,
 }
 
-/// When a connection wants its next turn, besides when its socket is ready.
+/// The time at which a connection wants its next turn, besides when its socket is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// At once.
@@ -94,7 +94,7 @@ pub(crate) struct Connection {
     publisher_at: usize,
     heartbeat_ns: u64,
     wrote_at: u64,
-    /// When something came last; 0 before the first turn.
+    /// Time of the last input; 0 before the first turn.
     read_at: u64,
     /// There is no socket that works.
     is_down: bool,

@@ -23,10 +23,10 @@ pub(crate) struct Plan {
     pub(crate) settle: Settle,
     pub(crate) limit: u64,
     pub(crate) gate: Option<Gate>,
-    /// Where deliveries have their time stamps.
+    /// The place of time stamps in deliveries.
     pub(crate) stamps: Stamps,
     pub(crate) is_verified: bool,
-    /// When to begin, nanoseconds after the start; 0 is before it.
+    /// The time to begin, nanoseconds after the start; 0 is before it.
     pub(crate) start_at: u64,
     /// Whether at the end what is left of several to settle at once is settled.
     pub(crate) settles_rest: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) n_publishers: usize,
 }
 
-/// Where deliveries have their time stamps, and of which clock.
+/// The place of time stamps in deliveries, and their clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamps {
     pub(crate) are_in_headers: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Stamps {
 struct Delivery {
     tag: u64,
     is_redelivered: bool,
-    /// Which of the consumer's queues it is from.
+    /// The consumer's queue that the delivery is from.
     queue: usize,
 }
 
@@ -86,7 +86,7 @@ impl Consumer {
         }
     }
 
-    /// When it is to begin; `None` once it has.
+    /// The time at which the consumer is to begin; `None` once it has.
     pub(crate) fn starts_at(&self) -> Option<u64> {
         (!self.is_started).then_some(self.plan.start_at)
     }
@@ -135,7 +135,7 @@ impl Consumer {
         self.received >= self.plan.limit
     }
 
-    /// When the next delivery may be handled, if that is limited.
+    /// The time at which the next delivery may be handled, if that is limited.
     pub(crate) fn open_at(&self) -> u64 {
         self.plan.gate.as_ref().map_or(0, Gate::open_at)
     }
@@ -273,7 +273,7 @@ impl Consumer {
     }
 }
 
-/// Where a consumer puts what it sees.
+/// The records of what a consumer sees.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) sample: &'a mut Sample,

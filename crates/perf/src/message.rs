@@ -5,7 +5,7 @@ use amqp091::Properties;
 use crate::rate::Schedule;
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES, Template, stamped_body};
 
-/// Where the next message comes from.
+/// The source of messages.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) address: Address,
@@ -82,9 +82,9 @@ impl Random {
 pub(crate) struct Messages {
     source: Source,
     templates: Vec<Template>,
-    /// Which template is next.
+    /// The index of the next template.
     next: usize,
-    /// When the size changes, nanoseconds after the start.
+    /// The time at which the size changes, nanoseconds after the start.
     sized_until: u64,
     bytes: Vec<u8>,
     /// The part of `bytes` that is not written yet.
@@ -128,7 +128,7 @@ impl Messages {
         (self.at, self.end) = (0, 0);
     }
 
-    /// How many messages fit the batch.
+    /// The number of messages that fit the batch.
     pub(crate) fn capacity(&self) -> usize {
         let longest = self.templates.iter().map(|template| template.bytes().len()).max();
         (self.batch_bytes / longest.unwrap_or(1).max(1)).max(1)

@@ -9,7 +9,7 @@ use std::iter::Peekable;
 
 pub(crate) use table::{OPTIONS, Opt, Support, Values};
 
-/// Why the command line is not accepted.
+/// An error of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Usage(pub(crate) String);
 

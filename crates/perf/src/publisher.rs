@@ -30,7 +30,7 @@ pub(crate) enum Staged {
 pub(crate) struct TurnTime {
     /// Nanoseconds of the clock that never goes back.
     pub(crate) now: u64,
-    /// When the run started, on the same clock.
+    /// The start of the run, on the same clock.
     pub(crate) start: u64,
 }
 
@@ -41,7 +41,7 @@ impl TurnTime {
     }
 }
 
-/// When a publisher is to publish, and what is to be made up for.
+/// A publisher's schedule, and the delays it has to make up for.
 #[derive(Debug)]
 pub(crate) struct Timing {
     /// No limiter: as fast as the broker takes them.
@@ -83,7 +83,7 @@ pub(crate) struct Publisher {
     use_millis: bool,
     returned: Assembly,
     confirm_run: Run,
-    /// When the last confirm came or the window became used, nanoseconds of the clock.
+    /// Time of the last confirm, or since the window is in use, nanoseconds of the clock.
     progress_at: u64,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Plan {
     pub(crate) window: Option<ConfirmWindow>,
     pub(crate) limit: u64,
     pub(crate) use_millis: bool,
-    /// How many bytes are written at once.
+    /// Bytes written at once.
     pub(crate) batch_bytes: usize,
     pub(crate) is_verified: bool,
 }
@@ -148,7 +148,7 @@ impl Publisher {
         self.sent >= self.limit && self.n_outstanding() == 0
     }
 
-    /// How many publishes wait for their confirms.
+    /// The number of publishes that wait for their confirms.
     pub(crate) fn n_outstanding(&self) -> usize {
         self.window.as_ref().map_or(0, ConfirmWindow::n_outstanding)
     }
@@ -279,7 +279,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// How many messages were handed to the socket.
+    /// The number of messages handed to the socket.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }

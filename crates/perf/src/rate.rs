@@ -1,4 +1,4 @@
-//! When the next message is due: rates, also changing ones, and the times processing takes.
+//! Rates, also changing ones, and processing times: the times at which messages are due.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,7 +69,7 @@ impl RateLimiter {
         limiter
     }
 
-    /// When the next message is due, in nanoseconds after the start.
+    /// The time at which the next message is due, nanoseconds after the start.
     pub(crate) fn next(&self) -> u64 {
         ns(self.next)
     }
@@ -111,8 +111,8 @@ fn from_ns(ns: u64) -> f64 {
 pub(crate) struct Gate {
     /// Nanoseconds per message.
     hold: Schedule,
-    /// When the next message may be handled, in nanoseconds after the start. Consumers of one gate are
-    /// on one thread, so that nothing has to be ordered.
+    /// The time at which the next message may be handled, nanoseconds after the start. Consumers of one
+    /// gate are on one thread, so that nothing has to be ordered.
     open_at: Arc<AtomicU64>,
 }
 
@@ -122,7 +122,7 @@ impl Gate {
         Self { hold, open_at: Arc::default() }
     }
 
-    /// When the next message may be handled.
+    /// The time at which the next message may be handled.
     pub(crate) fn open_at(&self) -> u64 {
         self.open_at.load(Ordering::Relaxed)
     }

@@ -45,7 +45,7 @@ pub(crate) struct Shown {
     pub(crate) returns: bool,
 }
 
-/// How to print.
+/// The printer of a run's results.
 #[derive(Clone, Debug)]
 pub(crate) struct Printer {
     pub(crate) id: String,
@@ -69,7 +69,7 @@ pub(crate) struct Broker {
 #[derive(Debug)]
 pub(crate) struct Interval<'a> {
     pub(crate) sample: &'a Sample,
-    /// When it ended, after the start.
+    /// The end of the interval, after the start.
     pub(crate) elapsed_ns: u64,
     pub(crate) length_ns: u64,
     pub(crate) broker: Option<Broker>,
@@ -120,7 +120,7 @@ pub(crate) struct Summary {
     /// CPU time of this tool, nanoseconds.
     pub(crate) own_cpu_ns: u64,
     pub(crate) verdict: Option<Verdict>,
-    /// Why it ended.
+    /// The reason of the end.
     pub(crate) reason: String,
     pub(crate) run_errors: Vec<RunError>,
     pub(crate) n_connections_lost: u64,

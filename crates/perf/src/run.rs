@@ -30,7 +30,7 @@ use reconnect::Reconnector;
 /// Files that are open besides those of connections and threads.
 const FILES_BESIDES: usize = 32;
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Good,

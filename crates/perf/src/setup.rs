@@ -17,7 +17,7 @@ use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
 use crate::topology::{self, Routes};
 use crate::uri::Uri;
 
-/// How much a publisher writes at once: with more, memory traffic costs more than system calls.
+/// Size of a publisher's batch: with more, memory traffic costs more than system calls.
 const BATCH_BYTES: usize = 64 * 1024;
 /// Memory limit of the batches of all publishers together, bytes.
 const BATCHES_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -247,8 +247,8 @@ impl<'a> Recipe<'a> {
         Timing { limiter, start_at, is_held: false, held_until: 0 }
     }
 
-    /// How long publishers wait for consumers that start one after the other. As in PerfTest they
-    /// do not wait for those that start late anyway.
+    /// Time that publishers wait for consumers that start one after the other. As in PerfTest they do
+    /// not wait for those that start late anyway.
     fn slow_start_ns(&self) -> u64 {
         let consuming = &self.config.consuming;
         if !consuming.slow_start || consuming.start_delay_ns > 0 {

@@ -113,7 +113,7 @@ impl Shared {
         self.n_outstanding.iter().map(|one| one.load(Ordering::Relaxed)).sum()
     }
 
-    /// When the run started, on the clock that never goes back; 0 before.
+    /// The start of the run, on the clock that never goes back; 0 before.
     pub(crate) fn started_at(&self) -> u64 {
         self.start.load(Ordering::Acquire)
     }
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// How far the run is.
+    /// The phase of the run.
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Consume,

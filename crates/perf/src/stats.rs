@@ -7,7 +7,7 @@ const LATENCY_MAX_NS: u64 = 3_600 * crate::clock::SECOND;
 /// Digits of a latency that are kept.
 const LATENCY_DIGITS: u8 = 3;
 
-/// How many of everything.
+/// Counts of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) sent: u64,

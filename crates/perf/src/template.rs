@@ -25,12 +25,12 @@ use crate::config::{STAMPED_BYTES, VERIFIED_BYTES};
 pub(crate) const STAMP_HEADER: &str = "timestamp";
 /// Length of a random routing key.
 pub(crate) const RANDOM_KEY_BYTES: usize = 32;
-/// Where the CRC is.
+/// The place of the CRC.
 const CRC_AT: usize = 24;
 /// The placeholder of a header's time stamp, found by its bytes and written over.
 const STAMP_MARK: i64 = 0x5AA5_1E0E_7E57_A3B7;
 
-/// Where a message goes and how.
+/// A message's exchange, routing key and flags.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) channel: u16,
@@ -65,12 +65,12 @@ pub(crate) enum Marking {
 pub(crate) struct Template {
     bytes: Vec<u8>,
     marking: Marking,
-    /// Where the marks go: the start of the body, or the header's value.
+    /// The place of the marks: the start of the body, or the header's value.
     mark_at: usize,
     body_len: usize,
-    /// How much of the body one frame carries.
+    /// Bytes of the body in one frame.
     piece_len: usize,
-    /// Where a random routing key goes.
+    /// The place of a random routing key.
     key_at: usize,
 }
 

@@ -20,7 +20,7 @@ const SOON_NS: u64 = 10 * MILLISECOND;
 #[derive(Debug)]
 pub(crate) struct TimerFd {
     descriptor: OwnedFd,
-    /// When it rings, on the clock that never goes back.
+    /// The time at which the timer expires, on the clock that never goes back.
     rings_at: u64,
 }
 

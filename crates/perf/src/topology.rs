@@ -77,7 +77,7 @@ impl Routes {
         Self { keys: keys.collect(), queues, consumed }
     }
 
-    /// Which publisher's messages are to come out of which queue, as far as that is known: pairs of
+    /// The publishers whose messages are to come out of each queue, as far as that is known: pairs of
     /// queue and publisher, for queues that are consumed.
     pub(crate) fn expected(&self, config: &Config) -> Option<Vec<(usize, usize)>> {
         let topology = &config.topology;
@@ -240,7 +240,7 @@ fn probe(client: &mut Client, what: &Probe<'_>) -> anyhow::Result<bool> {
     Ok(ask(client, what)?.is_some())
 }
 
-/// How many messages it has, if it exists. Asked on a channel that is gone afterwards.
+/// The number of messages in the queue, if it exists. Asked on a channel that is gone afterwards.
 fn ask(client: &mut Client, what: &Probe<'_>) -> anyhow::Result<Option<u32>> {
     client.open_channel(PROBE_CHANNEL)?;
     let answer = match *what {
@@ -265,7 +265,7 @@ fn ask(client: &mut Client, what: &Probe<'_>) -> anyhow::Result<Option<u32>> {
     }
 }
 
-/// How many messages are ready in the queues; in those that are gone there are none.
+/// The number of ready messages in the queues; in those that are gone there are none.
 pub(crate) fn n_ready(client: &mut Client, routes: &Routes) -> anyhow::Result<u64> {
     let mut n = 0;
     for queue in &routes.queues {

@@ -19,7 +19,7 @@ pub(crate) enum Transport {
 /// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
-    /// How many bytes; 0 is the end.
+    /// Bytes read; 0 is the end.
     pub(crate) n: usize,
     /// Whether more may be there already, of which nobody will tell.
     pub(crate) may_be_more: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Received {
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// How many bytes.
+    /// Bytes written.
     pub(crate) n: usize,
     /// The socket takes no more for now; that it does again is told by the system.
     pub(crate) is_blocked: bool,

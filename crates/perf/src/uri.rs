@@ -1,4 +1,4 @@
-//! Where a broker is: `amqp://user:password@host:port/vhost`, or `amqps://` with TLS.
+//! A broker's URI: `amqp://user:password@host:port/vhost`, or `amqps://` with TLS.
 
 use amqp091::spec::{PORT, PORT_TLS};
 

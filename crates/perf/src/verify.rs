@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many findings are told in words; all are counted.
+/// The number of findings told in words; all are counted.
 const EXAMPLES_MAX: usize = 10;
 
 /// A growing set of message numbers.
@@ -163,8 +163,8 @@ impl Ledger {
         }
     }
 
-    /// How many promised messages have not come. `expected` says whether what a publisher publishes
-    /// is to come out of a queue.
+    /// The number of promised messages that have not come. `expected` says whether what a publisher
+    /// publishes is to come out of a queue.
     pub(crate) fn n_missing(&self, expected: &[(usize, usize)]) -> u64 {
         let missing = |&(queue, publisher): &(usize, usize)| {
             let published = self.publishers.get(publisher)?;
@@ -177,7 +177,7 @@ impl Ledger {
         expected.iter().filter_map(missing).sum()
     }
 
-    /// How many messages came out of a queue.
+    /// The number of messages that came out of a queue.
     pub(crate) fn n_received(&self, queue: usize) -> u64 {
         self.received.get(queue).map_or(0, |received| {
             received.lock().unwrap_or_else(std::sync::PoisonError::into_inner).n

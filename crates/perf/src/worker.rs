@@ -26,7 +26,7 @@ const INPUT_BYTES: usize = 512 * 1024;
 const WAKE: u64 = u64::MAX;
 /// The token of the event that ends a sleep.
 const TIMER: u64 = u64::MAX - 1;
-/// How many events are taken at once.
+/// The number of events taken at once.
 const EVENTS_MAX: usize = 256;
 /// The longest sleep, after which clocks are looked at again.
 const SLEEP_NS_MAX: u64 = SECOND;

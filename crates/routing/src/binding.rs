@@ -87,7 +87,7 @@ impl Binding {
         &self.source
     }
 
-    /// Where it leads to.
+    /// The binding's destination.
     #[must_use]
     pub const fn destination(&self) -> &Destination {
         &self.destination

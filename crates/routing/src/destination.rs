@@ -2,7 +2,7 @@
 
 use crate::name::{Name, QueueId};
 
-/// Where a binding leads.
+/// A binding's destination.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Destination {
     /// A queue.

@@ -1,4 +1,4 @@
-//! Why a binding is refused.
+//! Errors of bindings.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ pub(crate) const TOPIC_HASHES_MAX: usize = 2;
 /// The most words in one binding key of a topic exchange; a key of 255 bytes cannot have more.
 pub(crate) const TOPIC_WORDS_MAX: usize = 256;
 
-/// Why a binding is refused. The texts are RabbitMQ's; its reply code is 406.
+/// The error of a refused binding. The texts are RabbitMQ's; its reply code is 406.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BindingError {
     /// Every `#` multiplies the work of matching, so their number is limited.
@@ -19,13 +19,13 @@ pub enum BindingError {
     TooManyHashes {
         /// The binding key.
         key: String,
-        /// How many words of it are `#`.
+        /// The number of its words that are `#`.
         hashes: usize,
     },
     /// The words of a topic key are levels of a tree.
     #[error("Topic binding key has {words} words, at most {} are allowed", TOPIC_WORDS_MAX)]
     TooManyWords {
-        /// How many words there are.
+        /// The number of words.
         words: usize,
     },
     /// `x-match` is text, but none of the four known ones; as an Erlang term.

@@ -2,7 +2,7 @@
 
 use crate::name::Name;
 
-/// How an exchange chooses among its bindings.
+/// The exchange types: the ways to choose among bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExchangeKind {
     /// The binding key equals the routing key.

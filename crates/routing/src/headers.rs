@@ -11,7 +11,7 @@ use crate::error::BindingError;
 /// Names with this prefix are no headers to match, unless `x-match` ends in `-with-x`.
 const PRIVATE_PREFIX: &[u8] = b"x-";
 
-/// How many of the fields of a binding a message must have.
+/// The number of a binding's fields that a message must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     All,

@@ -54,7 +54,7 @@ impl RouteOutcome {
 pub enum Passage {
     /// The exchange routes it.
     Open,
-    /// It goes no further here, and counts as routed.
+    /// The message goes no further here, and counts as routed.
     Closed,
 }
 
@@ -164,7 +164,7 @@ impl Routes {
         Some(binding)
     }
 
-    /// How many bindings have this exchange as their source.
+    /// The number of bindings with this exchange as their source.
     #[must_use]
     pub fn n_bindings_from(&self, exchange: &str) -> usize {
         self.exchanges.get(exchange).map_or(0, |exchange| exchange.n_bindings())
@@ -287,7 +287,7 @@ struct Walk<'r, 'm, W> {
     message: &'m Message<'m>,
     watch: W,
     out: &'m mut Vec<QueueId>,
-    /// How many sorted groups were found, none of them empty: with more than one, queues may repeat.
+    /// The number of sorted groups found, none of them empty: with more than one, queues may repeat.
     n_groups: usize,
     /// The parts of the message that decided its way so far.
     decided_by: DecidedBy,

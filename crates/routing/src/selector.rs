@@ -20,7 +20,7 @@ const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// The most parts a selector may have: it is read and evaluated by functions that call themselves.
 const PARTS_MAX: usize = 512;
 
-/// Why a selector cannot be used.
+/// The error of a selector that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unusable(pub(crate) String);
 

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-/// Why a request was refused. The front turns the kind into its protocol's code.
+/// The error of a refused request. The front turns the kind into its protocol's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The kind of error; decides the code and whether only the channel is lost.

@@ -15,9 +15,9 @@ pub enum Event<'a> {
     ChannelClosed(ChannelId),
     /// The channel is closed by the broker. Its deliveries and consumers are gone already.
     ChannelFailed {
-        /// Which.
+        /// The channel.
         channel: ChannelId,
-        /// Why.
+        /// The error.
         error: Error,
         /// The client's request; `None` for a publish.
         origin: Option<Origin>,
@@ -28,7 +28,7 @@ pub enum Event<'a> {
     ConnectionFailed {
         /// The channel at fault; `None` when no channel is.
         channel: Option<ChannelId>,
-        /// Why.
+        /// The error.
         error: Error,
         /// The client's request; `None` for a publish, or where the client asked for nothing.
         origin: Option<Origin>,
@@ -47,7 +47,7 @@ pub enum Event<'a> {
     Done {
         /// The channel.
         channel: ChannelId,
-        /// Which request.
+        /// The request.
         origin: Origin,
     },
     /// `queue.declare-ok`.
@@ -128,14 +128,14 @@ pub enum Event<'a> {
     Returned {
         /// The channel.
         channel: ChannelId,
-        /// Why.
+        /// The reason.
         reason: ReturnReason,
         /// The message as it was published.
         message: MessageRef<'a>,
     },
 }
 
-/// Why a message comes back to its publisher.
+/// The reason why a message comes back to its publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnReason {
     /// The message is mandatory and no queue got it.

@@ -57,7 +57,7 @@ pub struct Publish {
     pub inspect: bool,
 }
 
-/// Where the content of a publish lies.
+/// The place of a publish's content.
 #[derive(Debug)]
 pub enum Content {
     /// The body is in the input.

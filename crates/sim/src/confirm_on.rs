@@ -107,7 +107,7 @@ pub(crate) struct ConfirmOn {
     peers: BTreeMap<usize, Peer>,
     asking: Option<Asking>,
     saying: Option<Saying>,
-    /// Which channel of which client is expected to fail, and how.
+    /// The client and channel that are expected to fail, and the error.
     failing: Option<(usize, u16, ErrorKind)>,
     ledger: Ledger,
     now_ms: u64,
@@ -261,7 +261,7 @@ impl ConfirmOn {
         }
     }
 
-    /// Which queues confirm how.
+    /// Notes the confirm mode of each queue.
     fn note_modes(&mut self) {
         for name in self.names() {
             let is_late = self.harness.queue(name).map(|queue| queue.confirm_on().is_late());

@@ -24,7 +24,7 @@ use plain_queues::PlainQueues;
 use queue_policies::QueuePolicies;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How a run went.
+/// The report of a run.
 #[derive(Debug)]
 pub struct Report {
     /// The trace, line by line; empty when it was printed meanwhile.

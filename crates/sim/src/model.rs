@@ -69,7 +69,7 @@ pub(crate) struct Queue {
     newest_delivered: Option<u64>,
 }
 
-/// How long a queue stays.
+/// The lifetime of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lasting {
     pub(crate) durable: bool,

@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub(crate) failed: Arc<AtomicBool>,
 }
 
-/// How a node is started.
+/// The options of a node's start.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeOptions {
     pub(crate) segment_bytes: u64,
@@ -189,7 +189,7 @@ pub(crate) fn set_policy(name: &str, pattern: &str, definition: &str) -> Command
     Command::SetPolicy { scope: PolicyScope::User, vhost: "/".into(), policy }
 }
 
-/// How most nodes are to keep their log.
+/// The durability of most nodes' logs.
 pub(crate) fn some_durability(random: &mut Random) -> Durability {
     if random.percent(15) { Durability::Write } else { Durability::Sync }
 }

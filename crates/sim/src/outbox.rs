@@ -72,7 +72,7 @@ pub(crate) struct Given {
     /// Settled by being written to the client.
     pub(crate) by_write: bool,
     pub(crate) content: Content,
-    /// Where direct replies to it go.
+    /// The key of direct replies to it.
     pub(crate) reply_key: Option<String>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Recorder {
     flow: Mutex<Flow>,
 }
 
-/// How much a client lets pile up.
+/// The flow control of a client's outbox.
 #[derive(Default)]
 struct Flow {
     n_unread: usize,
@@ -173,7 +173,7 @@ struct Flow {
 /// Unsettled messages of the client, for queues that keep no record of them.
 #[derive(Default)]
 struct Unsettled {
-    /// Where nobody settles.
+    /// Links without acknowledgements.
     no_ack: BTreeSet<u64>,
     /// By link, in the order of delivery.
     given: BTreeMap<u64, Vec<Position>>,

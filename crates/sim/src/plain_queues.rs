@@ -28,7 +28,7 @@ pub(crate) struct PlainQueues {
     n_tags: u64,
     /// Queues get more than is taken.
     is_deep: bool,
-    /// How much of what is published goes to several durable queues, at least.
+    /// The least share of publishes that go to several durable queues, percent.
     spread_percent: usize,
     /// Queues that had the older form lately, or were on their way to it or from it: what is
     /// confirmed need not be in the log.

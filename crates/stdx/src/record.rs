@@ -1,7 +1,7 @@
 //! Reading and writing of internal binary records (log entries, snapshots): little-endian integers
 //! and length-prefixed byte strings. Wire protocols have codecs of their own.
 
-/// Why a record could not be read.
+/// The error of a record that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
     /// The record ends before the value does.

@@ -79,7 +79,7 @@ pub(crate) fn print_sbom(target: &str) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Why there can be no binary for the target here, if so.
+/// The reason why there can be no binary for the target here, if there is one.
 fn obstacle(tools: &Tools) -> anyhow::Result<Option<String>> {
     let target = tools.target;
     let missing = [tools.compiler, tools.linker].into_iter().find(|program| !installed(program));

@@ -43,7 +43,7 @@ fn path() -> String {
     format!("crates/instructions/baseline-{}.txt", std::env::consts::ARCH)
 }
 
-/// Why nothing can be counted here, if so.
+/// The reason why nothing can be counted here, if there is one.
 pub(crate) fn obstacle() -> Option<String> {
     if !crate::steps::installed("valgrind") {
         Some("valgrind is not installed (instruction counts)".to_owned())

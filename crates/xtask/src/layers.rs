@@ -1,5 +1,5 @@
-//! Which crate may use which. A dependency that is not allowed here is a design change: discuss it,
-//! then change this table and ARCHITECTURE.md together.
+//! The allowed dependencies between crates. One that is not allowed here is a design change: discuss
+//! it, then change this table and ARCHITECTURE.md together.
 
 use crate::repository::{self, Crate};
 

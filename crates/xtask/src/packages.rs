@@ -12,13 +12,13 @@ use serde::Deserialize;
 use crate::repository::output;
 use crate::steps::cargo;
 
-/// Where packages of crates.io come from, in cargo's words.
+/// The source of packages of crates.io, in cargo's words.
 pub(crate) const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// A package's metadata.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Package {
-    /// How the rest of cargo's answer names it.
+    /// The id by which the rest of cargo's answer names it.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
@@ -47,9 +47,9 @@ impl Package {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
-    /// Which versions.
+    /// The versions asked for.
     pub(crate) req: String,
-    /// Where it lies, for crates of the workspace.
+    /// Its directory, for crates of the workspace.
     pub(crate) path: Option<String>,
 }
 

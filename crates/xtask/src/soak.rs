@@ -12,11 +12,11 @@ use anyhow::{Context as _, bail, ensure};
 use crate::repository;
 use crate::steps::{cargo, say};
 
-/// How long it takes if nothing else is asked for.
+/// The default duration.
 pub(crate) const MINUTES: u64 = 10;
-/// How long a node lives until it is killed.
+/// The life of a node until it is killed.
 const LIFE: Duration = Duration::from_secs(20);
-/// How often it is looked whether load and node are alive.
+/// Interval at which load and node are looked at.
 const LOOK: Duration = Duration::from_millis(200);
 /// A node that has not said by then that it is ready will not.
 const START_MAX: Duration = Duration::from_secs(30);

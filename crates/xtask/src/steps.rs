@@ -98,7 +98,7 @@ fn number_before(text: &str, what: &str) -> u64 {
     before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// How tests ended.
+/// Counts of tests by their end.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     passed: u64,

@@ -5,7 +5,7 @@ use crate::error::FieldError;
 use crate::table::{ShortString, TableRef};
 use crate::wire::Reader;
 
-/// How a property's value is laid out.
+/// The layout of a property's value.
 #[derive(Clone, Copy)]
 enum Layout {
     ShortStr,
@@ -162,9 +162,9 @@ impl<'a> PropertiesRef<'a> {
         content_type = CONTENT_TYPE;
         /// MIME encoding of the body.
         content_encoding = CONTENT_ENCODING;
-        /// Which request this answers, or how an answer is to be marked.
+        /// The request that this message answers, or the mark its answer is to have.
         correlation_id = CORRELATION_ID;
-        /// Where an answer is to go.
+        /// The queue for an answer.
         reply_to = REPLY_TO;
         /// The time to live in milliseconds, as decimal text.
         expiration = EXPIRATION;

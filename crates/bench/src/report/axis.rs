@@ -1,4 +1,4 @@
-//! Where a value lies between the ends of an axis, and which values are written beside it.
+//! Axes: the place of a value between their ends, and the values written beside them.
 
 use crate::report::number::step_base;
 use crate::result::Unit;
@@ -11,7 +11,7 @@ const WISHED_LOG_RATIO: f64 = 3.0;
 const FINE_DECADES_MAX: f64 = 1.8;
 /// Powers of ten that are written; with more, every second.
 const DECADES_MAX: usize = 6;
-/// How far the least value lies from the low end of a logarithmic axis, as a factor at least.
+/// Least distance of the least value from the low end of a logarithmic axis, as a factor.
 const LOG_ROOM: f64 = 1.3;
 /// About how many values stand at a linear axis.
 const LINEAR_TICKS: f64 = 5.0;
@@ -59,7 +59,7 @@ impl Axis {
         self.high
     }
 
-    /// Where `value` lies: 0 at the low end, 1 at the high end, never beyond.
+    /// The place of `value`: 0 at the low end, 1 at the high end, never beyond.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = match self.is_log {
             true => (value / self.low).ln() / (self.high / self.low).ln(),

@@ -1,4 +1,4 @@
-//! How metrics are spoken of, and what a figure says in one sentence.
+//! Words for metrics, and the finding of a figure in one sentence.
 
 use crate::report::figure::{Figure, Quotient};
 use crate::report::number::ratio;
@@ -60,7 +60,7 @@ pub(crate) fn button(metric: Metric) -> &'static str {
     }
 }
 
-/// Why a row that was measured has no value of a metric.
+/// The reason why a row that was measured has no value of a metric.
 pub(crate) fn absent(metric: Metric) -> &'static str {
     match metric {
         Metric::PerCpuSecond | Metric::CpuPerMessage | Metric::CpuPerOperation => {

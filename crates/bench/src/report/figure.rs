@@ -27,7 +27,7 @@ pub(crate) struct Value<'a> {
     pub(crate) spread: Option<result::Figure>,
     /// The metric's 99th percentile, if the metric is a median.
     pub(crate) p99: Option<f64>,
-    /// Why there is none, in one word and the words of whoever knows.
+    /// The reason why there is none, in one word and in the words of whoever knows.
     pub(crate) missing: Option<(&'static str, &'a str)>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) heading: Option<String>,
     pub(crate) y: &'a Axis,
     pub(crate) y_unit: Unit,
-    /// Where values stand along the lower axis, as shares of the width, and what they say.
+    /// The ticks of the lower axis: shares of the width, and texts.
     pub(crate) x_ticks: &'a [(f64, String)],
     pub(crate) x_name: &'a str,
     /// The labels at the right end of lines.
@@ -33,11 +33,11 @@ pub(crate) struct Frame<'a> {
 pub(crate) struct End<'a> {
     pub(crate) text: &'a str,
     pub(crate) class: &'a str,
-    /// Where the line ends.
+    /// The end of the line.
     pub(crate) y_px: f64,
 }
 
-/// How far below the upper edge a value is drawn.
+/// The distance of a value from the upper edge.
 pub(crate) fn y_px(axis: &Axis, value: f64) -> f64 {
     ((1.0 - axis.at(value)) * HEIGHT_PX * 10.0).round() / 10.0
 }

@@ -43,9 +43,9 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>, sweep: &Sweep<'_>, is_
 struct Line<'a> {
     class: &'a str,
     name: &'a str,
-    /// Where along the lower axis, and what was measured there.
+    /// The measured values, and their places along the lower axis.
     points: Vec<(f64, Spread)>,
-    /// How far below the upper edge the last one is.
+    /// The distance of the last one from the upper edge.
     last_px: Option<f64>,
     axis: &'a Axis,
     shape: usize,

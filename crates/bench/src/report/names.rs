@@ -2,9 +2,9 @@
 
 use crate::result::{Column, Run, Target};
 
-/// How many colours the page's style has; a further target starts again at the first.
+/// The number of colours in the page's style; a further target starts again at the first.
 const COLOURS: usize = 6;
-/// How many variants of a target the style tells apart; further ones look like the last.
+/// The number of variants of a target that the style tells apart; further ones look like the last.
 const VARIANTS: usize = 4;
 /// Brokers whose names are written in their own way.
 const SPELLINGS: [&str; 3] = ["Leveret", "RabbitMQ", "LavinMQ"];

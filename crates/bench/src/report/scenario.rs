@@ -50,7 +50,7 @@ fn draw_prose(out: &mut Markup, text: &str) {
     }
 }
 
-/// How the measurements went over time, where the scenario has no picture of its own for that.
+/// Timelines of the measurements, where the scenario has no picture of its own for that.
 fn draw_courses(out: &mut Markup, scenario: &Scenario, columns: &[Name], at: usize) {
     if scenario.charts.iter().any(|chart| chart.kind == ChartKind::OverTime) {
         return;

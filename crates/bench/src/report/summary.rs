@@ -16,7 +16,7 @@ struct Line {
     /// The one that is spoken of, and the one it is compared with.
     subject: String,
     other: Name,
-    /// How much better the subject is.
+    /// The ratio by which the subject is better.
     gain: Quotient,
 }
 

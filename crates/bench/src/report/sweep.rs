@@ -20,7 +20,7 @@ pub(crate) struct Sweep<'a> {
 /// A value of the parameter.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Stop {
-    /// Where it lies: 0 is the left end, 1 the right one.
+    /// Its place: 0 is the left end, 1 the right one.
     pub(crate) share: f64,
     pub(crate) label: String,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Panel<'a> {
     pub(crate) name: Option<String>,
     /// The value alone.
     pub(crate) value: Option<&'a Parameter>,
-    /// Where each lies along the axis, and its number among the figure's rows; from left to right.
+    /// The place of each along the axis, and its number among the figure's rows; from left to right.
     pub(crate) rows: Vec<(f64, usize)>,
 }
 
@@ -108,7 +108,7 @@ fn distinct<'a>(values: impl Iterator<Item = &'a Parameter>) -> Vec<&'a Paramete
     distinct
 }
 
-/// Where the values lie between 0 and 1. A logarithmic axis has no place for zero, and no axis one
+/// The places of the values between 0 and 1. A logarithmic axis has no place for zero, and no axis one
 /// for text: then all lie at equal distances.
 fn shares(values: &[&Parameter], is_log: bool) -> Vec<f64> {
     let number = |value: &&Parameter| match value {

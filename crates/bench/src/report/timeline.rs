@@ -1,4 +1,4 @@
-//! How a sample went over time: a picture per row, with the stretches shaded in which nothing moved.
+//! Timelines of samples: a picture per row, with the stretches shaded in which nothing moved.
 
 use crate::report::axis::Axis;
 use crate::report::bars::{axis_name, stop};

@@ -46,7 +46,7 @@ pub enum Metric {
     CpuPerOperation,
     /// The longest time in which nothing moved, seconds.
     LongestPause,
-    /// How long it took, seconds.
+    /// Duration, seconds.
     Duration,
     /// The row's first metric divided by that of the row it is relative to, on the same column.
     Relative,

@@ -9,14 +9,14 @@ const SOURCE: &str = "RabbitMQ 3.13 classic queues (rabbitmq.com, 2024-01-11) an
     script are queue arguments here. Published figures: version 2 of RabbitMQ 3.13 on 14 cores.";
 const PUBLISHED_BY: &str = "RabbitMQ 3.13.0-rc.4, queue version 2, 14 cores";
 const SECONDS: f64 = 300.0;
-/// When consumers that come late come.
+/// The start of late consumers.
 const LATE_SECONDS: f64 = 150.0;
 const SIZES: &[u32] = &[100, 5_000];
 /// Options that every test of the source has.
 const ALWAYS: &str = "-ad false -f persistent";
 /// Publishers begin within that time.
 const START_SECONDS: f64 = 1.0;
-/// How long messages live that are to expire.
+/// Time to live of the messages that are to expire.
 const EXPIRE_SECONDS: f64 = 10.0;
 
 /// Parameters of the rows of one body size.

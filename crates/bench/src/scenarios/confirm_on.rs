@@ -18,7 +18,7 @@ const CPU_QUEUE: &str = "bench-confirm-cpu";
 const CPU_SECONDS: f64 = 10.0;
 const MEAN: &str = "mean of more than 3 queues";
 
-/// When a message is confirmed to its publisher.
+/// A mode of confirming, by name and queue argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     pub(crate) name: &'static str,

@@ -78,7 +78,7 @@ impl Crowd {
         })
     }
 
-    /// How fast they are made, and what they do to the pair.
+    /// Charts of the rate at which the crowd is made, and of its effect on the pair.
     fn charts(&self) -> Vec<Chart> {
         let made = self.numbers.iter().map(|n| self.made(*n));
         let beside = self.numbers.iter().map(|n| Self::beside(*n));

@@ -10,7 +10,7 @@ const IDLE_AFTER_MS: u64 = 1_000;
 /// up after a single interval of silence, so that one at half of it must not be missed by being late.
 const CHECKS_PER_INTERVAL: u64 = 4;
 
-/// Why a connection is dropped whose client was not heard for too long. COMPAT: RabbitMQ's words.
+/// The reason for dropping a connection whose client was silent for too long. COMPAT: RabbitMQ's words.
 pub const MISSED_HEARTBEATS: &str = "missed heartbeats from client";
 
 /// The outcome of a tick.

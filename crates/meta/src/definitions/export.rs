@@ -15,7 +15,7 @@ use crate::user::{User, UserLimits};
 use crate::vhost::Vhost;
 use crate::vhost_metadata::VhostLimits;
 
-/// Where a document comes from.
+/// The origin of a document.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The version of RabbitMQ whose format it has.

@@ -34,13 +34,13 @@ pub struct Step {
     pub command: Command,
 }
 
-/// Why a document cannot be imported.
+/// The error of a document that cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what}: {reason}")]
 pub struct ImportError {
     /// The object, as `queue 'q' in vhost '/'`.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

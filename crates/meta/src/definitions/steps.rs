@@ -41,7 +41,7 @@ impl Wanted {
         Self::default()
     }
 
-    /// It cannot be here, and what is bound to it neither.
+    /// An object that cannot be here, and its bindings neither.
     fn left_out(resource: &Resource, why: &str) -> Self {
         let what = resource.to_string();
         let warnings = vec![format!("left out: {why}")];
@@ -52,7 +52,7 @@ impl Wanted {
 /// The fields of an object.
 pub(super) struct Fields<'o>(pub(super) &'o Map<String, Value>);
 
-/// Why a field cannot be used.
+/// The reason why a field cannot be used.
 type Reason = String;
 
 impl<'o> Fields<'o> {

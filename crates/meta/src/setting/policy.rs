@@ -9,7 +9,7 @@ use crate::queue_type::QueueKind;
 /// The settings of a policy, by key.
 pub(crate) type Settings = Map<String, Value>;
 
-/// Who sets a policy.
+/// The scope of a policy: a user's or an operator's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyScope {
     /// Users with the tag `policymaker`.

@@ -34,10 +34,10 @@ pub enum SnapshotOf {
     Everything,
 }
 
-/// Why a snapshot cannot be restored.
+/// The error of a snapshot that cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RestoreError {
-    /// It is cut, of a later version or damaged.
+    /// The snapshot is cut, of a later version or damaged.
     #[error("damaged metadata snapshot: {0}")]
     Record(#[from] RecordError),
     /// Its content contradicts itself.

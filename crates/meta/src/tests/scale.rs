@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 
-/// How often queues and bindings are referred to, from all live states together. Copying a tree node
+/// The number of references to queues and bindings, from all live states together. Copying a tree node
 /// refers once more to everything in it, so differences count what a command copied.
 fn n_references(state: &State) -> usize {
     let queues: usize = state.queues().map(Arc::strong_count).sum();

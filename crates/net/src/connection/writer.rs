@@ -161,7 +161,7 @@ impl Writer {
         Ok(Flushed::Done)
     }
 
-    /// Why the connection is to be failed.
+    /// The error with which the connection is to be failed.
     pub(super) fn take_refusal(&self) -> Option<Box<Error>> {
         self.try_batch()?.take_refusal()
     }

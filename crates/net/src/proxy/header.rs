@@ -51,7 +51,7 @@ pub(super) enum Parsed {
     },
 }
 
-/// Why bytes are not a header.
+/// An error in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Invalid {
     /// The bytes begin otherwise.

@@ -36,7 +36,7 @@ pub(crate) struct Setting {
     pub(crate) place: Place,
 }
 
-/// Why a line or `--set` argument is not a setting.
+/// The error of a line or `--set` argument that is not a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SyntaxError {
     #[error("expected `key = value`")]

@@ -257,7 +257,7 @@ fn a_login_may_be_as_long_as_the_first_frames() {
     node.stop();
 }
 
-/// How much a user, a virtual host and a node may use, with RabbitMQ's words.
+/// Limits of users, virtual hosts and the node, with RabbitMQ's words.
 #[test]
 fn limits_are_kept() {
     let node = Node::start(&["consumer_max_per_channel=1", "cluster_queue_limit=3"]);

@@ -1,4 +1,4 @@
-//! How the node ends conversations, and what it says in between.
+//! The ends of connections and channels, and the node's answers in between.
 
 use super::support::client::{Client, Login};
 use super::support::node::Node;

@@ -278,7 +278,7 @@ pub(super) fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-/// Where a sample made now is to be left, if it is.
+/// The directory for a sample made now, if one is asked for.
 fn wanted(end: &str) -> Option<PathBuf> {
     Some(PathBuf::from(std::env::var_os("LEVERET_SAMPLES")?).join(end))
 }

@@ -98,7 +98,7 @@ pub(super) fn byte_capacity(text: &str) -> Option<i64> {
     digits.parse::<i64>().ok()?.checked_mul(factor).filter(|bytes| *bytes >= 0)
 }
 
-/// Where a consumer of a stream begins.
+/// The offset at which a consumer of a stream begins.
 pub(super) fn stream_offset(text: &str) -> Option<Value> {
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {

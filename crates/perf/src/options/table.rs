@@ -26,7 +26,7 @@ pub(crate) struct Opt {
     pub(crate) values: Values,
 }
 
-/// How many words behind an option with a value belong to it.
+/// The number of words behind an option that are its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     /// One.

@@ -22,13 +22,13 @@ use crate::stats::Sample;
 use crate::topology;
 use crate::verify::Ledger;
 
-/// How long threads may take for the next connection, and for all their consumers to begin.
+/// Time that threads have for the next connection, and for all their consumers to begin.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest wait for what is on its way at the end of a verified run.
 const DRAIN_NS_MAX: u64 = 60 * SECOND;
-/// How often conditions are looked at that nobody tells of.
+/// Interval at which conditions are looked at that nobody reports.
 const POLL: Duration = Duration::from_millis(20);
-/// How many different errors are kept; further ones count as the last.
+/// The number of different errors kept; further ones count as the last.
 const RUN_ERRORS_MAX: usize = 20;
 
 /// A run in progress, seen from the thread that prints.
@@ -286,7 +286,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// How many messages are ready; `None` while nobody can be asked.
+    /// The number of ready messages; `None` while no connection can ask.
     fn n_ready(&self, client: &mut Client) -> anyhow::Result<Option<u64>> {
         match topology::n_ready(client, self.recipe.routes) {
             Ok(n) => Ok(Some(n)),

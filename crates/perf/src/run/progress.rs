@@ -5,9 +5,9 @@ use std::io::{IsTerminal as _, Write as _};
 use crate::clock::SECOND;
 use crate::config::{Config, Format};
 
-/// How many characters the bar itself has.
+/// Width of the bar itself, characters.
 const WIDTH: u64 = 30;
-/// How often it is drawn.
+/// Interval at which the line is drawn.
 const PERIOD_NS: u64 = SECOND / 5;
 /// Back to the start of the line, and nothing on it.
 const CLEAR: &str = "\r\x1b[2K";
@@ -35,7 +35,7 @@ impl Goal {
         is_any.then_some(goal)
     }
 
-    /// How much is done, in thousandths: all limits of messages have to be reached, or the time.
+    /// The share that is done, in thousandths: all limits of messages have to be reached, or the time.
     fn permille(&self, elapsed_ns: u64, n_sent: u64, n_received: u64) -> u64 {
         let part = |n: u64, of: u64| {
             let permille = u128::from(n) * 1000 / u128::from(of.max(1));

@@ -4,7 +4,7 @@ use crate::clock::SECOND;
 use crate::config::{Config, ExitWhen};
 use crate::shared::Shared;
 
-/// How long nothing may arrive before consumers count as idle.
+/// Time without a delivery after which consumers count as idle.
 pub(super) const IDLE_NS: u64 = SECOND;
 
 const REACHED_TIME: &str = "Reached time limit";
@@ -21,7 +21,7 @@ pub(super) struct StopReason {
     publishers_left: u64,
     consumers_left: u64,
     is_late: bool,
-    /// Why consumers ended before their limit.
+    /// The reason why consumers ended before their limit.
     consumers_reason: Option<&'static str>,
     failure: Option<String>,
 }
@@ -85,7 +85,7 @@ impl StopReason {
         self.failure.is_some()
     }
 
-    /// How many agents gave which reason, as PerfTest puts it.
+    /// The reasons and the number of agents that gave each, as PerfTest words them.
     pub(super) fn reason(&self) -> String {
         let counted = [
             (self.n_publishers - self.publishers_left, REACHED_BY_PRODUCER),
@@ -115,7 +115,7 @@ impl Idle {
         Self { n_received: 0, since: now }
     }
 
-    /// How long, in nanoseconds.
+    /// Time without a delivery so far, nanoseconds.
     pub(super) fn look(&mut self, shared: &Shared, now: u64) -> u64 {
         let n_received = shared.n_received();
         if n_received != self.n_received {

@@ -15,7 +15,7 @@ use rustls::{CertificateError, RootCertStore};
 use super::{Received, Sent};
 use accept_any_cert::AcceptAnyCert;
 
-/// How much is read from the socket at once: two of TLS's largest records.
+/// Size of one read from the socket: two of TLS's largest records.
 const ENCRYPTED_BYTES: usize = 32 * 1024;
 
 /// The brokers whose certificates are accepted.
@@ -27,7 +27,7 @@ pub(crate) enum Trust {
     System,
 }
 
-/// How connections are encrypted. What is costly is made once, for the first of them.
+/// The encryption of connections. Its costly parts are made once, for the first connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Encryption {
     pub(crate) trust: Trust,

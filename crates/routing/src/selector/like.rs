@@ -80,7 +80,7 @@ impl Piece {
         Self { bytes: parts.iter().map(byte).collect(), parts: parts.into() }
     }
 
-    /// Where the piece ends if the text begins with it.
+    /// The end of the piece if the text begins with it.
     fn ends_at(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
         let mut at = 0;
         for part in &self.parts {
@@ -94,7 +94,7 @@ impl Piece {
         Some(at)
     }
 
-    /// Where the piece begins if the text ends with it.
+    /// The start of the piece if the text ends with it.
     fn starts_at(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
         let mut at = text.len();
         for part in self.parts.iter().rev() {
@@ -109,7 +109,7 @@ impl Piece {
         Some(at)
     }
 
-    /// Where the piece ends where it comes first in the text.
+    /// The end of the piece's first occurrence in the text.
     fn find(&self, text: &[u8], steps: &mut Steps) -> Option<usize> {
         match &self.bytes {
             Some(bytes) => find_bytes(bytes, text, steps),
@@ -129,13 +129,13 @@ fn find_bytes(bytes: &[u8], text: &[u8], steps: &mut Steps) -> Option<usize> {
     end
 }
 
-/// Where the character after the one at `at` begins, in UTF-8.
+/// The start of the character after the one at `at`, in UTF-8.
 fn next_character(text: &[u8], at: usize) -> usize {
     let rest = text.get(at + 1..).unwrap_or_default();
     at + 1 + rest.iter().take_while(|byte| is_continuation(**byte)).count()
 }
 
-/// Where the character with the byte at `at` begins, in UTF-8.
+/// The start of the character with the byte at `at`, in UTF-8.
 fn this_character(text: &[u8], at: usize) -> usize {
     let upto = text.get(..=at).unwrap_or_default();
     at - upto.iter().rev().take_while(|byte| is_continuation(**byte)).count().min(at)

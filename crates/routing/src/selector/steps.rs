@@ -1,4 +1,4 @@
-//! How much work the selectors of one message may be.
+//! The limit of the work of one message's selectors.
 
 /// The most steps that all selectors together take for one message, wherever it comes by. A step is a
 /// part of a selector, a byte that a pattern is compared with, or [`PASSED_BYTES`] of anything else.
@@ -45,7 +45,7 @@ impl Steps {
         self.ran_out
     }
 
-    /// How many were taken.
+    /// The number of steps taken.
     pub(crate) const fn n_taken(&self) -> usize {
         STEPS_MAX - self.n_left
     }

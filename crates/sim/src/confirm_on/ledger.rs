@@ -94,7 +94,7 @@ impl Ledger {
         !spec.heeds_policies() && spec.confirm_on != Some("ack-direct")
     }
 
-    /// Which copy a client was given.
+    /// The copy that a client was given.
     pub(super) fn copy_of(&self, queue: &'static str, given: &Given) -> Result<Copy, Violation> {
         let id = given.content.id().ok_or("a delivery without a number")?;
         let sent = self.sent.get(&id).ok_or("a message nobody published")?;

@@ -9,11 +9,11 @@ use session::Op;
 pub(super) const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "d0", "d1"];
 /// The number of queues that exist in every world, beside the first of the others.
 const N_ENDS: usize = 2;
-/// Where publishes that have several queues go.
+/// The exchange of publishes to several queues.
 pub(super) const SPREAD: &str = "amq.fanout";
-/// Where dead letters go that may have several queues.
+/// The exchange of dead letters that may go to several queues.
 const LETTERS: &str = "amq.topic";
-/// Where nothing is bound.
+/// An exchange without bindings.
 const NOWHERE: &str = "amq.headers";
 
 /// A queue as it is declared.

@@ -7,7 +7,7 @@ use broker::Alarm;
 use session::Op;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many transactions are not carried out.
+/// The share of transactions that are rolled back.
 const ROLLED_BACK_PERCENT: usize = 25;
 
 impl ConfirmOn {

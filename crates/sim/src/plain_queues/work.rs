@@ -17,7 +17,7 @@ const EXCHANGES: &[&str] = &["x0", "x1", "x2"];
 /// Exchanges to publish to and to bind.
 const SOURCES: &[&str] =
     &["x0", "x1", "x2", "amq.direct", "amq.fanout", "amq.topic", "amq.headers"];
-/// Where most messages go to in a world that spreads them.
+/// The exchange of most messages in a world that spreads them.
 const SPREAD_SOURCE: &str = "amq.fanout";
 const CHANNELS_MAX: usize = 3;
 const CLIENTS_MAX: usize = 4;

@@ -64,7 +64,7 @@ impl Seen {
         Ok(Self { id, deaths, n_failed, redelivered: given.redelivered, is_counted })
     }
 
-    /// How often it was dead-lettered.
+    /// The number of times it was dead-lettered.
     pub(super) fn n_deaths(&self) -> u64 {
         self.deaths.iter().map(|death| death.n).sum()
     }
@@ -110,7 +110,7 @@ impl Ledger {
         *self.failed_ever.entry(at).or_default() += 1;
     }
 
-    /// When a message that was published to its queue is to leave it.
+    /// The time at which a message that was published to its queue is to leave it.
     pub(super) fn deadline_ms(&self, sent: &Sent) -> Option<u64> {
         let of_queue = self.specs.get(sent.queue).and_then(|spec| spec.ttl_ms);
         let ttl_ms = [of_queue, sent.expiration_ms].into_iter().flatten().min()?;

@@ -5,12 +5,12 @@ use crate::random::Random;
 use session::Op;
 
 pub(super) const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "q4"];
-/// Where dead letters go that may have several queues.
+/// The exchange of dead letters that may go to several queues.
 pub(super) const FANOUT: &str = "amq.fanout";
 /// The highest priority a queue with priorities has.
 pub(super) const PRIORITY_MAX: u8 = 3;
 
-/// Where a queue's dead letters go.
+/// The destination of a queue's dead letters.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LettersTo {
     Queue(&'static str),

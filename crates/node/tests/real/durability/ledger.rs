@@ -69,7 +69,7 @@ struct Entry {
     acked: bool,
     /// Given to a client.
     delivered: bool,
-    /// How often its queue's purging had begun or ended.
+    /// The number of times its queue's purging had begun or ended.
     purges: u64,
 }
 

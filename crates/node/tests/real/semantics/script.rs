@@ -27,7 +27,7 @@ pub(super) struct Content {
     pub(super) properties: Vec<u8>,
 }
 
-/// How a queue is declared.
+/// The flags of a queue's declaration.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Kind {
     pub(super) durable: bool,

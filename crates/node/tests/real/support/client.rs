@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The protocol header of AMQP 0-9-1.
 pub(crate) const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
 
-/// How to log in, and what to agree to.
+/// A client's login, and the limits it agrees to.
 #[derive(Clone, Copy)]
 pub(crate) struct Login<'a> {
     /// The address of this machine to connect from, if not any.

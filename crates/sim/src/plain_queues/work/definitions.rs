@@ -13,7 +13,7 @@ const BINDING_KEYS: &[&str] = &["a", "a.b", "a.*", "#", "*.b", "a.#"];
 /// The queues bound to `SPREAD_SOURCE`, where much is spread.
 const SPREAD_QUEUES: &[&str] = &["q0", "q1", "q2"];
 
-/// How a queue is declared.
+/// The properties of a declaration.
 #[derive(Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the protocol's")]
 struct Declaring {

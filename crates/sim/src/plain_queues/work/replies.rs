@@ -25,7 +25,7 @@ pub(in crate::plain_queues) struct Replies {
     pub(in crate::plain_queues) consumers: BTreeMap<(usize, u16), ReplyConsumer>,
     /// The publisher of each request, by message.
     requests: BTreeMap<u64, LinkKey>,
-    /// Where replies to requests go that somebody was given.
+    /// The reply keys of the requests that consumers were given.
     keys: BTreeMap<LinkKey, String>,
     /// The reply that is being handed over.
     awaited: Option<(LinkKey, u64)>,

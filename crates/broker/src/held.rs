@@ -1,8 +1,9 @@
-//! What clients have the node keep in memory that is in no queue: transactions that are not committed, messages of
-//! which a part is missing, what they do not read, the list of what they do not acknowledge. A connection may hold a share of what the node may use, all of
-//! them together another: who holds most loses its connection before the memory alarm makes others wait. Told once
-//! for each turn of a connection's task that changes something, and of what is not acknowledged with the broker's tick;
-//! must never know what it is that is held. Unacknowledged messages themselves are their queue's, which pages them out.
+//! What clients have the node keep in memory that is in no queue: transactions that are not committed,
+//! messages of which a part is missing, what they do not read, the list of what they do not acknowledge. A
+//! connection may hold a share of what the node may use, all of them together another: who holds most loses
+//! its connection before the memory alarm makes others wait. Told once for each turn of a connection's task
+//! that changes something, and of what is not acknowledged with the broker's tick; must never know what it is
+//! that is held. Unacknowledged messages themselves are their queue's, which pages them out.
 
 use crate::connections::{Connection, Connections};
 use meta::ConnectionId;
@@ -15,11 +16,11 @@ use std::sync::{Arc, Mutex};
 const CONNECTION_PART: u64 = 4;
 /// ... and all connections together one in so many.
 const ALL_PART: u64 = 2;
-/// However little the node may use, a connection may hold this much, so that a watermark of 0 stops publishers
-/// and fails none of them; all connections together twice as much.
+/// However little the node may use, a connection may hold this much, so that a watermark of 0 stops
+/// publishers and fails none of them; all connections together twice as much.
 const CONNECTION_BYTES_MIN: u64 = 32 * 1024 * 1024;
-/// What stays in memory of an unacknowledged message wherever that is: its tag, link and position in the client's
-/// outbox, and the position again in the queue.
+/// What stays in memory of an unacknowledged message wherever that is: its tag, link and position in the
+/// client's outbox, and the position again in the queue.
 const UNACKED_BYTES: u64 = 4 * size_of::<u64>() as u64;
 
 /// What one connection holds.

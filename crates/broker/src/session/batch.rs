@@ -54,15 +54,16 @@ impl Changed {
     /// None if nothing is changed.
     #[inline]
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
-        let Self { properties, properties_held_back: held_back, body, home } = &self;
-        let is_changed =
-            properties.is_some() || held_back.is_some() || body.is_some() || home.is_some();
+        // Taken apart, so that the compiler sees that there is nothing to be dropped without a change.
+        let Self { properties, properties_held_back, body, home } = self;
+        let is_changed = properties.is_some()
+            || properties_held_back.is_some()
+            || body.is_some()
+            || home.is_some();
         if !is_changed {
-            // Nothing in it is to be dropped, which the compiler does not see for every message.
-            std::mem::forget(self);
             return None;
         }
-        Some(Box::new(self))
+        Some(Box::new(Self { properties, properties_held_back, body, home }))
     }
 }
 

@@ -2,9 +2,11 @@
 //! Knows integers and bytes. Never sockets, files, clocks, queues.
 //! Start reading at [`Now`] and [`record`].
 
+mod edit_distance;
 pub mod record;
 mod time;
 
+pub use edit_distance::edit_distance;
 pub use time::{Civil, Now};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,6 +2,7 @@
 
 use super::{Section, Verb};
 use std::fmt;
+use stdx::edit_distance;
 
 /// The name the tool was called by, which chooses its verbs.
 #[derive(Clone)]
@@ -37,7 +38,7 @@ impl Tool {
     pub(crate) fn suggest(&self, typed: &str) -> Option<&'static str> {
         let (name, distance) = self
             .verbs()
-            .map(|verb| (verb.name, distance(verb.name, typed)))
+            .map(|verb| (verb.name, edit_distance(verb.name, typed)))
             .min_by_key(|&(_, distance)| distance)?;
         (distance <= typed.chars().count() / 3).then_some(name)
     }
@@ -47,26 +48,6 @@ impl fmt::Display for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
-}
-
-/// Levenshtein's distance.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = i;
-        let mut before = i + 1;
-        for (cell, &b) in row.iter_mut().skip(1).zip(&right) {
-            let here = (diagonal + usize::from(a != b)).min(before + 1).min(*cell + 1);
-            diagonal = *cell;
-            *cell = here;
-            before = here;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -80,7 +61,6 @@ mod tests {
         assert_eq!(tool.suggest("list_queue"), Some("list_queues"));
         assert_eq!(tool.suggest("lst_users"), Some("list_users"));
         assert_eq!(tool.suggest("bogus_command"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Keys that exist in RabbitMQ, and the nearest name to one that does not.
 
 use super::options::OPTIONS;
+use stdx::edit_distance;
 
 const LIST: &str = include_str!("known-keys.txt");
 
@@ -28,7 +29,7 @@ pub(super) fn nearest(key: &[String]) -> String {
         .flatten()
         .chain(known_keys())
         .map(|pattern| with_names_of(pattern, key))
-        .min_by_key(|candidate| distance(candidate, &wanted))
+        .min_by_key(|candidate| edit_distance(candidate, &wanted))
         .unwrap_or_default()
 }
 
@@ -43,26 +44,6 @@ fn with_names_of(pattern: &str, key: &[String]) -> String {
         })
         .collect();
     segments.join(".")
-}
-
-/// Levenshtein distance: insertions, deletions and replacements of characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (to, above) in b.iter().zip(row.iter_mut().skip(1)) {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = *above;
-            left = replaced.min(left + 1).min(*above + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -111,12 +92,5 @@ mod tests {
         ] {
             assert_eq!(nearest(&key(wrong)), right);
         }
-    }
-
-    #[test]
-    fn distance_counts_edits() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

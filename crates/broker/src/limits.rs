@@ -4,13 +4,8 @@
 use crate::broker::Broker;
 use crate::connections::Identity;
 use crate::control_plane::View;
+use meta::limit_reached;
 use session::{Error, ErrorKind};
-
-/// Whether `n` is all there may be. COMPAT: a negative limit is none.
-fn is_reached(limit: Option<i64>, n: impl FnOnce() -> usize) -> Option<i64> {
-    let limit = limit.filter(|limit| *limit >= 0)?;
-    i64::try_from(n()).map_or(true, |n| n >= limit).then_some(limit)
-}
 
 fn not_allowed(text: String) -> Error {
     Error::new(ErrorKind::NotAllowed, text)
@@ -30,13 +25,13 @@ pub(crate) fn check_connection(
         broker.connections.list().iter().filter(|one| which(&one.identity)).count()
     };
     let of_vhost = || count(&|one| one.vhost == *vhost);
-    if let Some(limit) = is_reached(known.limits().max_connections, of_vhost) {
+    if let Some(limit) = limit_reached(known.limits().max_connections, of_vhost) {
         return Err(not_allowed(format!(
             "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
         )));
     }
     let limit = view.meta.user(user).and_then(|user| user.limits().max_connections);
-    if let Some(limit) = is_reached(limit, || count(&|one| one.user == *user)) {
+    if let Some(limit) = limit_reached(limit, || count(&|one| one.user == *user)) {
         return Err(not_allowed(format!(
             "connection refused for user '{user}': user connection limit ({limit}) is reached"
         )));
@@ -55,14 +50,13 @@ pub(crate) fn check_channel(broker: &Broker, view: &View, user: &str) -> Result<
         concerned.map(|one| one.n_channels()).sum::<usize>()
     };
     let limit = view.meta.user(user).and_then(|user| user.limits().max_channels);
-    if let Some(limit) = is_reached(limit, || count(&|one| one.user == user)) {
+    if let Some(limit) = limit_reached(limit, || count(&|one| one.user == user)) {
         return Err(not_allowed(format!(
             "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"
         )));
     }
     let limits = broker.limits();
-    let limit = limits.channels.and_then(|limit| i64::try_from(limit).ok());
-    if let Some(limit) = is_reached(limit, || count(&|_| true)) {
+    if let Some(limit) = limit_reached(limits.channels, || count(&|_| true)) {
         let node = &limits.node;
         return Err(not_allowed(format!(
             "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
@@ -73,10 +67,10 @@ pub(crate) fn check_channel(broker: &Broker, view: &View, user: &str) -> Result<
 
 /// Whether a channel may have one more consumer than `n_consumers`.
 pub(crate) fn check_consumers(broker: &Broker, n_consumers: usize) -> Result<(), Error> {
-    match broker.limits().consumers_per_channel {
-        Some(limit) if n_consumers as u64 >= limit => {
+    match limit_reached(broker.limits().consumers_per_channel, || n_consumers) {
+        Some(limit) => {
             Err(not_allowed(format!("reached maximum ({limit}) of consumers per channel")))
         }
-        Some(_) | None => Ok(()),
+        None => Ok(()),
     }
 }

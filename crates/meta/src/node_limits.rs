@@ -3,6 +3,7 @@
 
 use crate::command::Command;
 use crate::error::MetaError;
+use crate::limit::limit_reached;
 use crate::queue_name::is_internal_name;
 use crate::resource::Resource;
 use crate::state::State;
@@ -29,7 +30,7 @@ impl State {
     /// RabbitMQ's texts, with the limit.
     pub fn check_room(&self, limits: &NodeLimits, command: &Command) -> Result<(), MetaError> {
         if let Command::CreateVhost { vhost, .. } = command
-            && let Some(limit) = reached(limits.vhosts, || self.vhosts().count())
+            && let Some(limit) = limit_reached(limits.vhosts, || self.vhosts().count())
             && self.vhost(vhost).is_none()
         {
             return Err(MetaError::VhostLimit { vhost: vhost.clone(), limit });
@@ -38,7 +39,7 @@ impl State {
             return Ok(());
         }
         if let Command::DeclareQueue(declare) = command
-            && let Some(limit) = reached(limits.queues, || self.n_queues())
+            && let Some(limit) = limit_reached(limits.queues, || self.n_queues())
             && self.queue(&declare.vhost, &declare.name).is_none()
         {
             return Err(MetaError::ClusterQueueLimit { name: declare.name.clone(), limit });
@@ -53,7 +54,8 @@ impl State {
         }
         let in_vhost = |vhost: &Vhost| vhost.exchanges().len();
         if let Command::DeclareExchange(declare) = command
-            && let Some(limit) = reached(limits.exchanges, || self.vhosts().map(in_vhost).sum())
+            && let Some(limit) =
+                limit_reached(limits.exchanges, || self.vhosts().map(in_vhost).sum())
             && self.exchange(&declare.vhost, &declare.name).is_none()
         {
             let exchange = Resource::exchange(&declare.vhost, &declare.name);
@@ -61,9 +63,4 @@ impl State {
         }
         Ok(())
     }
-}
-
-fn reached(limit: Option<u64>, n: impl FnOnce() -> usize) -> Option<u64> {
-    let limit = limit?;
-    (n() as u64 >= limit).then_some(limit)
 }

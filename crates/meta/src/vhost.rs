@@ -11,6 +11,7 @@ use crate::command::DestinationName;
 use crate::error::MetaError;
 use crate::exchange::{ALTERNATE, ExchangeDef};
 use crate::exchange_settings::ExchangeSettings;
+use crate::limit::limit_reached;
 use crate::parameter::Json;
 use crate::policy::{self, Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
@@ -276,11 +277,11 @@ impl Vhost {
 
     /// Whether another queue would be one too many; then the limit.
     pub(crate) fn queue_limit_reached(&self) -> Option<i64> {
-        let limit = self.limits.max_queues?;
-        let most = usize::try_from(limit).ok()?;
-        let from = Name::from(DELAYED_PREFIX);
-        let own = self.queues.range(from..).take_while(|(name, _)| is_internal_name(name));
-        (self.queues.len() - own.count() >= most).then_some(limit)
+        limit_reached(self.limits.max_queues, || {
+            let from = Name::from(DELAYED_PREFIX);
+            let own = self.queues.range(from..).take_while(|(name, _)| is_internal_name(name));
+            self.queues.len() - own.count()
+        })
     }
 
     /// Whether an end of a binding survives a restart.

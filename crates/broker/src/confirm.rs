@@ -5,7 +5,7 @@ mod parts;
 
 pub(crate) use late_queues::LateQueues;
 
-use crate::older::{Journal, JournalSynced};
+use crate::journal::{Journal, JournalSynced};
 use log::{Durable, Lsn, Wal};
 use parts::Parts;
 use session::{ChannelId, Confirmation, Outbox, Sink};

@@ -1,7 +1,10 @@
 //! The node's connections as listings and operators see them.
 
+mod held;
+
+pub(crate) use held::Held;
+
 use crate::confirm::ConfirmQueue;
-use crate::held::Held;
 use meta::ConnectionId;
 use session::{ChannelId, Error};
 use std::collections::BTreeMap;

@@ -5,11 +5,11 @@
 //! that changes something, and of what is not acknowledged with the broker's tick; must never know what it is
 //! that is held. Unacknowledged messages themselves are their queue's, which pages them out.
 
-use crate::connections::{Connection, Connections};
+use crate::connections::{Connection, Connections, Held};
 use meta::ConnectionId;
 use session::{Error, ErrorKind};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Of the memory that the node may use a connection may hold one part in so many, ...
@@ -22,30 +22,6 @@ const CONNECTION_BYTES_MIN: u64 = 32 * 1024 * 1024;
 /// What stays in memory of an unacknowledged message wherever that is: its tag, link and position in the
 /// client's outbox, and the position again in the queue.
 const UNACKED_BYTES: u64 = 4 * size_of::<u64>() as u64;
-
-/// What one connection holds.
-#[derive(Debug, Default)]
-pub(crate) struct Held {
-    told_bytes: AtomicU64,
-    unacked_bytes: AtomicU64,
-    /// It is to go: what it holds does not count any more.
-    is_refused: AtomicBool,
-}
-
-impl Held {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.told_bytes() + self.unacked_bytes.load(Ordering::Relaxed)
-    }
-
-    /// As of the last [`Holdings::note`].
-    pub(crate) fn told_bytes(&self) -> u64 {
-        self.told_bytes.load(Ordering::Relaxed)
-    }
-
-    fn is_refused(&self) -> bool {
-        self.is_refused.load(Ordering::Relaxed)
-    }
-}
 
 /// What all connections hold, and may.
 #[derive(Debug)]

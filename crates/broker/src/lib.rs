@@ -19,6 +19,7 @@ mod headers;
 mod heaviest;
 mod held;
 mod interceptors;
+mod journal;
 mod limits;
 mod lines;
 mod names;

@@ -19,22 +19,17 @@ pub(crate) use reading::Reading;
 pub use work::OlderStepper;
 pub(crate) use work::start;
 
-use crate::bodies::BodyStore;
 use crate::broker::Broker;
+use crate::journal::Journal;
 use crate::queue::Queue;
 use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
 use log::Lsn;
-use message::MessageRef;
 use std::collections::{HashSet, VecDeque};
-use std::fmt::Debug;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::task::Waker;
 use std::thread::JoinHandle;
-use store::Queued;
-use store::v1::V1Queue;
 
 /// Publishers wait while journals have so much that is not durable.
 const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
@@ -49,148 +44,6 @@ pub(crate) const QUEUES_DIR: &str = "queues";
 /// The directory of a queue in the older form.
 pub(crate) fn dir_of(queue: u64) -> String {
     format!("{QUEUES_DIR}/{queue}")
-}
-
-/// Told once that a journal is durable up to what it waited for; dropped if it never will be.
-pub(crate) trait JournalSynced: Send {
-    /// Called without any lock of a journal. The waker is called when no lock is held.
-    fn synced(self: Box<Self>) -> Option<Waker>;
-}
-
-/// What a queue in the older form notes, and who waits for it to be durable.
-#[derive(Debug)]
-pub(crate) struct Journal {
-    v1: V1Queue,
-    /// Of its virtual host.
-    bodies: Arc<BodyStore>,
-    waiting: Mutex<Waiting>,
-    /// The thread knows that there is something to sync.
-    is_listed: AtomicBool,
-    /// As part of what all journals have.
-    counted_bytes: AtomicU64,
-    /// Among those whose files may be open.
-    is_open: AtomicBool,
-}
-
-#[derive(Default)]
-struct Waiting {
-    by_note: Vec<(u64, Box<dyn JournalSynced>)>,
-    /// Nobody needs to wait any more: the queue is gone.
-    is_moot: bool,
-    has_failed: bool,
-}
-
-impl Debug for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("n", &self.by_note.len()).finish_non_exhaustive()
-    }
-}
-
-impl Journal {
-    fn new(v1: V1Queue, bodies: Arc<BodyStore>) -> Arc<Self> {
-        Arc::new(Self {
-            v1,
-            bodies,
-            waiting: Mutex::default(),
-            is_listed: AtomicBool::new(false),
-            counted_bytes: AtomicU64::new(0),
-            is_open: AtomicBool::new(false),
-        })
-    }
-
-    /// Takes a persistent message in. What is returned is durable when a [wait](Self::wait) for it
-    /// ends.
-    pub(crate) fn publish(&self, position: u64, message: &MessageRef<'_>) -> u64 {
-        let queued = Queued { position, message: *message, stored: None, is_delivered: false };
-        self.v1.publish(&queued)
-    }
-
-    /// Messages were given to consumers. Those it does not hold are passed over.
-    pub(crate) fn deliver(&self, positions: impl Iterator<Item = u64>) {
-        each_run(positions, |run| {
-            self.v1.deliver(run);
-        });
-    }
-
-    /// Messages are gone. Those it does not hold are passed over.
-    pub(crate) fn ack(&self, positions: impl Iterator<Item = u64>) {
-        each_run(positions, |run| {
-            self.v1.ack(run);
-        });
-    }
-
-    /// All messages in a range are gone.
-    pub(crate) fn ack_range(&self, positions: Range<u64>) {
-        self.v1.ack(positions);
-    }
-
-    /// Has `waiter` told when everything up to `note` is durable.
-    pub(crate) fn wait(&self, note: u64, waiter: Box<dyn JournalSynced>) {
-        let mut waiting = stdx::lock(&self.waiting);
-        if waiting.has_failed {
-            return;
-        }
-        if !waiting.is_moot && self.v1.synced() < note {
-            waiting.by_note.push((note, waiter));
-            return;
-        }
-        drop(waiting);
-        wake(waiter.synced());
-    }
-
-    /// Whether everything up to `note` is durable, or nobody needs it to be.
-    pub(crate) fn is_durable(&self, note: u64) -> bool {
-        stdx::lock(&self.waiting).is_moot || self.v1.synced() >= note
-    }
-
-    /// Tells those whose notes are durable.
-    fn tell_synced(&self) {
-        let done: Vec<_> = {
-            let mut waiting = stdx::lock(&self.waiting);
-            let (synced, is_moot) = (self.v1.synced(), waiting.is_moot);
-            waiting.by_note.extract_if(.., |(note, _)| is_moot || *note <= synced).collect()
-        };
-        done.into_iter().for_each(|(_, waiter)| wake(waiter.synced()));
-    }
-
-    /// The queue is gone for good: nobody waits any more.
-    fn end(&self) {
-        stdx::lock(&self.waiting).is_moot = true;
-        self.tell_synced();
-    }
-
-    /// What is waited for will never be.
-    pub(crate) fn fail(&self) {
-        let mut waiting = stdx::lock(&self.waiting);
-        waiting.has_failed = true;
-        let dropped = std::mem::take(&mut waiting.by_note);
-        drop(waiting);
-        drop(dropped);
-    }
-}
-
-fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        waker.wake();
-    }
-}
-
-/// Calls `act` for each run of neighbours.
-fn each_run(positions: impl Iterator<Item = u64>, mut act: impl FnMut(Range<u64>)) {
-    let mut run: Option<Range<u64>> = None;
-    for at in positions {
-        match &mut run {
-            Some(run) if run.end == at => run.end += 1,
-            _ => {
-                if let Some(run) = run.replace(at..at + 1) {
-                    act(run);
-                }
-            }
-        }
-    }
-    if let Some(run) = run {
-        act(run);
-    }
 }
 
 /// What the queues in the older form share. Dropping it ends its thread.

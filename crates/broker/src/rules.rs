@@ -212,7 +212,7 @@ impl Durable for Nudge {
     }
 }
 
-impl crate::older::JournalSynced for Nudge {
+impl crate::journal::JournalSynced for Nudge {
     fn synced(self: Box<Self>) -> Option<Waker> {
         self.shared.add(|_| ());
         None

@@ -2,7 +2,6 @@
 //! did not take it. Of publishes and dead letters alike, for each of a batch.
 
 use super::{Confirmation, Publisher};
-use crate::queue::RefusedItem;
 
 /// Who answers a message, if any of its queues does so itself; else nothing is known of publishes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,10 +36,10 @@ impl LateQueues {
     pub(crate) fn note_refused<T>(
         table: &mut [T],
         late_of: impl Fn(&mut T) -> &mut Self,
-        refused: &[RefusedItem],
+        refused: impl Iterator<Item = u32>,
     ) {
-        for RefusedItem { item, .. } in refused {
-            if let Some(late) = table.get_mut(*item as usize).map(&late_of) {
+        for item in refused {
+            if let Some(late) = table.get_mut(item as usize).map(&late_of) {
                 late.n_refused += 1;
             }
         }

@@ -13,8 +13,9 @@
 
 use super::loading::image_from_journal;
 use super::work::{SYNC_ALL_FROM, sync};
-use super::{Journal, Shared, dir_of};
+use super::{Shared, dir_of};
 use crate::broker::Broker;
+use crate::journal::Journal;
 use crate::queue::{Poured, Queue, ReadForPage, ToBeLogged};
 use crate::storage::Storage;
 use bytes::Bytes;

@@ -3,8 +3,9 @@
 use super::conversion::{Converted, Group};
 use super::loading::Loading;
 use super::reading::Reading;
-use super::{Journal, OPEN_JOURNALS_MAX, OlderForm, QUEUES_DIR, Shared, State, Task, dir_of};
+use super::{OPEN_JOURNALS_MAX, OlderForm, QUEUES_DIR, Shared, State, Task, dir_of};
 use crate::broker::Broker;
+use crate::journal::Journal;
 use crate::queue::Queue;
 use crate::storage::Storage;
 use crate::worker;

@@ -5,7 +5,7 @@ use super::{Queue, Wakes};
 use crate::bodies::BodyHome;
 use crate::confirm::Awaited;
 use crate::entries;
-use crate::older::Journal;
+use crate::journal::Journal;
 use bytes::Bytes;
 use log::{Lsn, SegmentId};
 use message::{Body, MessageRef};

@@ -47,7 +47,11 @@ impl<'a> LetterConfirms<'a> {
     /// A queue has not taken these.
     pub(super) fn note_refused(&mut self, refused: &[RefusedItem], is_late: bool) {
         if is_late {
-            return LateQueues::note_refused(&mut self.letters, |it| &mut it.late, refused);
+            return LateQueues::note_refused(
+                &mut self.letters,
+                |it| &mut it.late,
+                refused.iter().map(|one| one.item),
+            );
         }
         for RefusedItem { item, .. } in refused {
             if let Some(letter) = self.letters.get_mut(*item as usize) {

@@ -274,7 +274,8 @@ impl Batch {
             self.mark_apart(number);
         }
         if !refused_late.is_empty() {
-            LateQueues::note_refused(&mut self.prepared, |one| &mut one.late, &refused_late);
+            let refused_late = refused_late.iter().map(|one| one.item);
+            LateQueues::note_refused(&mut self.prepared, |one| &mut one.late, refused_late);
         }
         if !refused.is_empty() {
             self.mark_refused(&mut refused);

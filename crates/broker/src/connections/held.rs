@@ -1,0 +1,27 @@
+//! The memory that one connection has the node keep.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What one connection holds.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) told_bytes: AtomicU64,
+    pub(crate) unacked_bytes: AtomicU64,
+    /// It is to go: what it holds does not count any more.
+    pub(crate) is_refused: AtomicBool,
+}
+
+impl Held {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.told_bytes() + self.unacked_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Its bytes as of the last turn of its task that changed it.
+    pub(crate) fn told_bytes(&self) -> u64 {
+        self.told_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+}

@@ -10,7 +10,7 @@ use crate::stats::{longest_pause, ratio};
 /// CPU time below which figures per message would be noise: the system counts in hundredths.
 const CPU_S_MIN: f64 = 0.05;
 
-/// Figures and their course.
+/// Figures, and samples over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Measurement {
     pub(crate) seconds: f64,

@@ -1,13 +1,13 @@
-//! Whether a client has this node to itself.
+//! The activity of clients: whether one of them has this node to itself.
 //!
-//! A thread that syncs the log for its own client lets nobody else use it meanwhile. To hand the
-//! rest of its work to another thread costs that client the waking of a thread, which is half of a
-//! fast disk's sync: it is worth it only if there is anybody else.
+//! A thread that syncs the log for its own client serves no other client meanwhile. Handing the rest of its
+//! work to another thread costs that client the waking of a thread, which is half of a fast disk's sync:
+//! that is worth it only if another client is active.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// After so many milliseconds without another client's input a client is alone.
-pub(crate) const ALONE_AFTER_MS: u64 = 50;
+/// Milliseconds without another client's input after which a client is the only active one.
+pub(crate) const ONLY_CLIENT_AFTER_MS: u64 = 50;
 
 /// The client that sent something last. Written at most once a millisecond: readers on many processors
 /// share it.
@@ -20,8 +20,8 @@ pub(crate) struct ClientActivity {
 }
 
 impl ClientActivity {
-    /// Input of a client was read. Consumers that acknowledge what they were just sent are not to be
-    /// told of: they are of the company of whoever published it.
+    /// Records that input of a client was read. Acknowledgements of deliveries just sent are not to be
+    /// recorded: they belong to the activity of the client that published the messages.
     pub(crate) fn record(&self, client: u64, now_ms: u64) {
         if self.last.load(Ordering::Relaxed) != client
             && self.changed_ms.load(Ordering::Relaxed) < now_ms
@@ -31,16 +31,17 @@ impl ClientActivity {
         }
     }
 
-    /// Whether nobody else sent anything lately.
+    /// Whether no other client sent anything lately.
     pub(crate) fn is_only_active_client(&self, client: u64, now_ms: u64) -> bool {
         self.last.load(Ordering::Relaxed) == client
-            && now_ms.saturating_sub(self.changed_ms.load(Ordering::Relaxed)) >= ALONE_AFTER_MS
+            && now_ms.saturating_sub(self.changed_ms.load(Ordering::Relaxed))
+                >= ONLY_CLIENT_AFTER_MS
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE_AFTER_MS, ClientActivity};
+    use super::{ClientActivity, ONLY_CLIENT_AFTER_MS};
 
     const CLIENT: u64 = 7;
     const OTHER: u64 = 8;
@@ -60,8 +61,8 @@ mod tests {
 
     #[test]
     fn a_client_is_alone_after_a_while() {
-        let alone = alone_at(ALONE_AFTER_MS + 2, |_| false);
-        assert_eq!(alone, [ALONE_AFTER_MS + 1, ALONE_AFTER_MS + 2]);
+        let alone = alone_at(ONLY_CLIENT_AFTER_MS + 2, |_| false);
+        assert_eq!(alone, [ONLY_CLIENT_AFTER_MS + 1, ONLY_CLIENT_AFTER_MS + 2]);
     }
 
     #[test]
@@ -71,12 +72,15 @@ mod tests {
         let activity: Vec<_> = (100..400).filter(|now_ms| !alone.contains(now_ms)).collect();
         assert_eq!(activity.first(), Some(&once));
         let last = *activity.last().unwrap();
-        assert!((once + ALONE_AFTER_MS..once + ALONE_AFTER_MS + 2).contains(&last), "{last}");
+        assert!(
+            (once + ONLY_CLIENT_AFTER_MS..once + ONLY_CLIENT_AFTER_MS + 2).contains(&last),
+            "{last}"
+        );
     }
 
     #[test]
     fn nobody_is_alone_beside_another() {
-        assert_eq!(alone_at(1000, |now_ms| now_ms % (ALONE_AFTER_MS - 2) == 0), [0; 0]);
+        assert_eq!(alone_at(1000, |now_ms| now_ms % (ONLY_CLIENT_AFTER_MS - 2) == 0), [0; 0]);
         assert_eq!(alone_at(1000, |_| true), [0; 0]);
     }
 }

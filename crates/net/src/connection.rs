@@ -13,7 +13,7 @@ mod input;
 mod login;
 mod writer;
 
-use crate::activity::ALONE_AFTER_MS;
+use crate::activity::ONLY_CLIENT_AFTER_MS;
 use crate::places::Place;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use broker::{Kick, Session};
@@ -505,8 +505,8 @@ impl Task {
 
     /// Other clients learn of this one, unless it does no more than acknowledge what they publish.
     fn tell_company(&mut self, now: Now, acknowledges: bool) {
-        if self.writer.take_was_rung() {
-            self.answers_until_ms = now.monotonic_ms + ALONE_AFTER_MS;
+        if self.writer.take_written_inline() {
+            self.answers_until_ms = now.monotonic_ms + ONLY_CLIENT_AFTER_MS;
         }
         let answers = acknowledges && now.monotonic_ms < self.answers_until_ms;
         if !answers && let Some(stats) = &self.stats {

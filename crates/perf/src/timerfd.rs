@@ -1,8 +1,7 @@
 //! A timer whose descriptor becomes readable in an epoll.
 //!
-//! A wait with an end of its own sets the processor's alarm clock and takes it back each time, which
-//! takes longer than an answer of a fast broker where the processor is a virtual one. This one is set
-//! seldom.
+//! A wait with a timeout of its own sets the processor's timer and takes it back each time, which takes
+//! longer than an answer of a fast broker where the processor is a virtual one. This timer is set seldom.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -21,7 +20,7 @@ const SOON_NS: u64 = 10 * MILLISECOND;
 pub(crate) struct TimerFd {
     descriptor: OwnedFd,
     /// The time at which the timer expires, on the clock that never goes back.
-    rings_at: u64,
+    expires_at: u64,
 }
 
 impl TimerFd {
@@ -29,7 +28,7 @@ impl TimerFd {
     pub(crate) fn new() -> anyhow::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Self { descriptor, rings_at: u64::MAX })
+        Ok(Self { descriptor, expires_at: u64::MAX })
     }
 
     /// The descriptor, readable once the timer expires.
@@ -37,17 +36,17 @@ impl TimerFd {
         self.descriptor.as_fd()
     }
 
-    /// Sees to it that the alarm rings at `until` or before; false when that is so soon that the
-    /// caller had better wait for so long itself.
+    /// Sets the timer to expire at `until` or before; false when that is so soon that the caller had better
+    /// wait for so long itself.
     pub(crate) fn covers(&mut self, now: u64, until: u64) -> anyhow::Result<bool> {
-        if now < self.rings_at && self.rings_at <= until {
+        if now < self.expires_at && self.expires_at <= until {
             return Ok(true);
         }
         if until < now.saturating_add(SOON_NS) {
             return Ok(false);
         }
-        // What has rung is silent again once it is set.
-        self.rings_at = until;
+        // An expired timer is unreadable again once it is set.
+        self.expires_at = until;
         let it_value = Timespec {
             tv_sec: i64::try_from(until / SECOND)?,
             tv_nsec: i64::try_from(until % SECOND)?,
@@ -65,7 +64,7 @@ mod tests {
     use super::{SOON_NS, TimerFd};
     use crate::clock;
 
-    fn rings(timer: &TimerFd) {
+    fn expires(timer: &TimerFd) {
         let mut timer = [PollFd::new(timer, PollFlags::IN)];
         assert_eq!(poll(&mut timer, None), Ok(1));
     }
@@ -84,7 +83,7 @@ mod tests {
             let until = now + SOON_NS;
             assert!(timer.covers(now, until).unwrap());
             assert!(timer.covers(now, until + 1).unwrap(), "it rings before");
-            rings(&timer);
+            expires(&timer);
             assert!(clock::now() >= until);
         }
     }

@@ -1,4 +1,4 @@
-//! Queues from which time, limits and returns take messages: a course of random work and time with
+//! Queues from which time, limits and returns take messages: random work and time with
 //! crashes in the middle.
 //!
 //! The model of `plain_queues.rs` follows every message. Here nobody says when a rule acts, so each message

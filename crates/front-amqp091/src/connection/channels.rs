@@ -25,7 +25,7 @@ pub(super) struct Channels {
     list: Vec<Channel>,
     last_idx: usize,
     /// Whether any channel may be in the middle of a body.
-    is_gathering: bool,
+    is_assembling: bool,
 }
 
 impl Channels {
@@ -62,16 +62,16 @@ impl Channels {
 
     /// A channel is in the middle of a body.
     pub(super) const fn note_gathering(&mut self) {
-        self.is_gathering = true;
+        self.is_assembling = true;
     }
 
     /// Bytes of unfinished messages.
     pub(super) fn unfinished_bytes(&mut self) -> u64 {
-        if !self.is_gathering {
+        if !self.is_assembling {
             return 0;
         }
         let n_bytes = self.list.iter().map(|channel| channel.content.gathered_bytes()).sum();
-        self.is_gathering = n_bytes > 0;
+        self.is_assembling = n_bytes > 0;
         n_bytes
     }
 

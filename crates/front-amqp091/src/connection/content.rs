@@ -64,7 +64,7 @@ pub(super) struct PartialBody {
     pub(super) n_left: usize,
 }
 
-/// A `basic.publish`, kept.
+/// A `basic.publish` whose content is to come.
 #[derive(Debug)]
 pub(super) struct PublishMethod {
     /// Exchange name, then routing key.
@@ -85,7 +85,7 @@ impl PublishMethod {
     }
 }
 
-/// A message whose body is being gathered.
+/// A message whose body is being assembled.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own of the message")]
 pub(super) struct ContentAssembly {
@@ -216,7 +216,7 @@ pub(super) enum Lookahead {
     Whole(Publish, usize),
     /// The message is incomplete: this many more bytes are needed behind the method's frame.
     Wait(usize),
-    /// Something that has to be gathered, or is wrong.
+    /// A message that has to be assembled frame by frame, or is wrong.
     Assemble,
 }
 

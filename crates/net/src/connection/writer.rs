@@ -1,13 +1,14 @@
-//! Writing what is in the outbox to the socket: by the connection's own task, or by whoever has just
-//! put something in while that task sleeps, which saves a change of threads.
+//! The writer of a connection: it moves bytes from the outbox to the socket, on the connection's own task,
+//! or on the thread that has just put something into the outbox while that task sleeps, which saves a
+//! change of threads.
 //!
-//! The outbox wakes the [`InlineWaker`]; the bell writes at once what can be written without waiting. It
-//! wakes the task only when there is something left that the task must do: wait for room, resume
-//! links, tell the broker what was settled by being written, end the connection.
+//! The outbox wakes the [`InlineWaker`], which writes at once what can be written without waiting. It wakes
+//! the task only when there is something left that the task must do: wait for room, resume links, report
+//! deliveries settled by being written to the broker, end the connection.
 //!
-//! Nothing is forgotten: a ringing thread leaves with the bell hung up in the outbox, or wakes the
-//! task after giving the batch back. While it is about to give it back, the bell may ring again and
-//! the task find the batch still taken: the task says that it has come in vain, and is woken.
+//! No wakeup is lost: a thread that writes inline leaves with the waker back in the outbox, or wakes the
+//! task after giving the batch back. While it is about to give the batch back, the outbox may wake again
+//! and the task find the batch still taken: the task then notes that in `found_batch_taken`, and is woken.
 
 use super::Disconnect;
 use front_amqp091::{ClientOutbox, WriteBatch};
@@ -23,9 +24,9 @@ use tokio::net::tcp::OwnedWriteHalf;
 const N_SLICES: usize = 32;
 /// More than this waiting is left to the task: it writes on another processor while the thread that
 /// put it in goes on, and pauses a publisher no longer than a change of threads costs.
-const RING_BYTES_MAX: usize = 16 * 1024;
-/// Batches a bell writes before it leaves the rest to the task.
-const N_RINGS_MAX: usize = 4;
+const INLINE_BYTES_MAX: usize = 16 * 1024;
+/// Batches written inline before the rest is left to the task.
+const N_INLINE_BATCHES_MAX: usize = 4;
 
 /// A connection's socket, and what is being written to it.
 #[derive(Debug)]
@@ -36,18 +37,19 @@ pub(super) struct Writer {
     batch: Mutex<WriteBatch>,
     /// The connection's task, as of its last sleep.
     task: Mutex<Option<Waker>>,
-    /// Hangs in the outbox while the task sleeps.
+    /// The waker that stands in the outbox while the task sleeps.
     inline_waker: Waker,
-    /// The task has found the batch taken and sleeps.
-    came_in_vain: AtomicBool,
-    /// Something was written since [`Writer::forget_written`].
+    /// Whether the task has found the batch taken and sleeps.
+    found_batch_taken: AtomicBool,
+    /// Whether something was written since [`Writer::forget_written`].
     has_written: AtomicBool,
-    /// Whether another thread wrote something since [`Writer::take_was_rung`].
-    was_rung: AtomicBool,
+    /// Whether another thread wrote something since [`Writer::take_written_inline`].
+    has_written_inline: AtomicBool,
     stats: OnceLock<Arc<broker::Connection>>,
 }
 
-/// Does not keep the writer alive: it may hang in the outbox that the writer holds.
+/// The outbox's waker that writes inline. It does not keep the writer alive: it may stand in the outbox
+/// that the writer holds.
 struct InlineWaker(Weak<Writer>);
 
 impl Wake for InlineWaker {
@@ -98,9 +100,9 @@ impl Writer {
             batch: Mutex::default(),
             task: Mutex::default(),
             inline_waker: Waker::from(Arc::new(InlineWaker(Weak::clone(writer)))),
-            came_in_vain: AtomicBool::new(false),
+            found_batch_taken: AtomicBool::new(false),
             has_written: AtomicBool::new(false),
-            was_rung: AtomicBool::new(false),
+            has_written_inline: AtomicBool::new(false),
             stats: OnceLock::new(),
         })
     }
@@ -118,7 +120,7 @@ impl Writer {
     pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.leave_waker(cx.waker());
         let taken = self.try_batch().or_else(|| {
-            self.came_in_vain.store(true, Ordering::Relaxed);
+            self.found_batch_taken.store(true, Ordering::Relaxed);
             // Either it is given back by now, or whoever gives it back sees the mark.
             fence(Ordering::SeqCst);
             self.try_batch()
@@ -183,9 +185,10 @@ impl Writer {
     }
 
     /// Whether the client was sent something by another's doing since this was asked last.
-    pub(super) fn take_was_rung(&self) -> bool {
-        // Read first: most are never rung.
-        self.was_rung.load(Ordering::Relaxed) && self.was_rung.swap(false, Ordering::Relaxed)
+    pub(super) fn take_written_inline(&self) -> bool {
+        // Read first: most are never woken.
+        self.has_written_inline.load(Ordering::Relaxed)
+            && self.has_written_inline.swap(false, Ordering::Relaxed)
     }
 
     /// Gives back memory: the connection has nothing to do.
@@ -200,7 +203,7 @@ impl Writer {
         // Threads that are not the runtime's have better to do than to write to sockets.
         let mut task_is_needed = tokio::runtime::Handle::try_current().is_err() || self.write_now();
         fence(Ordering::SeqCst);
-        task_is_needed |= self.came_in_vain.swap(false, Ordering::Relaxed);
+        task_is_needed |= self.found_batch_taken.swap(false, Ordering::Relaxed);
         if task_is_needed && let Some(task) = &*stdx::lock(&self.task) {
             task.wake_by_ref();
         }
@@ -208,13 +211,13 @@ impl Writer {
 
     /// Writes in the task's stead; true when the task is needed.
     fn write_now(&self) -> bool {
-        if self.outbox.n_pending() > RING_BYTES_MAX {
+        if self.outbox.n_pending() > INLINE_BYTES_MAX {
             return true;
         }
         let Some(mut batch) = self.try_batch() else { return true };
-        self.was_rung.store(true, Ordering::Relaxed);
+        self.has_written_inline.store(true, Ordering::Relaxed);
         let mut is_first = false;
-        for _ in 0..N_RINGS_MAX {
+        for _ in 0..N_INLINE_BATCHES_MAX {
             if !batch.is_written() {
                 return true;
             }

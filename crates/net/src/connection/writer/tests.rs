@@ -1,4 +1,4 @@
-//! Tasks deliver, bells and the connection's task write: nothing is lost, nobody sleeps for ever.
+//! Tasks deliver; inline wakers and the connection's task write: nothing is lost, no task sleeps for ever.
 
 use super::{Flushed, Writer};
 use front_amqp091::{ClientOutbox, Connection, Settings};
@@ -92,7 +92,7 @@ async fn deliver_all(link: LinkId, outbox: Arc<ClientOutbox>, paused: Arc<Paused
         if let Some(waker) = waker {
             waker.wake();
         }
-        // Few at first, so that bells ring; then so many that the socket is full.
+        // Few at first, so that they are written inline; then so many that the socket is full.
         if position.0 < N_EACH / 2 {
             tokio::task::yield_now().await;
         }
@@ -192,12 +192,15 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
         let delivering = tokio::spawn(deliver_unacknowledged(Arc::clone(&outbox), position));
         in_time(ready).await;
         delivering.await.unwrap();
-        assert!(writer.take_was_rung() && !writer.take_was_rung(), "once for message {position}");
+        assert!(
+            writer.take_written_inline() && !writer.take_written_inline(),
+            "once for message {position}"
+        );
         let flushed = writer.flush(4, &mut resume).unwrap();
         assert_eq!(flushed, Flushed::BrokerUpdates, "message {position}");
         assert_eq!(settled(&outbox), [position]);
         assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
-        assert!(!writer.take_was_rung(), "that was the task itself");
+        assert!(!writer.take_written_inline(), "that was the task itself");
         let mut frames = vec![0; if position == 0 { 16 } else { 0 } + FRAMES_BYTES];
         in_time(client.read_exact(&mut frames)).await.unwrap();
     }

@@ -576,7 +576,7 @@ impl Task {
         for _ in 0..N_BATCHES_MAX {
             match self.writer.flush(N_BATCHES_MAX, &mut self.resume)? {
                 Flushed::Done => return Ok(()),
-                Flushed::BrokerUpdates => {
+                Flushed::TaskNeeded => {
                     if let Some(session) = &self.session {
                         session.resume(&self.resume);
                     }

@@ -87,9 +87,9 @@ enum Wrote {
 pub(super) enum Flushed {
     /// Nothing: what is left waits for the socket.
     Done,
-    /// Links found room again, and are in the list, deliveries were settled by being written, or the
+    /// Links have room again and are in the list, deliveries were settled by being written, or the
     /// connection is to be failed.
-    BrokerUpdates,
+    TaskNeeded,
 }
 
 impl Writer {
@@ -147,14 +147,14 @@ impl Writer {
             let wrote = self.write(&mut batch).map_err(Disconnect::Io)?;
             let has_settled = batch.is_watched() && self.outbox.has_settled();
             if wrote == Wrote::Some {
-                return Ok(if has_settled { Flushed::BrokerUpdates } else { Flushed::Done });
+                return Ok(if has_settled { Flushed::TaskNeeded } else { Flushed::Done });
             }
             if let Some(close_mode) = batch.close_mode() {
                 return Err(Disconnect::Closed(close_mode));
             }
             if has_settled || batch.has_refusal() || !batch.resume().is_empty() {
                 resume.append(batch.resume());
-                return Ok(Flushed::BrokerUpdates);
+                return Ok(Flushed::TaskNeeded);
             }
             if !self.outbox.try_take(&mut batch) {
                 return Ok(Flushed::Done);

@@ -103,7 +103,7 @@ async fn write_all(writer: Arc<Writer>, paused: Arc<Paused>) {
     let mut resume = Vec::new();
     loop {
         poll_fn(|cx| writer.poll_ready(cx)).await;
-        while writer.flush(4, &mut resume).unwrap() == Flushed::BrokerUpdates {
+        while writer.flush(4, &mut resume).unwrap() == Flushed::TaskNeeded {
             let mut links = paused.links.lock().unwrap();
             for link in resume.drain(..) {
                 assert!(links.remove(&link), "resumed without being paused");
@@ -197,7 +197,7 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
             "once for message {position}"
         );
         let flushed = writer.flush(4, &mut resume).unwrap();
-        assert_eq!(flushed, Flushed::BrokerUpdates, "message {position}");
+        assert_eq!(flushed, Flushed::TaskNeeded, "message {position}");
         assert_eq!(settled(&outbox), [position]);
         assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
         assert!(!writer.take_written_inline(), "that was the task itself");
@@ -220,7 +220,7 @@ async fn what_a_client_does_not_read_is_not_settled() {
     assert!(!outbox.has_settled(), "nothing was written");
     let mut resume = Vec::new();
     // More than any socket holds on its own.
-    assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::BrokerUpdates);
+    assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::TaskNeeded);
     let mut all = settled(&outbox);
     assert!(!all.is_empty() && (all.len() as u64) < N, "{} were settled", all.len());
     assert!(writer.is_behind());
@@ -230,14 +230,14 @@ async fn what_a_client_does_not_read_is_not_settled() {
         tokio::select! {
             n = in_time(client.read(&mut buffer)) => n_read += n.unwrap(),
             () = poll_fn(|cx| writer.poll_ready(cx)) => {
-                while writer.flush(4, &mut resume).unwrap() == Flushed::BrokerUpdates {
+                while writer.flush(4, &mut resume).unwrap() == Flushed::TaskNeeded {
                     all.extend(settled(&outbox));
                     resume.clear();
                 }
             }
         }
     }
-    while writer.flush(4, &mut resume).unwrap() == Flushed::BrokerUpdates {
+    while writer.flush(4, &mut resume).unwrap() == Flushed::TaskNeeded {
         all.extend(settled(&outbox));
         resume.clear();
     }

@@ -1,23 +1,29 @@
 //! Bodies that several queues hold: one store for each virtual host, one copy however many name it.
-//! Knows which virtual host's store a body is in. Never which queues or log entries name it.
+//! Knows which virtual host's store a body is in. Never which queues or log entries name it. Large properties
+//! of such messages are stored in front of their bodies.
 //!
 //! A body is appended before the log entries that name it, and the log has the stores synced before
 //! each commit: what a durable entry names is durable. References are counted in memory and counted
 //! anew by every start.
 
+use amqp091::{Properties, PropertiesRef};
+use bytes::Bytes;
 use log::{Disk, IoContext, LogError, Lsn, Stamper, list_if_there};
+use message::MessageRef;
 use routing::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use stdx::lock;
-use store::backlog::SharedBody;
+use store::backlog::{SharedBody, SharedProperties};
 use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
 use store::{StoreError, StoredBody};
 
 /// Has a directory for each virtual host that has files of its own.
 pub(crate) const VHOSTS_DIR: &str = "vhosts";
+/// Properties of at least this length that go to several queues are stored once for all of them.
+pub(crate) const SHARED_PROPERTIES_MIN_BYTES: usize = 4 * 1024;
 /// Bytes of a virtual host's name in its directory's; the rest of a longer one is a number.
 const DIR_NAME_BYTES_MAX: usize = 100;
 
@@ -207,8 +213,8 @@ impl Drop for Bodies {
 
 impl BodyStore {
     /// Takes a body, with one reference.
-    fn append(self: &Arc<Self>, body: &[u8]) -> BlobId {
-        let blob = self.blobs.append(&[body]);
+    fn append(self: &Arc<Self>, parts: &[&[u8]]) -> BlobId {
+        let blob = self.blobs.append(parts);
         if !self.is_unsynced.swap(true, Ordering::SeqCst) {
             lock(&self.unsynced).push(Arc::clone(self));
         }
@@ -250,15 +256,22 @@ pub(crate) fn dir_of(vhost: &str) -> String {
 pub(crate) struct BodyHome {
     store: Arc<BodyStore>,
     stored: OnceLock<StoredBody>,
+    /// Properties that are stored in front of it.
+    properties: Option<SharedProperties>,
     /// Log entries name it. One queue alone logs it with the message: that is one write and one sync.
     is_logged_apart: bool,
 }
 
 impl BodyHome {
-    /// In that store, for a body that so many queues log.
-    pub(crate) fn new(store: &Arc<BodyStore>, n_logging: usize) -> Arc<Self> {
-        let stored = OnceLock::new();
-        Arc::new(Self { store: Arc::clone(store), stored, is_logged_apart: n_logging > 1 })
+    /// In that store, for the body of a message with these properties that so many queues log.
+    pub(crate) fn new(store: &Arc<BodyStore>, properties: &[u8], n_logging: usize) -> Arc<Self> {
+        let is_large = properties.len() >= SHARED_PROPERTIES_MIN_BYTES;
+        Arc::new(Self {
+            store: Arc::clone(store),
+            stored: OnceLock::new(),
+            properties: is_large.then(|| shared(properties)),
+            is_logged_apart: n_logging > 1,
+        })
     }
 
     /// Whether log entries name it.
@@ -270,12 +283,25 @@ impl BodyHome {
     pub(crate) fn settle(&self, body: &[u8]) -> usize {
         let mut added_bytes = 0;
         self.stored.get_or_init(|| {
-            added_bytes = body.len();
-            let blob = self.store.append(body);
+            let properties = self.properties.as_ref().map_or(&[][..], |shared| &shared.whole);
+            added_bytes = properties.len() + body.len();
+            let blob = self.store.append(&[properties, body]);
             let bytes = u32::try_from(body.len()).expect("bodies are < 4 GiB");
-            StoredBody { blob, bytes }
+            let properties_bytes = u32::try_from(properties.len()).expect("properties are < 4 GiB");
+            StoredBody { blob, bytes, properties_bytes }
         });
         added_bytes
+    }
+
+    /// The message as the log is to have it, and where the rest of it is.
+    pub(crate) fn logged<'m>(
+        &'m self,
+        message: &MessageRef<'m>,
+    ) -> (MessageRef<'m>, Option<StoredBody>) {
+        let stored = self.stored().filter(|_| self.is_logged_apart);
+        let brief = self.properties.as_ref().filter(|_| stored.is_some());
+        let properties = brief.map_or(message.properties, |shared| &shared.brief);
+        (MessageRef { properties, ..*message }, stored)
     }
 
     /// Where it is.
@@ -296,6 +322,18 @@ impl SharedBody for BodyHome {
         let added_bytes = self.settle(body);
         (self.retain(), added_bytes)
     }
+
+    fn properties(&self) -> Option<&SharedProperties> {
+        self.properties.as_ref()
+    }
+}
+
+/// Properties to be shared. Their priority is known before they are read, for queues go by it.
+#[cold]
+fn shared(properties: &[u8]) -> SharedProperties {
+    let priority = PropertiesRef::trusted(properties).priority();
+    let brief = Properties { priority, ..Properties::default() }.to_bytes();
+    SharedProperties { whole: Bytes::copy_from_slice(properties), brief }
 }
 
 impl Drop for BodyHome {
@@ -344,7 +382,7 @@ mod tests {
     }
 
     fn keep(bodies: &Bodies, vhost: &Name, body: &[u8]) -> BlobId {
-        let home = BodyHome::new(&bodies.of(vhost), 2);
+        let home = BodyHome::new(&bodies.of(vhost), &[], 2);
         assert_eq!(home.settle(body), body.len());
         assert_eq!(home.settle(body), 0, "it is there");
         let blob = home.retain().unwrap();

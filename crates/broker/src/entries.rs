@@ -10,7 +10,8 @@
 //!                  entries n u16, flags u8 (1 has bodies, 2 annotated), (start u64, end u64) ...   messages at these ranges
 //!                                                        are in a page image, and no longer elsewhere
 //! 5     reference  queue u64, position u64, file u32, index u32, message record without its body,
-//!                                                        which lies in the virtual host's body store
+//!                                                        which lies in the virtual host's body store, with
+//!                                                        the properties in front of it if they are large
 //! 6     returned   queue u64, anew u8, (position u64, failed u32, acquired u32) ...   messages that came
 //!                                                        back so often; 1: and no others
 //! 16    meta       serial u64, an encoded definition command (see crate `meta`)
@@ -21,7 +22,7 @@
 //! An unknown kind is an error: it was written by a newer version.
 
 use log::{Appended, Batch, SegmentId, Wal};
-use message::MessageRef;
+use message::{Head, MessageRef, StandIn};
 use queue::{PositionRange, ReturnCounts};
 use stdx::record::{Reader, RecordError};
 use store::StoredBody;
@@ -89,7 +90,8 @@ impl<'a, T> Records<'a, T> {
     }
 }
 
-/// Adds a message to an append; one whose body is stored without it.
+/// Adds a message to an append; one whose body is stored without it, and with brief properties where those
+/// are stored too.
 pub(crate) fn put_message(
     batch: &mut Batch<'_>,
     queue: u64,
@@ -97,7 +99,15 @@ pub(crate) fn put_message(
     message: &MessageRef<'_>,
     stored: Option<StoredBody>,
 ) {
-    if let Some(StoredBody { blob, bytes }) = stored {
+    if let Some(StoredBody { blob, bytes, properties_bytes }) = stored {
+        let stand_in;
+        let (message, fixed) = if properties_bytes > 0 {
+            stand_in = StandIn { properties_bytes, brief: message.properties }.to_bytes();
+            let message = MessageRef { properties: &stand_in, ..*message };
+            (message, message::fixed_part_without_content(&message, bytes))
+        } else {
+            (*message, message::fixed_part_without_body(message, bytes))
+        };
         batch.entry(
             KIND_REFERENCE,
             &[
@@ -105,11 +115,11 @@ pub(crate) fn put_message(
                 &position.to_le_bytes(),
                 &blob.file.to_le_bytes(),
                 &blob.index.to_le_bytes(),
-                &message::fixed_part_without_body(message, bytes),
+                &fixed,
                 message.exchange,
                 message.routing_key,
                 message.properties,
-                message::annotations_part(message).as_bytes(),
+                message::annotations_part(&message).as_bytes(),
             ],
         );
         return;
@@ -143,15 +153,16 @@ pub(crate) fn append_message(
     })
 }
 
-/// Reads what an entry [`Entry::Reference`] holds: the message without its body, and where that is.
+/// Reads what an entry [`Entry::Reference`] holds: the message without its body, or with brief properties
+/// alone, and where the rest is.
 pub(crate) fn parse_reference(
     reference: &[u8],
 ) -> Result<(MessageRef<'_>, StoredBody), RecordError> {
     let mut reader = Reader::new(reference);
     let blob = BlobId { file: reader.u32()?, index: reader.u32()? };
-    let head = message::parse_head(reader.rest());
-    let (message, bytes) = head.map_err(|_| RecordError::Invalid)?;
-    Ok((message, StoredBody { blob, bytes }))
+    let head = message::parse_head(reader.rest()).map_err(|_| RecordError::Invalid)?;
+    let Head { message, body_bytes: bytes, properties_bytes } = head;
+    Ok((message, StoredBody { blob, bytes, properties_bytes }))
 }
 
 /// Appends the positions that are gone from a queue, as ranges where that is shorter.
@@ -478,7 +489,8 @@ mod tests {
             persistent: true,
             annotations: Default::default(),
         };
-        let body = StoredBody { blob: BlobId { file: 6, index: 7 }, bytes: 12 };
+        let blob = BlobId { file: 6, index: 7 };
+        let body = StoredBody { blob, bytes: 12, properties_bytes: 0 };
         let mut payload = Vec::new();
         let seen = reopened(|wal| {
             append_message(wal, 3, 5, &sent, Some(body));
@@ -492,6 +504,42 @@ mod tests {
         assert!(stored == body && read.persistent && read.body.is_empty());
         assert!(seen[0].contains(&format!("{payload:?}")));
         assert!((0..payload.len()).all(|cut| parse_reference(&payload[..cut]).is_err()));
+    }
+
+    #[test]
+    fn a_message_whose_properties_are_stored_reads_back_with_brief_ones() {
+        let brief = [8, 0, 9];
+        let sent = MessageRef {
+            exchange: b"x",
+            routing_key: b"key",
+            properties: &brief,
+            body: message::Body::Borrowed(b"in the store"),
+            persistent: true,
+            annotations: Default::default(),
+        };
+        let blob = BlobId { file: 6, index: 7 };
+        let body = StoredBody { blob, bytes: 12, properties_bytes: 70_000 };
+        let disk = Arc::new(MemoryDisk::new());
+        let (wal, mut stepper) =
+            Wal::open_stepped(disk.clone(), WalOptions::default(), &mut |_| Ok(())).unwrap();
+        append_message(&wal, 3, 5, &sent, Some(body));
+        while stepper.step() {}
+        wal.close().unwrap();
+        drop((wal, stepper));
+        let mut n_seen = 0;
+        let mut check = |entry: log::Entry<'_>| {
+            if let Ok(Entry::Reference { reference, .. }) = parse(entry.kind, entry.payload) {
+                let (read, stored) = parse_reference(reference).unwrap();
+                assert_eq!((read.properties, stored), (&brief[..], body));
+                assert!(
+                    (0..reference.len()).all(|cut| parse_reference(&reference[..cut]).is_err())
+                );
+                n_seen += 1;
+            }
+            Ok(())
+        };
+        Wal::open_stepped(disk, WalOptions::default(), &mut check).unwrap();
+        assert_eq!(n_seen, 1);
     }
 
     #[test]

@@ -4,12 +4,15 @@
 
 mod annotations;
 mod record;
+mod stand_in;
 
 pub use annotations::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart};
 pub use record::{
-    RECORD_FIXED_BYTES, RecordError, annotations_part, fixed_part, fixed_part_without_body,
-    head_len, parse_head, parse_record, put_head, put_head_without_body,
+    Head, RECORD_FIXED_BYTES, RecordError, annotations_part, fixed_part, fixed_part_without_body,
+    fixed_part_without_content, head_len, parse_head, parse_record, put_head,
+    put_head_without_body,
 };
+pub use stand_in::StandIn;
 
 use bytes::Bytes;
 

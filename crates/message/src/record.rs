@@ -8,11 +8,12 @@
 //!   u8       u8           u8      u8      u32 LE         u32 LE
 //! ```
 //!
-//! `flags` bit 0: persistent. Version 1 is a message without annotations; in version 2 they stand between
-//! properties and body (flags u8, deadline u64 LE). The *head* is everything before the body; a body kept
-//! in shared memory is stored beside its head instead of behind it.
+//! `flags` bit 0: persistent; bit 1: the properties are kept apart, in front of the body, and a
+//! [`StandIn`] stands where they would (only in heads). Version 1 is a message without annotations; in
+//! version 2 they stand between properties and body (flags u8, deadline u64 LE). The *head* is everything
+//! before the body; a body kept in shared memory is stored beside its head instead of behind it.
 
-use crate::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart, Body, MessageRef};
+use crate::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart, Body, MessageRef, StandIn};
 use bytes::Bytes;
 
 /// Bytes of a record before its first variable field.
@@ -20,6 +21,7 @@ pub const RECORD_FIXED_BYTES: usize = 12;
 const VERSION: u8 = 1;
 const VERSION_ANNOTATED: u8 = 2;
 const FLAG_PERSISTENT: u8 = 1;
+const FLAG_PROPERTIES_APART: u8 = 2;
 
 /// A stored record that cannot be read: truncated, or of an unknown version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,18 @@ pub fn fixed_part_without_body(
     fixed
 }
 
+/// The same for a message whose properties are kept apart too: it shows the encoded stand-in. Panics as
+/// [`fixed_part`] does.
+#[must_use]
+pub fn fixed_part_without_content(
+    message: &MessageRef<'_>,
+    body_bytes: u32,
+) -> [u8; RECORD_FIXED_BYTES] {
+    let mut fixed = fixed_part_without_body(message, body_bytes);
+    fixed[3] |= FLAG_PROPERTIES_APART;
+    fixed
+}
+
 /// Appends the record's head. Panics as [`fixed_part`] does.
 pub fn put_head(out: &mut Vec<u8>, message: &MessageRef<'_>) {
     put_parts(out, message, &fixed_part(message));
@@ -103,7 +117,10 @@ pub fn parse_record<'a>(
     record: &'a [u8],
     shared: Option<&'a Bytes>,
 ) -> Result<MessageRef<'a>, RecordError> {
-    let (head, body_bytes, rest) = split_head(record)?;
+    let (Head { message: head, body_bytes, properties_bytes }, rest) = split_head(record)?;
+    if properties_bytes > 0 {
+        return Err(RecordError);
+    }
     let body_bytes = body_bytes as usize;
     let body = match shared {
         Some(bytes) if bytes.len() == body_bytes => Body::Shared(bytes),
@@ -113,13 +130,24 @@ pub fn parse_record<'a>(
     Ok(MessageRef { body, ..head })
 }
 
-/// Reads a record's head: the message with an empty body, and the length of the body it has.
-pub fn parse_head(record: &[u8]) -> Result<(MessageRef<'_>, u32), RecordError> {
-    split_head(record).map(|(head, body_bytes, _)| (head, body_bytes))
+/// A record's head as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// The message with an empty body; where its properties are kept apart, with brief ones.
+    pub message: MessageRef<'a>,
+    /// Length of the body it has.
+    pub body_bytes: u32,
+    /// Length of its properties, if they are kept apart in front of the body; else 0.
+    pub properties_bytes: u32,
 }
 
-/// The message without its body, the body's length, and what follows the head.
-fn split_head(record: &[u8]) -> Result<(MessageRef<'_>, u32, &[u8]), RecordError> {
+/// Reads a record's head.
+pub fn parse_head(record: &[u8]) -> Result<Head<'_>, RecordError> {
+    split_head(record).map(|(head, _)| head)
+}
+
+/// The head, and what follows it.
+fn split_head(record: &[u8]) -> Result<(Head<'_>, &[u8]), RecordError> {
     let (fixed, rest) = record.split_first_chunk::<RECORD_FIXED_BYTES>().ok_or(RecordError)?;
     let [version, exchange_len, key_len, flags, p0, p1, p2, p3, b0, b1, b2, b3] = *fixed;
     if version != VERSION && version != VERSION_ANNOTATED {
@@ -136,10 +164,16 @@ fn split_head(record: &[u8]) -> Result<(MessageRef<'_>, u32, &[u8]), RecordError
     } else {
         (Annotations::default(), rest)
     };
+    let (properties, properties_bytes) = if flags & FLAG_PROPERTIES_APART != 0 {
+        let StandIn { brief, properties_bytes } = StandIn::parse(properties).ok_or(RecordError)?;
+        (brief, properties_bytes)
+    } else {
+        (properties, 0)
+    };
     let persistent = flags & FLAG_PERSISTENT != 0;
     let body = Body::Borrowed(&[]);
-    let head = MessageRef { exchange, routing_key, properties, body, persistent, annotations };
-    Ok((head, body_bytes, rest))
+    let message = MessageRef { exchange, routing_key, properties, body, persistent, annotations };
+    Ok((Head { message, body_bytes, properties_bytes }, rest))
 }
 
 #[cfg(test)]
@@ -219,10 +253,34 @@ mod tests {
     fn a_head_is_written_and_read_without_the_body() {
         let mut head = Vec::new();
         put_head_without_body(&mut head, &sample(Body::Borrowed(&[])), 7);
-        let (read, body_bytes) = parse_head(&head).unwrap();
-        assert_eq!((read.routing_key, read.body.len(), body_bytes), (&b"eu.de"[..], 0, 7));
+        let Head { message: read, body_bytes, properties_bytes } = parse_head(&head).unwrap();
+        assert_eq!((read.routing_key, read.body.len()), (&b"eu.de"[..], 0));
+        assert_eq!((body_bytes, properties_bytes), (7, 0));
         let body = Bytes::from_static(b"7 bytes");
         assert_eq!(parse_record(&head, Some(&body)).unwrap().body.bytes(), b"7 bytes");
         assert!(parse_record(&head, None).is_err());
+    }
+
+    #[test]
+    fn a_head_is_read_whose_properties_are_kept_apart() {
+        for message in [sample(Body::Borrowed(&[])), annotated(Body::Borrowed(&[]))] {
+            let stand_in =
+                StandIn { properties_bytes: 70_000, brief: message.properties }.to_bytes();
+            let shown = MessageRef { properties: &stand_in, ..message };
+            let mut head = Vec::new();
+            put_parts(&mut head, &shown, &fixed_part_without_content(&shown, 7));
+            let read = parse_head(&head).unwrap();
+            assert_eq!((read.body_bytes, read.properties_bytes), (7, 70_000));
+            assert_eq!(read.message.properties, message.properties);
+            assert_eq!(read.message.annotations, message.annotations);
+            assert!(read.message.persistent);
+            assert!(parse_record(&head, Some(&Bytes::from_static(b"7 bytes"))).is_err());
+            assert!((0..head.len()).all(|cut| parse_head(&head[..cut]).is_err()));
+            if message.annotations.is_none() {
+                let fixed = [1, 6, 5, 3, 7, 0, 0, 0, 7, 0, 0, 0];
+                let stand_in = [0x70, 0x11, 1, 0, 0x10, 0, 2];
+                assert_eq!(head, [&fixed[..], b"orderseu.de", &stand_in].concat());
+            }
+        }
     }
 }

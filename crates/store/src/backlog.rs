@@ -19,6 +19,7 @@ mod convert;
 mod form;
 mod image;
 mod jobs;
+mod kept;
 mod live;
 mod page;
 mod pool;
@@ -31,6 +32,7 @@ pub use convert::{HerePart, PageWriter, Part, WrittenPage};
 pub use form::{ImageLogged, PersistentPositions, StoredPage, ToLog};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Loaded, Written};
+pub use kept::SharedProperties;
 pub use live::PositionsInPage;
 pub use pool::PagePool;
 pub use survivors::{Dropped, PageNote, RestoreError, Survivor};
@@ -78,6 +80,9 @@ pub trait SharedBody: std::fmt::Debug + Send + Sync {
     /// Its name in the body store, with a reference for the caller, and how many bytes were added to
     /// the store for it.
     fn name(&self, body: &[u8]) -> (Option<BlobId>, usize);
+
+    /// The message's properties, if they are kept in front of the body.
+    fn properties(&self) -> Option<&SharedProperties>;
 }
 
 /// What a released message leaves to be done.
@@ -232,21 +237,21 @@ impl Backlog {
         });
     }
 
-    /// As [`push`](Self::push), for a message whose body other backlogs have too: it gets its name in
-    /// the body store when its page is written first.
+    /// As [`push`](Self::push), for a message whose body, and perhaps its properties, other backlogs have
+    /// too. Without a name in the body store it gets one when its page is written first.
     pub fn push_shared(
         &mut self,
         pool: &PagePool,
         position: u64,
         message: &MessageRef<'_>,
         segment: Option<SegmentId>,
-        home: Arc<dyn SharedBody>,
+        (home, blob): (Arc<dyn SharedBody>, Option<BlobId>),
     ) {
-        let place = BodyPlace::Kept(message.body.len());
+        let properties_bytes = home.properties().map_or(0, |shared| shared.whole.len());
+        let place = BodyPlace::Kept(properties_bytes + message.body.len());
         let size_bytes = message.size_bytes() as u64;
         self.put(pool, position, (place, size_bytes), segment, |page, segment| {
-            page.push(&Added { message, segment, blob: None });
-            page.share_last(home);
+            page.push_shared(&Added { message, segment, blob }, home);
         });
     }
 

@@ -113,7 +113,8 @@ fn a_queue_of_the_older_form_of_version_1() {
         V1Queue::open(Arc::new(disk.clone()), V1Options::new("q"), each).unwrap()
     };
     let (queue, _) = open(&disk, &mut |_| ());
-    let stored = StoredBody { blob: BlobId { file: 7, index: 9 }, bytes: 5_000 };
+    let stored =
+        StoredBody { blob: BlobId { file: 7, index: 9 }, bytes: 5_000, properties_bytes: 0 };
     (0..4).for_each(|position| {
         queue.publish(&queued(position, None));
     });

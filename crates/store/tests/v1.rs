@@ -181,6 +181,7 @@ impl Run {
         let stored = (bytes >= EMBED_BELOW).then(|| StoredBody {
             blob: self.bodies.append(&[&body]),
             bytes: u32::try_from(bytes).unwrap(),
+            properties_bytes: 0,
         });
         let message = envelope(&body, is_persistent);
         let published =

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use store::Queued;
-use store::backlog::{LoadedPage, Part, PersistentPositions, StoredPage, Survivor, ToLog};
+use store::backlog::{
+    LoadedPage, Part, PersistentPositions, SharedBody, StoredPage, Survivor, ToLog,
+};
 use store::blob::BlobId;
 
 /// Where the messages of a queue are kept that survive a restart. For a queue that does not survive
@@ -237,8 +239,13 @@ impl Pouring<'_> {
         for Queued { position, message, stored, .. } in wanted() {
             match stored.map(|stored| self.read.bodies.get(&stored.blob).cloned().flatten()) {
                 None => drop_note(self.journal.publish(position, &message)),
-                Some(Some(body)) => {
-                    let message = MessageRef { body: Body::Shared(&body), ..message };
+                Some(Some(mut body)) => {
+                    let n_bytes = stored.map_or(0, |stored| stored.properties_bytes as usize);
+                    let properties = body.split_to(n_bytes.min(body.len()));
+                    let mut message = MessageRef { body: Body::Shared(&body), ..message };
+                    if n_bytes > 0 {
+                        message.properties = &properties;
+                    }
                     drop_note(self.journal.publish(position, &message));
                 }
                 // Nobody could be given it.
@@ -448,9 +455,11 @@ impl Local {
             queue.wal().append(|batch| {
                 let mut n_logged = 0;
                 each(&mut |at, incoming| {
-                    let stored = incoming.home.filter(|home| home.is_logged_apart());
-                    let stored = stored.and_then(|home| home.stored());
-                    entries::put_message(batch, queue.id().0, at, &incoming.message, stored);
+                    let (message, stored) = match incoming.home {
+                        Some(home) => home.logged(&incoming.message),
+                        None => (incoming.message, None),
+                    };
+                    entries::put_message(batch, queue.id().0, at, &message, stored);
                     n_logged += 1;
                 });
                 batch.retain(n_logged);
@@ -516,13 +525,13 @@ impl Local {
     ) {
         let pool = &queue.storage.pool;
         let is_named = segment.is_some() && home.is_logged_apart();
-        match if is_named { home.retain() } else { None } {
+        let blob = if is_named { home.retain() } else { None };
+        if blob.is_none() && self.keeping.journal.is_some() {
             // A journal embeds bodies of any size.
-            None if self.keeping.journal.is_none() => {
-                let home = Arc::clone(home);
-                self.backlog.push_shared(pool, at, message, segment, home);
-            }
-            blob => self.backlog.push(pool, at, message, segment, blob),
+            self.backlog.push(pool, at, message, segment, None);
+        } else {
+            let home: Arc<dyn SharedBody> = home.clone();
+            self.backlog.push_shared(pool, at, message, segment, (home, blob));
         }
     }
 }

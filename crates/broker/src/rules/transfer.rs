@@ -3,7 +3,7 @@
 
 use super::dead_letter::{DeadLetterTo, Death, Redirected};
 use super::letter_confirms::LetterConfirms;
-use crate::bodies::BodyHome;
+use crate::bodies::{BodyHome, SHARED_PROPERTIES_MIN_BYTES};
 use crate::broker::Broker;
 use crate::confirm::Awaited;
 use crate::control_plane::View;
@@ -201,9 +201,11 @@ impl Posting<'_> {
                 });
                 group.items.push(item);
             }
-            let is_stored = n_queues > 1 && broker.storage.bodies.is_stored(letter.body.len());
+            let is_large = redirected.properties.len() >= SHARED_PROPERTIES_MIN_BYTES
+                || broker.storage.bodies.is_stored(letter.body.len());
             let n_logging = if letter.persistent { n_durable } else { 0 };
-            *home = is_stored.then(|| BodyHome::new(&bodies, n_logging));
+            *home = (n_queues > 1 && is_large)
+                .then(|| BodyHome::new(&bodies, &redirected.properties, n_logging));
             n_places += n_queues;
         }
         self.letters = self.letters.get(..self.redirected.len()).unwrap_or_default();
@@ -219,7 +221,6 @@ impl Posting<'_> {
     }
 
     fn post(self, broker: &Broker, to: &DeadLetterTo) -> Sent {
-        let resolve = |item: u32| self.incoming(item, to);
         let (mut awaited, mut undelivered) = (Awaited::default(), Vec::new());
         let (mut wakes, mut refused) = (Wakes::new(), Vec::new());
         let queues = self.groups.values().map(|group| (group.is_late, group.items.as_slice()));
@@ -230,6 +231,7 @@ impl Posting<'_> {
         let any_stored = self.redirected.iter().any(|(_, home)| home.is_some());
         let any_expiring = self.redirected.iter().any(|(one, _)| expires(&one.properties));
         for Group { queue, is_late, items } in self.groups.values() {
+            let resolve = |item: u32| self.incoming(item, to, queue);
             let batch = Publishes {
                 items,
                 resolve: &resolve,
@@ -248,13 +250,14 @@ impl Posting<'_> {
         Sent::Done { n_letters: self.letters.len(), awaited, undelivered }
     }
 
-    fn incoming<'m>(&'m self, item: u32, to: &'m DeadLetterTo) -> Incoming<'m> {
+    fn incoming<'m>(&'m self, item: u32, to: &'m DeadLetterTo, queue: &Queue) -> Incoming<'m> {
         let at = item as usize;
         let (letter, redirected) = (self.letters.get(at), self.redirected.get(at));
         let (redirected, home) = redirected.expect("each letter is redirected");
         let letter = letter.expect("items index `letters`");
         let message = letter.message_to(to, redirected);
-        Incoming { message, home: home.as_ref(), confirm: false }
+        let incoming = Incoming { message, home: home.as_ref(), confirm: false };
+        if queue.def().is_internal() { incoming.with_own_properties() } else { incoming }
     }
 }
 

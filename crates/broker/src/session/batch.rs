@@ -379,7 +379,7 @@ impl Batch {
         if let Some(properties) = changed.and_then(|it| it.properties_held_back.as_deref()) {
             incoming.message.properties = properties;
         }
-        incoming
+        incoming.with_own_properties()
     }
 
     /// Empties the batch; what it allocated stays for the next.

@@ -5,7 +5,7 @@ use super::late::is_own_part_done;
 use super::properties::{self, Inspected};
 use super::routes::{Route, Special};
 use super::{Channel, Session, replies};
-use crate::bodies::{Bodies, BodyHome, BodyStore};
+use crate::bodies::{Bodies, BodyHome, BodyStore, SHARED_PROPERTIES_MIN_BYTES};
 use crate::confirm::{Awaited, LateQueues, Run};
 use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
@@ -68,7 +68,13 @@ impl Session {
             Content::Owned(owned) => (None, owned.body.len()),
         };
         let bodies = (&*self.broker.storage.bodies, &self.bodies);
-        let home = home(bodies, body_bytes, (n_queues, n_logging));
+        let content = (publish.properties.len as usize, body_bytes);
+        let home = if is_stored_once(bodies.0, content, n_queues) {
+            let properties = message_of(publish, input).properties;
+            Some(BodyHome::new(bodies.1, properties, n_logging))
+        } else {
+            None
+        };
         let changed = Changed { body, home, ..Changed::default() }.boxed();
         let prepared = prepared(index, publish, sequence, logged, changed);
         self.batch.add(prepared, remembered);
@@ -164,9 +170,10 @@ impl Session {
         let n_logging = if logged { n_durable } else { 0 };
         self.pace.note_gathered(n_queues);
         let bodies = (&*self.broker.storage.bodies, &self.bodies);
-        let home = home(bodies, message.body.len(), (n_queues, n_logging));
-        let body = shared_body(message.body, n_queues);
         let properties = properties.take();
+        let sent = properties.as_deref().unwrap_or(message.properties);
+        let home = home(bodies, (sent, message.body.len()), (n_queues, n_logging));
+        let body = shared_body(message.body, n_queues);
         let changed = Changed { properties, body, home, ..Changed::default() }.boxed();
         self.batch.add(prepared(index, publish, sequence, logged, changed), remembered);
         if n_queues == 0 && publish.mandatory {
@@ -208,7 +215,8 @@ impl Session {
         let n_logging = if logged { *n_durable } else { 0 };
         self.pace.note_gathered(queues.len());
         let bodies = (&*self.broker.storage.bodies, &self.bodies);
-        changed.home = home(bodies, message.body.len(), (queues.len(), n_logging));
+        let sent = changed.properties.as_deref().unwrap_or(message.properties);
+        changed.home = home(bodies, (sent, message.body.len()), (queues.len(), n_logging));
         changed.body = shared_body(message.body, queues.len());
         self.batch.add_to(prepared(index, publish, sequence, logged, changed.boxed()), queues);
     }
@@ -355,15 +363,25 @@ pub(super) fn prepared(
     }
 }
 
-/// A home for a body that goes to several queues and is worth being stored once for all of them.
-#[inline]
+/// A home for a body that goes to several queues if it, or the properties, are worth being stored once for
+/// all of them.
 fn home(
     (all, own): (&Bodies, &Arc<BodyStore>),
-    body_bytes: usize,
+    (properties, body_bytes): (&[u8], usize),
     (n_queues, n_logging): (usize, usize),
 ) -> Option<Arc<BodyHome>> {
-    let is_stored = n_queues > 1 && all.is_stored(body_bytes);
-    is_stored.then(|| BodyHome::new(own, n_logging))
+    let is_stored = is_stored_once(all, (properties.len(), body_bytes), n_queues);
+    is_stored.then(|| BodyHome::new(own, properties, n_logging))
+}
+
+/// Whether properties and a body of so many bytes are stored once for so many queues.
+#[inline]
+const fn is_stored_once(
+    all: &Bodies,
+    (properties_bytes, body_bytes): (usize, usize),
+    n_queues: usize,
+) -> bool {
+    n_queues > 1 && (all.is_stored(body_bytes) || properties_bytes >= SHARED_PROPERTIES_MIN_BYTES)
 }
 
 /// Whether a body is worth a shared home: large, or wanted by several queues.

@@ -673,7 +673,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
             zero: Zero::Plain,
             set: |d, v| d.config.storage.embed_below = v,
         },
-        "Bodies of this size or more that go to several queues are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. Others are stored with their queue.",
+        "Bodies of this size or more that go to several queues are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. Others are stored with their queue. Where the properties of such a message take 4 KiB or more, they are stored once together with the body, whatever the body's size.",
     ),
     row(
         "classic_queue.default_version",

@@ -120,6 +120,89 @@ fn a_body_in_many_queues_is_stored_once() {
     node.stop();
 }
 
+/// The test of properties in many queues: so many, with a header of some 70 kB.
+const N_WIDE: usize = 2_000;
+/// Of a queue's name.
+const WIDE_NAME_BYTES: usize = 30;
+
+fn wide_name(n: usize) -> String {
+    format!("{n:0WIDE_NAME_BYTES$}")
+}
+
+/// Headers that copy a message to all those queues.
+fn copies_to_all() -> Properties {
+    let names = (1..N_WIDE).map(|n| Value::LongString(wide_name(n).into_bytes()));
+    let copies = headers(vec![("CC", Value::Array(names.collect()))]);
+    Properties { headers: Some(copies), ..Properties::default() }
+}
+
+/// The properties of a message take no more on disk and in memory for more queues, and
+/// every queue gives them out whole, also after a crash.
+fn properties_in_many_queues_are_stored_once(persistent: bool) {
+    const N_MESSAGES: usize = 4;
+    let mut node = Node::start(&[]);
+    let mut client = Client::guest(node.address());
+    for n in 0..N_WIDE {
+        let name = wide_name(n);
+        let queue = name.as_bytes();
+        let declare =
+            QueueDeclare { queue, durable: true, no_wait: true, ..QueueDeclare::default() };
+        declare_frame(&mut client, declare.into());
+    }
+    client.declare("last");
+    let on_disk = |node: &Node| {
+        let dirs = ["wal", "pages", "swap", "vhosts/%2F/bodies"];
+        dirs.iter().map(|dir| node.bytes_in(dir)).sum::<u64>()
+    };
+    let (rss_before, disk_before) = (node.rss(), on_disk(&node));
+    client.select_confirms();
+    let copies = Properties { delivery_mode: persistent.then_some(2), ..copies_to_all() };
+    let bytes = copies.to_bytes();
+    for n in 0..N_MESSAGES {
+        client.put_message("", &wide_name(0), &copies, n.to_string().as_bytes());
+        client.wait_for_confirms();
+    }
+    let rss = node.rss().saturating_sub(rss_before);
+    // Pages beyond what may be in memory are being written.
+    wait_until("properties are on disk", || node.bytes_in("vhosts/%2F/bodies") > 0);
+    let disk = on_disk(&node).saturating_sub(disk_before);
+    let all = (bytes.len() * N_MESSAGES) as u64;
+    eprintln!("{all} bytes of properties in {N_WIDE} queues: {disk} on disk, {rss} of memory");
+    assert!(rss < 60_000_000, "{rss} bytes of memory");
+    assert!(disk < 20_000_000, "{disk} bytes on disk");
+    let expect = |client: &mut Client, queues: &[usize], n: usize| {
+        for queue in queues {
+            let found = client.get(&wide_name(*queue)).unwrap_or_else(|| panic!("{queue}: {n}"));
+            assert_eq!(found.body, n.to_string().as_bytes());
+            assert!(found.properties == bytes, "the properties of {n} in {queue}");
+        }
+    };
+    let all: Vec<usize> = (0..N_WIDE).collect();
+    expect(&mut client, &all, 0);
+    if persistent {
+        // Confirmed behind what was taken, which is as durable.
+        client.put_publish(&wide_name(0), true, b"last");
+        client.wait_for_confirms();
+        node.kill_and_start();
+        client = Client::guest(node.address());
+        (1..N_MESSAGES).for_each(|n| expect(&mut client, &all, n));
+        assert_eq!(client.get(&wide_name(7)), None);
+    } else {
+        expect(&mut client, &[0, 1, 1_000, N_WIDE - 1], 1);
+    }
+    node.stop();
+}
+
+#[test]
+fn transient_properties_in_many_queues_are_stored_once() {
+    properties_in_many_queues_are_stored_once(false);
+}
+
+#[test]
+fn persistent_properties_in_many_queues_are_stored_once() {
+    properties_in_many_queues_are_stored_once(true);
+}
+
 #[test]
 fn selectors_take_no_more_than_their_steps() {
     const N_BINDINGS: usize = 300;

@@ -83,7 +83,7 @@ impl PageWriter {
         debug_assert!(self.positions.last().is_none_or(|last| *last < at), "positions rise");
         self.positions.push(at);
         self.page.push_queued(queued, SegmentNumber::NONE);
-        self.stored_bytes += queued.stored.map_or(0, |stored| stored.bytes as usize);
+        self.stored_bytes += queued.stored.map_or(0, |stored| stored.blob_bytes() as usize);
         let size_bytes = queued.size_bytes();
         self.all.add(at, size_bytes);
         if queued.message.persistent {
@@ -248,7 +248,7 @@ mod tests {
                 let position = next + gap;
                 next = position + 1;
                 let blob = BlobId { file: 3, index: to_u32(body_bytes) };
-                let stored = StoredBody { blob, bytes: to_u32(body_bytes) };
+                let stored = StoredBody { blob, bytes: to_u32(body_bytes), properties_bytes: 0 };
                 let own = if is_stored { 0 } else { body_bytes };
                 (position, vec![7; own], is_stored.then_some(stored), is_persistent)
             };

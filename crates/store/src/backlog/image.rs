@@ -1,7 +1,7 @@
 //! A page's image on disk: its live messages, complete but for bodies in the body store.
 //!
 //! ```text
-//! header   version u8 (1) | zero u8 | stored n u16 | entries n u32 | first position u64
+//! header   version u8 (1, 2) | zero u8 | stored n u16 | entries n u32 | first position u64
 //!          | inline bytes n u32 | body bytes n u32                                    24 bytes
 //! entries  position - first u16 | kind u16 | offset u32 | length u32 | envelope u32   16 bytes each
 //! stored   file u32 | index u32                                                        8 bytes each
@@ -10,19 +10,24 @@
 //! ```
 //! Integers are little-endian; entries rise by position. `kind` says what `offset` means: 0 where in
 //! `inline` the body is, 1 where in `bodies`, 2 which of `stored` names it in the body store;
-//! `length` is the body's in all cases. Envelopes are always inline. Checksums are the blob
+//! `length` is the body's in all cases. In version 2, where an envelope has a stand-in for properties, those
+//! are in front of the body and counted with it. Envelopes are always inline. Checksums are the blob
 //! store's: what is read here may be damaged in no way it notices, yet nothing is trusted.
 
+use super::kept::KeptBody;
 use super::live::PositionsInPage;
 use super::page::{
-    ENTRY_BYTES, Entry, Envelope, KeptBody, Page, SPAN_MAX, SegmentNumber, to_u16, to_u32,
+    ENTRY_BYTES, Entry, Envelope, Page, SPAN_MAX, SegmentNumber, is_whole, to_u16, to_u32,
 };
 use super::pool::PagePool;
 use crate::blob::BlobId;
 use bytes::Bytes;
+use message::StandIn;
 use stdx::record::{Reader, RecordError};
 
 const VERSION: u8 = 1;
+/// Of images with properties in front of bodies.
+const VERSION_APART: u8 = 2;
 const HEADER_BYTES: usize = 24;
 const STORED_BYTES: usize = 8;
 const KIND_INLINE: u16 = 0;
@@ -126,18 +131,20 @@ impl Image {
         head.reserve(HEADER_BYTES + page.entries.len() * ENTRY_BYTES + page.bytes.len());
         head.extend_from_slice(&[0; HEADER_BYTES]);
         let mut stored = Vec::new();
-        let mut body_bytes = 0;
+        let (mut body_bytes, mut any_apart) = (0, false);
         for (at, entry) in positions.zip(&page.entries) {
+            any_apart |= entry.body != 0 && page.stand_in(*entry).is_some();
             let (kind, offset) = match page.kept(*entry) {
                 None => (KIND_INLINE, entry.offset),
                 Some(KeptBody { blob: Some(blob), .. }) => {
                     stored.push(*blob);
                     (KIND_STORED, to_u32(stored.len() - 1))
                 }
-                Some(KeptBody { bytes, blob: None, .. }) => {
+                Some(kept) => {
                     let offset = to_u32(body_bytes);
-                    body_bytes += bytes.len();
-                    self.bodies.push(bytes.clone());
+                    body_bytes += kept.len();
+                    self.bodies.extend(kept.properties.clone());
+                    self.bodies.push(kept.body.clone());
                     (KIND_BODY, offset)
                 }
             };
@@ -153,6 +160,7 @@ impl Image {
         }
         head.extend_from_slice(&page.bytes);
         let header = Header {
+            version: if any_apart { VERSION_APART } else { VERSION },
             n_stored: to_u16(stored.len()),
             n_entries: to_u32(page.entries.len()),
             first,
@@ -166,6 +174,7 @@ impl Image {
 }
 
 struct Header {
+    version: u8,
     n_stored: u16,
     n_entries: u32,
     first: u64,
@@ -176,7 +185,7 @@ struct Header {
 impl Header {
     fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
-        bytes[0] = VERSION;
+        bytes[0] = self.version;
         bytes[2..4].copy_from_slice(&self.n_stored.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.n_entries.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.first.to_le_bytes());
@@ -209,7 +218,7 @@ impl<'a> Parts<'a> {
     fn parse(image: &'a [u8]) -> Result<Self, ImageError> {
         let mut reader = Reader::new(image);
         let version = reader.u8()?;
-        if version != VERSION {
+        if !matches!(version, VERSION | VERSION_APART) {
             return Err(ImageError::Version(version));
         }
         if reader.u8()? != 0 {
@@ -277,13 +286,20 @@ impl<'a> Parts<'a> {
         slice(from, entry.offset, entry.len as usize)
     }
 
-    /// Whether the envelope and the names it points to lie inside.
-    fn check_envelope(&self, at: u32) -> Result<Envelope, ImageError> {
+    /// Whether the envelope and the names it points to lie inside. Also tells how many bytes of properties
+    /// are in front of the body.
+    fn check_envelope(&self, at: u32) -> Result<(Envelope, u32), ImageError> {
         let rest = self.inline.get(at as usize..).ok_or(ImageError::Damaged)?;
         let (fixed, rest) = rest.split_first_chunk().ok_or(ImageError::Damaged)?;
         let envelope = Envelope::decode(*fixed);
         rest.get(..envelope.rest_len()).ok_or(ImageError::Damaged)?;
-        slice(self.inline, envelope.names, envelope.names_len()).map(|_| envelope)
+        slice(self.inline, envelope.names, envelope.names_len())?;
+        let properties_bytes = match envelope.stand_in(rest) {
+            Some(StandIn { properties_bytes, .. }) => properties_bytes,
+            None if envelope.is_apart() => return Err(ImageError::Damaged),
+            None => 0,
+        };
+        Ok((envelope, properties_bytes))
     }
 }
 
@@ -339,6 +355,8 @@ pub struct WantedBody {
     pub blob: BlobId,
     /// Its length in bytes.
     pub len: u32,
+    /// Of these, the message's properties in front of the body.
+    pub properties_bytes: u32,
     /// Where in the page it goes: for [`LoadedPage::put_body`].
     pub slot: u16,
 }
@@ -358,15 +376,20 @@ impl LoadedPage {
         page.first = parts.first;
         page.bytes.extend_from_slice(parts.inline);
         // Neighbours mostly share it.
-        let mut checked = None;
+        let (mut checked, mut properties_bytes) = (None, 0);
         for entry in parts.entries() {
             let entry = entry?;
             if checked != Some(entry.envelope) {
-                page.is_annotated |= parts.check_envelope(entry.envelope)?.is_annotated();
+                let envelope;
+                (envelope, properties_bytes) = parts.check_envelope(entry.envelope)?;
+                page.is_annotated |= envelope.is_annotated();
                 checked = Some(entry.envelope);
             }
+            if properties_bytes > 0 && (entry.kind == KIND_INLINE || properties_bytes > entry.len) {
+                return Err(ImageError::Damaged);
+            }
             if wanted.contains(entry.at) {
-                put_entry(&mut page, &parts, entry)?;
+                put_entry(&mut page, &parts, entry, properties_bytes)?;
             } else {
                 page.has_waste = true;
             }
@@ -380,9 +403,10 @@ impl LoadedPage {
         let page = &self.page;
         let wanted = page.live().filter_map(|(_, entry)| {
             let kept = page.kept(entry)?;
-            (!kept.is_whole(entry)).then_some(WantedBody {
+            (!is_whole(kept, entry)).then_some(WantedBody {
                 blob: kept.blob?,
                 len: entry.len,
+                properties_bytes: page.stand_in(entry).map_or(0, |it| it.properties_bytes),
                 slot: entry.body,
             })
         });
@@ -397,12 +421,17 @@ impl LoadedPage {
         if let Some(kept) = place.filter(|_| bytes.len() == wanted.len as usize) {
             self.page.missing_bytes -= wanted.len as usize;
             self.page.body_bytes += bytes.len();
-            kept.bytes = bytes;
+            kept.fill(bytes, wanted.properties_bytes);
         }
     }
 }
 
-fn put_entry(page: &mut Page, parts: &Parts<'_>, entry: ImageEntry) -> Result<(), ImageError> {
+fn put_entry(
+    page: &mut Page,
+    parts: &Parts<'_>,
+    entry: ImageEntry,
+    properties_bytes: u32,
+) -> Result<(), ImageError> {
     let position = parts.first + u64::from(entry.at);
     if page.entries.is_empty() {
         page.first = position;
@@ -414,18 +443,18 @@ fn put_entry(page: &mut Page, parts: &Parts<'_>, entry: ImageEntry) -> Result<()
             (entry.offset, None)
         }
         KIND_BODY => {
-            let bytes = Bytes::copy_from_slice(parts.body(entry)?);
-            (0, Some(KeptBody { bytes, blob: None, home: None }))
+            let mut kept = KeptBody::new(Bytes::new(), None);
+            kept.fill(Bytes::copy_from_slice(parts.body(entry)?), properties_bytes);
+            (0, Some(kept))
         }
         KIND_STORED => {
-            let blob = Some(parts.stored(entry.offset)?);
             page.missing_bytes += entry.len as usize;
-            (0, Some(KeptBody { bytes: Bytes::new(), blob, home: None }))
+            (0, Some(KeptBody::missing(parts.stored(entry.offset)?)))
         }
         _ => return Err(ImageError::Damaged),
     };
     let body = kept.map_or(0, |kept| {
-        page.body_bytes += kept.bytes.len();
+        page.body_bytes += kept.len();
         page.bodies.push(Some(kept));
         to_u16(page.bodies.len())
     });

@@ -5,21 +5,23 @@
 //!
 //! bytes, in any order:
 //!   names      exchange | key
-//!   envelope   names u32 | properties n u30, annotated u1, persistent u1 (the top bit)
+//!   envelope   names u32 | properties n u29, apart u1, annotated u1, persistent u1 (the top bit)
 //!              | exchange n u8 | key n u8 | properties | annotations, 9 bytes, if annotated
 //!   body
 //! ```
 //! Integers are little-endian. A message like the one before it shares that one's names, and its
 //! envelope when the properties are the same too: most messages cost an entry and their body.
 //! A body *kept apart* (shared with other queues, or stored in the body store) has its handle in
-//! `bodies`.
+//! `bodies`. So have large properties that other queues have too: they are the first part of what is
+//! kept, the entry's length is of both, and the envelope has a [`StandIn`] where they would be.
 
 use super::SharedBody;
+use super::kept::{KeptBody, SharedProperties};
 use crate::blob::BlobId;
 use crate::queued::{Queued, StoredBody};
 use bytes::Bytes;
 use log::SegmentId;
-use message::{ANNOTATIONS_BYTES, Annotations, Body, MessageRef};
+use message::{ANNOTATIONS_BYTES, Annotations, Body, MessageRef, StandIn};
 use std::sync::Arc;
 
 /// Positions a page can span: first to last message, gaps included.
@@ -33,6 +35,8 @@ pub(super) const ENVELOPE_FIXED_BYTES: usize = 10;
 pub(super) const PERSISTENT: u32 = 1 << 31;
 /// Annotations follow the properties.
 const ANNOTATED: u32 = 1 << 30;
+/// The properties are kept in front of the body, and something stands in for them.
+const APART: u32 = 1 << 29;
 const NOWHERE: u32 = u32::MAX;
 
 /// Where one message is.
@@ -40,7 +44,7 @@ const NOWHERE: u32 = u32::MAX;
 pub(super) struct Entry {
     /// Of the body in `bytes`, unless it is kept apart.
     pub(super) offset: u32,
-    /// Of the body.
+    /// Of the body, and of properties that are kept in front of it.
     pub(super) len: u32,
     /// Of the envelope in `bytes`; `NOWHERE` for a gap or a released message.
     pub(super) envelope: u32,
@@ -78,23 +82,6 @@ impl SegmentNumber {
 
 /// Marks a place among a page's segments as free. Segments are counted from 1.
 const NO_SEGMENT: SegmentId = SegmentId(0);
-
-/// A body beside the page's bytes.
-#[derive(Debug)]
-pub(super) struct KeptBody {
-    pub(super) bytes: Bytes,
-    /// Its name in the body store, if it is there.
-    pub(super) blob: Option<BlobId>,
-    /// Who gives it a name there, if other queues have it too.
-    pub(super) home: Option<Arc<dyn SharedBody>>,
-}
-
-impl KeptBody {
-    /// Whether it is at hand.
-    pub(super) const fn is_whole(&self, entry: Entry) -> bool {
-        self.bytes.len() == entry.len as usize
-    }
-}
 
 const NO_ENVELOPE: Envelope = Envelope { names: 0, packed: 0, exchange_len: 0, key_len: 0 };
 
@@ -143,7 +130,7 @@ impl Default for Page {
 pub(super) struct Envelope {
     /// Where the names are.
     pub(super) names: u32,
-    /// Length of the properties; the top bit says whether the message is persistent.
+    /// Length of the properties, or of what stands in for them; the top bits are flags.
     packed: u32,
     exchange_len: u8,
     key_len: u8,
@@ -182,8 +169,17 @@ impl Envelope {
         self.packed & ANNOTATED != 0
     }
 
+    pub(super) const fn is_apart(self) -> bool {
+        self.packed & APART != 0
+    }
+
     pub(super) const fn properties_len(self) -> usize {
-        (self.packed & !(PERSISTENT | ANNOTATED)) as usize
+        (self.packed & !(PERSISTENT | ANNOTATED | APART)) as usize
+    }
+
+    /// The substitute for properties that are kept apart, in the bytes behind the envelope's fixed part.
+    pub(super) fn stand_in(self, rest: &[u8]) -> Option<StandIn<'_>> {
+        if self.is_apart() { StandIn::parse(rest.get(..self.properties_len())?) } else { None }
     }
 
     /// Of properties and annotations.
@@ -269,7 +265,7 @@ impl Page {
     /// Appends a message at the page's end.
     #[inline]
     pub(super) fn push(&mut self, added: &Added<'_>) {
-        let envelope = self.envelope_for(added.message);
+        let envelope = self.envelope_for(added.message, 0);
         let offset = to_u32(self.bytes.len());
         let len = to_u32(added.message.body.len());
         let body = match (added.message.body, added.blob) {
@@ -277,23 +273,23 @@ impl Page {
                 self.bytes.extend_from_slice(bytes);
                 0
             }
-            (Body::Borrowed(bytes), blob) => self.keep(Bytes::copy_from_slice(bytes), blob),
-            (Body::Shared(bytes), blob) => self.keep(bytes.clone(), blob),
+            (Body::Borrowed(bytes), blob) => {
+                keep(self, KeptBody::new(Bytes::copy_from_slice(bytes), blob))
+            }
+            (Body::Shared(bytes), blob) => keep(self, KeptBody::new(bytes.clone(), blob)),
         };
         self.entries.push(Entry { offset, len, envelope, segment: added.segment, body });
     }
 
-    fn keep(&mut self, bytes: Bytes, blob: Option<BlobId>) -> u16 {
-        self.body_bytes += bytes.len();
-        self.bodies.push(Some(KeptBody { bytes, blob, home: None }));
-        to_u16(self.bodies.len())
-    }
-
-    /// Other queues have the body of the last message too.
-    pub(super) fn share_last(&mut self, home: Arc<dyn SharedBody>) {
+    /// Appends a message whose body, and perhaps its properties, other queues have too.
+    pub(super) fn push_shared(&mut self, added: &Added<'_>, home: Arc<dyn SharedBody>) {
+        match home.properties() {
+            Some(properties) => push_apart(self, added, properties.stand_in(), Some(properties)),
+            None => self.push(added),
+        }
         let is_kept = self.entries.last().is_some_and(|entry| entry.body != 0);
         if let Some(Some(kept)) = self.bodies.last_mut().filter(|_| is_kept) {
-            kept.home = Some(home);
+            kept.home = Some(home).filter(|_| kept.blob.is_none());
         }
     }
 
@@ -303,7 +299,7 @@ impl Page {
         let mut added_bytes = 0;
         for kept in self.bodies.iter_mut().flatten() {
             if let Some(home) = kept.home.take().filter(|_| kept.blob.is_none()) {
-                let (blob, added) = home.name(&kept.bytes);
+                let (blob, added) = home.name(&kept.body);
                 kept.blob = blob;
                 added_bytes += added;
             }
@@ -318,30 +314,44 @@ impl Page {
             return;
         };
         let message = &MessageRef { body: Body::Borrowed(&[]), ..queued.message };
-        self.push(&Added { message, segment, blob: Some(stored.blob) });
-        self.missing_bytes += stored.bytes as usize;
+        let added = Added { message, segment, blob: Some(stored.blob) };
+        match queued.stand_in() {
+            Some(stand_in) => push_apart(self, &added, stand_in, None),
+            None => self.push(&added),
+        }
+        self.missing_bytes += stored.blob_bytes() as usize;
         if let Some(entry) = self.entries.last_mut() {
-            entry.len = stored.bytes;
+            entry.len = stored.blob_bytes();
         }
     }
 
-    /// The message at an entry, without its body if that is in the body store.
+    /// The message at an entry, without what of it is in the body store.
     pub(super) fn queued(&self, position: u64, entry: Entry) -> Option<Queued<'_>> {
-        let blob = self.kept(entry).and_then(|kept| kept.blob);
-        let stored = blob.map(|blob| StoredBody { blob, bytes: entry.len });
         let mut message = self.head(entry)?;
+        let stored = self.kept(entry).and_then(|kept| kept.blob).map(|blob| {
+            let stand_in = self.stand_in(entry);
+            message.properties = stand_in.map_or(message.properties, |it| it.brief);
+            let properties_bytes = stand_in.map_or(0, |it| it.properties_bytes);
+            StoredBody { blob, bytes: entry.len - properties_bytes, properties_bytes }
+        });
         if stored.is_none() {
             message.body = self.body(entry)?;
         }
         Some(Queued { position, message, stored, is_delivered: false })
     }
 
-    /// Where the message's envelope is: the last one's place if they are equal.
+    /// The substitute for the message's properties, if they are kept apart.
+    pub(super) fn stand_in(&self, entry: Entry) -> Option<StandIn<'_>> {
+        let (envelope, rest) = self.envelope_at(entry.envelope)?;
+        envelope.stand_in(rest)
+    }
+
+    /// Where the message's envelope is: the last one's place if they are equal. `apart`: [`APART`] or 0.
     #[inline]
-    fn envelope_for(&mut self, message: &MessageRef<'_>) -> u32 {
+    fn envelope_for(&mut self, message: &MessageRef<'_>, apart: u32) -> u32 {
         let mut envelope = Envelope {
             names: self.last.names,
-            packed: packed_of(message),
+            packed: packed_of(message) | apart,
             exchange_len: to_u8(message.exchange.len()),
             key_len: to_u8(message.routing_key.len()),
         };
@@ -442,16 +452,19 @@ impl Page {
             return None;
         }
         let (envelope, rest) = self.envelope_at(entry.envelope)?;
-        let (properties, rest) = rest.split_at_checked(envelope.properties_len())?;
+        let (mut properties, rest) = rest.split_at_checked(envelope.properties_len())?;
         let annotations =
             if envelope.is_annotated() { annotations_at(rest) } else { Annotations::default() };
+        if envelope.is_apart() {
+            properties = properties_apart(self.kept(entry)?, properties)?;
+        }
         let (exchange, routing_key) = self.names_of(envelope)?;
         let persistent = envelope.packed & PERSISTENT != 0;
         let body = Body::Borrowed(&[]);
         Some(MessageRef { exchange, routing_key, properties, body, persistent, annotations })
     }
 
-    /// The body, if it is at hand.
+    /// The body, if it is at hand with all that is kept.
     #[inline]
     pub(super) fn body(&self, entry: Entry) -> Option<Body<'_>> {
         if entry.body == 0 {
@@ -459,7 +472,7 @@ impl Page {
             return Some(Body::Borrowed(self.bytes.get(start..start + entry.len as usize)?));
         }
         let kept = self.kept(entry)?;
-        kept.is_whole(entry).then_some(Body::Shared(&kept.bytes))
+        is_whole(kept, entry).then_some(Body::Shared(&kept.body))
     }
 
     pub(super) fn kept(&self, entry: Entry) -> Option<&KeptBody> {
@@ -470,7 +483,11 @@ impl Page {
     #[inline]
     pub(super) fn size_bytes(&self, entry: Entry) -> u64 {
         let Some((envelope, _)) = self.envelope_at(entry.envelope) else { return 0 };
-        (envelope.names_len() + envelope.properties_len()) as u64 + u64::from(entry.len)
+        let size_bytes = (envelope.names_len() + envelope.properties_len()) as u64;
+        if entry.body != 0 {
+            return size_of_kept(entry, envelope, size_bytes);
+        }
+        size_bytes + u64::from(entry.len)
     }
 
     /// Forgets the message at `position`.
@@ -490,11 +507,11 @@ impl Page {
         let place = usize::from(entry.body).checked_sub(1);
         let kept = place.and_then(|at| self.bodies.get_mut(at)).and_then(Option::take);
         let Some(kept) = kept else { return (0, None) };
-        self.body_bytes -= kept.bytes.len();
-        if !kept.is_whole(entry) {
+        self.body_bytes -= kept.len();
+        if !is_whole(&kept, entry) {
             self.missing_bytes -= entry.len as usize;
         }
-        (kept.bytes.len(), kept.blob)
+        (kept.len(), kept.blob)
     }
 
     /// Lets go of entries before the first live one and after the last: a page that was loaded for
@@ -570,6 +587,55 @@ impl Page {
     }
 }
 
+/// Has a body kept apart; returns how entries name it.
+fn keep(page: &mut Page, kept: KeptBody) -> u16 {
+    page.body_bytes += kept.len();
+    page.bodies.push(Some(kept));
+    to_u16(page.bodies.len())
+}
+
+/// Appends a message whose properties are kept in front of its body, if they are at hand.
+#[cold]
+fn push_apart(
+    page: &mut Page,
+    added: &Added<'_>,
+    stand_in: StandIn<'_>,
+    properties: Option<&SharedProperties>,
+) {
+    let Added { message, segment, blob } = *added;
+    debug_assert!(properties.is_none_or(|shared| shared.whole == message.properties));
+    let shown = stand_in.to_bytes();
+    let envelope = page.envelope_for(&MessageRef { properties: &shown, ..*message }, APART);
+    let body = match message.body {
+        Body::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+        Body::Shared(bytes) => bytes.clone(),
+    };
+    let properties = properties.map(|shared| shared.whole.clone());
+    let kept = KeptBody { properties, ..KeptBody::new(body, blob) };
+    let (offset, len) = (to_u32(page.bytes.len()), to_u32(kept.len()));
+    let body = keep(page, kept);
+    page.entries.push(Entry { offset, len, envelope, segment, body });
+}
+
+/// The size of a message whose body is kept apart, from that of its names and inline properties.
+#[cold]
+fn size_of_kept(entry: Entry, envelope: Envelope, inline_bytes: u64) -> u64 {
+    let stand_in = if envelope.is_apart() { envelope.properties_len() } else { 0 };
+    inline_bytes - stand_in as u64 + u64::from(entry.len)
+}
+
+/// Properties that are kept apart: brief ones if they are not at hand.
+#[cold]
+fn properties_apart<'a>(kept: &'a KeptBody, stand_in: &'a [u8]) -> Option<&'a [u8]> {
+    let brief = StandIn::parse(stand_in)?.brief;
+    Some(kept.properties.as_deref().unwrap_or(brief))
+}
+
+/// Whether all that is kept is at hand.
+pub(super) fn is_whole(kept: &KeptBody, entry: Entry) -> bool {
+    kept.len() == entry.len as usize
+}
+
 /// Whether two byte strings are equal: short ones, the usual case, without a call.
 #[inline]
 fn is_same(a: &[u8], b: &[u8]) -> bool {
@@ -591,7 +657,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 
 fn packed_of(message: &MessageRef<'_>) -> u32 {
     let len = to_u32(message.properties.len());
-    debug_assert!(len < ANNOTATED, "properties stay far below 1 GiB");
+    debug_assert!(len < APART, "properties stay far below 512 MiB");
     let annotated = if message.annotations.is_none() { 0 } else { ANNOTATED };
     let persistent = if message.persistent { PERSISTENT } else { 0 };
     len | annotated | persistent

@@ -41,7 +41,7 @@ pub struct PageNote {
 pub struct Survivor<'a> {
     /// Its position.
     pub position: u64,
-    /// The message. With `stored`, the body it shows counts for nothing.
+    /// The message. With `stored`, it shows no more than [`Queued::message`] does.
     pub message: MessageRef<'a>,
     /// Where its body is, when it lies in the body store.
     pub stored: Option<StoredBody>,
@@ -199,11 +199,11 @@ impl Backlog {
             self.push(pool, queued.position, &queued.message, Some(segment), None);
             return;
         };
-        let what = (BodyPlace::Kept(stored.bytes as usize), queued.size_bytes());
+        let what = (BodyPlace::Kept(stored.blob_bytes() as usize), queued.size_bytes());
         self.put(pool, queued.position, what, Some(segment), |page, segment| {
             page.push_queued(queued, segment);
         });
-        self.may_lack_bodies |= stored.bytes > 0;
+        self.may_lack_bodies |= stored.blob_bytes() > 0;
     }
 
     /// Puts a page of an earlier life back: `note` as it stands in log segment `segment`, but that

@@ -49,6 +49,16 @@ enum BodyKind {
     Inline,
     Shared,
     Stored,
+    /// Shared, with the properties in front of it.
+    SharedApart,
+    /// Stored, likewise.
+    StoredApart,
+}
+
+impl BodyKind {
+    const fn is_apart(self) -> bool {
+        matches!(self, Self::SharedApart | Self::StoredApart)
+    }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -56,6 +66,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(BodyKind::Inline),
         1 => Just(BodyKind::Shared),
         1 => Just(BodyKind::Stored),
+        1 => Just(BodyKind::SharedApart),
+        1 => Just(BodyKind::StoredApart),
     ];
     let push = (1..40_usize, 0..900_usize, any::<bool>(), any::<bool>(), body);
     prop_oneof![

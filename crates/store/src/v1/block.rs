@@ -150,7 +150,7 @@ pub(super) struct Publication {
 
 impl Publication {
     pub(super) fn stored(&self) -> Option<StoredBody> {
-        self.blob.map(|blob| StoredBody { blob, bytes: self.body_bytes })
+        self.blob.map(|blob| StoredBody { blob, bytes: self.body_bytes, properties_bytes: 0 })
     }
 }
 
@@ -204,6 +204,7 @@ impl Builder {
         let start = self.data.len();
         self.data.reserve(head_len(message) + message.body.len());
         if let Some(stored) = stored {
+            debug_assert_eq!(stored.properties_bytes, 0, "a journal has properties whole");
             put_head_without_body(&mut self.data, message, stored.bytes);
         } else {
             put_head(&mut self.data, message);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use log::{DiskFile, IoContext, OpenMode};
-use message::{Body, MessageRef, parse_head, parse_record};
+use message::{parse_head, parse_record};
 use stdx::lock;
 
 use super::block::{Block, BlockRef, Kind, Publication, Tag, What};
@@ -150,9 +150,7 @@ impl V1Queue {
     ) -> Result<Queued<'a>> {
         let stored = publication.stored();
         let message = match stored {
-            Some(_) => {
-                parse_head(record).map(|(head, _)| MessageRef { body: Body::Borrowed(&[]), ..head })
-            }
+            Some(_) => parse_head(record).map(|head| head.message),
             None => parse_record(record, None),
         };
         let message = message.map_err(|_| {

@@ -15,6 +15,9 @@ const KEYS: &[&str] = &["a", "a.b", "a.b.c", "b"];
 const PUBLISHES_MAX: usize = 8;
 /// ... or more where queues are to become deep.
 const DEEP_PUBLISHES_MAX: usize = 24;
+/// One message of so many has headers that are stored once for all its queues.
+const LARGE_HEADERS_EVERY: u64 = 5;
+const LARGE_HEADER_BYTES: usize = 5_000;
 
 impl PlainQueues {
     /// One read with publishes on any of the client's channels, and perhaps settlements behind.
@@ -81,12 +84,17 @@ impl PlainQueues {
             .random
             .percent(40)
             .then(|| self.harness.random.pick(&["1", "2"]).to_owned());
-        let mut properties = amqp091::Properties::default();
+        let mut headers = Table::default();
         if let Some(header) = &header {
-            let mut headers = Table::default();
             headers.push(short("h"), header.as_str());
-            properties.headers = Some(headers);
         }
+        if id.is_multiple_of(LARGE_HEADERS_EVERY) {
+            let large = id.to_string().repeat(LARGE_HEADER_BYTES);
+            headers.push(short("large"), &large[..LARGE_HEADER_BYTES]);
+        }
+        let has_headers = !headers.is_empty();
+        let headers = has_headers.then_some(headers);
+        let properties = amqp091::Properties { headers, ..amqp091::Properties::default() };
         let persistent = self.harness.random.percent(65);
         let size = self.harness.random.choose(&[0, 20, 300, 3_000, 3_000, 9_000]).unwrap_or(0);
         let content = Content {
@@ -98,7 +106,7 @@ impl PlainQueues {
         };
         let mandatory = self.harness.random.percent(30);
         let publish = read.publish_of(channel, &content);
-        let publish = Publish { mandatory, inspect: header.is_some(), ..publish };
+        let publish = Publish { mandatory, inspect: has_headers, ..publish };
         read.requests.push(Request::Publish(publish));
         self.model.published.insert(id, content);
         Publishing { id, exchange: exchange.to_owned(), key: key.to_owned(), header, mandatory }

@@ -7,6 +7,10 @@ use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
+
+/// Of properties in front of a body.
+const BRIEF: &[u8] = b"brief";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
@@ -15,6 +19,22 @@ pub(super) struct Stored {
     body: Vec<u8>,
     logged: bool,
     blob: Option<BlobId>,
+    /// The properties are in front of the body, wherever that is.
+    is_apart: bool,
+}
+
+/// Has properties for backlogs that share them, and stores nothing.
+#[derive(Debug)]
+struct InFront(SharedProperties);
+
+impl SharedBody for InFront {
+    fn name(&self, _: &[u8]) -> (Option<BlobId>, usize) {
+        (None, 0)
+    }
+
+    fn properties(&self) -> Option<&SharedProperties> {
+        Some(&self.0)
+    }
 }
 
 impl Stored {
@@ -24,7 +44,23 @@ impl Stored {
 
     fn stored_body(&self) -> Option<StoredBody> {
         let bytes = u32::try_from(self.body.len()).unwrap();
-        self.blob.map(|blob| StoredBody { blob, bytes })
+        let properties_bytes = u32::try_from(self.in_front().len()).unwrap();
+        self.blob.map(|blob| StoredBody { blob, bytes, properties_bytes })
+    }
+
+    /// Properties that are kept in front of the body.
+    fn in_front(&self) -> &[u8] {
+        if self.is_apart { &self.properties } else { &[] }
+    }
+
+    /// Whether it is shown as one whose body is in the body store, or not, is.
+    fn is_survivor(&self, survivor: &Survivor<'_>) -> bool {
+        let Survivor { message, stored, .. } = survivor;
+        let shown = if self.is_apart { BRIEF } else { &self.properties };
+        match stored {
+            None => self.is(message) && self.blob.is_none(),
+            Some(_) => *stored == self.stored_body() && message.properties == shown,
+        }
     }
 
     fn message<'a>(&'a self, body: Body<'a>) -> MessageRef<'a> {
@@ -245,13 +281,15 @@ impl Host {
         let tag = tag.unwrap_or(at);
         let fill = u8::try_from(at % 251).unwrap();
         let len = if kind == BodyKind::Inline { len } else { len * 10 };
-        let blob = (kind == BodyKind::Stored).then(|| self.new_blob());
+        let is_stored = matches!(kind, BodyKind::Stored | BodyKind::StoredApart);
+        let blob = is_stored.then(|| self.new_blob());
         let stored = Stored {
             key: format!("key{}", tag % 3).into_bytes(),
             properties: format!("properties {}", tag % 7).into_bytes(),
             body: vec![fill; len],
             logged,
             blob,
+            is_apart: kind.is_apart(),
         };
         let segment = (logged && !self.is_older).then(|| {
             self.logged.insert(at);
@@ -260,13 +298,19 @@ impl Host {
         });
         let bytes = Bytes::from(stored.body.clone());
         if let Some(blob) = blob {
-            self.bodies.insert(blob, (bytes.clone(), 1));
+            let whole = [stored.in_front(), &stored.body].concat();
+            self.bodies.insert(blob, (whole.into(), 1));
         }
-        let body = match kind {
-            BodyKind::Inline => Body::Borrowed(&stored.body),
-            BodyKind::Shared | BodyKind::Stored => Body::Shared(&bytes),
-        };
-        self.backlog.push(&self.pool, at, &stored.message(body), segment, blob);
+        let is_inline = kind == BodyKind::Inline;
+        let body = if is_inline { Body::Borrowed(&stored.body) } else { Body::Shared(&bytes) };
+        let message = &stored.message(body);
+        if kind.is_apart() {
+            let whole = stored.properties.clone().into();
+            let home = InFront(SharedProperties { whole, brief: BRIEF.to_vec() });
+            self.backlog.push_shared(&self.pool, at, message, segment, (Arc::new(home), blob));
+        } else {
+            self.backlog.push(&self.pool, at, message, segment, blob);
+        }
         if logged {
             self.contents.insert(at, stored.clone());
         }
@@ -457,10 +501,7 @@ impl Host {
             SegmentId(oldest),
             |survivor| {
                 let stored = &self.messages[&survivor.position];
-                match survivor.stored {
-                    None => assert!(stored.is(&survivor.message) && stored.blob.is_none()),
-                    Some(body) => assert_eq!(Some(body), stored.stored_body()),
-                }
+                assert!(stored.is_survivor(&survivor), "{survivor:?} of {stored:?}");
                 moved.borrow_mut().push(Logged::Message(survivor.position));
                 to
             },
@@ -504,10 +545,7 @@ impl Host {
         let found = RefCell::new(Vec::new());
         let to_log = self.backlog.log_next(logging.start, |survivor| {
             let stored = &self.messages[&survivor.position];
-            match survivor.stored {
-                None => assert!(stored.is(&survivor.message) && stored.blob.is_none()),
-                Some(body) => assert_eq!(Some(body), stored.stored_body()),
-            }
+            assert!(stored.is_survivor(&survivor), "{survivor:?} of {stored:?}");
             found.borrow_mut().push(survivor.position);
             segment
         });
@@ -619,8 +657,11 @@ impl Host {
         if let Some(blob) = stored.blob {
             self.bodies.get_mut(&blob).unwrap().1 += 1;
         }
-        let message = stored.message(Body::Shared(&bytes));
+        let mut message = stored.message(Body::Shared(&bytes));
         let body = stored.stored_body();
+        if body.is_some() && stored.is_apart {
+            message.properties = BRIEF;
+        }
         let queued = Queued { position: at, message, stored: body, is_delivered: false };
         backlog.restore(&self.pool, &queued, segment);
     }

@@ -11,6 +11,7 @@ const BLOB: BlobId = BlobId { file: 3, index: 4 };
 /// A body store with room for one body.
 #[derive(Debug, Default)]
 struct Home {
+    properties: Option<SharedProperties>,
     n_references: AtomicUsize,
 }
 
@@ -18,6 +19,10 @@ impl SharedBody for Home {
     fn name(&self, body: &[u8]) -> (Option<BlobId>, usize) {
         let is_first = self.n_references.fetch_add(1, Ordering::Relaxed) == 0;
         (Some(BLOB), if is_first { body.len() } else { 0 })
+    }
+
+    fn properties(&self) -> Option<&SharedProperties> {
+        self.properties.as_ref()
     }
 }
 
@@ -34,7 +39,7 @@ fn backlog_of(pool: &PagePool, body: &Bytes, home: &Arc<Home>) -> Backlog {
     let mut backlog = Backlog::new();
     for at in 0..N_MESSAGES {
         let home = Arc::clone(home);
-        backlog.push_shared(pool, at, &message, None, home);
+        backlog.push_shared(pool, at, &message, None, (home, None));
     }
     backlog
 }
@@ -75,4 +80,46 @@ fn a_body_that_several_backlogs_have_is_stored_once_when_the_first_has_it_writte
     assert_eq!(home.n_references.load(Ordering::Relaxed), 2);
     drop(both);
     assert_eq!(Arc::strong_count(&home), 1, "released messages keep no home");
+}
+
+/// Properties of which a page would take few copies, in front of a body of two bytes.
+#[test]
+fn properties_that_several_backlogs_have_are_kept_once_with_the_body() {
+    let pool = PagePool::default();
+    let whole = Bytes::from(vec![b'p'; BODY_BYTES]);
+    let properties = SharedProperties { whole: whole.clone(), brief: b"brief".to_vec() };
+    let home = Arc::new(Home { properties: Some(properties), ..Home::default() });
+    let message = MessageRef {
+        exchange: b"",
+        routing_key: b"queue",
+        properties: &whole,
+        body: Body::Borrowed(b"hi"),
+        persistent: false,
+        annotations: Default::default(),
+    };
+    let mut backlog = Backlog::new();
+    for at in 0..2 {
+        let home: Arc<dyn SharedBody> = home.clone();
+        backlog.push_shared(&pool, at, &message, None, (home, None));
+        let Lookup::Here(found) = backlog.get(at) else { panic!("it is in memory") };
+        assert_eq!((found.properties.as_ptr(), found.body.bytes()), (whole.as_ptr(), &b"hi"[..]));
+    }
+    let size_bytes = message.size_bytes() as u64;
+    assert_eq!(backlog.stored_bytes(), 2 * size_bytes);
+    let mut image = Image::default();
+    let job = backlog.next_job(&pool, 0, 0, &mut image);
+    let Some(Job::Write { page, .. }) = job else { panic!("{job:?}") };
+    let bytes = image.parts().concat();
+    assert!(bytes.len() < 1024, "neither is in the image");
+    backlog.written(page, BlobId { file: 1, index: 1 }).unwrap();
+    let mut read = LoadedPage::read_all(&pool, &bytes).unwrap();
+    let brief: Vec<_> = read.messages().map(|one| one.message.properties.to_vec()).collect();
+    assert_eq!(brief, [b"brief"], "known before the body is read");
+    let wanted = read.wanted_bodies();
+    let [body] = &wanted[..] else { panic!("{wanted:?}") };
+    assert_eq!((body.blob, body.len as usize), (BLOB, BODY_BYTES + 2));
+    read.put_body(*body, [&whole[..], b"hi"].concat().into());
+    let found = read.page.get(page.first()).unwrap();
+    assert_eq!((found.properties, found.body.bytes()), (&whole[..], &b"hi"[..]));
+    assert_eq!(found.size_bytes() as u64, size_bytes);
 }

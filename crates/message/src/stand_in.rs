@@ -1,0 +1,26 @@
+/// A substitute for a message's properties where those are kept apart, in front of its body:
+/// their length u32 LE, then *brief* properties, which say what a queue has to know before it reads the
+/// whole. Both are properties in AMQP 0-9-1's encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StandIn<'a> {
+    /// Length of the properties; never 0.
+    pub properties_bytes: u32,
+    /// The brief ones.
+    pub brief: &'a [u8],
+}
+
+impl<'a> StandIn<'a> {
+    /// As it is stored.
+    #[must_use]
+    pub fn to_bytes(self) -> Vec<u8> {
+        [&self.properties_bytes.to_le_bytes(), self.brief].concat()
+    }
+
+    /// Reads a stored one.
+    #[must_use]
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (properties_bytes, brief) = bytes.split_first_chunk()?;
+        let properties_bytes = u32::from_le_bytes(*properties_bytes);
+        (properties_bytes > 0).then_some(Self { properties_bytes, brief })
+    }
+}

@@ -1,4 +1,4 @@
-//! How long a login has to wait because others from the same place have failed.
+//! The throttle of logins: the wait of a login because others from the same place have failed.
 //!
 //! Failures slow down the network address they come from, and the user they name as far as it comes from
 //! that address. The same user from elsewhere never waits. Attempts that wait are let in one after the

@@ -196,7 +196,7 @@ pub enum Parameter {
 /// A figure to reach.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Goal {
-    /// Of what.
+    /// The metric.
     pub metric: Metric,
     /// At least this, or at most, as [`Metric::is_higher_better`] says.
     pub value: f64,
@@ -207,7 +207,7 @@ pub struct Goal {
 pub struct PublishedFigure {
     /// Its source: broker, version and where it was published.
     pub by: String,
-    /// Of what.
+    /// The metric.
     pub metric: Metric,
     /// The value.
     pub value: f64,
@@ -235,7 +235,7 @@ pub enum Outcome {
         /// The broker's words.
         reason: String,
     },
-    /// This target, or the tool, has no such thing. No fault of the run.
+    /// The target, or the tool, has no such feature. No fault of the run.
     NotOffered {
         /// The missing feature.
         reason: String,

@@ -30,7 +30,7 @@ const CLOSING_MAX_MS: u64 = 30_000;
 /// The outcome of a read.
 #[derive(Debug)]
 pub struct Progress {
-    /// This many bytes of the input may be dropped, once the requests are worked off.
+    /// The number of bytes of the input that may be dropped, once the requests are worked off.
     pub consumed: usize,
     /// Bytes of input, counted after the consumed ones, without which a further read is in vain;
     /// 0 when that is not known.

@@ -36,7 +36,7 @@ fn auto_ack() -> Work {
     })
 }
 
-/// Nobody takes what comes; then somebody takes it message by message.
+/// A backlog: no consumer takes the messages; then one takes them message by message.
 fn backlog() -> Work {
     let mut fifo = Fifo::new();
     let consumer = fifo.attach_passive();

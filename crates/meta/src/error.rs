@@ -88,9 +88,9 @@ pub enum MetaError {
     Refused {
         /// The permission needed.
         permission: Permission,
-        /// On what.
+        /// The object.
         resource: Resource,
-        /// By whom.
+        /// The user.
         user: Name,
     },
     /// The user's topic permissions do not cover the routing key.
@@ -104,7 +104,7 @@ pub enum MetaError {
         key: String,
         /// At which exchange.
         exchange: Resource,
-        /// By whom.
+        /// The user.
         user: Name,
     },
     /// The queue is another connection's, or the exclusive property differs.
@@ -214,7 +214,7 @@ pub enum MetaError {
     InvalidPattern {
         /// The expression.
         pattern: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Only the space that is kept back is left on the disk.

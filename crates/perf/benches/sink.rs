@@ -1,4 +1,4 @@
-//! How many messages the tool makes when nothing holds it up: `cargo bench -p perf --bench sink`.
+//! The tool's own limit, in messages per second: `cargo bench -p perf --bench sink`.
 //!
 //! `leveret-perf`, a process of its own, publishes with one thread into a socket whose other end
 //! throws everything away. Its CPU time is what the system says it used between the first message

@@ -74,7 +74,7 @@ impl Verdict {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     publishers: Vec<Mutex<Published>>,
-    /// By queue.
+    /// The messages that came out of each queue.
     received: Vec<Mutex<Received>>,
     duplicates: AtomicU64,
     out_of_order: AtomicU64,

@@ -49,7 +49,8 @@ impl Digest {
         whole.with(tail).with(bytes.len() as u64)
     }
 
-    /// Both halves of a product, so that each bit of what came before counts everywhere.
+    /// Mixes in a word by both halves of a product, so that each bit of the words before counts
+    /// everywhere.
     #[inline]
     pub(crate) const fn with(self, word: u64) -> Self {
         let product = (self.0 ^ word).wrapping_add(FACTOR) as u128 * FACTOR as u128;

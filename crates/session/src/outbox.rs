@@ -2,7 +2,7 @@ use crate::{ChannelId, Event, LinkId, Position};
 use message::MessageRef;
 use std::task::Waker;
 
-/// Where the broker puts what a connection is to be sent. Implemented once per protocol front; many
+/// The outbox of a connection: the broker puts events in. Implemented once per protocol front; many
 /// threads put things in, one connection task takes the encoded bytes out.
 ///
 /// Lock order: a queue's lock may be held while an outbox is locked, never the other way round, and

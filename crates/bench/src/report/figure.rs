@@ -175,7 +175,7 @@ impl Row<'_> {
         published.map(|it| (it.by.as_str(), it.value))
     }
 
-    /// This row's goal for a metric.
+    /// The row's goal for a metric.
     pub(crate) fn goal(&self, metric: Metric) -> Option<f64> {
         self.source.goal.as_ref().filter(|goal| goal.metric == metric).map(|goal| goal.value)
     }

@@ -71,7 +71,7 @@ impl Fault {
 
 /// The outcome of decoding a frame.
 enum FrameOutcome {
-    /// This many bytes are done with.
+    /// The number of bytes that are done with.
     Bytes(usize),
     /// Nothing can be done without this many bytes.
     Wait(usize),

@@ -3,7 +3,8 @@
 use super::*;
 use crate::definitions::{self, Origin};
 
-/// Those that only the node makes come back with their bindings, from a snapshot and from a document.
+/// Exchanges that only the node makes come back with their bindings, from a snapshot and from a
+/// document.
 #[test]
 fn what_is_bound_to_the_nodes_own_exchanges_comes_back() {
     let s = &mut state();

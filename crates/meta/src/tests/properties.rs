@@ -182,7 +182,7 @@ fn access() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// Some of everything, so that short sequences do something.
+/// A state with some objects of each kind, so that short sequences do something.
 fn populated() -> State {
     let mut state = state();
     for (exchange_name, durable) in [("a", true), ("b", false)] {

@@ -175,7 +175,7 @@ fn survives_full(node: &mut Node, volume: &Volume) {
     std::fs::remove_file(node.data_dir().join("filler")).unwrap();
 }
 
-/// How many of the drained ones are gone: of those that were acknowledged before a kill some come back.
+/// The number of drained messages that are gone: of those acknowledged before a kill some come back.
 fn n_gone(node: &Node) -> usize {
     N_DRAINED - n_ready(node, DRAINED)
 }

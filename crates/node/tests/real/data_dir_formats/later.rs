@@ -106,7 +106,7 @@ fn fill_counted(client: &mut Client) {
     client.wait_for_confirms();
 }
 
-/// How `list_queues` shows these queues, but for those whose messages go with time.
+/// The lines of `list_queues` about these queues, but for those whose messages go with time.
 pub(super) fn listed(format: u32) -> Vec<String> {
     let mut lines = Vec::new();
     if format >= 2 {

@@ -278,7 +278,7 @@ impl Script {
         self.say(BasicNack { delivery_tag, multiple: false, requeue: false });
     }
 
-    /// How the next `n` publishes are settled, by their numbers: whether they are in.
+    /// The confirms of the next `n` publishes, by their numbers: whether each was acked.
     pub(super) fn confirms(&mut self, first: u64, n: u64) -> Vec<bool> {
         let mut told = vec![None; usize::try_from(n).unwrap()];
         while told.contains(&None) {

@@ -6,6 +6,9 @@ use crate::{layers, sizes, wording};
 /// Crates besides those of `layers::IO_CRATES` that may read files and clocks: this one.
 const TOOLS: &[&str] = &["xtask"];
 
+/// The page that says where things are.
+const MAP: &str = "ARCHITECTURE.md";
+
 /// Everything that is not as it should be, a line each.
 pub(crate) fn all() -> anyhow::Result<Vec<String>> {
     let mut problems = layers::problems()?;
@@ -15,12 +18,21 @@ pub(crate) fn all() -> anyhow::Result<Vec<String>> {
     problems.extend(names(&files));
     problems.extend(clippy_copies(&files)?);
     problems.extend(lib_headers(&files)?);
+    problems.extend(misplaced(&read(MAP)?, &files));
     Ok(problems)
 }
 
 fn names(files: &[String]) -> Vec<String> {
     let wrong = |file: &&String| file.ends_with("/mod.rs") && !file.starts_with("interop/");
     files.iter().filter(wrong).map(|file| format!("{file}: name it after its folder")).collect()
+}
+
+/// The sources that the map names and that are not there: `queue.rs`, `broker/src/queue.rs`.
+fn misplaced(map: &str, files: &[String]) -> Vec<String> {
+    let named = map.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs"));
+    let is_there = |named: &str| files.iter().any(|file| file.ends_with(&format!("/{named}")));
+    let missing = named.filter(|named| !is_there(named));
+    missing.map(|named| format!("{MAP} names {named}, which is not there")).collect()
 }
 
 /// A crate with its own clippy.toml does not read the root's: the copies must not drift.
@@ -79,6 +91,13 @@ mod tests {
     fn mod_files_are_found() {
         let files = ["crates/a/src/mod.rs", "crates/a/src/model.rs"].map(str::to_owned);
         assert_eq!(names(&files), ["crates/a/src/mod.rs: name it after its folder"]);
+    }
+
+    #[test]
+    fn the_map_names_sources_that_are_there() {
+        let files = ["crates/a/src/model.rs"].map(str::to_owned);
+        let map = "`model.rs`, `src/model.rs`, `a.rs` and `Model`";
+        assert_eq!(misplaced(map, &files), ["ARCHITECTURE.md names a.rs, which is not there"]);
     }
 
     #[test]

@@ -507,6 +507,8 @@ fn a_file_that_is_cut_off_is_told_with_what_it_had() {
             assert!(recovered.torn.is_empty() && rest.len() <= 1, "{recovered:?}");
             assert_eq!(damage.bytes, bytes - left.max(32), "{damage}");
             assert!(damage.to_string().starts_with(&format!("the end of {told} is missing")));
+            let named = format!("{} in {name}", left.saturating_sub(32));
+            assert_eq!(damage.to_string().contains(&named), told.contains('*'), "{damage}");
             assert!(rest.iter().all(|rest| rest.error.to_string().starts_with(&name)), "{rest:?}");
             assert!(found.len() < whole);
             let (_, _, recovered, _) = open(&disk);

@@ -19,6 +19,8 @@ use crate::queued::StoredBody;
 
 const JOURNAL_SUFFIX: &str = ".jif";
 const SEGMENT_SUFFIX: &str = ".idx";
+/// Of so many files, one of which was cut off, each is named.
+const FILES_NAMED_MAX: usize = 8;
 
 /// A message found at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,18 +254,25 @@ fn measure(
     if synced == 0 {
         return Ok((Extent::AsItSays, None));
     }
-    let mut found = 0;
-    for name in &names {
-        let file = disk.open(name, OpenMode::Existing).context("open", name)?;
-        found += bytes_of_blocks(file.len().context("size", name)?);
+    let mut files = Vec::new();
+    for name in names {
+        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
+        let bytes = bytes_of_blocks(file.len().context("size", &name)?);
+        files.push((name, bytes));
     }
+    let found = files.iter().map(|(_, bytes)| bytes).sum();
     let missing = synced.saturating_sub(found);
     let damage = (missing > 0).then(|| {
-        let file = if let [name] = &names[..] { name } else { any };
+        let file = if let [(name, _)] = &files[..] { name } else { any };
         let file = format!("the end of {file}");
-        let what = format!(
+        let mut what = format!(
             "{JOURNALS_FILE} says that {synced} bytes of blocks were synced, and {found} are there"
         );
+        if (2..=FILES_NAMED_MAX).contains(&files.len()) {
+            let named = |(name, bytes): &(String, u64)| format!("{bytes} in {name}");
+            let named: Vec<String> = files.iter().map(named).collect();
+            what.push_str(&format!(" ({})", named.join(", ")));
+        }
         Damage { error: LogError::Missing { file, what }.into(), bytes: missing, n_entries: None }
     });
     Ok((if found > synced { Extent::AsItSays } else { Extent::Whole }, damage))

@@ -224,6 +224,56 @@ fn semantics_70_hidden_keys_count_later_and_are_not_seen_now() {
     }
 }
 
+/// Large headers are stored once for the queues that have a message at once and the one that holds it
+/// back, but for hidden keys, which the latter alone has.
+#[test]
+fn large_headers_are_held_back_whole() {
+    let (disk, broker, mut client) = new_node();
+    declare(&mut client, "source", "fanout", &[]);
+    delaying(&mut client, "x", "fanout");
+    for (name, exchange) in [("now", "source"), ("later", "x"), ("too", "x")] {
+        queue(&mut client, name);
+        bind(&mut client, exchange, name, "");
+    }
+    client.ask(Op::ExchangeBind(ExchangeBinding {
+        destination: short("x"),
+        source: short("source"),
+        routing_key: short(""),
+        arguments: Table::default(),
+    }));
+    client.ask(Op::ConfirmSelect);
+    let large = text(&"h".repeat(10_000));
+    for (id, hidden) in [("plain", None), ("hidden", Some(Value::Array(vec![text("h")])))] {
+        let mut headers_of = table(&[("x-delay", 100.into()), ("large", large.clone())]);
+        if let Some(hidden) = hidden {
+            headers_of.insert(short("BCC"), hidden);
+        }
+        let properties = Properties { headers: Some(headers_of), ..persistent(100) };
+        let heard = client.publish_with("source", "", &[(properties, id)]);
+        client.wait_for(heard, 1);
+    }
+    drop((client, broker));
+    let broker = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+    let mut client = Client::connect(&broker);
+    assert_eq!(held(&broker, "x"), 2);
+    for (name, delay) in
+        [("now", 100_i32.into()), ("later", Value::I64(-100)), ("too", Value::I64(-100))]
+    {
+        for id in ["plain", "hidden"] {
+            assert!(client.get_soon(name).starts_with(&format!("got {id}")), "{name}");
+            let found = headers(&client);
+            assert_eq!((found.get(b"large"), found.get(b"BCC")), (Some(&large), None), "{name}");
+            assert_eq!(found.get(b"x-delay"), Some(&delay), "{name}");
+        }
+        at(&broker, 101);
+    }
+    let stored: u64 = broker.body_stats().iter().map(|(_, stats)| stats.live_blobs).sum();
+    assert_eq!(
+        stored, 4,
+        "one for each message that is somewhere, and one for each that was released"
+    );
+}
+
 /// The time to live of a message begins when it is released.
 #[test]
 fn an_expiration_counts_from_the_release() {

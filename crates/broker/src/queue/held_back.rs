@@ -1,11 +1,11 @@
 //! What the queue of a delaying exchange holds back, for operators: looking at it, and taking one out.
 
 use super::Queue;
-use super::local::{Incoming, Local};
+use super::local::Local;
 use message::MessageRef;
 use queue::PositionRange;
 use std::collections::{HashMap, HashSet};
-use store::backlog::{LoadedPage, Lookup, SharedBody};
+use store::backlog::{LoadedPage, Lookup};
 use store::blob::BlobId;
 
 /// Bytes of page images that are read for one listing, more or less: enough for a thousand messages that
@@ -107,15 +107,6 @@ impl Queue {
     /// Drops a message that is held back; false if it is not, or not any more.
     pub(crate) fn cancel_held_back(&self, id: u64) -> bool {
         self.with(|local, _| local.cancel_held_back(self, id))
-    }
-}
-
-impl Incoming<'_> {
-    /// The same for a delaying exchange's queue, which has all properties with the message: who looks at what
-    /// is held back reads no bodies.
-    pub(crate) fn with_own_properties(self) -> Self {
-        let home = self.home.filter(|home| home.properties().is_none());
-        Self { home, ..self }
     }
 }
 

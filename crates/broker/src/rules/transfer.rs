@@ -221,6 +221,7 @@ impl Posting<'_> {
     }
 
     fn post(self, broker: &Broker, to: &DeadLetterTo) -> Sent {
+        let resolve = |item: u32| self.incoming(item, to);
         let (mut awaited, mut undelivered) = (Awaited::default(), Vec::new());
         let (mut wakes, mut refused) = (Wakes::new(), Vec::new());
         let queues = self.groups.values().map(|group| (group.is_late, group.items.as_slice()));
@@ -231,7 +232,6 @@ impl Posting<'_> {
         let any_stored = self.redirected.iter().any(|(_, home)| home.is_some());
         let any_expiring = self.redirected.iter().any(|(one, _)| expires(&one.properties));
         for Group { queue, is_late, items } in self.groups.values() {
-            let resolve = |item: u32| self.incoming(item, to, queue);
             let batch = Publishes {
                 items,
                 resolve: &resolve,
@@ -250,14 +250,13 @@ impl Posting<'_> {
         Sent::Done { n_letters: self.letters.len(), awaited, undelivered }
     }
 
-    fn incoming<'m>(&'m self, item: u32, to: &'m DeadLetterTo, queue: &Queue) -> Incoming<'m> {
+    fn incoming<'m>(&'m self, item: u32, to: &'m DeadLetterTo) -> Incoming<'m> {
         let at = item as usize;
         let (letter, redirected) = (self.letters.get(at), self.redirected.get(at));
         let (redirected, home) = redirected.expect("each letter is redirected");
         let letter = letter.expect("items index `letters`");
         let message = letter.message_to(to, redirected);
-        let incoming = Incoming { message, home: home.as_ref(), confirm: false };
-        if queue.def().is_internal() { incoming.with_own_properties() } else { incoming }
+        Incoming { message, home: home.as_ref(), confirm: false }
     }
 }
 

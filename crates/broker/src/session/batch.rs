@@ -15,6 +15,7 @@ use session::{ChannelId, Content, Publish, Request};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
+use store::backlog::SharedBody;
 
 /// Of the messages that are put into queues at a stretch, each queue counts for so many.
 const PUTS_PER_QUEUE: usize = 15;
@@ -378,8 +379,10 @@ impl Batch {
         let changed = prepared.and_then(|prepared| prepared.changed.as_ref());
         if let Some(properties) = changed.and_then(|it| it.properties_held_back.as_deref()) {
             incoming.message.properties = properties;
+            // The other queues share theirs.
+            incoming.home = incoming.home.filter(|home| home.properties().is_none());
         }
-        incoming.with_own_properties()
+        incoming
     }
 
     /// Empties the batch; what it allocated stays for the next.

@@ -23,7 +23,6 @@ use routing::Name;
 use session::ChannelId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::Poll;
 use stdx::Now;
 use store::blob::BlobStats;
 
@@ -321,17 +320,6 @@ impl Broker {
     pub(crate) fn review_rules(&self, queue: &Queue) {
         let view = self.view();
         queue.set_settings(&view.meta.queue_settings(queue.def()), view.epoch);
-    }
-
-    /// Resolves when the log and journals take more, and backlogs are not far over what they may
-    /// have in memory.
-    pub(crate) async fn has_room(&self) {
-        let when = |has_room| if has_room { Poll::Ready(()) } else { Poll::Pending };
-        let Storage { wal, pager, older, rules, .. } = &*self.storage;
-        std::future::poll_fn(|context| when(wal.on_room(context.waker()))).await;
-        std::future::poll_fn(|context| when(pager.on_room(context.waker()))).await;
-        std::future::poll_fn(|context| when(older.on_room(context.waker()))).await;
-        std::future::poll_fn(|context| when(rules.on_room(context.waker()))).await;
     }
 
     /// To be called about once a second: takes note of the time and keeps the log short.

@@ -20,9 +20,9 @@ pub use work::OlderStepper;
 pub(crate) use work::start;
 
 use crate::broker::Broker;
+use crate::capacity::{Capacity, CapacityWaiters};
 use crate::journal::Journal;
 use crate::queue::Queue;
-use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
 use log::Lsn;
 use std::collections::{HashSet, VecDeque};
@@ -58,7 +58,7 @@ struct Shared {
     state: Mutex<State>,
     /// There is something to do.
     wanted: Condvar,
-    room: RoomWaiters,
+    waiters: CapacityWaiters,
     unsynced_bytes: AtomicU64,
     /// Journals whose files may be open, the one that was written first in front.
     open: Mutex<VecDeque<Weak<Journal>>>,
@@ -161,17 +161,6 @@ impl OlderForm {
         self.shared.wanted.notify_one();
     }
 
-    /// Whether those who publish may go on; see [`OlderForm::on_room`].
-    pub(crate) fn has_room(&self) -> bool {
-        self.shared.has_room()
-    }
-
-    /// True if there is room now; otherwise `waker` is woken when there is.
-    #[must_use = "false means: wait to be woken"]
-    pub(crate) fn on_room(&self, waker: &Waker) -> bool {
-        self.shared.room.on_room(waker, || self.has_room())
-    }
-
     /// A journal that could not be written.
     pub(crate) fn failure(&self) -> Failure {
         self.shared.failure.clone()
@@ -185,6 +174,16 @@ impl OlderForm {
     }
 }
 
+impl Capacity for OlderForm {
+    fn has_capacity(&self) -> bool {
+        self.shared.has_capacity()
+    }
+
+    fn poll_capacity(&self, waker: &Waker) -> bool {
+        self.shared.waiters.poll(waker, || self.has_capacity())
+    }
+}
+
 impl Drop for OlderForm {
     fn drop(&mut self) {
         self.end();
@@ -192,7 +191,7 @@ impl Drop for OlderForm {
 }
 
 impl Shared {
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.unsynced_bytes.load(Ordering::Relaxed) < UNSYNCED_BYTES_MAX
     }
 
@@ -223,8 +222,8 @@ impl Shared {
         }
     }
 
-    fn tell_of_room(&self) {
-        self.room.tell(self.has_room());
+    fn tell_of_capacity(&self) {
+        self.waiters.tell(self.has_capacity());
     }
 
     fn end(&self) {
@@ -234,7 +233,7 @@ impl Shared {
             std::mem::take(&mut state.tasks)
         };
         self.wanted.notify_all();
-        self.room.end();
+        self.waiters.end();
         for task in tasks {
             if let Task::Remove { journal: Some(journal), .. } = task {
                 journal.fail();

@@ -16,9 +16,9 @@ pub(crate) use names::ImageNames;
 pub use work::PagerStepper;
 pub(crate) use work::{ImageWritten, start};
 
+use crate::capacity::{Capacity, CapacityWaiters};
 use crate::options::PagerOptions;
 use crate::queue::Queue;
-use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
 use names::Naming;
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ pub(crate) struct Pager {
 struct Shared {
     options: PagerOptions,
     state: Mutex<State>,
-    room: RoomWaiters,
+    waiters: CapacityWaiters,
     /// Something is asked for.
     asked: Condvar,
     /// Images wait for a sync, or it is time to reclaim.
@@ -99,7 +99,7 @@ impl Pager {
         let shared = Shared {
             options,
             state: Mutex::default(),
-            room: RoomWaiters::default(),
+            waiters: CapacityWaiters::default(),
             asked: Condvar::new(),
             unsynced: Condvar::new(),
             allowance_bytes,
@@ -152,17 +152,6 @@ impl Pager {
         account.excess_bytes = excess_bytes;
     }
 
-    /// Whether those who publish may go on; see [`Pager::on_room`].
-    pub(crate) fn has_room(&self) -> bool {
-        self.shared.has_room()
-    }
-
-    /// True if there is room now; otherwise `waker` is woken when there is.
-    #[must_use = "false means: wait to be woken"]
-    pub(crate) fn on_room(&self, waker: &Waker) -> bool {
-        self.shared.room.on_room(waker, || self.has_room())
-    }
-
     /// Queues that take more than they are allowed, though nobody uses them, are to be looked at.
     pub(crate) fn has_excess(&self) -> bool {
         self.shared.excess_bytes.load(Ordering::Relaxed) > 0
@@ -199,6 +188,16 @@ impl Pager {
     }
 }
 
+impl Capacity for Pager {
+    fn has_capacity(&self) -> bool {
+        self.shared.has_capacity()
+    }
+
+    fn poll_capacity(&self, waker: &Waker) -> bool {
+        self.shared.waiters.poll(waker, || self.has_capacity())
+    }
+}
+
 impl Drop for Pager {
     fn drop(&mut self) {
         self.end();
@@ -206,7 +205,7 @@ impl Drop for Pager {
 }
 
 impl Shared {
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.is_within_limits() || !stdx::lock(&self.state).is_busy()
     }
 
@@ -240,14 +239,14 @@ impl Shared {
         };
         self.asked.notify_all();
         self.unsynced.notify_all();
-        self.room.end();
+        self.waiters.end();
         // These keep the storage, which keeps this.
         drop((queues, written));
     }
 
     /// Wakes who waits for room, if there is some.
-    fn tell_of_room(&self) {
-        self.room.tell(self.has_room());
+    fn tell_of_capacity(&self) {
+        self.waiters.tell(self.has_capacity());
     }
 }
 
@@ -295,20 +294,20 @@ mod tests {
         let pager = Pager::new(options);
         let mut account = Account::default();
         pager.account(&mut account, options.allowance_bytes_max + 10);
-        assert!(pager.has_room(), "nothing could make any");
+        assert!(pager.has_capacity(), "nothing could make any");
         stdx::lock(&pager.shared.state).n_at_work = 1;
         let flag = Arc::new(Flag(AtomicBool::new(false)));
         let waker = Waker::from(Arc::clone(&flag));
-        assert!(!pager.has_room() && !pager.on_room(&waker));
-        pager.shared.tell_of_room();
+        assert!(!pager.has_capacity() && !pager.poll_capacity(&waker));
+        pager.shared.tell_of_capacity();
         assert!(!flag.0.load(Ordering::SeqCst));
         pager.account(&mut account, options.allowance_bytes_max + 9);
-        pager.shared.tell_of_room();
-        assert!(flag.0.load(Ordering::SeqCst) && pager.on_room(&waker));
+        pager.shared.tell_of_capacity();
+        assert!(flag.0.load(Ordering::SeqCst) && pager.poll_capacity(&waker));
         pager.account(&mut account, options.allowance_bytes_max + 10);
-        assert!(!pager.on_room(&waker));
+        assert!(!pager.poll_capacity(&waker));
         flag.0.store(false, Ordering::SeqCst);
         pager.end();
-        assert!(flag.0.load(Ordering::SeqCst) && pager.has_room());
+        assert!(flag.0.load(Ordering::SeqCst) && pager.has_capacity());
     }
 }

@@ -25,11 +25,11 @@ pub use work::RuleStepper;
 pub(crate) use work::start;
 
 use crate::broker::Broker;
+use crate::capacity::{Capacity, CapacityWaiters};
 use crate::clock::TimeScale;
 use crate::confirm::Awaited;
 use crate::firehose::Tracing;
 use crate::queue::Queue;
-use crate::room::RoomWaiters;
 use crate::worker::{self, Failure};
 use agenda::Agenda;
 use log::{Durable, Lsn};
@@ -54,7 +54,7 @@ pub(crate) struct RuleKeeper {
 struct Shared {
     state: Mutex<State>,
     wanted: Condvar,
-    room: RoomWaiters,
+    waiters: CapacityWaiters,
     broker: OnceLock<Weak<Broker>>,
     /// Of letters in `State::undelivered`.
     letter_bytes: AtomicUsize,
@@ -139,17 +139,6 @@ impl RuleKeeper {
         self.shared.add(|state| state.is_time_to_look = true);
     }
 
-    /// Whether those who publish may go on; see [`RuleKeeper::on_room`].
-    pub(crate) fn has_room(&self) -> bool {
-        self.shared.has_room()
-    }
-
-    /// True if there is room now; otherwise `waker` is woken when there is.
-    #[must_use = "false means: wait to be woken"]
-    pub(crate) fn on_room(&self, waker: &Waker) -> bool {
-        self.shared.room.on_room(waker, || self.has_room())
-    }
-
     /// Set when its thread has panicked: rules that nobody keeps would fill queues without a word.
     pub(crate) fn failure(&self) -> Failure {
         self.shared.failure.clone()
@@ -160,6 +149,16 @@ impl RuleKeeper {
         self.shared.end();
         let thread = stdx::lock(&self.thread).take();
         thread.into_iter().for_each(worker::join);
+    }
+}
+
+impl Capacity for RuleKeeper {
+    fn has_capacity(&self) -> bool {
+        self.shared.has_capacity()
+    }
+
+    fn poll_capacity(&self, waker: &Waker) -> bool {
+        self.shared.waiters.poll(waker, || self.has_capacity())
     }
 }
 
@@ -179,19 +178,19 @@ impl Shared {
         self.wanted.notify_one();
     }
 
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.letter_bytes.load(Ordering::Relaxed) < LETTER_BYTES_MAX
     }
 
-    fn tell_of_room(&self) {
-        self.room.tell(self.has_room());
+    fn tell_of_capacity(&self) {
+        self.waiters.tell(self.has_capacity());
     }
 
     fn end(&self) {
         let ended = State { has_ended: true, ..State::default() };
         let state = std::mem::replace(&mut *stdx::lock(&self.state), ended);
         self.wanted.notify_all();
-        self.room.end();
+        self.waiters.end();
         drop(state);
     }
 }

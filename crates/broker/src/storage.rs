@@ -5,6 +5,7 @@ mod scarcity;
 pub(crate) use scarcity::Scarcity;
 
 use crate::bodies::{Bodies, BodyStore};
+use crate::capacity::Capacity;
 use crate::clock::TimeOfDay;
 use crate::older::{OlderForm, dir_of};
 use crate::options::StorageOptions;
@@ -112,6 +113,11 @@ impl Storage {
                 self.pager.release_named(ImageNames { bodies, image, is_durable, positions });
             }
         }
+    }
+
+    /// The parts whose work publishers wait for.
+    pub(crate) fn publishers_wait_for(&self) -> [&(dyn Capacity + Sync); 4] {
+        [&self.wal, &self.pager, &self.older, &self.rules]
     }
 
     /// How a queue of version 1 keeps its files.

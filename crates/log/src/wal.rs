@@ -116,7 +116,7 @@ pub struct WalOptions {
     pub sync_here_max: Duration,
     /// Unsynced bytes at which the log syncs though nobody watches.
     pub eager_sync_bytes: usize,
-    /// Unsynced bytes at which [`Wal::has_room`] becomes false.
+    /// Unsynced bytes at which [`Wal::has_capacity`] becomes false.
     pub unsynced_bytes_max: usize,
     /// Source of the salt of a new log; random by default.
     pub salt: u64,
@@ -362,7 +362,7 @@ impl Wal {
     }
 
     /// Appends the entries that `fill` puts into the batch, as one unit: after a crash all of them
-    /// are there or none. Never waits for the disk; see [`Wal::has_room`] for the limit to keep.
+    /// are there or none. Never waits for the disk; see [`Wal::has_capacity`] for the limit to keep.
     ///
     /// After a failure of the log entries are dropped and never reported durable.
     ///
@@ -440,18 +440,18 @@ impl Wal {
         self.shared.unsynced_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller may go on reading from its peers; see [`Wal::on_room`].
+    /// Whether the caller may go on reading from its peers; see [`Wal::poll_capacity`].
     #[must_use]
-    pub fn has_room(&self) -> bool {
+    pub fn has_capacity(&self) -> bool {
         self.unsynced_bytes() < self.shared.options.unsynced_bytes_max
     }
 
     /// True if there is room now; otherwise `waker` is woken once when there is (or when the log
     /// has failed).
     #[must_use = "false means: wait to be woken"]
-    pub fn on_room(&self, waker: &Waker) -> bool {
+    pub fn poll_capacity(&self, waker: &Waker) -> bool {
         let mut state = self.shared.state();
-        if self.has_room() || state.is_dead() {
+        if self.has_capacity() || state.is_dead() {
             return true;
         }
         state.wait_for_room(waker);

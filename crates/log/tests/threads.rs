@@ -211,7 +211,7 @@ fn publishers_that_wait_for_room_all_go_on() {
                 for _ in 0..3000 {
                     wal.append(|batch| batch.entry(1, &[&[0; 150]]));
                     most.fetch_max(wal.unsynced_bytes() as u64, Ordering::Relaxed);
-                    while !wal.on_room(&waker) {
+                    while !wal.poll_capacity(&waker) {
                         let woken = parker.woken.lock().unwrap();
                         let (mut woken, time) = parker
                             .changed

@@ -274,13 +274,13 @@ fn room_runs_out_and_its_return_is_told_once() {
         open(&disk, WalOptions { unsynced_bytes_max: 1000, ..options() }).unwrap();
     let counting = Arc::<CountingWaker>::default();
     let waker = Waker::from(Arc::clone(&counting));
-    assert!(wal.on_room(&waker));
+    assert!(wal.poll_capacity(&waker));
     append(&wal, &[0; 2000], 0);
-    assert!(!wal.has_room());
-    assert!(!wal.on_room(&waker) && !wal.on_room(&waker));
+    assert!(!wal.has_capacity());
+    assert!(!wal.poll_capacity(&waker) && !wal.poll_capacity(&waker));
     assert_eq!(counting.0.load(Ordering::SeqCst), 0);
     steps(&mut stepper);
-    assert!(wal.has_room());
+    assert!(wal.has_capacity());
     assert_eq!(counting.0.load(Ordering::SeqCst), 1);
 }
 
@@ -382,7 +382,7 @@ fn what_entries_refer_to_counts_as_unsynced() {
         batch.entry(1, &[b"names a body"]);
         batch.count_beside(1_000);
     });
-    assert!(wal.unsynced_bytes() > 1_000 && !wal.has_room());
+    assert!(wal.unsynced_bytes() > 1_000 && !wal.has_capacity());
     steps(&mut stepper);
-    assert!(wal.unsynced_bytes() == 0 && wal.has_room());
+    assert!(wal.unsynced_bytes() == 0 && wal.has_capacity());
 }

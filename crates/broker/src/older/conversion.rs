@@ -15,6 +15,7 @@ use super::loading::image_from_journal;
 use super::work::{SYNC_ALL_FROM, sync};
 use super::{Shared, dir_of};
 use crate::broker::Broker;
+use crate::capacity::Capacity as _;
 use crate::journal::Journal;
 use crate::queue::{Poured, Queue, ReadForPage, ToBeLogged};
 use crate::storage::Storage;
@@ -132,7 +133,7 @@ impl Group {
         broker: &Broker,
         scratch: &mut Vec<u8>,
     ) -> Result<Converted, StoreError> {
-        if !storage.wal.has_room() || !storage.pager.has_room() {
+        if !storage.wal.has_capacity() || !storage.pager.has_capacity() {
             return Ok(Converted::Wait);
         }
         if self.copied_bytes >= COPIED_BYTES_MAX {

@@ -5,6 +5,7 @@ use super::loading::Loading;
 use super::reading::Reading;
 use super::{OPEN_JOURNALS_MAX, OlderForm, QUEUES_DIR, Shared, State, Task, dir_of};
 use crate::broker::Broker;
+use crate::capacity::Capacity as _;
 use crate::journal::Journal;
 use crate::queue::Queue;
 use crate::storage::Storage;
@@ -164,7 +165,7 @@ impl Worker {
             self.sync_due(&storage, waited_ms)?;
         }
         let next = self.work(&storage)?;
-        self.shared.tell_of_room();
+        self.shared.tell_of_capacity();
         Ok(Some(next))
     }
 
@@ -185,7 +186,7 @@ impl Worker {
     fn work(&mut self, storage: &Arc<Storage>) -> Result<Next, StoreError> {
         self.remove_due(storage)?;
         if let Some(loading) = &mut self.loading {
-            if !storage.pager.has_room() {
+            if !storage.pager.has_capacity() {
                 return Ok(Next::Look);
             }
             if loading.step(storage, LOAD_BYTES)? {

@@ -103,7 +103,7 @@ fn turn(shared: &Shared, scratch: &mut Scratch, queue: Arc<Queue>) {
         Next::AfterSync => state.deferred.push(queue),
     }
     drop(state);
-    shared.tell_of_room();
+    shared.tell_of_capacity();
 }
 
 /// What becomes of a queue after its turn.
@@ -275,7 +275,7 @@ fn sync(shared: &Shared, written: Vec<ImageWritten>) {
     state.asked.extend(deferred);
     drop(state);
     shared.asked.notify_one();
-    shared.tell_of_room();
+    shared.tell_of_capacity();
 }
 
 /// Gives space of files back, a part at a time. True if there is more to do soon.

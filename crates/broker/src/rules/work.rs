@@ -182,7 +182,7 @@ fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, mut letters: Undelive
         shared.add(|state| state.undelivered.push_front(letters));
     }
     shared.letter_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    shared.tell_of_room();
+    shared.tell_of_capacity();
 }
 
 /// The keeper's work, done by the caller. For simulation.

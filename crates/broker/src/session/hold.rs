@@ -3,6 +3,7 @@
 
 use super::transactions::owned;
 use super::{Session, Stop};
+use crate::capacity;
 use session::{Event, Request};
 use std::sync::atomic::Ordering;
 
@@ -42,12 +43,8 @@ impl Session {
     /// pager or the queues in the older form have more to write than they may.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        let storage = &self.broker.storage;
-        self.hold.is_some()
-            || !storage.wal.has_room()
-            || !storage.pager.has_room()
-            || !storage.older.has_room()
-            || !storage.rules.has_room()
+        let parts = self.broker.storage.publishers_wait_for();
+        self.hold.is_some() || !parts.iter().all(|part| part.has_capacity())
     }
 
     /// Resolves when [`Session::is_held`] may have become false; then call
@@ -56,7 +53,7 @@ impl Session {
         if self.hold.is_some() {
             self.broker.alarms.cleared().await;
         }
-        self.broker.has_room().await;
+        capacity::of_all(&self.broker.storage.publishers_wait_for()).await;
     }
 
     /// Ends the hold of an alarm that has cleared: tells the client, and does what was kept.

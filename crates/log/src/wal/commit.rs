@@ -190,8 +190,8 @@ impl Committer {
             state.set_lazy();
         }
         let limit = self.shared.options.unsynced_bytes_max;
-        let has_room = self.shared.unsynced_bytes.load(Ordering::Relaxed) < limit;
-        let wakers = if has_room { state.take_room_wakers() } else { Vec::new() };
+        let has_capacity = self.shared.unsynced_bytes.load(Ordering::Relaxed) < limit;
+        let wakers = if has_capacity { state.take_room_wakers() } else { Vec::new() };
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }

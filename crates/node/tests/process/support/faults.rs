@@ -36,7 +36,7 @@ fn dir(home: &Path) -> PathBuf {
 /// Makes the disk of nodes with this home one that can fail.
 pub(crate) fn install(home: &Path) {
     std::fs::create_dir(dir(home)).unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/support/faults.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/support/faults.c");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(dir(home).join("disk.so")).arg(source);
     assert!(compiler.status().unwrap().success(), "cc");

@@ -17,7 +17,8 @@ use std::process::{Command, Output, Stdio};
 
 /// Compares a text with the recorded one, or records it.
 fn compare(name: &str, text: &str) {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/real/transcript").join(name);
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/process/transcript").join(name);
     if std::env::var_os("LEVERET_ACCEPT").is_some() {
         std::fs::write(&file, text).unwrap();
     }

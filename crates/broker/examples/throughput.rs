@@ -87,7 +87,7 @@ fn start() -> Arc<Broker> {
             read: all(),
         },
     ] {
-        block_on(broker.administer(command)).unwrap();
+        block_on(broker.apply_definition(command)).unwrap();
     }
     broker
 }

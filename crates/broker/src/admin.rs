@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::confirm;
-use crate::queue::{DeleteConditions, HeldBack, Queue, QueueRefused};
+use crate::queue::{Delayed, DeleteConditions, Queue, QueueRefused};
 use crate::slices::Slices;
 use meta::{Command, ConnectionId, MetaError};
 use session::ChannelId;
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Broker {
-    /// As [`Broker::administer`] for many changes in order, which become durable together.
+    /// As [`Broker::apply_definition`] for many changes in order, which become durable together.
     ///
     /// # Errors
     /// Which of them is refused, and why; those before it are in effect then.
-    pub async fn administer_all<'c>(
+    pub async fn apply_definitions<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
     ) -> Result<(), (usize, MetaError)> {
@@ -49,7 +49,7 @@ impl Broker {
     /// if it holds nothing back. Reads those from the disk that are not in memory: not for a thread that
     /// others wait for.
     #[must_use]
-    pub fn held_back(&self, vhost: &str, exchange: &str, n_max: usize) -> Option<Vec<HeldBack>> {
+    pub fn held_back(&self, vhost: &str, exchange: &str, n_max: usize) -> Option<Vec<Delayed>> {
         Some(self.delayed_queue(vhost, exchange)?.held_back(n_max))
     }
 
@@ -96,7 +96,7 @@ impl Broker {
         let queue = self.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
         let n_ready = queue.give_up(conditions)?;
-        let deleted = self.administer(Command::DeleteQueueById { id: queue.id() }).await;
+        let deleted = self.apply_definition(Command::DeleteQueueById { id: queue.id() }).await;
         deleted.map_err(|_| QueueRefused::NotFound)?;
         Ok(n_ready)
     }

@@ -6,15 +6,15 @@ use crate::alarms::Alarms;
 use crate::confirm::{self, LogFailed};
 use crate::connections::{Connection, Connections};
 use crate::control_plane::{Changed, ControlPlane, Definitions, Effect, View};
-use crate::entries;
+use crate::direct_reply_to::Replies;
 use crate::events::{BY_ITSELF, BY_OPERATOR};
 use crate::exchanges::Exchanges;
 use crate::held::Holdings;
 use crate::interceptors::Interceptors;
+use crate::log_records;
 use crate::names::NameSource;
 use crate::options::{BrokerOptions, Limits};
 use crate::queue::Queue;
-use crate::replies::Replies;
 use crate::slices::Slices;
 use crate::storage::{Losses, Storage};
 use log::Lsn;
@@ -40,20 +40,20 @@ const RULES_AT_ONCE_MAX: usize = 256;
 
 /// Why a change of definitions is not reported as done.
 #[derive(Debug)]
-pub(crate) enum NotChanged {
+pub(crate) enum ChangeError {
     /// The definitions refuse it: nothing has changed.
     Refused(MetaError),
     /// It will never be durable.
     LogFailed,
 }
 
-impl From<MetaError> for NotChanged {
+impl From<MetaError> for ChangeError {
     fn from(error: MetaError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<LogFailed> for NotChanged {
+impl From<LogFailed> for ChangeError {
     fn from(LogFailed: LogFailed) -> Self {
         Self::LogFailed
     }
@@ -221,11 +221,11 @@ impl Broker {
     ///
     /// # Errors
     /// The definitions refuse it; nothing has changed then.
-    pub async fn administer(&self, command: Command) -> Result<Done, MetaError> {
+    pub async fn apply_definition(&self, command: Command) -> Result<Done, MetaError> {
         match self.change_durably(&command, BY_OPERATOR).await {
             Ok(done) => Ok(done),
-            Err(NotChanged::Refused(error)) => Err(error),
-            Err(NotChanged::LogFailed) => std::future::pending().await,
+            Err(ChangeError::Refused(error)) => Err(error),
+            Err(ChangeError::LogFailed) => std::future::pending().await,
         }
     }
 
@@ -233,7 +233,7 @@ impl Broker {
     ///
     /// # Errors
     /// One of the commands is refused; those before it are in effect then.
-    pub async fn administer_first(&self, commands: &[Command]) -> Result<(), MetaError> {
+    pub async fn apply_first_definitions(&self, commands: &[Command]) -> Result<(), MetaError> {
         self.carry_out(self.control_plane.submit_first(commands)?);
         let upto = self.control_plane.logged_upto();
         if confirm::durable(&self.storage.wal, upto).await.is_err() {
@@ -242,13 +242,13 @@ impl Broker {
         Ok(())
     }
 
-    /// As [`Broker::administer`], for those who must go on when the log has failed; `by` is the user
+    /// As [`Broker::apply_definition`], for those who must go on when the log has failed; `by` is the user
     /// that events name.
     pub(crate) async fn change_durably(
         &self,
         command: &Command,
         by: &str,
-    ) -> Result<Done, NotChanged> {
+    ) -> Result<Done, ChangeError> {
         let mut slices = Slices::default();
         let is_unbinding = self.unbind_in_slices(command, by, &mut slices).await;
         let changed = self.control_plane.submit(command);
@@ -422,7 +422,7 @@ impl Broker {
             self.storage.older.sync_at_end(&self.storage, &journal)?;
         }
         self.storage.journals.sync()?;
-        entries::append_stopped(&self.storage.wal, &cursors, &unused);
+        log_records::append_stopped(&self.storage.wal, &cursors, &unused);
         self.storage.wal.close()?;
         self.exchanges.save_seen_at_end(self.storage.disk.as_ref())
     }

@@ -32,13 +32,13 @@ pub(crate) enum TimeScale {
 
 /// The broker's clock.
 #[derive(Debug, Default)]
-pub(crate) struct TimeOfDay {
+pub(crate) struct WallClock {
     clock: Clock,
     ticked_unix_ms: AtomicU64,
     ticked_monotonic_ms: AtomicU64,
 }
 
-impl TimeOfDay {
+impl WallClock {
     pub(crate) fn new(clock: Clock) -> Self {
         let started_ms = if let Clock::TicksFrom(started_ms) = clock { started_ms } else { 0 };
         let started_ms = || AtomicU64::new(started_ms);

@@ -1,13 +1,13 @@
 //! Confirms that wait: numbered publishes, what must be durable for them, and who must have had them.
 
-mod late_queues;
-mod parts;
+mod answering_queues;
+mod multi_queue;
 
-pub(crate) use late_queues::LateQueues;
+pub(crate) use answering_queues::AnsweringQueues;
 
 use crate::journal::{Journal, JournalSynced};
 use log::{Durable, Lsn, Wal};
-use parts::Parts;
+use multi_queue::MultiQueueConfirms;
 use session::{ChannelId, Confirmation, Outbox, Sink};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,14 +17,14 @@ use std::task::Waker;
 
 /// What must be durable before something may be confirmed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Awaited {
+pub(crate) struct DurabilityToken {
     /// The log, up to here.
     pub(crate) log: Option<Lsn>,
     /// Journals of queues in the older form, up to a number each.
     pub(crate) journals: SmallVec<[(Arc<Journal>, u64); 1]>,
 }
 
-impl Awaited {
+impl DurabilityToken {
     /// Nothing but the log.
     pub(crate) fn by_log(upto: Option<Lsn>) -> Self {
         Self { log: upto, ..Self::default() }
@@ -83,7 +83,7 @@ impl Run {
 /// Who is to commit what a confirm waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "the caller may have to commit"]
-pub(crate) enum Committer {
+pub(crate) enum CommitBy {
     /// The log's own thread, which has been told.
     #[default]
     Thread,
@@ -113,10 +113,10 @@ struct State {
     waiting: VecDeque<Waiting>,
     watched: bool,
     /// Those that wait for journals, by ticket.
-    apart: BTreeMap<u64, Apart>,
+    apart: BTreeMap<u64, MultiSync>,
     next_ticket: u64,
     /// What more than one has a part in.
-    parts: Parts,
+    parts: MultiQueueConfirms,
     /// Channels that confirm.
     open: BTreeMap<ChannelId, Weak<Publisher>>,
 }
@@ -187,7 +187,7 @@ impl Publisher {
     }
 
     /// Who has a part in a publish answers it when what is `awaited` is durable.
-    pub(crate) fn answer_when_durable(&self, wal: &Wal, awaited: &Awaited, sequence: u64) {
+    pub(crate) fn answer_when_durable(&self, wal: &Wal, awaited: &DurabilityToken, sequence: u64) {
         self.share_part(sequence, 0);
         if self.lock_open().is_some() {
             let run = Run { channel: self.channel, first: sequence, last: sequence };
@@ -205,7 +205,7 @@ impl Publisher {
 
 /// Runs that wait for several things to be durable.
 #[derive(Debug)]
-struct Apart {
+struct MultiSync {
     n_awaited: usize,
     runs: Vec<Run>,
 }
@@ -240,7 +240,7 @@ impl ConfirmQueue {
         wal: &Wal,
         upto: Lsn,
         runs: impl IntoIterator<Item = Run>,
-    ) -> Committer {
+    ) -> CommitBy {
         let (is_alone, newly_watched) = {
             let mut state = stdx::lock(&self.state);
             // What waits for a queue's form may go back a little.
@@ -252,19 +252,24 @@ impl ConfirmQueue {
             (state.waiting.len() == 1 && state.waiting.iter().all(is_one), newly_watched)
         };
         match (newly_watched, is_alone) {
-            (false, _) => return Committer::Thread,
+            (false, _) => return CommitBy::Thread,
             (true, false) => wal.watch(Arc::<Self>::clone(self)),
             (true, true) => {
                 wal.watch_here(Arc::<Self>::clone(self));
-                return Committer::Caller;
+                return CommitBy::Caller;
             }
         }
-        Committer::Thread
+        CommitBy::Thread
     }
 
     /// Adds confirms that wait for journals, and perhaps the log.
     #[cold]
-    pub(crate) fn wait_apart(self: &Arc<Self>, wal: &Wal, awaited: &Awaited, runs: Vec<Run>) {
+    pub(crate) fn wait_apart(
+        self: &Arc<Self>,
+        wal: &Wal,
+        awaited: &DurabilityToken,
+        runs: Vec<Run>,
+    ) {
         if runs.is_empty() {
             return;
         }
@@ -273,7 +278,7 @@ impl ConfirmQueue {
             let mut state = stdx::lock(&self.state);
             let ticket = state.next_ticket;
             state.next_ticket += 1;
-            state.apart.insert(ticket, Apart { n_awaited, runs });
+            state.apart.insert(ticket, MultiSync { n_awaited, runs });
             ticket
         };
         let part = || Part { confirms: Arc::clone(self), ticket, upto: Lsn(0) };

@@ -87,7 +87,7 @@ impl Traffic {
 
 /// What a connection's task is to do although its client asks for nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kick {
+pub enum Interrupt {
     /// Close the connection, for this reason.
     Close(String),
     /// Call [`Session::fail_connection`](crate::Session::fail_connection).
@@ -131,17 +131,17 @@ impl Connection {
     }
 
     /// Resolves when somebody kicks the connection, or one of its channels holds messages for too long.
-    pub async fn kicked(&self) -> Kick {
+    pub async fn kicked(&self) -> Interrupt {
         loop {
             let kick = self.kick.notified();
             if let Some(reason) = stdx::lock(&self.kicked).clone() {
-                return Kick::Close(reason);
+                return Interrupt::Close(reason);
             }
             if let Some(error) = stdx::lock(&self.failed).clone() {
-                return Kick::Fail(error);
+                return Interrupt::Fail(error);
             }
             if !stdx::lock(&self.overdue).is_empty() {
-                return Kick::FailOverdue;
+                return Interrupt::FailOverdue;
             }
             kick.await;
         }

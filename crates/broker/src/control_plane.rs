@@ -9,8 +9,8 @@ mod snapshot;
 pub(crate) use effects::Effect;
 pub use snapshot::DEFINITIONS_FILE;
 
-use crate::entries::{self, SegmentCounts};
-use crate::exchanges::{Exchanges, Watched};
+use crate::exchanges::{Exchanges, StatefulExchanges};
+use crate::log_records::{self, SegmentCounts};
 use crate::options::BrokerOptions;
 use crate::queue::Queue;
 use crate::slices::SLICE;
@@ -32,7 +32,7 @@ pub struct View {
     pub meta: State,
     queues: imbl::OrdMap<QueueId, Arc<Queue>>,
     /// Exchanges that do more than route.
-    pub(crate) exchanges: Arc<Watched>,
+    pub(crate) exchanges: Arc<StatefulExchanges>,
 }
 
 impl View {
@@ -211,7 +211,8 @@ impl ControlPlane {
             bytes
         };
         let encoded: Vec<Vec<u8>> = commands.iter().map(encode).collect();
-        let appended = entries::append_meta(&self.storage.wal, definitions.serial + 1, &encoded);
+        let appended =
+            log_records::append_meta(&self.storage.wal, definitions.serial + 1, &encoded);
         for _ in &encoded {
             definitions.logged.add(appended.segment);
         }

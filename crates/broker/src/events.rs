@@ -9,7 +9,7 @@ mod changes;
 use crate::alarms::Alarm;
 use crate::broker::Broker;
 use crate::connections::{Connection, Identity};
-use crate::rules::Notice;
+use crate::rules::InternalMessage;
 use amqp091::{Properties, ShortString, Table, Value};
 use message::Body;
 use meta::{Command, EVENT_EXCHANGE, MetaError, Name};
@@ -22,9 +22,9 @@ pub(crate) const BY_OPERATOR: &str = "rmq-cli";
 
 /// What is known of an event.
 #[derive(Debug, Default)]
-pub(crate) struct Facts(Table);
+pub(crate) struct EventHeaders(Table);
 
-impl Facts {
+impl EventHeaders {
     pub(crate) fn put(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.0.push(ShortString::from_static(name), value);
         self
@@ -67,7 +67,7 @@ impl Broker {
     /// Declares one of [`meta::NODE_EXCHANGES`].
     pub(crate) async fn declare_its_own(&self, vhost: Name, name: &str) -> Result<(), MetaError> {
         let exchange = meta::node_exchange(vhost, name);
-        self.administer(Command::DeclareExchange(exchange)).await.map(|_| ())
+        self.apply_definition(Command::DeclareExchange(exchange)).await.map(|_| ())
     }
 
     /// Whether anybody would get what is published to an exchange.
@@ -77,14 +77,14 @@ impl Broker {
     }
 
     /// Tells of an event, if anybody listens. `facts` are gathered only then.
-    pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> Facts) {
+    pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> EventHeaders) {
         let Some(vhost) = self.event_vhost.get() else { return };
         if !self.has_listeners(vhost, EVENT_EXCHANGE) {
             return;
         }
         let unix_ms = self.storage.time.unix_ms();
         let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
-        let Facts(headers) = facts().number("timestamp_in_ms", in_ms);
+        let EventHeaders(headers) = facts().number("timestamp_in_ms", in_ms);
         let properties = Properties {
             delivery_mode: Some(2),
             timestamp: Some(unix_ms / 1_000),
@@ -92,14 +92,15 @@ impl Broker {
             ..Properties::default()
         };
         let (key, body) = (event.as_bytes().to_vec(), Body::Borrowed(&[]));
-        let notice = Notice::publish(vhost, EVENT_EXCHANGE, key, &properties, &body);
+        let notice = InternalMessage::publish(vhost, EVENT_EXCHANGE, key, &properties, &body);
         self.storage.rules.post(notice);
     }
 
     /// Tells of a login: `refused` says why it failed.
     pub fn tell_login(&self, user: &str, connection: &str, refused: Option<&str>) {
         let facts = || {
-            let facts = Facts::default().text("name", user).text("connection_name", connection);
+            let facts =
+                EventHeaders::default().text("name", user).text("connection_name", connection);
             facts.text("connection_type", "network").text("protocol", "{'AMQP',\"0-9-1\"}")
         };
         match refused {
@@ -128,7 +129,7 @@ impl Broker {
             };
             self.tell(event, || {
                 let node = &self.limits().node;
-                Facts::default().text("resource", resource).text("node", node)
+                EventHeaders::default().text("resource", resource).text("node", node)
             });
         }
         if alarm == Alarm::Disk {
@@ -161,9 +162,9 @@ impl Broker {
         self.tell("connection.closed", || self.about_connection(connection));
     }
 
-    fn about_connection(&self, connection: &Connection) -> Facts {
+    fn about_connection(&self, connection: &Connection) -> EventHeaders {
         let identity = &connection.identity;
-        Facts::default()
+        EventHeaders::default()
             .text("pid", &self.connection_pid(connection))
             .text("name", &identity.name)
             .text("node", &self.limits().node)
@@ -174,7 +175,7 @@ impl Broker {
     pub(crate) fn tell_channel(&self, event: &str, connection: &Connection, channel: ChannelId) {
         self.tell(event, || {
             let Identity { name, user, vhost, .. } = &connection.identity;
-            Facts::default()
+            EventHeaders::default()
                 .text("pid", &self.channel_pid(connection, channel))
                 .text("name", &format!("{name} ({})", channel.0))
                 .text("connection", &self.connection_pid(connection))
@@ -191,11 +192,11 @@ impl Broker {
         event: &str,
         (connection, channel): (&Connection, ChannelId),
         (queue, consumer_tag): (&str, &ShortString),
-        more: impl FnOnce(Facts) -> Facts,
+        more: impl FnOnce(EventHeaders) -> EventHeaders,
     ) {
         self.tell(event, || {
             let Identity { user, vhost, .. } = &connection.identity;
-            let facts = Facts::default()
+            let facts = EventHeaders::default()
                 .text("consumer_tag", &consumer_tag.to_text())
                 .text("channel", &self.channel_pid(connection, channel))
                 .text("queue", queue)

@@ -2,30 +2,30 @@
 //!
 //! Most exchanges are not here: routing asks for a [`WatchedExchange`] only where definitions say so.
 
+mod dedup_snapshot;
+mod dedup_window;
 pub(crate) mod delay;
 mod history;
-mod saving;
-mod window;
 
-pub(crate) use saving::Noted;
+pub(crate) use dedup_snapshot::DedupBarrier;
 
 use crate::broker::Broker;
 use crate::control_plane::View;
-use crate::owned::OwnedMessage;
+use crate::owned_message::OwnedMessage;
 use crate::queue::{Incoming, Late, Publishes, Queue, Wakes, wake_all};
 use ::routing::{Message, Passage};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef};
+use dedup_snapshot::Saving;
+use dedup_window::Window;
 use history::History;
 use message::MessageRef;
 use meta::{
     BindingSpec, Command, DestinationName, Done, ExchangeDef, ExchangeSettings, Name, NamedBy,
     Outcome, QueueDeclare, Removed, State,
 };
-use saving::Saving;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use window::Window;
 
 /// Memory that one exchange's history takes at most, and one exchange's names of messages it has seen ...
 const EXCHANGE_BYTES_MAX: usize = 64 << 20;
@@ -45,7 +45,7 @@ pub(crate) struct WatchedExchange {
 
 /// What becomes of a message at a watched exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Admission {
     /// It is routed.
     GoesOn,
     /// It was here before.
@@ -105,17 +105,17 @@ impl WatchedExchange {
     }
 
     /// What becomes of a client's message; it counts as seen from now on.
-    pub(crate) fn fate(&self, message: &Message<'_>, now_ms: u64) -> Fate {
+    pub(crate) fn fate(&self, message: &Message<'_>, now_ms: u64) -> Admission {
         if let Some(rules) = &self.settings.deduplication {
             let limits = (rules, self.bytes_max.load(Ordering::Relaxed));
             if stdx::lock(&self.seen).has_seen(message.headers, limits, now_ms) {
-                return Fate::Dropped;
+                return Admission::Dropped;
             }
         }
         if self.settings.delays && delay::of(message.headers).is_some() {
-            return Fate::Delayed;
+            return Admission::Delayed;
         }
-        Fate::GoesOn
+        Admission::GoesOn
     }
 
     /// Takes back that a message counts as seen: it has gone nowhere and will come again.
@@ -139,9 +139,9 @@ type OfVhost = HashMap<Name, Arc<WatchedExchange>>;
 
 /// All watched exchanges as of some moment, by virtual host and name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watched(HashMap<Name, OfVhost>);
+pub(crate) struct StatefulExchanges(HashMap<Name, OfVhost>);
 
-impl Watched {
+impl StatefulExchanges {
     pub(crate) fn get(&self, vhost: &str, exchange: &str) -> Option<&Arc<WatchedExchange>> {
         self.0.get(vhost)?.get(exchange)
     }
@@ -150,7 +150,7 @@ impl Watched {
 /// The watched exchanges as definitions change.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
-    watched: Mutex<Arc<Watched>>,
+    watched: Mutex<Arc<StatefulExchanges>>,
     /// Memory that each may take.
     bytes_max: Arc<AtomicUsize>,
     saving: Mutex<Saving>,
@@ -166,14 +166,14 @@ impl Exchanges {
         exchanges
     }
 
-    pub(crate) fn now(&self) -> Arc<Watched> {
+    pub(crate) fn now(&self) -> Arc<StatefulExchanges> {
         Arc::clone(&stdx::lock(&self.watched))
     }
 
     /// Makes them what the definitions say. What exchanges keep, they keep.
     pub(crate) fn review(&self, meta: &State) {
         let mut now = stdx::lock(&self.watched);
-        let mut watched = Watched::default();
+        let mut watched = StatefulExchanges::default();
         for vhost in meta.vhosts() {
             for exchange in vhost.exchanges() {
                 let settings = vhost.exchange_settings(exchange);
@@ -198,7 +198,7 @@ impl Exchanges {
     }
 
     /// Gives each exchange its share of memory.
-    fn share_memory(&self, watched: &Watched) {
+    fn share_memory(&self, watched: &StatefulExchanges) {
         let all = || watched.0.values().flat_map(HashMap::values);
         let n = all().filter(|exchange| exchange.takes_memory()).count();
         let share = (ALL_EXCHANGES_BYTES_MAX / n.max(1)).min(EXCHANGE_BYTES_MAX);

@@ -6,8 +6,8 @@
 
 use crate::broker::Broker;
 use crate::connections::Connection;
-use crate::owned::OwnedMessage;
-use crate::rules::{Notice, RuleKeeper};
+use crate::owned_message::OwnedMessage;
+use crate::rules::{InternalMessage, QueueTimers};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
 use message::MessageRef;
 use meta::{ConnectionId, Name, QueueDef};
@@ -113,7 +113,7 @@ impl Delivered {
     }
 
     /// What is told of it; none if it is not to be, or nobody knows any more who got it.
-    pub(crate) fn notice(&self, broker: &Broker) -> Option<Notice> {
+    pub(crate) fn notice(&self, broker: &Broker) -> Option<InternalMessage> {
         let connection = broker.connections.get(self.connection)?;
         let Self { queue, channel, redelivered, .. } = self;
         if !self.traced.covers(&connection.identity.user) {
@@ -127,7 +127,7 @@ impl Delivered {
     }
 }
 
-impl RuleKeeper {
+impl QueueTimers {
     /// Takes a copy of a message that a queue has just given to a channel, if deliveries of its
     /// virtual host are traced.
     #[cold]
@@ -142,7 +142,7 @@ impl RuleKeeper {
         if let Some(traced) = traced.filter(|_| message.exchange != EXCHANGE.as_bytes()) {
             let (queue, message) = (Arc::clone(queue), OwnedMessage::new(message));
             let delivered = Delivered { queue, connection, channel, redelivered, message, traced };
-            self.post(Notice::Delivered(Box::new(delivered)));
+            self.post(InternalMessage::Delivered(Box::new(delivered)));
         }
     }
 }
@@ -207,7 +207,7 @@ fn copy(
     routing_key: Vec<u8>,
     message: &MessageRef<'_>,
     told: &[(&'static str, Value)],
-) -> Notice {
+) -> InternalMessage {
     let identity = &connection.identity;
     let properties = PropertiesRef::trusted(message.properties).to_owned().unwrap_or_default();
     let mut keys = vec![text(message.routing_key)];
@@ -228,7 +228,7 @@ fn copy(
         put(name, value.clone());
     }
     let properties = Properties { headers: Some(headers), ..Properties::default() };
-    Notice::publish(&identity.vhost, EXCHANGE, routing_key, &properties, &message.body)
+    InternalMessage::publish(&identity.vhost, EXCHANGE, routing_key, &properties, &message.body)
 }
 
 /// Properties by RabbitMQ's names.

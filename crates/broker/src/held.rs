@@ -159,14 +159,14 @@ fn too_much_together(n_bytes: u64, bytes_max: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connections::{Identity, Kick};
+    use crate::connections::{Identity, Interrupt};
     use std::future::Future as _;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     const MIB: u64 = 1024 * 1024;
 
-    fn kick(connection: &Connection) -> Option<Kick> {
+    fn kick(connection: &Connection) -> Option<Interrupt> {
         match pin!(connection.kicked()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(kick) => Some(kick),
             Poll::Pending => None,
@@ -199,7 +199,7 @@ mod tests {
         assert!(all.iter().all(|connection| kick(connection).is_none()));
         holdings.note(&all[2], 41 * MIB, &connections).unwrap();
         assert!(
-            matches!(kick(&all[1]), Some(Kick::Fail(error)) if error.kind == ErrorKind::ResourceError)
+            matches!(kick(&all[1]), Some(Interrupt::Fail(error)) if error.kind == ErrorKind::ResourceError)
         );
         assert!(kick(&all[0]).is_none() && kick(&all[2]).is_none());
         assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 111 * MIB);
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(holdings.all_bytes.load(Ordering::Relaxed), 7);
         holdings.note_unacked(BTreeMap::from([(all[1].id, n_max)]), &connections);
         assert!(
-            matches!(kick(&all[1]), Some(Kick::Fail(error)) if error.kind == ErrorKind::ResourceError)
+            matches!(kick(&all[1]), Some(Interrupt::Fail(error)) if error.kind == ErrorKind::ResourceError)
         );
     }
 

@@ -1,7 +1,7 @@
 //! The journal of a queue of version 1, and those who wait for what was noted in it to be durable. Never the
 //! queue itself, or when journals are synced.
 
-use crate::bodies::BodyStore;
+use crate::message_store::BodyStore;
 use message::MessageRef;
 use std::fmt::Debug;
 use std::ops::Range;

@@ -9,18 +9,18 @@
 //! other writes images, reports them, and reclaims files. A queue is locked for one job or report
 //! at a time. What fails here ends the log: see [`Pager::failure`].
 
-mod names;
+mod body_refs;
 mod work;
 
-pub(crate) use names::ImageNames;
+pub(crate) use body_refs::BodyRefs;
 pub use work::PagerStepper;
 pub(crate) use work::{ImageWritten, start};
 
+use crate::background::{self, Poison};
 use crate::capacity::{Capacity, CapacityWaiters};
 use crate::options::PagerOptions;
 use crate::queue::Queue;
-use crate::worker::{self, Failure};
-use names::Naming;
+use body_refs::BodyRefCounter;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -51,7 +51,7 @@ struct Shared {
     n_deep: AtomicUsize,
     /// What queues take beyond their allowance, together.
     excess_bytes: AtomicU64,
-    failure: Failure,
+    failure: Poison,
     after_sync: OnceLock<AfterSync>,
 }
 
@@ -72,7 +72,7 @@ struct State {
     /// Images in the stores' buffers.
     written: Vec<ImageWritten>,
     unsynced_bytes: usize,
-    naming: Naming,
+    naming: BodyRefCounter,
     n_at_work: usize,
     is_reclaim_due: bool,
     has_ended: bool,
@@ -105,7 +105,7 @@ impl Pager {
             allowance_bytes,
             n_deep: AtomicUsize::new(0),
             excess_bytes: AtomicU64::new(0),
-            failure: Failure::default(),
+            failure: Poison::default(),
             after_sync: OnceLock::new(),
         };
         Self { shared: Arc::new(shared), threads: Mutex::default(), held_bytes: AtomicU64::new(0) }
@@ -159,12 +159,12 @@ impl Pager {
     }
 
     /// References of bodies that page images of an earlier life name are to be counted.
-    pub(crate) fn count_named(&self, names: Vec<ImageNames>) {
+    pub(crate) fn count_named(&self, names: Vec<BodyRefs>) {
         stdx::lock(&self.shared.state).naming.count(names);
     }
 
     /// Has references given back that a page's image names, and then the image.
-    pub(crate) fn release_named(&self, names: ImageNames) {
+    pub(crate) fn release_named(&self, names: BodyRefs) {
         stdx::lock(&self.shared.state).naming.release(names);
         self.shared.unsynced.notify_one();
     }
@@ -176,7 +176,7 @@ impl Pager {
     }
 
     /// A page that could not be read or written.
-    pub(crate) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Poison {
         self.shared.failure.clone()
     }
 
@@ -184,7 +184,7 @@ impl Pager {
     pub(crate) fn end(&self) {
         self.shared.end();
         let threads = std::mem::take(&mut *stdx::lock(&self.threads));
-        threads.into_iter().for_each(worker::join);
+        threads.into_iter().for_each(background::join);
     }
 }
 

@@ -4,49 +4,50 @@
 //! nothing awaited under the lock, wakers are called by the caller after it is given back.
 
 mod alarms;
-mod channel_limit;
-mod consumed;
+mod confirm_on;
+mod consumer_channel;
+mod consumer_timeout;
 mod consumers;
+mod delayed;
 mod deletion;
+mod delivery_counts;
+mod durability;
+mod global_prefetch;
 mod head;
-mod held_back;
 mod last_use;
-mod local;
-mod noted_returns;
-mod older;
-mod overdue;
 mod paging;
-mod reading;
+mod policy;
+mod recover_pages;
 mod returning;
-mod ruled;
+mod state;
 mod unfit;
 mod waiting_letters;
 
-pub(crate) use channel_limit::ChannelLimit;
-pub use consumed::PendingConfirms;
-pub(crate) use consumed::{Confirm, ConfirmRef, Late};
+pub use confirm_on::PendingConfirms;
+pub(crate) use confirm_on::{Confirm, ConfirmRef, Late};
+pub use delayed::{Delayed, DelayedMessage};
 pub use deletion::{DeleteConditions, QueueRefused};
+pub(crate) use delivery_counts::RecoveredDeliveryCounts;
+pub(crate) use durability::{CopyOutcome, LogPageOutcome, OlderContent, ReadForPage};
+pub(crate) use global_prefetch::ChannelLimit;
 pub use head::head_timestamp;
-pub use held_back::{HeldBack, HeldBackMessage};
-pub(crate) use local::{Attach, Incoming, Owner, Publishes};
-pub(crate) use noted_returns::ReturnsBefore;
-pub(crate) use older::{OlderContent, Poured, ReadForPage, ToBeLogged};
-pub(crate) use reading::{ReadImage, ToldPart};
+pub(crate) use policy::RefusedItem;
+pub(crate) use recover_pages::{PageRead, ScanStep};
 pub(crate) use returning::Returning;
-pub(crate) use ruled::RefusedItem;
+pub(crate) use state::{Attach, Incoming, Owner, Publishes};
 
-use crate::bodies::BodyStore;
-use crate::confirm::Awaited;
-use crate::entries;
-use crate::pager::ImageNames;
+use crate::confirm::DurabilityToken;
+use crate::log_records;
+use crate::message_store::BodyStore;
+use crate::pager::BodyRefs;
 use crate::storage::Storage;
-use local::Local;
+use durability::Durability;
 use log::{SegmentId, Wal};
 use meta::{QueueDef, QueueId, QueueSettings};
-use older::Keeping;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Outbox, Position, Settle};
 use smallvec::SmallVec;
+use state::QueueState;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -84,7 +85,7 @@ pub struct Queue {
     storage: Arc<Storage>,
     /// Of its virtual host.
     bodies: Arc<BodyStore>,
-    local: Mutex<Local>,
+    local: Mutex<QueueState>,
     is_loading: AtomicBool,
     /// See [`Queue::confirm_on`].
     confirm_on: AtomicU8,
@@ -168,7 +169,7 @@ impl Queue {
         settings: QueueSettings,
         storage: Arc<Storage>,
     ) -> Arc<Self> {
-        let keeping = Keeping::new(def.durable);
+        let keeping = Durability::new(def.durable);
         Self::with_keeping(def, settings, storage, keeping)
     }
 
@@ -178,17 +179,17 @@ impl Queue {
         settings: QueueSettings,
         storage: Arc<Storage>,
     ) -> Arc<Self> {
-        Self::with_keeping(def, settings, storage, Keeping::loading())
+        Self::with_keeping(def, settings, storage, Durability::loading())
     }
 
     fn with_keeping(
         def: Arc<QueueDef>,
         settings: QueueSettings,
         storage: Arc<Storage>,
-        keeping: Keeping,
+        keeping: Durability,
     ) -> Arc<Self> {
         let is_loading = AtomicBool::new(keeping.is_loading());
-        let mut local = Local::new(keeping);
+        let mut local = QueueState::new(keeping);
         let confirm = settings.confirm;
         local.begin_rules(settings, storage.time.monotonic_ms());
         let local = Mutex::new(local);
@@ -225,7 +226,7 @@ impl Queue {
     }
 
     /// Runs `act` under the lock, brings the counters up to date, and wakes who was given something.
-    fn with<T>(&self, act: impl FnOnce(&mut Local, &mut Wakes) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut QueueState, &mut Wakes) -> T) -> T {
         let mut wakes = Wakes::new();
         let result = self.with_wakes(&mut wakes, act);
         wake_all(&mut wakes);
@@ -233,7 +234,11 @@ impl Queue {
     }
 
     /// As [`Queue::with`], and leaves the waking to the caller.
-    fn with_wakes<T>(&self, wakes: &mut Wakes, act: impl FnOnce(&mut Local, &mut Wakes) -> T) -> T {
+    fn with_wakes<T>(
+        &self,
+        wakes: &mut Wakes,
+        act: impl FnOnce(&mut QueueState, &mut Wakes) -> T,
+    ) -> T {
         let (result, is_pager_wanted, is_keeper_wanted) = {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
@@ -253,7 +258,7 @@ impl Queue {
         result
     }
 
-    fn publish_counters(&self, local: &Local) {
+    fn publish_counters(&self, local: &QueueState) {
         let counters = &self.counters;
         counters.n_ready.store(local.fifo.n_ready(), Ordering::Relaxed);
         counters.n_unacked.store(local.fifo.n_held(), Ordering::Relaxed);
@@ -304,7 +309,7 @@ impl Queue {
         batch: &Publishes<'_, '_>,
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
-    ) -> Awaited {
+    ) -> DurabilityToken {
         self.counters.n_published.fetch_add(batch.items.len() as u64, Ordering::Relaxed);
         self.with_wakes(wakes, |local, wakes| local.publish(self, batch, refused, wakes))
     }
@@ -479,13 +484,13 @@ impl Queue {
         let (wal, queue) = (self.wal(), self.def.id.0);
         let message = |survivor: Survivor<'_>| {
             let Survivor { position, message, stored } = survivor;
-            let appended = entries::append_message(wal, queue, position, &message, stored);
+            let appended = log_records::append_message(wal, queue, position, &message, stored);
             wal.release(segment, 1);
             appended.segment
         };
         let page = |note: &PageNote| {
             let is_needed = !note.live.is_empty();
-            let moved_to = is_needed.then(|| entries::append_paged(wal, queue, note).segment);
+            let moved_to = is_needed.then(|| log_records::append_paged(wal, queue, note).segment);
             wal.release(segment, 1);
             moved_to
         };
@@ -494,8 +499,8 @@ impl Queue {
     }
 
     /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.
-    pub(crate) fn restoring(&self) -> Restoring<'_> {
-        Restoring { queue: self, local: stdx::lock(&self.local), reads_later: false }
+    pub(crate) fn restoring(&self) -> QueueRecovery<'_> {
+        QueueRecovery { queue: self, local: stdx::lock(&self.local), reads_later: false }
     }
 
     /// The first position that no consumer was given.
@@ -576,13 +581,13 @@ impl Activity {
 }
 
 /// A queue that is being filled after a start.
-pub(crate) struct Restoring<'a> {
+pub(crate) struct QueueRecovery<'a> {
     queue: &'a Queue,
-    local: MutexGuard<'a, Local>,
+    local: MutexGuard<'a, QueueState>,
     reads_later: bool,
 }
 
-impl Restoring<'_> {
+impl QueueRecovery<'_> {
     /// Whether a page must be read for what the core has to know of its messages.
     pub(crate) fn must_read(&self, note: &PageNote) -> bool {
         note.is_annotated || self.local.needs_content()
@@ -608,11 +613,11 @@ impl Restoring<'_> {
     }
 
     /// Page images that name stored bodies, and which of those in them are the queue's.
-    pub(crate) fn names(&self) -> Vec<ImageNames> {
+    pub(crate) fn names(&self) -> Vec<BodyRefs> {
         let named = self.local.backlog.images_with_bodies();
         let names = |(image, positions)| {
             let bodies = Arc::clone(&self.queue.bodies);
-            ImageNames { bodies, image, is_durable: true, positions }
+            BodyRefs { bodies, image, is_durable: true, positions }
         };
         named.map(names).collect()
     }
@@ -631,7 +636,10 @@ impl Restoring<'_> {
 
     /// Tells the core how often messages came back, once they are back. Returns which log segments that
     /// needs.
-    pub(crate) fn returns(&mut self, before: ReturnsBefore) -> entries::SegmentCounts {
+    pub(crate) fn returns(
+        &mut self,
+        before: RecoveredDeliveryCounts,
+    ) -> log_records::SegmentCounts {
         self.local.restore_returns(before)
     }
 

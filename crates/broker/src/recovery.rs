@@ -3,18 +3,18 @@
 mod content;
 mod presence;
 
-use crate::bodies::Bodies;
+use crate::background::Poison;
 use crate::broker::Broker;
-use crate::clock::TimeOfDay;
+use crate::classic_v1::{self, ClassicV1, ClassicV1Stepper, Reading};
+use crate::clock::WallClock;
 use crate::control_plane::{DEFINITIONS_FILE, Definitions};
-use crate::entries::{self, Entry, SegmentCounts};
-use crate::older::{self, OlderForm, OlderStepper, Reading};
+use crate::log_records::{self, Entry, SegmentCounts};
+use crate::message_store::MessageStores;
 use crate::options::{BrokerOptions, StorageOptions};
 use crate::pager::{self, Pager, PagerStepper};
-use crate::queue::{Queue, Restoring, SHARED_BODY_MIN_BYTES};
-use crate::rules::{self, RuleKeeper, RuleStepper};
+use crate::queue::{Queue, QueueRecovery, SHARED_BODY_MIN_BYTES};
+use crate::rules::{self, QueueTimers, QueueTimersStepper};
 use crate::storage::{Images, Losses, PAGES_DIR, Scarcity, Storage};
-use crate::worker::Failure;
 use bytes::Bytes;
 use content::{Contents, Left, Logged};
 use log::{
@@ -125,8 +125,8 @@ impl Broker {
             broker.storage.wal.wait_durable(started)?;
         }
         let pager = PagerStepper::new(&broker.storage);
-        let older = OlderStepper::new(&broker.storage);
-        let rules = RuleStepper::new(&broker.storage);
+        let older = ClassicV1Stepper::new(&broker.storage);
+        let rules = QueueTimersStepper::new(&broker.storage);
         Ok((broker, Steppers { log, pager, older, rules }))
     }
 }
@@ -182,7 +182,7 @@ impl Found {
         let wal = Wal::start(self.log, Arc::clone(&disk), options)?;
         let (broker, started) = finish(self.replay, before, wal, disk, settings)?;
         pager::start(&broker.storage).map_err(OpenError::Threads)?;
-        older::start(&broker.storage).map_err(OpenError::Threads)?;
+        classic_v1::start(&broker.storage).map_err(OpenError::Threads)?;
         rules::start(&broker.storage).map_err(OpenError::Threads)?;
         if let Some(started) = started {
             broker.storage.wal.wait_durable(started)?;
@@ -199,18 +199,18 @@ pub struct Steppers {
     /// Backlogs that leave memory and come back.
     pub pager: PagerStepper,
     /// Queues in the older form.
-    pub older: OlderStepper,
+    pub older: ClassicV1Stepper,
     /// What comes with time, and dead letters.
-    pub rules: RuleStepper,
+    pub rules: QueueTimersStepper,
 }
 
 /// What the log needs to know before it is opened.
 struct BeforeLog {
     stamper: Arc<Stamper>,
     pager: Pager,
-    bodies: Arc<Bodies>,
-    older: OlderForm,
-    rules: RuleKeeper,
+    bodies: Arc<MessageStores>,
+    older: ClassicV1,
+    rules: QueueTimers,
 }
 
 /// Before each commit bodies are made durable; and the log ends when something it relies on has
@@ -220,16 +220,17 @@ fn parts_before_log(
     options: &StorageOptions,
     of_log: &mut WalOptions,
 ) -> BeforeLog {
-    let (pager, older) = (Pager::new(options.pager), OlderForm::new());
-    let rules = RuleKeeper::default();
+    let (pager, older) = (Pager::new(options.pager), ClassicV1::new());
+    let rules = QueueTimers::default();
     let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
     let stamper = Arc::clone(&of_log.stamper);
-    let bodies = Bodies::new(Arc::clone(disk), embed_below, file_bytes, Arc::clone(&stamper));
+    let bodies =
+        MessageStores::new(Arc::clone(disk), embed_below, file_bytes, Arc::clone(&stamper));
     let bodies = Arc::new(bodies);
     let failures = [pager.failure(), older.failure(), rules.failure()];
     let synced = Arc::clone(&bodies);
     of_log.before_commit = Some(Box::new(move || {
-        failures.iter().try_for_each(Failure::check)?;
+        failures.iter().try_for_each(Poison::check)?;
         synced.sync()
     }));
     BeforeLog { stamper, pager, bodies, older, rules }
@@ -264,7 +265,7 @@ fn finish(
         bodies,
         pager,
         older,
-        time: TimeOfDay::new(options.clock),
+        time: WallClock::new(options.clock),
         rules,
         scarcity: Scarcity::new(options.is_short),
     });
@@ -273,7 +274,7 @@ fn finish(
     storage.wal.start_freeing();
     storage.images.durable.start_reclaiming();
     storage.images.volatile.start_reclaiming();
-    let started = has_cursors.then(|| entries::append_started(&storage.wal).upto);
+    let started = has_cursors.then(|| log_records::append_started(&storage.wal).upto);
     Ok((Broker::assemble(storage, definitions, settings, was_new), started))
 }
 
@@ -304,7 +305,7 @@ impl Replay {
     fn take(&mut self, entry: log::Entry<'_>) -> Result<(), Refused> {
         self.cursors = None;
         self.n_entries += 1;
-        let parsed = entries::parse(entry.kind, entry.payload)
+        let parsed = log_records::parse(entry.kind, entry.payload)
             .map_err(|error| Refused(error.to_string().into()))?;
         match parsed {
             Entry::Message { queue, position, record } => {
@@ -459,7 +460,7 @@ impl Replay {
 
 /// Puts a message back in, with a reference to its body if that is stored.
 fn restore_message(
-    restoring: &mut Restoring<'_>,
+    restoring: &mut QueueRecovery<'_>,
     logged: &Logged<'_>,
     segment: SegmentId,
 ) -> Result<(), &'static str> {
@@ -467,7 +468,7 @@ fn restore_message(
     let unreadable = "the log's entry cannot be read";
     let shared;
     let (message, stored) = if is_reference {
-        let (message, stored) = entries::parse_reference(record).map_err(|_| unreadable)?;
+        let (message, stored) = log_records::parse_reference(record).map_err(|_| unreadable)?;
         if !restoring.retain_body(stored.blob) {
             return Err("its body is not in the body store");
         }

@@ -4,10 +4,10 @@
 //! The log is written as another one with the same identity: every entry that can be read and does
 //! not name a file that is missing. Definitions are not logged again but written as a snapshot.
 
-use crate::bodies;
+use crate::classic_v1;
 use crate::control_plane::DEFINITIONS_FILE;
-use crate::entries::{self, Entry};
-use crate::older;
+use crate::log_records::{self, Entry};
+use crate::message_store;
 use crate::recovery::{Found, OpenError, read_definitions};
 use crate::storage::PAGES_DIR;
 use log::{Disk, LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
@@ -160,11 +160,11 @@ impl Survey {
 
     fn take(&mut self, entry: &log::Entry<'_>) {
         self.gaps.take(entry.lsn);
-        match entries::parse(entry.kind, entry.payload) {
+        match log_records::parse(entry.kind, entry.payload) {
             Ok(Entry::Message { queue, position, .. }) => self.gaps.take_position(queue, position),
             Ok(Entry::Reference { queue, position, reference }) => {
                 self.gaps.take_position(queue, position);
-                if let Ok((_, stored)) = entries::parse_reference(reference) {
+                if let Ok((_, stored)) = log_records::parse_reference(reference) {
                     *self.in_bodies.entry((queue, stored.blob.file)).or_default() += 1;
                 }
             }
@@ -195,7 +195,7 @@ impl Survey {
     ) -> Result<(), OpenError> {
         let mut dirs = vec![(None, PAGES_DIR.to_owned())];
         let vhosts = self.meta.vhosts().map(Vhost::name);
-        dirs.extend(vhosts.map(|name| (Some(name.clone()), bodies::dir_of(name))));
+        dirs.extend(vhosts.map(|name| (Some(name.clone()), message_store::dir_of(name))));
         let mut found = Vec::new();
         for (vhost, dir) in dirs {
             for (number, stamp) in BlobStore::stamps(disk, &dir)? {
@@ -226,7 +226,7 @@ impl Survey {
             if self.meta.queue_version(def.id) != QueueVersion::V1 {
                 continue;
             }
-            if let Err(error) = promised.check(disk, &older::dir_of(queue)) {
+            if let Err(error) = promised.check(disk, &classic_v1::dir_of(queue)) {
                 repair.damage.push(error.to_string());
                 repair.lost.push(format!("{}: what its missing files had", named(def)));
                 if !repair.set_aside.iter().any(|name| name == JOURNALS_FILE) {
@@ -308,10 +308,10 @@ impl Survey {
     }
 
     fn is_kept(&self, entry: &log::Entry<'_>) -> bool {
-        match entries::parse(entry.kind, entry.payload) {
+        match log_records::parse(entry.kind, entry.payload) {
             Ok(Entry::Paged { note, .. }) => self.has_page(note.blob.file),
             Ok(Entry::Reference { queue, reference, .. }) => {
-                let parsed = entries::parse_reference(reference);
+                let parsed = log_records::parse_reference(reference);
                 parsed.is_ok_and(|(_, stored)| self.has_body(queue, stored.blob.file))
             }
             Ok(

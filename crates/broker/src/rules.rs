@@ -19,18 +19,18 @@ mod work;
 
 pub(crate) use agenda::AlarmTimes;
 pub(crate) use dead_letter::DeadLetterTo;
-pub(crate) use notices::{Notice, publish};
-pub(crate) use transfer::{Letter, Undelivered, dead_letters_of};
-pub use work::RuleStepper;
+pub(crate) use notices::{InternalMessage, publish};
+pub(crate) use transfer::{DeadLetter, RejectedDeadLetters, dead_letters_of};
+pub use work::QueueTimersStepper;
 pub(crate) use work::start;
 
+use crate::background::{self, Poison};
 use crate::broker::Broker;
 use crate::capacity::{Capacity, CapacityWaiters};
 use crate::clock::TimeScale;
-use crate::confirm::Awaited;
+use crate::confirm::DurabilityToken;
 use crate::firehose::Tracing;
 use crate::queue::Queue;
-use crate::worker::{self, Failure};
 use agenda::Agenda;
 use log::{Durable, Lsn};
 use meta::QueueId;
@@ -45,7 +45,7 @@ const LETTER_BYTES_MAX: usize = 8 << 20;
 
 /// Acts on queues when their rules ask for it. Dropping it ends its thread.
 #[derive(Debug, Default)]
-pub(crate) struct RuleKeeper {
+pub(crate) struct QueueTimers {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -62,7 +62,7 @@ struct Shared {
     notice_bytes: AtomicUsize,
     n_notices_dropped: AtomicUsize,
     tracing: Tracing,
-    failure: Failure,
+    failure: Poison,
 }
 
 #[derive(Debug, Default)]
@@ -71,9 +71,9 @@ struct State {
     /// Queues with dead letters to be sent.
     asked: VecDeque<Arc<Queue>>,
     /// Letters of messages that are in no queue: their publishers' queue was full.
-    undelivered: VecDeque<Undelivered>,
+    undelivered: VecDeque<RejectedDeadLetters>,
     /// Queues whose letters are to be durable where they arrived before they leave.
-    settling: Vec<(Arc<Queue>, u64, Awaited)>,
+    settling: Vec<(Arc<Queue>, u64, DurabilityToken)>,
     /// Queues whose letters go to one that is being read after a start.
     deferred: Vec<Arc<Queue>>,
     /// Queues whose letters wait for space on the disk.
@@ -81,12 +81,12 @@ struct State {
     /// Queues that policies may ask to be different.
     to_review: VecDeque<Arc<Queue>>,
     /// What the broker tells; everything else comes first.
-    notices: VecDeque<Notice>,
+    notices: VecDeque<InternalMessage>,
     is_time_to_look: bool,
     has_ended: bool,
 }
 
-impl RuleKeeper {
+impl QueueTimers {
     /// Whose queues these are. Told once.
     pub(crate) fn belong_to(&self, broker: Weak<Broker>) {
         if self.shared.broker.set(broker).is_err() {
@@ -116,7 +116,7 @@ impl RuleKeeper {
     }
 
     /// Sends letters that are in no queue.
-    pub(crate) fn send(&self, letters: Undelivered) {
+    pub(crate) fn send(&self, letters: RejectedDeadLetters) {
         self.shared.letter_bytes.fetch_add(letters.bytes(), Ordering::Relaxed);
         self.shared.add(|state| state.undelivered.push_back(letters));
     }
@@ -140,7 +140,7 @@ impl RuleKeeper {
     }
 
     /// Set when its thread has panicked: rules that nobody keeps would fill queues without a word.
-    pub(crate) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Poison {
         self.shared.failure.clone()
     }
 
@@ -148,11 +148,11 @@ impl RuleKeeper {
     pub(crate) fn end(&self) {
         self.shared.end();
         let thread = stdx::lock(&self.thread).take();
-        thread.into_iter().for_each(worker::join);
+        thread.into_iter().for_each(background::join);
     }
 }
 
-impl Capacity for RuleKeeper {
+impl Capacity for QueueTimers {
     fn has_capacity(&self) -> bool {
         self.shared.has_capacity()
     }
@@ -162,7 +162,7 @@ impl Capacity for RuleKeeper {
     }
 }
 
-impl Drop for RuleKeeper {
+impl Drop for QueueTimers {
     fn drop(&mut self) {
         self.end();
     }
@@ -196,12 +196,12 @@ impl Shared {
 }
 
 /// Tells the keeper that something it waits for may be durable.
-struct Nudge {
+struct WakeOnDurable {
     shared: Arc<Shared>,
     upto: Lsn,
 }
 
-impl Durable for Nudge {
+impl Durable for WakeOnDurable {
     fn durable(&self, upto: Lsn) -> bool {
         if upto < self.upto {
             return true;
@@ -211,7 +211,7 @@ impl Durable for Nudge {
     }
 }
 
-impl crate::journal::JournalSynced for Nudge {
+impl crate::journal::JournalSynced for WakeOnDurable {
     fn synced(self: Box<Self>) -> Option<Waker> {
         self.shared.add(|_| ());
         None

@@ -5,40 +5,40 @@
 //! its kind says; requests of a channel that is gone are passed over.
 
 mod batch;
-mod channel_limit;
+mod blocked;
 mod channels;
+mod confirm_on;
 mod consume;
-mod control;
 mod definitions;
-mod hold;
-mod late;
+mod direct_reply_to;
+mod dispatch;
+mod global_prefetch;
 mod pace;
 mod properties;
 mod publish;
-mod replies;
-mod routes;
+mod route_cache;
 mod routing;
 mod stamping;
 mod transactions;
 
-use crate::bodies::BodyStore;
 use crate::broker::Broker;
-use crate::confirm::{Committer, ConfirmQueue};
+use crate::confirm::{CommitBy, ConfirmQueue};
 use crate::connections::{Connection, Identity};
 use crate::control_plane::View;
-use crate::events::Facts;
+use crate::events::EventHeaders;
 use crate::exchanges::WatchedExchange;
 use crate::interceptors::Interceptors;
 use crate::limits;
+use crate::message_store::BodyStore;
 use crate::queue::{AfterDetach, Queue, Returning, Settled, Wakes, wake_all};
 use crate::slices::SLICE;
 use ::routing::{Name, QueueId};
 use batch::Batch;
+use blocked::BlockedRequests;
 use channels::{Channel, Channels, Link, Tx};
-use hold::Hold;
 use pace::Pace;
 use queue::{ConsumerKey, Return};
-use routes::{Route, RouteMemory};
+use route_cache::{Route, RouteCache};
 use session::{
     ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Outcome, Request, Settle,
     ShortString,
@@ -68,7 +68,7 @@ pub struct Session {
     channels: Channels,
     links: HashMap<LinkId, Link>,
     last_link: u64,
-    routes: RouteMemory,
+    routes: RouteCache,
     /// The route of one message that is not remembered; kept for the memory it has.
     alone: Route,
     ids: Vec<QueueId>,
@@ -89,9 +89,9 @@ pub struct Session {
     /// What it published piles up while consumers take it as fast as they can.
     is_ahead: bool,
     /// Published during an alarm: nothing more is done until it clears.
-    hold: Option<Hold>,
+    hold: Option<BlockedRequests>,
     /// Who is to commit what a publish waits for.
-    committer: Committer,
+    committer: CommitBy,
     /// Bytes that transactions hold.
     uncommitted_bytes: u64,
     ended: bool,
@@ -137,7 +137,7 @@ impl Session {
             channels: Channels::default(),
             links: HashMap::new(),
             last_link: 0,
-            routes: RouteMemory::default(),
+            routes: RouteCache::default(),
             alone: Route::default(),
             ids: Vec::new(),
             remembering: Vec::new(),
@@ -150,7 +150,7 @@ impl Session {
             wakes: Wakes::new(),
             is_ahead: false,
             hold: None,
-            committer: Committer::Thread,
+            committer: CommitBy::Thread,
             uncommitted_bytes: 0,
             ended: false,
         })
@@ -182,12 +182,12 @@ impl Session {
     /// waits.
     #[must_use]
     pub fn commits_here(&self) -> bool {
-        self.committer == Committer::Caller
+        self.committer == CommitBy::Caller
     }
 
     /// Commits the log; **blocks** for a sync of a fast disk. Slow ones are left to the log's thread.
     pub fn commit_here(&mut self) {
-        if std::mem::take(&mut self.committer) == Committer::Caller {
+        if std::mem::take(&mut self.committer) == CommitBy::Caller {
             self.broker.storage.wal.commit_here();
         }
     }
@@ -201,7 +201,7 @@ impl Session {
     /// What is done before something is waited for: nobody else is to wait for that too.
     fn before_waiting(&mut self) {
         self.wake();
-        if std::mem::take(&mut self.committer) == Committer::Caller {
+        if std::mem::take(&mut self.committer) == CommitBy::Caller {
             self.broker.storage.wal.commit_soon();
         }
     }
@@ -210,7 +210,7 @@ impl Session {
         if self.ended {
             return Err(Stop);
         }
-        self.look_again();
+        self.refresh_view();
         let mut n_done = requests.len();
         for (index, request) in requests.iter().enumerate() {
             match request {
@@ -255,7 +255,7 @@ impl Session {
                     self.flush(input, requests).await;
                     self.before_waiting();
                     Box::pin(self.control(control)).await?;
-                    self.look_again();
+                    self.refresh_view();
                 }
             }
         }
@@ -267,7 +267,7 @@ impl Session {
     }
 
     /// Takes the newest definitions.
-    fn look_again(&mut self) {
+    fn refresh_view(&mut self) {
         if self.broker.epoch() != self.view.epoch {
             self.view = self.broker.view();
         }
@@ -640,7 +640,7 @@ impl Session {
         event: &str,
         channel: ChannelId,
         (queue, consumer_tag): (&Queue, &ShortString),
-        more: impl FnOnce(Facts) -> Facts,
+        more: impl FnOnce(EventHeaders) -> EventHeaders,
     ) {
         let (by, queue) = ((&*self.connection, channel), &queue.def().name);
         self.broker.tell_consumer(event, by, (queue, consumer_tag), more);
@@ -661,13 +661,13 @@ impl Session {
             return Ok(());
         }
         match self.act(control).await {
-            Ok(Acted::Done) if !control.nowait => {
+            Ok(Handled::Done) if !control.nowait => {
                 let origin = control.origin;
                 self.tell(|sink| sink.event(Event::Done { channel, origin }));
                 Ok(())
             }
-            Ok(Acted::Done | Acted::Answered) => Ok(()),
-            Ok(Acted::Closed) => Err(Stop),
+            Ok(Handled::Done | Handled::Answered) => Ok(()),
+            Ok(Handled::Closed) => Err(Stop),
             Err(error) => self.fail(channel, Some(control.origin), error).await,
         }
     }
@@ -689,7 +689,7 @@ fn not_by_this_mode(queue: &Queue) -> Error {
 }
 
 /// How a control request went.
-enum Acted {
+enum Handled {
     /// It succeeded; the answer carries nothing.
     Done,
     /// It succeeded and was answered.

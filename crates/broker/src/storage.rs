@@ -4,13 +4,13 @@ mod scarcity;
 
 pub(crate) use scarcity::Scarcity;
 
-use crate::bodies::{Bodies, BodyStore};
 use crate::capacity::Capacity;
-use crate::clock::TimeOfDay;
-use crate::older::{OlderForm, dir_of};
+use crate::classic_v1::{ClassicV1, dir_of};
+use crate::clock::WallClock;
+use crate::message_store::{BodyStore, MessageStores};
 use crate::options::StorageOptions;
-use crate::pager::{ImageNames, Pager};
-use crate::rules::RuleKeeper;
+use crate::pager::{BodyRefs, Pager};
+use crate::rules::QueueTimers;
 use log::{Disk, Stamper, Wal};
 use std::sync::{Arc, Mutex};
 use store::StoreError;
@@ -44,13 +44,13 @@ pub(crate) struct Storage {
     pub(crate) pool: PagePool,
     pub(crate) losses: Mutex<Losses>,
     pub(crate) images: Images,
-    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) bodies: Arc<MessageStores>,
     /// Told which files queues of version 1 have.
     pub(crate) journals: Arc<JournalTable>,
     pub(crate) pager: Pager,
-    pub(crate) older: OlderForm,
-    pub(crate) time: TimeOfDay,
-    pub(crate) rules: RuleKeeper,
+    pub(crate) older: ClassicV1,
+    pub(crate) time: WallClock,
+    pub(crate) rules: QueueTimers,
     pub(crate) scarcity: Scarcity,
 }
 
@@ -110,7 +110,7 @@ impl Storage {
             None => self.release_image(image, is_durable),
             Some(positions) => {
                 let bodies = Arc::clone(bodies);
-                self.pager.release_named(ImageNames { bodies, image, is_durable, positions });
+                self.pager.release_named(BodyRefs { bodies, image, is_durable, positions });
             }
         }
     }

@@ -84,7 +84,7 @@ impl Node {
             apply_to: ApplyTo::Queues,
         };
         let set = Command::SetPolicy { vhost: "/".into(), scope: PolicyScope::User, policy };
-        block_on(self.broker.administer(set)).unwrap();
+        block_on(self.broker.apply_definition(set)).unwrap();
     }
 
     fn n_pending(&self) -> u64 {

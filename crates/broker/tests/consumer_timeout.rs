@@ -7,7 +7,7 @@
 #[path = "support/client.rs"]
 mod client;
 
-use broker::{Broker, Kick, Limits, StorageOptions};
+use broker::{Broker, Interrupt, Limits, StorageOptions};
 use client::{Client, Kind, block_on, set_policy, start_limited};
 use log::MemoryDisk;
 use meta::PolicyScope;
@@ -39,11 +39,11 @@ fn kicked(client: &mut Client) -> Option<Vec<String>> {
     let connection = Arc::clone(client.session().connection());
     let kicked = pin!(connection.kicked()).poll(&mut Context::from_waker(Waker::noop()));
     match kicked {
-        Poll::Ready(Kick::FailOverdue) => {
+        Poll::Ready(Interrupt::FailOverdue) => {
             block_on(client.session().fail_overdue());
             Some(client.heard())
         }
-        Poll::Ready(kick @ (Kick::Close(_) | Kick::Fail(_))) => panic!("{kick:?}"),
+        Poll::Ready(kick @ (Interrupt::Close(_) | Interrupt::Fail(_))) => panic!("{kick:?}"),
         Poll::Pending => None,
     }
 }

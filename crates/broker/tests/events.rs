@@ -139,10 +139,10 @@ fn semantics_120_copies_that_are_too_many_are_dropped_and_nobody_waits() {
     assert_eq!(client.ask_ready("q"), 64);
     assert!(broker.trace_off("/", None));
     let create = Command::CreateVhost { vhost: "gone".into(), metadata: Default::default() };
-    block_on(broker.administer(create.clone())).unwrap();
+    block_on(broker.apply_definition(create.clone())).unwrap();
     assert!(broker.trace_on("gone", None));
-    block_on(broker.administer(Command::DeleteVhost { vhost: "gone".into() })).unwrap();
-    block_on(broker.administer(create)).unwrap();
+    block_on(broker.apply_definition(Command::DeleteVhost { vhost: "gone".into() })).unwrap();
+    block_on(broker.apply_definition(create)).unwrap();
     assert!(!broker.is_traced("gone"), "a new one of that name is not traced");
     // What fits comes; the node goes on.
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -172,7 +172,7 @@ type Step = (Command, &'static str, &'static str);
 /// Carries out commands, each of which is told as an event with this fact.
 fn expect_told(steps: Vec<Step>, broker: &Arc<Broker>, listener: &mut Listener) {
     for (command, event, fact) in steps {
-        block_on(broker.administer(command)).unwrap();
+        block_on(broker.apply_definition(command)).unwrap();
         let mut told = listener.next("events");
         // A virtual host goes with all that is in it.
         while told.0 == "exchange.deleted" {

@@ -267,7 +267,7 @@ fn the_files_of_a_virtual_host_go_with_it() {
     let (broker, mut client) = fan(&disk);
     publish(&mut client, &[&body('x')]);
     assert_eq!(disk.list("vhosts").unwrap(), ["%2F"]);
-    block_on(broker.administer(Command::DeleteVhost { vhost: "/".into() })).unwrap();
+    block_on(broker.apply_definition(Command::DeleteVhost { vhost: "/".into() })).unwrap();
     client.disconnect();
     let deadline = Instant::now() + Duration::from_secs(20);
     for round in 2.. {

@@ -71,9 +71,9 @@ fn a_deletion_in_slices_is_done_as_a_whole_or_not_at_all() {
     for deletion in deletions {
         let disk = Arc::new(MemoryDisk::new());
         let broker = start(&disk);
-        block_on(broker.administer_all(commands().iter())).unwrap();
+        block_on(broker.apply_definitions(commands().iter())).unwrap();
         {
-            let mut deleting = pin!(broker.administer(deletion.clone()));
+            let mut deleting = pin!(broker.apply_definition(deletion.clone()));
             let mut context = Context::from_waker(Waker::noop());
             assert!(deleting.as_mut().poll(&mut context).is_pending());
             let n_left = n_bindings(&broker);

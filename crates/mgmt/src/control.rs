@@ -155,7 +155,7 @@ impl Management {
             return operations::execute(self, endpoint, request).await;
         };
         for command in commands? {
-            let changed = self.broker.administer(command).await;
+            let changed = self.broker.apply_definition(command).await;
             changed.map_err(|error| definitions::refused(endpoint, error))?;
         }
         Ok(Value::Null)

@@ -60,7 +60,7 @@ pub async fn import_definitions(
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
         for batch in steps.chunks(BATCH) {
-            let made = broker.administer_all(batch.iter().map(|step| &step.command)).await;
+            let made = broker.apply_definitions(batch.iter().map(|step| &step.command)).await;
             made.map_err(|(n, error)| {
                 let what = batch.get(n).map_or("", |step| step.what.as_str());
                 (at, format!("{what}: {error}"))
@@ -96,7 +96,7 @@ fn plan(broker: &Broker, document: &[u8], options: ImportOptions<'_>) -> Result<
 async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
     let value = Json::parse(&fingerprint.to_string())?;
     let name = Name::from(FINGERPRINT_PARAMETER);
-    broker.administer(Command::SetGlobalParameter { name, value }).await.map(|_| ())
+    broker.apply_definition(Command::SetGlobalParameter { name, value }).await.map(|_| ())
 }
 
 /// All definitions, or those of one virtual host.

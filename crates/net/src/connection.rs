@@ -16,7 +16,7 @@ mod writer;
 use crate::activity::ONLY_CLIENT_AFTER_MS;
 use crate::places::Place;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
-use broker::{Kick, Session};
+use broker::{Interrupt, Session};
 use front_amqp091::{
     ClientOutbox, CloseMode, Connection as Front, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES,
     Step, Tick,
@@ -103,7 +103,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// Resolves with the reason when somebody wants the connection closed.
-type Interrupt = Pin<Box<dyn Future<Output = Kick> + Send>>;
+type NextInterrupt = Pin<Box<dyn Future<Output = Interrupt> + Send>>;
 
 struct Task {
     server: Arc<Server>,
@@ -128,7 +128,7 @@ struct Task {
     session: Option<Session>,
     stats: Option<Arc<broker::Connection>>,
     handshake: Option<Place>,
-    interrupt: Option<Interrupt>,
+    interrupt: Option<NextInterrupt>,
     sleep: Pin<Box<Sleep>>,
     sleeps_until_ms: u64,
     accepted_ms: u64,
@@ -162,7 +162,7 @@ struct Wakeup {
     n_read: Option<usize>,
     /// There is more to be done of what was read before.
     goes_on: bool,
-    interrupted: Option<Kick>,
+    interrupted: Option<Interrupt>,
     released: bool,
 }
 
@@ -224,13 +224,13 @@ impl Task {
         let front = Front::new(Arc::clone(&server.front), now);
         let (from_peer, to_peer) = socket.into_split();
         let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
-        let interrupt: Interrupt = Box::pin(async move {
+        let interrupt: NextInterrupt = Box::pin(async move {
             let reason = tokio::select! {
                 // The sender lives as long as the server.
                 _ended = stopping.wait_for(|stopping| *stopping) => SHUTDOWN_REASON,
                 () = displaced.notified() => DISPLACED_REASON,
             };
-            Kick::Close(reason.to_owned())
+            Interrupt::Close(reason.to_owned())
         });
         Self {
             outbox: front.outbox(),
@@ -548,7 +548,7 @@ impl Task {
         self.requests.clear();
     }
 
-    async fn interrupted(&mut self, kick: Kick) -> Result<(), Disconnect> {
+    async fn interrupted(&mut self, kick: Interrupt) -> Result<(), Disconnect> {
         let Some(session) = &mut self.session else {
             let is_stopping = *self.server.stopping.borrow();
             return Err(Disconnect::Dropped(if is_stopping {
@@ -558,12 +558,12 @@ impl Task {
             }));
         };
         match kick {
-            Kick::Close(reason) => {
+            Interrupt::Close(reason) => {
                 session.force_close(&reason).await;
                 self.let_go().await;
             }
-            Kick::Fail(error) => self.fail(error).await,
-            Kick::FailOverdue => {
+            Interrupt::Fail(error) => self.fail(error).await,
+            Interrupt::FailOverdue => {
                 session.fail_overdue().await;
                 self.listen_for_kicks();
             }

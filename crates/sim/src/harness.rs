@@ -165,10 +165,10 @@ impl Harness {
     }
 
     /// Changes definitions; false if they stay as they were, or that would take for ever.
-    pub(crate) fn administer(&mut self, command: Command) -> bool {
+    pub(crate) fn apply_definition(&mut self, command: Command) -> bool {
         let Some(node) = &self.node else { return false };
         let broker = Arc::clone(&node.broker);
-        self.block_on(broker.administer(command)).is_some_and(|done| done.is_ok())
+        self.block_on(broker.apply_definition(command)).is_some_and(|done| done.is_ok())
     }
 
     fn block_on<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
@@ -229,7 +229,7 @@ impl Harness {
         let version = self.random.choose(&[1, 1, 2]).unwrap_or(2);
         let policy = set_policy("form", pattern, &format!("{{\"queue-version\":{version}}}"));
         let broker = Arc::clone(&node.broker);
-        let mut change = pin!(broker.administer(policy));
+        let mut change = pin!(broker.apply_definition(policy));
         if let Poll::Ready(Err(error)) =
             change.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         {

@@ -114,7 +114,7 @@ impl Node {
         ];
         let broker = Arc::clone(&self.broker);
         for command in commands {
-            let changed = block_on(broker.administer(command), || {
+            let changed = block_on(broker.apply_definition(command), || {
                 self.step();
             });
             assert!(

@@ -1,6 +1,6 @@
 //! What changes of definitions are told as.
 
-use super::Facts;
+use super::EventHeaders;
 use crate::broker::Broker;
 use meta::{
     Binding, Command, Destination, DestinationName, Done, ExchangeDef, Outcome, PolicySpec,
@@ -66,7 +66,7 @@ impl Broker {
         }
     }
 
-    fn about_removed(&self, binding: &Binding, all: &[Removed]) -> Facts {
+    fn about_removed(&self, binding: &Binding, all: &[Removed]) -> EventHeaders {
         let (kind, name) = match binding.destination() {
             Destination::Exchange(name) => ("exchange", name.clone()),
             Destination::Queue(id) => {
@@ -188,16 +188,16 @@ impl Broker {
     }
 }
 
-fn named(name: &str) -> Facts {
-    Facts::default().text("name", name)
+fn named(name: &str) -> EventHeaders {
+    EventHeaders::default().text("name", name)
 }
 
-fn of_user(user: &str, vhost: &str) -> Facts {
-    Facts::default().text("user", user).text("vhost", vhost)
+fn of_user(user: &str, vhost: &str) -> EventHeaders {
+    EventHeaders::default().text("user", user).text("vhost", vhost)
 }
 
-fn bound(source: &str, kind: &str, name: &str, key: &str) -> Facts {
-    Facts::default()
+fn bound(source: &str, kind: &str, name: &str, key: &str) -> EventHeaders {
+    EventHeaders::default()
         .text("source_name", source)
         .text("source_kind", "exchange")
         .text("destination_name", name)
@@ -205,7 +205,7 @@ fn bound(source: &str, kind: &str, name: &str, key: &str) -> Facts {
         .text("routing_key", key)
 }
 
-fn about_queue(queue: &QueueDef) -> Facts {
+fn about_queue(queue: &QueueDef) -> EventHeaders {
     named(&queue.name)
         .text("vhost", &queue.vhost)
         .text("type", queue.kind.as_str())
@@ -215,7 +215,7 @@ fn about_queue(queue: &QueueDef) -> Facts {
         .table("arguments", &queue.arguments)
 }
 
-fn about_exchange(exchange: &ExchangeDef) -> Facts {
+fn about_exchange(exchange: &ExchangeDef) -> EventHeaders {
     named(&exchange.name)
         .text("type", exchange.kind.as_str())
         .put("durable", exchange.durable)
@@ -224,7 +224,7 @@ fn about_exchange(exchange: &ExchangeDef) -> Facts {
         .table("arguments", &exchange.arguments)
 }
 
-fn about_policy(policy: &PolicySpec) -> Facts {
+fn about_policy(policy: &PolicySpec) -> EventHeaders {
     named(&policy.name)
         .text("pattern", &policy.pattern)
         .text("apply-to", policy.apply_to.as_str())

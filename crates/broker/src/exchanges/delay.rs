@@ -1,7 +1,7 @@
 //! What a message says about how long it is to be held back, and what it says when that is over.
 
-use crate::copies::{self, BCC, CC};
 use crate::headers;
+use crate::sender_selected::{self, BCC, CC};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value, ValueRef};
 
 /// The header that says for how many milliseconds a message is held back.
@@ -56,7 +56,7 @@ impl Released {
         let delay_ms = of(PropertiesRef::trusted(properties).headers());
         let mut keys = vec![routing_key.to_vec()];
         let properties = headers::with_changed(properties, |headers| {
-            copies::add_keys(headers, &[CC, BCC], &mut keys);
+            sender_selected::add_keys(headers, &[CC, BCC], &mut keys);
             headers.remove(BCC.as_bytes());
             negate(headers, delay_ms);
         });

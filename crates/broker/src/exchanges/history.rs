@@ -1,6 +1,6 @@
 //! The last messages of an exchange, for those who are bound later.
 
-use crate::owned::OwnedMessage;
+use crate::owned_message::OwnedMessage;
 use amqp091::{TableRef, ValueRef};
 use message::MessageRef;
 use std::collections::VecDeque;

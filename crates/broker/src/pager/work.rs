@@ -1,10 +1,10 @@
 //! The pager's two kinds of work, and the threads or the steps that do it.
 
-use super::{AfterSync, Shared, names};
-use crate::older;
+use super::{AfterSync, Shared, body_refs};
+use crate::background;
+use crate::classic_v1;
 use crate::queue::Queue;
 use crate::storage::Storage;
-use crate::worker;
 use bytes::Bytes;
 use log::{LogError, Lsn};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub(crate) fn start(storage: &Arc<Storage>) -> std::io::Result<()> {
         let to_end = Arc::clone(&shared);
         let weak = Arc::downgrade(storage);
         let failure = storage.pager.failure();
-        worker::spawn(name, failure, move || to_end.end(), move || run(&shared, &weak))
+        background::spawn(name, failure, move || to_end.end(), move || run(&shared, &weak))
     };
     let jobs = spawn("pager-jobs", |shared, _| run_jobs(shared))?;
     let syncs = spawn("pager-sync", run_syncs)?;
@@ -165,7 +165,7 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
     if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
         let (name, vhost) = (&queue.def().name, &queue.def().vhost);
         tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
-        older::image_from_journal(
+        classic_v1::image_from_journal(
             &journal,
             wanted.ranges_from(page.first()),
             page.first(),
@@ -214,7 +214,7 @@ fn run_syncs(shared: &Shared, storage: &Weak<Storage>) {
     while let Some(due) = wait_for_unsynced(shared, rests) {
         sync(shared, due.written);
         let Some(storage) = storage.upgrade() else { return };
-        names::work_off(shared, &storage);
+        body_refs::work_off(shared, &storage);
         if due.is_reclaim_due || rests {
             rests = reclaim(&storage, &mut reclaiming);
         }
@@ -294,7 +294,7 @@ fn reclaim(storage: &Storage, reclaiming: &mut Reclaiming) -> bool {
         }
         match reclaim_part(storage, store, reclaiming) {
             Ok(Part::Nothing) => continue,
-            Ok(Part::Waits) => has_more = true,
+            Ok(Part::ConfirmAfter) => has_more = true,
             Ok(Part::Done(reclaimed)) => {
                 moved_bytes += reclaimed.moved_bytes;
                 has_more |= reclaimed.has_more || reclaimed.freed_bytes > 0;
@@ -310,7 +310,7 @@ fn reclaim(storage: &Storage, reclaiming: &mut Reclaiming) -> bool {
 enum Part {
     Nothing,
     /// For the log.
-    Waits,
+    ConfirmAfter,
     Done(Reclaimed),
 }
 
@@ -329,7 +329,7 @@ fn reclaim_part(
     // What gave the references back must not be undone by a crash.
     if storage.wal.durable_upto() < planned {
         reclaiming.planned.insert(store.dir().to_owned(), planned);
-        return Ok(Part::Waits);
+        return Ok(Part::ConfirmAfter);
     }
     let reclaimed = store.reclaim_step(RECLAIM_STEP_BYTES)?;
     if reclaimed.has_more {
@@ -399,7 +399,7 @@ impl PagerStepper {
         let Some(storage) = self.storage.upgrade() else { return false };
         let is_due = stdx::lock(&self.shared.state).naming.is_due();
         if is_due {
-            names::work_off(&self.shared, &storage);
+            body_refs::work_off(&self.shared, &storage);
         }
         is_due
     }

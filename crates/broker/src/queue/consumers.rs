@@ -1,7 +1,8 @@
 //! Those who take messages: consumers and `get`, as they come and go.
 
-use super::local::{Attach, Handed, Host, Local, Owner};
-use super::ruled::with_counts;
+use super::consumer_channel::ConsumerChannel;
+use super::policy::with_counts;
+use super::state::{Assignment, Attach, Owner, QueueState};
 use super::{Activity, AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
 use meta::QueueDef;
 use queue::{ConsumerKey, Return, Settling};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use store::backlog::Lookup;
 
-impl Local {
+impl QueueState {
     pub(super) fn attach(
         &mut self,
         queue: &Queue,
@@ -37,7 +38,7 @@ impl Local {
             });
             room_bytes = sink.room_bytes();
         }));
-        let mut host = Host {
+        let mut host = ConsumerChannel {
             connection: attach.connection,
             channel: attach.channel,
             link: attach.link,
@@ -152,7 +153,7 @@ impl Local {
         {
             self.trace(queue, get.consumer, assigned.redelivered, &message);
         }
-        self.count_deliveries(queue, &[Handed { assigned, incoming: None }]);
+        self.count_deliveries(queue, &[Assignment { assigned, incoming: None }]);
         if is_held {
             self.keeping.note_delivered(std::iter::once(assigned.position));
         }
@@ -221,7 +222,7 @@ impl Local {
     }
 
     pub(super) fn consumers(&self) -> Vec<ConsumerView> {
-        let view = |(slot, host): (u32, &Host)| ConsumerView {
+        let view = |(slot, host): (u32, &ConsumerChannel)| ConsumerView {
             connection: host.connection,
             channel: host.channel,
             consumer_tag: host.consumer_tag.clone(),

@@ -2,7 +2,7 @@
 //! crash it begins anew.
 
 use super::Queue;
-use super::local::Local;
+use super::state::QueueState;
 
 /// When a queue was used last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ impl LastUse {
     }
 }
 
-impl Local {
+impl QueueState {
     /// When the queue will have been unused for too long.
     pub(super) fn unused_ms(&self) -> Option<u64> {
         let ruling = self.ruling.as_deref()?;

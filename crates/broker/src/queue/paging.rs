@@ -1,9 +1,9 @@
 //! The queue's side of paging: jobs of its backlog, and what comes of them.
 
-use super::local::Local;
+use super::state::QueueState;
 use super::{Queue, Wakes};
-use crate::bodies::BodyStore;
-use crate::entries;
+use crate::log_records;
+use crate::message_store::BodyStore;
 use crate::pager::Account;
 use crate::storage::Storage;
 use queue::PositionRange;
@@ -126,7 +126,7 @@ impl Queue {
     }
 }
 
-impl Local {
+impl QueueState {
     /// The position whose message is wanted in memory: the first ready one or the first one that is to
     /// be dead-lettered; else the one the next message gets.
     fn head(&self) -> u64 {
@@ -171,7 +171,7 @@ impl Local {
     fn note_page(&mut self, queue: &Queue, page: PageKey, written: &Written) {
         let storage = &queue.storage;
         if let Some(note) = &written.note {
-            let appended = entries::append_paged(&storage.wal, queue.id().0, note);
+            let appended = log_records::append_paged(&storage.wal, queue.id().0, note);
             self.backlog.paged_in_log(page, appended.segment);
         }
         for (segment, n) in &written.segments {
@@ -198,7 +198,7 @@ impl Local {
             self.not_consumed(*range);
         }
         if queue.def.durable {
-            entries::append_purged(queue.wal(), queue.id().0, &lost);
+            log_records::append_purged(queue.wal(), queue.id().0, &lost);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Messages whose properties are more than a client takes at once. Whoever would be given one loses its
 //! connection, and the message stays where it is. Must never know how large a frame is.
 
-use super::local::Local;
+use super::state::QueueState;
 use super::{Queue, Wakes};
 use message::MessageRef;
 use queue::ConsumerKey;
@@ -24,7 +24,7 @@ impl Next {
     }
 }
 
-impl Local {
+impl QueueState {
     /// The size of the first ready message's properties; none while it is not in memory.
     pub(super) fn head_properties_bytes(&self) -> Option<usize> {
         match self.backlog.get(self.fifo.head()?) {
@@ -52,7 +52,7 @@ impl Local {
         fits
     }
 
-    /// As [`Local::fits`], for a consumer.
+    /// As [`QueueState::fits`], for a consumer.
     #[cold]
     pub(super) fn fits_consumer(
         &self,

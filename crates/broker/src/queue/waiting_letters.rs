@@ -1,7 +1,7 @@
 //! Who is at the dead letters. While the disk is short of space they wait where they are, neither ready nor unacked.
 
 use super::Queue;
-use super::local::Local;
+use super::state::QueueState;
 use queue::PositionRange;
 
 /// What the keeper of rules does about messages that depart.
@@ -11,7 +11,7 @@ pub(super) enum Keeper {
     #[default]
     Away,
     /// It is to come: the first of them stays in memory.
-    Awaited,
+    DurabilityToken,
     /// It is at it.
     AtIt,
     /// It comes when there is space for them.
@@ -29,7 +29,7 @@ impl Queue {
     }
 }
 
-impl Local {
+impl QueueState {
     pub(super) fn keeper(&self) -> Keeper {
         self.ruling.as_deref().map(|ruling| ruling.keeper).unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 //! Records are copied into chunks that are given back when nothing in them is left: what a start
 //! needs follows what is alive, not what the log holds, and costs no allocation per message.
 
-use crate::queue::ReturnsBefore;
+use crate::queue::RecoveredDeliveryCounts;
 use log::SegmentId;
 use queue::{PositionRange, ReturnCounts};
 use std::collections::{BTreeMap, HashMap};
@@ -100,7 +100,7 @@ struct OfQueue {
     /// Page images by first position, and where the log's note about each lies.
     pages: BTreeMap<u64, (SegmentId, PageNote)>,
     /// How often messages came back.
-    returns: ReturnsBefore,
+    returns: RecoveredDeliveryCounts,
     /// One past the highest position seen.
     next_position: u64,
 }
@@ -295,14 +295,14 @@ impl Contents {
     ) {
         let Some((queue, _)) = self.queue(queue, true) else { return };
         if anew {
-            queue.returns = ReturnsBefore::default();
+            queue.returns = RecoveredDeliveryCounts::default();
         }
         queue.returns.counts.extend(counts);
         queue.returns.segments.add(segment);
     }
 
     /// How often messages of the queue came back that may be there. To be asked before what is left.
-    pub(super) fn take_returns(&mut self, queue: u64) -> ReturnsBefore {
+    pub(super) fn take_returns(&mut self, queue: u64) -> RecoveredDeliveryCounts {
         let queue = self.queue(queue, false);
         queue.map(|(queue, _)| std::mem::take(&mut queue.returns)).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! Which queue is to be called when. By the time of day for messages that expire or wait, by time that passes for
 //! queues that nobody uses: one order of both would be wrong after the time of day was set.
 
-use crate::clock::{TimeOfDay, TimeScale};
+use crate::clock::{TimeScale, WallClock};
 use crate::queue::Queue;
 use meta::QueueId;
 use std::collections::BTreeMap;
@@ -43,12 +43,12 @@ impl Agenda {
     }
 
     /// A queue whose alarm is due, and on which scale. The alarm is gone then.
-    pub(super) fn next_due(&mut self, time: &TimeOfDay) -> Option<(Arc<Queue>, TimeScale)> {
+    pub(super) fn next_due(&mut self, time: &WallClock) -> Option<(Arc<Queue>, TimeScale)> {
         let scales = [TimeScale::Monotonic, TimeScale::Unix];
         scales.into_iter().find_map(|scale| Some((self.next_due_on(scale, time)?, scale)))
     }
 
-    fn next_due_on(&mut self, scale: TimeScale, time: &TimeOfDay) -> Option<Arc<Queue>> {
+    fn next_due_on(&mut self, scale: TimeScale, time: &WallClock) -> Option<Arc<Queue>> {
         let alarms = self.on(scale);
         if alarms.is_empty() {
             return None;
@@ -67,7 +67,7 @@ impl Agenda {
     }
 
     /// How long to wait for the first alarm; `None` for until the next tick, or for ever.
-    pub(super) fn time_until_first(&self, time: &TimeOfDay) -> Option<Duration> {
+    pub(super) fn time_until_first(&self, time: &WallClock) -> Option<Duration> {
         let until = |scale, alarms: &Alarms| {
             let ((at_ms, _), _) = alarms.first_key_value()?;
             time.time_until(scale, *at_ms)

@@ -3,8 +3,8 @@
 //! A message that was dead-lettered before says so in its annotations; the headers of others that
 //! look like it are a client's, and count for nothing (semantics 73).
 
-use crate::copies::{self, CC};
 use crate::exchanges::delay::Released;
+use crate::sender_selected::{self, CC};
 use amqp091::{PropertiesRef, ShortString, Table, Value};
 use message::MessageRef;
 use meta::Name;
@@ -32,7 +32,7 @@ pub(super) struct Death<'a> {
 
 /// What a dead letter has in place of what its message had.
 #[derive(Debug)]
-pub(super) struct Redirected {
+pub(super) struct DeadLetterEnvelope {
     pub(super) properties: Vec<u8>,
     /// The routing key, then those of CC.
     pub(super) keys: Vec<Vec<u8>>,
@@ -42,7 +42,7 @@ pub(super) struct Redirected {
     pub(super) is_released: bool,
 }
 
-impl Redirected {
+impl DeadLetterEnvelope {
     pub(super) fn new(message: &MessageRef<'_>, death: &Death<'_>, to: &DeadLetterTo) -> Self {
         let view = PropertiesRef::trusted(message.properties);
         // What cannot be read was not from a client.
@@ -90,7 +90,7 @@ fn keys_of(message: &MessageRef<'_>, headers: &Table, before: &[Value]) -> Vec<V
     let key_then = keys_then.and_then(<[Value]>::first).and_then(Value::as_bytes);
     let was_given_another = key_then.is_some_and(|key| key != message.routing_key);
     if !was_given_another {
-        copies::add_keys(headers, &[CC], &mut keys);
+        sender_selected::add_keys(headers, &[CC], &mut keys);
     }
     keys
 }
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    fn again(redirected: &Redirected) -> MessageRef<'_> {
+    fn again(redirected: &DeadLetterEnvelope) -> MessageRef<'_> {
         let annotations = Annotations { dead_lettered: true, ..Annotations::default() };
         MessageRef { annotations, ..message(&redirected.properties, "dlx", "key") }
     }
@@ -193,7 +193,7 @@ mod tests {
         String::from_utf8_lossy(bytes).into_owned()
     }
 
-    fn headers(redirected: &Redirected) -> Table {
+    fn headers(redirected: &DeadLetterEnvelope) -> Table {
         let headers = PropertiesRef::trusted(&redirected.properties).headers();
         headers.expect("some").to_owned().expect("valid")
     }
@@ -215,7 +215,7 @@ mod tests {
         own.insert(ShortString::from_static("x-death"), long(b"a client's"));
         let properties = with_headers(own);
         let source = message(&properties, "x", "key");
-        let first = Redirected::new(&source, &death("q", Reason::Expired), &to(None));
+        let first = DeadLetterEnvelope::new(&source, &death("q", Reason::Expired), &to(None));
         assert_eq!(first.keys, [b"key".to_vec(), b"copy".to_vec()]);
         let found = headers(&first);
         assert!(found.get(b"CC").is_some());
@@ -245,9 +245,11 @@ mod tests {
     fn deaths_are_counted_by_queue_and_reason() {
         let none = Properties::default().to_bytes();
         let source = message(&none, "x", "key");
-        let first = Redirected::new(&source, &death("q", Reason::Rejected), &to(None));
-        let second = Redirected::new(&again(&first), &death("wait", Reason::Expired), &to(None));
-        let third = Redirected::new(&again(&second), &death("q", Reason::Rejected), &to(None));
+        let first = DeadLetterEnvelope::new(&source, &death("q", Reason::Rejected), &to(None));
+        let second =
+            DeadLetterEnvelope::new(&again(&first), &death("wait", Reason::Expired), &to(None));
+        let third =
+            DeadLetterEnvelope::new(&again(&second), &death("q", Reason::Rejected), &to(None));
         let found = headers(&third);
         let deaths = found.get(DEATHS).and_then(Value::as_array).unwrap();
         let shown: Vec<_> = deaths
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(text(&found, "x-first-death-queue"), "q");
         assert_eq!(text(&found, "x-last-death-exchange"), "dlx");
         let from_client = message(&third.properties, "x", "key");
-        let anew = Redirected::new(&from_client, &death("q", Reason::Rejected), &to(None));
+        let anew = DeadLetterEnvelope::new(&from_client, &death("q", Reason::Rejected), &to(None));
         let found = headers(&anew);
         let [only] = found.get(DEATHS).and_then(Value::as_array).unwrap() else { panic!() };
         assert_eq!(only.as_table().unwrap().get(b"count"), Some(&Value::I64(1)));
@@ -272,13 +274,16 @@ mod tests {
     fn a_cycle_is_one_without_a_reject() {
         let none = Properties::default().to_bytes();
         let source = message(&none, "x", "key");
-        let expired = Redirected::new(&source, &death("a", Reason::Expired), &to(None));
+        let expired = DeadLetterEnvelope::new(&source, &death("a", Reason::Expired), &to(None));
         assert!(expired.is_cycle("a") && !expired.is_cycle("b"));
-        let back = Redirected::new(&again(&expired), &death("b", Reason::MaxLen), &to(None));
+        let back =
+            DeadLetterEnvelope::new(&again(&expired), &death("b", Reason::MaxLen), &to(None));
         assert!(back.is_cycle("a") && back.is_cycle("b"));
-        let refused = Redirected::new(&again(&expired), &death("b", Reason::Rejected), &to(None));
+        let refused =
+            DeadLetterEnvelope::new(&again(&expired), &death("b", Reason::Rejected), &to(None));
         assert!(!refused.is_cycle("a") && !refused.is_cycle("b"));
-        let later = Redirected::new(&again(&refused), &death("c", Reason::Expired), &to(None));
+        let later =
+            DeadLetterEnvelope::new(&again(&refused), &death("c", Reason::Expired), &to(None));
         assert!(later.is_cycle("c") && !later.is_cycle("a"));
     }
 
@@ -289,9 +294,10 @@ mod tests {
         own.insert(ShortString::from_static("CC"), Value::Array(vec![long(b"copy")]));
         let properties = with_headers(own);
         let source = message(&properties, "x", "original");
-        let first = Redirected::new(&source, &death("q", Reason::MaxLen), &to(Some("key")));
+        let first = DeadLetterEnvelope::new(&source, &death("q", Reason::MaxLen), &to(Some("key")));
         assert_eq!(first.keys, [b"key".to_vec()]);
-        let second = Redirected::new(&again(&first), &death("r", Reason::MaxLen), &to(None));
+        let second =
+            DeadLetterEnvelope::new(&again(&first), &death("r", Reason::MaxLen), &to(None));
         assert_eq!(second.keys, [b"key".to_vec()]);
     }
 }

@@ -1,7 +1,7 @@
 //! Publishers that wait for dead letters to be consumed: who answers them from now on.
 
-use super::transfer::Letter;
-use crate::confirm::{Awaited, LateQueues};
+use super::transfer::DeadLetter;
+use crate::confirm::{AnsweringQueues, DurabilityToken};
 use crate::queue::{Confirm, RefusedItem};
 use log::Wal;
 use session::Confirmation;
@@ -16,7 +16,7 @@ pub(super) struct LetterConfirms<'a> {
 /// One letter somebody may wait for.
 struct Shared<'a> {
     confirm: Option<&'a Confirm>,
-    late: LateQueues,
+    late: AnsweringQueues,
     /// A queue that does not answer itself did not take it.
     is_refused: bool,
 }
@@ -25,17 +25,17 @@ impl<'a> LetterConfirms<'a> {
     /// Says, before any queue can answer, how many will: each comes with whether it answers itself,
     /// and the letters it is to have.
     pub(super) fn begin<'q>(
-        letters: &'a [Letter],
+        letters: &'a [DeadLetter],
         queues: impl Iterator<Item = (bool, &'q [u32])>,
     ) -> Self {
-        let shared = |letter: &'a Letter| Shared {
+        let shared = |letter: &'a DeadLetter| Shared {
             confirm: letter.confirm.as_ref(),
-            late: LateQueues::default(),
+            late: AnsweringQueues::default(),
             is_refused: false,
         };
         let is_any = letters.iter().any(|letter| letter.confirm.is_some());
         let mut letters = if is_any { letters.iter().map(shared).collect() } else { Vec::new() };
-        LateQueues::count(&mut letters, |letter: &mut Shared<'_>| &mut letter.late, queues);
+        AnsweringQueues::count(&mut letters, |letter: &mut Shared<'_>| &mut letter.late, queues);
         for letter in letters.iter().filter(|it| it.late.any() && !it.late.answer_alone()) {
             if let Some(Confirm { publisher, sequence }) = letter.confirm {
                 publisher.share_part(*sequence, letter.late.n());
@@ -47,7 +47,7 @@ impl<'a> LetterConfirms<'a> {
     /// A queue has not taken these.
     pub(super) fn note_refused(&mut self, refused: &[RefusedItem], is_late: bool) {
         if is_late {
-            return LateQueues::note_refused(
+            return AnsweringQueues::note_refused(
                 &mut self.letters,
                 |it| &mut it.late,
                 refused.iter().map(|one| one.item),
@@ -61,7 +61,7 @@ impl<'a> LetterConfirms<'a> {
     }
 
     /// Answers for the queues that do not: now, or when what is awaited is durable.
-    pub(super) fn end(self, wal: &Wal, awaited: &Awaited) {
+    pub(super) fn end(self, wal: &Wal, awaited: &DurabilityToken) {
         for Shared { confirm, late, is_refused } in &self.letters {
             let Some(Confirm { publisher, sequence }) = confirm else { continue };
             late.answer_refused(publisher, *sequence);

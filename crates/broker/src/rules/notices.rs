@@ -1,11 +1,11 @@
 //! What the broker publishes itself, to tell those who want to know what happens. It is worth less than
 //! what clients send: when there is more of it than can be published, it is dropped.
 
-use super::{RuleKeeper, Shared};
+use super::{QueueTimers, Shared};
 use crate::broker::Broker;
 use crate::exchanges::put_in;
 use crate::firehose::{Delivered, Tracing};
-use crate::owned::OwnedMessage;
+use crate::owned_message::OwnedMessage;
 use crate::queue::{Wakes, wake_all};
 use amqp091::Properties;
 use message::{Annotations, Body, MessageRef};
@@ -19,7 +19,7 @@ const KEY_BYTES_MAX: usize = 255;
 
 /// What is to be told.
 #[derive(Debug)]
-pub(crate) enum Notice {
+pub(crate) enum InternalMessage {
     /// A message for the exchange it names.
     Publish {
         /// The virtual host.
@@ -31,7 +31,7 @@ pub(crate) enum Notice {
     Delivered(Box<Delivered>),
 }
 
-impl Notice {
+impl InternalMessage {
     /// A message to be published, persistent if its properties say so. Routing keys that are too long
     /// are cut off.
     pub(crate) fn publish(
@@ -93,14 +93,14 @@ pub(crate) fn publish(broker: &Broker, vhost: &str, message: &MessageRef<'_>) {
     wake_all(&mut wakes);
 }
 
-impl RuleKeeper {
+impl QueueTimers {
     /// What is traced.
     pub(crate) fn tracing(&self) -> &Tracing {
         &self.shared.tracing
     }
 
     /// Publishes it soon, or drops it if too much waits already.
-    pub(crate) fn post(&self, notice: Notice) {
+    pub(crate) fn post(&self, notice: InternalMessage) {
         let bytes = notice.size_bytes();
         let before = self.shared.notice_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > NOTICE_BYTES_MAX {
@@ -116,7 +116,7 @@ impl RuleKeeper {
 
 impl Shared {
     /// A notice has been published.
-    pub(super) fn told(&self, notice: Notice, broker: &Broker) {
+    pub(super) fn told(&self, notice: InternalMessage, broker: &Broker) {
         let bytes = notice.size_bytes();
         notice.carry_out(broker);
         let left = self.notice_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;

@@ -1,13 +1,13 @@
 //! Letters on their way: routed as what the broker itself publishes, and put into their queues in
 //! batches.
 
-use super::dead_letter::{DeadLetterTo, Death, Redirected};
+use super::dead_letter::{DeadLetterEnvelope, DeadLetterTo, Death};
 use super::letter_confirms::LetterConfirms;
-use crate::bodies::{BodyHome, SHARED_PROPERTIES_MIN_BYTES};
 use crate::broker::Broker;
-use crate::confirm::Awaited;
+use crate::confirm::DurabilityToken;
 use crate::control_plane::View;
-use crate::exchanges::{Fate, WatchedExchange};
+use crate::exchanges::{Admission, WatchedExchange};
+use crate::message_store::{BodyHome, SHARED_PROPERTIES_MIN_BYTES};
 use crate::queue::{
     Confirm, Incoming, Late, Publishes, Queue, RefusedItem, SHARED_BODY_MIN_BYTES, Wakes, wake_all,
 };
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// A message that dies, apart from where it was.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct DeadLetter {
     pub(crate) reason: Reason,
     /// Where it is in its queue, if it is in one.
     pub(crate) position: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Letter {
     annotations: Annotations,
 }
 
-impl Letter {
+impl DeadLetter {
     pub(crate) fn of(message: &MessageRef<'_>, reason: Reason) -> Self {
         Self {
             reason,
@@ -75,7 +75,7 @@ impl Letter {
     fn message_to<'m>(
         &'m self,
         to: &'m DeadLetterTo,
-        redirected: &'m Redirected,
+        redirected: &'m DeadLetterEnvelope,
     ) -> MessageRef<'m> {
         let is_released = redirected.is_released;
         let dead_lettered = !is_released || self.annotations.dead_lettered;
@@ -105,16 +105,16 @@ impl Letter {
 
 /// Letters that are in no queue.
 #[derive(Debug)]
-pub(crate) struct Undelivered {
+pub(crate) struct RejectedDeadLetters {
     /// The queue that did not take them.
     pub(crate) from: Arc<QueueDef>,
     pub(crate) to: Arc<DeadLetterTo>,
-    pub(crate) letters: VecDeque<Letter>,
+    pub(crate) letters: VecDeque<DeadLetter>,
 }
 
-impl Undelivered {
+impl RejectedDeadLetters {
     pub(crate) fn bytes(&self) -> usize {
-        self.letters.iter().map(Letter::bytes).sum()
+        self.letters.iter().map(DeadLetter::bytes).sum()
     }
 }
 
@@ -122,7 +122,7 @@ impl Undelivered {
 pub(super) enum Sent {
     /// The first so many are in their queues, and safe when this is durable; some queues may have refused
     /// theirs.
-    Done { n_letters: usize, awaited: Awaited, undelivered: Vec<Undelivered> },
+    Done { n_letters: usize, awaited: DurabilityToken, undelivered: Vec<RejectedDeadLetters> },
     /// One of the queues is still being read after a start. None was sent.
     NotYet,
 }
@@ -132,10 +132,14 @@ pub(super) fn send(
     broker: &Broker,
     from: &QueueDef,
     to: &DeadLetterTo,
-    letters: &[Letter],
+    letters: &[DeadLetter],
 ) -> Sent {
-    let mut posting =
-        Posting { letters, redirected: Vec::new(), groups: BTreeMap::new(), seen_by: Vec::new() };
+    let mut posting = DeadLetterPublish {
+        letters,
+        redirected: Vec::new(),
+        groups: BTreeMap::new(),
+        seen_by: Vec::new(),
+    };
     let noted = broker.exchanges.noted();
     posting.route(broker, from, to);
     if posting.groups.values().any(|group| group.queue.is_loading()) {
@@ -150,10 +154,10 @@ pub(super) fn send(
 }
 
 /// Letters and where they go.
-struct Posting<'a> {
-    letters: &'a [Letter],
+struct DeadLetterPublish<'a> {
+    letters: &'a [DeadLetter],
     /// For each letter.
-    redirected: Vec<(Redirected, Option<Arc<BodyHome>>)>,
+    redirected: Vec<(DeadLetterEnvelope, Option<Arc<BodyHome>>)>,
     groups: BTreeMap<QueueId, Group>,
     /// Letters, and exchanges that they count as seen by since they were routed.
     seen_by: Vec<(usize, Arc<WatchedExchange>)>,
@@ -166,7 +170,7 @@ struct Group {
     items: Vec<u32>,
 }
 
-impl Posting<'_> {
+impl DeadLetterPublish<'_> {
     fn route(&mut self, broker: &Broker, from: &QueueDef, to: &DeadLetterTo) {
         let view = broker.view();
         let unix_ms = broker.storage.time.unix_ms();
@@ -180,8 +184,8 @@ impl Posting<'_> {
             let message = letter.message();
             // What a delaying exchange held back goes on as it was.
             let redirected = match from.delays_for() {
-                Some(_) => Redirected::released(&message),
-                None => Redirected::new(&message, &death, to),
+                Some(_) => DeadLetterEnvelope::released(&message),
+                None => DeadLetterEnvelope::new(&message, &death, to),
             };
             self.redirected.push((redirected, None));
             let seen_at = self.redirected.len() - 1;
@@ -222,7 +226,7 @@ impl Posting<'_> {
 
     fn post(self, broker: &Broker, to: &DeadLetterTo) -> Sent {
         let resolve = |item: u32| self.incoming(item, to);
-        let (mut awaited, mut undelivered) = (Awaited::default(), Vec::new());
+        let (mut awaited, mut undelivered) = (DurabilityToken::default(), Vec::new());
         let (mut wakes, mut refused) = (Wakes::new(), Vec::new());
         let queues = self.groups.values().map(|group| (group.is_late, group.items.as_slice()));
         let mut confirms = LetterConfirms::begin(self.letters, queues);
@@ -269,8 +273,8 @@ fn find_queues(
     broker: &Broker,
     view: &View,
     from: &QueueDef,
-    (to, redirected): (&DeadLetterTo, &Redirected),
-    letter: &Letter,
+    (to, redirected): (&DeadLetterTo, &DeadLetterEnvelope),
+    letter: &DeadLetter,
     (mut saw, ids): (impl FnMut(&Arc<WatchedExchange>), &mut Vec<QueueId>),
 ) {
     ids.clear();
@@ -289,15 +293,15 @@ fn find_queues(
         // What comes from its own queue was seen, and held back, already.
         if *met.delayed_queue() != from.name {
             match met.fate(&seen, unix_ms) {
-                Fate::Dropped => return Passage::Closed,
-                Fate::Delayed => {
+                Admission::Dropped => return Passage::Closed,
+                Admission::Delayed => {
                     saw(met);
                     if let Some(queue) = view.queue(&from.vhost, met.delayed_queue()) {
                         delaying.push(queue);
                         return Passage::Closed;
                     }
                 }
-                Fate::GoesOn => saw(met),
+                Admission::GoesOn => saw(met),
             }
         }
         if met.remembers(&seen) {
@@ -314,10 +318,11 @@ pub(crate) fn dead_letters_of<'a>(
     queue: &Queue,
     refused: &[RefusedItem],
     resolve: &dyn Fn(u32) -> Incoming<'a>,
-) -> Option<Undelivered> {
+) -> Option<RejectedDeadLetters> {
     let to = refused.iter().find_map(|refused| refused.dead_letter_to.clone())?;
     let dead = refused.iter().filter(|refused| refused.dead_letter_to.is_some());
-    let letter = |refused: &RefusedItem| Letter::of(&resolve(refused.item).message, Reason::MaxLen);
+    let letter =
+        |refused: &RefusedItem| DeadLetter::of(&resolve(refused.item).message, Reason::MaxLen);
     let letters = dead.map(letter).collect();
-    Some(Undelivered { from: Arc::clone(queue.def()), to, letters })
+    Some(RejectedDeadLetters { from: Arc::clone(queue.def()), to, letters })
 }

@@ -1,12 +1,12 @@
 //! The keeper's work: what is due, one piece after the other, by a thread or in steps.
 
-use super::transfer::{self, Sent, Undelivered};
-use super::{Notice, Nudge, Shared, State};
+use super::transfer::{self, RejectedDeadLetters, Sent};
+use super::{InternalMessage, Shared, State, WakeOnDurable};
+use crate::background;
 use crate::broker::Broker;
 use crate::clock::TimeScale;
 use crate::queue::{AfterDetach, Queue};
 use crate::storage::Storage;
-use crate::worker;
 use log::Lsn;
 use meta::Command;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ pub(crate) fn start(storage: &Arc<Storage>) -> std::io::Result<()> {
     let weak = Arc::downgrade(storage);
     let failure = storage.rules.failure();
     let thread =
-        worker::spawn("rules", failure, move || to_end.end(), move || run(&shared, &weak))?;
+        background::spawn("rules", failure, move || to_end.end(), move || run(&shared, &weak))?;
     *stdx::lock(&storage.rules.thread) = Some(thread);
     Ok(())
 }
@@ -69,9 +69,9 @@ enum Task {
     /// Its letters are durable where they arrived.
     Settled(Arc<Queue>, u64),
     Letters(Arc<Queue>),
-    Undelivered(Undelivered),
+    RejectedDeadLetters(RejectedDeadLetters),
     Review(Vec<Arc<Queue>>),
-    Notice(Notice),
+    InternalMessage(InternalMessage),
 }
 
 fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
@@ -79,8 +79,9 @@ fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
     if let Some((queue, scale)) = state.agenda.next_due(&storage.time) {
         return Some(Task::OnTime(queue, scale));
     }
-    let is_settled =
-        |(_, _, awaited): &(_, _, crate::confirm::Awaited)| awaited.is_durable(&storage.wal);
+    let is_settled = |(_, _, awaited): &(_, _, crate::confirm::DurabilityToken)| {
+        awaited.is_durable(&storage.wal)
+    };
     if let Some(at) = state.settling.iter().position(is_settled) {
         let (queue, n, _) = state.settling.swap_remove(at);
         return Some(Task::Settled(queue, n));
@@ -90,7 +91,7 @@ fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
         return Some(Task::Review(state.to_review.drain(..n).collect()));
     }
     if let Some(letters) = state.undelivered.pop_front() {
-        return Some(Task::Undelivered(letters));
+        return Some(Task::RejectedDeadLetters(letters));
     }
     let is_short = storage.is_short();
     if !is_short && !state.without_space.is_empty() {
@@ -100,8 +101,9 @@ fn next_task(state: &mut State, storage: &Storage) -> Option<Task> {
     let letters = state.asked.pop_front().map(Task::Letters);
     letters.or_else(|| {
         let is_reserve_used = storage.is_reserve_used();
-        let may_go = |notice: &mut Notice| !is_short || (!is_reserve_used && notice.is_event());
-        state.notices.pop_front_if(may_go).map(Task::Notice)
+        let may_go =
+            |notice: &mut InternalMessage| !is_short || (!is_reserve_used && notice.is_event());
+        state.notices.pop_front_if(may_go).map(Task::InternalMessage)
     })
 }
 
@@ -118,8 +120,8 @@ fn work_off(shared: &Arc<Shared>, task: Task) {
         }
         Task::Settled(queue, n) => queue.letters_left(n),
         Task::Letters(queue) => send_letters(shared, &broker, queue),
-        Task::Undelivered(letters) => send_undelivered(shared, &broker, letters),
-        Task::Notice(notice) => shared.told(notice, &broker),
+        Task::RejectedDeadLetters(letters) => send_undelivered(shared, &broker, letters),
+        Task::InternalMessage(notice) => shared.told(notice, &broker),
         Task::Review(queues) => queues.iter().for_each(|queue| broker.review_rules(queue)),
     }
 }
@@ -148,7 +150,7 @@ fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
                 queue.letters_left(n_positions);
                 return;
             }
-            let nudge = |upto| Nudge { shared: Arc::clone(shared), upto };
+            let nudge = |upto| WakeOnDurable { shared: Arc::clone(shared), upto };
             if let Some(upto) = awaited.log {
                 broker.storage.wal.watch(Arc::new(nudge(upto)));
             }
@@ -160,7 +162,7 @@ fn send_letters(shared: &Arc<Shared>, broker: &Broker, queue: Arc<Queue>) {
     }
 }
 
-fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, mut letters: Undelivered) {
+fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, mut letters: RejectedDeadLetters) {
     let (turn, _) = letters.letters.as_slices();
     let turn = turn.get(..LETTERS_PER_TURN).unwrap_or(turn);
     let n_done = match transfer::send(broker, &letters.from, &letters.to, turn) {
@@ -187,12 +189,12 @@ fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, mut letters: Undelive
 
 /// The keeper's work, done by the caller. For simulation.
 #[derive(Debug)]
-pub struct RuleStepper {
+pub struct QueueTimersStepper {
     shared: Arc<Shared>,
     storage: Weak<Storage>,
 }
 
-impl RuleStepper {
+impl QueueTimersStepper {
     pub(crate) fn new(storage: &Arc<Storage>) -> Self {
         Self { shared: Arc::clone(&storage.rules.shared), storage: Arc::downgrade(storage) }
     }

@@ -1,12 +1,12 @@
 //! The publishes of one socket read, gathered by queue so that each queue is locked once.
 
-use super::late::PublisherOf;
-use super::routes::Remembered;
-use crate::bodies::BodyHome;
-use crate::confirm::{Awaited, LateQueues};
-use crate::exchanges::{Exchanges, Noted};
+use super::confirm_on::PublisherOf;
+use super::route_cache::Remembered;
+use crate::confirm::{AnsweringQueues, DurabilityToken};
+use crate::exchanges::{DedupBarrier, Exchanges};
+use crate::message_store::BodyHome;
 use crate::queue::{Incoming, Late, Publishes, Queue, RefusedItem, Wakes};
-use crate::rules::{Undelivered, dead_letters_of};
+use crate::rules::{RejectedDeadLetters, dead_letters_of};
 use crate::slices::WORK_MAX;
 use bytes::Bytes;
 use message::{Body, MessageRef};
@@ -22,7 +22,7 @@ const PUTS_PER_QUEUE: usize = 15;
 
 /// A publish that passed its checks.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PendingPublish {
     /// Its index among the requests of the read.
     pub(crate) request: u32,
     pub(crate) channel: ChannelId,
@@ -35,14 +35,14 @@ pub(crate) struct Prepared {
     /// One of its queues is full and did not take it.
     pub(crate) refused: bool,
     /// Who of its queues answers for itself.
-    pub(crate) late: LateQueues,
+    pub(crate) late: AnsweringQueues,
     /// What differs from the request as received.
-    pub(crate) changed: Option<Box<Changed>>,
+    pub(crate) changed: Option<Box<MessageOverrides>>,
 }
 
 /// What the broker changed about a message, or prepared so that it is copied once.
 #[derive(Debug, Default)]
-pub(crate) struct Changed {
+pub(crate) struct MessageOverrides {
     pub(crate) properties: Option<Bytes>,
     /// Those for queues of delaying exchanges, where they are others: with the keys to be hidden.
     pub(crate) properties_held_back: Option<Bytes>,
@@ -51,7 +51,7 @@ pub(crate) struct Changed {
     pub(crate) home: Option<Arc<BodyHome>>,
 }
 
-impl Changed {
+impl MessageOverrides {
     /// None if nothing is changed.
     #[inline]
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
@@ -93,7 +93,7 @@ struct Putting {
     /// The group that is next, and how many of its items are in already.
     group: usize,
     n_items: usize,
-    awaited: Awaited,
+    awaited: DurabilityToken,
     refused_late: Vec<RefusedItem>,
     /// Groups whose queues keep messages in journals of their own.
     apart: SmallVec<[usize; 2]>,
@@ -104,7 +104,7 @@ struct Putting {
 pub(crate) struct Batch {
     /// Rises from batch to batch, from 1: tells remembered group numbers of older batches apart.
     number: u64,
-    pub(crate) prepared: Vec<Prepared>,
+    pub(crate) prepared: Vec<PendingPublish>,
     any: Any,
     /// Some of its queues are still being read after a start.
     any_loading: bool,
@@ -117,9 +117,9 @@ pub(crate) struct Batch {
     putting: Putting,
     refused: Vec<RefusedItem>,
     /// Refused messages that are dead-lettered.
-    undelivered: Vec<Undelivered>,
+    undelivered: Vec<RejectedDeadLetters>,
     /// Held while exchanges have noted what is not in its queues yet.
-    noted: Option<Arc<Noted>>,
+    noted: Option<Arc<DedupBarrier>>,
 }
 
 impl Putting {
@@ -139,7 +139,7 @@ impl Batch {
 
     /// Adds a publish for the queues of a remembered route.
     #[inline]
-    pub(crate) fn add(&mut self, prepared: Prepared, remembered: &mut Remembered) {
+    pub(crate) fn add(&mut self, prepared: PendingPublish, remembered: &mut Remembered) {
         let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
         self.push(prepared);
         if remembered.batch != self.number {
@@ -163,7 +163,7 @@ impl Batch {
     }
 
     /// Adds a publish for `queues`.
-    pub(crate) fn add_to(&mut self, prepared: Prepared, queues: &[Arc<Queue>]) {
+    pub(crate) fn add_to(&mut self, prepared: PendingPublish, queues: &[Arc<Queue>]) {
         let item = u32::try_from(self.prepared.len()).expect("a read holds fewer publishes");
         self.push(prepared);
         for queue in queues {
@@ -175,7 +175,7 @@ impl Batch {
     }
 
     #[inline]
-    fn push(&mut self, prepared: Prepared) {
+    fn push(&mut self, prepared: PendingPublish) {
         self.any.logged |= prepared.logged;
         self.any.stored |= prepared.changed.as_ref().is_some_and(|one| one.home.is_some());
         self.prepared.push(prepared);
@@ -218,7 +218,7 @@ impl Batch {
         requests: &[Request],
         publisher_of: &PublisherOf<'_>,
         wakes: &mut Wakes,
-    ) -> Option<Awaited> {
+    ) -> Option<DurabilityToken> {
         let mut putting = std::mem::take(&mut self.putting);
         if self.any_late && putting.is_at_start() {
             self.begin_late(publisher_of);
@@ -276,7 +276,7 @@ impl Batch {
         }
         if !refused_late.is_empty() {
             let refused_late = refused_late.iter().map(|one| one.item);
-            LateQueues::note_refused(&mut self.prepared, |one| &mut one.late, refused_late);
+            AnsweringQueues::note_refused(&mut self.prepared, |one| &mut one.late, refused_late);
         }
         if !refused.is_empty() {
             self.mark_refused(&mut refused);
@@ -331,7 +331,7 @@ impl Batch {
     }
 
     /// Refused messages that are to be dead-lettered.
-    pub(crate) fn take_undelivered(&mut self) -> Vec<Undelivered> {
+    pub(crate) fn take_undelivered(&mut self) -> Vec<RejectedDeadLetters> {
         std::mem::take(&mut self.undelivered)
     }
 

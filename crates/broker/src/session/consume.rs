@@ -1,7 +1,7 @@
 //! Consumers and `get`.
 
 use super::channels::Link;
-use super::{Acted, Session, replies};
+use super::{Handled, Session, direct_reply_to};
 use crate::limits;
 use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Got, Queue};
 use meta::Permission;
@@ -17,9 +17,9 @@ impl Session {
         &mut self,
         control: &Control,
         consume: &Consume,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let channel = control.channel;
-        if replies::is_reply_queue(consume.queue.as_bytes()) {
+        if direct_reply_to::is_reply_queue(consume.queue.as_bytes()) {
             return self.consume_replies(control, consume);
         }
         let name = self.queue_name(channel, &consume.queue)?;
@@ -60,7 +60,7 @@ impl Session {
             channel.links.insert(link);
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(Acted::Answered)
+        Ok(Handled::Answered)
     }
 
     pub(super) fn next_link(&mut self) -> LinkId {
@@ -100,7 +100,7 @@ impl Session {
         &mut self,
         control: &Control,
         consumer_tag: &ShortString,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let channel = control.channel;
         let answer = !control.nowait;
         let link = self.channels.get_mut(channel).and_then(|channel| {
@@ -126,7 +126,7 @@ impl Session {
         if after == AfterDetach::DeleteQueue {
             self.broker.drop_queue(&queue).await;
         }
-        Ok(Acted::Answered)
+        Ok(Handled::Answered)
     }
 
     pub(super) async fn get(
@@ -134,7 +134,7 @@ impl Session {
         channel: ChannelId,
         queue: &ShortString,
         no_ack: bool,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let name = self.queue_name(channel, queue)?;
         self.require_on_queue(Permission::Read, &name)?;
         let queue = self.find_loaded_queue(&name).await?;
@@ -146,7 +146,7 @@ impl Session {
         let get = Get { consumer, channel, link, outbox: &self.outbox, no_ack };
         loop {
             match queue.get(&get).map_err(|refused| refusal(refused, &queue))? {
-                Got::Message | Got::Unfit => return Ok(Acted::Answered),
+                Got::Message | Got::Unfit => return Ok(Handled::Answered),
                 Got::Nothing => return self.answer(Event::GetEmpty(channel)),
                 Got::NotInMemory => queue.head_in_memory().await,
             }

@@ -1,7 +1,7 @@
 //! Declaring, deleting and binding: permission checks, then a command to the definitions.
 
-use super::{Acted, Session};
-use crate::broker::NotChanged;
+use super::{Handled, Session};
+use crate::broker::ChangeError;
 use crate::confirm::LogFailed;
 use crate::queue::{DeleteConditions, Queue, QueueRefused};
 use meta::{
@@ -34,11 +34,11 @@ pub(crate) fn refused(error: &MetaError) -> Error {
     Error::new(kind, error.to_string())
 }
 
-impl From<NotChanged> for Error {
-    fn from(not_changed: NotChanged) -> Self {
+impl From<ChangeError> for Error {
+    fn from(not_changed: ChangeError) -> Self {
         match not_changed {
-            NotChanged::Refused(error) => refused(&error),
-            NotChanged::LogFailed => LogFailed.into(),
+            ChangeError::Refused(error) => refused(&error),
+            ChangeError::LogFailed => LogFailed.into(),
         }
     }
 }
@@ -144,7 +144,7 @@ impl Session {
     pub(super) async fn declare_exchange(
         &mut self,
         declare: &ExchangeDeclare,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let name = text(&declare.exchange)?;
         let vhost = self.vhost();
         if declare.passive {
@@ -179,7 +179,7 @@ impl Session {
         self.change(command).await
     }
 
-    fn look_up_exchange(&self, name: &Name) -> Result<Acted, Error> {
+    fn look_up_exchange(&self, name: &Name) -> Result<Handled, Error> {
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
@@ -187,21 +187,21 @@ impl Session {
         let resource = Resource::exchange(&vhost, name);
         self.require_any(&resource)?;
         if self.view.meta.exchange(&vhost, name).is_some() {
-            return Ok(Acted::Done);
+            return Ok(Handled::Done);
         }
         Err(Error::new(ErrorKind::NotFound, format!("no {resource}")))
     }
 
-    async fn change(&self, command: Command) -> Result<Acted, Error> {
+    async fn change(&self, command: Command) -> Result<Handled, Error> {
         self.broker.change_durably(&command, &self.connection.identity.user).await?;
-        Ok(Acted::Done)
+        Ok(Handled::Done)
     }
 
     pub(super) async fn delete_exchange(
         &mut self,
         exchange: &ShortString,
         if_unused: bool,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let name = text(exchange)?;
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
@@ -214,7 +214,7 @@ impl Session {
     pub(super) async fn bind_exchange(
         &mut self,
         binding: &ExchangeBinding,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let spec = self.exchange_binding(binding)?;
         self.change(Command::Bind(spec)).await
     }
@@ -222,7 +222,7 @@ impl Session {
     pub(super) async fn unbind_exchange(
         &mut self,
         binding: &ExchangeBinding,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let spec = self.exchange_binding(binding)?;
         self.change(Command::Unbind(spec)).await
     }
@@ -269,7 +269,7 @@ impl Session {
         &mut self,
         channel: ChannelId,
         binding: &QueueBinding,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let spec = self.queue_binding(channel, binding)?;
         self.change(Command::Bind(spec)).await
     }
@@ -278,7 +278,7 @@ impl Session {
         &mut self,
         channel: ChannelId,
         binding: &QueueBinding,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let spec = self.queue_binding(channel, binding)?;
         self.change(Command::Unbind(spec)).await
     }
@@ -307,7 +307,7 @@ impl Session {
         &mut self,
         control: &Control,
         declare: &QueueDeclare,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         if self.is_live_reply_queue(declare.queue.as_bytes()) {
             let (channel, queue) = (control.channel, declare.queue.as_bytes());
             let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
@@ -329,7 +329,7 @@ impl Session {
             channel.last_queue = Some(name.clone());
         }
         if control.nowait {
-            return Ok(Acted::Answered);
+            return Ok(Handled::Answered);
         }
         let (n_ready, n_consumers) = queue.ready_and_consumers();
         let channel = control.channel;
@@ -364,7 +364,7 @@ impl Session {
         });
         for _ in 0..DECLARE_TRIES_MAX {
             let done = self.broker.change_durably(&command, &self.connection.identity.user).await?;
-            self.look_again();
+            self.refresh_view();
             let found = match &done {
                 Done::QueueCreated(def) | Done::QueueExists(def) => self.view.queue_by_id(def.id),
                 Done::Nothing
@@ -399,14 +399,14 @@ impl Session {
         &mut self,
         control: &Control,
         queue: &ShortString,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let name = self.queue_name(control.channel, queue)?;
         self.require_on_queue(Permission::Read, &name)?;
         let queue = self.find_loaded_queue(&name).await?;
         self.check_exclusive_access(&queue)?;
         let n_messages = queue.purge();
         if control.nowait {
-            return Ok(Acted::Answered);
+            return Ok(Handled::Answered);
         }
         self.answer(Event::QueuePurged { channel: control.channel, n_messages })
     }
@@ -417,7 +417,7 @@ impl Session {
         queue: &ShortString,
         if_unused: Flag,
         if_empty: Flag,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let name = self.queue_name(control.channel, queue)?;
         self.require_on_queue(Permission::Configure, &name)?;
         let mut n_messages = 0;
@@ -440,7 +440,7 @@ impl Session {
             self.broker.change_durably(&command, &self.connection.identity.user).await?;
         }
         if control.nowait {
-            return Ok(Acted::Answered);
+            return Ok(Handled::Answered);
         }
         self.answer(Event::QueueDeleted { channel: control.channel, n_messages })
     }

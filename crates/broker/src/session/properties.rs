@@ -1,6 +1,6 @@
 //! What the broker itself reads of a message's properties when it is published.
 
-use crate::copies::{BCC, CC};
+use crate::sender_selected::{BCC, CC};
 use amqp091::{PropertiesRef, Table, TableRef, ValueRef};
 use bytes::Bytes;
 use session::{Error, ErrorKind};

@@ -1,12 +1,12 @@
 //! Publishing: checks, routing, gathering; and the confirms of what was gathered.
 
-use super::batch::{Changed, Prepared, address_of, message_of};
-use super::late::is_own_part_done;
+use super::batch::{MessageOverrides, PendingPublish, address_of, message_of};
+use super::confirm_on::is_own_part_done;
 use super::properties::{self, Inspected};
-use super::routes::{Route, Special};
-use super::{Channel, Session, replies};
-use crate::bodies::{Bodies, BodyHome, BodyStore, SHARED_PROPERTIES_MIN_BYTES};
-use crate::confirm::{Awaited, LateQueues, Run};
+use super::route_cache::{Route, Uncacheable};
+use super::{Channel, Session, direct_reply_to};
+use crate::confirm::{AnsweringQueues, DurabilityToken, Run};
+use crate::message_store::{BodyHome, BodyStore, MessageStores, SHARED_PROPERTIES_MIN_BYTES};
 use crate::queue::{Queue, SHARED_BODY_MIN_BYTES};
 use amqp091::PropertiesRef;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ impl Session {
         channel.counters.note_published();
         let sequence = channel.next_sequence();
         let (exchange, routing_key) = address_of(publish, input);
-        if replies::is_reply(exchange, routing_key) {
+        if direct_reply_to::is_reply(exchange, routing_key) {
             return self.reply(index, publish, message_of(publish, input), sequence);
         }
         if publish.inspect || self.interceptors.is_some() {
@@ -41,14 +41,14 @@ impl Session {
         }
         let route = match self.find_route(exchange, routing_key) {
             Ok(route) => route,
-            Err(Special::Refused(error)) => return Err(error),
-            Err(Special::ByMessage) => {
+            Err(Uncacheable::Refused(error)) => return Err(error),
+            Err(Uncacheable::ByMessage) => {
                 let message = message_of(publish, input);
                 let properties = PropertiesRef::trusted(message.properties);
                 let keys = [message.routing_key];
                 let seen = self.seen_by_exchanges(&keys, properties);
                 self.route_alone(publish.channel, message.exchange, &seen);
-                self.gather_alone(index, publish, message, sequence, Changed::default());
+                self.gather_alone(index, publish, message, sequence, MessageOverrides::default());
                 return Ok(());
             }
         };
@@ -75,7 +75,7 @@ impl Session {
         } else {
             None
         };
-        let changed = Changed { body, home, ..Changed::default() }.boxed();
+        let changed = MessageOverrides { body, home, ..MessageOverrides::default() }.boxed();
         let prepared = prepared(index, publish, sequence, logged, changed);
         self.batch.add(prepared, remembered);
         if n_queues == 0 && publish.mandatory {
@@ -129,7 +129,8 @@ impl Session {
             let changed = properties.as_deref().unwrap_or(message.properties);
             properties::with_headers(changed, headers)
         });
-        let changed = Changed { properties, properties_held_back, ..Changed::default() };
+        let changed =
+            MessageOverrides { properties, properties_held_back, ..MessageOverrides::default() };
         self.gather_alone(index, publish, message, sequence, changed);
         Ok(())
     }
@@ -157,8 +158,8 @@ impl Session {
     ) -> Result<bool, Error> {
         let route = match self.find_route(message.exchange, message.routing_key) {
             Ok(route) => route,
-            Err(Special::Refused(error)) => return Err(error),
-            Err(Special::ByMessage) => return Ok(false),
+            Err(Uncacheable::Refused(error)) => return Err(error),
+            Err(Uncacheable::ByMessage) => return Ok(false),
         };
         let Some(remembered) = self.routes.get_mut(route) else { return Ok(false) };
         if remembered.route.by_headers {
@@ -174,7 +175,8 @@ impl Session {
         let sent = properties.as_deref().unwrap_or(message.properties);
         let home = home(bodies, (sent, message.body.len()), (n_queues, n_logging));
         let body = shared_body(message.body, n_queues);
-        let changed = Changed { properties, body, home, ..Changed::default() }.boxed();
+        let changed =
+            MessageOverrides { properties, body, home, ..MessageOverrides::default() }.boxed();
         self.batch.add(prepared(index, publish, sequence, logged, changed), remembered);
         if n_queues == 0 && publish.mandatory {
             self.return_unroutable(publish.channel, message);
@@ -197,7 +199,7 @@ impl Session {
         publish: &Publish,
         message: MessageRef<'_>,
         sequence: u64,
-        mut changed: Changed,
+        mut changed: MessageOverrides,
     ) {
         for exchange in self.remembering.drain(..) {
             let properties = changed.properties.as_deref().unwrap_or(message.properties);
@@ -273,21 +275,22 @@ impl Session {
         });
     }
 
-    fn confirm_batch(&mut self, awaited: Awaited) {
+    fn confirm_batch(&mut self, awaited: DurabilityToken) {
         let prepared = &self.batch.prepared;
         if prepared.iter().all(|one| one.sequence == 0) {
             return;
         }
-        let waits = |one: &Prepared| match () {
-            () if one.late.answer_alone() => Waits::ForConsumers,
-            () if one.late.any() && is_own_part_done(one, &awaited) => Waits::ForConsumers,
-            () if one.refused => Waits::Refused,
-            () if one.apart && one.logged => Waits::Apart,
-            () if one.logged && awaited.log.is_some() => Waits::ForLog,
-            () => Waits::Not,
+        let waits = |one: &PendingPublish| match () {
+            () if one.late.answer_alone() => ConfirmAfter::ForConsumers,
+            () if one.late.any() && is_own_part_done(one, &awaited) => ConfirmAfter::ForConsumers,
+            () if one.refused => ConfirmAfter::Refused,
+            () if one.apart && one.logged => ConfirmAfter::MultiSync,
+            () if one.logged && awaited.log.is_some() => ConfirmAfter::ForLog,
+            () => ConfirmAfter::Not,
         };
-        let same = |a: &Prepared, b: &Prepared| a.channel == b.channel && waits(a) == waits(b);
-        let runs = |wanted: Waits| {
+        let same =
+            |a: &PendingPublish, b: &PendingPublish| a.channel == b.channel && waits(a) == waits(b);
+        let runs = |wanted: ConfirmAfter| {
             let numbered =
                 prepared.chunk_by(move |a, b| same(a, b) && a.sequence + 1 == b.sequence);
             numbered.filter_map(move |run| {
@@ -297,16 +300,16 @@ impl Session {
                 is_wanted.then_some(Run { channel, first: first_sequence, last })
             })
         };
-        if runs(Waits::Not).next().is_some() {
+        if runs(ConfirmAfter::Not).next().is_some() {
             self.tell(|sink| {
-                for run in runs(Waits::Not) {
+                for run in runs(ConfirmAfter::Not) {
                     sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
                 }
             });
         }
         if prepared.iter().any(|one| one.refused) {
             self.tell(|sink| {
-                for run in runs(Waits::Refused) {
+                for run in runs(ConfirmAfter::Refused) {
                     sink.confirm(run.channel, run.first, run.last, Confirmation::Nack);
                 }
             });
@@ -316,11 +319,11 @@ impl Session {
         }
         let wal = &self.broker.storage.wal;
         if let Some(upto) = awaited.log {
-            let committer = self.confirms.wait(wal, upto, runs(Waits::ForLog));
+            let committer = self.confirms.wait(wal, upto, runs(ConfirmAfter::ForLog));
             self.committer = self.committer.max(committer);
         }
         if !awaited.journals.is_empty() {
-            self.confirms.wait_apart(wal, &awaited, runs(Waits::Apart).collect());
+            self.confirms.wait_apart(wal, &awaited, runs(ConfirmAfter::MultiSync).collect());
         }
     }
 
@@ -333,7 +336,7 @@ impl Session {
 
 /// What the confirm of a publish waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Waits {
+enum ConfirmAfter {
     Not,
     /// It is not: one of its queues was full (semantics 60).
     Refused,
@@ -341,7 +344,7 @@ enum Waits {
     /// Queues that answer themselves.
     ForConsumers,
     /// The journals of queues in the older form, and perhaps the log.
-    Apart,
+    MultiSync,
 }
 
 pub(super) fn prepared(
@@ -349,16 +352,16 @@ pub(super) fn prepared(
     publish: &Publish,
     sequence: u64,
     logged: bool,
-    changed: Option<Box<Changed>>,
-) -> Prepared {
-    Prepared {
+    changed: Option<Box<MessageOverrides>>,
+) -> PendingPublish {
+    PendingPublish {
         request: u32::try_from(index).expect("a read holds fewer requests"),
         channel: publish.channel,
         sequence,
         logged,
         apart: false,
         refused: false,
-        late: LateQueues::default(),
+        late: AnsweringQueues::default(),
         changed,
     }
 }
@@ -366,7 +369,7 @@ pub(super) fn prepared(
 /// A home for a body that goes to several queues if it, or the properties, are worth being stored once for
 /// all of them.
 fn home(
-    (all, own): (&Bodies, &Arc<BodyStore>),
+    (all, own): (&MessageStores, &Arc<BodyStore>),
     (properties, body_bytes): (&[u8], usize),
     (n_queues, n_logging): (usize, usize),
 ) -> Option<Arc<BodyHome>> {
@@ -377,7 +380,7 @@ fn home(
 /// Whether properties and a body of so many bytes are stored once for so many queues.
 #[inline]
 const fn is_stored_once(
-    all: &Bodies,
+    all: &MessageStores,
     (properties_bytes, body_bytes): (usize, usize),
     n_queues: usize,
 ) -> bool {

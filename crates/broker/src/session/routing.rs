@@ -1,8 +1,8 @@
 //! Where the messages of a session go: permission, route, and what is remembered of both.
 
-use super::routes::{Route, Special};
+use super::route_cache::{Route, Uncacheable};
 use super::{Session, publish};
-use crate::exchanges::Fate;
+use crate::exchanges::Admission;
 use crate::queue::Queue;
 use meta::{ExchangeKind, Name, Permission, Resource};
 use routing::{Message, Passage, RouteOutcome};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 impl Session {
     /// The index of the route for an exchange and key, if messages have one in common.
-    pub(super) fn find_route(&mut self, exchange: &[u8], key: &[u8]) -> Result<usize, Special> {
+    pub(super) fn find_route(&mut self, exchange: &[u8], key: &[u8]) -> Result<usize, Uncacheable> {
         let index = if let Some(index) = self.routes.find(exchange, key) {
             index
         } else {
@@ -31,7 +31,7 @@ impl Session {
         let keys = [key];
         let message = Message::new(&keys, None);
         if let Err(error) = self.check_publish(exchange, &keys) {
-            route.special = Some(Special::Refused(error));
+            route.special = Some(Uncacheable::Refused(error));
             return route;
         }
         let (mut ids, vhost) = (Vec::new(), &self.connection.identity.vhost);
@@ -40,7 +40,7 @@ impl Session {
             RouteOutcome::Routed => {}
             RouteOutcome::RoutedByHeaders => route.by_headers = true,
             RouteOutcome::RoutedByMessage => {
-                route.special = Some(Special::ByMessage);
+                route.special = Some(Uncacheable::ByMessage);
                 return route;
             }
             RouteOutcome::NoSuchExchange | RouteOutcome::Internal => return route,
@@ -93,17 +93,17 @@ impl Session {
                 batch.hold(exchanges);
             }
             match met.fate(message, now_ms) {
-                Fate::GoesOn => {
+                Admission::GoesOn => {
                     if met.remembers(message) {
                         remembering.push(Arc::clone(met));
                     }
                     Passage::Open
                 }
-                Fate::Dropped => {
+                Admission::Dropped => {
                     absorbed = true;
                     Passage::Closed
                 }
-                Fate::Delayed => match self.view.queue(vhost, met.delayed_queue()) {
+                Admission::Delayed => match self.view.queue(vhost, met.delayed_queue()) {
                     Some(queue) => {
                         absorbed = true;
                         delaying.push(queue);

@@ -1,6 +1,6 @@
 //! What is written into each message as a client is given it.
 
-use crate::clock::TimeOfDay;
+use crate::clock::WallClock;
 use crate::headers;
 use crate::storage::Storage;
 use amqp091::{ShortString, Value};
@@ -39,7 +39,7 @@ impl Outbox for StampingOutbox {
 
 struct Stamping<'a> {
     sink: &'a mut dyn Sink,
-    time: &'a TimeOfDay,
+    time: &'a WallClock,
 }
 
 impl Stamping<'_> {

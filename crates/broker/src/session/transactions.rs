@@ -2,7 +2,7 @@
 
 use super::batch::message_of;
 use super::channels::{TX_BYTES_MAX, TX_PLACES_MAX, Tx};
-use super::{Acted, Session};
+use super::{Handled, Session};
 use bytes::{Bytes, BytesMut};
 use message::Body;
 use session::{ChannelId, Content, Error, ErrorKind, Origin, OwnedContent, Publish, Request, Span};
@@ -46,20 +46,20 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn select_tx(&mut self, channel: ChannelId) -> Result<Acted, Error> {
-        let Some(channel) = self.channels.get_mut(channel) else { return Ok(Acted::Done) };
+    pub(super) fn select_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
+        let Some(channel) = self.channels.get_mut(channel) else { return Ok(Handled::Done) };
         if channel.last_sequence.is_some() {
             let text = "cannot switch from confirm to tx mode";
             return Err(Error::new(ErrorKind::PreconditionFailed, text));
         }
         channel.tx.get_or_insert_default();
         channel.counters.transactional.store(true, Ordering::Relaxed);
-        Ok(Acted::Done)
+        Ok(Handled::Done)
     }
 
     /// Puts what was kept into the queues, unroutable messages being returned first, and answers
     /// when what is persistent is durable.
-    pub(super) async fn commit_tx(&mut self, channel: ChannelId) -> Result<Acted, Error> {
+    pub(super) async fn commit_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
         let tx = self.take_tx(channel)?;
         let mut n_places = 0;
         for (index, request) in tx.publishes.iter().enumerate() {
@@ -102,14 +102,14 @@ impl Session {
         }
         self.before_waiting();
         awaited.durable(&self.broker.storage.wal).await?;
-        Ok(Acted::Done)
+        Ok(Handled::Done)
     }
 
     /// Forgets what was kept. Messages whose acknowledgements are forgotten stay with the client.
-    pub(super) async fn roll_back_tx(&mut self, channel: ChannelId) -> Result<Acted, Error> {
+    pub(super) async fn roll_back_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
         let tx = self.take_tx(channel)?;
         self.pace.slices.drop_all(tx.publishes).await;
-        Ok(Acted::Done)
+        Ok(Handled::Done)
     }
 
     fn take_tx(&mut self, channel: ChannelId) -> Result<Box<Tx>, Error> {

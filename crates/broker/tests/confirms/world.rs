@@ -57,7 +57,7 @@ impl Node {
             let mut node = Self::open(disk.clone());
             for command in first_user() {
                 let broker = Arc::clone(&node.broker);
-                node.block_on(broker.administer(command)).unwrap();
+                node.block_on(broker.apply_definition(command)).unwrap();
             }
             disk
         });

@@ -200,7 +200,7 @@ pub(crate) fn start_set(disk: Arc<dyn Disk>, settings: BrokerOptions) -> Arc<Bro
     let broker = Broker::open_with(disk, options, settings).unwrap();
     if broker.is_new() {
         for command in first_user() {
-            block_on(broker.administer(command)).unwrap();
+            block_on(broker.apply_definition(command)).unwrap();
         }
     }
     broker.tick(Now { monotonic_ms: 1, unix_ms: 1 });
@@ -216,13 +216,14 @@ pub(crate) fn set_policy(broker: &Broker, scope: PolicyScope, pattern: &str, def
         definition: Json::parse(definition).unwrap(),
         priority: 0,
     };
-    block_on(broker.administer(Command::SetPolicy { scope, vhost: "/".into(), policy })).unwrap();
+    block_on(broker.apply_definition(Command::SetPolicy { scope, vhost: "/".into(), policy }))
+        .unwrap();
 }
 
 /// Takes away what [`set_policy`] has set.
 pub(crate) fn clear_policy(broker: &Broker, scope: PolicyScope) {
     let (vhost, name) = ("/".into(), "policy".into());
-    block_on(broker.administer(Command::ClearPolicy { scope, vhost, name })).unwrap();
+    block_on(broker.apply_definition(Command::ClearPolicy { scope, vhost, name })).unwrap();
 }
 
 /// A connection with channel 1 open.

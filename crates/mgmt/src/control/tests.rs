@@ -1,7 +1,7 @@
 use super::*;
 use crate::{FileDescriptors, ListenerInfo, NodeInfo, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};
-use broker::{Alarm, Broker, Identity, Kick, Session};
+use broker::{Alarm, Broker, Identity, Interrupt, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{
@@ -165,7 +165,7 @@ impl Node {
             arguments: Table::new(),
             id: None,
         };
-        self.management.broker.administer(Command::DeclareQueue(declare)).await.unwrap();
+        self.management.broker.apply_definition(Command::DeclareQueue(declare)).await.unwrap();
     }
 
     fn connect(&self, port: u16) -> Session {
@@ -263,9 +263,9 @@ async fn connections_are_listed_and_closed() {
     let connections = node.management.broker.connections.list();
     let close = |pid: &Value| json!({"pid": pid, "explanation": "because"});
     node.ok("close_connection", close(&rows[0]["pid"])).await;
-    assert_eq!(connections[0].kicked().await, Kick::Close("because".to_owned()));
+    assert_eq!(connections[0].kicked().await, Interrupt::Close("because".to_owned()));
     node.ok("close_connection", close(&rows[1]["name"])).await;
-    assert_eq!(connections[1].kicked().await, Kick::Close("because".to_owned()));
+    assert_eq!(connections[1].kicked().await, Interrupt::Close("because".to_owned()));
     assert_eq!(node.refused("close_connection", close(&json!("<0.0.0>"))).await, "not_found");
     let none = json!({"vhost": "other", "explanation": "x"});
     assert_eq!(node.ok("close_all_connections", none).await, json!({"closed": 0}));
@@ -273,7 +273,7 @@ async fn connections_are_listed_and_closed() {
     assert_eq!(node.ok("close_all_connections", limited).await, json!({"closed": 2}));
     let all = json!({"vhost": "other", "explanation": "x", "global": true});
     assert_eq!(node.ok("close_all_connections", all).await, json!({"closed": 3}));
-    assert_eq!(connections[2].kicked().await, Kick::Close("x".to_owned()));
+    assert_eq!(connections[2].kicked().await, Interrupt::Close("x".to_owned()));
     let user = json!({"user": "bob", "explanation": "x"});
     assert_eq!(node.ok("close_all_user_connections", user).await, json!({"closed": 0}));
 }
@@ -345,7 +345,7 @@ async fn delayed_messages_are_listed_and_cancelled() {
             .into_iter()
             .collect(),
     };
-    node.management.broker.administer(Command::DeclareExchange(x)).await.unwrap();
+    node.management.broker.apply_definition(Command::DeclareExchange(x)).await.unwrap();
     let exchange = |name: &str| json!({"vhost": "/", "exchange": name});
     assert_eq!(node.ok("list_delayed_messages", exchange("x")).await, json!([]));
     assert_eq!(node.refused("list_delayed_messages", exchange("amq.direct")).await, "not_found");
@@ -422,7 +422,7 @@ async fn deprecated_features_are_told_apart() {
         arguments: Table::new(),
         id: None,
     };
-    node.management.broker.administer(Command::DeclareQueue(declare)).await.unwrap();
+    node.management.broker.apply_definition(Command::DeclareQueue(declare)).await.unwrap();
     assert_eq!(
         node.ok("list_deprecated_features", used).await,
         json!([{"name": "transient_nonexcl_queues", "deprecation_phase": "permitted_by_default"}])
@@ -445,7 +445,7 @@ async fn consumers_tell_whether_they_are_active() {
         arguments: arguments.into_iter().collect(),
         id: None,
     };
-    node.management.broker.administer(Command::DeclareQueue(declare)).await.unwrap();
+    node.management.broker.apply_definition(Command::DeclareQueue(declare)).await.unwrap();
     node.declare("shared").await;
     let mut sessions = [node.connect(1), node.connect(2)];
     for session in &mut sessions {

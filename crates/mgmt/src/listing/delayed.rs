@@ -3,7 +3,7 @@
 use crate::Management;
 use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
-use broker::HeldBack;
+use broker::Delayed;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn messages(management: &Management, request: &Request) -> Result<Value, A
 }
 
 /// A delayed message as an object; unknown fields are null.
-fn object(held: &HeldBack) -> Value {
+fn object(held: &Delayed) -> Value {
     let message = held.message.as_ref();
     json!({
         "id": held.id,

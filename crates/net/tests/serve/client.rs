@@ -48,7 +48,7 @@ impl Site {
         tokio::task::block_in_place(move || {
             tokio::runtime::Handle::current().block_on(async move {
                 for command in definitions() {
-                    administering.administer(command).await.unwrap();
+                    administering.apply_definition(command).await.unwrap();
                 }
             });
         });

@@ -50,7 +50,7 @@ pub(crate) async fn start(dir: &std::path::Path) -> Arc<Broker> {
             read: all(),
         },
     ] {
-        broker.administer(command).await.unwrap();
+        broker.apply_definition(command).await.unwrap();
     }
     broker.tick(NOW);
     broker

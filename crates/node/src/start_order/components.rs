@@ -167,7 +167,7 @@ pub(crate) async fn create_defaults(broker: &Broker, config: &Config) -> anyhow:
             read: first.read.clone(),
         },
     ];
-    broker.administer_first(&commands).await.context("cannot create the default user")
+    broker.apply_first_definitions(&commands).await.context("cannot create the default user")
 }
 
 /// A password salt. The standard hasher's keys come from the operating system's random source.

@@ -314,7 +314,7 @@ impl ConfirmOn {
         let mode = self.harness.random.choose(&modes).unwrap_or("ack");
         self.harness.note(format!("policy: {pattern} confirms on {mode}"));
         let definition = format!("{{\"confirm-on\":\"{mode}\"}}");
-        let is_set = self.harness.administer(set_policy("confirms", pattern, &definition));
+        let is_set = self.harness.apply_definition(set_policy("confirms", pattern, &definition));
         self.check_events();
         if !self.harness.has_failed() && !is_set {
             fail("a policy is refused");

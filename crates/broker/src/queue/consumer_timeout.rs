@@ -6,7 +6,7 @@
 //! an eighth of the time-out at most.
 
 use super::Queue;
-use super::local::Local;
+use super::state::QueueState;
 use meta::ConnectionId;
 use queue::{ConsumerKey, PositionSet};
 use session::{ChannelId, Value};
@@ -18,24 +18,24 @@ const SETS_MAX: u64 = 8;
 
 /// What consumers hold, by when they were first seen to.
 #[derive(Debug, Default)]
-pub(super) struct Watched(BTreeMap<ConsumerKey, VecDeque<SeenHeld>>);
+pub(super) struct UnackedAges(BTreeMap<ConsumerKey, VecDeque<UnackedSince>>);
 
 /// Messages that were first seen to be held together.
 #[derive(Debug)]
-struct SeenHeld {
+struct UnackedSince {
     since_ms: u64,
     positions: PositionSet,
 }
 
 /// A channel that holds a message for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Overdue {
+pub(crate) struct AckTimeout {
     pub(crate) connection: ConnectionId,
     pub(crate) channel: ChannelId,
     pub(crate) timeout_ms: u64,
 }
 
-impl Watched {
+impl UnackedAges {
     /// The message comes back to the queue: it is not held any more, even if the same consumer gets it
     /// again before the next look.
     pub(super) fn forget(&mut self, consumer: ConsumerKey, position: u64) {
@@ -50,8 +50,8 @@ impl Watched {
     }
 }
 
-impl Local {
-    fn overdue(&mut self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<Overdue> {
+impl QueueState {
+    fn overdue(&mut self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
         let mut overdue = Vec::new();
         let mut watched = std::mem::take(&mut self.watched);
         watched.0.retain(|consumer, _| self.fifo.n_held_by(*consumer) > 0);
@@ -64,7 +64,7 @@ impl Local {
             let sets = watched.0.entry(consumer).or_default();
             if self.look_at(consumer, sets, timeout_ms, now_ms) {
                 let (connection, channel) = *owner;
-                overdue.push(Overdue { connection, channel, timeout_ms });
+                overdue.push(AckTimeout { connection, channel, timeout_ms });
             }
         }
         self.watched = watched;
@@ -75,7 +75,7 @@ impl Local {
     fn look_at(
         &self,
         consumer: ConsumerKey,
-        sets: &mut VecDeque<SeenHeld>,
+        sets: &mut VecDeque<UnackedSince>,
         timeout_ms: u64,
         now_ms: u64,
     ) -> bool {
@@ -89,7 +89,8 @@ impl Local {
         if sets.front().is_some_and(|oldest| now_ms >= oldest.since_ms + timeout_ms) {
             return true;
         }
-        let is_time = |newest: &SeenHeld| now_ms >= newest.since_ms + timeout_ms.div_ceil(SETS_MAX);
+        let is_time =
+            |newest: &UnackedSince| now_ms >= newest.since_ms + timeout_ms.div_ceil(SETS_MAX);
         if sets.back().is_none_or(is_time) {
             let is_new = |at: &u64| !sets.iter().any(|seen| seen.positions.contains(*at));
             let mut positions = PositionSet::new();
@@ -97,7 +98,7 @@ impl Local {
                 positions.push_back(at, 1);
             }
             if !positions.is_empty() {
-                sets.push_back(SeenHeld { since_ms: now_ms, positions });
+                sets.push_back(UnackedSince { since_ms: now_ms, positions });
             }
         }
         false
@@ -116,7 +117,7 @@ impl Local {
 impl Queue {
     /// The channels that hold a message of this queue for too long, as of now by a clock that never
     /// goes back.
-    pub(crate) fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<Overdue> {
+    pub(crate) fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
         if self.counters.n_unacked.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }

@@ -1,14 +1,15 @@
 //! What deduplicating exchanges have seen, on disk: no message whose own place on disk a crash could undo,
 //! since it would be dropped when it came again.
 //!
-//! Who publishes holds the present [`Noted`] from before exchanges take note of its messages until they
-//! are in their queues, and leaves there what must be durable for them. A save copies the names, begins
-//! another `Noted`, and writes the copy once nobody holds the one before and what it asks for is durable.
+//! Who publishes holds the present [`DedupBarrier`] from before exchanges take note of its messages until
+//! they are in their queues, and leaves there what must be durable for them. A save copies the names, begins
+//! another `DedupBarrier`, and writes the copy once nobody holds the one before and what it asks for is
+//! durable.
 
-use super::window::Window;
-use super::{Exchanges, Watched};
+use super::dedup_window::Window;
+use super::{Exchanges, StatefulExchanges};
 use crate::broker::Broker;
-use crate::confirm::Awaited;
+use crate::confirm::DurabilityToken;
 use log::{Disk, LogError, Wal};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -22,11 +23,11 @@ const SEEN_BYTES_PER_MS: u64 = 4_096;
 
 /// What must be durable before what exchanges note meanwhile may be on disk.
 #[derive(Debug, Default)]
-pub(crate) struct Noted(Mutex<Awaited>);
+pub(crate) struct DedupBarrier(Mutex<DurabilityToken>);
 
-impl Noted {
+impl DedupBarrier {
     /// Messages are in their queues, and safe when this is durable.
-    pub(crate) fn placed(&self, awaited: &Awaited) {
+    pub(crate) fn placed(&self, awaited: &DurabilityToken) {
         stdx::lock(&self.0).add(awaited.clone());
     }
 }
@@ -34,7 +35,7 @@ impl Noted {
 #[derive(Debug, Default)]
 pub(super) struct Saving {
     /// For those who publish now.
-    present: Arc<Noted>,
+    present: Arc<DedupBarrier>,
     copied: Option<Copied>,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Saving {
 struct Copied {
     bytes: Vec<u8>,
     /// What those held who had them noted.
-    noted: Arc<Noted>,
+    noted: Arc<DedupBarrier>,
 }
 
 /// What has come of a save.
@@ -58,7 +59,7 @@ enum Saved {
 
 impl Exchanges {
     /// To be held while messages are noted and put into their queues.
-    pub(crate) fn noted(&self) -> Arc<Noted> {
+    pub(crate) fn noted(&self) -> Arc<DedupBarrier> {
         Arc::clone(&stdx::lock(&self.saving).present)
     }
 
@@ -129,7 +130,7 @@ impl Exchanges {
 }
 
 /// Virtual host, exchange and names, again and again.
-fn read_seen(reader: &mut Reader<'_>, watched: &Watched) -> Result<(), RecordError> {
+fn read_seen(reader: &mut Reader<'_>, watched: &StatefulExchanges) -> Result<(), RecordError> {
     while !reader.is_empty() {
         let (vhost, name) = (reader.str()?.to_owned(), reader.str()?.to_owned());
         let window = Window::decode(reader)?;

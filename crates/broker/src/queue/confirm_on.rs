@@ -1,12 +1,12 @@
 //! Publishes that are confirmed once a consumer has had them (`x-confirm-on`): who waits for which
 //! message, how many may wait, and what becomes of those that nobody will consume. Where each stands is
-//! kept by `queue::Pending`; which queues of a message have answered, by `confirm::Parts`.
+//! kept by `queue::Pending`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
 
-use super::local::{Incoming, Local, Publishes};
-use super::ruled::RefusedItem;
+use super::policy::RefusedItem;
+use super::state::{Incoming, Publishes, QueueState};
 use super::{Queue, Wakes};
-use crate::confirm::{Awaited, Publisher};
-use crate::rules::Letter;
+use crate::confirm::{DurabilityToken, Publisher};
+use crate::rules::DeadLetter;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{Awaiting, ConsumerKey, Holding, Pending, PositionRange};
 use session::{Confirmation, LinkId};
@@ -56,7 +56,7 @@ pub struct PendingConfirms {
 
 /// Confirms of a queue that wait for its consumers.
 #[derive(Debug, Default)]
-pub(super) struct Confirming {
+pub(super) struct ConsumerConfirms {
     settings: ConfirmSettings,
     pending: Pending,
     publishers: Publishers,
@@ -134,7 +134,7 @@ impl Publishers {
     }
 }
 
-impl Confirming {
+impl ConsumerConfirms {
     fn wait(&mut self, at: u64, confirm: ConfirmRef<'_>, bytes: usize, now_ms: u64) {
         let awaiting = Awaiting {
             publisher: self.publishers.add(confirm.publisher),
@@ -175,7 +175,7 @@ impl Confirming {
     }
 }
 
-impl Local {
+impl QueueState {
     /// Takes how the queue is to confirm from now on.
     pub(super) fn set_confirming(&mut self, queue: &Queue, settings: ConfirmSettings) {
         if settings.on.is_late() {
@@ -197,7 +197,7 @@ impl Local {
         });
     }
 
-    /// As [`Local::publish`], for a queue whose publishes are confirmed once they are consumed: small
+    /// As [`QueueState::publish`], for a queue whose publishes are confirmed once they are consumed: small
     /// messages are not kept for a restart, and what may not wait is refused.
     #[inline(never)]
     pub(super) fn publish_late(
@@ -244,7 +244,7 @@ impl Local {
             ..*batch
         };
         // What is kept all the same need not be durable: a consumer's word counts.
-        let Awaited { .. } = self.publish_here(queue, &batch, refused, wakes);
+        let DurabilityToken { .. } = self.publish_here(queue, &batch, refused, wakes);
     }
 
     /// Refuses what may not wait. Returns the others if there are such.
@@ -309,7 +309,7 @@ impl Local {
     #[inline]
     pub(super) fn not_consumed(&mut self, positions: PositionRange) {
         if let Some(confirming) = &mut self.confirming {
-            let Confirming { pending, answers, .. } = &mut **confirming;
+            let ConsumerConfirms { pending, answers, .. } = &mut **confirming;
             pending.take_range(positions, |Awaiting { publisher, sequence, .. }| {
                 answers.push((publisher, sequence, Confirmation::Nack));
             });
@@ -435,9 +435,9 @@ impl Queue {
     }
 
     /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
-    pub(crate) fn keep_letters(&self, unsent: &[Letter], n: u64) {
+    pub(crate) fn keep_letters(&self, unsent: &[DeadLetter], n: u64) {
         self.with(|local, _| {
-            for Letter { position, confirm, .. } in unsent {
+            for DeadLetter { position, confirm, .. } in unsent {
                 if let Some(confirm) = confirm {
                     local.put_confirm_back(self, *position, confirm);
                 }

@@ -1,11 +1,11 @@
 //! The queue's side of the older form: where its messages are kept beyond a restart.
 
-use super::local::{Incoming, Local, restored_ms};
+use super::state::{Incoming, QueueState, restored_ms};
 use super::{Queue, Wakes};
-use crate::bodies::BodyHome;
-use crate::confirm::Awaited;
-use crate::entries;
+use crate::confirm::DurabilityToken;
 use crate::journal::Journal;
+use crate::log_records;
+use crate::message_store::BodyHome;
 use bytes::Bytes;
 use log::{Lsn, SegmentId};
 use message::{Body, MessageRef};
@@ -26,13 +26,13 @@ use store::blob::BlobId;
 /// Where the messages of a queue are kept that survive a restart. For a queue that does not survive
 /// one itself, nowhere.
 #[derive(Debug)]
-pub(super) struct Keeping {
+pub(super) struct Durability {
     /// In the node's log.
     pub(super) is_logged: bool,
     /// In the queue's own journal.
     pub(super) journal: Option<Arc<Journal>>,
     /// What confirms wait for.
-    counts: Counts,
+    counts: Authority,
     /// What is kept in the journal counts only if the log is durable up to here.
     journal_counts_from: Option<Lsn>,
     /// The journal is still being read, or page images the core has to know of.
@@ -43,7 +43,7 @@ pub(super) struct Keeping {
 
 /// Which form counts, while both are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
+enum Authority {
     Log,
     Journal,
     /// What is confirmed is in both.
@@ -52,7 +52,7 @@ enum Counts {
 
 /// How a message on its way in is kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct LoggedAt {
     /// The log segment it lies in.
     pub(super) segment: Option<SegmentId>,
 }
@@ -64,7 +64,7 @@ pub(super) struct KeptTogether {
     pub(super) upto: Option<Lsn>,
     /// ... and the journal up to here.
     pub(super) note: Option<u64>,
-    pub(super) kept: Kept,
+    pub(super) kept: LoggedAt,
     pub(super) only_confirmed: bool,
 }
 
@@ -85,12 +85,12 @@ pub(crate) struct OlderContent {
     pub(crate) log_upto: Lsn,
 }
 
-impl Keeping {
+impl Durability {
     pub(super) const fn new(is_logged: bool) -> Self {
         Self {
             is_logged,
             journal: None,
-            counts: Counts::Log,
+            counts: Authority::Log,
             journal_counts_from: None,
             is_loading: false,
             waiting: Vec::new(),
@@ -101,7 +101,7 @@ impl Keeping {
     pub(super) fn loading() -> Self {
         let mut loading = Self::new(false);
         loading.is_loading = true;
-        loading.counts = Counts::Journal;
+        loading.counts = Authority::Journal;
         loading
     }
 
@@ -119,11 +119,11 @@ impl Keeping {
     }
 
     /// What must be durable for messages that were kept just now.
-    pub(super) fn awaited(&self, log: Option<Lsn>, note: Option<u64>) -> Awaited {
+    pub(super) fn awaited(&self, log: Option<Lsn>, note: Option<u64>) -> DurabilityToken {
         let mut awaited = match self.counts {
-            Counts::Log => return Awaited::by_log(log),
-            Counts::Both => Awaited::by_log(log),
-            Counts::Journal => Awaited::default(),
+            Authority::Log => return DurabilityToken::by_log(log),
+            Authority::Both => DurabilityToken::by_log(log),
+            Authority::Journal => DurabilityToken::default(),
         };
         if let (Some(journal), Some(note)) = (&self.journal, note) {
             awaited.log = awaited.log.max(self.journal_counts_from);
@@ -188,7 +188,7 @@ impl Queue {
         });
     }
 
-    pub(super) fn end_loading(&self, local: &mut Local, wakes: &mut Wakes) {
+    pub(super) fn end_loading(&self, local: &mut QueueState, wakes: &mut Wakes) {
         if !std::mem::take(&mut local.keeping.is_loading) {
             return;
         }
@@ -213,19 +213,19 @@ pub(crate) struct ReadForPage {
 }
 
 /// A page on its way into a journal.
-struct Pouring<'a> {
+struct PageCopy<'a> {
     journal: &'a Journal,
     positions: &'a Range<u64>,
     read: &'a ReadForPage,
 }
 
-impl Pouring<'_> {
+impl PageCopy<'_> {
     /// All messages, or none if bodies are missing.
     fn pour<'m, M: Iterator<Item = Queued<'m>>>(
         &self,
         messages: impl Fn() -> M,
         end: u64,
-    ) -> Poured {
+    ) -> CopyOutcome {
         let is_wanted = |queued: &Queued<'_>| {
             queued.message.persistent && self.positions.contains(&queued.position)
         };
@@ -234,7 +234,7 @@ impl Pouring<'_> {
         let is_missing = |blob: &BlobId| !self.read.bodies.contains_key(blob);
         let missing: Vec<BlobId> = stored.filter(is_missing).collect();
         if !missing.is_empty() {
-            return Poured::ReadBodies(missing);
+            return CopyOutcome::ReadBodies(missing);
         }
         for Queued { position, message, stored, .. } in wanted() {
             match stored.map(|stored| self.read.bodies.get(&stored.blob).cloned().flatten()) {
@@ -252,7 +252,7 @@ impl Pouring<'_> {
                 Some(None) => {}
             }
         }
-        if end >= self.positions.end { Poured::All } else { Poured::Upto(end) }
+        if end >= self.positions.end { CopyOutcome::All } else { CopyOutcome::Upto(end) }
     }
 }
 
@@ -260,7 +260,7 @@ impl Pouring<'_> {
 const fn drop_note(_: u64) {}
 
 /// What comes of publishing a page in a journal.
-pub(crate) enum Poured {
+pub(crate) enum CopyOutcome {
     /// It is done; the next one begins here.
     Upto(u64),
     /// There was none.
@@ -274,7 +274,7 @@ pub(crate) enum Poured {
 }
 
 /// What comes of having a page logged.
-pub(crate) enum ToBeLogged {
+pub(crate) enum LogPageOutcome {
     /// It is done; the next one begins here.
     Upto(u64),
     /// There was none.
@@ -308,7 +308,7 @@ impl Queue {
         }
         // What the log knows is from before the queue had the older form, or from an attempt that
         // did not come to its end.
-        entries::append_purged(
+        log_records::append_purged(
             self.wal(),
             self.def.id.0,
             &[PositionRange { start: 0, end: u64::MAX }],
@@ -324,46 +324,47 @@ impl Queue {
         journal: &Journal,
         positions: Range<u64>,
         read: &ReadForPage,
-    ) -> Poured {
+    ) -> CopyOutcome {
         if positions.is_empty() {
-            return Poured::All;
+            return CopyOutcome::All;
         }
         let local = stdx::lock(&self.local);
-        let pouring = Pouring { journal, positions: &positions, read };
+        let pouring = PageCopy { journal, positions: &positions, read };
         match local.backlog.part_from(positions.start) {
             Some(Part::Here(page)) => pouring.pour(|| page.messages(), page.end),
             Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match &read.image {
                 Some((of, image)) if *of == blob => {
                     match LoadedPage::read(&self.storage.pool, image, &wanted) {
                         Ok(loaded) => pouring.pour(|| loaded.messages(), end),
-                        Err(_) => Poured::Damaged { next: end },
+                        Err(_) => CopyOutcome::Damaged { next: end },
                     }
                 }
-                Some(_) | None => Poured::Read { blob, is_durable, next: end },
+                Some(_) | None => CopyOutcome::Read { blob, is_durable, next: end },
             },
-            None => Poured::All,
+            None => CopyOutcome::All,
         }
     }
 
     /// Has the persistent messages of the first page in `positions` logged, if it is in memory.
-    pub(crate) fn log_page(&self, positions: Range<u64>) -> ToBeLogged {
+    pub(crate) fn log_page(&self, positions: Range<u64>) -> LogPageOutcome {
         if positions.is_empty() {
-            return ToBeLogged::All;
+            return LogPageOutcome::All;
         }
         let mut local = stdx::lock(&self.local);
         let append = |survivor: Survivor<'_>| {
             let Survivor { position, message, stored } = survivor;
-            entries::append_message(self.wal(), self.def.id.0, position, &message, stored).segment
+            log_records::append_message(self.wal(), self.def.id.0, position, &message, stored)
+                .segment
         };
         match local.backlog.log_next(positions.start, append) {
-            None => ToBeLogged::All,
-            Some(ToLog::Busy) => ToBeLogged::Busy,
-            Some(ToLog::Stored(page)) => ToBeLogged::Stored(page),
+            None => LogPageOutcome::All,
+            Some(ToLog::Busy) => LogPageOutcome::Busy,
+            Some(ToLog::Stored(page)) => LogPageOutcome::Stored(page),
             Some(ToLog::Done { next, freed }) => {
                 if let Some(freed) = freed {
                     self.storage.free_page(freed, &self.bodies);
                 }
-                ToBeLogged::Upto(next)
+                LogPageOutcome::Upto(next)
             }
         }
     }
@@ -384,7 +385,7 @@ impl Queue {
             return false;
         };
         if let Some(note) = &logged.note {
-            let appended = entries::append_paged(self.wal(), self.def.id.0, note);
+            let appended = log_records::append_paged(self.wal(), self.def.id.0, note);
             local.backlog.paged_in_log(page.page, appended.segment);
         }
         if let Some(segment) = logged.noted_before {
@@ -398,7 +399,7 @@ impl Queue {
 
     /// From now on what is confirmed is in both forms.
     pub(crate) fn await_both(&self) {
-        stdx::lock(&self.local).keeping.counts = Counts::Both;
+        stdx::lock(&self.local).keeping.counts = Authority::Both;
     }
 
     /// From now on the other form counts: `note` says so in the log, up to where it returns, or that
@@ -413,7 +414,7 @@ impl Queue {
         match to {
             QueueVersion::V1 => {
                 keeping.is_logged = false;
-                keeping.counts = Counts::Journal;
+                keeping.counts = Authority::Journal;
                 keeping.journal_counts_from = Some(upto);
                 for (segment, n) in local.backlog.unlog() {
                     self.wal().release(segment, n);
@@ -421,7 +422,7 @@ impl Queue {
             }
             QueueVersion::V2 => {
                 keeping.journal = None;
-                keeping.counts = Counts::Log;
+                keeping.counts = Authority::Log;
                 keeping.journal_counts_from = None;
             }
         }
@@ -442,7 +443,7 @@ impl Queue {
     }
 }
 
-impl Local {
+impl QueueState {
     /// Keeps the messages that `each` shows, with their positions; of their bodies `stored_bytes` were
     /// stored for it.
     pub(super) fn keep(
@@ -459,7 +460,7 @@ impl Local {
                         Some(home) => home.logged(&incoming.message),
                         None => (incoming.message, None),
                     };
-                    entries::put_message(batch, queue.id().0, at, &message, stored);
+                    log_records::put_message(batch, queue.id().0, at, &message, stored);
                     n_logged += 1;
                 });
                 batch.retain(n_logged);
@@ -473,7 +474,7 @@ impl Local {
         KeptTogether {
             upto: appended.map(|appended| appended.upto),
             note,
-            kept: Kept { segment: appended.map(|appended| appended.segment) },
+            kept: LoggedAt { segment: appended.map(|appended| appended.segment) },
             only_confirmed: false,
         }
     }
@@ -504,7 +505,7 @@ impl Local {
     /// The queue is gone for good: so are its files, once the log says so durably.
     pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {
         let journal = self.keeping.journal.take();
-        let is_of_journal = self.keeping.counts == Counts::Journal;
+        let is_of_journal = self.keeping.counts == Authority::Journal;
         if journal.is_some() || (self.keeping.is_loading && is_of_journal) {
             let upto = queue.wal().stats().appended_upto;
             queue.storage.older.remove(queue.id().0, journal, upto);
@@ -513,7 +514,7 @@ impl Local {
     }
 }
 
-impl Local {
+impl QueueState {
     /// Stores a message whose body other queues have too.
     #[cold]
     pub(super) fn push_shared(

@@ -5,8 +5,8 @@
 //! all of them anew, or until none is left that came back. Nobody waits for a note to be durable.
 
 use super::Queue;
-use super::local::Local;
-use crate::entries::{self, SegmentCounts};
+use super::state::QueueState;
+use crate::log_records::{self, SegmentCounts};
 use log::{SegmentId, Wal};
 use queue::ReturnCounts;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const RENEW_FROM: usize = 4_096;
 
 /// What the log knows of counts.
 #[derive(Debug, Default)]
-pub(super) struct NotedReturns {
+pub(super) struct DeliveryCountLog {
     /// Where the notes lie that are needed.
     segments: SegmentCounts,
     /// Counts noted since all were, or since the start.
@@ -30,12 +30,12 @@ pub(super) struct NotedReturns {
 
 /// Counts before a restart, and where they were noted.
 #[derive(Debug, Default)]
-pub(crate) struct ReturnsBefore {
+pub(crate) struct RecoveredDeliveryCounts {
     pub(crate) counts: BTreeMap<u64, ReturnCounts>,
     pub(crate) segments: SegmentCounts,
 }
 
-impl NotedReturns {
+impl DeliveryCountLog {
     pub(super) fn any(&self) -> bool {
         !self.segments.is_empty()
     }
@@ -48,7 +48,7 @@ impl NotedReturns {
 
     fn add(&mut self, wal: &Wal, queue: u64, counts: &[(u64, ReturnCounts)]) {
         for some in counts.chunks(PER_ENTRY) {
-            self.segments.add(entries::append_returned(wal, queue, false, some).segment);
+            self.segments.add(log_records::append_returned(wal, queue, false, some).segment);
         }
         self.n_since += counts.len();
     }
@@ -57,7 +57,7 @@ impl NotedReturns {
     fn renew(&mut self, wal: &Wal, queue: u64, counts: &[(u64, ReturnCounts)]) {
         let mut before = std::mem::take(self);
         let (first, rest) = counts.split_at(counts.len().min(PER_ENTRY));
-        self.segments.add(entries::append_returned(wal, queue, true, first).segment);
+        self.segments.add(log_records::append_returned(wal, queue, true, first).segment);
         self.add(wal, queue, rest);
         (self.n_since, self.n_all) = (0, counts.len());
         before.release(wal);
@@ -68,7 +68,7 @@ impl NotedReturns {
     }
 }
 
-impl Local {
+impl QueueState {
     /// Notes how often messages came back, of those whose counts have changed.
     pub(super) fn note_returns(&mut self, queue: &Queue) {
         let changed = self.fifo.take_returned();
@@ -107,8 +107,8 @@ impl Local {
 
     /// Tells the core of counts before a restart, of messages that are still there. Returns which log
     /// segments that needs.
-    pub(super) fn restore_returns(&mut self, before: ReturnsBefore) -> SegmentCounts {
-        let ReturnsBefore { counts, segments } = before;
+    pub(super) fn restore_returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
+        let RecoveredDeliveryCounts { counts, segments } = before;
         let mut any = false;
         for (position, counts) in counts {
             if !matches!(self.backlog.get(position), Lookup::Gone) {

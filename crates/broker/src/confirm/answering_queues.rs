@@ -5,7 +5,7 @@ use super::{Confirmation, Publisher};
 
 /// Who answers a message, if any of its queues does so itself; else nothing is known of publishes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LateQueues {
+pub(crate) struct AnsweringQueues {
     n_queues: u32,
     /// Of those, such that answer themselves.
     n_late: u32,
@@ -13,7 +13,7 @@ pub(crate) struct LateQueues {
     n_refused: u32,
 }
 
-impl LateQueues {
+impl AnsweringQueues {
     /// Counts the queues of the messages in `table`: each comes with whether it answers itself and
     /// with the places of its messages.
     pub(crate) fn count<'g, T>(

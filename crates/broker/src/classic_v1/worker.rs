@@ -1,15 +1,15 @@
 //! The thread of queues in the older form, or the steps that do its work.
 
 use super::conversion::{Converted, Group};
-use super::loading::Loading;
-use super::reading::Reading;
-use super::{OPEN_JOURNALS_MAX, OlderForm, QUEUES_DIR, Shared, State, Task, dir_of};
+use super::load::Loading;
+use super::page_scan::Reading;
+use super::{ClassicV1, OPEN_JOURNALS_MAX, QUEUES_DIR, Shared, State, Task, dir_of};
+use crate::background;
 use crate::broker::Broker;
 use crate::capacity::Capacity as _;
 use crate::journal::Journal;
 use crate::queue::Queue;
 use crate::storage::Storage;
-use crate::worker;
 use log::{IoContext, LogError, Lsn, list_if_there};
 use std::collections::HashSet;
 use std::io;
@@ -40,13 +40,14 @@ pub(crate) fn start(storage: &Arc<Storage>) -> io::Result<()> {
     let mut work = Worker::new(storage);
     let shared = Arc::clone(&work.shared);
     let failure = storage.older.failure();
-    let thread = worker::spawn("older-form", failure, move || shared.end(), move || work.run())?;
+    let thread =
+        background::spawn("older-form", failure, move || shared.end(), move || work.run())?;
     stdx::lock(&storage.older.thread).replace(thread);
     Ok(())
 }
 
 /// A journal with something to sync.
-struct Watched {
+struct DirtyJournal {
     journal: Arc<Journal>,
     /// What it had to sync at the last look.
     seen_bytes: u64,
@@ -67,7 +68,7 @@ enum Next {
 struct Worker {
     shared: Arc<Shared>,
     storage: Weak<Storage>,
-    watched: Vec<Watched>,
+    watched: Vec<DirtyJournal>,
     loading: Option<Loading>,
     reading: Option<Reading>,
     /// Queues that may have to be converted.
@@ -159,7 +160,7 @@ impl Worker {
             return Ok(None);
         }
         let dirty = std::mem::take(&mut stdx::lock(&self.shared.state).dirty);
-        let watch = |journal| Watched { journal, seen_bytes: 0, waited_ms: 0 };
+        let watch = |journal| DirtyJournal { journal, seen_bytes: 0, waited_ms: 0 };
         self.watched.extend(dirty.into_iter().map(watch));
         if waited_ms > 0 || is_urgent {
             self.sync_due(&storage, waited_ms)?;
@@ -319,7 +320,7 @@ impl Drop for Worker {
     }
 }
 
-impl Watched {
+impl DirtyJournal {
     fn is_due(&mut self, waited_ms: u64) -> bool {
         let bytes = self.journal.v1.unsynced_bytes();
         let is_idle = waited_ms > 0 && bytes == std::mem::replace(&mut self.seen_bytes, bytes);
@@ -387,7 +388,7 @@ fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
     Ok(())
 }
 
-impl OlderForm {
+impl ClassicV1 {
     /// Makes everything durable that was noted in a journal. For the end of the node, when nobody
     /// else does it any more.
     ///
@@ -408,15 +409,15 @@ impl OlderForm {
 }
 
 /// Does the work of the thread on demand.
-pub struct OlderStepper(Worker);
+pub struct ClassicV1Stepper(Worker);
 
-impl std::fmt::Debug for OlderStepper {
+impl std::fmt::Debug for ClassicV1Stepper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OlderStepper").finish_non_exhaustive()
     }
 }
 
-impl OlderStepper {
+impl ClassicV1Stepper {
     pub(crate) fn new(storage: &Arc<Storage>) -> Self {
         Self(Worker::new(storage))
     }

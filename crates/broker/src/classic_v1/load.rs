@@ -1,6 +1,6 @@
 //! From files to a queue in memory, after a start; or the files of a new queue.
 
-use super::work::LOAD_BYTES;
+use super::worker::LOAD_BYTES;
 use crate::journal::Journal;
 use crate::queue::{OlderContent, Queue};
 use crate::storage::Storage;

@@ -2,7 +2,7 @@
 //! it was before RabbitMQ 4.3. Knows numbers and links; must never know queues: who waits for room is told to
 //! the session, which knows where they are.
 
-use super::local::{Local, host_mut};
+use super::state::{QueueState, host_mut};
 use super::{Queue, Wakes};
 use queue::{Assigned, ConsumerKey, Settling};
 use session::{LinkId, PROPERTIES_BYTES_ALWAYS_TAKEN};
@@ -86,7 +86,7 @@ impl ChannelLimit {
     }
 }
 
-impl Local {
+impl QueueState {
     /// The next message, which has so many bytes of properties, for the consumer whose turn it is, who takes
     /// such properties, and whose channel has room for it.
     pub(super) fn next_delivery(

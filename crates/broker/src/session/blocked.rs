@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 /// What is to be done once the alarms have cleared. Not more than one read brings, since nothing is read
 /// meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct Hold(Vec<Request>);
+pub(super) struct BlockedRequests(Vec<Request>);
 
-impl Hold {
+impl BlockedRequests {
     fn keep(&mut self, input: &[u8], requests: impl Iterator<Item = Request>) {
         self.0.extend(requests.map(|request| match request {
             Request::Publish(publish) => Request::Publish(owned(&publish, input)),
@@ -64,7 +64,7 @@ impl Session {
         if self.broker.alarms.any() {
             return Ok(());
         }
-        let Some(Hold(mut kept)) = self.hold.take() else { return Ok(()) };
+        let Some(BlockedRequests(mut kept)) = self.hold.take() else { return Ok(()) };
         self.connection.blocked.store(false, Ordering::Relaxed);
         self.tell(|sink| sink.event(Event::Unblocked));
         self.submit(&[], &mut kept).await

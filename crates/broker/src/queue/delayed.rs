@@ -1,7 +1,7 @@
 //! What the queue of a delaying exchange holds back, for operators: looking at it, and taking one out.
 
 use super::Queue;
-use super::local::Local;
+use super::state::QueueState;
 use message::MessageRef;
 use queue::PositionRange;
 use std::collections::{HashMap, HashSet};
@@ -14,18 +14,18 @@ const READ_BYTES_MAX: u64 = 128 << 20;
 
 /// A message that is held back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct Delayed {
     /// Names it among those of its exchange.
     pub id: u64,
     /// When it goes on, in Unix milliseconds.
     pub due_ms: u64,
     /// What else is known of it; nothing if it could not be read, or if too much would have had to be.
-    pub message: Option<HeldBackMessage>,
+    pub message: Option<DelayedMessage>,
 }
 
 /// A message that is held back, as far as listings show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldBackMessage {
+pub struct DelayedMessage {
     /// The exchange it was published to.
     pub exchange: String,
     /// Its routing key.
@@ -43,7 +43,7 @@ struct Kept {
     is_durable: bool,
 }
 
-impl HeldBackMessage {
+impl DelayedMessage {
     fn of(message: &MessageRef<'_>, body_bytes: u64) -> Self {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Self {
@@ -58,7 +58,7 @@ impl HeldBackMessage {
 impl Queue {
     /// The first `n_max` messages that are held back, in the order in which they go on. Reads from the
     /// disk those that are not in memory.
-    pub(crate) fn held_back(&self, n_max: usize) -> Vec<HeldBack> {
+    pub(crate) fn held_back(&self, n_max: usize) -> Vec<Delayed> {
         let (mut rows, kept) = stdx::lock(&self.local).held_back(self, n_max);
         let mut rows_of: HashMap<Kept, Vec<usize>> = HashMap::new();
         for (at, image) in &kept {
@@ -80,7 +80,7 @@ impl Queue {
     }
 
     /// Adds what an image tells to the rows of messages in it.
-    fn show(&self, image: Kept, of_image: &[usize], rows: &mut [HeldBack]) {
+    fn show(&self, image: Kept, of_image: &[usize], rows: &mut [Delayed]) {
         let mut bytes = Vec::new();
         let store = self.storage.images.store(image.is_durable);
         let read = store.read(image.blob, &mut bytes).map_err(|error| error.to_string());
@@ -99,7 +99,7 @@ impl Queue {
         for queued in page.messages() {
             if let Some(row) = row_of.get(&queued.position).and_then(|at| rows.get_mut(*at)) {
                 let body_bytes = u64::from(queued.body_bytes());
-                row.message = Some(HeldBackMessage::of(&queued.message, body_bytes));
+                row.message = Some(DelayedMessage::of(&queued.message, body_bytes));
             }
         }
     }
@@ -110,15 +110,15 @@ impl Queue {
     }
 }
 
-impl Local {
+impl QueueState {
     /// The first messages that are held back; and of those that are on disk only, by the number of their
     /// row, the images they are in. Each image is kept until it is released once.
-    fn held_back(&self, queue: &Queue, n_max: usize) -> (Vec<HeldBack>, Vec<(usize, Kept)>) {
+    fn held_back(&self, queue: &Queue, n_max: usize) -> (Vec<Delayed>, Vec<(usize, Kept)>) {
         let (mut rows, mut kept, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         for (due_ms, id) in self.fifo.by_deadline().take(n_max) {
             let message = match self.backlog.get(id) {
                 Lookup::Here(message) => {
-                    Some(HeldBackMessage::of(&message, message.body.len() as u64))
+                    Some(DelayedMessage::of(&message, message.body.len() as u64))
                 }
                 Lookup::Cold => {
                     let image = self.backlog.image_of(id);
@@ -128,7 +128,7 @@ impl Local {
                 }
                 Lookup::Gone => None,
             };
-            rows.push(HeldBack { id, due_ms, message });
+            rows.push(Delayed { id, due_ms, message });
         }
         kept.retain(|(_, image)| {
             let store = queue.storage.images.store(image.is_durable);

@@ -2,8 +2,8 @@
 //! session itself still has to.
 
 use super::Session;
-use super::batch::{Batch, Prepared};
-use crate::confirm::{Awaited, LateQueues, Publisher};
+use super::batch::{Batch, PendingPublish};
+use crate::confirm::{AnsweringQueues, DurabilityToken, Publisher};
 use crate::queue::ConfirmRef;
 use session::{ChannelId, Confirmation};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ impl Batch {
     pub(super) fn begin_late(&mut self, publisher_of: &PublisherOf<'_>) {
         let groups = self.groups.iter().take(self.n_groups);
         let groups = groups.map(|group| (group.is_late, group.items.as_slice()));
-        LateQueues::count(&mut self.prepared, |one| &mut one.late, groups);
-        let with_queue = |a: &Prepared, b: &Prepared| a.channel == b.channel;
+        AnsweringQueues::count(&mut self.prepared, |one| &mut one.late, groups);
+        let with_queue = |a: &PendingPublish, b: &PendingPublish| a.channel == b.channel;
         for of_channel in self.prepared.chunk_by(with_queue) {
             let publisher = of_channel.first().and_then(|one| publisher_of(one.channel));
             let Some(publisher) = publisher else { continue };
@@ -47,7 +47,7 @@ impl Batch {
 }
 
 /// Whether a session has nothing to wait for before it gives its part of the answer to a publish.
-pub(super) const fn is_own_part_done(one: &Prepared, awaited: &Awaited) -> bool {
+pub(super) const fn is_own_part_done(one: &PendingPublish, awaited: &DurabilityToken) -> bool {
     let waits_for_journals = one.apart && one.logged;
     let waits_for_log = one.logged && awaited.log.is_some();
     one.refused || !(waits_for_journals || waits_for_log)
@@ -57,7 +57,7 @@ impl Session {
     /// Answers publishes that queues answer themselves, for those that did not take them, and for
     /// queues that do not.
     #[cold]
-    pub(super) fn answer_late(&self, awaited: &Awaited) {
+    pub(super) fn answer_late(&self, awaited: &DurabilityToken) {
         for one in self.batch.prepared.iter().filter(|one| one.late.any() && one.sequence != 0) {
             let publisher = self.channels.get(one.channel).and_then(|it| it.publisher.as_ref());
             let Some(publisher) = publisher else { continue };

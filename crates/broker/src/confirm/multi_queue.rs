@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Publishes of a connection that several have yet to answer, by channel and number.
 #[derive(Debug, Default)]
-pub(super) struct Parts(BTreeMap<(ChannelId, u64), Part>);
+pub(super) struct MultiQueueConfirms(BTreeMap<(ChannelId, u64), Part>);
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -15,7 +15,7 @@ struct Part {
     is_refused: bool,
 }
 
-impl Parts {
+impl MultiQueueConfirms {
     /// A publish that `n` have to answer.
     pub(super) fn begin(&mut self, channel: ChannelId, sequence: u64, n: u32) {
         self.0.insert((channel, sequence), Part { n_left: n, is_refused: false });
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_last_of_all_confirms_and_the_first_refusal_refuses() {
-        let mut parts = Parts::default();
+        let mut parts = MultiQueueConfirms::default();
         assert_eq!(parts.answer_one(CHANNEL, 1, 1, Ack), Some(Ack), "nobody else has a part");
         parts.begin(CHANNEL, 1, 3);
         assert_eq!(parts.answer_one(CHANNEL, 1, 1, Ack), None);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_part_may_become_several() {
-        let mut parts = Parts::default();
+        let mut parts = MultiQueueConfirms::default();
         parts.add(CHANNEL, 7, 1);
         assert_eq!(parts.answer_one(CHANNEL, 7, 1, Ack), None);
         assert_eq!(parts.answer_one(CHANNEL, 7, 1, Ack), Some(Ack));

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 
 /// The first failure of something the log relies on. Clones are of the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Failure(Arc<OnceLock<String>>);
+pub(crate) struct Poison(Arc<OnceLock<String>>);
 
-impl Failure {
+impl Poison {
     /// From now on nothing is reported durable.
     pub(crate) fn note(&self, reason: &dyn ToString) {
         self.0.get_or_init(|| reason.to_string());
@@ -34,7 +34,7 @@ impl Failure {
 /// The system's.
 pub(crate) fn spawn(
     name: &'static str,
-    failure: Failure,
+    failure: Poison,
     end: impl Fn() + Send + 'static,
     run: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     #[expect(clippy::panic, reason = "that is what is looked at")]
     fn a_panic_is_a_failure_and_ends_what_others_wait_for() {
-        let failure = Failure::default();
+        let failure = Poison::default();
         assert!(failure.check().is_ok());
         let (told, ended) = mpsc::channel();
         let end = move || told.send(()).unwrap();

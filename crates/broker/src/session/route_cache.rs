@@ -22,12 +22,12 @@ pub(crate) struct Route {
     /// unroutable, even without a queue.
     pub(crate) absorbed: bool,
     /// What stands against remembering it.
-    pub(crate) special: Option<Special>,
+    pub(crate) special: Option<Uncacheable>,
 }
 
 /// Why messages with one exchange and routing key have no route in common.
 #[derive(Debug, Clone)]
-pub(crate) enum Special {
+pub(crate) enum Uncacheable {
     /// Publishing is refused altogether.
     Refused(Error),
     /// Publishing is allowed, but each message has a route of its own.
@@ -46,7 +46,7 @@ pub(crate) struct Remembered {
 
 /// Remembered routes by exchange and key.
 #[derive(Debug, Default)]
-pub(crate) struct RouteMemory {
+pub(crate) struct RouteCache {
     epoch: u64,
     by_name: HashMap<Box<[u8]>, usize>,
     entries: Vec<Remembered>,
@@ -56,7 +56,7 @@ pub(crate) struct RouteMemory {
     scratch: Vec<u8>,
 }
 
-impl RouteMemory {
+impl RouteCache {
     /// Forgets everything when definitions have changed since.
     pub(crate) fn enter_epoch(&mut self, epoch: u64) {
         if self.epoch != epoch {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn routes_are_found_until_definitions_change() {
-        let mut memory = RouteMemory::default();
+        let mut memory = RouteCache::default();
         memory.enter_epoch(1);
         let first = memory.remember(b"x", b"a", Route::default());
         let second = memory.remember(b"x", b"b", Route::default());
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_memory_is_bounded() {
-        let mut memory = RouteMemory::default();
+        let mut memory = RouteCache::default();
         for n in 0..10 * ROUTES_MAX {
             memory.remember(b"x", n.to_string().as_bytes(), Route::default());
             assert!(memory.entries.len() <= ROUTES_MAX);

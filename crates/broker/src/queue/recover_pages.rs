@@ -2,20 +2,20 @@
 //! and what is in page images must be read for that. Until then the queue's clients wait.
 
 use super::Queue;
-use super::local::{Local, restored_ms};
+use super::state::{QueueState, restored_ms};
 use std::sync::atomic::Ordering;
 use store::Queued;
 use store::backlog::{LoadedPage, Part};
 use store::blob::BlobId;
 
 /// A page's image as it was read; none if it cannot be.
-pub(crate) struct ReadImage {
+pub(crate) struct PageRead {
     pub(crate) blob: BlobId,
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
 /// What comes of telling the core of a page's messages.
-pub(crate) enum ToldPart {
+pub(crate) enum ScanStep {
     /// It knows them; the next page begins here.
     Upto(u64),
     /// This image is to be read first.
@@ -27,19 +27,19 @@ pub(crate) enum ToldPart {
 impl Queue {
     /// Tells the core of the messages of the first page at or behind `position`, with the image that was
     /// read for it.
-    pub(crate) fn tell_part(&self, position: u64, read: Option<&ReadImage>) -> ToldPart {
+    pub(crate) fn tell_part(&self, position: u64, read: Option<&PageRead>) -> ScanStep {
         let mut local = stdx::lock(&self.local);
         if local.is_deleted() {
-            return ToldPart::All;
+            return ScanStep::All;
         }
         let (stored, end) = match local.backlog.part_from(position) {
-            None => return ToldPart::All,
+            None => return ScanStep::All,
             Some(Part::Here(page)) => {
                 (page.messages().map(|queued| local.stored_of(&queued)).collect(), page.end)
             }
             Some(Part::Stored { first, blob, is_durable, wanted, end }) => {
                 let Some(read) = read.filter(|read| read.blob == blob) else {
-                    return ToldPart::Read { blob, is_durable };
+                    return ScanStep::Read { blob, is_durable };
                 };
                 let bytes = read.bytes.as_deref();
                 let page = bytes.map(|bytes| LoadedPage::read(&self.storage.pool, bytes, &wanted));
@@ -54,7 +54,7 @@ impl Queue {
         for stored in &stored {
             local.fifo.restore(stored, restored_ms(self, stored));
         }
-        ToldPart::Upto(end)
+        ScanStep::Upto(end)
     }
 
     /// The core knows all messages: the queue can be used. Positions from `next_position` on are free,
@@ -69,7 +69,7 @@ impl Queue {
     }
 
     /// From now on its clients wait until it is read.
-    pub(super) fn start_reading(&self, local: &mut Local) {
+    pub(super) fn start_reading(&self, local: &mut QueueState) {
         local.keeping.start_loading();
         self.is_loading.store(true, Ordering::Release);
     }
@@ -84,7 +84,7 @@ fn unknown(ranges: Vec<std::ops::Range<u64>>) -> Vec<queue::Stored> {
     ranges.into_iter().map(of_range).collect()
 }
 
-impl Local {
+impl QueueState {
     /// What the core is to know about a message of an earlier life.
     pub(super) fn stored_of(&self, queued: &Queued<'_>) -> queue::Stored {
         self.stored(queued.position, &queued.message, u64::from(queued.body_bytes()))

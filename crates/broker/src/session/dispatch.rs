@@ -1,7 +1,7 @@
 //! Control requests, one by one.
 
 use super::channels::Tx;
-use super::{Acted, Session};
+use super::{Handled, Session};
 use crate::limits;
 use crate::queue::Queue;
 use queue::Return;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 impl Session {
     /// Does what a control request asks for.
-    pub(super) async fn act(&mut self, control: &Control) -> Result<Acted, Error> {
+    pub(super) async fn act(&mut self, control: &Control) -> Result<Handled, Error> {
         let channel = control.channel;
         match &control.op {
             Op::ChannelOpen => self.open_channel(channel),
@@ -24,11 +24,11 @@ impl Session {
             Op::ConnectionClose => {
                 self.give_everything_back().await;
                 self.answer(Event::ConnectionClosed)?;
-                Ok(Acted::Closed)
+                Ok(Handled::Closed)
             }
             Op::ConnectionFail(error) => Err(error.clone()),
             // COMPAT: only who lets credentials expire looks at new ones; passwords do not expire.
-            Op::UpdateSecret { .. } => Ok(Acted::Done),
+            Op::UpdateSecret { .. } => Ok(Handled::Done),
             Op::ExchangeDeclare(declare) => self.declare_exchange(declare).await,
             Op::ExchangeDelete { exchange, if_unused } => {
                 self.delete_exchange(exchange, *if_unused).await
@@ -45,13 +45,13 @@ impl Session {
             Op::Qos { prefetch_count, global } => {
                 if *global && self.broker.limits().channel_prefetch {
                     self.limit_channel(channel, *prefetch_count);
-                    return Ok(Acted::Done);
+                    return Ok(Handled::Done);
                 }
                 self.set_qos(channel, *prefetch_count);
                 if *global {
                     self.set_prefetch_of_consumers(channel);
                 }
-                Ok(Acted::Done)
+                Ok(Handled::Done)
             }
             Op::Consume(consume) => self.consume(control, consume).await,
             Op::Cancel { consumer_tag } => self.cancel(control, consumer_tag).await,
@@ -64,17 +64,17 @@ impl Session {
         }
     }
 
-    pub(super) fn answer(&self, event: Event<'_>) -> Result<Acted, Error> {
+    pub(super) fn answer(&self, event: Event<'_>) -> Result<Handled, Error> {
         let mut event = Some(event);
         self.tell(|sink| {
             if let Some(event) = event.take() {
                 sink.event(event);
             }
         });
-        Ok(Acted::Answered)
+        Ok(Handled::Answered)
     }
 
-    fn open_channel(&mut self, channel: ChannelId) -> Result<Acted, Error> {
+    fn open_channel(&mut self, channel: ChannelId) -> Result<Handled, Error> {
         limits::check_channel(&self.broker, &self.view, &self.connection.identity.user)?;
         let opened = self.channels.open(channel);
         let counters = Arc::clone(&opened.counters);
@@ -100,8 +100,8 @@ impl Session {
         }
     }
 
-    fn select_confirms(&mut self, id: ChannelId) -> Result<Acted, Error> {
-        let Some(channel) = self.channels.get_mut(id) else { return Ok(Acted::Done) };
+    fn select_confirms(&mut self, id: ChannelId) -> Result<Handled, Error> {
+        let Some(channel) = self.channels.get_mut(id) else { return Ok(Handled::Done) };
         if channel.tx.is_some() {
             let text = "cannot switch from tx to confirm mode";
             return Err(Error::new(ErrorKind::PreconditionFailed, text));
@@ -109,12 +109,12 @@ impl Session {
         channel.last_sequence.get_or_insert(0);
         channel.publisher.get_or_insert_with(|| self.confirms.open(id));
         channel.counters.confirm.store(true, Ordering::Relaxed);
-        Ok(Acted::Done)
+        Ok(Handled::Done)
     }
 
     /// Everything unsettled on the channel goes back to its queues, but for what its transaction
     /// has settled already. COMPAT: the answer goes ahead of what comes again.
-    async fn recover(&mut self, channel: ChannelId, origin: Origin) -> Result<Acted, Error> {
+    async fn recover(&mut self, channel: ChannelId, origin: Origin) -> Result<Handled, Error> {
         let mut queues: BTreeMap<_, (Arc<Queue>, Vec<_>)> = BTreeMap::new();
         let answered = self.answer(Event::Done { channel, origin })?;
         let Some(open) = self.channels.get(channel) else { return Ok(answered) };

@@ -29,7 +29,7 @@ const DIR_NAME_BYTES_MAX: usize = 100;
 
 /// The stores of a node.
 #[derive(Debug)]
-pub(crate) struct Bodies {
+pub(crate) struct MessageStores {
     disk: Arc<dyn Disk>,
     file_bytes: u32,
     embed_below: usize,
@@ -59,7 +59,7 @@ pub(crate) struct BodyStore {
     is_unsynced: AtomicBool,
 }
 
-impl Bodies {
+impl MessageStores {
     /// Without any store. A body of `embed_below` bytes or more is worth being stored once; files
     /// take no more from `file_bytes` on, 0 for the usual length.
     pub(crate) fn new(
@@ -204,7 +204,7 @@ impl Bodies {
     }
 }
 
-impl Drop for Bodies {
+impl Drop for MessageStores {
     /// Stores keep the list they are in.
     fn drop(&mut self) {
         lock(&self.unsynced).clear();
@@ -377,11 +377,11 @@ mod tests {
         assert!(long.iter().all(|name| name.len() < 255 && name.is_ascii()) && long[0] != long[1]);
     }
 
-    fn bodies(disk: &MemoryDisk) -> Bodies {
-        Bodies::new(Arc::new(disk.clone()), 10, 0, Arc::default())
+    fn bodies(disk: &MemoryDisk) -> MessageStores {
+        MessageStores::new(Arc::new(disk.clone()), 10, 0, Arc::default())
     }
 
-    fn keep(bodies: &Bodies, vhost: &Name, body: &[u8]) -> BlobId {
+    fn keep(bodies: &MessageStores, vhost: &Name, body: &[u8]) -> BlobId {
         let home = BodyHome::new(&bodies.of(vhost), &[], 2);
         assert_eq!(home.settle(body), body.len());
         assert_eq!(home.settle(body), 0, "it is there");

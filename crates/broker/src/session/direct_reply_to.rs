@@ -2,8 +2,8 @@
 
 use super::channels::ReplyConsumer;
 use super::publish::prepared;
-use super::routes::Special;
-use super::{Acted, Session};
+use super::route_cache::Uncacheable;
+use super::{Handled, Session};
 use amqp091::PropertiesRef;
 use bytes::Bytes;
 use message::MessageRef;
@@ -38,7 +38,7 @@ impl Session {
         &mut self,
         control: &Control,
         consume: &Consume,
-    ) -> Result<Acted, Error> {
+    ) -> Result<Handled, Error> {
         let id = control.channel;
         if !consume.no_ack {
             return Err(refuse("reply consumer cannot acknowledge"));
@@ -64,7 +64,7 @@ impl Session {
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
             channel.replies = Some(ReplyConsumer { token, consumer_tag, link });
         }
-        Ok(Acted::Answered)
+        Ok(Handled::Answered)
     }
 
     pub(super) fn is_reply_tag(&self, channel: ChannelId, consumer_tag: &ShortString) -> bool {
@@ -118,7 +118,7 @@ impl Session {
         sequence: u64,
     ) -> Result<(), Error> {
         // Publishing to the default exchange must be allowed; the pseudo-queue stands for all.
-        if let Err(Special::Refused(error)) = self.find_route(b"", QUEUE) {
+        if let Err(Uncacheable::Refused(error)) = self.find_route(b"", QUEUE) {
             return Err(error);
         }
         let delivered = token_of(message.routing_key)

@@ -7,23 +7,24 @@
 //!       confirms of those that wait <-- synced <-- sync when idle, after 200 ms, or when much waits
 //! ```
 //! One thread does what touches files: it syncs and flushes journals, loads queues after a start (and reads
-//! what others left for later), and removes what is not needed. What fails here ends the log: see [`OlderForm::failure`].
+//! what others left for later), and removes what is not needed. What fails here ends the log: see
+//! [`ClassicV1::failure`].
 
 mod conversion;
-mod loading;
-mod reading;
-mod work;
+mod load;
+mod page_scan;
+mod worker;
 
-pub(crate) use loading::image_from_journal;
-pub(crate) use reading::Reading;
-pub use work::OlderStepper;
-pub(crate) use work::start;
+pub(crate) use load::image_from_journal;
+pub(crate) use page_scan::Reading;
+pub use worker::ClassicV1Stepper;
+pub(crate) use worker::start;
 
+use crate::background::{self, Poison};
 use crate::broker::Broker;
 use crate::capacity::{Capacity, CapacityWaiters};
 use crate::journal::Journal;
 use crate::queue::Queue;
-use crate::worker::{self, Failure};
 use log::Lsn;
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +49,7 @@ pub(crate) fn dir_of(queue: u64) -> String {
 
 /// What the queues in the older form share. Dropping it ends its thread.
 #[derive(Debug)]
-pub(crate) struct OlderForm {
+pub(crate) struct ClassicV1 {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -62,7 +63,7 @@ struct Shared {
     unsynced_bytes: AtomicU64,
     /// Journals whose files may be open, the one that was written first in front.
     open: Mutex<VecDeque<Weak<Journal>>>,
-    failure: Failure,
+    failure: Poison,
     broker: OnceLock<Weak<Broker>>,
 }
 
@@ -91,7 +92,7 @@ enum Task {
     Remove { queue: u64, journal: Option<Arc<Journal>>, upto: Lsn },
 }
 
-impl OlderForm {
+impl ClassicV1 {
     pub(crate) fn new() -> Self {
         Self { shared: Arc::default(), thread: Mutex::default() }
     }
@@ -162,7 +163,7 @@ impl OlderForm {
     }
 
     /// A journal that could not be written.
-    pub(crate) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Poison {
         self.shared.failure.clone()
     }
 
@@ -170,11 +171,11 @@ impl OlderForm {
     pub(crate) fn end(&self) {
         self.shared.end();
         let thread = stdx::lock(&self.thread).take();
-        thread.into_iter().for_each(worker::join);
+        thread.into_iter().for_each(background::join);
     }
 }
 
-impl Capacity for OlderForm {
+impl Capacity for ClassicV1 {
     fn has_capacity(&self) -> bool {
         self.shared.has_capacity()
     }
@@ -184,7 +185,7 @@ impl Capacity for OlderForm {
     }
 }
 
-impl Drop for OlderForm {
+impl Drop for ClassicV1 {
     fn drop(&mut self) {
         self.end();
     }

@@ -2,7 +2,7 @@
 //! the image is read.
 
 use super::Shared;
-use crate::bodies::BodyStore;
+use crate::message_store::BodyStore;
 use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const IMAGES_PER_PART: usize = 128;
 
 /// Stored bodies that a page image names. Holds a reference of the image.
 #[derive(Debug)]
-pub(crate) struct ImageNames {
+pub(crate) struct BodyRefs {
     /// Where the bodies are.
     pub(crate) bodies: Arc<BodyStore>,
     pub(crate) image: BlobId,
@@ -33,26 +33,26 @@ pub(super) enum Act {
 
 /// Images that wait to be read.
 #[derive(Debug, Default)]
-pub(super) struct Naming {
+pub(super) struct BodyRefCounter {
     /// Of an earlier life: what they name is not counted yet.
-    uncounted: VecDeque<ImageNames>,
+    uncounted: VecDeque<BodyRefs>,
     /// Of pages that are gone.
-    owed: VecDeque<ImageNames>,
+    owed: VecDeque<BodyRefs>,
     /// Everything of the earlier life is counted, and the stores were told.
     is_counted: bool,
 }
 
-impl Naming {
+impl BodyRefCounter {
     /// Whether [`work_off`] has something to do.
     pub(super) fn is_due(&self) -> bool {
         !self.is_counted || !self.owed.is_empty()
     }
 
-    pub(super) fn count(&mut self, names: Vec<ImageNames>) {
+    pub(super) fn count(&mut self, names: Vec<BodyRefs>) {
         self.uncounted.extend(names);
     }
 
-    pub(super) fn release(&mut self, names: ImageNames) {
+    pub(super) fn release(&mut self, names: BodyRefs) {
         self.owed.push_back(names);
     }
 
@@ -62,7 +62,7 @@ impl Naming {
     }
 
     /// Some of what is first to be done.
-    fn next(&mut self) -> Vec<(Act, ImageNames)> {
+    fn next(&mut self) -> Vec<(Act, BodyRefs)> {
         let n = self.uncounted.len().min(IMAGES_PER_PART);
         let counted = self.uncounted.drain(..n).map(|names| (Act::Retain, names));
         let mut part: Vec<_> = counted.collect();
@@ -95,7 +95,7 @@ pub(super) fn work_off(shared: &Shared, storage: &Storage) {
 fn read(
     storage: &Storage,
     act: Act,
-    names: &ImageNames,
+    names: &BodyRefs,
     scratch: &mut Vec<u8>,
 ) -> Result<(), String> {
     let read = storage.images.store(names.is_durable).read(names.image, scratch);

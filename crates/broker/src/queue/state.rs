@@ -1,17 +1,18 @@
 //! What a queue's lock guards: core, content and consumers, and the order things happen in.
 
-use super::channel_limit::ChannelLimit;
-use super::consumed::{Confirming, Late};
+use super::confirm_on::{ConsumerConfirms, Late};
+use super::consumer_channel::ConsumerChannel;
+use super::consumer_timeout::UnackedAges;
 use super::deletion::{DeleteConditions, QueueRefused};
-use super::older::{Keeping, Kept, KeptTogether, store_body};
-use super::overdue::Watched;
+use super::durability::{Durability, KeptTogether, LoggedAt, store_body};
+use super::global_prefetch::ChannelLimit;
 use super::paging::Paging;
-use super::ruled::{PutIn, RefusedItem, Ruling, with_counts};
+use super::policy::{PolicyState, PutIn, RefusedItem, with_counts};
 use super::unfit::Next;
 use super::{Queue, Settled, Wakes, position};
-use crate::bodies::BodyHome;
-use crate::confirm::Awaited;
-use crate::entries::{self, SegmentCounts};
+use crate::confirm::DurabilityToken;
+use crate::log_records::{self, SegmentCounts};
+use crate::message_store::BodyHome;
 use log::SegmentId;
 use message::MessageRef;
 use meta::ConnectionId;
@@ -76,60 +77,35 @@ pub(crate) struct Attach<'a> {
 /// The channel a consumer belongs to.
 pub(crate) type Owner = (ConnectionId, ChannelId);
 
-/// A consumer's place outside the core.
-pub(super) struct Host {
-    pub(super) connection: ConnectionId,
-    pub(super) channel: ChannelId,
-    pub(super) link: LinkId,
-    pub(super) outbox: Arc<dyn Outbox>,
-    pub(super) consumer_tag: ShortString,
-    pub(super) checkout: Checkout,
-    pub(super) exclusive: bool,
-    pub(super) arguments: Table,
-    /// What its outbox takes, as of its last word.
-    pub(super) room_bytes: i64,
-    /// Paused by us because `room_bytes` ran out; its outbox was not asked yet.
-    pub(super) held_back: bool,
-    /// What it shares with the other consumers of its channel.
-    pub(super) limit: Option<Arc<ChannelLimit>>,
-}
-
-impl Host {
-    /// What its outbox has said. It is given one delivery at least, so that it can say that it is full.
-    pub(super) fn set_room(&mut self, bytes: usize) {
-        self.room_bytes = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
-    }
-}
-
 /// One assignment, waiting to be handed to its outbox.
 #[derive(Clone, Copy)]
-pub(super) struct Handed {
+pub(super) struct Assignment {
     pub(super) assigned: Assigned,
     /// Index of the incoming message, when it was not stored.
     pub(super) incoming: Option<u32>,
 }
 
 /// The state under a queue's lock.
-pub(crate) struct Local {
+pub(crate) struct QueueState {
     pub(super) fifo: Fifo,
     pub(super) backlog: Backlog,
     pub(super) paging: Paging,
-    pub(super) keeping: Keeping,
+    pub(super) keeping: Durability,
     /// What it does by rules; none for a plain queue.
-    pub(super) ruling: Option<Box<Ruling>>,
+    pub(super) ruling: Option<Box<PolicyState>>,
     /// The core is to be told the sizes of messages that are given out.
     pub(super) notes_sizes: bool,
     /// Confirms that wait for consumers; none where confirms wait for nothing but disks.
-    pub(super) confirming: Option<Box<Confirming>>,
+    pub(super) confirming: Option<Box<ConsumerConfirms>>,
     /// Consumers that share a limit with others of their channel.
     pub(super) n_limited: usize,
     /// Consumers that are exclusive: one at most.
     pub(super) n_exclusive: usize,
     /// Indexed by consumer key.
-    pub(super) hosts: Vec<Option<Host>>,
+    pub(super) hosts: Vec<Option<ConsumerChannel>>,
     /// Whose each consumer is, also those that only hold messages; indexed by consumer key.
     pub(super) owners: Vec<Option<Owner>>,
-    handed: Vec<Handed>,
+    handed: Vec<Assignment>,
     /// Logged positions that are gone and not yet noted in the log.
     settled: Vec<u64>,
     /// Log entries nobody needs any more, not yet told to the log.
@@ -142,17 +118,17 @@ pub(crate) struct Local {
     pub(super) had_consumer: bool,
     pub(super) deleted: bool,
     /// What is held for long.
-    pub(super) watched: Watched,
+    pub(super) watched: UnackedAges,
 }
 
-impl std::fmt::Debug for Local {
+impl std::fmt::Debug for QueueState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Local").field("fifo", &self.fifo).finish_non_exhaustive()
     }
 }
 
-impl Local {
-    pub(super) fn new(keeping: Keeping) -> Self {
+impl QueueState {
+    pub(super) fn new(keeping: Durability) -> Self {
         Self {
             fifo: Fifo::new(),
             backlog: Backlog::new(),
@@ -173,7 +149,7 @@ impl Local {
             scratch: Vec::new(),
             had_consumer: false,
             deleted: false,
-            watched: Watched::default(),
+            watched: UnackedAges::default(),
         }
     }
 
@@ -203,14 +179,14 @@ impl Local {
         batch: &Publishes<'_, '_>,
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
-    ) -> Awaited {
+    ) -> DurabilityToken {
         debug_assert!(!queue.is_loading(), "publishers wait for a queue that is being read");
         if let Some(late) = batch.late {
             self.publish_late(queue, batch, late, refused, wakes);
-            return Awaited::default();
+            return DurabilityToken::default();
         }
         if self.deleted {
-            return Awaited::default();
+            return DurabilityToken::default();
         }
         self.publish_here(queue, batch, refused, wakes)
     }
@@ -223,7 +199,7 @@ impl Local {
         batch: &Publishes<'_, '_>,
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
-    ) -> Awaited {
+    ) -> DurabilityToken {
         if batch.any_expiring || self.ruling.is_some() {
             return self.publish_by_rules(queue, batch, refused, wakes);
         }
@@ -238,7 +214,7 @@ impl Local {
         batch: &Publishes<'_, '_>,
         put_in: &PutIn<'_>,
         wakes: &mut Wakes,
-    ) -> Awaited {
+    ) -> DurabilityToken {
         if let Some(late) = batch.late {
             self.await_consumers(queue, batch, late);
         }
@@ -350,7 +326,7 @@ impl Local {
         queue: &Queue,
         (item, at): (u32, u64),
         incoming: &Incoming<'_>,
-        kept: Option<Kept>,
+        kept: Option<LoggedAt>,
         wakes: &mut Wakes,
     ) -> Option<KeptTogether> {
         let message = &incoming.message;
@@ -380,7 +356,7 @@ impl Local {
                 self.note_sent(&assigned, direct.then(|| message.body.len()));
             }
             self.charge(assigned, message.size_bytes());
-            self.handed.push(Handed { assigned, incoming });
+            self.handed.push(Assignment { assigned, incoming });
         }
         late
     }
@@ -409,7 +385,7 @@ impl Local {
                     self.note_sent(&assigned, None);
                 }
                 self.charge(assigned, next.size_bytes);
-                self.handed.push(Handed { assigned, incoming: None });
+                self.handed.push(Assignment { assigned, incoming: None });
             }
             if self.handed.is_empty() {
                 break;
@@ -457,7 +433,7 @@ impl Local {
             self.trace_handed(queue, &handed, resolve);
         }
         self.count_deliveries(queue, &handed);
-        let held = |one: &&Handed| one.assigned.settling == Settling::ByConsumer;
+        let held = |one: &&Assignment| one.assigned.settling == Settling::ByConsumer;
         let held = handed.iter().filter(held).map(|one| one.assigned.position);
         self.keeping.note_delivered(held);
         for one in &handed {
@@ -471,7 +447,7 @@ impl Local {
 
     fn hand_to_one<'a>(
         &mut self,
-        run: &[Handed],
+        run: &[Assignment],
         resolve: Option<&dyn Fn(u32) -> Incoming<'a>>,
         wakes: &mut Wakes,
     ) {
@@ -523,10 +499,10 @@ impl Local {
     fn trace_handed<'a>(
         &self,
         queue: &Queue,
-        handed: &[Handed],
+        handed: &[Assignment],
         resolve: Option<&dyn Fn(u32) -> Incoming<'a>>,
     ) {
-        for Handed { assigned, incoming } in handed {
+        for Assignment { assigned, incoming } in handed {
             let Assigned { consumer, position, redelivered, .. } = *assigned;
             match (incoming, resolve) {
                 (Some(item), Some(resolve)) => {
@@ -573,7 +549,7 @@ impl Local {
         }
     }
 
-    pub(super) fn count_deliveries(&self, queue: &Queue, handed: &[Handed]) {
+    pub(super) fn count_deliveries(&self, queue: &Queue, handed: &[Assignment]) {
         let counters = &queue.counters;
         let n_again = handed.iter().filter(|one| one.assigned.redelivered).count();
         counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
@@ -674,7 +650,7 @@ impl Local {
         self.freed_pages.extend(released.page.map(|page| *page));
     }
 
-    fn note_gone(&mut self, at: u64, kept: Option<Kept>) {
+    fn note_gone(&mut self, at: u64, kept: Option<LoggedAt>) {
         let Some(kept) = kept else { return };
         self.settled.push(at);
         if let Some(segment) = kept.segment {
@@ -688,7 +664,7 @@ impl Local {
         if !self.settled.is_empty() {
             let Self { settled, scratch, keeping, .. } = self;
             if keeping.is_logged {
-                entries::append_settled(queue.wal(), queue.id().0, settled, scratch);
+                log_records::append_settled(queue.wal(), queue.id().0, settled, scratch);
             }
             if let Some(journal) = &keeping.journal {
                 journal.ack(settled.iter().copied());
@@ -717,7 +693,7 @@ impl Local {
         let ranges = gone.iter().map(|range| range.start..range.end);
         let dropped = self.backlog.purge(&queue.storage.pool, ranges);
         if dropped.any_logged {
-            entries::append_purged(queue.wal(), queue.id().0, gone);
+            log_records::append_purged(queue.wal(), queue.id().0, gone);
         }
         if let Some(journal) = &self.keeping.journal {
             gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
@@ -795,6 +771,9 @@ pub(super) fn restored_ms(queue: &Queue, stored: &Stored) -> u64 {
     stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms())
 }
 
-pub(super) fn host_mut(hosts: &mut [Option<Host>], consumer: ConsumerKey) -> Option<&mut Host> {
+pub(super) fn host_mut(
+    hosts: &mut [Option<ConsumerChannel>],
+    consumer: ConsumerKey,
+) -> Option<&mut ConsumerChannel> {
     hosts.get_mut(consumer.0 as usize)?.as_mut()
 }

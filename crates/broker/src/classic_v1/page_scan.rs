@@ -1,6 +1,6 @@
 //! Reads the page images of queues with rules after a start: `queue::reading`.
 
-use crate::queue::{Queue, ReadImage, ToldPart};
+use crate::queue::{PageRead, Queue, ScanStep};
 use crate::storage::Storage;
 use log::LogError;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ impl Reading {
         let (mut bytes, mut read) = (0, None);
         loop {
             match self.queue.tell_part(self.at, read.as_ref()) {
-                ToldPart::Upto(next) => {
+                ScanStep::Upto(next) => {
                     self.at = next;
                     if bytes >= bytes_max {
                         return Ok(false);
                     }
                 }
-                ToldPart::Read { blob, is_durable } => {
+                ScanStep::Read { blob, is_durable } => {
                     let mut image = Vec::new();
                     let is_read = match storage.images.store(is_durable).read(blob, &mut image) {
                         Ok(()) => true,
@@ -47,9 +47,9 @@ impl Reading {
                         Err(_) => false,
                     };
                     bytes += image.len() as u64;
-                    read = Some(ReadImage { blob, bytes: is_read.then_some(image) });
+                    read = Some(PageRead { blob, bytes: is_read.then_some(image) });
                 }
-                ToldPart::All => {
+                ScanStep::All => {
                     self.queue.end_reading(self.next_position, self.seen_below);
                     return Ok(true);
                 }

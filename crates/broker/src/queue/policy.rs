@@ -2,16 +2,16 @@
 //! again. The order things happen in is `queue::rules`'.
 
 use super::alarms::QueueAlarms;
+use super::delivery_counts::DeliveryCountLog;
 use super::last_use::LastUse;
-use super::local::{Incoming, Local, Publishes};
-use super::noted_returns::NotedReturns;
+use super::state::{Incoming, Publishes, QueueState};
 use super::waiting_letters::Keeper;
 use super::{AfterDetach, Queue, Wakes};
 use crate::clock::TimeScale;
-use crate::confirm::Awaited;
+use crate::confirm::DurabilityToken;
 use crate::exchanges::delay;
 use crate::headers;
-use crate::rules::{DeadLetterTo, Letter, Undelivered};
+use crate::rules::{DeadLetter, DeadLetterTo, RejectedDeadLetters};
 use amqp091::{PropertiesRef, ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -33,9 +33,9 @@ const ONE_BY_ONE_MAX: u64 = 64;
 
 /// What a queue does besides giving out messages in order.
 #[derive(Debug, Default)]
-pub(super) struct Ruling {
+pub(super) struct PolicyState {
     pub(super) settings: QueueSettings,
-    pub(super) noted_returns: NotedReturns,
+    pub(super) noted_returns: DeliveryCountLog,
     /// Of the definitions `settings` are from.
     epoch: u64,
     dead_letter_to: Option<Arc<DeadLetterTo>>,
@@ -71,12 +71,12 @@ pub(crate) struct RefusedItem {
 /// Dead letters to be sent.
 pub(crate) struct LetterBatch {
     pub(crate) to: Arc<DeadLetterTo>,
-    pub(crate) letters: Vec<Letter>,
+    pub(crate) letters: Vec<DeadLetter>,
     /// How many messages they are, with those that were lost meanwhile.
     pub(crate) n_positions: u64,
 }
 
-impl Ruling {
+impl PolicyState {
     fn new(settings: QueueSettings, last_use: LastUse) -> Self {
         let dead_letter_to = settings.dead_letter_exchange.clone().map(|exchange| {
             Arc::new(DeadLetterTo {
@@ -229,7 +229,7 @@ impl PutIn<'_> {
     pub(super) const PLAINLY: Self = Self(None);
 }
 
-impl Local {
+impl QueueState {
     /// Puts a message in its place.
     #[inline]
     pub(super) fn place(&mut self, how: &PutIn<'_>, message: &MessageRef<'_>) -> u64 {
@@ -239,7 +239,7 @@ impl Local {
         }
     }
 
-    /// As [`Local::publish`], for a queue that has rules, or messages that expire.
+    /// As [`QueueState::publish`], for a queue that has rules, or messages that expire.
     #[inline(never)]
     pub(super) fn publish_by_rules(
         &mut self,
@@ -247,7 +247,7 @@ impl Local {
         batch: &Publishes<'_, '_>,
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
-    ) -> Awaited {
+    ) -> DurabilityToken {
         let ruling = self.ruling.as_deref();
         if !batch.any_expiring && ruling.is_none_or(|ruling| !ruling.looks_at_arrivals()) {
             return self.publish_together(queue, batch, &PutIn::PLAINLY, wakes);
@@ -265,7 +265,7 @@ impl Local {
         };
         let batch = Publishes { resolve: &resolve, ..*batch };
         let put_in = PutIn(Some(&arrivals));
-        let awaited = if ruling.is_some_and(Ruling::refuses) {
+        let awaited = if ruling.is_some_and(PolicyState::refuses) {
             self.publish_admitted(queue, &batch, &put_in, refused, wakes)
         } else {
             self.publish_together(queue, &batch, &put_in, wakes)
@@ -282,8 +282,8 @@ impl Local {
         put_in: &PutIn<'_>,
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
-    ) -> Awaited {
-        let mut awaited = Awaited::default();
+    ) -> DurabilityToken {
+        let mut awaited = DurabilityToken::default();
         let mut rest = batch.items;
         while let Some((first, others)) = rest.split_first() {
             let (admitted, later) = rest.split_at(self.n_admitted(rest, batch.resolve));
@@ -353,7 +353,7 @@ impl Local {
     pub(super) fn leave(&mut self, queue: &Queue, gone: &[Gone]) {
         for gone in gone {
             let was_ready = matches!(gone.reason, Reason::Expired | Reason::MaxLen);
-            let counts_bytes = self.ruling.as_deref().is_some_and(Ruling::counts_bytes);
+            let counts_bytes = self.ruling.as_deref().is_some_and(PolicyState::counts_bytes);
             if !(was_ready && counts_bytes) {
                 self.leave_sized(queue, Departing { gone: *gone, is_sized: true });
                 continue;
@@ -404,7 +404,7 @@ impl Local {
             if !departing.is_sized && !self.note_bytes_gone(at) {
                 return;
             }
-            self.ruling.as_deref_mut().and_then(Ruling::take_departed);
+            self.ruling.as_deref_mut().and_then(PolicyState::take_departed);
             self.not_consumed(PositionRange::one(at));
             self.release(&queue.storage.pool, at);
         }
@@ -421,7 +421,7 @@ impl Local {
 
     /// Whether the keeper comes for the first message that departs, which is in memory for it.
     pub(super) fn awaits_keeper(&self) -> bool {
-        self.keeper() == Keeper::Awaited
+        self.keeper() == Keeper::DurabilityToken
     }
 
     /// Brings up to date what depends on rules, after every operation. True if the keeper is to be
@@ -436,11 +436,11 @@ impl Local {
 
     #[inline(never)]
     fn settle_ruling(&mut self, queue: &Queue) -> bool {
-        if self.ruling.as_deref().is_some_and(Ruling::may_note_returns) {
+        if self.ruling.as_deref().is_some_and(PolicyState::may_note_returns) {
             self.note_returns(queue);
         }
         let dead_letters = self.ruling.as_deref().is_some_and(|it| it.dead_letter_to.is_some());
-        let is_asked = matches!(self.keeper(), Keeper::Awaited | Keeper::AtIt);
+        let is_asked = matches!(self.keeper(), Keeper::DurabilityToken | Keeper::AtIt);
         if !dead_letters && !is_asked && self.departing().is_some() {
             self.shed(queue);
             self.note_in_log(queue);
@@ -452,7 +452,7 @@ impl Local {
         queue.counters.n_departing.store(ruling.n_departing, Ordering::Relaxed);
         let asks = is_at_hand && dead_letters && ruling.keeper == Keeper::Away;
         if asks {
-            ruling.keeper = Keeper::Awaited;
+            ruling.keeper = Keeper::DurabilityToken;
         }
         asks
     }
@@ -540,9 +540,9 @@ impl Local {
             return;
         }
         let now_ms = queue.storage.time.unix_ms();
-        let counted_bytes = self.ruling.as_deref().is_some_and(Ruling::counts_bytes);
+        let counted_bytes = self.ruling.as_deref().is_some_and(PolicyState::counts_bytes);
         let last_use = LastUse::now(queue.storage.time.monotonic_ms());
-        let fresh = Ruling { epoch, ..Ruling::new(settings.clone(), last_use) };
+        let fresh = PolicyState { epoch, ..PolicyState::new(settings.clone(), last_use) };
         match &mut self.ruling {
             Some(ruling) => {
                 if ruling.settings.expires_ms != fresh.settings.expires_ms {
@@ -554,7 +554,7 @@ impl Local {
             }
             None => self.ruling = Some(Box::new(fresh)),
         }
-        let rules = self.ruling.as_deref().map(Ruling::rules).unwrap_or_default();
+        let rules = self.ruling.as_deref().map(PolicyState::rules).unwrap_or_default();
         self.fifo.set_rules(rules);
         self.notes_sizes = rules.limits.bytes_max.is_some();
         if rules.limits.bytes_max.is_some() && !counted_bytes {
@@ -592,7 +592,7 @@ impl Local {
         if is_plain(&settings) {
             return;
         }
-        let ruling = Ruling::new(settings, LastUse::now(now_ms));
+        let ruling = PolicyState::new(settings, LastUse::now(now_ms));
         self.fifo.set_rules(ruling.rules());
         if ruling.settings.single_active_consumer {
             self.fifo.make_single_active();
@@ -603,7 +603,7 @@ impl Local {
 
     /// The message with the headers that say how often it came back, where that is counted.
     pub(super) fn counts_returns(&self) -> bool {
-        self.ruling.as_deref().is_some_and(Ruling::counts_returns)
+        self.ruling.as_deref().is_some_and(PolicyState::counts_returns)
     }
 
     /// What the core is to know about a message of an earlier life.
@@ -688,7 +688,7 @@ impl Queue {
     }
 }
 
-impl Local {
+impl QueueState {
     /// The keeper sends no more than the first `n` for now.
     pub(super) fn set_sending(&mut self, n: u64) {
         if let Some(ruling) = &mut self.ruling {
@@ -698,7 +698,7 @@ impl Local {
 
     /// The queue goes: what was to be dead-lettered still is, as far as it is at hand, nobody is
     /// at it already, and there is space for it.
-    pub(super) fn last_letters(&mut self, queue: &Queue) -> Option<Undelivered> {
+    pub(super) fn last_letters(&mut self, queue: &Queue) -> Option<RejectedDeadLetters> {
         if self.are_letters_waiting() {
             return None;
         }
@@ -708,7 +708,7 @@ impl Local {
         }
         let batch = self.letters(LAST_LETTERS_MAX, LAST_LETTER_BYTES_MAX)?;
         let LetterBatch { to, letters, .. } = batch;
-        Some(Undelivered { from: Arc::clone(&queue.def), to, letters: letters.into() })
+        Some(RejectedDeadLetters { from: Arc::clone(&queue.def), to, letters: letters.into() })
     }
 
     fn letters(&mut self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
@@ -723,7 +723,7 @@ impl Local {
         for (at, reason) in ruling.departing.iter().flat_map(each) {
             match self.backlog.get(at) {
                 Lookup::Here(message) => {
-                    let mut letter = Letter::of(&message, reason);
+                    let mut letter = DeadLetter::of(&message, reason);
                     (letter.position, letter.n_before) = (at, batch.n_positions);
                     bytes += letter.bytes();
                     batch.letters.push(letter);

@@ -11,13 +11,13 @@
 //! old form complete, one after it the new; a start removes what the losing side has left. Many
 //! queues go together, so that they share what has to wait for the disk.
 
-use super::loading::image_from_journal;
-use super::work::{SYNC_ALL_FROM, sync};
+use super::load::image_from_journal;
+use super::worker::{SYNC_ALL_FROM, sync};
 use super::{Shared, dir_of};
 use crate::broker::Broker;
 use crate::capacity::Capacity as _;
 use crate::journal::Journal;
-use crate::queue::{Poured, Queue, ReadForPage, ToBeLogged};
+use crate::queue::{CopyOutcome, LogPageOutcome, Queue, ReadForPage};
 use crate::storage::Storage;
 use bytes::Bytes;
 use log::{IoContext, LogError, Lsn};
@@ -283,30 +283,30 @@ impl Conversion {
         let mut read = ReadForPage::default();
         loop {
             match self.queue.pour_page(&self.journal, self.next..self.upto, &read) {
-                Poured::All => {
+                CopyOutcome::All => {
                     self.next = self.upto;
                     return Ok(true);
                 }
-                Poured::Upto(next) => {
+                CopyOutcome::Upto(next) => {
                     self.next = next;
                     self.journal.v1.make_room(self.journal.bodies.blobs())?;
                     shared.count(&self.journal);
                     return Ok(false);
                 }
-                Poured::Damaged { next } => {
+                CopyOutcome::Damaged { next } => {
                     self.leave_behind(storage, "its image is damaged");
                     self.next = next;
                 }
-                Poured::Read { blob, next, .. } if self.damaged == Some(blob) => {
+                CopyOutcome::Read { blob, next, .. } if self.damaged == Some(blob) => {
                     self.leave_behind(storage, "its image cannot be read");
                     self.next = next;
                 }
-                Poured::Read { blob, is_durable, .. } => {
+                CopyOutcome::Read { blob, is_durable, .. } => {
                     let mut image = Vec::new();
                     let found = self.read_image(storage, blob, is_durable, &mut image)?;
                     read.image = found.map(|blob| (blob, image));
                 }
-                Poured::ReadBodies(blobs) => self.read_bodies(&blobs, &mut read)?,
+                CopyOutcome::ReadBodies(blobs) => self.read_bodies(&blobs, &mut read)?,
             }
         }
     }
@@ -333,13 +333,13 @@ impl Conversion {
         scratch.clear();
         let from = self.next;
         let page = match self.queue.log_page(from..self.upto) {
-            ToBeLogged::All => return Ok(Logged::All),
-            ToBeLogged::Busy => return Ok(Logged::Busy),
-            ToBeLogged::Upto(next) => {
+            LogPageOutcome::All => return Ok(Logged::All),
+            LogPageOutcome::Busy => return Ok(Logged::Busy),
+            LogPageOutcome::Upto(next) => {
                 self.next = next;
                 return Ok(Logged::Part { copied: None });
             }
-            ToBeLogged::Stored(page) => page,
+            LogPageOutcome::Stored(page) => page,
         };
         let is_damaged = self.damaged == Some(page.blob);
         let read = if is_damaged && !page.is_durable {

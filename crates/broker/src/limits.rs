@@ -1,5 +1,5 @@
 //! How much clients may use at a time: limits of the node, of virtual hosts and of users. The texts are
-//! RabbitMQ's (features C11, C14, O7, O8).
+//! RabbitMQ's.
 
 use crate::broker::Broker;
 use crate::connections::Identity;

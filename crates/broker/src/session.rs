@@ -108,7 +108,7 @@ impl Session {
     ///
     /// # Errors
     /// The virtual host does not exist, is not open to the user, or is full: the explanation is
-    /// RabbitMQ's (features C11, C14).
+    /// RabbitMQ's.
     pub fn open(
         broker: Arc<Broker>,
         identity: Identity,

@@ -82,7 +82,7 @@ fn prefetch_holds_back_and_settling_lets_go_on() {
     assert_eq!(client.settle(1, Outcome::Requeued), ["deliver b again"]);
 }
 
-/// Semantics 86 and 87: what a lost connection held comes back in order, marked.
+/// Messages that a lost connection held come back in order, marked.
 #[test]
 fn a_lost_connection_gives_its_messages_back() {
     let (_disk, broker) = node();
@@ -96,7 +96,6 @@ fn a_lost_connection_gives_its_messages_back() {
     assert_eq!(heard, ["consuming", "deliver a again", "deliver b again", "deliver c"]);
 }
 
-/// Semantics 56 and 57.
 #[test]
 fn an_unroutable_message_is_returned_before_it_is_confirmed() {
     let (_disk, broker) = node();
@@ -107,7 +106,7 @@ fn an_unroutable_message_is_returned_before_it_is_confirmed() {
     assert_eq!(client.publish("nowhere", &["b", "c"], Kind::Transient), ["ack 2..=3"]);
 }
 
-/// Semantics 59: confirmed only when durable, and then there after a crash.
+/// Confirmed only when durable, and then there after a crash.
 #[test]
 fn confirmed_persistent_messages_survive_a_crash() {
     let (disk, broker) = node();
@@ -191,7 +190,7 @@ fn an_outbox_is_handed_what_it_has_room_for() {
     assert_eq!(consumer.resume(), ["deliver c", "deliver d"]);
 }
 
-/// Semantics 61: publishes before the bad one are in, the channel is closed.
+/// Publishes before the bad one are in, the channel is closed.
 #[test]
 fn publishing_to_a_missing_exchange_closes_the_channel() {
     let (_disk, broker) = node();
@@ -217,7 +216,6 @@ fn publishing_to_a_missing_exchange_closes_the_channel() {
     assert_eq!(client.declare("q", false), ["declared 0 0"]);
 }
 
-/// Semantics 64 and 66.
 #[test]
 fn a_transaction_takes_effect_at_its_commit() {
     let (_disk, broker) = node();
@@ -446,7 +444,7 @@ fn headers_decide_where_a_headers_exchange_is_on_the_way() {
     assert_eq!(client.declare("a", false), ["declared 0 0"]);
 }
 
-/// Semantics 63, where the operator wants it honoured.
+/// The flag `immediate`, where the operator wants it honoured.
 #[test]
 fn an_immediate_message_comes_back_when_no_consumer_can_be_given_it() {
     let (_disk, broker) = node();

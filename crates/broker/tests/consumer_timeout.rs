@@ -56,7 +56,7 @@ fn refusal(timeout_ms: u64) -> Option<Vec<String>> {
     )])
 }
 
-/// Features U7: the channel is closed, and all that it held goes to somebody else.
+/// The channel is closed, and all that it held goes to somebody else.
 #[test]
 fn a_channel_that_never_acknowledges_is_closed() {
     let (broker, mut client) = node(Some(80_000));

@@ -12,7 +12,7 @@ use log::{Fault, MemoryDisk, Survival};
 use session::Op;
 use std::sync::Arc;
 
-/// Semantics 87: nobody had seen the message before the stop, somebody had before the crash.
+/// Nobody had seen the message before the stop, somebody had before the crash.
 #[test]
 fn what_was_delivered_before_a_crash_comes_back_marked_also_after_a_clean_stop() {
     let disk = Arc::new(MemoryDisk::new());

@@ -89,7 +89,7 @@ fn held(broker: &Broker, exchange: &str) -> usize {
     broker.held_back("/", exchange, 1_000).unwrap().len()
 }
 
-/// Features X10: messages come when their time has come, the sooner ones first, as what they were.
+/// Messages come when their time has come, the sooner ones first, as what they were.
 #[test]
 fn messages_come_in_the_order_of_their_time() {
     let (_disk, broker, mut client) = new_node();
@@ -193,7 +193,7 @@ fn released_messages_are_routed_as_if_they_came_then() {
     }
 }
 
-/// Semantics 70: hidden keys count where the message is held back, and nobody sees them where the same
+/// Hidden keys count where the message is held back, and nobody sees them where the same
 /// publish goes to a queue at once.
 #[test]
 fn semantics_70_hidden_keys_count_later_and_are_not_seen_now() {

@@ -65,7 +65,7 @@ fn text(table: &Table, name: &str) -> String {
     String::from_utf8_lossy(bytes.unwrap_or(b"(none)")).into_owned()
 }
 
-/// Features H6: publishes and deliveries are copied, with who and where, until that is ended; copies
+/// Publishes and deliveries are copied, with who and where, until that is ended; copies
 /// are not copied.
 #[test]
 fn the_firehose_copies_what_goes_in_and_out() {
@@ -127,7 +127,7 @@ fn the_firehose_copies_what_goes_in_and_out() {
     assert_eq!(listener.0.get("traces"), ["get empty"]);
 }
 
-/// Semantics 120: a queue that took everything copied would never end taking; what is too much is dropped.
+/// A queue that took everything copied would never end taking; what is too much is dropped.
 #[test]
 fn semantics_120_copies_that_are_too_many_are_dropped_and_nobody_waits() {
     let (broker, mut client) = new_node();
@@ -196,7 +196,7 @@ fn new_user() -> Command {
     Command::CreateUser { user: "ada".into(), password, tags: Vec::new() }
 }
 
-/// Features H8: what operators do with users and virtual hosts.
+/// Events of users and virtual hosts.
 #[test]
 fn events_tell_of_users_and_virtual_hosts() {
     let (broker, _client) = new_node();
@@ -225,7 +225,7 @@ fn events_tell_of_users_and_virtual_hosts() {
     expect_told(steps, &broker, &mut listener);
 }
 
-/// Features H8: what operators do with permissions, policies and parameters.
+/// Events of permissions, policies and parameters.
 #[test]
 fn events_tell_of_permissions_and_settings() {
     let (broker, _client) = new_node();
@@ -269,7 +269,7 @@ fn events_tell_of_permissions_and_settings() {
     expect_told(steps, &broker, &mut listener);
 }
 
-/// Features H8: what happens to the node.
+/// Events of the node.
 #[test]
 fn events_tell_of_alarms_and_logins() {
     let (broker, _client) = new_node();
@@ -290,7 +290,7 @@ fn events_tell_of_alarms_and_logins() {
     }
 }
 
-/// Features H8: what clients do.
+/// Events of clients.
 #[test]
 fn events_tell_of_clients() {
     let (broker, _client) = new_node();
@@ -397,7 +397,7 @@ fn start_stamping(interceptors: Interceptors) -> Arc<Broker> {
     start_set(Arc::new(MemoryDisk::new()), settings)
 }
 
-/// Features H9: each message is stamped, whatever it has of its own, and goes the same ways.
+/// Each message is stamped, whatever it has of its own, and goes the same ways.
 #[test]
 fn messages_are_stamped_as_they_come() {
     let interceptors = Interceptors {
@@ -436,7 +436,7 @@ fn messages_are_stamped_as_they_come() {
     assert!(heard.contains(&"returned lost".to_owned()), "{heard:?}");
 }
 
-/// Features H9: each delivery says when it was made, a later one of the same message too; what comes back
+/// Each delivery says when it was made, a later one of the same message too; what comes back
 /// to its publisher does not.
 #[test]
 fn deliveries_are_stamped_as_they_go() {

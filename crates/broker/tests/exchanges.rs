@@ -73,7 +73,7 @@ fn n_ready(client: &mut Client, queue: &str) -> usize {
     heard[0].split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Features X4: the binding key is a share, and messages with one key stay together.
+/// The binding key is a share, and messages with one key stay together.
 #[test]
 fn a_consistent_hash_exchange_shares_messages_out_by_weight() {
     let (_broker, mut client) = node();
@@ -92,7 +92,7 @@ fn a_consistent_hash_exchange_shares_messages_out_by_weight() {
     assert_eq!(bind(&mut client, "x", "one", "k"), [refused]);
 }
 
-/// Features X4: a header or a property is hashed instead of the key.
+/// A header or a property is hashed instead of the key.
 #[test]
 fn a_consistent_hash_exchange_hashes_headers_and_properties() {
     let (_broker, mut client) = node();
@@ -131,7 +131,7 @@ fn a_consistent_hash_exchange_hashes_headers_and_properties() {
     assert_eq!(refused, ["channel failed PreconditionFailed: Unsupported property: type"]);
 }
 
-/// Features X5: the same key always goes to the same queue.
+/// The same key always goes to the same queue.
 #[test]
 fn a_modulus_hash_exchange_chooses_by_key() {
     let (_broker, mut client) = node();
@@ -147,7 +147,6 @@ fn a_modulus_hash_exchange_chooses_by_key() {
     assert!(a > 20 && b > 20, "{a} {b}");
 }
 
-/// Features X6 and X7.
 #[test]
 fn random_exchanges_choose_by_chance() {
     let (_broker, mut client) = node();
@@ -171,7 +170,7 @@ fn random_exchanges_choose_by_chance() {
     assert_eq!(bind_exchange(&mut client, "x-local-random", "x-random", ""), [refused]);
 }
 
-/// Features X8: the last messages go to who is bound, but for those that shall not be kept.
+/// The last messages go to who is bound, but for those that shall not be kept.
 #[test]
 fn a_newly_bound_queue_is_given_the_recent_history() {
     let (_broker, mut client) = node();
@@ -204,7 +203,7 @@ fn a_newly_bound_queue_is_given_the_recent_history() {
     }
 }
 
-/// Features X9: as people write selectors, and as RabbitMQ's JMS client does.
+/// As people write selectors, and as RabbitMQ's JMS client does.
 #[test]
 fn a_jms_exchange_routes_by_selectors() {
     let (_broker, mut client) = node();
@@ -244,7 +243,7 @@ fn a_jms_exchange_routes_by_selectors() {
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
 }
 
-/// Features X14: by type, argument and policy; what was seen is known after a restart.
+/// By type, argument and policy; what was seen is known after a restart.
 #[test]
 fn messages_that_come_again_are_dropped() {
     let disk = Arc::new(MemoryDisk::new());
@@ -331,7 +330,7 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
     }
 }
 
-/// Features X3, semantics 54: the alternate exchange of a policy, which an argument goes before.
+/// The alternate exchange of a policy, which an argument goes before.
 #[test]
 fn a_policy_names_the_alternate_exchange() {
     let (broker, mut client) = node();

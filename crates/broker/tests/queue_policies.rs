@@ -71,7 +71,7 @@ fn header(client: &Client, name: &str) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Semantics 95: a message that is over goes at its time, also behind others, and without consumers;
+/// A message that is over goes at its time, also behind others, and without consumers;
 /// and 99: the smaller one of two times counts.
 #[test]
 fn semantics_95_99_messages_expire_on_time_wherever_they_stand() {
@@ -94,7 +94,7 @@ fn semantics_95_99_messages_expire_on_time_wherever_they_stand() {
     assert_eq!(client.get_soon("dead"), "got long left 0");
 }
 
-/// Semantics 95: a time to live of 0 is for consumers that wait.
+/// A time to live of 0 is for consumers that wait.
 #[test]
 fn semantics_95_a_time_to_live_of_zero_reaches_who_waits() {
     let (_disk, broker) = new_node();
@@ -106,7 +106,7 @@ fn semantics_95_a_time_to_live_of_zero_reaches_who_waits() {
     assert_eq!(client.publish("q", &["somebody"], Kind::Transient), ["deliver somebody"]);
 }
 
-/// Semantics 98: only ready messages count, the oldest makes room, also one that comes back.
+/// Only ready messages count, the oldest makes room, also one that comes back.
 #[test]
 fn semantics_98_the_oldest_message_makes_room() {
     let (_disk, broker) = new_node();
@@ -124,7 +124,7 @@ fn semantics_98_the_oldest_message_makes_room() {
     assert_eq!(client.get("q"), ["got c left 1"]);
 }
 
-/// Features Q4: the bodies of ready messages count.
+/// The bodies of ready messages count.
 #[test]
 fn bytes_are_limited() {
     let (_disk, broker) = new_node();
@@ -138,7 +138,7 @@ fn bytes_are_limited() {
     assert_eq!(client.get("q"), ["got dddd left 0"]);
 }
 
-/// Semantics 60 and 75: what a full queue does not take is nacked, and never returned.
+/// Messages that a full queue does not take are nacked, and never returned.
 #[test]
 fn semantics_60_75_a_full_queue_refuses() {
     let (_disk, broker) = new_node();
@@ -157,7 +157,7 @@ fn semantics_60_75_a_full_queue_refuses() {
     assert_eq!(heard, ["ack 6..=6", "nack 7..=7"]);
 }
 
-/// Features Q5: `reject-publish-dlx` dead-letters what is refused.
+/// `reject-publish-dlx` dead-letters what is refused.
 #[test]
 fn what_is_refused_can_be_dead_lettered() {
     let (_disk, broker) = new_node();
@@ -172,7 +172,7 @@ fn what_is_refused_can_be_dead_lettered() {
     assert_eq!(header(&client, "x-first-death-queue"), "q");
 }
 
-/// Semantics 100 and 101, and 86: what a dead letter looks like.
+/// The properties, headers and keys of a dead letter.
 #[test]
 fn semantics_86_100_101_a_refused_message_is_dead_lettered() {
     let (_disk, broker) = new_node();
@@ -202,7 +202,7 @@ fn semantics_86_100_101_a_refused_message_is_dead_lettered() {
     assert_eq!(death.get(b"reason"), Some(&text("rejected")));
 }
 
-/// Semantics 101: a message that goes in circles by being refused is counted.
+/// A message that goes in circles by being refused is counted.
 #[test]
 fn semantics_101_deaths_are_counted() {
     let (_disk, broker) = new_node();
@@ -228,7 +228,7 @@ fn semantics_101_deaths_are_counted() {
     }
 }
 
-/// Semantics 102: what goes in circles by itself is dropped.
+/// A message that goes in circles by itself is dropped.
 #[test]
 fn semantics_102_a_cycle_without_a_reject_ends() {
     let (_disk, broker) = new_node();
@@ -254,7 +254,7 @@ fn semantics_102_a_cycle_without_a_reject_ends() {
     assert_eq!(client.get("a"), ["get empty"]);
 }
 
-/// Semantics 96: the highest first, in order within; missing is 0, too high is the highest.
+/// The highest first, in order within; missing is 0, too high is the highest.
 #[test]
 fn semantics_96_priorities() {
     let (_disk, broker) = new_node();
@@ -274,7 +274,7 @@ fn semantics_96_priorities() {
     assert_eq!(client.consume("q", true), expected);
 }
 
-/// Semantics 92: who has the higher priority is served while it has credit.
+/// Who has the higher priority is served while it has credit.
 #[test]
 fn semantics_92_consumer_priorities() {
     let (_disk, broker) = new_node();
@@ -288,7 +288,7 @@ fn semantics_92_consumer_priorities() {
     assert_eq!(high.heard(), ["deliver a"]);
 }
 
-/// Semantics 93 and 78: one at a time, the next by registration; and none may be exclusive.
+/// One at a time, the next by registration; and none may be exclusive.
 #[test]
 fn semantics_78_93_a_single_active_consumer() {
     let (_disk, broker) = new_node();
@@ -314,7 +314,7 @@ fn semantics_78_93_a_single_active_consumer() {
     assert_eq!(refused, ["channel failed AccessRefused: queue 'q' in vhost '/' in exclusive use"]);
 }
 
-/// Semantics 91 on classic queues: a reject counts as a failure, a nack does not.
+/// A reject counts as a failure, a nack does not.
 #[test]
 fn semantics_91_a_delivery_limit() {
     let (_disk, broker) = new_node();
@@ -335,7 +335,7 @@ fn semantics_91_a_delivery_limit() {
     assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
 }
 
-/// Semantics 103, features U4 and U5: how often a message came back is known after a crash and after a stop;
+/// How often a message came back is known after a crash and after a stop;
 /// a policy that goes and comes makes it begin anew, also after a crash.
 #[test]
 fn semantics_103_counts_outlive_the_node() {
@@ -422,7 +422,7 @@ fn notes_about_counts_are_moved_with_the_log() {
     assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(5_000)));
 }
 
-/// Features U5 and O3: policies and operator policies limit deliveries too, of what is there already;
+/// Policies and operator policies limit deliveries too, of what is there already;
 /// and when they go, so do the limits.
 #[test]
 fn a_policy_limits_deliveries_while_it_is_there() {
@@ -455,7 +455,7 @@ fn a_policy_limits_deliveries_while_it_is_there() {
     assert_eq!(client.get("q"), ["get empty"]);
 }
 
-/// Features U6: what is given back waits while a policy says so.
+/// Messages that are given back wait while a policy says so.
 #[test]
 fn a_policy_delays_retries_while_it_is_there() {
     let (_disk, broker) = new_node();
@@ -474,7 +474,7 @@ fn a_policy_delays_retries_while_it_is_there() {
     assert_eq!(client.get("q"), ["got m again left 0"]);
 }
 
-/// Features Q17: what comes back waits.
+/// Messages that come back wait.
 #[test]
 fn a_retry_is_delayed() {
     let (_disk, broker) = new_node();
@@ -489,7 +489,7 @@ fn a_retry_is_delayed() {
     assert_eq!(client.get_soon("q"), "got m again left 0");
 }
 
-/// Semantics 87 and 93: who comes next begins with what the one before did not settle; but one that cancels
+/// Who comes next begins with what the one before did not settle; but one that cancels
 /// keeps what it holds, and the next goes on at once.
 #[test]
 fn semantics_87_93_a_single_active_consumer_leaves_its_messages_in_order() {
@@ -521,7 +521,7 @@ fn semantics_87_93_a_single_active_consumer_leaves_its_messages_in_order() {
     }
 }
 
-/// Semantics 86 and 87: what the consumers of a channel held comes back together, in order.
+/// Messages of all consumers of a channel come back together, in order.
 #[test]
 fn semantics_86_87_what_the_consumers_of_a_channel_held_comes_back_together() {
     for is_single in [false, true] {
@@ -546,7 +546,7 @@ fn semantics_86_87_what_the_consumers_of_a_channel_held_comes_back_together() {
     }
 }
 
-/// Features Q3 and semantics 46: a queue that nobody uses goes; publishing is no use.
+/// A queue that nobody uses goes; publishing is no use.
 #[test]
 fn semantics_46_an_unused_queue_goes() {
     let (_disk, broker) = new_node();

@@ -1,7 +1,7 @@
 //! What becomes of a message when it is dead-lettered: its headers, its keys, and where it may not go.
 //!
 //! A message that was dead-lettered before says so in its annotations; the headers of others that
-//! look like it are a client's, and count for nothing (semantics 73).
+//! look like it are a client's, and count for nothing.
 
 use crate::exchanges::delay::Released;
 use crate::sender_selected::{self, CC};
@@ -207,7 +207,7 @@ mod tests {
         .to_bytes()
     }
 
-    /// Semantics 100 and 101: what the headers say, and that the expiration is gone.
+    /// The headers say what happened, and the expiration is gone.
     #[test]
     fn a_death_is_told_in_the_headers() {
         let mut own = Table::new();
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Semantics 101 and 73: counts rise by queue and reason, the newest stands first; only what the
+    /// Counts rise by queue and reason, the newest stands first; only what the
     /// broker wrote counts.
     #[test]
     fn deaths_are_counted_by_queue_and_reason() {
@@ -269,7 +269,6 @@ mod tests {
         assert_eq!(only.as_table().unwrap().get(b"count"), Some(&Value::I64(1)));
     }
 
-    /// Semantics 102.
     #[test]
     fn a_cycle_is_one_without_a_reject() {
         let none = Properties::default().to_bytes();
@@ -287,7 +286,7 @@ mod tests {
         assert!(later.is_cycle("c") && !later.is_cycle("a"));
     }
 
-    /// Semantics 100: a key of the queue's takes the place of all others; the next death names it.
+    /// A key of the queue's takes the place of all others; the next death names it.
     #[test]
     fn a_given_key_takes_the_place_of_all() {
         let mut own = Table::new();

@@ -268,7 +268,7 @@ fn expires(properties: &[u8]) -> bool {
     PropertiesRef::trusted(properties).expiration().is_some()
 }
 
-/// The queues a letter is routed to; none if the exchange does not exist (semantics 100).
+/// The queues a letter is routed to; none if the exchange does not exist.
 fn find_queues(
     broker: &Broker,
     view: &View,

@@ -166,7 +166,7 @@ fn send_undelivered(shared: &Arc<Shared>, broker: &Broker, mut letters: Rejected
     let (turn, _) = letters.letters.as_slices();
     let turn = turn.get(..LETTERS_PER_TURN).unwrap_or(turn);
     let n_done = match transfer::send(broker, &letters.from, &letters.to, turn) {
-        // Letters of refused messages may be lost (features D5): their publishers know.
+        // Letters of refused messages may be lost: their publishers know.
         Sent::NotYet => {
             tracing::warn!(
                 queue = %letters.from.name,

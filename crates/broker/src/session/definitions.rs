@@ -89,7 +89,7 @@ impl Session {
         self.require(permission, &Resource::exchange(&self.vhost(), name))
     }
 
-    /// COMPAT: any permission will do for a passive declaration (semantics 30); the refusal names the
+    /// COMPAT: any permission will do for a passive declaration; the refusal names the
     /// one that another declaration needs.
     fn require_any(&self, resource: &Resource) -> Result<(), Error> {
         let others = [Permission::Read, Permission::Write];
@@ -295,7 +295,7 @@ impl Session {
         }
         self.require_on_queue(Permission::Write, &queue)?;
         self.require_on_exchange(Permission::Read, &source)?;
-        // COMPAT: with neither queue nor key named, the key is the queue's name (features B11).
+        // COMPAT: with neither queue nor key named, the key is the queue's name.
         let unnamed =
             binding.queue.as_bytes().is_empty() && binding.routing_key.as_bytes().is_empty();
         let key =
@@ -387,7 +387,7 @@ impl Session {
         Err(Error::new(ErrorKind::NotFound, text))
     }
 
-    /// Dead-lettering reads from the queue and writes to the exchange (features Q6).
+    /// Dead-lettering reads from the queue and writes to the exchange.
     fn require_dead_letter_access(&self, name: &Name, arguments: &Table) -> Result<(), Error> {
         let exchange = arguments.get(b"x-dead-letter-exchange").and_then(|value| value.as_str());
         let Some(exchange) = exchange else { return Ok(()) };
@@ -421,7 +421,7 @@ impl Session {
         let name = self.queue_name(control.channel, queue)?;
         self.require_on_queue(Permission::Configure, &name)?;
         let mut n_messages = 0;
-        // COMPAT: deleting a queue that does not exist succeeds (semantics 41).
+        // COMPAT: deleting a queue that does not exist succeeds.
         if let Ok(queue) = self.find_loaded_queue(&name).await {
             self.check_exclusive_access(&queue)?;
             let conditions =

@@ -141,7 +141,7 @@ mod tests {
         Value::Array(texts.iter().map(|t| Value::LongString(t.as_bytes().into())).collect())
     }
 
-    /// Semantics 68: `abc`, the empty text and ` 5` are refused, `+5` and `0` are fine.
+    /// `abc`, the empty text and ` 5` are refused, `+5` and `0` are fine.
     #[test]
     fn expirations_are_whole_milliseconds() {
         for (text, why) in [
@@ -159,7 +159,6 @@ mod tests {
         }
     }
 
-    /// Semantics 69 and features B28.
     #[test]
     fn the_user_id_must_be_the_login() {
         let claim = |name: &'static str| Properties {
@@ -172,7 +171,6 @@ mod tests {
         assert!(inspected(&claim("")).is_err());
     }
 
-    /// Semantics 70 and features B27.
     #[test]
     fn cc_and_bcc_add_keys_and_bcc_is_taken_out() {
         let (stored, extra) = inspected(&with_header("CC", keys(&["a", "b"]))).unwrap();

@@ -338,7 +338,7 @@ impl Session {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConfirmAfter {
     Not,
-    /// It is not: one of its queues was full (semantics 60).
+    /// It is not: one of its queues was full.
     Refused,
     ForLog,
     /// Queues that answer themselves.

@@ -11,7 +11,7 @@ use broker::{Broker, Identity, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
 use session::{
-    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
+    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, MethodTag, Op,
     Outbox, Outcome, Position, Publish, QueueDeclare, Request, Room, Settle, ShortString, Sink,
     Span, Table,
 };
@@ -114,7 +114,7 @@ impl Client {
     }
 
     fn ask(&mut self, op: Op) {
-        let control = Control { channel: ChannelId(1), origin: Origin(0), nowait: false, op };
+        let control = Control { channel: ChannelId(1), origin: MethodTag(0), nowait: false, op };
         self.submit(&[], &mut vec![Request::Control(Box::new(control))]);
     }
 }

@@ -6,7 +6,7 @@ mod multi_queue;
 pub(crate) use answering_queues::AnsweringQueues;
 
 use crate::journal::{Journal, JournalSynced};
-use log::{Durable, Lsn, Wal};
+use log::{CommitListener, Lsn, Wal};
 use multi_queue::MultiQueueConfirms;
 use session::{ChannelId, Confirmation, Outbox, Sink};
 use smallvec::SmallVec;
@@ -333,7 +333,7 @@ impl ConfirmQueue {
     }
 }
 
-impl Durable for ConfirmQueue {
+impl CommitListener for ConfirmQueue {
     fn durable(&self, upto: Lsn) -> bool {
         let mut state = stdx::lock(&self.state);
         let n_done = state.waiting.partition_point(|waiting| waiting.upto <= upto);
@@ -363,7 +363,7 @@ struct Part {
     upto: Lsn,
 }
 
-impl Durable for Part {
+impl CommitListener for Part {
     fn durable(&self, upto: Lsn) -> bool {
         if upto < self.upto {
             return true;
@@ -409,7 +409,7 @@ impl Once {
     }
 }
 
-impl Durable for Once {
+impl CommitListener for Once {
     fn durable(&self, upto: Lsn) -> bool {
         if upto < self.upto {
             return true;

@@ -23,7 +23,7 @@
 
 use log::{Appended, Batch, SegmentId, Wal};
 use message::{Head, MessageRef, StandIn};
-use queue::{PositionRange, ReturnCounts};
+use queue::{DeliveryCounts, PositionRange};
 use stdx::record::{Reader, RecordError};
 use store::StoredBody;
 use store::backlog::PageNote;
@@ -53,7 +53,7 @@ pub(crate) enum Entry<'a> {
     Purged { queue: u64, ranges: Records<'a, PositionRange> },
     Paged { queue: u64, note: PageNote },
     Reference { queue: u64, position: u64, reference: &'a [u8] },
-    Returned { queue: u64, anew: bool, counts: Records<'a, (u64, ReturnCounts)> },
+    Returned { queue: u64, anew: bool, counts: Records<'a, (u64, DeliveryCounts)> },
     Meta { serial: u64, command: &'a [u8] },
     Stopped { cursors: Records<'a, (u64, u64)> },
     Started,
@@ -245,12 +245,12 @@ pub(crate) fn append_returned(
     wal: &Wal,
     queue: u64,
     anew: bool,
-    counts: &[(u64, ReturnCounts)],
+    counts: &[(u64, DeliveryCounts)],
 ) -> Appended {
     let mut payload = Vec::with_capacity(9 + counts.len() * RETURNED_BYTES);
     payload.extend_from_slice(&queue.to_le_bytes());
     payload.push(u8::from(anew));
-    for (position, ReturnCounts { n_failed, n_acquired }) in counts {
+    for (position, DeliveryCounts { n_failed, n_acquired }) in counts {
         payload.extend_from_slice(&position.to_le_bytes());
         payload.extend_from_slice(&n_failed.to_le_bytes());
         payload.extend_from_slice(&n_acquired.to_le_bytes());
@@ -322,7 +322,7 @@ pub(crate) fn parse(kind: u8, payload: &[u8]) -> Result<Entry<'_>, RecordError> 
             let (queue, anew) = (reader.u64()?, reader.u8()? != 0);
             let each = |reader: &mut Reader<'_>| {
                 let position = reader.u64()?;
-                let counts = ReturnCounts { n_failed: reader.u32()?, n_acquired: reader.u32()? };
+                let counts = DeliveryCounts { n_failed: reader.u32()?, n_acquired: reader.u32()? };
                 Ok((position, counts))
             };
             let counts = Records::rest(&mut reader, RETURNED_BYTES, each)?;
@@ -472,8 +472,8 @@ mod tests {
     fn counts_of_returns_read_back() {
         let seen = reopened(|wal| {
             append_returned(wal, 3, true, &[]);
-            let counts = ReturnCounts { n_failed: 1, n_acquired: 2 };
-            append_returned(wal, 3, false, &[(5, counts), (u64::MAX, ReturnCounts::default())]);
+            let counts = DeliveryCounts { n_failed: 1, n_acquired: 2 };
+            append_returned(wal, 3, false, &[(5, counts), (u64::MAX, DeliveryCounts::default())]);
         });
         let both = "returned 3 false [(5, 1, 2), (18446744073709551615, 0, 0)]";
         assert_eq!(seen, ["returned 3 true []", both]);

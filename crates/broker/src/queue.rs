@@ -53,7 +53,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use store::Queued;
-use store::backlog::{PageNote, RestoreError, Survivor};
+use store::backlog::{LiveMessage, PageNote, RestoreError};
 use store::blob::BlobId;
 
 /// A backlog of more messages than this, or ...
@@ -482,8 +482,8 @@ impl Queue {
     pub(crate) fn relocate(&self, segment: SegmentId) -> u64 {
         let mut local = stdx::lock(&self.local);
         let (wal, queue) = (self.wal(), self.def.id.0);
-        let message = |survivor: Survivor<'_>| {
-            let Survivor { position, message, stored } = survivor;
+        let message = |survivor: LiveMessage<'_>| {
+            let LiveMessage { position, message, stored } = survivor;
             let appended = log_records::append_message(wal, queue, position, &message, stored);
             wal.release(segment, 1);
             appended.segment

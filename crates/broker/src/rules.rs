@@ -32,7 +32,7 @@ use crate::confirm::DurabilityToken;
 use crate::firehose::Tracing;
 use crate::queue::Queue;
 use agenda::Agenda;
-use log::{Durable, Lsn};
+use log::{CommitListener, Lsn};
 use meta::QueueId;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -201,7 +201,7 @@ struct WakeOnDurable {
     upto: Lsn,
 }
 
-impl Durable for WakeOnDurable {
+impl CommitListener for WakeOnDurable {
     fn durable(&self, upto: Lsn) -> bool {
         if upto < self.upto {
             return true;

@@ -40,7 +40,7 @@ use pace::Pace;
 use queue::{ConsumerKey, Return};
 use route_cache::{Route, RouteCache};
 use session::{
-    ChannelId, Control, Error, Event, LinkId, Op, Origin, Outbox, Outcome, Request, Settle,
+    ChannelId, Control, Error, Event, LinkId, MethodTag, Op, Outbox, Outcome, Request, Settle,
     ShortString,
 };
 use std::collections::{HashMap, HashSet};
@@ -334,7 +334,7 @@ impl Session {
             Some(_) => {
                 return self.end_connection(
                     Some(settle.channel),
-                    Origin::default(),
+                    MethodTag::default(),
                     transactions::too_large(),
                 );
             }
@@ -530,7 +530,7 @@ impl Session {
     async fn fail(
         &mut self,
         channel: ChannelId,
-        origin: Option<Origin>,
+        origin: Option<MethodTag>,
         error: Error,
     ) -> Result<(), Stop> {
         if error.kind.closes_connection() {
@@ -564,7 +564,7 @@ impl Session {
     fn end_connection(
         &self,
         channel: Option<ChannelId>,
-        origin: Origin,
+        origin: MethodTag,
         error: Error,
     ) -> Result<(), Stop> {
         tracing::warn!(

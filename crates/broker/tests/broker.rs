@@ -53,7 +53,7 @@ fn a_publisher_is_slowed_down_while_consumers_take_from_a_deep_backlog() {
     let many = ["a"; 20_000];
     publisher.publish("q", &many, Kind::Transient);
     assert!(!publisher.session().take_is_ahead(), "nobody is there to catch up");
-    consumer.ask(Op::Qos { prefetch_count: 1_000, global: false });
+    consumer.ask(Op::SetPrefetch { prefetch_count: 1_000, global: false });
     consumer.consume("q", false);
     publisher.publish("q", &["b"], Kind::Transient);
     assert!(publisher.session().take_is_ahead());
@@ -76,7 +76,7 @@ fn prefetch_holds_back_and_settling_lets_go_on() {
     let mut client = Client::connect(&broker);
     client.declare("q", false);
     client.publish("q", &["a", "b", "c"], Kind::Transient);
-    client.ask(Op::Qos { prefetch_count: 1, global: false });
+    client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
     assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
     assert_eq!(client.settle(1, Outcome::Accepted), ["deliver b"]);
     assert_eq!(client.settle(1, Outcome::Requeued), ["deliver b again"]);
@@ -120,7 +120,7 @@ fn confirmed_persistent_messages_survive_a_crash() {
     // An ack is written before anything later: wait for a later confirm.
     let heard = client.publish("q", &["d"], Kind::Persistent);
     assert_eq!(client.wait_for(heard, 2), ["deliver d", "ack 4..=4"]);
-    let survivors = Arc::new(disk.survive(log::Survival::OnlySynced));
+    let survivors = Arc::new(disk.survive(log::CrashOutcome::OnlySynced));
     let again = start(&survivors);
     let mut client = Client::connect(&again);
     let heard = client.consume("q", true);
@@ -246,13 +246,13 @@ fn a_prefetch_limit_can_be_a_whole_channels() {
         client.declare(queue, false);
         client.publish(queue, &["1", "2", "3", "4"], Kind::Transient);
     }
-    let limit = |prefetch_count| Op::Qos { prefetch_count, global: true };
+    let limit = |prefetch_count| Op::SetPrefetch { prefetch_count, global: true };
     assert_eq!(client.get("p"), ["got 1 left 3"]);
     // Who was there before is limited, too, and what it holds counts.
-    client.ask(Op::Qos { prefetch_count: 1, global: false });
+    client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
     assert_eq!(client.consume("p", false), ["consuming", "deliver 2"]);
     assert_eq!(client.ask(limit(2)), ["done"]);
-    client.ask(Op::Qos { prefetch_count: 0, global: false });
+    client.ask(Op::SetPrefetch { prefetch_count: 0, global: false });
     assert_eq!(client.consume("q", false), ["consuming", "deliver 1"]);
     // The first is what was got; each of the others makes room for one, for who waits longer.
     assert_eq!(client.settle(1, Outcome::Accepted), [""; 0]);
@@ -344,9 +344,9 @@ fn raising_the_global_prefetch_lets_a_waiting_consumer_go_on() {
     let mut client = Client::connect(&broker);
     client.declare("q", false);
     client.publish("q", &["a", "b", "c"], Kind::Transient);
-    client.ask(Op::Qos { prefetch_count: 1, global: true });
+    client.ask(Op::SetPrefetch { prefetch_count: 1, global: true });
     assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
-    let raise = Op::Qos { prefetch_count: 2, global: true };
+    let raise = Op::SetPrefetch { prefetch_count: 2, global: true };
     assert_eq!(client.ask(raise), ["deliver b", "done"]);
 }
 
@@ -390,7 +390,7 @@ fn unsettled_messages_are_counted_by_channel() {
     client.declare("q", false);
     client.publish("q", &["a", "b", "c"], Kind::Transient);
     client.get("q");
-    client.ask(Op::Qos { prefetch_count: 1, global: false });
+    client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
     client.consume("q", false);
     let held = || broker.unacked_by_channel().into_values().collect::<Vec<_>>();
     let connection = Arc::clone(client.session().connection());
@@ -464,7 +464,7 @@ fn an_immediate_message_comes_back_when_no_consumer_can_be_given_it() {
         client.publish_as("x", "", &messages, Kind::Immediate)
     };
     assert_eq!(publish(&mut client, &["a"]), ["returned a without consumers"]);
-    consumer.ask(Op::Qos { prefetch_count: 2, global: false });
+    consumer.ask(Op::SetPrefetch { prefetch_count: 2, global: false });
     consumer.consume("busy", false);
     consumer.heard();
     assert_eq!(publish(&mut client, &["b", "c", "d"]), ["returned d without consumers"]);

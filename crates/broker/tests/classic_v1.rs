@@ -9,7 +9,7 @@ mod client;
 
 use broker::{Broker, View};
 use client::{Client, Kind, set_policy, short, start};
-use log::{Disk, MemoryDisk, Survival};
+use log::{CrashOutcome, Disk, MemoryDisk};
 use meta::PolicyScope;
 use session::{Op, Outcome, QueueDeclare, Table};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn declare(client: &mut Client, queue: &str, version: i64) -> Vec<String> {
 
 /// What is left on the disk after a loss of power.
 fn crashed(disk: &MemoryDisk) -> Arc<MemoryDisk> {
-    Arc::new(disk.survive(Survival::OnlySynced))
+    Arc::new(disk.survive(CrashOutcome::OnlySynced))
 }
 
 #[test]

@@ -8,7 +8,7 @@
 mod client;
 
 use client::{Client, Kind, start};
-use log::{Fault, MemoryDisk, Survival};
+use log::{CrashOutcome, Fault, MemoryDisk};
 use session::Op;
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ fn what_was_delivered_before_a_crash_comes_back_marked_also_after_a_clean_stop()
     client.disconnect();
     broker.stop().unwrap();
 
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
 
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     assert_eq!(client.consume("q", false), ["consuming", "deliver a again"]);
@@ -66,7 +66,7 @@ fn a_commit_waits_for_messages_that_did_not_pass_through() {
     publisher.publish("q", &["passes", "late"], Kind::Persistent);
     consumer.fill_up(true);
     assert_eq!(publisher.ask(Op::TxCommit), ["done"]);
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     assert_eq!(Client::connect(&broker).get("q"), ["got late again left 0"]);
 }
@@ -106,6 +106,6 @@ fn the_log_does_not_grow_behind_a_queue_that_is_never_consumed() {
     }
     let stats = broker.log_stats();
     assert!(stats.segments < 12, "{stats:?}");
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     assert_eq!(Client::connect(&start(&disk)).declare("kept", true), ["declared 6 0"]);
 }

@@ -10,7 +10,7 @@ mod client;
 use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, PagerOptions, StorageOptions};
 use client::{Client, Kind, block_on, clear_policy, set_policy, short, start, start_with, table};
-use log::{MemoryDisk, Survival};
+use log::{CrashOutcome, MemoryDisk};
 use meta::PolicyScope;
 use session::{ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
@@ -253,7 +253,7 @@ fn large_headers_are_held_back_whole() {
         client.wait_for(heard, 1);
     }
     drop((client, broker));
-    let broker = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+    let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
     let mut client = Client::connect(&broker);
     assert_eq!(held(&broker, "x"), 2);
     for (name, delay) in
@@ -335,7 +335,7 @@ fn persistent_messages_survive() {
     assert!(heard.iter().any(|line| line.starts_with("ack ")), "{heard:?}");
     assert_eq!(held(&broker, "x"), 4);
     drop((client, broker));
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     assert_eq!(held(&broker, "x"), 3);
@@ -415,7 +415,7 @@ fn operators_list_and_cancel() {
     }
     assert!(broker.held_back("/", "amq.direct", 1).is_none());
     drop((client, broker));
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     assert_eq!(held(&broker, "x"), 1);
@@ -486,7 +486,7 @@ fn what_is_on_disk_is_listed_too() {
     }
     check(&broker, |_| true);
     drop((client, broker));
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start_with(disk, &storage);
     check(&broker, |n| n.is_multiple_of(2));
     // Nothing that was looked at is kept for it.

@@ -10,7 +10,7 @@ mod client;
 use amqp091::Properties;
 use broker::{Broker, BrokerOptions};
 use client::{Client, Kind, clear_policy, set_policy, short, start};
-use log::{MemoryDisk, Survival, WalOptions};
+use log::{CrashOutcome, MemoryDisk, WalOptions};
 use meta::PolicyScope;
 use session::{ExchangeBinding, ExchangeDeclare, Op, QueueBinding, Table, Value};
 use std::sync::Arc;
@@ -310,7 +310,7 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
     let mut times = (1..).map(|n| Now { monotonic_ms: n * 10_000, unix_ms: n * 10_000 });
     let mut pass = |broker: &Broker| broker.tick(times.next().unwrap());
     for is_durable in [false, true] {
-        let disk = Arc::new(disk.survive(Survival::OnlySynced));
+        let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
         let opened =
             Broker::open_stepped(disk.clone(), WalOptions::default(), BrokerOptions::default());
         let (broker, mut steppers) = opened.unwrap();
@@ -322,7 +322,7 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
             while steppers.log.step() {}
         }
         pass(&broker);
-        let broker = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+        let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
         let mut client = Client::connect(&broker);
         assert_eq!(n_ready(&mut client, "q"), usize::from(is_durable));
         publish(&mut client);

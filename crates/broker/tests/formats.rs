@@ -11,7 +11,7 @@
 mod client;
 
 use client::{Client, start};
-use log::{DataDir, Disk, MemoryDisk, OpenMode, Survival};
+use log::{CrashOutcome, DataDir, Disk, MemoryDisk, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 fn sample(name: &str) -> Arc<MemoryDisk> {
     let disk = MemoryDisk::new();
     copy(&disk, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name), "");
-    Arc::new(disk.survive(Survival::Everything))
+    Arc::new(disk.survive(CrashOutcome::Everything))
 }
 
 fn copy(disk: &MemoryDisk, from: &Path, to: &str) {

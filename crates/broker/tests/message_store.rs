@@ -9,7 +9,7 @@ mod client;
 
 use broker::{Broker, PagerOptions, StorageOptions};
 use client::{Client, Kind, block_on, short, start, start_with};
-use log::{Disk, Fault, MemoryDisk, Survival};
+use log::{CrashOutcome, Disk, Fault, MemoryDisk};
 use meta::Command;
 use session::{Op, Outcome, QueueBinding, Table};
 use std::collections::BTreeSet;
@@ -99,7 +99,7 @@ fn what_was_confirmed_is_there_after_a_loss_of_power_and_its_references_are_coun
     publish(&mut client, &["small"]);
     drop(broker);
 
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     assert_eq!(stats(&broker).live_blobs, 2);
     let mut client = Client::connect(&broker);
@@ -122,7 +122,7 @@ fn a_damaged_body_is_the_loss_of_its_message_alone() {
     client.disconnect();
     broker.stop().unwrap();
 
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     assert!(disk.flip_bit("vhosts/%2F/bodies/00000001.blob", 1_000, 3));
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
@@ -199,7 +199,8 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
         work(&mut client, &mut known, &has_failed);
         let is_over = !has_failed();
         drop((client, broker));
-        for survival in [Survival::OnlySynced, Survival::Torn(at), Survival::Everything] {
+        for survival in [CrashOutcome::OnlySynced, CrashOutcome::Torn(at), CrashOutcome::Everything]
+        {
             let broker = start(&Arc::new(disk.survive(survival)));
             let mut client = Client::connect(&broker);
             let found = drained(&mut client);
@@ -245,7 +246,7 @@ fn a_purge_of_what_is_on_disk_lets_go_of_its_bodies_also_after_a_restart() {
         if restarts {
             client.disconnect();
             broker.stop().unwrap();
-            disk = Arc::new(disk.survive(Survival::OnlySynced));
+            disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
             broker = start_with(disk.clone(), &options);
             client = Client::connect(&broker);
         }

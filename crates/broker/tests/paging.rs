@@ -9,7 +9,7 @@ mod client;
 
 use broker::{Broker, PagerOptions, Queue, StorageOptions};
 use client::{Client, Kind, start, start_with};
-use log::{Disk, MemoryDisk, Survival, WalOptions};
+use log::{CrashOutcome, Disk, MemoryDisk, WalOptions};
 use session::{Flag, Op, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -108,7 +108,7 @@ fn a_backlog_on_disk_is_there_after_a_crash_without_being_read() {
     // What the log knows of pages is durable with it.
     let heard = client.publish("q", &[&body(999)], Kind::Persistent);
     client.wait_for(heard, 1);
-    let survivors = disk.survive(Survival::OnlySynced);
+    let survivors = disk.survive(CrashOutcome::OnlySynced);
     let broker = node(&survivors);
     let n_pages = queue(&broker).pages_on_disk();
     assert!(n_pages > 1_000 * 100 / ALLOWANCE_BYTES, "{n_pages} pages are on disk");
@@ -121,7 +121,7 @@ fn a_damaged_page_is_lost_and_the_rest_of_the_queue_goes_on() {
     let disk = MemoryDisk::new();
     let broker = node(&disk);
     deep(&broker, 1_000, Kind::Persistent);
-    let damaged = disk.survive(Survival::Everything);
+    let damaged = disk.survive(CrashOutcome::Everything);
     let files = damaged.list("pages").unwrap();
     assert!(damaged.flip_bit(&format!("pages/{}", files[0]), FILE_BYTES as usize / 2, 3));
     let broker = node(&damaged);
@@ -177,7 +177,7 @@ fn a_deep_queue_is_purged_and_deleted_without_being_read() {
     let images = |broker: &Broker| broker.page_stats().0.live_blobs;
     wait_until("the pages to be let go of", || images(&broker) == 0);
     assert_eq!(broker.message_bytes(), 0);
-    let broker = node(&disk.survive(Survival::OnlySynced));
+    let broker = node(&disk.survive(CrashOutcome::OnlySynced));
     assert_eq!((broker.message_bytes(), images(&broker)), (0, 0));
 }
 
@@ -196,7 +196,7 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
     let heard = client.publish("q", &["last"], Kind::Persistent);
     client.wait_for(heard, 1);
     drop((client, broker));
-    let disk = Arc::new(disk.survive(Survival::OnlySynced));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let opened = Broker::open_stepped(disk, WalOptions::default(), limits().into());
     let (broker, mut steppers) = opened.unwrap();
     let mut other = Client::connect(&broker);
@@ -228,7 +228,7 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
 fn publishers_wait_while_pages_cannot_be_written() {
     let disk = MemoryDisk::new();
     start(&Arc::new(disk.clone())).stop().unwrap();
-    let disk = Arc::new(disk.survive(Survival::Everything));
+    let disk = Arc::new(disk.survive(CrashOutcome::Everything));
     let opened = Broker::open_stepped(disk, WalOptions::default(), limits().into());
     let (broker, steppers) = opened.unwrap();
     let mut pager = steppers.pager;

@@ -11,7 +11,7 @@ mod client;
 use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, PagerOptions, StorageOptions};
 use client::{Client, set_policy, short, start, start_with, table};
-use log::{Fault, MemoryDisk, Survival};
+use log::{CrashOutcome, Fault, MemoryDisk};
 use meta::PolicyScope;
 use session::{Op, Outcome, QueueBinding, Table, Value};
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ fn take_all(client: &mut Client, queue: &str) -> Vec<String> {
 }
 
 fn crashed(disk: &MemoryDisk) -> Arc<MemoryDisk> {
-    Arc::new(disk.survive(Survival::OnlySynced))
+    Arc::new(disk.survive(CrashOutcome::OnlySynced))
 }
 
 #[test]
@@ -241,7 +241,8 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
         let mut known = Known::default();
         work(&mut client, &mut known, &|| disk.operations() > first + at);
         drop((client, broker));
-        for survival in [Survival::OnlySynced, Survival::Torn(at), Survival::Everything] {
+        for survival in [CrashOutcome::OnlySynced, CrashOutcome::Torn(at), CrashOutcome::Everything]
+        {
             let broker = start_with(Arc::new(disk.survive(survival)), &options);
             let mut client = Client::connect(&broker);
             let mut found = BTreeSet::new();

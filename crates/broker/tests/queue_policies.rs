@@ -10,7 +10,7 @@ mod client;
 use amqp091::{Properties, PropertiesRef};
 use broker::Broker;
 use client::{Client, Kind, clear_policy, set_policy, short, start};
-use log::{MemoryDisk, Survival};
+use log::{CrashOutcome, MemoryDisk};
 use meta::PolicyScope;
 use session::{Op, Outcome, Table, Value};
 use std::sync::Arc;
@@ -282,7 +282,7 @@ fn semantics_92_consumer_priorities() {
     let mut high = Client::connect(&broker);
     low.declare("q", false);
     low.consume("q", false);
-    high.ask(Op::Qos { prefetch_count: 1, global: false });
+    high.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
     high.consume_with("q", "", false, &[("x-priority", number(5))]);
     assert_eq!(low.publish("q", &["a", "b"], Kind::Transient), ["deliver b"]);
     assert_eq!(high.heard(), ["deliver a"]);
@@ -379,7 +379,7 @@ fn semantics_103_counts_outlive_the_node() {
             drop(client);
         }
         drop(broker);
-        disk = Arc::new(disk.survive(Survival::OnlySynced));
+        disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
         broker = start(&disk);
         client = Client::connect(&broker);
         client.ask(Op::ConfirmSelect);
@@ -416,7 +416,7 @@ fn notes_about_counts_are_moved_with_the_log() {
     client.wait_for(heard, 1);
     assert!(broker.log_stats().segments < 9, "{:?}", broker.log_stats());
     drop((client, broker));
-    let broker = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+    let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
     let mut client = Client::connect(&broker);
     assert_eq!(client.get("q").last().unwrap(), "got m again left 0");
     assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(5_000)));
@@ -501,7 +501,7 @@ fn semantics_87_93_a_single_active_consumer_leaves_its_messages_in_order() {
         let mut first = Client::connect(&broker);
         let mut second = Client::connect(&broker);
         for client in [&mut first, &mut second] {
-            client.ask(Op::Qos { prefetch_count: 1, global: false });
+            client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
             client.consume_with("q", "c", false, &[]);
         }
         publisher.publish("q", &["0", "1", "2"], Kind::Transient);
@@ -528,7 +528,7 @@ fn semantics_86_87_what_the_consumers_of_a_channel_held_comes_back_together() {
         let (_disk, broker) = new_node();
         let mut client = Client::connect(&broker);
         client.declare_with("q", false, &[("x-single-active-consumer", Value::Bool(is_single))]);
-        client.ask(Op::Qos { prefetch_count: 2, global: false });
+        client.ask(Op::SetPrefetch { prefetch_count: 2, global: false });
         client.consume_with("q", "a1", false, &[]);
         client.consume_with("q", "a2", false, &[]);
         let mut publisher = Client::connect(&broker);
@@ -610,7 +610,7 @@ fn the_time_a_queue_is_unused_goes_on_over_clean_restarts() {
     client.disconnect();
     broker.stop().unwrap();
     drop(broker);
-    let crashed = Arc::new(disk.survive(Survival::OnlySynced));
+    let crashed = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     at(&broker, 250);
     wait_for_rules(&mut Client::connect(&broker));
@@ -679,7 +679,7 @@ fn rules_outlive_a_crash() {
     while queue.pages_on_disk() < 5 {
         std::thread::yield_now();
     }
-    let survivors = disk.survive(Survival::OnlySynced);
+    let survivors = disk.survive(CrashOutcome::OnlySynced);
     drop((client, queue, broker));
     let broker = client::start_with(Arc::new(survivors), &limits);
     let mut client = Client::connect(&broker);

@@ -9,7 +9,7 @@ mod client;
 
 use broker::Broker;
 use client::{block_on, start};
-use log::{MemoryDisk, Survival};
+use log::{CrashOutcome, MemoryDisk};
 use meta::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, NamedBy,
     QueueDeclare, RoutingKey,
@@ -79,13 +79,13 @@ fn a_deletion_in_slices_is_done_as_a_whole_or_not_at_all() {
             let n_left = n_bindings(&broker);
             assert!(0 < n_left && n_left < BINDINGS, "{n_left}");
             broker.snapshot_definitions().unwrap();
-            let again = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+            let again = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
             assert_eq!(n_bindings(&again), BINDINGS, "a crash undoes what was not done");
             block_on(deleting).unwrap();
         }
         assert_eq!(n_bindings(&broker), 0);
         broker.snapshot_definitions().unwrap();
-        let again = start(&Arc::new(disk.survive(Survival::OnlySynced)));
+        let again = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
         assert_eq!(n_bindings(&again), 0);
     }
 }

@@ -19,7 +19,7 @@ use amqp091::method::{ConnectionClose, ConnectionCloseOk};
 use auto_ack_in_flight::AutoAckInFlight;
 use channel::{ChannelOut, Link};
 pub use outbox_budget::OutboxBudget;
-use session::{Error, LinkId, Origin, Outbox, Outcome, Position, Settle, Sink};
+use session::{Error, LinkId, MethodTag, Outbox, Outcome, Position, Settle, Sink};
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -401,7 +401,7 @@ impl Locked {
     }
 
     /// Appends `connection.close`; everything after it is dropped, but for the end.
-    pub(crate) fn put_connection_close(&mut self, error: &Error, origin: Origin) {
+    pub(crate) fn put_connection_close(&mut self, error: &Error, origin: MethodTag) {
         if self.closing != Closing::No {
             return;
         }

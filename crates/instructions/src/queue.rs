@@ -1,7 +1,7 @@
 //! The classic queue's core.
 
 use crate::{N_OPERATIONS, Piece, Work};
-use queue::{Arrival, Checkout, ConsumerKey, Fifo, Rules, Settling};
+use queue::{AckMode, Checkout, ConsumerKey, Fifo, MessageAttrs, QueuePolicy};
 use std::hint::black_box;
 
 pub(crate) const PIECES: &[Piece] = &[
@@ -16,7 +16,7 @@ pub(crate) const PIECES: &[Piece] = &[
     ("queue/settle-backwards", || settle(-1)),
 ];
 
-fn consumer(fifo: &mut Fifo, settling: Settling, prefetch: Option<u32>) -> ConsumerKey {
+fn consumer(fifo: &mut Fifo, settling: AckMode, prefetch: Option<u32>) -> ConsumerKey {
     fifo.attach(Checkout { settling, prefetch, priority: 0 })
 }
 
@@ -29,7 +29,7 @@ fn deliver(fifo: &mut Fifo) {
 
 fn auto_ack() -> Work {
     let mut fifo = Fifo::new();
-    consumer(&mut fifo, Settling::OnDelivery, None);
+    consumer(&mut fifo, AckMode::Auto, None);
     Box::new(move || {
         fifo.enqueue(N_OPERATIONS);
         deliver(&mut fifo);
@@ -44,14 +44,14 @@ fn backlog() -> Work {
         for _ in 0..N_OPERATIONS {
             fifo.enqueue(1);
         }
-        while fifo.take(consumer, Settling::OnDelivery).is_some() {}
+        while fifo.take(consumer, AckMode::Auto).is_some() {}
     })
 }
 
 /// Every message is delivered and settled, in the order of delivery or against it.
 fn settle(direction: i8) -> Work {
     let mut fifo = Fifo::new();
-    let consumer = consumer(&mut fifo, Settling::ByConsumer, None);
+    let consumer = consumer(&mut fifo, AckMode::Manual, None);
     Box::new(move || {
         let first = fifo.enqueue(N_OPERATIONS);
         deliver(&mut fifo);
@@ -66,7 +66,7 @@ fn settle(direction: i8) -> Work {
 fn eight_consumers() -> Work {
     let mut fifo = Fifo::new();
     for _ in 0..8 {
-        consumer(&mut fifo, Settling::ByConsumer, Some(10));
+        consumer(&mut fifo, AckMode::Manual, Some(10));
     }
     Box::new(move || {
         fifo.enqueue(N_OPERATIONS);
@@ -79,7 +79,7 @@ fn eight_consumers() -> Work {
 /// Every message is delivered, given back, delivered again and settled.
 fn requeue() -> Work {
     let mut fifo = Fifo::new();
-    let consumer = consumer(&mut fifo, Settling::ByConsumer, Some(100));
+    let consumer = consumer(&mut fifo, AckMode::Manual, Some(100));
     Box::new(move || {
         fifo.enqueue(N_OPERATIONS);
         while let Some(first) = fifo.next_delivery() {
@@ -92,12 +92,12 @@ fn requeue() -> Work {
 
 /// Messages of five priorities in turn are delivered and settled.
 fn priorities() -> Work {
-    let mut fifo = Fifo::with_rules(Rules { priority_max: 4, ..Rules::default() });
-    let consumer = consumer(&mut fifo, Settling::ByConsumer, None);
+    let mut fifo = Fifo::with_rules(QueuePolicy { priority_max: 4, ..QueuePolicy::default() });
+    let consumer = consumer(&mut fifo, AckMode::Manual, None);
     Box::new(move || {
         for n in 0..N_OPERATIONS {
             let priority = (n * 3 % 5) as u8;
-            fifo.put(&Arrival { priority, ..Arrival::default() }, 0);
+            fifo.put(&MessageAttrs { priority, ..MessageAttrs::default() }, 0);
         }
         while let Some(assigned) = fifo.next_delivery() {
             fifo.settle(consumer, assigned.position).expect("it is held");
@@ -108,13 +108,13 @@ fn priorities() -> Work {
 /// Messages of a queue with a time to live are delivered and settled, ten in a millisecond.
 fn deadlines() -> Work {
     let mut fifo = Fifo::new();
-    let consumer = consumer(&mut fifo, Settling::ByConsumer, None);
+    let consumer = consumer(&mut fifo, AckMode::Manual, None);
     let mut now = 0;
     Box::new(move || {
         for _ in 0..N_OPERATIONS {
             now += 1;
             let deadline_ms = Some(now / 10 + 60_000);
-            fifo.put(&Arrival { deadline_ms, ..Arrival::default() }, now / 10);
+            fifo.put(&MessageAttrs { deadline_ms, ..MessageAttrs::default() }, now / 10);
         }
         while let Some(assigned) = fifo.next_delivery() {
             fifo.settle(consumer, assigned.position).expect("it is held");
@@ -130,7 +130,7 @@ fn expire() -> Work {
         fifo.enqueue(1);
         for n in 0..N_OPERATIONS {
             let deadline_ms = Some(n * 7_919 % 10_000);
-            fifo.put(&Arrival { deadline_ms, ..Arrival::default() }, 0);
+            fifo.put(&MessageAttrs { deadline_ms, ..MessageAttrs::default() }, 0);
         }
         gone.clear();
         fifo.expire(10_100, u64::MAX, &mut gone);

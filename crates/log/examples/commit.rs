@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use log::{Durability, Durable, Lsn, RealDisk, Wal, WalOptions};
+use log::{CommitListener, Durability, Lsn, RealDisk, Wal, WalOptions};
 
 const ROUNDS: usize = 10;
 const COMMITS_PER_ROUND: usize = 200;
@@ -159,7 +159,7 @@ struct Window {
     done: mpsc::Sender<()>,
 }
 
-impl Durable for Window {
+impl CommitListener for Window {
     fn durable(&self, upto: Lsn) -> bool {
         upto < self.wanted || self.done.send(()).is_err()
     }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::disk::{MemoryDisk, OpenMode};
     use crate::snapshot::{read_snapshot, write_snapshot};
-    use crate::{Fault, Survival};
+    use crate::{CrashOutcome, Fault};
 
     fn put(disk: &MemoryDisk, name: &str, bytes: &[u8]) {
         disk.open(name, OpenMode::New).unwrap().write_at(0, bytes).unwrap();
@@ -166,7 +166,7 @@ mod tests {
             assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), older, "not touched yet");
             opened.mark().unwrap();
             drop(opened);
-            let disk = disk.survive(Survival::Everything);
+            let disk = disk.survive(CrashOutcome::Everything);
             assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 5\n");
             assert_eq!(read_file(&disk, "kept").unwrap().unwrap(), b"x");
         }
@@ -180,7 +180,7 @@ mod tests {
                 disk.inject(operation, Fault::PowerLoss);
                 let opened = DataDir::open(Arc::new(disk.clone()));
                 drop(opened);
-                let disk = disk.survive(Survival::Torn(seed));
+                let disk = disk.survive(CrashOutcome::Torn(seed));
                 drop(DataDir::open(Arc::new(disk)).unwrap());
             }
         }
@@ -192,12 +192,12 @@ mod tests {
         write_snapshot(&base, "meta", b"old content").unwrap();
         for operation in 0..6 {
             for seed in 0..20 {
-                let disk = base.survive(Survival::Everything);
-                let mut torn = Survival::Torn(seed);
+                let disk = base.survive(CrashOutcome::Everything);
+                let mut torn = CrashOutcome::Torn(seed);
                 disk.inject(operation, Fault::PowerLoss);
                 let written = write_snapshot(&disk, "meta", b"the new content");
                 if seed == 0 {
-                    torn = Survival::OnlySynced;
+                    torn = CrashOutcome::OnlySynced;
                 }
                 let disk = disk.survive(torn);
                 let found = read_snapshot(&disk, "meta").unwrap().unwrap();
@@ -216,12 +216,12 @@ mod tests {
         let base = MemoryDisk::new();
         write_snapshot(&base, "meta", b"old").unwrap();
         for operation in 0..6 {
-            let disk = base.survive(Survival::Everything);
+            let disk = base.survive(CrashOutcome::Everything);
             disk.inject(operation, Fault::PowerLoss);
             drop(write_snapshot(&disk, "meta", b"new"));
-            let disk = disk.survive(Survival::Everything);
+            let disk = disk.survive(CrashOutcome::Everything);
             let read = read_snapshot(&disk, "meta").unwrap();
-            let disk = disk.survive(Survival::OnlySynced);
+            let disk = disk.survive(CrashOutcome::OnlySynced);
             assert_eq!(read_snapshot(&disk, "meta").unwrap(), read, "{operation}");
         }
     }

@@ -8,7 +8,7 @@ mod memory;
 mod real;
 mod reserved;
 
-pub use memory::{Fault, MemoryDisk, Survival};
+pub use memory::{CrashOutcome, Fault, MemoryDisk};
 pub use real::RealDisk;
 pub use reserved::{RESERVE_BYTES_MAX, RESERVE_FILE, ReservedDisk, Scarcity};
 

@@ -15,8 +15,8 @@ mod wal;
 pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, crc32c};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE, may_be_new, version_in};
 pub use disk::{
-    Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE,
-    RealDisk, ReservedDisk, Scarcity, Space, Survival,
+    CrashOutcome, Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RESERVE_BYTES_MAX,
+    RESERVE_FILE, RealDisk, ReservedDisk, Scarcity, Space,
 };
 pub use error::{IoContext, LogError, Refused};
 pub use files::{list_if_there, read_file};
@@ -24,6 +24,6 @@ pub use position::{Lsn, SegmentId};
 pub use snapshot::{read_snapshot, read_stamped, salvage_snapshot, write_snapshot, write_stamped};
 pub use stamp::{STAMP_BYTES, Stamp, Stamper};
 pub use wal::{
-    Appended, Batch, BeforeCommit, Durability, Durable, Entry, LOG_FILE, MAX_APPEND_BYTES,
+    Appended, Batch, BeforeCommit, CommitListener, Durability, Entry, LOG_FILE, MAX_APPEND_BYTES,
     OnFailure, Salvaged, SegmentState, Stepper, Tail, Wal, WalFound, WalOptions, WalStats,
 };

@@ -74,7 +74,7 @@ pub struct Entry<'a> {
 ///
 /// The implementation decides under its own lock whether it still waits for something: if it
 /// answers false and appends more later, it calls [`Wal::watch`] again.
-pub trait Durable: Send + Sync {
+pub trait CommitListener: Send + Sync {
     /// Everything up to and including `upto` is durable. Called from the thread that commits, without
     /// the lock that appends take. True to be called again after the next commit.
     fn durable(&self, upto: Lsn) -> bool;
@@ -378,7 +378,7 @@ impl Wal {
 
     /// Calls `sink` after the next commit, which covers everything appended so far; soon also if
     /// all of that is durable already.
-    pub fn watch(&self, sink: Arc<dyn Durable>) {
+    pub fn watch(&self, sink: Arc<dyn CommitListener>) {
         let mut state = self.shared.state();
         state.watch(sink);
         self.wake_if_needed(state);
@@ -386,7 +386,7 @@ impl Wal {
 
     /// As [`Wal::watch`] by a caller who very soon calls [`Wal::commit_here`] or
     /// [`Wal::commit_soon`]: nobody is woken.
-    pub fn watch_here(&self, sink: Arc<dyn Durable>) {
+    pub fn watch_here(&self, sink: Arc<dyn CommitListener>) {
         self.shared.state().watch(sink);
     }
 
@@ -415,7 +415,7 @@ impl Wal {
             wanted: Lsn,
             done: mpsc::Sender<()>,
         }
-        impl Durable for Waiting {
+        impl CommitListener for Waiting {
             fn durable(&self, upto: Lsn) -> bool {
                 upto < self.wanted || self.done.send(()).is_err()
             }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use log::{Disk, LOG_FILE, LogError, Lsn, MemoryDisk, OpenMode, Survival, Wal, WalOptions};
+use log::{CrashOutcome, Disk, LOG_FILE, LogError, Lsn, MemoryDisk, OpenMode, Wal, WalOptions};
 
 fn options(salt: u64) -> WalOptions {
     WalOptions { segment_bytes: 4096, salt, ..WalOptions::default() }
@@ -35,7 +35,7 @@ fn log_of(n_entries: u8, salt: u64, is_stopped: bool) -> MemoryDisk {
         assert!(stepper.step());
     }
     drop((wal, stepper));
-    disk.survive(Survival::Everything)
+    disk.survive(CrashOutcome::Everything)
 }
 
 /// The error of a start, which has touched nothing.
@@ -57,7 +57,7 @@ fn a_missing_segment_is_named_whichever_it_is() {
         let names = segments(&whole);
         assert!(names.len() >= 3, "{names:?}");
         for (idx, name) in names.iter().enumerate() {
-            let disk = whole.survive(Survival::Everything);
+            let disk = whole.survive(CrashOutcome::Everything);
             disk.remove(name).unwrap();
             match refused(&disk) {
                 LogError::Missing { file, .. } => assert_eq!(&file, name),
@@ -104,9 +104,9 @@ fn a_cut_tail_is_told_with_what_is_lost() {
         let length = whole.open(&name, OpenMode::Existing).unwrap().len().unwrap();
         let mut fewest = u64::MAX;
         for cut in (0..length).step_by(97) {
-            let disk = whole.survive(Survival::Everything);
+            let disk = whole.survive(CrashOutcome::Everything);
             disk.open(&name, OpenMode::Existing).unwrap().set_len(cut).unwrap();
-            let read = open(&disk.survive(Survival::Everything), 1);
+            let read = open(&disk.survive(CrashOutcome::Everything), 1);
             if let Ok((_, _, n)) = read {
                 assert_eq!(n, 6, "cut at {cut}");
                 continue;
@@ -142,9 +142,9 @@ fn a_log_of_an_earlier_program_is_told_of_from_its_first_start_on() {
     let (wal, _, n) = open(&disk, 9).unwrap();
     assert_eq!(n, 3);
     drop(wal);
-    let disk = disk.survive(Survival::OnlySynced);
+    let disk = disk.survive(CrashOutcome::OnlySynced);
     assert!(disk.list("").unwrap().contains(&LOG_FILE.to_owned()));
-    let (_, _, n) = open(&disk.survive(Survival::Everything), 9).unwrap();
+    let (_, _, n) = open(&disk.survive(CrashOutcome::Everything), 9).unwrap();
     assert_eq!(n, 3);
     let oldest = segments(&disk).remove(0);
     disk.remove(&oldest).unwrap();

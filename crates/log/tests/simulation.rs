@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use log::{
-    Disk, Durability, Durable, Fault, LogError, Lsn, MemoryDisk, SegmentId, Stepper, Survival, Wal,
-    WalOptions,
+    CommitListener, CrashOutcome, Disk, Durability, Fault, LogError, Lsn, MemoryDisk, SegmentId,
+    Stepper, Wal, WalOptions,
 };
 use proptest::prelude::*;
 
@@ -64,7 +64,7 @@ fn options(durability: Durability) -> WalOptions {
 #[derive(Default)]
 struct Told(AtomicU64);
 
-impl Durable for Told {
+impl CommitListener for Told {
     fn durable(&self, upto: Lsn) -> bool {
         self.0.fetch_max(upto.0, Ordering::SeqCst);
         false
@@ -153,12 +153,12 @@ impl Model {
     fn run(&mut self, node: &mut Node, work: &Work) -> Result<(), LogError> {
         match work {
             Work::Append(sizes) => self.append(&node.wal, sizes, true),
-            Work::Watch => node.wal.watch(Arc::clone(&self.told) as Arc<dyn Durable>),
+            Work::Watch => node.wal.watch(Arc::clone(&self.told) as Arc<dyn CommitListener>),
             Work::Commit => {
                 node.stepper.step();
             }
             Work::CommitHere => {
-                node.wal.watch_here(Arc::clone(&self.told) as Arc<dyn Durable>);
+                node.wal.watch_here(Arc::clone(&self.told) as Arc<dyn CommitListener>);
                 node.wal.commit_here();
             }
             Work::Settle(nth) => {
@@ -179,7 +179,7 @@ impl Model {
                 }
             }
             Work::Restart => {
-                node.wal.watch(Arc::clone(&self.told) as Arc<dyn Durable>);
+                node.wal.watch(Arc::clone(&self.told) as Arc<dyn CommitListener>);
                 node.wal.close().ok();
                 node.stepper.step();
                 let (next, seen) = open(&node.disk, node.durability)?;
@@ -248,7 +248,7 @@ fn crash_and_check(
     work: &[Work],
     durability: Durability,
     at: u64,
-    survivals: [Survival; 2],
+    survivals: [CrashOutcome; 2],
 ) -> bool {
     let mut disk = MemoryDisk::new();
     let mut model = Model::default();
@@ -270,19 +270,20 @@ fn crash_and_check(
     survived
 }
 
-fn is_durable(durability: Durability, survival: Survival) -> bool {
-    durability == Durability::Sync || survival == Survival::Everything
+fn is_durable(durability: Durability, survival: CrashOutcome) -> bool {
+    durability == Durability::Sync || survival == CrashOutcome::Everything
 }
 
 /// Tries every crash point there is.
 fn every_crash(work: &[Work], durability: Durability, seed: u64) {
     for at in 0.. {
-        let (torn, other) = (Survival::Torn(seed ^ at), Survival::Torn(seed.wrapping_mul(31) ^ at));
+        let (torn, other) =
+            (CrashOutcome::Torn(seed ^ at), CrashOutcome::Torn(seed.wrapping_mul(31) ^ at));
         let done = [
             [torn, other],
-            [Survival::OnlySynced, torn],
-            [Survival::Everything, Survival::OnlySynced],
-            [Survival::Everything, Survival::Everything],
+            [CrashOutcome::OnlySynced, torn],
+            [CrashOutcome::Everything, CrashOutcome::OnlySynced],
+            [CrashOutcome::Everything, CrashOutcome::Everything],
         ]
         .map(|survivals| crash_and_check(work, durability, at, survivals));
         if done.iter().all(|done| *done) {
@@ -319,8 +320,8 @@ proptest! {
                 newest_block_from = before + 1;
             }
         }
-        let disk = disk.survive(Survival::OnlySynced);
-        let (_, whole) = open(&disk.survive(Survival::OnlySynced), Durability::Sync).unwrap();
+        let disk = disk.survive(CrashOutcome::OnlySynced);
+        let (_, whole) = open(&disk.survive(CrashOutcome::OnlySynced), Durability::Sync).unwrap();
         flip_everywhere(&disk, &whole, newest_block_from, bit);
         // A log that was closed properly ends with a block that vouches for the newest one.
         node.wal.close().unwrap();
@@ -337,14 +338,14 @@ fn starts_that_never_finish_lose_nothing() {
     let (mut node, _) = open(&disk, Durability::Sync).unwrap();
     node.wal.append(|batch| batch.entry(1, &[&[5; 600]]));
     while node.stepper.step() {}
-    let (mut node, _) = open(&disk.survive(Survival::Everything), Durability::Sync).unwrap();
+    let (mut node, _) = open(&disk.survive(CrashOutcome::Everything), Durability::Sync).unwrap();
     node.wal.start_freeing();
     while node.stepper.step() {}
     assert_eq!(node.wal.stats().segments, 1, "all is freed but for the empty one");
     let disk = node.disk;
-    let starts = [Survival::Torn(1), Survival::Torn(2), Survival::OnlySynced];
+    let starts = [CrashOutcome::Torn(1), CrashOutcome::Torn(2), CrashOutcome::OnlySynced];
     for (first, second, third) in (0..18 * 18 * 18).map(|n| (n % 18, n / 18 % 18, n / 324)) {
-        let mut disk = disk.survive(Survival::OnlySynced);
+        let mut disk = disk.survive(CrashOutcome::OnlySynced);
         for (at, survival) in [first, second, third].into_iter().zip(starts) {
             disk.inject(at, Fault::PowerLoss);
             if let Ok((node, _)) = open(&disk, Durability::Sync) {
@@ -364,7 +365,7 @@ fn flip_everywhere(disk: &MemoryDisk, whole: &Seen, newest_block_from: u64, bit:
         let name = format!("wal/{name}");
         let mut offset = 0;
         while disk.flip_bit(&name, offset, bit) {
-            match open(&disk.survive(Survival::OnlySynced), Durability::Sync) {
+            match open(&disk.survive(CrashOutcome::OnlySynced), Durability::Sync) {
                 Ok((_, seen)) => {
                     assert!(whole.starts_with(&seen), "{name} {offset}");
                     let mut lost = whole.iter().skip(seen.len());
@@ -393,7 +394,7 @@ fn a_broken_block_before_a_synced_one_is_corruption_with_its_place() {
     // Header at 0, blocks of 117 bytes at 64, 192, 320.
     for (flipped, reported) in [(70, Some(64)), (192 + 116, Some(192)), (330, None)] {
         assert!(disk.flip_bit(name, flipped, 1));
-        let opened = open(&disk.survive(Survival::OnlySynced), Durability::Sync);
+        let opened = open(&disk.survive(CrashOutcome::OnlySynced), Durability::Sync);
         match (opened, reported) {
             (Err(LogError::Corrupt { file, offset, .. }), Some(reported)) => {
                 assert_eq!((file.as_str(), offset), (name, reported));
@@ -414,6 +415,6 @@ fn a_missing_segment_is_corruption() {
         node.stepper.step();
     }
     disk.remove("wal/00000000000000000003.wal").unwrap();
-    let opened = open(&disk.survive(Survival::Everything), Durability::Sync);
+    let opened = open(&disk.survive(CrashOutcome::Everything), Durability::Sync);
     assert!(matches!(opened.map(|_| ()), Err(LogError::Corrupt { .. })));
 }

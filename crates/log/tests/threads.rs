@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use log::{Durability, Durable, Fault, LogError, Lsn, MemoryDisk, RealDisk, Wal, WalOptions};
+use log::{
+    CommitListener, Durability, Fault, LogError, Lsn, MemoryDisk, RealDisk, Wal, WalOptions,
+};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const THREADS: u64 = 4;
@@ -39,10 +41,10 @@ impl Session {
         drop(held);
         match (watch, here) {
             (true, true) => {
-                wal.watch_here(Arc::clone(self) as Arc<dyn Durable>);
+                wal.watch_here(Arc::clone(self) as Arc<dyn CommitListener>);
                 wal.commit_here();
             }
-            (true, false) => wal.watch(Arc::clone(self) as Arc<dyn Durable>),
+            (true, false) => wal.watch(Arc::clone(self) as Arc<dyn CommitListener>),
             (false, _) => {}
         }
     }
@@ -55,7 +57,7 @@ impl Session {
     }
 }
 
-impl Durable for Session {
+impl CommitListener for Session {
     fn durable(&self, upto: Lsn) -> bool {
         let mut held = self.inner.lock().unwrap();
         let before = held.waiting.len();
@@ -232,7 +234,7 @@ fn publishers_that_wait_for_room_all_go_on() {
 #[test]
 fn a_watcher_that_panics_poisons_the_log_instead_of_hanging_it() {
     struct Panics;
-    impl Durable for Panics {
+    impl CommitListener for Panics {
         fn durable(&self, _: Lsn) -> bool {
             panic!("expected by this test");
         }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use log::{
-    Appended, Disk, Durability, Durable, Fault, LogError, Lsn, MemoryDisk, OpenMode, SegmentId,
-    Stepper, Survival, Wal, WalOptions,
+    Appended, CommitListener, CrashOutcome, Disk, Durability, Fault, LogError, Lsn, MemoryDisk,
+    OpenMode, SegmentId, Stepper, Wal, WalOptions,
 };
 
 /// A surviving entry: segment, position, kind, payload.
@@ -44,7 +44,7 @@ struct Watcher {
     keep: bool,
 }
 
-impl Durable for Watcher {
+impl CommitListener for Watcher {
     fn durable(&self, upto: Lsn) -> bool {
         self.upto.store(upto.0, Ordering::SeqCst);
         self.calls.fetch_add(1, Ordering::SeqCst);
@@ -76,7 +76,7 @@ fn entries_come_back_in_order_with_their_positions() {
     steps(&mut stepper);
     assert_eq!(wal.durable_upto(), Lsn(3));
 
-    let disk = disk.survive(Survival::OnlySynced);
+    let disk = disk.survive(CrashOutcome::OnlySynced);
     let (wal, mut stepper, seen) = open(&disk, options()).unwrap();
     let segment = one.segment;
     let expected: Vec<Seen> = vec![
@@ -87,7 +87,7 @@ fn entries_come_back_in_order_with_their_positions() {
     assert_eq!(seen, expected);
     assert_eq!(append(&wal, b"four", 0).upto, Lsn(4));
     steps(&mut stepper);
-    let (_, _, seen) = open(&disk.survive(Survival::OnlySynced), options()).unwrap();
+    let (_, _, seen) = open(&disk.survive(CrashOutcome::OnlySynced), options()).unwrap();
     assert_eq!(seen.len(), 4);
 }
 
@@ -102,7 +102,8 @@ fn positions_go_on_after_every_segment_was_freed() {
         steps(&mut stepper);
     }
     assert_eq!(wal.stats().segments, 1);
-    let (wal, mut stepper, seen) = open(&disk.survive(Survival::OnlySynced), options()).unwrap();
+    let (wal, mut stepper, seen) =
+        open(&disk.survive(CrashOutcome::OnlySynced), options()).unwrap();
     assert_eq!(seen.len(), 1);
     wal.start_freeing();
     steps(&mut stepper);
@@ -117,8 +118,8 @@ fn a_watcher_is_told_after_the_commit_and_kept_if_it_wants() {
     let (once, kept) = (Arc::<Watcher>::default(), Watcher { keep: true, ..Default::default() });
     let kept = Arc::new(kept);
     append(&wal, b"a", 0);
-    wal.watch(Arc::clone(&once) as Arc<dyn Durable>);
-    wal.watch(Arc::clone(&kept) as Arc<dyn Durable>);
+    wal.watch(Arc::clone(&once) as Arc<dyn CommitListener>);
+    wal.watch(Arc::clone(&kept) as Arc<dyn CommitListener>);
     assert_eq!(once.calls.load(Ordering::SeqCst), 0);
     assert!(stepper.step());
     assert_eq!(once.upto.load(Ordering::SeqCst), 1);
@@ -127,7 +128,7 @@ fn a_watcher_is_told_after_the_commit_and_kept_if_it_wants() {
     steps(&mut stepper);
     assert_eq!(once.calls.load(Ordering::SeqCst), 1);
     assert_eq!((kept.calls.load(Ordering::SeqCst), kept.upto.load(Ordering::SeqCst)), (2, 2));
-    wal.watch(Arc::clone(&once) as Arc<dyn Durable>);
+    wal.watch(Arc::clone(&once) as Arc<dyn CommitListener>);
     steps(&mut stepper);
     assert_eq!(once.calls.load(Ordering::SeqCst), 2, "already durable is told too");
     assert_eq!(wal.stats().syncs, 2);
@@ -143,7 +144,7 @@ fn one_append_stays_in_one_segment_and_a_large_one_gets_its_own() {
     let after = append(&wal, &[4; 100], 0).segment;
     assert_eq!([second.0, large.0, after.0].map(|id| id - first.0), [1, 2, 3]);
     steps(&mut stepper);
-    let (_, _, seen) = open(&disk.survive(Survival::OnlySynced), options()).unwrap();
+    let (_, _, seen) = open(&disk.survive(CrashOutcome::OnlySynced), options()).unwrap();
     let found: Vec<_> = seen.iter().map(|entry| (entry.0, entry.3.len())).collect();
     assert_eq!(found, [(first, 100), (second, 4000), (large, 50_000), (after, 100)]);
 }
@@ -165,10 +166,10 @@ fn segments_are_freed_oldest_first_and_only_when_what_replaced_them_is_synced() 
     // The survivor of the oldest moves to the end; the sync of that move fails.
     append(&wal, &[0; 500], 1);
     wal.release(appended[0].segment, 1);
-    let copy = disk.survive(Survival::Everything);
+    let copy = disk.survive(CrashOutcome::Everything);
     disk.inject(disk.operations() + 1, Fault::PowerLoss);
     steps(&mut stepper);
-    let (_, _, seen) = open(&disk.survive(Survival::OnlySynced), options()).unwrap();
+    let (_, _, seen) = open(&disk.survive(CrashOutcome::OnlySynced), options()).unwrap();
     assert_eq!(seen.len(), 4, "nothing is freed before the move is synced");
 
     // The same with a sync that works.
@@ -180,7 +181,7 @@ fn segments_are_freed_oldest_first_and_only_when_what_replaced_them_is_synced() 
     seen[..2].iter().for_each(|entry| wal.release(entry.0, 1));
     steps(&mut stepper);
     assert_eq!(wal.stats().segments, 3);
-    let (_, _, seen) = open(&copy.survive(Survival::OnlySynced), options()).unwrap();
+    let (_, _, seen) = open(&copy.survive(CrashOutcome::OnlySynced), options()).unwrap();
     assert_eq!(seen.len(), 3);
 }
 
@@ -190,7 +191,7 @@ struct Mover {
     from: Mutex<Option<SegmentId>>,
 }
 
-impl Durable for Mover {
+impl CommitListener for Mover {
     fn durable(&self, _: Lsn) -> bool {
         if let Some(from) = self.from.lock().ok().and_then(|mut from| from.take()) {
             append(&self.wal, b"moved", 1);
@@ -224,7 +225,7 @@ fn freed_files_are_reused_and_their_old_content_does_not_come_back() {
         // Blocks of equal sizes: the stale ones lie exactly where new ones are expected.
         append(&wal, &[round; 900], 0);
         steps(&mut stepper);
-        let (_, _, seen) = open(&disk.survive(Survival::Everything), options()).unwrap();
+        let (_, _, seen) = open(&disk.survive(CrashOutcome::Everything), options()).unwrap();
         let payloads: Vec<u8> = seen.iter().map(|entry| entry.3[0]).collect();
         let expected: Vec<u8> = (0..=round).rev().take(payloads.len()).rev().collect();
         assert_eq!(payloads, expected);
@@ -251,18 +252,18 @@ fn a_failed_sync_ends_the_log_and_nobody_is_told() {
         disk.inject(disk.operations() + u64::from(!write), fault);
         let watcher = Arc::<Watcher>::default();
         let lost = append(&wal, b"lost", 0);
-        wal.watch(Arc::clone(&watcher) as Arc<dyn Durable>);
+        wal.watch(Arc::clone(&watcher) as Arc<dyn CommitListener>);
         steps(&mut stepper);
         assert_eq!(watcher.calls.load(Ordering::SeqCst), 0);
         assert!(wal.poisoned().is_some());
         assert_eq!(told.lock().unwrap().len(), 1);
         append(&wal, b"more", 0);
-        wal.watch(Arc::clone(&watcher) as Arc<dyn Durable>);
+        wal.watch(Arc::clone(&watcher) as Arc<dyn CommitListener>);
         assert!(!stepper.step(), "nothing is tried again");
         assert_eq!((wal.durable_upto(), wal.unsynced_bytes()), (Lsn(1), 0));
         assert!(matches!(wal.wait_durable(lost.upto), Err(LogError::Poisoned { .. })));
         assert!(matches!(wal.close(), Err(LogError::Poisoned { .. })));
-        let (_, _, seen) = open(&disk.survive(Survival::OnlySynced), self::options()).unwrap();
+        let (_, _, seen) = open(&disk.survive(CrashOutcome::OnlySynced), self::options()).unwrap();
         assert_eq!(seen.len(), 1);
     }
 }
@@ -313,7 +314,7 @@ fn a_panic_while_filling_a_batch_leaves_no_trace() {
     assert!(panicked.is_err());
     append(&wal, b"after", 0);
     steps(&mut stepper);
-    let (_, _, seen) = open(&disk.survive(Survival::OnlySynced), options()).unwrap();
+    let (_, _, seen) = open(&disk.survive(CrashOutcome::OnlySynced), options()).unwrap();
     let payloads: Vec<_> = seen.iter().map(|entry| entry.3.as_slice()).collect();
     assert_eq!(payloads, [b"before".as_slice(), b"after"]);
 }
@@ -334,7 +335,7 @@ fn a_refused_entry_stops_the_start() {
     let (wal, mut stepper, _) = open(&disk, options()).unwrap();
     append(&wal, b"x", 0);
     steps(&mut stepper);
-    let disk = disk.survive(Survival::Everything);
+    let disk = disk.survive(CrashOutcome::Everything);
     let opened = Wal::open(Arc::new(disk), options(), &mut |_| Err(log::Refused("odd".into())));
     assert!(matches!(opened, Err(LogError::Refused { lsn: Lsn(1), .. })), "{opened:?}");
 }
@@ -358,7 +359,7 @@ fn what_entries_refer_to_is_made_durable_before_them() {
     disk.inject(synced, Fault::PowerLoss);
     steps(&mut stepper);
     assert!(disk.operations() > written && wal.poisoned().is_some());
-    let after = disk.survive(Survival::OnlySynced);
+    let after = disk.survive(CrashOutcome::OnlySynced);
     let mut found = [0; 4];
     after.open("beside", OpenMode::Existing).unwrap().read_at(0, &mut found).unwrap();
     assert_eq!(&found, b"body");

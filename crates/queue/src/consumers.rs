@@ -5,16 +5,16 @@ use crate::unacked::Unacked;
 
 /// Who settles what a consumer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settling {
+pub enum AckMode {
     /// The consumer does; until then the queue holds the message for it.
-    ByConsumer,
+    Manual,
     /// Being delivered settles it; there is no limit on deliveries.
-    OnDelivery,
+    Auto,
 }
 
 /// What a queue keeps of the messages that its consumers were given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Holding {
+pub enum UnackedTracking {
     /// Those that consumers settle are held, and each is recorded.
     #[default]
     Settled,
@@ -29,7 +29,7 @@ pub enum Holding {
 #[derive(Clone, Copy, Debug)]
 pub struct Checkout {
     /// Who settles.
-    pub settling: Settling,
+    pub settling: AckMode,
     /// Unsettled deliveries allowed at a time; `None` for no limit. Ignored when being delivered
     /// settles a message.
     pub prefetch: Option<u32>,
@@ -57,10 +57,10 @@ enum Held {
 }
 
 impl Held {
-    const fn by(settling: Settling, holding: Holding) -> Self {
+    const fn by(settling: AckMode, holding: UnackedTracking) -> Self {
         match (settling, holding) {
-            (Settling::OnDelivery, Holding::Settled) => Self::No,
-            (Settling::ByConsumer, Holding::Unrecorded) => Self::Counted,
+            (AckMode::Auto, UnackedTracking::Settled) => Self::No,
+            (AckMode::Manual, UnackedTracking::Unrecorded) => Self::Counted,
             (_, _) => Self::Recorded,
         }
     }
@@ -87,8 +87,8 @@ impl Consumer {
             return false;
         }
         match (self.checkout.settling, self.checkout.prefetch) {
-            (Settling::OnDelivery, _) | (Settling::ByConsumer, None) => true,
-            (Settling::ByConsumer, Some(limit)) => self.n_held() < limit as usize,
+            (AckMode::Auto, _) | (AckMode::Manual, None) => true,
+            (AckMode::Manual, Some(limit)) => self.n_held() < limit as usize,
         }
     }
 
@@ -108,7 +108,7 @@ pub(crate) struct Consumers {
     n_active: usize,
     /// Active consumers that settle what they get.
     n_settling: usize,
-    holding: Holding,
+    holding: UnackedTracking,
     /// Where only one at a time gets deliveries.
     single: Option<Box<SingleActive>>,
 }
@@ -137,7 +137,7 @@ impl Consumers {
         }
         if !passive {
             self.n_active += 1;
-            self.n_settling += usize::from(checkout.settling == Settling::ByConsumer);
+            self.n_settling += usize::from(checkout.settling == AckMode::Manual);
             let is_next = self.single.as_mut().is_none_or(|it| it.add(key, checkout.priority));
             if is_next {
                 self.line_up(key);
@@ -174,10 +174,10 @@ impl Consumers {
 
     /// Whether any message is held by being given to a consumer.
     pub(crate) fn any_holds(&self) -> bool {
-        self.n_settling > 0 || self.holding != Holding::Settled
+        self.n_settling > 0 || self.holding != UnackedTracking::Settled
     }
 
-    pub(crate) fn set_holding(&mut self, holding: Holding) {
+    pub(crate) fn set_holding(&mut self, holding: UnackedTracking) {
         if std::mem::replace(&mut self.holding, holding) != holding {
             for consumer in self.slots.iter_mut().flatten() {
                 consumer.held = Held::by(consumer.checkout.settling, holding);
@@ -187,8 +187,8 @@ impl Consumers {
 
     /// What a queue that holds messages makes of a consumer's wish.
     #[inline]
-    pub(crate) fn settling(&self, wished: Settling) -> Settling {
-        if self.holding == Holding::Settled { wished } else { Settling::ByConsumer }
+    pub(crate) fn settling(&self, wished: AckMode) -> AckMode {
+        if self.holding == UnackedTracking::Settled { wished } else { AckMode::Manual }
     }
 
     #[inline]
@@ -202,8 +202,8 @@ impl Consumers {
     }
 
     /// Who settles what the consumer gets.
-    pub(crate) fn settling_of(&self, key: ConsumerKey) -> Settling {
-        let wished = self.get(key).map_or(Settling::OnDelivery, |it| it.checkout.settling);
+    pub(crate) fn settling_of(&self, key: ConsumerKey) -> AckMode {
+        let wished = self.get(key).map_or(AckMode::Auto, |it| it.checkout.settling);
         self.settling(wished)
     }
 
@@ -246,12 +246,12 @@ impl Consumers {
     /// The consumer at the front of its line, `key`, was given `position`: remembers that, and puts
     /// it at the end of the line or out of it.
     #[inline]
-    pub(crate) fn served(&mut self, key: ConsumerKey, position: u64) -> Settling {
-        let Some(consumer) = self.get_mut(key) else { return Settling::OnDelivery };
-        let mut settling = Settling::ByConsumer;
+    pub(crate) fn served(&mut self, key: ConsumerKey, position: u64) -> AckMode {
+        let Some(consumer) = self.get_mut(key) else { return AckMode::Auto };
+        let mut settling = AckMode::Manual;
         match consumer.held {
             Held::Recorded => consumer.unacked.hold(position),
-            Held::No => settling = Settling::OnDelivery,
+            Held::No => settling = AckMode::Auto,
             Held::Counted => consumer.n_unrecorded += 1,
         }
         let stays = consumer.wants_more();
@@ -290,7 +290,7 @@ impl Consumers {
         let Some(consumer) = self.get_mut(key) else { return };
         if consumer.part != Part::Passive {
             consumer.part = Part::Passive;
-            let settles = consumer.checkout.settling == Settling::ByConsumer;
+            let settles = consumer.checkout.settling == AckMode::Manual;
             self.n_active -= 1;
             self.n_settling -= usize::from(settles);
             let next = self.single.as_mut().and_then(|single| single.remove(key));

@@ -1,8 +1,8 @@
-use crate::consumers::{Checkout, Consumers, Holding, Settling};
+use crate::consumers::{AckMode, Checkout, Consumers, UnackedTracking};
 use crate::key::ConsumerKey;
 use crate::positions::{PositionRange, PositionSet};
+use crate::queue_policy::MessageAttrs;
 use crate::ruled::Ruled;
-use crate::rules::Arrival;
 use std::collections::HashSet;
 
 mod with_rules;
@@ -14,7 +14,7 @@ mod with_rules;
 /// number of messages. A message that comes back takes its old place (RabbitMQ's classic queues;
 /// quorum queues differ) and is marked redelivered.
 ///
-/// Priorities, deadlines, limits and the like are [`Rules`](crate::Rules): the module `rules` says
+/// Priorities, deadlines, limits and the like are [`QueuePolicy`](crate::Rules): the module `rules` says
 /// what they need from the host. A queue without them pays one comparison per message.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
@@ -38,8 +38,8 @@ pub struct Assigned {
     pub position: u64,
     /// A consumer had it before.
     pub redelivered: bool,
-    /// Whether it is gone from the queue by this (`OnDelivery`) or held.
-    pub settling: Settling,
+    /// Whether it is gone from the queue by this (`Auto`) or held.
+    pub settling: AckMode,
 }
 
 /// The consumer does not hold that position.
@@ -138,7 +138,7 @@ impl Fifo {
     pub fn enqueue(&mut self, n: u64) -> u64 {
         let first = self.next_position;
         if self.ruled.is_some() {
-            self.put_ruled(n, &Arrival::default(), 0);
+            self.put_ruled(n, &MessageAttrs::default(), 0);
             return first;
         }
         self.next_position += n;
@@ -153,7 +153,7 @@ impl Fifo {
 
     /// Adds one that only gets what it [takes](Fifo::take).
     pub fn attach_passive(&mut self) -> ConsumerKey {
-        let checkout = Checkout { settling: Settling::ByConsumer, prefetch: None, priority: 0 };
+        let checkout = Checkout { settling: AckMode::Manual, prefetch: None, priority: 0 };
         self.consumers.add(checkout, true)
     }
 
@@ -172,14 +172,14 @@ impl Fifo {
         };
         let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
         let settling = self.consumers.served(consumer, position);
-        if settling == Settling::ByConsumer {
+        if settling == AckMode::Manual {
             self.n_held += 1;
         }
         Some(Assigned { consumer, position, redelivered, settling })
     }
 
     /// Gives the next message to `consumer` whatever its credit (`basic.get`).
-    pub fn take(&mut self, consumer: ConsumerKey, settling: Settling) -> Option<Assigned> {
+    pub fn take(&mut self, consumer: ConsumerKey, settling: AckMode) -> Option<Assigned> {
         let settling = self.consumers.settling(settling);
         let holder = self.consumers.get_mut(consumer)?;
         let position = match &mut self.ruled {
@@ -187,7 +187,7 @@ impl Fifo {
             Some(ruled) => ruled.pop_next(settling)?,
         };
         let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
-        if settling == Settling::ByConsumer {
+        if settling == AckMode::Manual {
             holder.unacked.hold(position);
             self.n_held += 1;
         }
@@ -210,7 +210,7 @@ impl Fifo {
     }
 
     /// What of the messages that consumers are given from now on the queue keeps.
-    pub fn set_holding(&mut self, holding: Holding) {
+    pub fn set_holding(&mut self, holding: UnackedTracking) {
         self.consumers.set_holding(holding);
     }
 

@@ -3,29 +3,29 @@
 //! Start reading at [`Fifo`], then the module `rules`.
 
 mod active;
+mod confirm_waiters;
 mod consumers;
-mod deadlines;
+mod delivery_counts;
+mod expiry;
 mod fifo;
 mod key;
-mod lanes;
 mod limits;
-mod pending;
+mod position_bitmap;
 mod positions;
+mod priorities;
+pub mod queue_policy;
 mod range;
 mod retry;
-mod returns;
 mod ruled;
-pub mod rules;
-mod spread;
 mod turns;
 mod unacked;
 
-pub use consumers::{Checkout, Holding, Settling};
+pub use confirm_waiters::{Awaiting, ConfirmWaiters};
+pub use consumers::{AckMode, Checkout, UnackedTracking};
+pub use delivery_counts::{DeliveryCounts, Return};
 pub use fifo::{Assigned, Detached, Fifo, NotHeld};
 pub use key::ConsumerKey;
 pub use limits::{Limits, Overflow, Refused};
-pub use pending::{Awaiting, Pending};
 pub use positions::{PositionRange, PositionSet};
+pub use queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 pub use retry::{Retry, RetryOn};
-pub use returns::{Return, ReturnCounts};
-pub use rules::{Arrival, Gone, Reason, Rules, Stored};

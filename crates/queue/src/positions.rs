@@ -1,5 +1,5 @@
+use crate::position_bitmap::PositionBitmap;
 pub use crate::range::PositionRange;
-use crate::spread::Spread;
 
 /// A set of positions that grows at its end: the last run is kept as two numbers, however many
 /// messages it holds, and what lies before it with holes in between as bits.
@@ -11,14 +11,14 @@ use crate::spread::Spread;
 #[derive(Clone, Debug)]
 pub struct PositionSet {
     /// Below `tail`.
-    holed: Spread,
+    holed: PositionBitmap,
     /// May be empty; then it says where the last position was.
     tail: PositionRange,
 }
 
 impl Default for PositionSet {
     fn default() -> Self {
-        Self { holed: Spread::default(), tail: PositionRange::NONE }
+        Self { holed: PositionBitmap::default(), tail: PositionRange::NONE }
     }
 }
 

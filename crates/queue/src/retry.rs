@@ -1,5 +1,5 @@
+use crate::delivery_counts::Return;
 use crate::positions::{PositionRange, PositionSet};
-use crate::returns::Return;
 use std::collections::BTreeMap;
 
 /// Which messages that come back wait before they are ready again (`x-delayed-retry-type`).

@@ -1,32 +1,32 @@
-use crate::Settling;
-use crate::deadlines::Deadlines;
-use crate::lanes::Lanes;
+use crate::AckMode;
+use crate::delivery_counts::{DeliveryCounts, Return, Returns};
+use crate::expiry::Deadlines;
 use crate::limits::{Refused, Sizes};
 use crate::positions::{PositionRange, PositionSet};
+use crate::priorities::Priorities;
+use crate::queue_policy::{MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 use crate::retry::Delayed;
-use crate::returns::{Return, ReturnCounts, Returns};
-use crate::rules::{Arrival, Reason, Rules, Stored};
 
 /// What a queue knows about its messages when it has rules, beyond who holds which.
 #[derive(Clone, Debug)]
 pub(crate) struct Ruled {
-    rules: Rules,
-    lanes: Lanes,
+    rules: QueuePolicy,
+    lanes: Priorities,
     deadlines: Deadlines,
     sizes: Sizes,
     returns: Returns,
     delayed: Delayed,
     /// The counts of the message that was settled by being delivered last.
-    parted: Option<(u64, ReturnCounts)>,
+    parted: Option<(u64, DeliveryCounts)>,
     /// Where counts have changed since they were taken, if they are to be.
     returned: Vec<u64>,
 }
 
 impl Ruled {
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: QueuePolicy) -> Self {
         Self {
             rules,
-            lanes: Lanes::new(rules.priority_max),
+            lanes: Priorities::new(rules.priority_max),
             deadlines: Deadlines::default(),
             sizes: Sizes::default(),
             returns: Returns::default(),
@@ -36,13 +36,13 @@ impl Ruled {
         }
     }
 
-    pub(crate) const fn rules(&self) -> &Rules {
+    pub(crate) const fn rules(&self) -> &QueuePolicy {
         &self.rules
     }
 
     /// Takes new rules, except for the highest priority.
-    pub(crate) fn set_rules(&mut self, rules: Rules) {
-        self.rules = Rules { priority_max: self.lanes.priority_max(), ..rules };
+    pub(crate) fn set_rules(&mut self, rules: QueuePolicy) {
+        self.rules = QueuePolicy { priority_max: self.lanes.priority_max(), ..rules };
         if self.rules.limits.bytes_max.is_none() {
             self.sizes.clear();
         }
@@ -55,13 +55,13 @@ impl Ruled {
     }
 
     /// The counts that have changed since this was asked last, of messages that are there.
-    pub(crate) fn take_returned(&mut self) -> Vec<(u64, ReturnCounts)> {
+    pub(crate) fn take_returned(&mut self) -> Vec<(u64, DeliveryCounts)> {
         if self.returned.is_empty() {
             return Vec::new();
         }
         let changed = std::mem::take(&mut self.returned);
         let counted = changed.into_iter().map(|position| (position, self.returns.of(position)));
-        counted.filter(|(_, counts)| *counts != ReturnCounts::default()).collect()
+        counted.filter(|(_, counts)| *counts != DeliveryCounts::default()).collect()
     }
 
     pub(crate) const fn n_ready(&self) -> u64 {
@@ -72,7 +72,7 @@ impl Ruled {
         self.delayed.len()
     }
 
-    pub(crate) const fn lanes(&self) -> &Lanes {
+    pub(crate) const fn lanes(&self) -> &Priorities {
         &self.lanes
     }
 
@@ -102,7 +102,7 @@ impl Ruled {
     pub(crate) fn put(
         &mut self,
         range: PositionRange,
-        arrival: &Arrival,
+        arrival: &MessageAttrs,
         now_ms: u64,
         n_held: u64,
     ) {
@@ -114,27 +114,27 @@ impl Ruled {
         self.note_bytes_come(arrival.bytes);
     }
 
-    pub(crate) fn restore(&mut self, stored: &Stored, now_ms: u64) {
-        let Stored { positions, priority, deadline_ms, bytes, returns } = *stored;
-        self.put(positions, &Arrival { priority, deadline_ms, bytes }, now_ms, 0);
-        if returns != ReturnCounts::default() {
+    pub(crate) fn restore(&mut self, stored: &RecoveredMessages, now_ms: u64) {
+        let RecoveredMessages { positions, priority, deadline_ms, bytes, returns } = *stored;
+        self.put(positions, &MessageAttrs { priority, deadline_ms, bytes }, now_ms, 0);
+        if returns != DeliveryCounts::default() {
             for position in positions.start..positions.end {
                 self.restore_returns(position, returns);
             }
         }
     }
 
-    pub(crate) fn restore_returns(&mut self, position: u64, counts: ReturnCounts) {
+    pub(crate) fn restore_returns(&mut self, position: u64, counts: DeliveryCounts) {
         if self.rules.counts() {
             self.returns.restore(position, counts);
         }
     }
 
     #[inline(never)]
-    pub(crate) fn pop_next(&mut self, settling: Settling) -> Option<u64> {
+    pub(crate) fn pop_next(&mut self, settling: AckMode) -> Option<u64> {
         match settling {
-            Settling::ByConsumer => self.lanes.send_next(),
-            Settling::OnDelivery => {
+            AckMode::Manual => self.lanes.send_next(),
+            AckMode::Auto => {
                 let position = self.lanes.pop_next()?;
                 if self.rules.counts() {
                     self.parted = Some((position, self.returns.of(position)));
@@ -145,9 +145,9 @@ impl Ruled {
         }
     }
 
-    pub(crate) fn note_sent(&mut self, position: u64, settling: Settling, bytes: u64) {
+    pub(crate) fn note_sent(&mut self, position: u64, settling: AckMode, bytes: u64) {
         self.note_bytes_gone(bytes);
-        if settling == Settling::ByConsumer {
+        if settling == AckMode::Manual {
             self.note_held(position, bytes);
         }
     }
@@ -191,7 +191,7 @@ impl Ruled {
         let counts = if self.rules.counts() {
             self.returns.note(position, how)
         } else {
-            ReturnCounts::default()
+            DeliveryCounts::default()
         };
         if self.rules.delivery_limit.is_some_and(|limit| counts.n_failed > limit) {
             self.forget(position);
@@ -215,7 +215,7 @@ impl Ruled {
         }
     }
 
-    pub(crate) fn return_counts(&self, position: u64) -> ReturnCounts {
+    pub(crate) fn return_counts(&self, position: u64) -> DeliveryCounts {
         match self.parted {
             Some((parted, counts)) if parted == position => counts,
             Some(_) | None => self.returns.of(position),

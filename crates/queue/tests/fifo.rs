@@ -1,15 +1,15 @@
 //! The core's rules, by example and against a naive model.
 
 use proptest::prelude::*;
-use queue::{Checkout, ConsumerKey, Fifo, Holding, NotHeld, Settling};
+use queue::{AckMode, Checkout, ConsumerKey, Fifo, NotHeld, UnackedTracking};
 use std::collections::{BTreeMap, BTreeSet};
 
 const fn acking(prefetch: Option<u32>) -> Checkout {
-    Checkout { settling: Settling::ByConsumer, prefetch, priority: 0 }
+    Checkout { settling: AckMode::Manual, prefetch, priority: 0 }
 }
 
 const fn auto_ack() -> Checkout {
-    Checkout { settling: Settling::OnDelivery, prefetch: None, priority: 0 }
+    Checkout { settling: AckMode::Auto, prefetch: None, priority: 0 }
 }
 
 fn deliver_all(fifo: &mut Fifo) -> Vec<(u32, u64, bool)> {
@@ -59,7 +59,7 @@ fn nobody_is_given_what_stands_behind_messages_that_are_coming_back() {
     let holder = fifo.attach_passive();
     fifo.enqueue(4);
     for _ in 0..3 {
-        fifo.take(holder, Settling::ByConsumer).unwrap();
+        fifo.take(holder, AckMode::Manual).unwrap();
     }
     fifo.begin_return();
     fifo.attach(auto_ack());
@@ -78,7 +78,7 @@ fn requeued_messages_take_their_old_places_and_are_marked() {
     let consumer = fifo.attach_passive();
     fifo.enqueue(5);
     for _ in 0..3 {
-        fifo.take(consumer, Settling::ByConsumer).unwrap();
+        fifo.take(consumer, AckMode::Manual).unwrap();
     }
     fifo.settle(consumer, 2).unwrap();
     fifo.requeue(consumer, 1).unwrap();
@@ -146,7 +146,7 @@ fn purging_leaves_held_messages_alone() {
 fn what_is_only_counted_is_told_before_it_comes_back() {
     let mut fifo = Fifo::new();
     let consumer = fifo.attach(acking(Some(3)));
-    fifo.set_holding(Holding::Unrecorded);
+    fifo.set_holding(UnackedTracking::Unrecorded);
     fifo.enqueue(4);
     assert_eq!(deliver_all(&mut fifo).len(), 3);
     assert!(fifo.holds_unrecorded(consumer));
@@ -178,7 +178,7 @@ enum Step {
     Resume(usize),
     SetPrefetch(usize, Option<u32>),
     Purge,
-    Hold(Holding),
+    Hold(UnackedTracking),
     Record(usize),
     RecordSome(usize, usize),
 }
@@ -187,8 +187,12 @@ fn prefetch() -> impl Strategy<Value = Option<u32>> {
     prop::option::of(1..4_u32)
 }
 
-fn holding() -> impl Strategy<Value = Holding> {
-    prop_oneof![Just(Holding::Settled), Just(Holding::All), Just(Holding::Unrecorded)]
+fn holding() -> impl Strategy<Value = UnackedTracking> {
+    prop_oneof![
+        Just(UnackedTracking::Settled),
+        Just(UnackedTracking::All),
+        Just(UnackedTracking::Unrecorded)
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -216,7 +220,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Consumer {
-    settling: Settling,
+    settling: AckMode,
     prefetch: Option<u32>,
     is_active: bool,
     is_paused: bool,
@@ -232,7 +236,7 @@ struct Model {
     /// Of those, such that the queue has only counted.
     untold: BTreeSet<u64>,
     consumers: BTreeMap<ConsumerKey, Consumer>,
-    holding: Holding,
+    holding: UnackedTracking,
 }
 
 impl Model {
@@ -243,7 +247,7 @@ impl Model {
     fn wants_more(&self, key: ConsumerKey) -> bool {
         let Some(consumer) = self.consumers.get(&key) else { return false };
         let Consumer { settling, prefetch, is_active, is_paused, .. } = *consumer;
-        let limit = prefetch.filter(|_| settling == Settling::ByConsumer);
+        let limit = prefetch.filter(|_| settling == AckMode::Manual);
         let has_credit = limit.is_none_or(|limit| self.held_by(key).len() < limit as usize);
         is_active && !is_paused && has_credit
     }
@@ -258,8 +262,8 @@ impl Model {
     }
 
     /// What becomes of a message that a consumer which settles so is given.
-    fn settling(&self, wished: Settling) -> Settling {
-        if self.holding == Holding::Settled { wished } else { Settling::ByConsumer }
+    fn settling(&self, wished: AckMode) -> AckMode {
+        if self.holding == UnackedTracking::Settled { wished } else { AckMode::Manual }
     }
 
     fn hold(&mut self, at: u64, key: ConsumerKey) {
@@ -306,7 +310,7 @@ impl Pair {
             }
             Step::Deliver => self.deliver(),
             Step::Take(n, settles) => {
-                let settling = if settles { Settling::ByConsumer } else { Settling::OnDelivery };
+                let settling = if settles { AckMode::Manual } else { AckMode::Auto };
                 let taker =
                     pick(n).filter(|key| self.model.consumers.get(key).is_some_and(|it| it.takes));
                 taker.into_iter().for_each(|key| self.take(key, settling));
@@ -374,21 +378,21 @@ impl Pair {
         assert_eq!(given.redelivered, model.seen.contains(&given.position));
         let wished = model.consumers.get(&given.consumer).expect("it is known").settling;
         assert_eq!(given.settling, model.settling(wished));
-        if given.settling == Settling::ByConsumer {
+        if given.settling == AckMode::Manual {
             model.hold(given.position, given.consumer);
-            if wished == Settling::ByConsumer && model.holding == Holding::Unrecorded {
+            if wished == AckMode::Manual && model.holding == UnackedTracking::Unrecorded {
                 model.untold.insert(given.position);
             }
         }
     }
 
-    fn take(&mut self, key: ConsumerKey, wished: Settling) {
+    fn take(&mut self, key: ConsumerKey, wished: AckMode) {
         let Self { fifo, model } = self;
         let given = fifo.take(key, wished);
         assert_eq!(given.map(|given| given.position), model.ready.pop_first());
         let Some(given) = given else { return };
         assert_eq!(given.settling, model.settling(wished));
-        if given.settling == Settling::ByConsumer {
+        if given.settling == AckMode::Manual {
             model.hold(given.position, key);
         }
     }
@@ -471,11 +475,8 @@ impl Pair {
             let untold = held.iter().any(|at| model.untold.contains(at));
             assert_eq!(fifo.holds_unrecorded(*key), untold);
         }
-        let any_holds = model.holding != Holding::Settled
-            || model
-                .consumers
-                .values()
-                .any(|it| it.is_active && it.settling == Settling::ByConsumer);
+        let any_holds = model.holding != UnackedTracking::Settled
+            || model.consumers.values().any(|it| it.is_active && it.settling == AckMode::Manual);
         let takes_at_once = model.ready.is_empty() && model.any_wants_more();
         assert_eq!(fifo.takes_at_once(), takes_at_once);
         assert_eq!(fifo.passes_through(), takes_at_once && !any_holds);

@@ -1,16 +1,16 @@
 //! Queues with rules, by example.
 
 use queue::{
-    Arrival, Checkout, Fifo, Gone, Limits, Overflow, PositionRange, PositionSet, Reason, Retry,
-    RetryOn, Return, ReturnCounts, Rules, Settling, Stored,
+    AckMode, Checkout, DeliveryCounts, Fifo, Gone, Limits, MessageAttrs, Overflow, PositionRange,
+    PositionSet, QueuePolicy, Reason, RecoveredMessages, Retry, RetryOn, Return,
 };
 
 const fn acking(priority: i64) -> Checkout {
-    Checkout { settling: Settling::ByConsumer, prefetch: None, priority }
+    Checkout { settling: AckMode::Manual, prefetch: None, priority }
 }
 
-const fn arrival(priority: u8, deadline_ms: Option<u64>) -> Arrival {
-    Arrival { priority, deadline_ms, bytes: 0 }
+const fn arrival(priority: u8, deadline_ms: Option<u64>) -> MessageAttrs {
+    MessageAttrs { priority, deadline_ms, bytes: 0 }
 }
 
 fn drain(fifo: &mut Fifo) -> Vec<u64> {
@@ -33,7 +33,7 @@ fn expired(fifo: &mut Fifo, now_ms: u64) -> Vec<u64> {
 
 #[test]
 fn higher_priorities_leave_first_and_requeued_messages_keep_their_places() {
-    let mut fifo = Fifo::with_rules(Rules { priority_max: 5, ..Rules::default() });
+    let mut fifo = Fifo::with_rules(QueuePolicy { priority_max: 5, ..QueuePolicy::default() });
     for priority in [0, 9, 5, 1, 0] {
         fifo.put(&arrival(priority, None), 0);
     }
@@ -54,7 +54,7 @@ fn messages_expire_in_the_middle_and_held_ones_when_they_come_back() {
     fifo.enqueue(1);
     fifo.put(&arrival(0, Some(50)), 0);
     fifo.put(&arrival(0, Some(200)), 0);
-    fifo.take(consumer, Settling::ByConsumer).unwrap();
+    fifo.take(consumer, AckMode::Manual).unwrap();
     assert_eq!(fifo.next_deadline(), Some(50));
     assert_eq!(expired(&mut fifo, 49), []);
     assert_eq!(expired(&mut fifo, 150), [2]);
@@ -79,7 +79,8 @@ fn a_time_to_live_of_nothing_reaches_only_who_waits() {
 #[test]
 fn a_full_queue_drops_the_oldest_of_the_lowest_priority() {
     let limits = Limits { messages_max: Some(2), ..Limits::default() };
-    let mut fifo = Fifo::with_rules(Rules { priority_max: 9, limits, ..Rules::default() });
+    let mut fifo =
+        Fifo::with_rules(QueuePolicy { priority_max: 9, limits, ..QueuePolicy::default() });
     for priority in [1, 0, 0, 5] {
         assert_eq!(fifo.admits(10), Ok(()));
         fifo.put(&arrival(priority, None), 0);
@@ -93,19 +94,19 @@ fn a_full_queue_drops_the_oldest_of_the_lowest_priority() {
 fn a_limit_on_bytes_counts_ready_messages_only() {
     let limits =
         Limits { bytes_max: Some(100), overflow: Overflow::RejectPublish, messages_max: None };
-    let mut fifo = Fifo::with_rules(Rules { limits, ..Rules::default() });
+    let mut fifo = Fifo::with_rules(QueuePolicy { limits, ..QueuePolicy::default() });
     let consumer = fifo.attach_passive();
-    let sized = |bytes| Arrival { bytes, ..Arrival::default() };
+    let sized = |bytes| MessageAttrs { bytes, ..MessageAttrs::default() };
     fifo.put(&sized(60), 0);
     assert!(fifo.admits(40).is_ok() && fifo.admits(41).is_err());
-    let given = fifo.take(consumer, Settling::ByConsumer).unwrap();
+    let given = fifo.take(consumer, AckMode::Manual).unwrap();
     fifo.note_sent(&given, 60);
     assert!(fifo.admits(100).is_ok());
     fifo.requeue(consumer, given.position).unwrap();
     assert_eq!(fifo.ready_bytes(), 60);
-    fifo.set_rules(Rules {
+    fifo.set_rules(QueuePolicy {
         limits: Limits { bytes_max: Some(50), ..Limits::default() },
-        ..Rules::default()
+        ..QueuePolicy::default()
     });
     let gone: Vec<Gone> =
         std::iter::from_fn(|| fifo.drop_over_limit().inspect(|_| fifo.note_bytes_gone(60)))
@@ -115,20 +116,21 @@ fn a_limit_on_bytes_counts_ready_messages_only() {
 
 #[test]
 fn a_message_whose_delivery_fails_too_often_is_gone() {
-    let mut fifo = Fifo::with_rules(Rules { delivery_limit: Some(2), ..Rules::default() });
+    let mut fifo =
+        Fifo::with_rules(QueuePolicy { delivery_limit: Some(2), ..QueuePolicy::default() });
     let consumer = fifo.attach_passive();
     fifo.enqueue(1);
     let mut gone = Vec::new();
     for (how, n_failed) in [(Return::Failed, 1), (Return::Released, 1), (Return::Failed, 2)] {
-        fifo.take(consumer, Settling::ByConsumer).unwrap();
+        fifo.take(consumer, AckMode::Manual).unwrap();
         fifo.give_back(consumer, 0, how, 0, &mut gone).unwrap();
         assert_eq!(fifo.return_counts(0).n_failed, n_failed);
     }
     assert_eq!(
         fifo.returned().collect::<Vec<_>>(),
-        [(0, ReturnCounts { n_failed: 2, n_acquired: 3 })]
+        [(0, DeliveryCounts { n_failed: 2, n_acquired: 3 })]
     );
-    fifo.take(consumer, Settling::ByConsumer).unwrap();
+    fifo.take(consumer, AckMode::Manual).unwrap();
     let left = fifo.detach_returning(consumer, Return::Failed, 0, &mut gone);
     assert_eq!((left.n_requeued, fifo.n_ready()), (1, 0));
     assert_eq!(positions(&gone, Reason::DeliveryLimit), [0]);
@@ -137,7 +139,7 @@ fn a_message_whose_delivery_fails_too_often_is_gone() {
 #[test]
 fn what_came_back_waits_before_it_is_tried_again() {
     let retry = Retry { on: RetryOn::Failed, min_ms: 100, max_ms: 1_000 };
-    let mut fifo = Fifo::with_rules(Rules { retry: Some(retry), ..Rules::default() });
+    let mut fifo = Fifo::with_rules(QueuePolicy { retry: Some(retry), ..QueuePolicy::default() });
     let consumer = fifo.attach(acking(0));
     fifo.enqueue(2);
     drain(&mut fifo);
@@ -147,7 +149,7 @@ fn what_came_back_waits_before_it_is_tried_again() {
     assert_eq!(drain(&mut fifo), [1]);
     assert_eq!((fifo.wake(109), fifo.wake(110)), (0, 1));
     assert_eq!(drain(&mut fifo), [0]);
-    assert_eq!(fifo.return_counts(0), ReturnCounts { n_failed: 1, n_acquired: 1 });
+    assert_eq!(fifo.return_counts(0), DeliveryCounts { n_failed: 1, n_acquired: 1 });
 }
 
 #[test]
@@ -178,7 +180,7 @@ fn only_the_single_active_consumer_gets_deliveries() {
 #[test]
 fn a_queue_without_rules_is_plain_again_when_it_is_empty() {
     let mut fifo = Fifo::new();
-    fifo.attach(Checkout { settling: Settling::OnDelivery, prefetch: None, priority: 0 });
+    fifo.attach(Checkout { settling: AckMode::Auto, prefetch: None, priority: 0 });
     fifo.put(&arrival(0, Some(1_000)), 0);
     assert_eq!(fifo.next_deadline(), Some(1_000));
     drain(&mut fifo);
@@ -189,20 +191,26 @@ fn a_queue_without_rules_is_plain_again_when_it_is_empty() {
 
 #[test]
 fn what_was_stored_comes_back_with_what_is_known_about_it() {
-    let rules = Rules { priority_max: 3, delivery_limit: Some(9), ..Rules::default() };
+    let rules = QueuePolicy { priority_max: 3, delivery_limit: Some(9), ..QueuePolicy::default() };
     let mut fifo = Fifo::with_rules(rules);
-    let returns = ReturnCounts { n_failed: 2, n_acquired: 3 };
-    let stored = Stored {
+    let returns = DeliveryCounts { n_failed: 2, n_acquired: 3 };
+    let stored = RecoveredMessages {
         positions: PositionRange { start: 10, end: 13 },
         priority: 0,
         deadline_ms: None,
         bytes: 30,
-        returns: ReturnCounts::default(),
+        returns: DeliveryCounts::default(),
     };
     fifo.restore(&stored, 0);
     let urgent = PositionRange { start: 15, end: 17 };
     fifo.restore(
-        &Stored { positions: urgent, priority: 3, deadline_ms: Some(50), returns, ..stored },
+        &RecoveredMessages {
+            positions: urgent,
+            priority: 3,
+            deadline_ms: Some(50),
+            returns,
+            ..stored
+        },
         0,
     );
     let mut seen = PositionSet::new();

@@ -3,7 +3,7 @@ use message::MessageRef;
 
 /// A front's own name for the method that a request came from; opaque to the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Origin(pub u32);
+pub struct MethodTag(pub u32);
 
 /// An event for a client, other than deliveries and confirms. Events of one channel reach the client in
 /// the order they are put into the outbox.
@@ -20,7 +20,7 @@ pub enum Event<'a> {
         /// The error.
         error: Error,
         /// The client's request; `None` for a publish.
-        origin: Option<Origin>,
+        origin: Option<MethodTag>,
     },
     /// `connection.close-ok`.
     ConnectionClosed,
@@ -31,7 +31,7 @@ pub enum Event<'a> {
         /// The error.
         error: Error,
         /// The client's request; `None` for a publish, or where the client asked for nothing.
-        origin: Option<Origin>,
+        origin: Option<MethodTag>,
     },
     /// `connection.blocked`: publishing waits until the alarm clears.
     Blocked {
@@ -48,7 +48,7 @@ pub enum Event<'a> {
         /// The channel.
         channel: ChannelId,
         /// The request.
-        origin: Origin,
+        origin: MethodTag,
     },
     /// `queue.declare-ok`.
     QueueDeclared {
@@ -101,7 +101,7 @@ pub enum Event<'a> {
         answer: bool,
     },
     /// The broker ended the consumer (`basic.cancel` to clients that can read it).
-    ConsumerLost {
+    ConsumerCancelled {
         /// The channel.
         channel: ChannelId,
         /// The link of the consumer's deliveries.

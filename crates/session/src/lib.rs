@@ -9,7 +9,7 @@ mod outbox;
 mod request;
 
 pub use error::{Error, ErrorKind};
-pub use event::{Event, Origin, ReturnReason};
+pub use event::{Event, MethodTag, ReturnReason};
 pub use outbox::{
     Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
 };

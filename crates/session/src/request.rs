@@ -1,4 +1,4 @@
-use crate::{ChannelId, Error, LinkId, Origin, Position, ShortString, Table};
+use crate::{ChannelId, Error, LinkId, MethodTag, Position, ShortString, Table};
 use bytes::Bytes;
 
 /// One thing a client asks for. A front turns one socket read into a list of these, in the order
@@ -130,7 +130,7 @@ pub struct Control {
     /// The channel it came on.
     pub channel: ChannelId,
     /// The front's name for the method, handed back in a refusal.
-    pub origin: Origin,
+    pub origin: MethodTag,
     /// Whether the client wants no answer when it succeeds.
     pub nowait: bool,
     /// The operation asked for.
@@ -189,7 +189,7 @@ pub enum Op {
         if_empty: Flag,
     },
     /// `basic.qos`.
-    Qos {
+    SetPrefetch {
         /// Unacknowledged deliveries allowed at a time; 0 for no limit.
         prefetch_count: u16,
         /// Per channel instead of per new consumer.

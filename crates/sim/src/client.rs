@@ -4,8 +4,8 @@ use crate::model::Link;
 use crate::outbox::{Content, Recorder};
 use broker::{Broker, Session};
 use session::{
-    ChannelId, Control, ErrorKind, LinkId, Op, Origin, Outcome, Position, Publish, Request, Settle,
-    ShortString, Span,
+    ChannelId, Control, ErrorKind, LinkId, MethodTag, Op, Outcome, Position, Publish, Request,
+    Settle, ShortString, Span,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -149,7 +149,7 @@ pub(crate) fn short(text: &str) -> ShortString {
 /// A request on a channel that is answered.
 pub(crate) fn control(channel: u16, op: Op) -> Request {
     let channel = ChannelId(channel);
-    Request::Control(Box::new(Control { channel, origin: Origin(0), nowait: false, op }))
+    Request::Control(Box::new(Control { channel, origin: MethodTag(0), nowait: false, op }))
 }
 
 /// A client's settlement of a delivery.

@@ -315,7 +315,7 @@ impl ConfirmOn {
                 self.peer(peer).links.insert(link, link_of);
             }
             What::GetEmpty => drop(self.asking.take()),
-            What::Cancelled { tag, .. } | What::ConsumerLost { tag, .. } => {
+            What::Cancelled { tag, .. } | What::ConsumerCancelled { tag, .. } => {
                 let mut links = self.peer(peer).links.values_mut();
                 let found = links.find(|link| link.is_consumer && link.tag == tag);
                 if let Some(link) = found {

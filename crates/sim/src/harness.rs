@@ -7,7 +7,7 @@ use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use crate::trace::Trace;
 use broker::{Clock, Queue, Session, Stop};
-use log::{Durability, Fault, MemoryDisk, Survival};
+use log::{CrashOutcome, Durability, Fault, MemoryDisk};
 use meta::Command;
 use session::{Outcome, Request};
 use std::pin::pin;
@@ -261,11 +261,11 @@ impl Harness {
 
     /// The content of a disk after a loss of power; or after the end of the process, the only crash
     /// survived where nothing waits for syncs.
-    fn some_survival(&mut self) -> Survival {
+    fn some_survival(&mut self) -> CrashOutcome {
         match (self.random.below(4), self.options.durability) {
-            (0, _) | (_, Durability::Write) => Survival::Everything,
-            (1, Durability::Sync) => Survival::OnlySynced,
-            (_, Durability::Sync) => Survival::Torn(self.random.next()),
+            (0, _) | (_, Durability::Write) => CrashOutcome::Everything,
+            (1, Durability::Sync) => CrashOutcome::OnlySynced,
+            (_, Durability::Sync) => CrashOutcome::Torn(self.random.next()),
         }
     }
 
@@ -273,7 +273,7 @@ impl Harness {
     pub(crate) fn start(&mut self, mut disk: MemoryDisk, faults: StartFaults) -> Started {
         let mut n_faults = 0;
         loop {
-            let copy = disk.survive(Survival::Everything);
+            let copy = disk.survive(CrashOutcome::Everything);
             if n_faults < faults.in_a_row_max && self.random.percent(faults.percent) {
                 self.plan_start_fault(&disk, faults);
             }

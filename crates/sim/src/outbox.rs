@@ -117,7 +117,7 @@ pub(crate) enum What {
         channel: u16,
         tag: String,
     },
-    ConsumerLost {
+    ConsumerCancelled {
         channel: u16,
         tag: String,
     },
@@ -331,8 +331,8 @@ fn what_of(event: Event<'_>) -> What {
         Event::Cancelled { channel, consumer_tag, .. } => {
             What::Cancelled { channel: channel.0, tag: tag(consumer_tag) }
         }
-        Event::ConsumerLost { channel, consumer_tag, .. } => {
-            What::ConsumerLost { channel: channel.0, tag: tag(consumer_tag) }
+        Event::ConsumerCancelled { channel, consumer_tag, .. } => {
+            What::ConsumerCancelled { channel: channel.0, tag: tag(consumer_tag) }
         }
         Event::GetEmpty(_) => What::GetEmpty,
         Event::Got { link, delivery, no_ack, n_ready, .. } => {
@@ -366,7 +366,7 @@ impl std::fmt::Display for What {
             Self::GetEmpty
             | Self::Consuming { .. }
             | Self::Cancelled { .. }
-            | Self::ConsumerLost { .. }
+            | Self::ConsumerCancelled { .. }
             | Self::Done
             | Self::Declared { .. }
             | Self::Purged(_)

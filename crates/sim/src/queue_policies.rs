@@ -271,7 +271,7 @@ impl QueuePolicies {
                     fail(format!("a client is refused: {text}"));
                 }
             }
-            What::ConsumerLost { tag, .. } => fail(format!("{tag} is lost")),
+            What::ConsumerCancelled { tag, .. } => fail(format!("{tag} is lost")),
             What::Returned(_)
             | What::Done
             | What::Declared { .. }

@@ -16,26 +16,26 @@
 //! be emptied, purged or refilled meanwhile; the report then finds no page of that key.
 
 mod convert;
-mod form;
+mod convert_log;
 mod image;
 mod jobs;
 mod kept;
-mod live;
 mod page;
+mod page_bitmap;
 mod pool;
+mod relocate;
 mod slot;
-mod survivors;
 #[cfg(test)]
 mod tests;
 
 pub use convert::{HerePart, PageWriter, Part, WrittenPage};
-pub use form::{ImageLogged, PersistentPositions, StoredPage, ToLog};
+pub use convert_log::{ImageLogged, PersistentPositions, StoredPage, ToLog};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Loaded, Written};
 pub use kept::SharedProperties;
-pub use live::PositionsInPage;
+pub use page_bitmap::PageBitmap;
 pub use pool::PagePool;
-pub use survivors::{Dropped, PageNote, RestoreError, Survivor};
+pub use relocate::{Dropped, LiveMessage, PageNote, RestoreError};
 
 use crate::blob::BlobId;
 use jobs::{PAGE_BYTES_MAX, Writing};
@@ -115,7 +115,7 @@ pub struct FreedPage {
     /// The image names bodies in the body store that nobody else will let go of: before the blob is
     /// released it is to be read, and the references of [`stored_bodies`] at these positions
     /// released.
-    pub owed: Option<PositionsInPage>,
+    pub owed: Option<PageBitmap>,
 }
 
 /// The content of a queue by position. See the module's description.
@@ -535,7 +535,7 @@ impl Slot {
 }
 
 impl StoredImage {
-    fn freed(self, owed: Option<PositionsInPage>) -> FreedPage {
+    fn freed(self, owed: Option<PageBitmap>) -> FreedPage {
         let segment = (self.segment != NO_SEGMENT).then_some(self.segment);
         FreedPage { blob: self.blob, is_durable: self.is_durable, segment, owed }
     }

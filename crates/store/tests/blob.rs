@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use log::{Disk, Fault, LogError, MemoryDisk, OpenMode, Survival};
+use log::{CrashOutcome, Disk, Fault, LogError, MemoryDisk, OpenMode};
 use proptest::prelude::*;
 use store::StoreError;
 use store::blob::{BlobId, BlobOptions, BlobStore};
@@ -98,7 +98,7 @@ impl Run {
                 }
             }
             Work::Reclaim(step) => self.reclaim(u64::from(*step))?,
-            Work::Restart => self.restart(Survival::Everything)?,
+            Work::Restart => self.restart(CrashOutcome::Everything)?,
         }
         Ok(())
     }
@@ -126,10 +126,10 @@ impl Run {
     }
 
     /// Starts again after what `survival` says, with the references of what was synced.
-    fn restart(&mut self, survival: Survival) -> Result<(), StoreError> {
+    fn restart(&mut self, survival: CrashOutcome) -> Result<(), StoreError> {
         let disk = self.disk.survive(survival);
         let store = BlobStore::open(Arc::new(disk.clone()), options())?;
-        if survival != Survival::Everything {
+        if survival != CrashOutcome::Everything {
             self.blobs.retain(|_, blob| blob.is_synced);
         } else {
             self.blobs.retain(|id, _| store.blob_bytes(*id).is_some());
@@ -224,7 +224,7 @@ proptest! {
         let name = format!("bodies/{name}");
         let bytes = run.disk.open(&name, OpenMode::Existing).unwrap().len().unwrap();
         run.disk.flip_bit(&name, usize::from(place.1) % usize::try_from(bytes).unwrap(), place.2);
-        let after = BlobStore::open(Arc::new(run.disk.survive(Survival::Everything)), options());
+        let after = BlobStore::open(Arc::new(run.disk.survive(CrashOutcome::Everything)), options());
         for store in [Some(run.store), after.ok()].into_iter().flatten() {
             let (mut into, mut n_read) = (Vec::new(), 0);
             for (id, blob) in &run.blobs {
@@ -254,7 +254,7 @@ proptest! {
         let fault = if is_full { Fault::NoSpace } else { Fault::Io };
         let mut run = run_until_it_fails(&work, Some((operation, fault)));
         run.check();
-        run.restart(Survival::Torn(seed)).unwrap();
+        run.restart(CrashOutcome::Torn(seed)).unwrap();
         run.check();
     }
 }
@@ -270,13 +270,13 @@ proptest! {
         let first = Run::new().disk.operations();
         let operations = run_until_it_fails(&whole, None).disk.operations() - first;
         for operation in 0..operations {
-            let torn = Survival::Torn(seed ^ operation);
-            for survival in [Survival::Everything, Survival::OnlySynced, torn] {
+            let torn = CrashOutcome::Torn(seed ^ operation);
+            for survival in [CrashOutcome::Everything, CrashOutcome::OnlySynced, torn] {
                 let mut run = run_until_it_fails(&whole, Some((operation, Fault::PowerLoss)));
                 run.restart(survival).unwrap();
                 run.check();
                 // What a start has found stays, also if the process before did not sync it.
-                run.restart(Survival::OnlySynced).unwrap();
+                run.restart(CrashOutcome::OnlySynced).unwrap();
                 run.check();
                 // And it goes on from there.
                 for bytes in [0, 10, 300, 700, 20] {
@@ -304,7 +304,7 @@ fn a_number_of_a_file_is_not_used_again() {
         run.step(&Work::Release(0)).unwrap();
     }
     run.reclaim(1000).unwrap();
-    run.restart(Survival::OnlySynced).unwrap();
+    run.restart(CrashOutcome::OnlySynced).unwrap();
     run.reclaim(1000).unwrap();
     let id = run.store.append(&[b"new"]);
     assert!(id > highest, "{id:?} after {highest:?}");
@@ -321,7 +321,7 @@ fn a_flipped_bit_costs_one_blob_also_after_a_crash() {
     let name = "bodies/00000001.blob";
     let bytes = usize::try_from(run.bytes_on_disk()).unwrap();
     for at in 0..bytes {
-        let disk = run.disk.survive(Survival::Everything);
+        let disk = run.disk.survive(CrashOutcome::Everything);
         assert!(disk.flip_bit(name, at, 5));
         let store = BlobStore::open(Arc::new(disk.clone()), options()).unwrap();
         let mut into = Vec::new();
@@ -331,7 +331,7 @@ fn a_flipped_bit_costs_one_blob_also_after_a_crash() {
         let id = store.append(&[b"later"]);
         assert!(!run.blobs.contains_key(&id), "byte {at}");
         store.sync().unwrap();
-        let disk = disk.survive(Survival::OnlySynced);
+        let disk = disk.survive(CrashOutcome::OnlySynced);
         let store = BlobStore::open(Arc::new(disk), options()).unwrap();
         store.read(id, &mut into).unwrap();
         assert_eq!(into, b"later");

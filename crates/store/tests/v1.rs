@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use log::{Disk, Fault, LogError, MemoryDisk, OpenMode, Survival};
+use log::{CrashOutcome, Disk, Fault, LogError, MemoryDisk, OpenMode};
 use message::{Body, MessageRef};
 use proptest::prelude::*;
 use stdx::Now;
@@ -167,7 +167,7 @@ impl Run {
                 self.damage.extend(flushed.damage);
                 assert!(!self.queue.wants_flush());
             }
-            Work::Restart => self.restart(Survival::Everything),
+            Work::Restart => self.restart(CrashOutcome::Everything),
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Run {
     }
 
     /// Starts again after what `survival` says; what is found must follow from what was durable.
-    fn restart(&mut self, survival: Survival) {
+    fn restart(&mut self, survival: CrashOutcome) {
         let synced = self.queue.synced();
         let disk = self.disk.survive(survival);
         let (queue, bodies, recovered, found) = open(&disk);
@@ -338,7 +338,7 @@ proptest! {
         let work = without_restarts(work);
         let mut run = run_until_it_fails(&work, Some((operation, fault)));
         run.check(u64::MAX);
-        run.restart(Survival::Torn(seed));
+        run.restart(CrashOutcome::Torn(seed));
         run.check(u64::MAX);
     }
 
@@ -353,7 +353,7 @@ proptest! {
         let name = format!("q/v1/{name}");
         let bytes = run.disk.open(&name, OpenMode::Existing).unwrap().len().unwrap();
         run.disk.flip_bit(&name, usize::from(place.1) % usize::try_from(bytes).unwrap(), place.2);
-        let after = run.disk.survive(Survival::Everything);
+        let after = run.disk.survive(CrashOutcome::Everything);
         let opened = V1Queue::open(Arc::new(after.clone()), options(&after), &mut |_| ());
         for queue in [run.queue, opened.unwrap().0] {
             queue.read(0..run.next, u64::MAX, &mut |position, queued| match queued {
@@ -378,13 +378,13 @@ proptest! {
         let first = Run::new().disk.operations();
         let operations = run_until_it_fails(&work, None).disk.operations() - first;
         for operation in 0..operations {
-            let torn = Survival::Torn(seed ^ operation);
-            for survival in [Survival::Everything, Survival::OnlySynced, torn] {
+            let torn = CrashOutcome::Torn(seed ^ operation);
+            for survival in [CrashOutcome::Everything, CrashOutcome::OnlySynced, torn] {
                 let mut run = run_until_it_fails(&work, Some((operation, Fault::PowerLoss)));
                 run.restart(survival);
                 run.check(u64::MAX);
                 // What a start has found stays, also if the process before did not sync it.
-                run.restart(Survival::OnlySynced);
+                run.restart(CrashOutcome::OnlySynced);
                 run.check(u64::MAX);
                 // And it goes on from there: with a flush that is interrupted too.
                 run.publish(10, 0, true);
@@ -500,7 +500,7 @@ fn a_file_that_is_cut_off_is_told_with_what_it_had() {
         let name = format!("q/v1/{name}");
         let bytes = run.disk.open(&name, OpenMode::Existing).unwrap().len().unwrap();
         for left in 0..bytes {
-            let disk = run.disk.survive(Survival::Everything);
+            let disk = run.disk.survive(CrashOutcome::Everything);
             disk.open(&name, OpenMode::Existing).unwrap().set_len(left).unwrap();
             let (_, _, recovered, found) = open(&disk);
             let [damage, rest @ ..] = &recovered.damage[..] else { panic!("{name} of {left}") };

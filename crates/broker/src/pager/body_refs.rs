@@ -7,7 +7,7 @@ use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::StoreError;
-use store::backlog::{PositionsInPage, stored_bodies};
+use store::backlog::{PageBitmap, stored_bodies};
 use store::blob::BlobId;
 
 /// Images read at a time.
@@ -21,7 +21,7 @@ pub(crate) struct BodyRefs {
     pub(crate) image: BlobId,
     pub(crate) is_durable: bool,
     /// Of the messages whose bodies are meant.
-    pub(crate) positions: PositionsInPage,
+    pub(crate) positions: PageBitmap,
 }
 
 /// What becomes of the bodies that are named.

@@ -1,6 +1,6 @@
-//! Publishes that are confirmed once a consumer has had them (`x-confirm-on`): who waits for which
-//! message, how many may wait, and what becomes of those that nobody will consume. Where each stands is
-//! kept by `queue::Pending`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
+//! Publishes that are confirmed once a consumer has had them (`x-confirm-on`): who waits for which message,
+//! how many may wait, and what becomes of those that nobody will consume. Where each stands is kept by
+//! `queue::ConfirmWaiters`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
 
 use super::policy::RefusedItem;
 use super::state::{Incoming, Publishes, QueueState};
@@ -8,7 +8,7 @@ use super::{Queue, Wakes};
 use crate::confirm::{DurabilityToken, Publisher};
 use crate::rules::DeadLetter;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
-use queue::{Awaiting, ConsumerKey, Holding, Pending, PositionRange};
+use queue::{Awaiting, ConfirmWaiters, ConsumerKey, PositionRange, UnackedTracking};
 use session::{Confirmation, LinkId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,13 +58,13 @@ pub struct PendingConfirms {
 #[derive(Debug, Default)]
 pub(super) struct ConsumerConfirms {
     settings: ConfirmSettings,
-    pending: Pending,
+    pending: ConfirmWaiters,
     publishers: Publishers,
     /// Not yet sent: by publisher and number.
     answers: Vec<(u32, u64, Confirmation)>,
 }
 
-/// Publishers that wait, by the numbers that `Pending` knows them by.
+/// Publishers that wait, by the numbers that `ConfirmWaiters` knows them by.
 #[derive(Debug, Default)]
 struct Publishers {
     known: Vec<Option<Waiting>>,
@@ -189,11 +189,11 @@ impl QueueState {
 
     fn choose_holding(&mut self) {
         self.fifo.set_holding(match self.confirming.as_deref() {
-            None => Holding::Settled,
+            None => UnackedTracking::Settled,
             Some(confirming) if confirming.settings.on == ConfirmOn::AckDirect => {
-                Holding::Unrecorded
+                UnackedTracking::Unrecorded
             }
-            Some(_) => Holding::All,
+            Some(_) => UnackedTracking::All,
         });
     }
 

@@ -5,7 +5,7 @@ use super::policy::with_counts;
 use super::state::{Assignment, Attach, Owner, QueueState};
 use super::{Activity, AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
 use meta::QueueDef;
-use queue::{ConsumerKey, Return, Settling};
+use queue::{AckMode, ConsumerKey, Return};
 use session::{Delivery, Event, Sink};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl QueueState {
                 channel: attach.channel,
                 link: attach.link,
                 consumer_tag: attach.consumer_tag,
-                no_ack: attach.checkout.settling == Settling::OnDelivery,
+                no_ack: attach.checkout.settling == AckMode::Auto,
                 answer: attach.answer,
             });
             room_bytes = sink.room_bytes();
@@ -117,11 +117,11 @@ impl QueueState {
             }
             None | Some(_) => {}
         }
-        let wished = if get.no_ack { Settling::OnDelivery } else { Settling::ByConsumer };
+        let wished = if get.no_ack { AckMode::Auto } else { AckMode::Manual };
         let Some(assigned) = self.fifo.take(get.consumer, wished) else {
             return Ok(Got::Nothing);
         };
-        let is_held = assigned.settling == Settling::ByConsumer;
+        let is_held = assigned.settling == AckMode::Manual;
         if self.notes_sizes {
             self.note_sent(&assigned, None);
         }
@@ -226,7 +226,7 @@ impl QueueState {
             connection: host.connection,
             channel: host.channel,
             consumer_tag: host.consumer_tag.clone(),
-            ack_required: host.checkout.settling == Settling::ByConsumer,
+            ack_required: host.checkout.settling == AckMode::Manual,
             prefetch_count: host.checkout.prefetch.unwrap_or(0),
             exclusive: host.exclusive,
             arguments: host.arguments.clone(),

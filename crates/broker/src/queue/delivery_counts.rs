@@ -8,7 +8,7 @@ use super::Queue;
 use super::state::QueueState;
 use crate::log_records::{self, SegmentCounts};
 use log::{SegmentId, Wal};
-use queue::ReturnCounts;
+use queue::DeliveryCounts;
 use std::collections::BTreeMap;
 use store::backlog::Lookup;
 
@@ -31,7 +31,7 @@ pub(super) struct DeliveryCountLog {
 /// Counts before a restart, and where they were noted.
 #[derive(Debug, Default)]
 pub(crate) struct RecoveredDeliveryCounts {
-    pub(crate) counts: BTreeMap<u64, ReturnCounts>,
+    pub(crate) counts: BTreeMap<u64, DeliveryCounts>,
     pub(crate) segments: SegmentCounts,
 }
 
@@ -46,7 +46,7 @@ impl DeliveryCountLog {
         *self = Self::default();
     }
 
-    fn add(&mut self, wal: &Wal, queue: u64, counts: &[(u64, ReturnCounts)]) {
+    fn add(&mut self, wal: &Wal, queue: u64, counts: &[(u64, DeliveryCounts)]) {
         for some in counts.chunks(PER_ENTRY) {
             self.segments.add(log_records::append_returned(wal, queue, false, some).segment);
         }
@@ -54,7 +54,7 @@ impl DeliveryCountLog {
     }
 
     /// Tells all of them anew.
-    fn renew(&mut self, wal: &Wal, queue: u64, counts: &[(u64, ReturnCounts)]) {
+    fn renew(&mut self, wal: &Wal, queue: u64, counts: &[(u64, DeliveryCounts)]) {
         let mut before = std::mem::take(self);
         let (first, rest) = counts.split_at(counts.len().min(PER_ENTRY));
         self.segments.add(log_records::append_returned(wal, queue, true, first).segment);

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use store::Queued;
 use store::backlog::{
-    LoadedPage, Part, PersistentPositions, SharedBody, StoredPage, Survivor, ToLog,
+    LiveMessage, LoadedPage, Part, PersistentPositions, SharedBody, StoredPage, ToLog,
 };
 use store::blob::BlobId;
 
@@ -351,8 +351,8 @@ impl Queue {
             return LogPageOutcome::All;
         }
         let mut local = stdx::lock(&self.local);
-        let append = |survivor: Survivor<'_>| {
-            let Survivor { position, message, stored } = survivor;
+        let append = |survivor: LiveMessage<'_>| {
+            let LiveMessage { position, message, stored } = survivor;
             log_records::append_message(self.wal(), self.def.id.0, position, &message, stored)
                 .segment
         };

@@ -4,7 +4,7 @@
 
 use super::state::{QueueState, host_mut};
 use super::{Queue, Wakes};
-use queue::{Assigned, ConsumerKey, Settling};
+use queue::{AckMode, Assigned, ConsumerKey};
 use session::{LinkId, PROPERTIES_BYTES_ALWAYS_TAKEN};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -46,13 +46,13 @@ impl State {
 impl ChannelLimit {
     /// Takes a place for one delivery; false if there is none: then the consumer waits. COMPAT: who settles
     /// nothing takes no place, and waits all the same.
-    fn admits(&self, link: LinkId, settling: Settling) -> bool {
+    fn admits(&self, link: LinkId, settling: AckMode) -> bool {
         let mut state = stdx::lock(&self.0);
         if !state.has_room() {
             state.waiting.insert(link);
             return false;
         }
-        if settling == Settling::ByConsumer {
+        if settling == AckMode::Manual {
             state.n_unsettled += 1;
             state.last = Some(link);
         }
@@ -125,7 +125,7 @@ impl QueueState {
                 continue;
             }
             let given = self.fifo.next_delivery();
-            if given.is_none() && settling == Settling::ByConsumer {
+            if given.is_none() && settling == AckMode::Manual {
                 limit.release(1);
             }
             return given;
@@ -157,12 +157,12 @@ mod tests {
     fn room_is_shared_and_given_in_turn() {
         let limit = ChannelLimit::default();
         limit.set(1);
-        let admits = |link| limit.admits(LinkId(link), Settling::ByConsumer);
+        let admits = |link| limit.admits(LinkId(link), AckMode::Manual);
         assert!(admits(1));
         assert!(!admits(1) && !admits(2) && !admits(2) && !admits(3));
-        assert!(!limit.admits(LinkId(4), Settling::OnDelivery));
+        assert!(!limit.admits(LinkId(4), AckMode::Auto));
         assert_eq!(limit.release(1), [2, 3, 4, 1].map(LinkId));
-        assert!(limit.admits(LinkId(4), Settling::OnDelivery), "takes no place");
+        assert!(limit.admits(LinkId(4), AckMode::Auto), "takes no place");
         assert!(admits(2));
         assert!(!admits(3) && !admits(1));
         assert_eq!(limit.set(2), [3, 1].map(LinkId));

@@ -15,7 +15,7 @@ use crate::rules::{DeadLetter, DeadLetterTo, RejectedDeadLetters};
 use amqp091::{PropertiesRef, ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
-use queue::{Arrival, Gone, Limits, PositionRange, Reason, Retry, RetryOn, Rules};
+use queue::{Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Reason, Retry, RetryOn};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl PolicyState {
         Self { settings, dead_letter_to, last_use, ..Self::default() }
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> QueuePolicy {
         let settings = &self.settings;
         let is_limited = settings.max_length.is_some() || settings.max_length_bytes.is_some();
         let overflow = match settings.overflow {
@@ -97,7 +97,7 @@ impl PolicyState {
                 queue::Overflow::DropHead
             }
         };
-        Rules {
+        QueuePolicy {
             priority_max: settings.max_priority,
             limits: Limits {
                 messages_max: settings.max_length,
@@ -207,14 +207,14 @@ impl Arrivals {
         NonZeroU64::new(self.now_ms.saturating_add(ttl_ms).max(1))
     }
 
-    fn arrival(&self, message: &MessageRef<'_>) -> Arrival {
+    fn arrival(&self, message: &MessageRef<'_>) -> MessageAttrs {
         arrival(message, self.has_priorities, message.body.len() as u64)
     }
 }
 
-fn arrival(message: &MessageRef<'_>, has_priorities: bool, bytes: u64) -> Arrival {
+fn arrival(message: &MessageRef<'_>, has_priorities: bool, bytes: u64) -> MessageAttrs {
     let priority = || PropertiesRef::trusted(message.properties).priority().unwrap_or(0);
-    Arrival {
+    MessageAttrs {
         priority: if has_priorities { priority() } else { 0 },
         deadline_ms: message.annotations.deadline_ms.map(NonZeroU64::get),
         bytes,
@@ -607,12 +607,23 @@ impl QueueState {
     }
 
     /// What the core is to know about a message of an earlier life.
-    pub(super) fn stored(&self, at: u64, message: &MessageRef<'_>, bytes: u64) -> queue::Stored {
+    pub(super) fn stored(
+        &self,
+        at: u64,
+        message: &MessageRef<'_>,
+        bytes: u64,
+    ) -> queue::RecoveredMessages {
         let has_priorities =
             self.ruling.as_deref().is_some_and(|ruling| ruling.settings.max_priority > 0);
-        let Arrival { priority, deadline_ms, bytes } = arrival(message, has_priorities, bytes);
+        let MessageAttrs { priority, deadline_ms, bytes } = arrival(message, has_priorities, bytes);
         let positions = PositionRange::one(at);
-        queue::Stored { positions, priority, deadline_ms, bytes, returns: Default::default() }
+        queue::RecoveredMessages {
+            positions,
+            priority,
+            deadline_ms,
+            bytes,
+            returns: Default::default(),
+        }
     }
 
     /// Whether the core has to know something about each message.
@@ -752,9 +763,9 @@ fn is_plain(settings: &QueueSettings) -> bool {
 /// The properties with what the core knows about how often a message came back; none if it did not.
 pub(super) fn with_counts(
     message: &MessageRef<'_>,
-    counts: queue::ReturnCounts,
+    counts: queue::DeliveryCounts,
 ) -> Option<Vec<u8>> {
-    if counts == queue::ReturnCounts::default() {
+    if counts == queue::DeliveryCounts::default() {
         return None;
     }
     Some(headers::with_changed(message.properties, |headers| {

@@ -76,17 +76,17 @@ impl Queue {
 }
 
 /// Messages of which nothing is known.
-fn unknown(ranges: Vec<std::ops::Range<u64>>) -> Vec<queue::Stored> {
-    let of_range = |range: std::ops::Range<u64>| queue::Stored {
+fn unknown(ranges: Vec<std::ops::Range<u64>>) -> Vec<queue::RecoveredMessages> {
+    let of_range = |range: std::ops::Range<u64>| queue::RecoveredMessages {
         positions: queue::PositionRange { start: range.start, end: range.end },
-        ..queue::Stored::NOTHING_KNOWN
+        ..queue::RecoveredMessages::NOTHING_KNOWN
     };
     ranges.into_iter().map(of_range).collect()
 }
 
 impl QueueState {
     /// What the core is to know about a message of an earlier life.
-    pub(super) fn stored_of(&self, queued: &Queued<'_>) -> queue::Stored {
+    pub(super) fn stored_of(&self, queued: &Queued<'_>) -> queue::RecoveredMessages {
         self.stored(queued.position, &queued.message, u64::from(queued.body_bytes()))
     }
 }

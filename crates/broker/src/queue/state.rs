@@ -17,7 +17,8 @@ use log::SegmentId;
 use message::MessageRef;
 use meta::ConnectionId;
 use queue::{
-    Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, Return, Settling, Stored,
+    AckMode, Assigned, Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, RecoveredMessages,
+    Return,
 };
 use session::{
     ChannelId, DELIVERY_BYTES, Delivery, Event, LinkId, Outbox, Outcome,
@@ -336,8 +337,8 @@ impl QueueState {
             () => self.head_properties_bytes(),
         };
         let given = next.and_then(|n_bytes| self.next_delivery(queue, n_bytes, wakes));
-        let direct = given
-            .is_some_and(|given| given.position == at && given.settling == Settling::OnDelivery);
+        let direct =
+            given.is_some_and(|given| given.position == at && given.settling == AckMode::Auto);
         let mut late = None;
         if direct {
             self.note_gone(at, kept);
@@ -433,11 +434,11 @@ impl QueueState {
             self.trace_handed(queue, &handed, resolve);
         }
         self.count_deliveries(queue, &handed);
-        let held = |one: &&Assignment| one.assigned.settling == Settling::ByConsumer;
+        let held = |one: &&Assignment| one.assigned.settling == AckMode::Manual;
         let held = handed.iter().filter(held).map(|one| one.assigned.position);
         self.keeping.note_delivered(held);
         for one in &handed {
-            if one.assigned.settling == Settling::OnDelivery && one.incoming.is_none() {
+            if one.assigned.settling == AckMode::Auto && one.incoming.is_none() {
                 self.release(&queue.storage.pool, one.assigned.position);
             }
         }
@@ -456,7 +457,7 @@ impl QueueState {
         let (backlog, fifo) = (&self.backlog, &self.fifo);
         let Some(host) = host_mut(&mut self.hosts, consumer) else { return };
         let link = host.link;
-        let settles_nothing = host.checkout.settling == Settling::OnDelivery;
+        let settles_nothing = host.checkout.settling == AckMode::Auto;
         let mut room = Room::Full;
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
             for one in run {
@@ -476,8 +477,7 @@ impl QueueState {
                     position: position(one.assigned.position),
                     redelivered: one.assigned.redelivered,
                     message,
-                    settled_by_write: settles_nothing
-                        && one.assigned.settling == Settling::ByConsumer,
+                    settled_by_write: settles_nothing && one.assigned.settling == AckMode::Manual,
                 };
                 if counts_returns
                     && let Some(counted) =
@@ -709,7 +709,7 @@ impl QueueState {
         self.owners.clear();
         for host in self.hosts.drain(..).flatten() {
             wakes.extend(host.outbox.batch(&mut |sink: &mut dyn Sink| {
-                sink.event(Event::ConsumerLost {
+                sink.event(Event::ConsumerCancelled {
                     channel: host.channel,
                     link: host.link,
                     consumer_tag: &host.consumer_tag,
@@ -744,7 +744,8 @@ impl QueueState {
     pub(super) fn restore_unread(&mut self, note: &PageNote) {
         for range in &note.live {
             let positions = PositionRange { start: range.start, end: range.end };
-            self.fifo.restore(&Stored { positions, ..Stored::NOTHING_KNOWN }, 0);
+            self.fifo
+                .restore(&RecoveredMessages { positions, ..RecoveredMessages::NOTHING_KNOWN }, 0);
         }
     }
 
@@ -767,7 +768,7 @@ impl QueueState {
 }
 
 /// The time a message comes back after a start, where that matters.
-pub(super) fn restored_ms(queue: &Queue, stored: &Stored) -> u64 {
+pub(super) fn restored_ms(queue: &Queue, stored: &RecoveredMessages) -> u64 {
     stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms())
 }
 

@@ -5,7 +5,7 @@
 
 use crate::queue::RecoveredDeliveryCounts;
 use log::SegmentId;
-use queue::{PositionRange, ReturnCounts};
+use queue::{DeliveryCounts, PositionRange};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use store::backlog::PageNote;
@@ -291,7 +291,7 @@ impl Contents {
         segment: SegmentId,
         queue: u64,
         anew: bool,
-        counts: impl Iterator<Item = (u64, ReturnCounts)>,
+        counts: impl Iterator<Item = (u64, DeliveryCounts)>,
     ) {
         let Some((queue, _)) = self.queue(queue, true) else { return };
         if anew {

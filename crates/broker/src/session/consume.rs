@@ -5,7 +5,7 @@ use super::{Handled, Session, direct_reply_to};
 use crate::limits;
 use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Got, Queue};
 use meta::Permission;
-use queue::{Checkout, Settling};
+use queue::{AckMode, Checkout};
 use session::{
     ChannelId, Consume, Control, Error, ErrorKind, Event, LinkId, ShortString, Table, Value,
 };
@@ -28,7 +28,7 @@ impl Session {
         self.check_exclusive_access(&queue)?;
         let consumer_tag = self.consumer_tag(channel, &consume.consumer_tag)?;
         let checkout = Checkout {
-            settling: if consume.no_ack { Settling::OnDelivery } else { Settling::ByConsumer },
+            settling: if consume.no_ack { AckMode::Auto } else { AckMode::Manual },
             prefetch: self.prefetch(channel),
             priority: priority(&consume.arguments, &queue)?,
         };

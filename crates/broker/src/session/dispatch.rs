@@ -5,7 +5,7 @@ use super::{Handled, Session};
 use crate::limits;
 use crate::queue::Queue;
 use queue::Return;
-use session::{ChannelId, Control, Error, ErrorKind, Event, Op, Origin, Settle};
+use session::{ChannelId, Control, Error, ErrorKind, Event, MethodTag, Op, Settle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ impl Session {
             Op::QueueDelete { queue, if_unused, if_empty } => {
                 self.delete_queue(control, queue, *if_unused, *if_empty).await
             }
-            Op::Qos { prefetch_count, global } => {
+            Op::SetPrefetch { prefetch_count, global } => {
                 if *global && self.broker.limits().channel_prefetch {
                     self.limit_channel(channel, *prefetch_count);
                     return Ok(Handled::Done);
@@ -114,7 +114,7 @@ impl Session {
 
     /// Everything unsettled on the channel goes back to its queues, but for what its transaction
     /// has settled already. COMPAT: the answer goes ahead of what comes again.
-    async fn recover(&mut self, channel: ChannelId, origin: Origin) -> Result<Handled, Error> {
+    async fn recover(&mut self, channel: ChannelId, origin: MethodTag) -> Result<Handled, Error> {
         let mut queues: BTreeMap<_, (Arc<Queue>, Vec<_>)> = BTreeMap::new();
         let answered = self.answer(Event::Done { channel, origin })?;
         let Some(open) = self.channels.get(channel) else { return Ok(answered) };

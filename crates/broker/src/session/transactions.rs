@@ -5,7 +5,9 @@ use super::channels::{TX_BYTES_MAX, TX_PLACES_MAX, Tx};
 use super::{Handled, Session};
 use bytes::{Bytes, BytesMut};
 use message::Body;
-use session::{ChannelId, Content, Error, ErrorKind, Origin, OwnedContent, Publish, Request, Span};
+use session::{
+    ChannelId, Content, Error, ErrorKind, MethodTag, OwnedContent, Publish, Request, Span,
+};
 use std::sync::atomic::Ordering;
 
 /// What it takes to keep a publish beside its bytes, about.
@@ -39,7 +41,7 @@ impl Session {
         tx.publish_bytes += size_bytes;
         self.uncommitted_bytes += size_bytes as u64;
         if tx.publish_bytes > TX_BYTES_MAX {
-            return self.end_connection(Some(publish.channel), Origin::default(), too_large());
+            return self.end_connection(Some(publish.channel), MethodTag::default(), too_large());
         }
         tx.publishes.push(Request::Publish(owned));
         channel.counters.n_uncommitted.fetch_add(1, Ordering::Relaxed);

@@ -138,7 +138,7 @@ impl Sink for State {
             | Event::QueuePurged { .. }
             | Event::QueueDeleted { .. }
             | Event::Cancelled { .. }
-            | Event::ConsumerLost { .. }
+            | Event::ConsumerCancelled { .. }
             | Event::GetEmpty(_)
             | Event::Returned { .. } => {}
         }

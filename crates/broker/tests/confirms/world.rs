@@ -4,9 +4,9 @@ use crate::first_user::first_user;
 use crate::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
 use crate::recording_outbox::{Given, RecordingOutbox};
 use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
-use log::{Disk, MemoryDisk, Survival, WalOptions};
+use log::{CrashOutcome, Disk, MemoryDisk, WalOptions};
 use session::{
-    ChannelId, Consume, Content, Control, Flag, LinkId, Op, Origin, Outbox, Outcome, Publish,
+    ChannelId, Consume, Content, Control, Flag, LinkId, MethodTag, Op, Outbox, Outcome, Publish,
     QueueBinding, QueueDeclare, Request, Settle, ShortString, Span, Table,
 };
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl Node {
             }
             disk
         });
-        Self::open(disk.survive(Survival::Everything))
+        Self::open(disk.survive(CrashOutcome::Everything))
     }
 
     fn step(&mut self) -> bool {
@@ -176,7 +176,7 @@ impl World {
 
     fn ask(&mut self, peer: usize, channel: u16, op: Op) {
         let channel = ChannelId(channel);
-        let control = Control { channel, origin: Origin(0), nowait: false, op };
+        let control = Control { channel, origin: MethodTag(0), nowait: false, op };
         self.submit(peer, &[], vec![Request::Control(Box::new(control))]);
     }
 
@@ -375,7 +375,7 @@ impl World {
         if !self.model.queues[queue].is_there {
             return;
         }
-        self.ask(peer, channel, Op::Qos { prefetch_count, global: false });
+        self.ask(peer, channel, Op::SetPrefetch { prefetch_count, global: false });
         self.n_tags += 1;
         let tag = format!("c{}", self.n_tags);
         let consume = Consume {

@@ -8,7 +8,7 @@ use first_user::first_user;
 use log::{Disk, MemoryDisk, WalOptions};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{
-    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, Op, Origin,
+    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, MethodTag, Op,
     Outbox, Outcome, Position, Publish, QueueDeclare, Request, ReturnReason, Room, Settle,
     ShortString, Sink, Span, Table, Value,
 };
@@ -141,7 +141,7 @@ impl Sink for Recorded {
             Event::QueuePurged { n_messages, .. } => format!("purged {n_messages}"),
             Event::QueueDeleted { n_messages, .. } => format!("deleted {n_messages}"),
             Event::Cancelled { .. } => "cancelled".to_owned(),
-            Event::ConsumerLost { .. } => "consumer lost".to_owned(),
+            Event::ConsumerCancelled { .. } => "consumer lost".to_owned(),
             Event::GetEmpty(_) => "get empty".to_owned(),
         };
         self.lines.push(line);
@@ -276,7 +276,7 @@ impl Client {
     }
 
     pub(crate) fn ask(&mut self, op: Op) -> Vec<String> {
-        let control = Control { channel: ChannelId(1), origin: Origin(7), nowait: false, op };
+        let control = Control { channel: ChannelId(1), origin: MethodTag(7), nowait: false, op };
         self.submit(&[], vec![Request::Control(Box::new(control))])
     }
 
@@ -485,7 +485,7 @@ impl Client {
     /// Asks for something and settles all it holds, in one go.
     pub(crate) fn ask_and_settle(&mut self, op: Op) -> Vec<String> {
         let held = std::mem::take(&mut self.recorder.state.lock().unwrap().unsettled);
-        let control = Control { channel: ChannelId(1), origin: Origin(7), nowait: false, op };
+        let control = Control { channel: ChannelId(1), origin: MethodTag(7), nowait: false, op };
         let settles = held.into_iter().map(|(channel, link, position)| {
             Request::Settle(Settle { channel, link, position, outcome: Outcome::Accepted })
         });

@@ -172,9 +172,10 @@ fn consuming(method: &Method<'_>) -> Result<Asked, Error> {
             let text = format!("prefetch_size!=0 ({})", qos.prefetch_size);
             return Err(Error::new(ErrorKind::NotImplemented, text));
         }
-        Method::BasicQos(qos) => {
-            Asked::Do(Op::Qos { prefetch_count: qos.prefetch_count, global: qos.global }, Flag::No)
-        }
+        Method::BasicQos(qos) => Asked::Do(
+            Op::SetPrefetch { prefetch_count: qos.prefetch_count, global: qos.global },
+            Flag::No,
+        ),
         Method::BasicConsume(consume) => Asked::Do(
             Op::Consume(Consume {
                 queue: short(consume.queue)?,

@@ -17,7 +17,7 @@ use amqp091::method::{
 };
 use amqp091::{Method, ReplyCode};
 use message::MessageRef;
-use session::{ChannelId, Delivery, Error, Event, LinkId, Origin, ReturnReason};
+use session::{ChannelId, Delivery, Error, Event, LinkId, MethodTag, ReturnReason};
 
 /// Milliseconds for what was written to arrive once the client has said or done its last.
 pub(crate) const LINGER_MS: u64 = 1000;
@@ -73,7 +73,7 @@ impl Locked {
                     self.answer(channel, BasicCancelOk { consumer_tag });
                 }
             }
-            Event::ConsumerLost { channel, link, consumer_tag } => {
+            Event::ConsumerCancelled { channel, link, consumer_tag } => {
                 self.remove_link(link);
                 if self.capabilities.cancel_notify {
                     self.answer(channel, BasicCancel { consumer_tag, no_wait: true });
@@ -134,7 +134,7 @@ impl Locked {
         }
     }
 
-    fn channel_failed(&mut self, channel: ChannelId, error: &Error, origin: Option<Origin>) {
+    fn channel_failed(&mut self, channel: ChannelId, error: &Error, origin: Option<MethodTag>) {
         self.remove_channel(channel);
         self.failed.push(channel.0);
         let method = reply::method_of(origin.unwrap_or_else(|| publish_or_nothing(Some(channel))));
@@ -206,7 +206,7 @@ impl Locked {
         }
     }
 
-    fn done(&mut self, channel: ChannelId, origin: Origin) {
+    fn done(&mut self, channel: ChannelId, origin: MethodTag) {
         let method: Method<'_> = match reply::method_of(origin) {
             ExchangeDeclare::ID => ExchangeDeclareOk {}.into(),
             ExchangeDelete::ID => ExchangeDeleteOk {}.into(),
@@ -233,10 +233,10 @@ impl Locked {
 }
 
 /// The origin of an error that names none.
-const fn publish_or_nothing(channel: Option<ChannelId>) -> Origin {
+const fn publish_or_nothing(channel: Option<ChannelId>) -> MethodTag {
     match channel {
         Some(_) => reply::origin(BasicPublish::ID),
-        None => Origin(0),
+        None => MethodTag(0),
     }
 }
 

@@ -176,7 +176,11 @@ fn ends_of_consumers_and_alarms_are_told_to_those_who_understand() {
     let mut talk = Talk::open(Settings::default(), &[1]);
     talk.consume(1, 1, "a", Flag::No);
     let tag = ShortString::from_static("a");
-    talk.event(Event::ConsumerLost { channel: ChannelId(1), link: LinkId(1), consumer_tag: &tag });
+    talk.event(Event::ConsumerCancelled {
+        channel: ChannelId(1),
+        link: LinkId(1),
+        consumer_tag: &tag,
+    });
     talk.deliver(1, 0, Body::Borrowed(b"nobody is there"));
     talk.event(Event::Blocked { reason: "low on memory" });
     talk.event(Event::Unblocked);

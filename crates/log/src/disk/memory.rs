@@ -32,7 +32,7 @@ pub enum Fault {
 
 /// Which of the unsynced data is still there after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Survival {
+pub enum CrashOutcome {
     /// All: the process died, the machine did not. What was not synced still is not.
     Everything,
     /// None.
@@ -107,16 +107,16 @@ impl MemoryDisk {
 
     /// A copy of the disk as the next start finds it if power is lost (or the process dies) now.
     #[must_use]
-    pub fn survive(&self, survival: Survival) -> Self {
+    pub fn survive(&self, survival: CrashOutcome) -> Self {
         let state = self.state();
         let mut random = Random(match survival {
-            Survival::Torn(seed) => seed,
-            Survival::Everything | Survival::OnlySynced => 0,
+            CrashOutcome::Torn(seed) => seed,
+            CrashOutcome::Everything | CrashOutcome::OnlySynced => 0,
         });
         let (names, unsynced_names) = match survival {
-            Survival::Everything => (state.names.clone(), state.unsynced_names.clone()),
-            Survival::OnlySynced => (state.synced_names.clone(), Vec::new()),
-            Survival::Torn(_) => {
+            CrashOutcome::Everything => (state.names.clone(), state.unsynced_names.clone()),
+            CrashOutcome::OnlySynced => (state.synced_names.clone(), Vec::new()),
+            CrashOutcome::Torn(_) => {
                 let keep = random.below(state.unsynced_names.len() + 1);
                 let kept = state.unsynced_names.iter().take(keep);
                 (kept.fold(state.synced_names.clone(), apply), Vec::new())
@@ -135,8 +135,8 @@ impl MemoryDisk {
         };
         let inodes = state.inodes.iter().enumerate().map(survive).collect();
         let synced_names = match survival {
-            Survival::Everything => state.synced_names.clone(),
-            Survival::OnlySynced | Survival::Torn(_) => names.clone(),
+            CrashOutcome::Everything => state.synced_names.clone(),
+            CrashOutcome::OnlySynced | CrashOutcome::Torn(_) => names.clone(),
         };
         // A directory that was removed is there again with a file in it.
         let mut dirs = state.dirs.clone();
@@ -232,11 +232,11 @@ impl Inode {
         self.synced.resize(self.now.len(), 0);
     }
 
-    fn survive(&self, survival: Survival, random: &mut Random) -> Self {
+    fn survive(&self, survival: CrashOutcome, random: &mut Random) -> Self {
         let left = match survival {
-            Survival::Everything => return self.clone(),
-            Survival::OnlySynced => self.synced.clone(),
-            Survival::Torn(_) => self.torn(random),
+            CrashOutcome::Everything => return self.clone(),
+            CrashOutcome::OnlySynced => self.synced.clone(),
+            CrashOutcome::Torn(_) => self.torn(random),
         };
         Self { synced: left.clone(), now: left, unsynced: Vec::new() }
     }

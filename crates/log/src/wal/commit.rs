@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::segment::SegmentFiles;
 use super::state::{Need, Work};
-use super::{Durability, Durable, Shared};
+use super::{CommitListener, Durability, Shared};
 use crate::error::{LogError, Result};
 
 /// Buffers below this keep their memory for good.
@@ -134,7 +134,11 @@ impl Committer {
 
     /// One group commit: everything appended so far becomes one block (or more, over a segment's
     /// end), is written, synced if that is wanted, and everybody who watches is told.
-    fn commit_group(&mut self, sinks: &mut Vec<Arc<dyn Durable>>, must_sync: bool) -> Result<()> {
+    fn commit_group(
+        &mut self,
+        sinks: &mut Vec<Arc<dyn CommitListener>>,
+        must_sync: bool,
+    ) -> Result<()> {
         let synced = self.write_and_sync(must_sync)?;
         let upto = match self.shared.options.durability {
             Durability::Sync => self.files.synced(),
@@ -183,7 +187,7 @@ impl Committer {
     }
 
     /// Puts back who goes on watching, and wakes who waited for room.
-    fn finish(&self, sinks: &mut Vec<Arc<dyn Durable>>) {
+    fn finish(&self, sinks: &mut Vec<Arc<dyn CommitListener>>) {
         let mut state = self.shared.state();
         state.put_back(sinks);
         if self.files.unsynced_bytes() > 0 {

@@ -174,7 +174,7 @@ impl ExtentFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{MemoryDisk, Survival};
+    use crate::disk::{CrashOutcome, MemoryDisk};
 
     fn extent(n: u64) -> Extent {
         Extent { identity: 7, oldest: SegmentId(n), newest: SegmentId(n + 1), synced: Lsn(10 * n) }
@@ -209,11 +209,11 @@ mod tests {
         (file.turn, file.extent) = (3, extent(3));
         file.put(1).unwrap();
         for seed in 0..50 {
-            let killed = disk.survive(Survival::Everything);
+            let killed = disk.survive(CrashOutcome::Everything);
             let mut file = ExtentFile::open(&killed, Told::read(&killed).unwrap(), 7).unwrap();
             (file.turn, file.extent) = (4, extent(4));
             file.put(0).unwrap();
-            let left = told(&killed.survive(Survival::Torn(seed)));
+            let left = told(&killed.survive(CrashOutcome::Torn(seed)));
             assert!(left == extent(3) || left == extent(4), "seed {seed}: {left:?}");
         }
     }

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use super::table::{Segment, SegmentTable};
 use super::{
-    Appended, Durable, Lsn, MAX_APPEND_BYTES, SegmentId, SegmentState, WalOptions, WalStats,
+    Appended, CommitListener, Lsn, MAX_APPEND_BYTES, SegmentId, SegmentState, WalOptions, WalStats,
 };
 use crate::block::{
     BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, FIRST_BLOCK_AT, next_block_at, put_entry,
@@ -104,7 +104,7 @@ pub(super) enum Need {
 #[derive(Default)]
 pub(super) struct Work {
     pub(super) blocks: Vec<Pending>,
-    pub(super) sinks: Vec<Arc<dyn Durable>>,
+    pub(super) sinks: Vec<Arc<dyn CommitListener>>,
     /// An empty buffer, to be swapped for the full one.
     pub(super) buffer: Vec<u8>,
     /// Unsynced bytes beside the log that entries refer to.
@@ -120,7 +120,7 @@ pub(super) struct State {
     beside_bytes: usize,
     /// Bytes of the open block's segment that are taken by blocks before it.
     taken_bytes: u64,
-    sinks: Vec<Arc<dyn Durable>>,
+    sinks: Vec<Arc<dyn CommitListener>>,
     room_wakers: Vec<Waker>,
     thread: Thread,
     /// Somebody watches since the last commit began.
@@ -202,7 +202,7 @@ impl State {
         self.taken_bytes = FIRST_BLOCK_AT;
     }
 
-    pub(super) fn watch(&mut self, sink: Arc<dyn Durable>) {
+    pub(super) fn watch(&mut self, sink: Arc<dyn CommitListener>) {
         if !self.is_dead() {
             self.sinks.push(sink);
             self.newly_watched = true;
@@ -332,7 +332,7 @@ impl State {
     }
 
     /// Keeps those who want to hear of the next commit too.
-    pub(super) fn put_back(&mut self, sinks: &mut Vec<Arc<dyn Durable>>) {
+    pub(super) fn put_back(&mut self, sinks: &mut Vec<Arc<dyn CommitListener>>) {
         self.sinks.append(sinks);
     }
 
@@ -346,7 +346,7 @@ impl State {
     }
 
     /// The log has failed: nothing is kept, nobody is told of durability again.
-    pub(super) fn die(&mut self) -> (Vec<Waker>, Vec<Arc<dyn Durable>>) {
+    pub(super) fn die(&mut self) -> (Vec<Waker>, Vec<Arc<dyn CommitListener>>) {
         self.phase = Phase::Dead;
         self.full = Vec::new();
         self.open = Pending::new(self.open.segment, self.next, Vec::new());

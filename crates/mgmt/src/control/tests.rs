@@ -5,8 +5,8 @@ use broker::{Alarm, Broker, Identity, Interrupt, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{
-    ChannelId, Consume, Control, LinkId, Op, Origin, Outbox, Position, Request, ShortString, Sink,
-    Table,
+    ChannelId, Consume, Control, LinkId, MethodTag, Op, Outbox, Position, Request, ShortString,
+    Sink, Table,
 };
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -460,7 +460,7 @@ async fn consumers_tell_whether_they_are_active() {
         };
         for op in [Op::ChannelOpen, consume("single"), consume("shared")] {
             let control =
-                Control { channel: ChannelId(1), origin: Origin::default(), nowait: false, op };
+                Control { channel: ChannelId(1), origin: MethodTag::default(), nowait: false, op };
             let mut requests = vec![Request::Control(Box::new(control))];
             session.submit(&[], &mut requests).await.unwrap();
         }

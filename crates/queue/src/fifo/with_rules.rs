@@ -2,25 +2,25 @@
 
 use super::{Detached, Fifo, NotHeld};
 use crate::Assigned;
+use crate::delivery_counts::{DeliveryCounts, Return};
 use crate::key::ConsumerKey;
 use crate::limits::Refused;
 use crate::positions::{PositionRange, PositionSet};
-use crate::returns::{Return, ReturnCounts};
+use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 use crate::ruled::Ruled;
-use crate::rules::{Arrival, Gone, Reason, Rules, Stored};
 use std::collections::HashSet;
 
 impl Fifo {
     /// An empty queue with `rules`.
     #[must_use]
-    pub fn with_rules(rules: Rules) -> Self {
+    pub fn with_rules(rules: QueuePolicy) -> Self {
         let mut fifo = Self::new();
         fifo.set_rules(rules);
         fifo
     }
 
     /// Takes new rules. The highest priority stays as it is once there is one.
-    pub fn set_rules(&mut self, rules: Rules) {
+    pub fn set_rules(&mut self, rules: QueuePolicy) {
         match &mut self.ruled {
             None if rules.is_plain() => {}
             None => self.begin_rules(rules),
@@ -34,7 +34,7 @@ impl Fifo {
     }
 
     #[cold]
-    fn begin_rules(&mut self, rules: Rules) {
+    fn begin_rules(&mut self, rules: QueuePolicy) {
         let mut ruled = Box::new(Ruled::new(rules));
         ruled.adopt(&self.ready, self.held().map(|(_, position)| position));
         self.ready.clear();
@@ -43,7 +43,7 @@ impl Fifo {
 
     fn ruled_mut(&mut self) -> Option<&mut Ruled> {
         if self.ruled.is_none() {
-            self.begin_rules(Rules::default());
+            self.begin_rules(QueuePolicy::default());
         }
         self.ruled.as_deref_mut()
     }
@@ -60,7 +60,7 @@ impl Fifo {
     }
 
     /// Puts a message at the tail and returns its position.
-    pub fn put(&mut self, arrival: &Arrival, now_ms: u64) -> u64 {
+    pub fn put(&mut self, arrival: &MessageAttrs, now_ms: u64) -> u64 {
         let at = self.next_position;
         if self.ruled.is_none() && arrival.deadline_ms.is_none() {
             return self.enqueue(1);
@@ -70,7 +70,7 @@ impl Fifo {
     }
 
     #[inline(never)]
-    pub(super) fn put_ruled(&mut self, n: u64, arrival: &Arrival, now_ms: u64) {
+    pub(super) fn put_ruled(&mut self, n: u64, arrival: &MessageAttrs, now_ms: u64) {
         if arrival.deadline_ms.is_none() && self.is_plain_again() {
             self.ruled = None;
             self.enqueue(n);
@@ -243,8 +243,8 @@ impl Fifo {
 
     /// How often a message came back that was just assigned, is held, or waits.
     #[must_use]
-    pub fn return_counts(&self, position: u64) -> ReturnCounts {
-        self.ruled.as_ref().map_or_else(ReturnCounts::default, |it| it.return_counts(position))
+    pub fn return_counts(&self, position: u64) -> DeliveryCounts {
+        self.ruled.as_ref().map_or_else(DeliveryCounts::default, |it| it.return_counts(position))
     }
 
     /// Messages that wait to be tried again.
@@ -284,7 +284,7 @@ impl Fifo {
     }
 
     /// Puts messages back as they were before a restart; above those put back before.
-    pub fn restore(&mut self, stored: &Stored, now_ms: u64) {
+    pub fn restore(&mut self, stored: &RecoveredMessages, now_ms: u64) {
         let range = stored.positions;
         self.next_position = range.end;
         if self.ruled.is_none() && stored.deadline_ms.is_none() {
@@ -316,7 +316,7 @@ impl Fifo {
     }
 
     /// Says how often a message came back before the restart.
-    pub fn restore_returns(&mut self, position: u64, counts: ReturnCounts) {
+    pub fn restore_returns(&mut self, position: u64, counts: DeliveryCounts) {
         if let Some(ruled) = &mut self.ruled {
             ruled.restore_returns(position, counts);
         }
@@ -333,14 +333,14 @@ impl Fifo {
     }
 
     /// How often messages came back, of those that did.
-    pub fn returned(&self) -> impl Iterator<Item = (u64, ReturnCounts)> + '_ {
+    pub fn returned(&self) -> impl Iterator<Item = (u64, DeliveryCounts)> + '_ {
         self.ruled.iter().flat_map(|ruled| ruled.returns().iter())
     }
 
     /// Those of [`Fifo::returned`] that have changed since this was asked last, where
-    /// [`Rules::notes_returns`](crate::Rules) asks for it.
+    /// [`QueuePolicy::notes_returns`](crate::Rules) asks for it.
     #[must_use = "they are not told again"]
-    pub fn take_returned(&mut self) -> Vec<(u64, ReturnCounts)> {
+    pub fn take_returned(&mut self) -> Vec<(u64, DeliveryCounts)> {
         self.ruled.as_mut().map(|ruled| ruled.take_returned()).unwrap_or_default()
     }
 

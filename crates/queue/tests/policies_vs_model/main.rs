@@ -5,8 +5,8 @@ mod model;
 use model::{Message, Model, State};
 use proptest::prelude::*;
 use queue::{
-    Arrival, Checkout, ConsumerKey, Fifo, Gone, Holding, Limits, Overflow, PositionRange, Reason,
-    Retry, RetryOn, Return, ReturnCounts, Rules, Settling,
+    AckMode, Checkout, ConsumerKey, DeliveryCounts, Fifo, Gone, Limits, MessageAttrs, Overflow,
+    PositionRange, QueuePolicy, Reason, Retry, RetryOn, Return, UnackedTracking,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ enum Step {
     Pass(u64),
     Discard(u64),
     Purge,
-    Hold(Holding),
+    Hold(UnackedTracking),
 }
 
 fn how() -> impl Strategy<Value = Return> {
@@ -63,7 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..60_u64).prop_map(Step::Pass),
         1 => (0..60_u64).prop_map(Step::Discard),
         1 => Just(Step::Purge),
-        2 => prop_oneof![Just(Holding::Settled), Just(Holding::All), Just(Holding::Unrecorded)]
+        2 => prop_oneof![Just(UnackedTracking::Settled), Just(UnackedTracking::All), Just(UnackedTracking::Unrecorded)]
             .prop_map(Step::Hold),
     ]
 }
@@ -76,8 +76,8 @@ prop_compose! {
         overflow in prop_oneof![Just(Overflow::DropHead), Just(Overflow::RejectPublish), Just(Overflow::RejectPublishDlx)],
         delivery_limit in prop::option::of(0..4_u32),
         on in prop::option::of(prop_oneof![Just(RetryOn::All), Just(RetryOn::Failed), Just(RetryOn::Released)]),
-    ) -> Rules {
-        Rules {
+    ) -> QueuePolicy {
+        QueuePolicy {
             priority_max,
             limits: Limits { messages_max, bytes_max, overflow },
             delivery_limit,
@@ -91,13 +91,13 @@ prop_compose! {
 struct Pair {
     fifo: Fifo,
     model: Model,
-    holding: Holding,
+    holding: UnackedTracking,
     /// Held without a record.
     untold: BTreeSet<u64>,
 }
 
 impl Pair {
-    fn new(rules: Rules, is_single: bool) -> Self {
+    fn new(rules: QueuePolicy, is_single: bool) -> Self {
         let mut fifo = Fifo::with_rules(rules);
         if is_single {
             fifo.make_single_active();
@@ -113,7 +113,7 @@ impl Pair {
             active: None,
             known: BTreeSet::new(),
         };
-        Self { fifo, model, holding: Holding::default(), untold: BTreeSet::new() }
+        Self { fifo, model, holding: UnackedTracking::default(), untold: BTreeSet::new() }
     }
 
     fn run(&mut self, step: &Step) {
@@ -144,9 +144,9 @@ impl Pair {
         assert_eq!(fifo.admits(bytes).is_ok(), fits);
         if fits {
             let deadline_ms = ttl_ms.map(|ttl| model.now_ms + ttl);
-            let at = fifo.put(&Arrival { priority, deadline_ms, bytes }, model.now_ms);
+            let at = fifo.put(&MessageAttrs { priority, deadline_ms, bytes }, model.now_ms);
             let priority = priority.min(model.rules.priority_max);
-            let (state, counts) = (State::Ready, ReturnCounts::default());
+            let (state, counts) = (State::Ready, DeliveryCounts::default());
             let new = Message { state, priority, deadline_ms, bytes, counts };
             assert!(model.messages.insert(at, new).is_none());
         }
@@ -154,7 +154,7 @@ impl Pair {
 
     fn attach(&mut self, priority: i64) {
         let Self { fifo, model, .. } = self;
-        let settling = Settling::ByConsumer;
+        let settling = AckMode::Manual;
         let key = fifo.attach(Checkout { settling, prefetch: None, priority });
         model.line.push((key, priority));
         model.known.insert(key);
@@ -172,7 +172,7 @@ impl Pair {
         assert_eq!(given.redelivered, message.counts.n_acquired > 0);
         message.state = State::Held(given.consumer);
         fifo.note_sent(&given, message.bytes);
-        if self.holding == Holding::Unrecorded {
+        if self.holding == UnackedTracking::Unrecorded {
             self.untold.insert(given.position);
         }
     }
@@ -187,11 +187,11 @@ impl Pair {
 
     fn take(&mut self) {
         let Self { fifo, model, .. } = self;
-        let given = fifo.take(model.getter, Settling::OnDelivery);
+        let given = fifo.take(model.getter, AckMode::Auto);
         assert_eq!(given.map(|given| given.position), model.next());
         let Some(given) = given else { return };
-        if self.holding != Holding::Settled {
-            assert_eq!(given.settling, Settling::ByConsumer);
+        if self.holding != UnackedTracking::Settled {
+            assert_eq!(given.settling, AckMode::Manual);
             let message = model.message_mut(given.position);
             message.state = State::Held(given.consumer);
             fifo.note_sent(&given, message.bytes);
@@ -322,7 +322,7 @@ impl Pair {
         if model.rules.limits.bytes_max.is_some() {
             assert_eq!(fifo.ready_bytes(), model.ready_bytes());
         }
-        let returned: BTreeMap<u64, ReturnCounts> = fifo.returned().collect();
+        let returned: BTreeMap<u64, DeliveryCounts> = fifo.returned().collect();
         let came_back = model.messages.iter().filter(|(_, m)| m.counts.n_acquired > 0);
         assert!(returned.into_iter().eq(came_back.map(|(at, m)| (*at, m.counts))));
         assert_eq!(fifo.single_active(), model.active);

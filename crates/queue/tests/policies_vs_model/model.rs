@@ -1,6 +1,6 @@
 //! A queue as a list of messages.
 
-use queue::{ConsumerKey, Limits, RetryOn, Return, ReturnCounts, Rules};
+use queue::{ConsumerKey, DeliveryCounts, Limits, QueuePolicy, RetryOn, Return};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,12 +16,12 @@ pub(crate) struct Message {
     pub(crate) priority: u8,
     pub(crate) deadline_ms: Option<u64>,
     pub(crate) bytes: u64,
-    pub(crate) counts: ReturnCounts,
+    pub(crate) counts: DeliveryCounts,
 }
 
 /// A queue as a list of messages with everything written beside each.
 pub(crate) struct Model {
-    pub(crate) rules: Rules,
+    pub(crate) rules: QueuePolicy,
     pub(crate) now_ms: u64,
     pub(crate) messages: BTreeMap<u64, Message>,
     /// Attached consumers that get deliveries, as they came, with their priorities.

@@ -255,7 +255,7 @@ impl ConfirmOn {
         };
         let no_ack = self.harness.random.percent(25);
         let prefetch_count = self.harness.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
-        self.control(peer, channel, Op::Qos { prefetch_count, global: false });
+        self.control(peer, channel, Op::SetPrefetch { prefetch_count, global: false });
         if self.harness.has_failed() {
             return;
         }

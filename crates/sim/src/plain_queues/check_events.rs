@@ -36,7 +36,7 @@ impl PlainQueues {
             What::Got { given, n_ready, no_ack } => self.take_got(client, &given, n_ready, no_ack),
             What::Consuming { link, tag, no_ack } => self.take_consumer(client, link, &tag, no_ack),
             What::Cancelled { channel, tag } => self.take_cancelled(client, channel, &tag),
-            What::ConsumerLost { channel, tag } => {
+            What::ConsumerCancelled { channel, tag } => {
                 if !self.model.to_be_told.remove(&(client, channel, tag.clone())) {
                     fail(format!("{tag} of client {client} was not lost"));
                 }

@@ -5,7 +5,7 @@ use super::PlainQueues;
 use crate::harness::fail;
 use crate::model::Found;
 use crate::node::{Node, SingleClient};
-use log::{MemoryDisk, Survival};
+use log::{CrashOutcome, MemoryDisk};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Words of which a refused start's error has at least one.
@@ -29,7 +29,7 @@ enum Cost {
 impl PlainQueues {
     /// Looks at a start on a damaged copy of a disk, on which the queues have what was `found`.
     pub(super) fn damage_start(&mut self, disk: &MemoryDisk, found: &BTreeMap<String, Found>) {
-        let copy = disk.survive(Survival::Everything);
+        let copy = disk.survive(CrashOutcome::Everything);
         let Some(cost) = self.flip_some_bit(&copy, &["swap/"]) else { return };
         let node = match Node::open_loaded(&copy, &self.harness.options) {
             Ok(node) => node,

@@ -8,7 +8,7 @@ pub(super) use replies::{Replies, ReplyConsumer};
 
 use super::PlainQueues;
 use crate::client::{Client, Doing, Expect, Read};
-use session::{ChannelId, Control, ErrorKind, Op, Origin, Request};
+use session::{ChannelId, Control, ErrorKind, MethodTag, Op, Request};
 
 /// Names of queues that come and go.
 const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "q4"];
@@ -217,7 +217,7 @@ impl PlainQueues {
         let line = format!("client {client} channel {}: {op:?}, expects {expect:?}", doing.channel);
         self.harness.note(line);
         let channel = ChannelId(doing.channel);
-        let control = Control { channel, origin: Origin(7), nowait: false, op };
+        let control = Control { channel, origin: MethodTag(7), nowait: false, op };
         let requests = vec![Request::Control(Box::new(control))];
         self.submit(client, Read { requests, ..Read::default() }, doing);
     }

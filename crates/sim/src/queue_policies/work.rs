@@ -212,7 +212,7 @@ impl QueuePolicies {
         let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
         let no_ack = self.harness.random.percent(15);
         let prefetch_count = self.harness.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
-        self.control(peer, Op::Qos { prefetch_count, global: false });
+        self.control(peer, Op::SetPrefetch { prefetch_count, global: false });
         // Those that are there have the limit they came with.
         let is_first = self.peer(peer).links.values().all(|link| !link.is_consumer);
         let state = self.peer(peer);

@@ -2,8 +2,8 @@
 //! from this form into another one and back.
 
 use super::image::{Image, ImageError, LoadedPage};
-use super::live::PositionsInPage;
 use super::page::{ENTRY_BYTES, Page, SPAN_MAX, SegmentNumber, to_u16};
+use super::page_bitmap::PageBitmap;
 use super::pool::PagePool;
 use super::slot::Content;
 use super::{Backlog, PageNote};
@@ -27,13 +27,13 @@ pub struct PageWriter {
 
 #[derive(Debug)]
 struct Counted {
-    positions: PositionsInPage,
+    positions: PageBitmap,
     bytes: u64,
 }
 
 impl Default for Counted {
     fn default() -> Self {
-        Self { positions: PositionsInPage::none(), bytes: 0 }
+        Self { positions: PageBitmap::none(), bytes: 0 }
     }
 }
 
@@ -139,7 +139,7 @@ pub enum Part<'a> {
         /// Among the durable ones.
         is_durable: bool,
         /// Positions of its messages.
-        wanted: PositionsInPage,
+        wanted: PageBitmap,
         /// Where the part after this one begins.
         end: u64,
     },
@@ -216,7 +216,7 @@ impl LoadedPage {
     /// # Errors
     /// The image is damaged or of a newer version.
     pub fn read_all(pool: &PagePool, image: &[u8]) -> Result<Self, ImageError> {
-        Self::read(pool, image, &PositionsInPage::of(0..to_u16(SPAN_MAX)))
+        Self::read(pool, image, &PageBitmap::of(0..to_u16(SPAN_MAX)))
     }
 
     /// Its messages by position, without the bodies that are in the body store. None is marked as

@@ -15,10 +15,10 @@
 //! store's: what is read here may be damaged in no way it notices, yet nothing is trusted.
 
 use super::kept::KeptBody;
-use super::live::PositionsInPage;
 use super::page::{
     ENTRY_BYTES, Entry, Envelope, Page, SPAN_MAX, SegmentNumber, is_whole, to_u16, to_u32,
 };
+use super::page_bitmap::PageBitmap;
 use super::pool::PagePool;
 use crate::blob::BlobId;
 use bytes::Bytes;
@@ -313,7 +313,7 @@ fn slice(from: &[u8], offset: u32, len: usize) -> Result<&[u8], ImageError> {
 ///
 /// # Errors
 /// The image is damaged or of a newer version.
-pub fn stored_bodies(image: &[u8], wanted: &PositionsInPage) -> Result<Vec<BlobId>, ImageError> {
+pub fn stored_bodies(image: &[u8], wanted: &PageBitmap) -> Result<Vec<BlobId>, ImageError> {
     let parts = Parts::parse(image)?;
     let mut found = Vec::new();
     for entry in parts.entries() {
@@ -326,9 +326,9 @@ pub fn stored_bodies(image: &[u8], wanted: &PositionsInPage) -> Result<Vec<BlobI
 }
 
 /// Positions of the persistent messages in an image.
-pub(super) fn persistent_positions(image: &[u8]) -> Result<PositionsInPage, ImageError> {
+pub(super) fn persistent_positions(image: &[u8]) -> Result<PageBitmap, ImageError> {
     let parts = Parts::parse(image)?;
-    let mut found = PositionsInPage::none();
+    let mut found = PageBitmap::none();
     for entry in parts.entries() {
         let entry = entry?;
         let fixed = parts.inline.get(entry.envelope as usize..).and_then(<[u8]>::first_chunk);
@@ -366,11 +366,7 @@ impl LoadedPage {
     ///
     /// # Errors
     /// The image is damaged or of a newer version.
-    pub fn read(
-        pool: &PagePool,
-        image: &[u8],
-        wanted: &PositionsInPage,
-    ) -> Result<Self, ImageError> {
+    pub fn read(pool: &PagePool, image: &[u8], wanted: &PageBitmap) -> Result<Self, ImageError> {
         let parts = Parts::parse(image)?;
         let mut page = pool.take(image.len());
         page.first = parts.first;

@@ -6,8 +6,8 @@
 //! consumers hold.
 
 use super::image::{Image, ImageError, LoadedPage};
-use super::live::PositionsInPage;
 use super::page::SegmentNumber;
+use super::page_bitmap::PageBitmap;
 use super::pool::PagePool;
 use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage, load_bytes};
 use super::{Backlog, FreedPage, PageKey, PageNote};
@@ -43,7 +43,7 @@ pub enum Job {
         /// Among the durable ones.
         is_durable: bool,
         /// The positions to read: [`LoadedPage::read`].
-        wanted: PositionsInPage,
+        wanted: PageBitmap,
     },
 }
 

@@ -1,8 +1,8 @@
 //! What a backlog knows about one page, wherever its messages are. A deep backlog has thousands.
 
 use super::Released;
-use super::live::PositionsInPage;
 use super::page::{ENTRY_BYTES, Page, SegmentNumber};
+use super::page_bitmap::PageBitmap;
 use crate::blob::BlobId;
 use log::SegmentId;
 use std::ops::Range;
@@ -66,7 +66,7 @@ pub(super) const NO_SEGMENT: SegmentId = SegmentId(0);
 /// A page that is on disk only.
 #[derive(Debug)]
 pub(super) struct Cold {
-    pub(super) live: PositionsInPage,
+    pub(super) live: PageBitmap,
     more: Option<Box<More>>,
     /// The size of each live message if they are all of one; else 0.
     uniform_bytes: u32,
@@ -87,9 +87,9 @@ enum Logged {
 struct More {
     /// Sizes and bodies, for messages that consumers hold may go before the page is loaded.
     each: Each,
-    logged: PositionsInPage,
+    logged: PageBitmap,
     /// Messages that are gone and whose stored body is not let go of: its name is in the image only.
-    owed: PositionsInPage,
+    owed: PageBitmap,
 }
 
 #[derive(Debug, Default)]
@@ -102,11 +102,7 @@ struct Each {
 
 impl More {
     fn new() -> Self {
-        Self {
-            each: Each::default(),
-            logged: PositionsInPage::none(),
-            owed: PositionsInPage::none(),
-        }
+        Self { each: Each::default(), logged: PageBitmap::none(), owed: PageBitmap::none() }
     }
 }
 
@@ -166,19 +162,19 @@ impl Slot {
     }
 
     /// Positions of live messages.
-    pub(super) fn live(&self) -> PositionsInPage {
+    pub(super) fn live(&self) -> PageBitmap {
         match &self.content {
-            Content::Here(page) => PositionsInPage::of(self.relatives(page, |_| true)),
+            Content::Here(page) => PageBitmap::of(self.relatives(page, |_| true)),
             Content::Cold(cold) => cold.live.clone(),
         }
     }
 
     /// Positions of live messages that are durable as part of the image.
-    pub(super) fn live_in_image(&self) -> PositionsInPage {
+    pub(super) fn live_in_image(&self) -> PageBitmap {
         match &self.content {
             Content::Here(page) => {
                 let in_image = |number| number == SegmentNumber::IN_IMAGE;
-                PositionsInPage::of(self.relatives(page, in_image))
+                PageBitmap::of(self.relatives(page, in_image))
             }
             Content::Cold(cold) => cold.live_logged(),
         }
@@ -220,7 +216,7 @@ impl Cold {
     /// some of its messages.
     pub(super) fn of(slot: &Slot, page: &Page, may_be_held: bool) -> Self {
         let live = slot.live();
-        let logged = PositionsInPage::of(slot.relatives(page, SegmentNumber::is_logged));
+        let logged = PageBitmap::of(slot.relatives(page, SegmentNumber::is_logged));
         let (logged, some) = match logged.len() {
             0 => (Logged::None, None),
             n if n == live.len() => (Logged::All, None),
@@ -233,20 +229,20 @@ impl Cold {
         if some.is_some() || each.is_some() {
             more = Some(Box::new(More {
                 each: each.unwrap_or_default(),
-                logged: some.unwrap_or_else(PositionsInPage::none),
-                owed: PositionsInPage::none(),
+                logged: some.unwrap_or_else(PageBitmap::none),
+                owed: PageBitmap::none(),
             }));
         }
         Self { live, more, uniform_bytes, logged }
     }
 
     /// A page of an earlier life, of which `live` messages are left: all are logged.
-    pub(super) const fn restored(live: PositionsInPage) -> Self {
+    pub(super) const fn restored(live: PageBitmap) -> Self {
         Self { live, more: None, uniform_bytes: 0, logged: Logged::All }
     }
 
     /// Says which of its messages survive a restart.
-    pub(super) fn set_logged(&mut self, positions: PositionsInPage) {
+    pub(super) fn set_logged(&mut self, positions: PageBitmap) {
         let n_logged = self.live.iter().filter(|at| positions.contains(*at)).count();
         self.logged = match n_logged {
             0 => Logged::None,
@@ -270,11 +266,11 @@ impl Cold {
         self.live.iter().any(|at| self.is_logged(at))
     }
 
-    fn live_logged(&self) -> PositionsInPage {
+    fn live_logged(&self) -> PageBitmap {
         match self.logged {
-            Logged::None => PositionsInPage::none(),
+            Logged::None => PageBitmap::none(),
             Logged::All => self.live.clone(),
-            Logged::Some => PositionsInPage::of(self.live.iter().filter(|at| self.is_logged(*at))),
+            Logged::Some => PageBitmap::of(self.live.iter().filter(|at| self.is_logged(*at))),
         }
     }
 
@@ -296,7 +292,7 @@ impl Cold {
     }
 
     /// Positions whose stored bodies are not let go of though their messages are gone.
-    pub(super) fn owed(&self) -> Option<&PositionsInPage> {
+    pub(super) fn owed(&self) -> Option<&PageBitmap> {
         self.more.as_ref().map(|more| &more.owed).filter(|owed| !owed.is_empty())
     }
 }

@@ -188,7 +188,7 @@ impl PlainQueues {
     pub(super) fn consume(&mut self, client: usize, channel: u16) {
         if self.harness.random.percent(40) {
             let prefetch = self.harness.random.choose(&[0, 1, 2, 5]).unwrap_or(0);
-            let op = Op::Qos { prefetch_count: prefetch, global: false };
+            let op = Op::SetPrefetch { prefetch_count: prefetch, global: false };
             self.control(client, channel, op, Expect::Done);
             if let Some(channel) = self.client(client).channels.get_mut(&channel) {
                 channel.prefetch = prefetch;

@@ -54,8 +54,8 @@ impl Stored {
     }
 
     /// Whether it is shown as one whose body is in the body store, or not, is.
-    fn is_survivor(&self, survivor: &Survivor<'_>) -> bool {
-        let Survivor { message, stored, .. } = survivor;
+    fn is_survivor(&self, survivor: &LiveMessage<'_>) -> bool {
+        let LiveMessage { message, stored, .. } = survivor;
         let shown = if self.is_apart { BRIEF } else { &self.properties };
         match stored {
             None => self.is(message) && self.blob.is_none(),
@@ -98,7 +98,7 @@ enum Logged {
 #[derive(Debug)]
 pub(super) enum Pending {
     Write { page: PageKey, bytes: Vec<u8>, is_durable: bool },
-    Load { page: PageKey, blob: BlobId, wanted: PositionsInPage },
+    Load { page: PageKey, blob: BlobId, wanted: PageBitmap },
 }
 
 impl Pending {
@@ -464,7 +464,7 @@ impl Host {
         self.free(written.replaced);
     }
 
-    fn finish_load(&mut self, page: PageKey, blob: BlobId, wanted: &PositionsInPage) {
+    fn finish_load(&mut self, page: PageKey, blob: BlobId, wanted: &PageBitmap) {
         // An image may be gone when its page is: then nobody cares.
         let Some((bytes, _)) = self.images.get(&blob) else {
             assert!(self.backlog.failed(&self.pool, page).is_none());

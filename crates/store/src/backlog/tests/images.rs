@@ -1,6 +1,6 @@
 use crate::backlog::image::{Image, ImageError, LoadedPage, stored_bodies};
-use crate::backlog::live::PositionsInPage;
 use crate::backlog::page::{Added, Page, SegmentNumber};
+use crate::backlog::page_bitmap::PageBitmap;
 use crate::backlog::{Backlog, Job, Lookup, PagePool};
 use crate::blob::BlobId;
 use bytes::Bytes;
@@ -97,7 +97,7 @@ fn an_image_is_written_as_it_was_always() {
 #[test]
 fn an_image_reads_back_as_it_was_written() {
     let pool = PagePool::default();
-    let mut loaded = LoadedPage::read(&pool, GOLDEN, &PositionsInPage::of(0..4)).unwrap();
+    let mut loaded = LoadedPage::read(&pool, GOLDEN, &PageBitmap::of(0..4)).unwrap();
     let wanted = loaded.wanted_bodies();
     assert_eq!(
         wanted.iter().map(|wanted| (wanted.blob, wanted.len)).collect::<Vec<_>>(),
@@ -115,13 +115,13 @@ fn an_image_reads_back_as_it_was_written() {
     assert_eq!(read(1001).unwrap(), b"k1LARGE");
     assert_eq!(read(1002), None);
     assert_eq!(read(1003).unwrap(), b"k2STORED");
-    assert_eq!(stored_bodies(GOLDEN, &PositionsInPage::of(0..4)), Ok(vec![STORED]));
-    assert_eq!(stored_bodies(GOLDEN, &PositionsInPage::of(0..3)), Ok(vec![]));
+    assert_eq!(stored_bodies(GOLDEN, &PageBitmap::of(0..4)), Ok(vec![STORED]));
+    assert_eq!(stored_bodies(GOLDEN, &PageBitmap::of(0..3)), Ok(vec![]));
 }
 
 #[test]
 fn only_wanted_messages_are_read() {
-    let wanted = PositionsInPage::of([1].into_iter());
+    let wanted = PageBitmap::of([1].into_iter());
     let loaded = LoadedPage::read(&PagePool::default(), GOLDEN, &wanted).unwrap();
     assert_eq!((loaded.page.first, loaded.page.entries.len()), (1001, 1));
     assert_eq!(loaded.wanted_bodies(), []);
@@ -131,7 +131,7 @@ fn only_wanted_messages_are_read() {
 fn an_image_of_a_newer_version_is_refused_by_its_number() {
     let mut image = GOLDEN.to_vec();
     image[0] = 3;
-    let read = LoadedPage::read(&PagePool::default(), &image, &PositionsInPage::of(0..4));
+    let read = LoadedPage::read(&PagePool::default(), &image, &PageBitmap::of(0..4));
     assert_eq!(read.unwrap_err(), ImageError::Version(3));
 }
 
@@ -168,7 +168,7 @@ fn the_image_of_another_page_is_refused() {
 /// Does with an image whatever is done with images.
 fn try_everything(image: &[u8]) -> Result<(), ImageError> {
     let pool = PagePool::default();
-    let wanted = PositionsInPage::of(0..8);
+    let wanted = PageBitmap::of(0..8);
     let bodies = stored_bodies(image, &wanted);
     let mut loaded = LoadedPage::read(&pool, image, &wanted)?;
     assert!(bodies.is_ok());

@@ -51,7 +51,7 @@ fn write_page(pool: &PagePool, backlog: &mut Backlog) -> (u64, Vec<BlobId>, usiz
     let job = backlog.next_job(pool, 0, 0, &mut image);
     let Some(Job::Write { page, is_durable: false }) = job else { panic!("{job:?}") };
     assert!(image.len() < 1024, "the body is not in the image");
-    let mut all = PositionsInPage::none();
+    let mut all = PageBitmap::none();
     all.insert(0);
     (page.first(), stored_bodies(&image.parts().concat(), &all).unwrap(), image.stored_bytes())
 }

@@ -1,13 +1,13 @@
 //! When messages expire: bounded for a time to live of the whole queue, a few bytes per message with
 //! one of its own.
 
-mod rising;
-mod scattered;
+mod arbitrary;
+mod monotonic;
 
-use crate::lanes::Lanes;
 use crate::positions::{PositionRange, PositionSet};
-use rising::Rising;
-use scattered::Scattered;
+use crate::priorities::Priorities;
+use arbitrary::Scattered;
+use monotonic::Rising;
 
 /// Deadlines of messages, wherever those stand.
 ///
@@ -30,7 +30,7 @@ impl Deadlines {
         range: PositionRange,
         deadline_ms: u64,
         now_ms: u64,
-        lanes: &Lanes,
+        lanes: &Priorities,
         n_live: u64,
     ) {
         self.rising.trim(lanes.lowest());
@@ -59,7 +59,7 @@ impl Deadlines {
         &mut self,
         now_ms: u64,
         limit: u64,
-        lanes: &mut Lanes,
+        lanes: &mut Priorities,
         gone: &mut Vec<PositionRange>,
     ) {
         let n_ready = lanes.n_ready();

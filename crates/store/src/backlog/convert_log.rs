@@ -2,10 +2,10 @@
 
 use super::image::{ImageError, persistent_positions};
 use super::jobs::count_segment;
-use super::live::PositionsInPage;
 use super::page::{Page, SegmentNumber};
+use super::page_bitmap::PageBitmap;
+use super::relocate::LiveMessage;
 use super::slot::{Busy, Content, NO_SEGMENT};
-use super::survivors::Survivor;
 use super::{Backlog, FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
 use crate::queued::Queued;
@@ -53,7 +53,7 @@ pub struct ImageLogged {
 
 /// The persistent ones among the messages of a page's image.
 #[derive(Clone, Debug)]
-pub struct PersistentPositions(PositionsInPage);
+pub struct PersistentPositions(PageBitmap);
 
 impl PersistentPositions {
     /// Looks for them.
@@ -79,7 +79,7 @@ impl Backlog {
             }
             match &mut slot.content {
                 Content::Here(page) => page.unlog(&mut segments),
-                Content::Cold(cold) => cold.set_logged(PositionsInPage::none()),
+                Content::Cold(cold) => cold.set_logged(PageBitmap::none()),
             }
         }
         segments
@@ -91,7 +91,7 @@ impl Backlog {
     pub fn log_next(
         &mut self,
         position: u64,
-        message: impl FnMut(Survivor<'_>) -> SegmentId,
+        message: impl FnMut(LiveMessage<'_>) -> SegmentId,
     ) -> Option<ToLog> {
         let from = self.slots.partition_point(|slot| slot.end() <= position);
         let at = from + self.slots.range(from..).position(|slot| slot.n_live > 0)?;
@@ -213,7 +213,7 @@ impl Page {
     }
 
     /// Has `append` log every persistent message that is not.
-    fn log(&mut self, mut append: impl FnMut(Survivor<'_>) -> SegmentId) {
+    fn log(&mut self, mut append: impl FnMut(LiveMessage<'_>) -> SegmentId) {
         for index in 0..self.entries.len() {
             let Some(entry) = self.entries.get(index).copied() else { break };
             if !entry.is_live() || entry.segment.is_logged() {
@@ -226,7 +226,7 @@ impl Page {
             if !message.persistent {
                 continue;
             }
-            let segment = append(Survivor { position, message, stored });
+            let segment = append(LiveMessage { position, message, stored });
             let number = self.segment_number(segment);
             if let Some(entry) = self.entries.get_mut(index) {
                 entry.segment = number;

@@ -36,7 +36,7 @@ impl Awaiting {
 /// They come in rising order and mostly leave so: a list indexed by position holds them, 16 bytes
 /// each. Those that are left behind when it would become mostly empty are kept apart.
 #[derive(Clone, Debug, Default)]
-pub struct Pending {
+pub struct ConfirmWaiters {
     /// The position of the first place.
     first: u64,
     places: VecDeque<Awaiting>,
@@ -48,7 +48,7 @@ pub struct Pending {
     marks: VecDeque<(u64, u64)>,
 }
 
-impl Pending {
+impl ConfirmWaiters {
     /// Publishes that wait.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -223,7 +223,7 @@ mod tests {
         fn those_wait_that_were_not_taken(
             ops in prop::collection::vec((0..8_u8, 0..400_u64), 0..500),
         ) {
-            let (mut pending, mut model) = (Pending::default(), BTreeMap::new());
+            let (mut pending, mut model) = (ConfirmWaiters::default(), BTreeMap::new());
             let (mut next, mut now_ms) = (0_u64, 0_u64);
             for (op, n) in ops {
                 now_ms += n;
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn ages_are_known_within_a_tenth_of_a_second() {
-        let mut pending = Pending::default();
+        let mut pending = ConfirmWaiters::default();
         for (position, now_ms) in [(5, 1_000), (6, 1_050), (7, 1_099), (8, 1_100), (20, 9_000)] {
             pending.wait(position, awaiting(position), now_ms);
         }
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn one_that_is_left_behind_does_not_keep_the_places_of_those_after_it() {
-        let mut pending = Pending::default();
+        let mut pending = ConfirmWaiters::default();
         pending.wait(0, awaiting(1), 0);
         for position in 1..1_000_000 {
             pending.wait(position, awaiting(position), 0);

@@ -9,7 +9,7 @@ const WORDS: usize = SPAN_MAX / WORD_BITS;
 /// A set of positions of one page. One run, the usual case, needs no memory beside the value; any
 /// other set is a bitmap of 512 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PositionsInPage(Set);
+pub struct PageBitmap(Set);
 
 #[derive(Clone, Debug)]
 enum Set {
@@ -25,7 +25,7 @@ impl PartialEq for Set {
 
 impl Eq for Set {}
 
-impl PositionsInPage {
+impl PageBitmap {
     /// No positions.
     pub(super) const fn none() -> Self {
         Self(Set::Run { start: 0, end: 0 })
@@ -202,7 +202,7 @@ mod tests {
             full in 0..4096_u16,
             ops in prop::collection::vec((any::<bool>(), 0..4096_u16), 0..100),
         ) {
-            let mut set = PositionsInPage::of(0..full);
+            let mut set = PageBitmap::of(0..full);
             let mut model: BTreeSet<u16> = (0..full).collect();
             for (insert, at) in ops {
                 if insert {
@@ -215,13 +215,13 @@ mod tests {
             }
             prop_assert_eq!(set.len(), model.len());
             prop_assert!(set.iter().eq(model.iter().copied()));
-            prop_assert_eq!(PositionsInPage::of(model.iter().copied()), set);
+            prop_assert_eq!(PageBitmap::of(model.iter().copied()), set);
         }
     }
 
     #[test]
     fn a_page_that_empties_from_its_ends_needs_no_bitmap() {
-        let mut set = PositionsInPage::of(0..4096);
+        let mut set = PageBitmap::of(0..4096);
         for at in 0..2000 {
             assert!(set.remove(at));
             assert!(set.remove(4095 - at));

@@ -1,12 +1,12 @@
 //! What a queue may do beyond giving messages out in order, and what its host has to do for it.
 //!
-//! A queue without [`Rules`] is a plain one: [`Fifo::enqueue`] puts messages in, nothing else needs to
+//! A queue without [`QueuePolicy`] is a plain one: [`Fifo::enqueue`] puts messages in, nothing else needs to
 //! be told, and its backlog costs no memory. Any rule makes it a *ruled* one, and so does a message
 //! with a deadline, until the queue is empty again. Times are milliseconds of one clock that goes on
 //! over restarts (Unix time); all of them are arguments.
 //!
 //! **Putting in.** Messages of a ruled queue, and messages with a deadline of any queue, go in by
-//! [`Fifo::put`] with an [`Arrival`]: priority (its property, 0 without one), deadline and body size.
+//! [`Fifo::put`] with an [`MessageAttrs`]: priority (its property, 0 without one), deadline and body size.
 //! The deadline is the time of arrival plus the smaller of the queue's time to live and the message's
 //! `expiration`. Where [`Limits::overflow`] refuses, [`Fifo::admits`] is asked before, message by
 //! message, with what came before it put in *and given out*; a refused one is neither logged nor put
@@ -53,27 +53,27 @@
 //! [`Fifo::is_active`] is the flag a listing shows (`activity_status` `single_active` or `waiting`).
 //! The unsettled messages of the one before stay with it.
 //!
-//! **Recovery.** `Fifo::with_rules`, [`Fifo::restore`] per message or run of messages that share
-//! everything, in rising order, then [`Fifo::restored`]. A host whose log keeps single messages has
-//! priority, deadline and size in each; one that keeps notes about pages of messages puts [`Stored`]
-//! runs into the note when it writes the page, while it has them at hand. [`Fifo::returned`] lists
-//! what only the core knows, counts of messages that came back, and [`Fifo::take_returned`] those that have
-//! changed where [`Rules::notes_returns`] asks for it; [`Fifo::restore_returns`] tells them after a restart
-//! (what waited to be tried again is ready then). With priorities the delivered
-//! messages are not those below one position: [`Fifo::seen`] lists them.
+//! **Recovery.** `Fifo::with_rules`, [`Fifo::restore`] per message or run of messages that share everything,
+//! in rising order, then [`Fifo::restored`]. A host whose log keeps single messages has priority, deadline
+//! and size in each; one that keeps notes about pages of messages puts [`RecoveredMessages`] runs into the
+//! note when it writes the page, while it has them at hand. [`Fifo::returned`] lists what only the core
+//! knows, counts of messages that came back, and [`Fifo::take_returned`] those that have changed where
+//! [`QueuePolicy::notes_returns`] asks for it; [`Fifo::restore_returns`] tells them after a restart (what
+//! waited to be tried again is ready then). With priorities the delivered messages are not those below one
+//! position: [`Fifo::seen`] lists them.
 //!
 //! **Changes.** [`Fifo::set_rules`] applies a policy to a queue that exists: limits, delivery limit and
 //! retry; the host then does the three steps above. Priorities and single active consumer are fixed
 //! when a queue is declared. A changed time to live is for messages that come later (as in RabbitMQ's
 //! classic queues), since deadlines are told with each.
 
+use crate::{DeliveryCounts, Limits, PositionRange, Retry};
 #[cfg(doc)]
 use crate::{Fifo, Return};
-use crate::{Limits, PositionRange, Retry, ReturnCounts};
 
 /// What a queue does besides giving out messages in order. The default is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct QueuePolicy {
     /// `x-max-priority`; 0 for a queue without priorities.
     pub priority_max: u8,
     /// Length limits.
@@ -88,7 +88,7 @@ pub struct Rules {
     pub retry: Option<Retry>,
 }
 
-impl Rules {
+impl QueuePolicy {
     pub(crate) fn is_plain(&self) -> bool {
         *self == Self::default()
     }
@@ -100,7 +100,7 @@ impl Rules {
 
 /// What the core is told about a message that comes in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrival {
+pub struct MessageAttrs {
     /// Higher ones leave first; above the queue's highest it counts as that.
     pub priority: u8,
     /// When it expires, in Unix milliseconds.
@@ -111,27 +111,27 @@ pub struct Arrival {
 
 /// Messages as they were before a restart, which share everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct RecoveredMessages {
     /// Where they stand.
     pub positions: PositionRange,
-    /// As in [`Arrival`].
+    /// As in [`MessageAttrs`].
     pub priority: u8,
-    /// As in [`Arrival`].
+    /// As in [`MessageAttrs`].
     pub deadline_ms: Option<u64>,
     /// Sizes of all their bodies together.
     pub bytes: u64,
     /// How often each came back.
-    pub returns: ReturnCounts,
+    pub returns: DeliveryCounts,
 }
 
-impl Stored {
+impl RecoveredMessages {
     /// No messages, to which nothing applies.
     pub const NOTHING_KNOWN: Self = Self {
         positions: PositionRange { start: 0, end: 0 },
         priority: 0,
         deadline_ms: None,
         bytes: 0,
-        returns: ReturnCounts { n_failed: 0, n_acquired: 0 },
+        returns: DeliveryCounts { n_failed: 0, n_acquired: 0 },
     };
 }
 

@@ -9,13 +9,13 @@ const WORD_POSITIONS: u64 = 64;
 /// Positions full of holes: blocks of bits, found by number. Costs about a bit per position where
 /// positions lie close together, and 64 bytes for one that lies alone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spread {
+pub(crate) struct PositionBitmap {
     /// None of them empty.
     blocks: BTreeMap<u64, Block>,
     n_positions: u64,
 }
 
-impl Spread {
+impl PositionBitmap {
     pub(crate) const fn len(&self) -> u64 {
         self.n_positions
     }

@@ -2,8 +2,8 @@
 //! is left to be done when many messages go at once.
 
 use super::jobs::count_segment;
-use super::live::PositionsInPage;
 use super::page::{BodyPlace, Page, SPAN_MAX, to_u16};
+use super::page_bitmap::PageBitmap;
 use super::pool::PagePool;
 use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage};
 use super::{Backlog, FreedPage, PageKey};
@@ -38,7 +38,7 @@ pub struct PageNote {
 
 /// A message that is to be logged again.
 #[derive(Clone, Copy, Debug)]
-pub struct Survivor<'a> {
+pub struct LiveMessage<'a> {
     /// Its position.
     pub position: u64,
     /// The message. With `stored`, it shows no more than [`Queued::message`] does.
@@ -171,7 +171,7 @@ impl Backlog {
     pub fn relocate(
         &mut self,
         segment: SegmentId,
-        mut message: impl FnMut(Survivor<'_>) -> SegmentId,
+        mut message: impl FnMut(LiveMessage<'_>) -> SegmentId,
         mut page: impl FnMut(&PageNote) -> Option<SegmentId>,
     ) -> u64 {
         let mut n_moved = 0;
@@ -251,7 +251,7 @@ impl Backlog {
 
     /// The images that name bodies in the body store, with the positions whose bodies are counted
     /// for this backlog: what a restart reads to count references.
-    pub fn images_with_bodies(&self) -> impl Iterator<Item = (BlobId, PositionsInPage)> + '_ {
+    pub fn images_with_bodies(&self) -> impl Iterator<Item = (BlobId, PageBitmap)> + '_ {
         self.slots.iter().filter_map(|slot| {
             let image = slot.image.filter(|image| image.has_bodies)?;
             slot.cold().map(|cold| (image.blob, cold.live.clone()))
@@ -264,8 +264,8 @@ fn part_of(bytes: u64, n: u16, n_all: u16) -> u64 {
     if n == n_all { bytes } else { bytes.saturating_mul(u64::from(n)) / u64::from(n_all.max(1)) }
 }
 
-fn positions_in_page(note: &PageNote) -> Option<PositionsInPage> {
-    let mut live = PositionsInPage::none();
+fn positions_in_page(note: &PageNote) -> Option<PageBitmap> {
+    let mut live = PageBitmap::none();
     let mut next = note.first;
     for range in &note.live {
         let end = range.end.checked_sub(note.first)?;
@@ -280,7 +280,7 @@ fn positions_in_page(note: &PageNote) -> Option<PositionsInPage> {
 }
 
 impl Slot {
-    fn absolute(&self, positions: &PositionsInPage) -> Vec<Range<u64>> {
+    fn absolute(&self, positions: &PageBitmap) -> Vec<Range<u64>> {
         positions.ranges_from(self.first)
     }
 
@@ -321,7 +321,7 @@ impl Page {
     fn relocate(
         &mut self,
         segment: SegmentId,
-        mut visit: impl FnMut(Survivor<'_>) -> SegmentId,
+        mut visit: impl FnMut(LiveMessage<'_>) -> SegmentId,
     ) -> u64 {
         let mut n_moved = 0;
         for index in 0..self.entries.len() {
@@ -333,7 +333,7 @@ impl Page {
             let Some(Queued { message, stored, .. }) = self.queued(position, entry) else {
                 continue;
             };
-            let moved_to = visit(Survivor { position, message, stored });
+            let moved_to = visit(LiveMessage { position, message, stored });
             let number = self.segment_number(moved_to);
             if let Some(entry) = self.entries.get_mut(index) {
                 entry.segment = number;

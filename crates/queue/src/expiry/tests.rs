@@ -6,13 +6,13 @@ const ALL: PositionRange = PositionRange { start: 0, end: u64::MAX };
 
 struct Queue {
     deadlines: Deadlines,
-    lanes: Lanes,
+    lanes: Priorities,
     next: u64,
 }
 
 impl Queue {
     fn new() -> Self {
-        Self { deadlines: Deadlines::default(), lanes: Lanes::new(0), next: 0 }
+        Self { deadlines: Deadlines::default(), lanes: Priorities::new(0), next: 0 }
     }
 
     fn put(&mut self, n: u64, deadline_ms: Option<u64>, now_ms: u64) {

@@ -15,7 +15,7 @@ struct Lane {
 /// turns, a message costs about a bit per priority in use (see [`PositionSet`]). Finding the lane of
 /// a message that is away asks every lane that has any.
 #[derive(Clone, Debug)]
-pub(crate) struct Lanes {
+pub(crate) struct Priorities {
     /// Indexed by priority, as far up as one was seen.
     lanes: Vec<Lane>,
     priority_max: u8,
@@ -24,7 +24,7 @@ pub(crate) struct Lanes {
     top: usize,
 }
 
-impl Lanes {
+impl Priorities {
     /// Lanes for the priorities 0 to `priority_max`.
     pub(crate) fn new(priority_max: u8) -> Self {
         Self { lanes: vec![Lane::default()], priority_max, n_ready: 0, top: 0 }
@@ -69,7 +69,7 @@ impl Lanes {
         self.seek_next()?.ready.pop_first().inspect(|_| self.n_ready -= 1)
     }
 
-    /// As [`Lanes::pop_next`]; the message is away from now on.
+    /// As [`Priorities::pop_next`]; the message is away from now on.
     pub(crate) fn send_next(&mut self) -> Option<u64> {
         let lane = self.seek_next()?;
         let position = lane.ready.pop_first()?;
@@ -171,7 +171,7 @@ mod tests {
         fn lanes_keep_order_within_priorities(
             ops in prop::collection::vec((0..6_u8, any::<u8>(), 0..50_u64), 0..300),
         ) {
-            let mut lanes = Lanes::new(9);
+            let mut lanes = Priorities::new(9);
             let mut model: BTreeMap<u64, (u8, State)> = BTreeMap::new();
             let mut next = 0;
             for (op, priority, n) in ops {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn ten_priorities_in_turn_cost_little_over_two_bytes_a_message() {
-        let mut lanes = Lanes::new(9);
+        let mut lanes = Priorities::new(9);
         for at in 0..100_000_u64 {
             lanes.push_back(PositionRange::one(at), (at * 7 % 10) as u8);
         }

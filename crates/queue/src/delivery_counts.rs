@@ -15,7 +15,7 @@ pub enum Return {
 
 /// How often a message came back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReturnCounts {
+pub struct DeliveryCounts {
     /// Failed deliveries: `x-delivery-count`, left out when 0.
     pub n_failed: u32,
     /// Deliveries before this one: `x-acquired-count`, left out when 0.
@@ -86,22 +86,22 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
-    pub(crate) fn note(&mut self, position: u64, how: Return) -> ReturnCounts {
+    pub(crate) fn note(&mut self, position: u64, how: Return) -> DeliveryCounts {
         let n_acquired = self.acquired.increment(position);
         let n_failed = match how {
             Return::Failed => self.failed.increment(position),
             Return::Released => self.failed.get(position),
         };
-        ReturnCounts { n_failed, n_acquired }
+        DeliveryCounts { n_failed, n_acquired }
     }
 
-    pub(crate) fn restore(&mut self, position: u64, counts: ReturnCounts) {
+    pub(crate) fn restore(&mut self, position: u64, counts: DeliveryCounts) {
         self.failed.set(position, counts.n_failed);
         self.acquired.set(position, counts.n_acquired);
     }
 
-    pub(crate) fn of(&self, position: u64) -> ReturnCounts {
-        ReturnCounts {
+    pub(crate) fn of(&self, position: u64) -> DeliveryCounts {
+        DeliveryCounts {
             n_failed: self.failed.get(position),
             n_acquired: self.acquired.get(position),
         }
@@ -119,7 +119,7 @@ impl Returns {
     }
 
     /// Every position that came back, with its counts.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, ReturnCounts)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, DeliveryCounts)> + '_ {
         let levels = self.acquired.levels.iter().flat_map(PositionSet::ranges);
         let positions = levels.flat_map(|range| range.start..range.end);
         let positions = positions.chain(self.acquired.beyond.keys().copied());
@@ -136,7 +136,7 @@ mod tests {
         #[test]
         fn a_tally_counts(ops in prop::collection::vec((0..8_u8, 0..6_u64), 0..400)) {
             let mut returns = Returns::default();
-            let mut model: BTreeMap<u64, ReturnCounts> = BTreeMap::new();
+            let mut model: BTreeMap<u64, DeliveryCounts> = BTreeMap::new();
             for (op, position) in ops {
                 match op {
                     0 => {
@@ -155,7 +155,7 @@ mod tests {
                         prop_assert_eq!(returns.note(position, how), *counts);
                     }
                 }
-                let listed: BTreeMap<u64, ReturnCounts> = returns.iter().collect();
+                let listed: BTreeMap<u64, DeliveryCounts> = returns.iter().collect();
                 prop_assert_eq!(&listed, &model);
             }
         }
@@ -167,7 +167,7 @@ mod tests {
         for position in 0..100_000 {
             returns.note(position, Return::Failed);
         }
-        assert_eq!(returns.of(99_999), ReturnCounts { n_failed: 1, n_acquired: 1 });
+        assert_eq!(returns.of(99_999), DeliveryCounts { n_failed: 1, n_acquired: 1 });
         assert_eq!(returns.failed.levels[0].n_blocks(), 0);
     }
 }

@@ -17,6 +17,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use store::backlog::SharedBody;
 
+/// Publishes for which an empty batch keeps memory: more than one read holds.
+const KEPT_PUBLISHES: usize = 16 * 1024;
+
 /// Of the messages that are put into queues at a stretch, each queue counts for so many.
 const PUTS_PER_QUEUE: usize = 15;
 
@@ -385,15 +388,22 @@ impl Batch {
         incoming
     }
 
-    /// Empties the batch; what it allocated stays for the next.
+    /// Makes room for so many publishes at once: growing bit by bit copies all of them each time.
+    pub(crate) fn reserve(&mut self, n: usize) {
+        self.prepared.reserve(n);
+    }
+
+    /// Empties the batch; what it allocated stays for the next, unless a transaction was very large.
     pub(crate) fn clear(&mut self) {
         self.prepared.clear();
+        self.prepared.shrink_to(KEPT_PUBLISHES);
         self.noted = None;
         self.putting = Putting::default();
         (self.any, self.any_loading, self.any_late) = (Any::default(), false, false);
         for group in self.groups.iter_mut().take(self.n_groups) {
             group.queue = None;
             group.items.clear();
+            group.items.shrink_to(KEPT_PUBLISHES);
         }
         self.n_groups = 0;
         self.group_of.clear();

@@ -3,6 +3,7 @@
 use super::batch::message_of;
 use super::channels::{TX_BYTES_MAX, TX_PLACES_MAX, Tx};
 use super::{Handled, Session};
+use crate::capacity;
 use bytes::{Bytes, BytesMut};
 use message::Body;
 use session::{
@@ -64,6 +65,7 @@ impl Session {
     pub(super) async fn commit_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
         let tx = self.take_tx(channel)?;
         let mut n_places = 0;
+        self.batch.reserve(tx.publishes.len());
         for (index, request) in tx.publishes.iter().enumerate() {
             if let Request::Publish(publish) = request
                 && let Err(error) = self.prepare(index, publish, &[])
@@ -87,7 +89,11 @@ impl Session {
         let awaited = loop {
             match self.batch.put_in(&[], &tx.publishes, &|_| None, &mut self.wakes) {
                 Some(awaited) => break awaited,
-                None => self.give_way().await,
+                None => {
+                    self.give_way().await;
+                    // What is more than may be in memory all others would have to wait for.
+                    capacity::of_all(&self.broker.storage.publishers_wait_for()).await;
+                }
             }
         };
         if self.broker.storage.rules.tracing().is_any() {

@@ -163,11 +163,14 @@ fn survives_full(node: &mut Node, volume: &Volume) {
     assert!(worst < WAIT_MAX, "{worst:?}");
     let mut client = Client::guest(node.address());
     let declare = QueueDeclare { queue: b"new", durable: true, ..QueueDeclare::default() };
-    let refused = client.ask(1, declare);
-    assert!(
-        refused.contains("406 PRECONDITION_FAILED - no space is left on the disk"),
-        "{refused}"
-    );
+    let answer = client.ask(1, declare);
+    if answer == "queue.declare-ok" {
+        // What consumers took, and a start removed, left space enough to make the reserve again.
+        assert!(node.data_dir().join("reserve").exists(), "declared while the reserve is in use");
+    } else {
+        let refusal = "406 PRECONDITION_FAILED - no space is left on the disk";
+        assert!(answer.contains(refusal), "{answer}");
+    }
     client.open_channel(2);
     let delete = QueueDelete { queue: DRAINED.as_bytes(), ..QueueDelete::default() };
     assert_eq!(client.ask(2, delete), "queue.delete-ok");

@@ -3,7 +3,8 @@
 
 use amqp091::method::{ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk};
 use amqp091::{ProtocolHeader, decode_frame};
-use front_amqp091::{Connection, Settings, Step, WriteBatch};
+use edge::{Step, WriteBatch};
+use front_amqp091::{Connection, Settings};
 use session::{Content, Event, Op, Outbox, Request};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -84,11 +85,11 @@ fn answer(outbox: &dyn Outbox, request: Request) {
     let origin = Some(control.origin);
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are not answered")]
     let event = match control.op {
-        Op::ChannelOpen => Event::ChannelOpened(channel),
-        Op::ChannelClose => Event::ChannelClosed(channel),
-        Op::ChannelFail(error) => Event::ChannelFailed { channel, error, origin },
-        Op::ConnectionClose => Event::ConnectionClosed,
-        Op::ConnectionFail(error) => Event::ConnectionFailed { channel: None, error, origin },
+        Op::OpenChannel => Event::ChannelOpened(channel),
+        Op::CloseChannel => Event::ChannelClosed(channel),
+        Op::FailChannel(error) => Event::ChannelFailed { channel, error, origin },
+        Op::CloseConnection => Event::ConnectionClosed,
+        Op::FailConnection(error) => Event::ConnectionFailed { channel: None, error, origin },
         _ => return,
     };
     let mut event = Some(event);

@@ -1,4 +1,4 @@
-//! What a start costs: `cargo run --release -p broker --example start [directory]`.
+//! The cost of a start: `cargo run --release -p broker --example start [directory]`.
 //!
 //! 1. A log full of small messages of one queue.
 //! 2. Many queues with a few messages each.
@@ -55,10 +55,10 @@ fn many_queues(dir: &Path, n_queues: usize, n_each: usize) {
 
 /// The process dies without a word as far as the data can tell.
 fn measure(dir: &Path, broker: Arc<Broker>, what: &str) {
-    while broker.log_stats().unsynced_bytes > 0 {
+    while broker.figures().log().unsynced_bytes > 0 {
         std::thread::yield_now();
     }
-    let bytes = broker.log_stats().bytes;
+    let bytes = broker.figures().log().bytes;
     std::mem::forget(broker);
     for _ in 0..3 {
         let begin = Instant::now();

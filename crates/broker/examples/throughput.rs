@@ -1,5 +1,5 @@
-//! What a message costs inside the broker, without protocol and sockets:
-//! `cargo run --release -p broker --example throughput`.
+//! The cost of a message inside the broker, without protocol and sockets:
+//! `cargo run --release -p broker --example throughput [ROUNDS]`.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -11,15 +11,15 @@ use broker::{Broker, Identity, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
 use session::{
-    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, MethodTag, Op,
-    Outbox, Outcome, Position, Publish, QueueDeclare, Request, Room, Settle, ShortString, Sink,
-    Span, Table,
+    Attachment, ChannelId, Confirmation, Content, Control, Delivery, Event, Flag, LinkId,
+    MethodTag, Op, Outbox, Outcome, Position, Publish, QueueBinding, QueueDeclaration, Request,
+    Room, Settle, ShortString, Sink, Span, Table,
 };
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const BATCH: usize = 1_000;
 const ROUNDS: usize = 2_000;
@@ -105,7 +105,7 @@ impl Client {
         let outbox: Arc<dyn Outbox> = counter.clone();
         let session = Session::open(Arc::clone(broker), identity, outbox).unwrap();
         let mut client = Self { session, counter };
-        client.ask(Op::ChannelOpen);
+        client.ask(Op::OpenChannel);
         client
     }
 
@@ -123,6 +123,27 @@ fn short(text: &str) -> ShortString {
     ShortString::new(text.as_bytes()).unwrap()
 }
 
+fn declaration(queue: &str) -> Op {
+    Op::DeclareQueue(QueueDeclaration {
+        queue: short(queue),
+        passive: false,
+        durable: false,
+        exclusive: false,
+        auto_delete: false,
+        arguments: Table::default(),
+    })
+}
+
+fn consume(no_ack: bool) -> Op {
+    Op::Attach(Attachment {
+        queue: short("q"),
+        consumer_tag: short(""),
+        no_ack,
+        exclusive: false,
+        arguments: Table::default(),
+    })
+}
+
 fn publish(body: u32) -> Request {
     Request::Publish(Publish {
         channel: ChannelId(1),
@@ -138,30 +159,18 @@ fn publish(body: u32) -> Request {
 }
 
 fn run(name: &str, body: u32, no_ack: bool, consumers: usize) {
+    let rounds = std::env::args().nth(1).map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let broker = start();
     let mut publisher = Client::connect(&broker);
-    publisher.ask(Op::QueueDeclare(QueueDeclare {
-        queue: short("q"),
-        passive: false,
-        durable: false,
-        exclusive: false,
-        auto_delete: false,
-        arguments: Table::default(),
-    }));
+    publisher.ask(declaration("q"));
     let mut consumers: Vec<Client> = (0..consumers).map(|_| Client::connect(&broker)).collect();
     for consumer in &mut consumers {
-        consumer.ask(Op::Consume(Consume {
-            queue: short("q"),
-            consumer_tag: short(""),
-            no_ack,
-            exclusive: false,
-            arguments: Table::default(),
-        }));
+        consumer.ask(consume(no_ack));
     }
     let input = [b"q\0\0".as_slice(), &vec![b'x'; body as usize]].concat();
     let mut requests = Vec::new();
     let started = Instant::now();
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         requests.extend((0..BATCH).map(|_| publish(body)));
         publisher.submit(&input, &mut requests);
         for consumer in &mut consumers {
@@ -182,7 +191,64 @@ fn run(name: &str, body: u32, no_ack: bool, consumers: usize) {
             counted.unsettled.clear();
         }
     }
-    let nanos = started.elapsed().as_nanos() / (ROUNDS * BATCH) as u128;
+    let nanos = started.elapsed().as_nanos() / (rounds * BATCH) as u128;
+    println!("{name:40} {nanos:5} ns per message");
+}
+
+/// Messages with many keys, for one consumer, while somebody else declares a queue or deletes it before every
+/// third batch: that time is not counted.
+fn run_beside(name: &str, declares: bool) {
+    const N_KEYS: u32 = 64;
+    let rounds = std::env::args().nth(1).map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let broker = start();
+    let mut publisher = Client::connect(&broker);
+    publisher.ask(declaration("q"));
+    let mut input = b"amq.direct\0\0body".to_vec();
+    let keys: Vec<Span> = (0..N_KEYS)
+        .map(|n| {
+            let key = format!("key {n}");
+            publisher.ask(Op::BindQueue(QueueBinding {
+                queue: short("q"),
+                exchange: short("amq.direct"),
+                routing_key: short(&key),
+                arguments: Table::default(),
+            }));
+            let start = u32::try_from(input.len()).unwrap();
+            input.extend_from_slice(key.as_bytes());
+            Span { start, len: u32::try_from(key.len()).unwrap() }
+        })
+        .collect();
+    let message = |key: &Span| {
+        Request::Publish(Publish {
+            channel: ChannelId(1),
+            exchange: Span { start: 0, len: 10 },
+            routing_key: *key,
+            properties: Span { start: 10, len: 2 },
+            content: Content::Inline(Span { start: 12, len: 4 }),
+            mandatory: false,
+            persistent: false,
+            immediate: false,
+            inspect: false,
+        })
+    };
+    let mut consumer = Client::connect(&broker);
+    consumer.ask(consume(true));
+    let mut other = Client::connect(&broker);
+    let (mut requests, mut elapsed) = (Vec::new(), Duration::ZERO);
+    for round in 0..rounds {
+        if declares && round % 6 == 0 {
+            other.ask(declaration("other"));
+        } else if declares && round % 6 == 3 {
+            let (if_unused, if_empty) = (Flag::No, Flag::No);
+            other.ask(Op::DeleteQueue { queue: short("other"), if_unused, if_empty });
+        }
+        requests.extend(keys.iter().cycle().take(BATCH).map(message));
+        let started = Instant::now();
+        publisher.submit(&input, &mut requests);
+        elapsed += started.elapsed();
+        consumer.counter.0.lock().unwrap().unsettled.clear();
+    }
+    let nanos = elapsed.as_nanos() / (rounds * BATCH) as u128;
     println!("{name:40} {nanos:5} ns per message");
 }
 
@@ -193,4 +259,6 @@ fn main() {
     run("1 -> 1, 1500 B, acks", 1_500, false, 1);
     run("1 -> 5, 12 B, auto-ack", 12, true, 5);
     run("publish only, 12 B", 12, true, 0);
+    run_beside("1 -> 1, 64 keys", false);
+    run_beside("1 -> 1, 64 keys, beside declares", true);
 }

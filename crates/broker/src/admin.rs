@@ -1,12 +1,9 @@
-//! What operators ask of a running node, beyond definitions.
+//! Operators' requests to a running node, beyond definitions.
 
 use crate::broker::Broker;
-use crate::confirm;
-use crate::queue::{Delayed, DeleteConditions, Queue, QueueRefused};
 use crate::slices::Slices;
+use classic::{Delayed, DeleteConditions, Queue, QueueRefused};
 use meta::{Command, ConnectionId, MetaError};
-use session::ChannelId;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Broker {
@@ -45,12 +42,38 @@ impl Broker {
         self.view().queue(vhost, name).filter(|queue| !queue.def().is_internal())
     }
 
+    /// The consumers of every queue, with their queue.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<(Arc<Queue>, crate::ConsumerView)> {
+        let view = self.view();
+        let of_queue = |queue: &Arc<Queue>| {
+            let queue = Arc::clone(queue);
+            let consumers = queue.consumers();
+            consumers.into_iter().map(move |consumer| (Arc::clone(&queue), consumer))
+        };
+        view.queues().flat_map(of_queue).collect()
+    }
+}
+
+/// The broker as operators and tools use it, beyond definitions.
+#[derive(Clone, Copy, Debug)]
+pub struct Operations<'b>(&'b Broker);
+
+impl Broker {
+    /// Requests of operators.
+    #[must_use]
+    pub const fn operations(&self) -> Operations<'_> {
+        Operations(self)
+    }
+}
+
+impl Operations<'_> {
     /// The first `n_max` messages that an exchange holds back, in the order in which they go on; `None`
     /// if it holds nothing back. Reads those from the disk that are not in memory: not for a thread that
     /// others wait for.
     #[must_use]
     pub fn held_back(&self, vhost: &str, exchange: &str, n_max: usize) -> Option<Vec<Delayed>> {
-        Some(self.delayed_queue(vhost, exchange)?.held_back(n_max))
+        Some(self.delayed_queue(vhost, exchange)?.held_back().first(n_max))
     }
 
     /// Resolves when it is known what an exchange holds back: after a start that may take a while.
@@ -64,21 +87,21 @@ impl Broker {
     pub async fn cancel_held_back(&self, vhost: &str, exchange: &str, id: u64) -> bool {
         let Some(queue) = self.delayed_queue(vhost, exchange) else { return false };
         queue.loaded().await;
-        let is_cancelled = queue.cancel_held_back(id);
-        let upto = self.storage.wal.stats().appended_upto;
-        if is_cancelled && confirm::durable(&self.storage.wal, upto).await.is_err() {
+        let is_cancelled = queue.held_back().cancel(id);
+        let upto = self.0.storage.wal.stats().appended_upto;
+        if is_cancelled && confirm::durable(&self.0.storage.wal, upto).await.is_err() {
             std::future::pending::<()>().await;
         }
         is_cancelled
     }
 
     fn delayed_queue(&self, vhost: &str, exchange: &str) -> Option<Arc<Queue>> {
-        self.view().queue(vhost, &meta::delayed_queue_of(exchange))
+        self.0.view().queue(vhost, &meta::delayed_queue_of(exchange))
     }
 
     /// Drops a queue's ready messages; returns how many, or `None` without such a queue.
     pub async fn purge_queue(&self, vhost: &str, name: &str) -> Option<u64> {
-        let queue = self.queue(vhost, name)?;
+        let queue = self.0.queue(vhost, name)?;
         queue.loaded().await;
         Some(queue.purge())
     }
@@ -93,51 +116,20 @@ impl Broker {
         name: &str,
         conditions: DeleteConditions,
     ) -> Result<u64, QueueRefused> {
-        let queue = self.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
+        let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
         let n_ready = queue.give_up(conditions)?;
-        let deleted = self.apply_definition(Command::DeleteQueueById { id: queue.id() }).await;
+        let deleted = self.0.apply_definition(Command::DeleteQueueById { id: queue.id() }).await;
         deleted.map_err(|_| QueueRefused::NotFound)?;
         Ok(n_ready)
     }
 
     /// Asks a connection to close with 320; false when there is none of that id.
     pub fn close_connection(&self, id: ConnectionId, reason: &str) -> bool {
-        let found = self.connections.get(id);
+        let found = self.0.connections.get(id);
         if let Some(connection) = &found {
             connection.kick(reason);
         }
         found.is_some()
-    }
-
-    /// How many unsettled messages each channel holds.
-    #[must_use]
-    pub fn unacked_by_channel(&self) -> BTreeMap<(ConnectionId, ChannelId), u64> {
-        let mut held = BTreeMap::new();
-        for queue in self.view().queues() {
-            queue.count_held(&mut held);
-        }
-        held
-    }
-
-    /// How many messages each connection holds that it has not acknowledged.
-    pub(crate) fn unacked_by_connection(&self) -> BTreeMap<ConnectionId, u64> {
-        let mut unacked = BTreeMap::new();
-        for ((connection, _), n) in self.unacked_by_channel() {
-            *unacked.entry(connection).or_default() += n;
-        }
-        unacked
-    }
-
-    /// The consumers of every queue, with their queue.
-    #[must_use]
-    pub fn consumers(&self) -> Vec<(Arc<Queue>, crate::ConsumerView)> {
-        let view = self.view();
-        let of_queue = |queue: &Arc<Queue>| {
-            let queue = Arc::clone(queue);
-            let consumers = queue.consumers();
-            consumers.into_iter().map(move |consumer| (Arc::clone(&queue), consumer))
-        };
-        view.queues().flat_map(of_queue).collect()
     }
 }

@@ -7,7 +7,7 @@ const MEMORY: u8 = 1;
 const DISK: u8 = 2;
 const DESCRIPTORS: u8 = 4;
 
-/// What an alarm is about.
+/// The resource an alarm is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// More memory in use than `vm_memory_high_watermark` allows.
@@ -62,7 +62,7 @@ impl Alarms {
         self.bits.load(Ordering::Relaxed) & alarm.bit() != 0
     }
 
-    /// What `connection.blocked` says, as RabbitMQ words it; `None` without an alarm.
+    /// The reason that `connection.blocked` gives, as RabbitMQ words it; `None` without an alarm.
     #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
         let bits = self.bits.load(Ordering::Relaxed);

@@ -1,30 +1,37 @@
 //! The broker of one node: definitions, queues, connections, and the log they share.
 
 mod deletion;
+mod events;
+mod exchanges;
+
+pub(crate) use events::EventHeaders;
+pub use events::Events;
 
 use crate::alarms::Alarms;
-use crate::confirm::{self, LogFailed};
-use crate::connections::{Connection, Connections};
+use crate::connections::Connections;
 use crate::control_plane::{Changed, ControlPlane, Definitions, Effect, View};
 use crate::direct_reply_to::Replies;
-use crate::events::{BY_ITSELF, BY_OPERATOR};
 use crate::exchanges::Exchanges;
 use crate::held::Holdings;
 use crate::interceptors::Interceptors;
 use crate::log_records;
 use crate::names::NameSource;
 use crate::options::{BrokerOptions, Limits};
-use crate::queue::Queue;
 use crate::slices::Slices;
-use crate::storage::{Losses, Storage};
-use log::Lsn;
-use meta::{Command, Done, MetaError};
+use crate::timers::QueueTimers;
+use classic::Queue;
+use classic::Storage;
+use confirm::{self, LogFailed};
+use log::{Lsn, Owner};
+use meta::{Command, Done, MetaError, QueueId};
 use routing::Name;
-use session::ChannelId;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use stdx::Now;
-use store::blob::BlobStats;
+
+/// Who has done what nobody asked for, as RabbitMQ names it ...
+const BY_ITSELF: &str = "rmq-internal";
+/// ... and what was asked for by the command line.
+const BY_OPERATOR: &str = "rmq-cli";
 
 /// Segments the log may have before survivors of the oldest are moved to its end.
 const RELOCATE_FROM_SEGMENTS: u64 = 4;
@@ -63,8 +70,9 @@ impl From<LogFailed> for ChangeError {
 #[derive(Debug)]
 pub struct Broker {
     pub(crate) storage: Arc<Storage>,
+    pub(crate) timers: QueueTimers,
     options: BrokerOptions,
-    pub(crate) control_plane: ControlPlane,
+    pub(crate) control_plane: Arc<ControlPlane>,
     pub(crate) exchanges: Arc<Exchanges>,
     /// The node's connections.
     pub connections: Connections,
@@ -74,14 +82,13 @@ pub struct Broker {
     pub(crate) replies: Replies,
     pub(crate) names: NameSource,
     was_new: bool,
-    overdue_at_ms: AtomicU64,
     /// Where events are told, if they are.
     pub(crate) event_vhost: OnceLock<Name>,
 }
 
 impl Broker {
     pub(crate) fn assemble(
-        storage: Arc<Storage>,
+        (storage, timers): (Arc<Storage>, QueueTimers),
         definitions: Definitions,
         options: BrokerOptions,
         was_new: bool,
@@ -94,8 +101,9 @@ impl Broker {
             ControlPlane::new(Arc::clone(&storage), Arc::clone(&exchanges), definitions, &options);
         let broker = Arc::new(Self {
             storage,
+            timers,
             options,
-            control_plane,
+            control_plane: Arc::new(control_plane),
             exchanges,
             connections: Connections::default(),
             alarms: Alarms::default(),
@@ -103,12 +111,11 @@ impl Broker {
             replies: Replies::default(),
             names: NameSource::default(),
             was_new,
-            overdue_at_ms: AtomicU64::new(0),
             event_vhost: OnceLock::new(),
         });
         let weak = Arc::downgrade(&broker);
-        broker.storage.older.belong_to(Weak::clone(&weak));
-        broker.storage.rules.belong_to(Weak::clone(&weak));
+        let control_plane = Arc::downgrade(&broker.control_plane);
+        broker.storage.v1.belong_to(control_plane);
         broker.storage.pager.after_sync(move || {
             if let Some(broker) = weak.upgrade() {
                 broker.keep_log_short();
@@ -161,59 +168,10 @@ impl Broker {
         self.storage.time.ticked()
     }
 
-    /// Bytes of messages that queues hold in memory.
-    #[must_use]
-    pub fn message_bytes(&self) -> u64 {
-        self.storage.pager.held_bytes.load(Ordering::Relaxed)
-    }
-
-    /// How long the oldest publish of a channel has waited for consumers, in milliseconds; none if none
-    /// waits. Takes time: it is looked for among what waits.
-    #[must_use]
-    pub fn oldest_unconfirmed_ms(
-        &self,
-        connection: &Connection,
-        channel: ChannelId,
-    ) -> Option<u64> {
-        let publisher = connection.confirms.get()?.publisher(channel)?;
-        let view = self.view();
-        let waited_for =
-            |queue: &&Arc<Queue>| queue.counters.n_pending_confirms.load(Ordering::Relaxed) > 0;
-        let queues = view.queues().filter(waited_for);
-        let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
-        Some(self.storage.time.unix_ms().saturating_sub(oldest_ms))
-    }
-
-    /// The log's figures.
-    #[must_use]
-    pub fn log_stats(&self) -> log::WalStats {
-        self.storage.wal.stats()
-    }
-
-    /// Figures of the files of pages: those that survive a restart, and those that do not.
-    #[must_use]
-    pub fn page_stats(&self) -> (BlobStats, BlobStats) {
-        let images = &self.storage.images;
-        (images.durable.stats(), images.volatile.stats())
-    }
-
-    /// Figures of the files of bodies, by virtual host.
-    #[must_use]
-    pub fn body_stats(&self) -> Vec<(Name, BlobStats)> {
-        let stores = self.storage.bodies.all().into_iter();
-        stores.map(|(vhost, store)| (vhost, store.stats())).collect()
-    }
-
     /// Says whether the space that was kept back is in use: then definitions are no longer added to. The
     /// disk alarm is set by who says so.
     pub fn note_reserve(&self, is_used: bool) {
         self.storage.note_reserve(is_used);
-    }
-
-    /// What could not be read since the start.
-    #[must_use]
-    pub fn losses(&self) -> Losses {
-        *stdx::lock(&self.storage.losses)
     }
 
     /// Changes definitions, and returns when the change is durable as far as it has to be. Never
@@ -278,7 +236,7 @@ impl Broker {
     /// Tells of a change and carries out what follows from it; `by` is the user that events name.
     fn after_change(&self, changed: Changed, command: &Command, by: &str) -> (Done, Lsn) {
         let Changed { outcome, effects, upto, .. } = changed;
-        self.tell_of_change(command, &outcome, by);
+        self.events().definitions_changed(command, &outcome, by);
         let any_defaults =
             effects.iter().any(|effect| matches!(effect, Effect::ApplyVhostDefaults(_)));
         self.carry_out(effects);
@@ -288,10 +246,10 @@ impl Broker {
     fn carry_out(&self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::ReviewVersions => self.storage.older.review(),
+                Effect::ReviewVersions => self.storage.v1.review(),
                 Effect::ReviewSettings(queues) => self.review_settings(queues),
                 Effect::CloseConnectionsTo(vhost) => {
-                    self.storage.rules.tracing().stop(&vhost, None);
+                    self.timers.tracing().stop(&vhost, None);
                     let reason = format!("vhost '{vhost}' is deleted");
                     self.connections.kick_where(&reason, |one| one.vhost == *vhost);
                 }
@@ -312,7 +270,7 @@ impl Broker {
         if queues.len() <= RULES_AT_ONCE_MAX {
             queues.iter().for_each(|queue| self.review_rules(queue));
         } else {
-            self.storage.rules.review(queues.into_iter());
+            self.timers.review(queues.into_iter());
         }
     }
 
@@ -325,19 +283,20 @@ impl Broker {
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
         self.storage.time.tick(now);
-        self.storage.rules.look_at_time();
+        self.timers.look_at_time();
         self.keep_log_short();
         self.keep_memory_small();
-        self.save_seen(now.monotonic_ms);
+        let Storage { disk, wal, .. } = &*self.storage;
+        self.exchanges.save_seen_at_times(disk.as_ref(), wal, now.monotonic_ms);
         self.look_for_overdue(now.monotonic_ms);
     }
 
     /// Has channels closed that hold messages for too long, and connections that hold too many.
     fn look_for_overdue(&self, now_ms: u64) {
-        if now_ms < self.overdue_at_ms.load(Ordering::Relaxed) {
+        if !self.holdings.is_look_due(now_ms) {
             return;
         }
-        self.holdings.note_unacked(self.unacked_by_connection(), &self.connections);
+        self.holdings.note_unacked(self.figures().unacked_by_connection(), &self.connections);
         let (view, node_timeout_ms) = (self.view(), self.limits().consumer_timeout_ms);
         for overdue in view.queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms)) {
             if let Some(connection) = self.connections.get(overdue.connection) {
@@ -345,7 +304,7 @@ impl Broker {
             }
         }
         let pause_ms = view.queues().count() as u64 / OVERDUE_QUEUES_PER_MS;
-        self.overdue_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
+        self.holdings.set_next_look(now_ms + pause_ms);
     }
 
     /// Has queues page that take more than they may since others have grown, and files reclaimed.
@@ -383,10 +342,8 @@ impl Broker {
         let Some(oldest) = oldest.filter(is_worth_it).filter(may_move) else {
             return;
         };
-        let view = self.view();
-        let mut durable: Vec<_> = view.queues().filter(|queue| queue.def().durable).collect();
-        durable.sort_unstable_by_key(|queue| queue.id());
-        for queue in durable {
+        let (view, owners) = (self.view(), self.storage.wal.owners_in(oldest.id));
+        for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
             queue.relocate(oldest.id);
         }
     }
@@ -416,13 +373,13 @@ impl Broker {
         let unused = durable.filter_map(|one| Some((one.id().0, one.unused_for_ms()?)));
         let unused: Vec<_> = unused.collect();
         self.storage.pager.end();
-        self.storage.older.end();
-        self.storage.rules.end();
+        self.storage.v1.end();
+        self.timers.end();
         for journal in view.queues().filter_map(|queue| queue.journal()) {
-            self.storage.older.sync_at_end(&self.storage, &journal)?;
+            self.storage.v1.sync_at_end(&self.storage, &journal)?;
         }
         self.storage.journals.sync()?;
-        log_records::append_stopped(&self.storage.wal, &cursors, &unused);
+        log_records::node::append_stopped(&self.storage.wal, &cursors, &unused);
         self.storage.wal.close()?;
         self.exchanges.save_seen_at_end(self.storage.disk.as_ref())
     }
@@ -433,8 +390,8 @@ impl Drop for Broker {
     /// keeps that.
     fn drop(&mut self) {
         self.storage.pager.end();
-        self.storage.older.end();
-        self.storage.rules.end();
+        self.storage.v1.end();
+        self.timers.end();
         self.view().queues().filter_map(|queue| queue.journal()).for_each(|journal| journal.fail());
     }
 }

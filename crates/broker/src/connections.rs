@@ -4,7 +4,7 @@ mod held;
 
 pub(crate) use held::Held;
 
-use crate::confirm::ConfirmQueue;
+use confirm::ConfirmQueue;
 use meta::ConnectionId;
 use session::{ChannelId, Error};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub struct Identity {
     pub frame_max: u32,
     /// Negotiated number of channels.
     pub channel_max: u16,
-    /// What the client said about itself.
+    /// The properties the client gave of itself.
     pub client_properties: session::Table,
     /// When it connected, in milliseconds since 1970.
     pub connected_at_ms: u64,
@@ -54,9 +54,9 @@ pub struct Connection {
     pub identity: Identity,
     /// Its channels.
     pub channels: Mutex<BTreeMap<ChannelId, Arc<ChannelCounters>>>,
-    /// What was read from the socket.
+    /// Traffic read from the socket.
     pub received: Traffic,
-    /// What was written to the socket.
+    /// Traffic written to the socket.
     pub sent: Traffic,
     /// Whether publishing waits for an alarm to clear.
     pub blocked: AtomicBool,
@@ -68,7 +68,7 @@ pub struct Connection {
     kick: Notify,
 }
 
-/// What went one way over a socket.
+/// Traffic one way over a socket.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// Bytes.
@@ -85,7 +85,7 @@ impl Traffic {
     }
 }
 
-/// What a connection's task is to do although its client asks for nothing.
+/// The interrupt a connection's task is to obey although its client asks for nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     /// Close the connection, for this reason.
@@ -153,8 +153,8 @@ impl Connection {
         self.kick.notify_one();
     }
 
-    /// Bytes of memory it has the node keep beside its queues: transactions, messages of which a part is missing,
-    /// what it does not read.
+    /// Bytes of memory it has the node keep beside its queues: transactions, messages of which a part is
+    /// missing, what it does not read.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.held.bytes()

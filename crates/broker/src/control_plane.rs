@@ -3,19 +3,21 @@
 //!
 //! Never connections, sessions or events: what follows elsewhere from a change is returned as [`Effect`]s.
 
+mod command_log;
 mod effects;
 mod snapshot;
 
+pub(crate) use command_log::CommandLog;
 pub(crate) use effects::Effect;
 pub use snapshot::DEFINITIONS_FILE;
 
 use crate::exchanges::{Exchanges, StatefulExchanges};
-use crate::log_records::{self, SegmentCounts};
 use crate::options::BrokerOptions;
-use crate::queue::Queue;
 use crate::slices::SLICE;
-use crate::storage::Storage;
-use log::Lsn;
+use classic::Queue;
+use classic::QueueVersions;
+use classic::Storage;
+use log::{Lsn, Owner, SegmentId};
 use meta::{
     Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueVersion, Removed, State,
 };
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use stdx::Now;
 
-/// What sessions read: everything as of one moment.
+/// The definitions and queues as of one moment, as sessions read them.
 #[derive(Debug)]
 pub struct View {
     /// Rises with every change.
@@ -59,13 +61,7 @@ impl View {
 pub(crate) struct Definitions {
     pub(crate) meta: State,
     pub(crate) queues: imbl::OrdMap<QueueId, Arc<Queue>>,
-    /// Number of the last logged command.
-    pub(crate) serial: u64,
-    /// The last logged command is durable when the log is so up to here.
-    pub(crate) logged_upto: Lsn,
-    /// Where logged commands lie that no snapshot covers.
-    pub(crate) logged: SegmentCounts,
-    pub(crate) n_logged: u64,
+    pub(crate) log: CommandLog,
     /// Deletions that go in slices, and are not logged yet.
     pub(crate) n_unbinding: usize,
 }
@@ -80,6 +76,13 @@ pub(crate) struct Changed {
     pub(crate) effects: Vec<Effect>,
     /// Durable when the log is so up to here.
     pub(crate) upto: Lsn,
+}
+
+/// A queue that was declared just now.
+struct NewQueue {
+    def: Arc<QueueDef>,
+    /// Where the log says that its files have version 1, if they have.
+    version_at: Option<SegmentId>,
 }
 
 /// The control plane of a node.
@@ -134,7 +137,7 @@ impl ControlPlane {
 
     /// The last change is durable when the log is so up to here.
     pub(crate) fn logged_upto(&self) -> Lsn {
-        stdx::lock(&self.definitions).logged_upto
+        stdx::lock(&self.definitions).log.upto()
     }
 
     /// Makes a change, logs it and publishes the new view.
@@ -146,13 +149,12 @@ impl ControlPlane {
         definitions.meta.check_room(&self.limits, command)?;
         self.check_space(&definitions, command)?;
         let had_version_policy = effects::any_version_policy(&definitions.meta, command);
-        let mut outcome = definitions.meta.apply(self.now(), command)?;
-        self.choose_version(&mut definitions, &mut outcome);
-        self.log(&mut definitions, &outcome.log);
-        let gone = self.follow(&mut definitions, &outcome);
+        let outcome = definitions.meta.apply(self.now(), command)?;
+        let new_queue = self.log(&mut definitions, &outcome);
+        let gone = self.follow(&mut definitions, &outcome, new_queue);
         let any_watched = self.exchanges.follow(&definitions.meta, command, &outcome);
         self.publish(&definitions, &outcome.done);
-        let upto = definitions.logged_upto;
+        let upto = definitions.log.upto();
         let mut effects = Vec::new();
         if had_version_policy || effects::any_version_policy(&definitions.meta, command) {
             effects.push(Effect::ReviewVersions);
@@ -173,7 +175,7 @@ impl ControlPlane {
             to_log.extend(outcome.log);
             Ok(())
         });
-        self.log(&mut definitions, &to_log);
+        definitions.log.append(&self.storage.wal, &to_log, |_| ());
         self.exchanges.review(&definitions.meta);
         self.publish(&definitions, &Done::Changed);
         result.map(|()| effects)
@@ -190,49 +192,48 @@ impl ControlPlane {
         if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
-    /// Says in the same breath which form a new queue's messages have.
-    fn choose_version(&self, definitions: &mut Definitions, outcome: &mut Outcome) {
-        let Done::QueueCreated(def) = &outcome.done else { return };
-        let version = definitions.meta.wanted_version(def, self.default_version);
-        let command = Command::SetQueueVersion { id: def.id, version };
-        if let Ok(chosen) = definitions.meta.apply(self.now(), &command) {
-            outcome.log.extend(chosen.log);
-        }
-    }
-
-    /// Logs what a change consists of, as one unit.
-    fn log(&self, definitions: &mut Definitions, commands: &[Command]) {
-        if commands.is_empty() {
-            return;
-        }
-        let encode = |command: &Command| {
-            let mut bytes = Vec::new();
-            command.encode(&mut bytes);
-            bytes
+    /// Logs what a change consists of; which version the files of a new queue have in the same breath.
+    fn log(&self, definitions: &mut Definitions, outcome: &Outcome) -> Option<NewQueue> {
+        let Done::QueueCreated(def) = &outcome.done else {
+            definitions.log.append(&self.storage.wal, &outcome.log, |_| ());
+            return None;
         };
-        let encoded: Vec<Vec<u8>> = commands.iter().map(encode).collect();
-        let appended =
-            log_records::append_meta(&self.storage.wal, definitions.serial + 1, &encoded);
-        for _ in &encoded {
-            definitions.logged.add(appended.segment);
+        let mut version = QueueVersion::V2;
+        if def.durable {
+            version = definitions.meta.wanted_version(def, self.default_version);
         }
-        definitions.serial += encoded.len() as u64;
-        definitions.n_logged += encoded.len() as u64;
-        definitions.logged_upto = appended.upto;
+        let appended = definitions.log.append(&self.storage.wal, &outcome.log, |batch| {
+            if version == QueueVersion::V1 {
+                classic::put_version(batch, def.id.0, version);
+            }
+        });
+        let version_at = appended.filter(|_| version == QueueVersion::V1).map(|appended| {
+            let segment = appended.at.segment;
+            // The command beside it keeps the segment until then.
+            self.storage.wal.retain(segment, Owner(def.id.0), 1);
+            segment
+        });
+        Some(NewQueue { def: Arc::clone(def), version_at })
     }
 
     /// Makes the queues at run time follow the definitions. Returns those that went.
-    fn follow(&self, definitions: &mut Definitions, outcome: &Outcome) -> Vec<Arc<Queue>> {
-        if let Done::QueueCreated(def) = &outcome.done {
-            let (def, storage) = (Arc::clone(def), Arc::clone(&self.storage));
+    fn follow(
+        &self,
+        definitions: &mut Definitions,
+        outcome: &Outcome,
+        new_queue: Option<NewQueue>,
+    ) -> Vec<Arc<Queue>> {
+        if let Some(NewQueue { def, version_at }) = new_queue {
+            let storage = Arc::clone(&self.storage);
             let settings = definitions.meta.queue_settings(&def);
-            let queue = match definitions.meta.queue_version(def.id) {
-                QueueVersion::V1 => {
+            let queue = match version_at {
+                Some(segment) => {
                     let queue = Queue::new_older(def, settings, storage);
-                    self.storage.older.begin(Arc::clone(&queue));
+                    queue.files_version.note_logged(segment);
+                    self.storage.v1.begin(Arc::clone(&queue));
                     queue
                 }
-                QueueVersion::V2 => Queue::new(def, settings, storage),
+                None => Queue::new(def, settings, storage),
             };
             definitions.queues.insert(queue.id(), queue);
         }
@@ -276,41 +277,22 @@ impl ControlPlane {
         stdx::lock(&self.definitions).n_unbinding -= 1;
     }
 
-    /// The form a queue's messages have, and the one they should have.
-    pub(crate) fn versions_of(&self, def: &QueueDef) -> (QueueVersion, QueueVersion) {
-        let meta = &self.view().meta;
-        (meta.queue_version(def.id), meta.wanted_version(def, self.default_version))
+    fn now(&self) -> Now {
+        self.storage.time.ticked()
     }
+}
 
-    /// Queues whose messages should have another form than they have.
-    pub(crate) fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
+impl QueueVersions for ControlPlane {
+    fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
         let view = self.view();
         let is_wrong = |queue: &&Arc<Queue>| {
-            let def = queue.def();
-            let wanted = || view.meta.wanted_version(def, self.default_version);
-            def.durable && view.meta.queue_version(def.id) != wanted()
+            let wanted = || view.meta.wanted_version(queue.def(), self.default_version);
+            queue.def().durable && queue.files_version.get() != wanted()
         };
         view.queues().filter(is_wrong).cloned().collect()
     }
 
-    /// The other form of these queues counts from now on: one log entry each.
-    pub(crate) fn change_forms<'q>(
-        &self,
-        changes: impl Iterator<Item = (&'q Arc<Queue>, QueueVersion)>,
-    ) {
-        let mut definitions = stdx::lock(&self.definitions);
-        for (queue, version) in changes {
-            queue.change_form(version, || {
-                let command = Command::SetQueueVersion { id: queue.id(), version };
-                let outcome = definitions.meta.apply(self.now(), &command).ok()?;
-                self.log(&mut definitions, &outcome.log);
-                (!outcome.log.is_empty()).then_some(definitions.logged_upto)
-            });
-        }
-        self.publish(&definitions, &Done::Changed);
-    }
-
-    fn now(&self) -> Now {
-        self.storage.time.ticked()
+    fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
+        self.view().meta.wanted_version(def, self.default_version)
     }
 }

@@ -9,20 +9,14 @@ mod history;
 
 pub(crate) use dedup_snapshot::DedupBarrier;
 
-use crate::broker::Broker;
-use crate::control_plane::View;
-use crate::owned_message::OwnedMessage;
-use crate::queue::{Incoming, Late, Publishes, Queue, Wakes, wake_all};
-use ::routing::{Message, Passage};
-use amqp091::{PropertiesRef, ShortString, Table, TableRef};
+use ::routing::Message;
+use amqp091::TableRef;
+use classic::delay_ms_of;
 use dedup_snapshot::Saving;
 use dedup_window::Window;
 use history::History;
-use message::MessageRef;
-use meta::{
-    BindingSpec, Command, DestinationName, Done, ExchangeDef, ExchangeSettings, Name, NamedBy,
-    Outcome, QueueDeclare, Removed, State,
-};
+use message::{MessageRef, OwnedMessage};
+use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, Removed, State};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -43,7 +37,7 @@ pub(crate) struct WatchedExchange {
     delayed_queue: Name,
 }
 
-/// What becomes of a message at a watched exchange.
+/// The fate of a message at a watched exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// It is routed.
@@ -104,7 +98,7 @@ impl WatchedExchange {
         self.settings.deduplication.is_some()
     }
 
-    /// What becomes of a client's message; it counts as seen from now on.
+    /// The fate of a client's message; it counts as seen from now on.
     pub(crate) fn fate(&self, message: &Message<'_>, now_ms: u64) -> Admission {
         if let Some(rules) = &self.settings.deduplication {
             let limits = (rules, self.bytes_max.load(Ordering::Relaxed));
@@ -112,7 +106,7 @@ impl WatchedExchange {
                 return Admission::Dropped;
             }
         }
-        if self.settings.delays && delay::of(message.headers).is_some() {
+        if self.settings.delays && delay_ms_of(message.headers).is_some() {
             return Admission::Delayed;
         }
         Admission::GoesOn
@@ -130,8 +124,9 @@ impl WatchedExchange {
         &self.delayed_queue
     }
 
-    fn remembered(&self) -> Vec<OwnedMessage> {
-        stdx::lock(&self.history).all()
+    /// The history that newly bound destinations are given, if it keeps one.
+    pub(crate) fn history(&self) -> Option<Vec<OwnedMessage>> {
+        self.settings.history.map(|_| stdx::lock(&self.history).all())
     }
 }
 
@@ -144,6 +139,14 @@ pub(crate) struct StatefulExchanges(HashMap<Name, OfVhost>);
 impl StatefulExchanges {
     pub(crate) fn get(&self, vhost: &str, exchange: &str) -> Option<&Arc<WatchedExchange>> {
         self.0.get(vhost)?.get(exchange)
+    }
+
+    /// Delaying exchanges by virtual host and name.
+    pub(crate) fn delaying(&self) -> impl Iterator<Item = (&Name, &Name, &WatchedExchange)> {
+        let all = self.0.iter().flat_map(|(vhost, exchanges)| {
+            exchanges.iter().map(move |(name, exchange)| (vhost, name, &**exchange))
+        });
+        all.filter(|(_, _, exchange)| exchange.settings.delays)
     }
 }
 
@@ -176,7 +179,7 @@ impl Exchanges {
         let mut watched = StatefulExchanges::default();
         for vhost in meta.vhosts() {
             for exchange in vhost.exchanges() {
-                let settings = vhost.exchange_settings(exchange);
+                let settings = vhost.policies().exchange_settings(exchange);
                 if settings.any() {
                     let before = now.get(vhost.name(), &exchange.name);
                     let after = match before {
@@ -210,7 +213,8 @@ impl Exchanges {
     /// Follows a change of definitions; true if any of them may have changed.
     pub(crate) fn follow(&self, meta: &State, command: &Command, outcome: &Outcome) -> bool {
         let is_watched = |vhost: &str, exchange: &ExchangeDef| {
-            meta.vhost(vhost).is_some_and(|vhost| vhost.exchange_settings(exchange).any())
+            meta.vhost(vhost)
+                .is_some_and(|vhost| vhost.policies().exchange_settings(exchange).any())
         };
         let is_created = match (command, &outcome.done) {
             (Command::DeclareExchange(declare), Done::ExchangeCreated(exchange)) => {
@@ -235,113 +239,6 @@ impl Exchanges {
     }
 }
 
-impl Broker {
-    /// Gives each delaying exchange a queue of its own; it goes with the exchange.
-    pub(crate) fn keep_delayed_queues(&self) {
-        let view = self.view();
-        for (vhost, exchanges) in &view.exchanges.0 {
-            let delaying = exchanges.iter().filter(|(_, exchange)| exchange.settings.delays);
-            for (name, exchange) in delaying {
-                let Some(def) = view.meta.exchange(vhost, name) else { continue };
-                if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {
-                    let queue = exchange.delayed_queue.clone();
-                    self.change_quietly(&declaration_of(vhost, queue, def));
-                }
-            }
-        }
-    }
-
-    fn change_quietly(&self, command: &Command) {
-        if let Err(error) = self.change(command) {
-            tracing::warn!("the queue of a delaying exchange: {error}");
-        }
-    }
-
-    /// Gives what a newly bound destination has missed. COMPAT: only when the binding is new.
-    pub(crate) fn give_history(&self, spec: &BindingSpec) {
-        let view = self.view();
-        let source = view.exchanges.get(&spec.vhost, &spec.source);
-        let Some(source) = source.filter(|source| source.settings.history.is_some()) else {
-            return;
-        };
-        let mut wakes = Wakes::new();
-        for remembered in source.remembered() {
-            let Some(message) = remembered.message() else { continue };
-            for queue in missed_by(&view, spec, &message) {
-                put_in(&queue, &message, &mut wakes);
-            }
-        }
-        wake_all(&mut wakes);
-    }
-}
-
-/// Makes the queue that holds messages back for an exchange: what is over goes on there.
-fn declaration_of(vhost: &Name, queue: Name, exchange: &ExchangeDef) -> Command {
-    let mut arguments = Table::new();
-    let exchange_name: &str = &exchange.name;
-    arguments.push(ShortString::from_static("x-dead-letter-exchange"), exchange_name);
-    arguments.push(ShortString::from_static("x-queue-type"), "classic");
-    Command::DeclareQueue(QueueDeclare {
-        vhost: vhost.clone(),
-        name: queue,
-        named_by: NamedBy::Server,
-        durable: exchange.durable,
-        auto_delete: false,
-        exclusive_owner: None,
-        arguments,
-        id: None,
-    })
-}
-
-/// The queues behind a new binding that a message of before goes to.
-fn missed_by(view: &View, spec: &BindingSpec, message: &MessageRef<'_>) -> Vec<Arc<Queue>> {
-    match &spec.destination {
-        DestinationName::Queue(name) => view.queue(&spec.vhost, name).into_iter().collect(),
-        DestinationName::Exchange(name) => view.route(&spec.vhost, name, message),
-    }
-}
-
-impl View {
-    /// The queues a message of the broker's own goes to from an exchange.
-    pub(crate) fn route(
-        &self,
-        vhost: &str,
-        exchange: &str,
-        message: &MessageRef<'_>,
-    ) -> Vec<Arc<Queue>> {
-        let properties = PropertiesRef::trusted(message.properties);
-        let keys = [message.routing_key];
-        let seen =
-            Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
-        let mut ids = Vec::new();
-        if let Some(routes) = self.meta.routes(vhost) {
-            let pass = |_: &Name| Passage::Open;
-            routes.route_from_broker(exchange.as_bytes(), &seen, pass, &mut ids);
-        }
-        ids.iter().filter_map(|id| self.queue_by_id(*id)).collect()
-    }
-}
-
-/// Puts one message of the broker's own into a queue; one that is being read after a start takes
-/// none.
-pub(crate) fn put_in(queue: &Queue, message: &MessageRef<'_>, wakes: &mut Wakes) {
-    if queue.is_loading() {
-        return;
-    }
-    let properties = PropertiesRef::trusted(message.properties);
-    let resolve = |_: u32| Incoming { message: *message, home: None, confirm: false };
-    let batch = Publishes {
-        items: &[0],
-        resolve: &resolve,
-        any_logged: message.persistent,
-        any_stored: false,
-        any_expiring: properties.expiration().is_some(),
-        late: queue.confirm_on().is_late().then_some(Late { who: &|_| None }),
-    };
-    // A full queue goes without.
-    queue.publish(&batch, &mut Vec::new(), wakes);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +254,7 @@ mod tests {
             durable: true,
             auto_delete: false,
             internal: false,
-            arguments: Table::new(),
+            arguments: amqp091::Table::new(),
         };
         state.apply(Now::default(), &Command::DeclareExchange(declare)).unwrap();
     }
@@ -380,14 +277,18 @@ mod tests {
             annotations: Default::default(),
         };
         (0..3).for_each(|_| first.remember(&message));
-        assert_eq!(first.remembered().len(), 2);
+        assert_eq!(first.history().unwrap().len(), 2);
         let n_exchanges = ALL_EXCHANGES_BYTES_MAX / EXCHANGE_BYTES_MAX;
         for n in 1..=n_exchanges {
             declare(&mut state, &format!("x{n}"));
         }
         exchanges.review(&state);
-        assert_eq!(first.remembered().len(), 1, "one exchange too many for the highest share");
+        assert_eq!(
+            first.history().unwrap().len(),
+            1,
+            "one exchange too many for the highest share"
+        );
         first.remember(&message);
-        assert_eq!(first.remembered().len(), 1);
+        assert_eq!(first.history().unwrap().len(), 1);
     }
 }

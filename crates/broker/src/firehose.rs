@@ -6,194 +6,24 @@
 
 use crate::broker::Broker;
 use crate::connections::Connection;
-use crate::owned_message::OwnedMessage;
-use crate::rules::{InternalMessage, QueueTimers};
-use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
-use message::MessageRef;
-use meta::{ConnectionId, Name, QueueDef};
+use crate::timers::{Delivered, InternalMessage, TRACE_EXCHANGE as EXCHANGE};
+use amqp091::{ShortString, Table, Value};
+use message::{MessageRef, Properties};
+use meta::Name;
 use session::ChannelId;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
-/// The exchange that copies go to.
-const EXCHANGE: &str = "amq.rabbitmq.trace";
-
-/// Whose messages are traced.
-#[derive(Clone, Debug)]
-enum Who {
-    Everybody,
-    These(BTreeSet<Name>),
-}
-
-/// What is traced now. A restart of the node ends it all.
-#[derive(Debug, Default)]
-pub(crate) struct Tracing {
-    is_any: AtomicBool,
-    by_vhost: Mutex<BTreeMap<Name, Arc<Who>>>,
-}
-
-impl Who {
-    fn covers(&self, user: &str) -> bool {
-        match self {
-            Self::Everybody => true,
-            Self::These(users) => users.contains(user),
-        }
+/// The copy of a message that was given to somebody; none if it is not to be told, or nobody knows any more
+/// who got it.
+pub(crate) fn notice_of(broker: &Broker, delivered: &Delivered) -> Option<InternalMessage> {
+    let (connection, channel) = delivered.to();
+    let connection = broker.connections.get(connection)?;
+    if !delivered.covers(&connection.identity.user) {
+        return None;
     }
-}
-
-impl Tracing {
-    /// Whether anything is traced: cheap to ask.
-    #[inline]
-    pub(crate) fn is_any(&self) -> bool {
-        self.is_any.load(Ordering::Relaxed)
-    }
-
-    /// Whose messages are traced in a virtual host.
-    fn of(&self, vhost: &str) -> Option<Arc<Who>> {
-        if !self.is_any() {
-            return None;
-        }
-        stdx::lock(&self.by_vhost).get(vhost).cloned()
-    }
-
-    fn covers(&self, vhost: &str, user: &str) -> bool {
-        self.of(vhost).is_some_and(|who| who.covers(user))
-    }
-
-    fn start(&self, vhost: Name, user: Option<Name>) {
-        let mut by_vhost = stdx::lock(&self.by_vhost);
-        match (by_vhost.get_mut(&vhost).map(Arc::make_mut), user) {
-            (Some(Who::These(users)), Some(user)) => {
-                users.insert(user);
-            }
-            (None, Some(user)) => {
-                by_vhost.insert(vhost, Arc::new(Who::These(BTreeSet::from([user]))));
-            }
-            (Some(Who::Everybody), Some(_)) => {}
-            (_, None) => {
-                by_vhost.insert(vhost, Arc::new(Who::Everybody));
-            }
-        }
-        self.is_any.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn stop(&self, vhost: &str, user: Option<&str>) {
-        let mut by_vhost = stdx::lock(&self.by_vhost);
-        let is_over = match (by_vhost.get_mut(vhost).map(Arc::make_mut), user) {
-            (Some(Who::These(users)), Some(user)) => {
-                users.remove(user);
-                users.is_empty()
-            }
-            (_, Some(_)) => false,
-            (_, None) => true,
-        };
-        if is_over {
-            by_vhost.remove(vhost);
-        }
-        self.is_any.store(!by_vhost.is_empty(), Ordering::Relaxed);
-    }
-}
-
-/// A message that was given to somebody.
-#[derive(Debug)]
-pub(crate) struct Delivered {
-    queue: Arc<QueueDef>,
-    connection: ConnectionId,
-    channel: ChannelId,
-    redelivered: bool,
-    message: OwnedMessage,
-    /// Whose messages were traced then.
-    traced: Arc<Who>,
-}
-
-impl Delivered {
-    pub(crate) fn size_bytes(&self) -> usize {
-        self.message.size_bytes() + size_of::<Self>()
-    }
-
-    /// What is told of it; none if it is not to be, or nobody knows any more who got it.
-    pub(crate) fn notice(&self, broker: &Broker) -> Option<InternalMessage> {
-        let connection = broker.connections.get(self.connection)?;
-        let Self { queue, channel, redelivered, .. } = self;
-        if !self.traced.covers(&connection.identity.user) {
-            return None;
-        }
-        let told = [("redelivered", Value::I32(i32::from(*redelivered)))];
-        let by = (&*connection, *channel);
-        let key = format!("deliver.{}", queue.name);
-        let message = self.message.message()?;
-        Some(copy(broker, by, key.into_bytes(), &message, &told))
-    }
-}
-
-impl QueueTimers {
-    /// Takes a copy of a message that a queue has just given to a channel, if deliveries of its
-    /// virtual host are traced.
-    #[cold]
-    pub(crate) fn trace_delivery(
-        &self,
-        queue: &Arc<QueueDef>,
-        (connection, channel): (ConnectionId, ChannelId),
-        redelivered: bool,
-        message: &MessageRef<'_>,
-    ) {
-        let traced = self.tracing().of(&queue.vhost);
-        if let Some(traced) = traced.filter(|_| message.exchange != EXCHANGE.as_bytes()) {
-            let (queue, message) = (Arc::clone(queue), OwnedMessage::new(message));
-            let delivered = Delivered { queue, connection, channel, redelivered, message, traced };
-            self.post(InternalMessage::Delivered(Box::new(delivered)));
-        }
-    }
-}
-
-impl Broker {
-    /// Traces a virtual host: all of it, or what one user publishes and gets. False if there is no such
-    /// virtual host.
-    #[must_use]
-    pub fn trace_on(&self, vhost: &str, user: Option<&str>) -> bool {
-        let is_there = self.view().meta.vhost(vhost).is_some();
-        if is_there {
-            self.storage.rules.tracing().start(Name::from(vhost), user.map(Name::from));
-        }
-        is_there
-    }
-
-    /// Ends what [`Broker::trace_on`] began. False if there is no such virtual host.
-    #[must_use]
-    pub fn trace_off(&self, vhost: &str, user: Option<&str>) -> bool {
-        self.storage.rules.tracing().stop(vhost, user);
-        self.view().meta.vhost(vhost).is_some()
-    }
-
-    /// Whether anything of a virtual host is traced.
-    #[must_use]
-    pub fn is_traced(&self, vhost: &str) -> bool {
-        self.storage.rules.tracing().of(vhost).is_some()
-    }
-
-    /// Whether what this connection publishes is traced.
-    pub(crate) fn traces(&self, connection: &Connection) -> bool {
-        let identity = &connection.identity;
-        self.storage.rules.tracing().covers(&identity.vhost, &identity.user)
-    }
-
-    /// Takes a copy of a message that was published and put into these queues.
-    pub(crate) fn trace_publish(
-        &self,
-        by: (&Connection, ChannelId),
-        message: &MessageRef<'_>,
-        queues: &[Name],
-    ) {
-        if message.exchange == EXCHANGE.as_bytes() {
-            return;
-        }
-        let exchange = String::from_utf8_lossy(message.exchange);
-        let key = format!("publish.{exchange}");
-        let queues = queues.iter().map(|queue| text(queue.as_bytes())).collect();
-        let told = [("routed_queues", Value::Array(queues))];
-        self.storage.rules.post(copy(self, by, key.into_bytes(), message, &told));
-    }
+    let (message, redelivered) = delivered.message();
+    let told = [("redelivered", Value::I32(i32::from(redelivered)))];
+    let key = format!("deliver.{}", delivered.queue().name);
+    Some(copy(broker, (&connection, channel), key.into_bytes(), &message, &told))
 }
 
 fn text(bytes: &[u8]) -> Value {
@@ -209,7 +39,7 @@ fn copy(
     told: &[(&'static str, Value)],
 ) -> InternalMessage {
     let identity = &connection.identity;
-    let properties = PropertiesRef::trusted(message.properties).to_owned().unwrap_or_default();
+    let properties = message.view().to_properties().unwrap_or_default();
     let mut keys = vec![text(message.routing_key)];
     if let Some(headers) = &properties.headers {
         keys.extend(headers.get(b"CC").and_then(Value::as_array).unwrap_or_default().to_vec());
@@ -272,24 +102,63 @@ fn table(properties: Properties) -> Table {
     there.map(|(name, value)| (ShortString::from_static(name), value)).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The firehose, for those who turn it on and those whose messages go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Firehose<'b>(&'b Broker);
 
-    #[test]
-    fn users_and_virtual_hosts_are_traced_on_their_own() {
-        let tracing = Tracing::default();
-        assert!(!tracing.is_any() && tracing.of("a").is_none() && !tracing.covers("a", "x"));
-        tracing.start("a".into(), Some("x".into()));
-        assert!(tracing.of("a").is_some() && tracing.covers("a", "x") && !tracing.covers("a", "y"));
-        tracing.start("b".into(), None);
-        tracing.start("b".into(), Some("x".into()));
-        assert!(tracing.covers("b", "y"), "all stay all");
-        tracing.stop("a", Some("y"));
-        assert!(tracing.covers("a", "x"));
-        tracing.stop("a", Some("x"));
-        assert!(tracing.of("a").is_none() && tracing.is_any());
-        tracing.stop("b", None);
-        assert!(!tracing.is_any());
+impl Broker {
+    /// The firehose.
+    #[must_use]
+    pub const fn firehose(&self) -> Firehose<'_> {
+        Firehose(self)
+    }
+}
+
+impl Firehose<'_> {
+    /// Traces a virtual host: all of it, or what one user publishes and gets. False if there is no such
+    /// virtual host.
+    #[must_use]
+    pub fn start(&self, vhost: &str, user: Option<&str>) -> bool {
+        let is_there = self.0.view().meta.vhost(vhost).is_some();
+        if is_there {
+            self.0.timers.tracing().start(Name::from(vhost), user.map(Name::from));
+        }
+        is_there
+    }
+
+    /// Ends what [`Firehose::start`] began. False if there is no such virtual host.
+    #[must_use]
+    pub fn stop(&self, vhost: &str, user: Option<&str>) -> bool {
+        self.0.timers.tracing().stop(vhost, user);
+        self.0.view().meta.vhost(vhost).is_some()
+    }
+
+    /// Whether anything of a virtual host is traced.
+    #[must_use]
+    pub fn is_on(&self, vhost: &str) -> bool {
+        self.0.timers.tracing().of(vhost).is_some()
+    }
+
+    /// Whether what this connection publishes is traced.
+    pub(crate) fn covers(&self, connection: &Connection) -> bool {
+        let identity = &connection.identity;
+        self.0.timers.tracing().covers(&identity.vhost, &identity.user)
+    }
+
+    /// Takes a copy of a message that was published and put into these queues.
+    pub(crate) fn published(
+        &self,
+        by: (&Connection, ChannelId),
+        message: &MessageRef<'_>,
+        queues: &[Name],
+    ) {
+        if message.exchange == EXCHANGE.as_bytes() {
+            return;
+        }
+        let exchange = String::from_utf8_lossy(message.exchange);
+        let key = format!("publish.{exchange}");
+        let queues = queues.iter().map(|queue| text(queue.as_bytes())).collect();
+        let told = [("routed_queues", Value::Array(queues))];
+        self.0.timers.post(copy(self.0, by, key.into_bytes(), message, &told));
     }
 }

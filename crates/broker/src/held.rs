@@ -1,4 +1,4 @@
-//! What clients have the node keep in memory that is in no queue: transactions that are not committed,
+//! Memory that clients have the node use beside queues: transactions that are not committed,
 //! messages of which a part is missing, what they do not read, the list of what they do not acknowledge. A
 //! connection may hold a share of what the node may use, all of them together another: who holds most loses
 //! its connection before the memory alarm makes others wait. Told once for each turn of a connection's task
@@ -19,23 +19,30 @@ const ALL_PART: u64 = 2;
 /// However little the node may use, a connection may hold this much, so that a watermark of 0 stops
 /// publishers and fails none of them; all connections together twice as much.
 const CONNECTION_BYTES_MIN: u64 = 32 * 1024 * 1024;
-/// What stays in memory of an unacknowledged message wherever that is: its tag, link and position in the
+/// Bytes that stay in memory of an unacknowledged message wherever that is: its tag, link and position in the
 /// client's outbox, and the position again in the queue.
 const UNACKED_BYTES: u64 = 4 * size_of::<u64>() as u64;
 
-/// What all connections hold, and may.
+/// The memory that all connections hold, and may.
 #[derive(Debug)]
 pub(crate) struct Holdings {
     all_bytes: AtomicU64,
     node_bytes_max: AtomicU64,
     /// Messages that connections had not acknowledged at the last look.
     n_unacked: Mutex<BTreeMap<ConnectionId, u64>>,
+    /// When unacked messages are looked at next, by time that passes.
+    next_look_ms: AtomicU64,
 }
 
 impl Default for Holdings {
     fn default() -> Self {
         let node_bytes_max = AtomicU64::new(u64::MAX);
-        Self { all_bytes: AtomicU64::new(0), node_bytes_max, n_unacked: Mutex::default() }
+        Self {
+            all_bytes: AtomicU64::new(0),
+            node_bytes_max,
+            n_unacked: Mutex::default(),
+            next_look_ms: AtomicU64::new(0),
+        }
     }
 }
 
@@ -43,6 +50,16 @@ impl Holdings {
     /// The node may use this much memory.
     pub(crate) fn set_node_bytes_max(&self, n_bytes: u64) {
         self.node_bytes_max.store(n_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether unacked messages are to be looked at.
+    pub(crate) fn is_look_due(&self, now_ms: u64) -> bool {
+        now_ms >= self.next_look_ms.load(Ordering::Relaxed)
+    }
+
+    /// They are looked at next at `at_ms`.
+    pub(crate) fn set_next_look(&self, at_ms: u64) {
+        self.next_look_ms.store(at_ms, Ordering::Relaxed);
     }
 
     fn connection_bytes_max(&self) -> u64 {
@@ -121,7 +138,7 @@ impl Holdings {
         self.refuse(&connection.held);
     }
 
-    /// What it holds counts no more. How much that was.
+    /// Its memory counts no more. How much that was.
     fn refuse(&self, held: &Held) -> u64 {
         held.is_refused.store(true, Ordering::Relaxed);
         self.change(&held.told_bytes, 0) + self.change(&held.unacked_bytes, 0)

@@ -1,13 +1,14 @@
-//! What the broker writes into each message that is published or delivered, where an operator wants it
-//! (<https://www.rabbitmq.com/docs/message-interceptors>).
+//! Headers that the broker writes into each message that is published or delivered, where an operator wants
+//! it (<https://www.rabbitmq.com/docs/message-interceptors>).
 
-use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
+use amqp091::{ShortString, Table, Value};
 use bytes::Bytes;
+use message::Properties;
 
 const TIMESTAMP: &str = "timestamp_in_ms";
 const ROUTED_BY: &str = "x-routed-by";
 
-/// What becomes of a value that the publisher has set itself.
+/// The fate of a value that the publisher has set itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
     /// It is replaced.
@@ -16,7 +17,7 @@ pub enum Overwrite {
     No,
 }
 
-/// What is written into each message.
+/// Headers that are written into each message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interceptors {
     /// When it came: the header `timestamp_in_ms`, and the property `timestamp` in seconds.
@@ -36,7 +37,7 @@ impl Interceptors {
 
     /// The properties with what is to be written; none if they cannot be read.
     pub(crate) fn apply(&self, properties: &[u8], unix_ms: u64, node: &str) -> Option<Bytes> {
-        let mut properties: Properties = PropertiesRef::trusted(properties).to_owned().ok()?;
+        let mut properties: Properties = message::View::of(properties).to_properties()?;
         let mut headers = properties.headers.take().unwrap_or_default();
         if let Some(overwrite) = self.timestamp {
             let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
@@ -65,7 +66,7 @@ mod tests {
 
     fn applied(interceptors: Interceptors, properties: &Properties) -> Properties {
         let bytes = interceptors.apply(&properties.to_bytes(), 5_999, "rabbit@box").unwrap();
-        PropertiesRef::parse(&bytes).unwrap().to_owned().unwrap()
+        amqp091::PropertiesRef::parse(&bytes).unwrap().to_owned().unwrap()
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn check_connection(
             "connection refused for user '{user}': user connection limit ({limit}) is reached"
         )));
     }
-    if !view.meta.may_enter(user, vhost) {
+    if !view.meta.users().may_enter(user, vhost) {
         return Err(not_allowed(format!("access to vhost '{vhost}' refused for user '{user}'")));
     }
     Ok(())

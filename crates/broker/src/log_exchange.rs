@@ -5,9 +5,9 @@
 //! locks of queues, and may have something to log itself.
 
 use crate::broker::Broker;
-use crate::rules;
-use amqp091::{Properties, ShortString, Table, Value};
-use message::{Annotations, Body, MessageRef};
+use crate::publish::publish_internally;
+use amqp091::{ShortString, Table, Value};
+use message::{Annotations, Body, MessageRef, Properties};
 use meta::{LOG_EXCHANGE, MetaError, Name};
 
 /// A line of the log.
@@ -52,6 +52,6 @@ impl Broker {
             persistent: false,
             annotations: Annotations::NONE,
         };
-        rules::publish(self, vhost, &message);
+        publish_internally(&self.view(), vhost, &message);
     }
 }

@@ -1,8 +1,8 @@
 //! The settings a broker has for its whole life.
 
-use crate::clock::Clock;
 use crate::interceptors::Interceptors;
-use meta::{NodeLimits, QueueVersion, VhostDefaults};
+use classic::StorageOptions;
+use meta::{NodeLimits, VhostDefaults};
 
 /// The settings of a broker.
 #[derive(Clone, Debug, Default)]
@@ -11,77 +11,15 @@ pub struct BrokerOptions {
     pub storage: StorageOptions,
     /// Limits of clients and definitions.
     pub limits: Limits,
-    /// What is written into each message.
+    /// Headers that are written into each message.
     pub interceptors: Interceptors,
-    /// What each new virtual host gets.
+    /// The definitions each new virtual host gets.
     pub vhost_defaults: VhostDefaults,
 }
 
 impl From<StorageOptions> for BrokerOptions {
     fn from(storage: StorageOptions) -> Self {
         Self { storage, ..Self::default() }
-    }
-}
-
-/// How the broker keeps messages.
-#[derive(Clone, Debug)]
-pub struct StorageOptions {
-    /// How backlogs are kept out of memory.
-    pub pager: PagerOptions,
-    /// Bodies of persistent messages from this length on are stored once for all durable queues
-    /// they go to, if these are several.
-    pub embed_below_bytes: usize,
-    /// Length at which a file of pages takes no more; 0 for the usual one.
-    pub page_file_bytes: u32,
-    /// Length at which a file of bodies takes no more; 0 for the usual one.
-    pub body_file_bytes: u32,
-    /// The form of queues that neither their arguments nor a policy say anything about:
-    /// `classic_queue.default_version`.
-    pub default_version: QueueVersion,
-    /// What tells times to live, and for how long queues are unused.
-    pub clock: Clock,
-    /// The disk is short of space from the start: see [`Broker::set_alarm`](crate::Broker::set_alarm).
-    pub is_short: bool,
-}
-
-impl Default for StorageOptions {
-    fn default() -> Self {
-        Self {
-            pager: PagerOptions::default(),
-            embed_below_bytes: 4_096,
-            page_file_bytes: 0,
-            body_file_bytes: 0,
-            default_version: QueueVersion::V2,
-            clock: Clock::Ticks,
-            is_short: false,
-        }
-    }
-}
-
-/// How much of backlogs is in memory.
-#[derive(Clone, Copy, Debug)]
-pub struct PagerOptions {
-    /// Bytes of all backlogs together that are divided between the deep ones.
-    pub budget_bytes: usize,
-    /// A queue is always allowed this much ...
-    pub allowance_bytes_min: usize,
-    /// ... and never more than this.
-    pub allowance_bytes_max: usize,
-    /// Publishers wait while backlogs take so much more than they are allowed.
-    pub excess_bytes_max: usize,
-    /// Bytes of images that may wait for a sync.
-    pub unsynced_bytes_max: usize,
-}
-
-impl Default for PagerOptions {
-    fn default() -> Self {
-        Self {
-            budget_bytes: 32 << 20,
-            allowance_bytes_min: 16 << 10,
-            allowance_bytes_max: 4 << 20,
-            excess_bytes_max: 8 << 20,
-            unsynced_bytes_max: 4 << 20,
-        }
     }
 }
 
@@ -99,6 +37,6 @@ pub struct Limits {
     pub channel_prefetch: bool,
     /// How long a message may wait for its acknowledgement, in milliseconds.
     pub consumer_timeout_ms: Option<u64>,
-    /// What the node is called in texts.
+    /// The node's name in texts.
     pub node: String,
 }

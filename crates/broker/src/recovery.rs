@@ -2,36 +2,39 @@
 
 mod content;
 mod presence;
+mod versions;
 
-use crate::background::Poison;
+pub(crate) use versions::Versions;
+
 use crate::broker::Broker;
-use crate::classic_v1::{self, ClassicV1, ClassicV1Stepper, Reading};
-use crate::clock::WallClock;
-use crate::control_plane::{DEFINITIONS_FILE, Definitions};
-use crate::log_records::{self, Entry, SegmentCounts};
-use crate::message_store::MessageStores;
-use crate::options::{BrokerOptions, StorageOptions};
-use crate::pager::{self, Pager, PagerStepper};
-use crate::queue::{Queue, QueueRecovery, SHARED_BODY_MIN_BYTES};
-use crate::rules::{self, QueueTimers, QueueTimersStepper};
-use crate::storage::{Images, Losses, PAGES_DIR, Scarcity, Storage};
+use crate::control_plane::{CommandLog, DEFINITIONS_FILE, Definitions};
+use crate::log_records::definitions::DefinitionEntry;
+use crate::log_records::node::NodeEntry;
+use crate::log_records::{self, Entry};
+use crate::options::BrokerOptions;
+use crate::rules::{self, QueueTimersStepper};
+use crate::timers::QueueTimers;
 use bytes::Bytes;
+use classic::PagerStepper;
+use classic::QueueEntry;
+use classic::StorageOptions;
+use classic::{ClassicV1Stepper, Reading};
+use classic::{PAGES_DIR, Storage, StorageParts};
+use classic::{Queue, QueueRecovery, SHARED_BODY_MIN_BYTES};
 use content::{Contents, Left, Logged};
 use log::{
-    Disk, IoContext, LogError, Lsn, Refused, SegmentId, Stamp, Stamper, Tail, Wal, WalFound,
-    WalOptions,
+    Disk, IoContext, LogError, Lsn, Owner, Refused, SegmentCounts, SegmentId, Stamp, Tail, Wal,
+    WalFound, WalOptions,
 };
 use message::Body;
 use meta::{Command, QueueId, QueueVersion, State, Vhost};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use stdx::record::Reader;
-use store::backlog::PagePool;
 use store::blob::BlobStore;
-use store::v1::JournalTable;
 use store::{Queued, StoreError};
 
-/// What the log told, entry by entry.
+/// The content of the log, entry by entry.
 #[derive(Debug)]
 struct Replay {
     meta: State,
@@ -39,11 +42,13 @@ struct Replay {
     covered: u64,
     serial: u64,
     contents: Contents,
+    versions: Versions,
     /// Where commands lie that no snapshot covers.
     commands: Vec<SegmentId>,
     /// The cursors of a clean stop, while nothing came after it.
     cursors: Option<HashMap<u64, u64>>,
-    /// For how many milliseconds queues had not been used before the last clean stop: that one, if there are cursors.
+    /// For how many milliseconds queues had not been used before the last clean stop: that one, if there are
+    /// cursors.
     unused: HashMap<u64, u64>,
     /// Bytes at the end of the log that cannot be read.
     cut_off_bytes: u64,
@@ -119,14 +124,13 @@ impl Broker {
         let Found { replay, log } = Found::read(&disk, &options)?;
         let before = parts_before_log(&disk, &settings.storage, &mut options);
         let (wal, mut log) = Wal::start_stepped(log, Arc::clone(&disk), options)?;
-        let (broker, started) = finish(replay, before, wal, disk, settings)?;
+        let (broker, started) = finish(replay, before, wal, &disk, settings)?;
         if let Some(started) = started {
             log.step();
             broker.storage.wal.wait_durable(started)?;
         }
-        let pager = PagerStepper::new(&broker.storage);
-        let older = ClassicV1Stepper::new(&broker.storage);
-        let rules = QueueTimersStepper::new(&broker.storage);
+        let (pager, older) = broker.storage.steppers();
+        let rules = QueueTimersStepper::new(&broker);
         Ok((broker, Steppers { log, pager, older, rules }))
     }
 }
@@ -149,6 +153,12 @@ impl Found {
         presence::check(disk.as_ref(), &replay, &log, snapshot)?;
         replay.cut_off_bytes = log.tail().map_or(0, |tail| tail.bytes);
         Ok(Self { replay, log })
+    }
+
+    /// The node whose data it is.
+    #[must_use]
+    pub const fn node(&self) -> log::NodeId {
+        self.log.node()
     }
 
     /// Says what is cut off the log as never finished.
@@ -180,13 +190,12 @@ impl Found {
         self.tell_of_tail();
         let before = parts_before_log(&disk, &settings.storage, &mut options);
         let wal = Wal::start(self.log, Arc::clone(&disk), options)?;
-        let (broker, started) = finish(self.replay, before, wal, disk, settings)?;
-        pager::start(&broker.storage).map_err(OpenError::Threads)?;
-        classic_v1::start(&broker.storage).map_err(OpenError::Threads)?;
-        rules::start(&broker.storage).map_err(OpenError::Threads)?;
-        if let Some(started) = started {
-            broker.storage.wal.wait_durable(started)?;
+        let (broker, awaited) = finish(self.replay, before, wal, &disk, settings)?;
+        if let Some(awaited) = awaited {
+            broker.storage.wal.wait_durable(awaited)?;
         }
+        broker.storage.start_threads().map_err(OpenError::Threads)?;
+        rules::start(&broker).map_err(OpenError::Threads)?;
         Ok(broker)
     }
 }
@@ -200,82 +209,44 @@ pub struct Steppers {
     pub pager: PagerStepper,
     /// Queues in the older form.
     pub older: ClassicV1Stepper,
-    /// What comes with time, and dead letters.
+    /// Alarms of queues, and dead letters.
     pub rules: QueueTimersStepper,
 }
 
-/// What the log needs to know before it is opened.
-struct BeforeLog {
-    stamper: Arc<Stamper>,
-    pager: Pager,
-    bodies: Arc<MessageStores>,
-    older: ClassicV1,
-    rules: QueueTimers,
-}
-
-/// Before each commit bodies are made durable; and the log ends when something it relies on has
-/// failed.
+/// Parts that the log needs before it is opened.
 fn parts_before_log(
     disk: &Arc<dyn Disk>,
     options: &StorageOptions,
     of_log: &mut WalOptions,
-) -> BeforeLog {
-    let (pager, older) = (Pager::new(options.pager), ClassicV1::new());
+) -> (StorageParts, QueueTimers) {
+    let parts = StorageParts::new(disk, options, &of_log.stamper);
     let rules = QueueTimers::default();
-    let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
-    let stamper = Arc::clone(&of_log.stamper);
-    let bodies =
-        MessageStores::new(Arc::clone(disk), embed_below, file_bytes, Arc::clone(&stamper));
-    let bodies = Arc::new(bodies);
-    let failures = [pager.failure(), older.failure(), rules.failure()];
-    let synced = Arc::clone(&bodies);
-    of_log.before_commit = Some(Box::new(move || {
-        failures.iter().try_for_each(Poison::check)?;
-        synced.sync()
-    }));
-    BeforeLog { stamper, pager, bodies, older, rules }
+    of_log.before_commit = Some(Box::new(parts.before_commit(rules.failure())));
+    (parts, rules)
 }
 
 /// Puts everything in its place. Also returns what must be durable before anybody is given a
-/// message: that the cursors of the last stop are no longer so.
+/// message: that the cursors of the last stop are no longer so, and which version files have.
 fn finish(
     replay: Replay,
-    before: BeforeLog,
+    (parts, rules): (StorageParts, QueueTimers),
     wal: Wal,
-    disk: Arc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     settings: BrokerOptions,
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
-    let options = &settings.storage;
     let was_new = replay.serial == 0;
     let has_cursors = replay.cursors.is_some();
-    let BeforeLog { stamper, pager, bodies, older, rules } = before;
     // A process that was killed may have renamed the definitions without having come to this.
     disk.sync_dir("").context("sync the directory of", DEFINITIONS_FILE)?;
-    let images = Images::open(&disk, options, &stamper)?;
-    let is_older = |id| replay.meta.queue_version(QueueId(id)) == QueueVersion::V1;
-    let journals = Arc::new(JournalTable::open(Arc::clone(&disk), is_older)?);
-    bodies.open_all(replay.meta.vhosts().map(Vhost::name))?;
-    let storage = Arc::new(Storage {
-        disk,
-        wal,
-        journals,
-        pool: PagePool::default(),
-        losses: Mutex::new(Losses { cut_off_bytes: replay.cut_off_bytes, ..Losses::default() }),
-        images,
-        bodies,
-        pager,
-        older,
-        time: WallClock::new(options.clock),
-        rules,
-        scarcity: Scarcity::new(options.is_short),
-    });
-    storage.wal.set_thrifty(options.is_short);
-    let definitions = replay.into_definitions(&storage);
-    storage.wal.start_freeing();
-    storage.images.durable.start_reclaiming();
-    storage.images.volatile.start_reclaiming();
-    let started = has_cursors.then(|| log_records::append_started(&storage.wal).upto);
-    Ok((Broker::assemble(storage, definitions, settings, was_new), started))
+    let is_v1 = |id| replay.versions.of(QueueId(id)) == QueueVersion::V1;
+    let vhosts = replay.meta.vhosts().map(Vhost::name);
+    let storage = parts.open(wal, rules.host(), is_v1, vhosts)?;
+    storage.note_cut_off(replay.cut_off_bytes);
+    let (definitions, versions_upto) = replay.into_definitions(&storage);
+    storage.start_freeing();
+    let started = has_cursors.then(|| log_records::node::append_started(&storage.wal).upto);
+    let awaited = started.max(versions_upto);
+    Ok((Broker::assemble((storage, rules), definitions, settings, was_new), awaited))
 }
 
 impl Replay {
@@ -283,12 +254,15 @@ impl Replay {
     fn from_snapshot(disk: &dyn Disk) -> Result<(Self, Option<Option<Stamp>>), OpenError> {
         let snapshot = log::read_stamped(disk, DEFINITIONS_FILE)?;
         let stamp = snapshot.as_ref().map(|(stamp, _)| *stamp);
-        let (meta, covered) = match snapshot {
-            None => (State::default(), 0),
+        let (meta, covered, v1_queues) = match snapshot {
+            None => (State::default(), 0, Vec::new()),
             Some((_, bytes)) => read_definitions(&bytes)
                 .map_err(|reason| OpenError::Definitions { file: DEFINITIONS_FILE, reason })?,
         };
+        let mut versions = Versions::default();
+        v1_queues.iter().for_each(|id| versions.take_of_definitions(*id, QueueVersion::V1));
         let replay = Self {
+            versions,
             meta,
             covered,
             serial: covered,
@@ -305,27 +279,21 @@ impl Replay {
     fn take(&mut self, entry: log::Entry<'_>) -> Result<(), Refused> {
         self.cursors = None;
         self.n_entries += 1;
-        let parsed = log_records::parse(entry.kind, entry.payload)
-            .map_err(|error| Refused(error.to_string().into()))?;
+        let parsed =
+            log_records::parse(&entry).map_err(|error| Refused(error.to_string().into()))?;
         match parsed {
-            Entry::Message { queue, position, record } => {
-                let logged = Logged { position, record, is_reference: false };
-                self.contents.message(entry.segment, queue, &logged);
+            Entry::Queue(queue, QueueEntry::Version { version }) => {
+                self.versions.take(queue, version, entry.at.segment);
             }
-            Entry::Reference { queue, position, reference } => {
-                let logged = Logged { position, record: reference, is_reference: true };
-                self.contents.message(entry.segment, queue, &logged);
+            Entry::Queue(queue, about) => self.contents.take(entry.at.segment, queue, about),
+            Entry::Definition(DefinitionEntry { serial, command }) => {
+                self.take_command(entry.at.segment, serial, command)?;
             }
-            Entry::Settled { queue, positions } => self.contents.settled(queue, positions.iter()),
-            Entry::Purged { queue, ranges } => self.contents.ranges_gone(queue, ranges.iter()),
-            Entry::Paged { queue, note } => self.contents.paged(entry.segment, queue, note),
-            Entry::Returned { queue, anew, counts } => {
-                self.contents.returned(entry.segment, queue, anew, counts.iter());
+            Entry::Node(NodeEntry::Started) => self.unused.clear(),
+            Entry::Node(NodeEntry::Unused { queues }) => self.unused = queues.iter().collect(),
+            Entry::Node(NodeEntry::Stopped { cursors }) => {
+                self.cursors = Some(cursors.iter().collect());
             }
-            Entry::Meta { serial, command } => self.take_command(entry.segment, serial, command)?,
-            Entry::Started => self.unused.clear(),
-            Entry::Unused { queues } => self.unused = queues.iter().collect(),
-            Entry::Stopped { cursors } => self.cursors = Some(cursors.iter().collect()),
         }
         Ok(())
     }
@@ -347,22 +315,28 @@ impl Replay {
             );
             return Err(Refused(reason.into()));
         }
-        let command =
-            Command::decode(command).map_err(|error| Refused(error.to_string().into()))?;
-        self.meta.replay(&command).map_err(|error| Refused(error.to_string().into()))?;
+        if let Some((queue, version)) = meta::legacy_queue_version(command) {
+            self.versions.take_of_definitions(queue, version);
+        } else {
+            let command =
+                Command::decode(command).map_err(|error| Refused(error.to_string().into()))?;
+            self.meta.replay(&command).map_err(|error| Refused(error.to_string().into()))?;
+        }
         self.commands.push(segment);
         self.serial = serial;
         Ok(())
     }
 
-    fn into_definitions(mut self, storage: &Arc<Storage>) -> Definitions {
+    /// Also returns up to where the log must be durable before definitions are written anew, which will not
+    /// say any more which version the files of queues have.
+    fn into_definitions(mut self, storage: &Arc<Storage>) -> (Definitions, Option<Lsn>) {
         let mut queues = imbl::OrdMap::new();
-        let mut retained = SegmentCounts::default();
         let meta = self.meta.clone();
         let (mut older, mut to_read) = (Vec::new(), Vec::new());
-        for def in meta.queues() {
+        let mut versions_upto = None;
+        for def in meta.queues().iter() {
             let settings = meta.queue_settings(def);
-            let queue = match meta.queue_version(def.id) {
+            let queue = match self.versions.of(def.id) {
                 QueueVersion::V1 => {
                     // What the log has is left from a conversion that did not come to its end.
                     self.contents.drain(def.id.0, |_| ());
@@ -374,28 +348,29 @@ impl Replay {
                 QueueVersion::V2 => {
                     let queue = Queue::new(Arc::clone(def), settings, Arc::clone(storage));
                     self.restore_last_use(&queue);
-                    to_read.extend(self.restore(&queue, &mut retained));
+                    to_read.extend(self.restore(&queue));
                     queue
                 }
             };
+            versions_upto = self.restore_version(&queue).max(versions_upto);
             queues.insert(def.id, queue);
         }
-        storage.older.load_all(older, to_read);
-        let mut logged = SegmentCounts::default();
-        for segment in &self.commands {
-            logged.add(*segment);
-            retained.add(*segment);
+        storage.v1.load_all(older, to_read);
+        let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);
+        let definitions = Definitions { meta: self.meta, queues, log, n_unbinding: 0 };
+        (definitions, versions_upto)
+    }
+
+    /// Has the log keep what it says of the version of a queue's files; or say it, if only definitions did.
+    fn restore_version(&self, queue: &Queue) -> Option<Lsn> {
+        let id = queue.id();
+        if let Some(segment) = self.versions.segment_of(id) {
+            queue.storage().wal.retain(segment, Owner(id.0), 1);
+            queue.files_version.note_logged(segment);
+            return None;
         }
-        retained.retain(&storage.wal);
-        Definitions {
-            meta: self.meta,
-            queues,
-            serial: self.serial,
-            logged_upto: Lsn(0),
-            logged,
-            n_logged: self.commands.len() as u64,
-            n_unbinding: 0,
-        }
+        (self.versions.of(id) == QueueVersion::V1)
+            .then(|| queue.files_version.log(&queue.storage().wal, QueueVersion::V1))
     }
 
     /// The first position that nobody was given before a clean stop.
@@ -413,8 +388,9 @@ impl Replay {
     }
 
     /// Fills a queue. What is to be read for that is left for later.
-    fn restore(&mut self, queue: &Arc<Queue>, retained: &mut SegmentCounts) -> Option<Reading> {
+    fn restore(&mut self, queue: &Arc<Queue>) -> Option<Reading> {
         let QueueId(id) = queue.id();
+        let mut retained = SegmentCounts::default();
         let mut restoring = queue.restoring();
         let reads_later = self.contents.any_page(id, |note| restoring.must_read(note));
         if reads_later {
@@ -446,6 +422,7 @@ impl Replay {
             }
         });
         retained.add_all(restoring.returns(returns));
+        retained.retain(&storage.wal, Owner(id));
         // Those who read them later need the images until then.
         let mut names = restoring.names();
         names.retain(|names| images.retain(names.image, 1));
@@ -468,7 +445,7 @@ fn restore_message(
     let unreadable = "the log's entry cannot be read";
     let shared;
     let (message, stored) = if is_reference {
-        let (message, stored) = log_records::parse_reference(record).map_err(|_| unreadable)?;
+        let (message, stored) = classic::parse_reference(record).map_err(|_| unreadable)?;
         if !restoring.retain_body(stored.blob) {
             return Err("its body is not in the body store");
         }
@@ -485,10 +462,11 @@ fn restore_message(
     Ok(())
 }
 
-/// Definitions and the last change they have.
-pub(crate) fn read_definitions(bytes: &[u8]) -> Result<(State, u64), String> {
+/// Definitions, the last change they have, and the queues that they say to have version 1.
+pub(crate) fn read_definitions(bytes: &[u8]) -> Result<(State, u64, Vec<QueueId>), String> {
     let mut reader = Reader::new(bytes);
     let serial = reader.u64().map_err(|error| error.to_string())?;
     let meta = State::restore(reader.rest()).map_err(|error| error.to_string())?;
-    Ok((meta, serial))
+    let v1_queues = meta::legacy_v1_queues(reader.rest()).map_err(|error| error.to_string())?;
+    Ok((meta, serial, v1_queues))
 }

@@ -4,12 +4,12 @@
 //! The log is written as another one with the same identity: every entry that can be read and does
 //! not name a file that is missing. Definitions are not logged again but written as a snapshot.
 
-use crate::classic_v1;
 use crate::control_plane::DEFINITIONS_FILE;
+use crate::log_records::definitions::DefinitionEntry;
 use crate::log_records::{self, Entry};
-use crate::message_store;
-use crate::recovery::{Found, OpenError, read_definitions};
-use crate::storage::PAGES_DIR;
+use crate::recovery::{Found, OpenError, Versions, read_definitions};
+use classic::PAGES_DIR;
+use classic::QueueEntry;
 use log::{Disk, LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
 use meta::{Command, QueueDef, QueueId, QueueVersion, SnapshotOf, State, Vhost};
 use routing::Name;
@@ -21,14 +21,14 @@ use store::v1::{JOURNALS_FILE, JournalTable};
 /// Bytes of entries that are copied between two syncs.
 const SYNC_EVERY_BYTES: usize = 4 << 20;
 
-/// What is wrong with a data directory, and what comes of it.
+/// A report of the faults of a data directory, and of their mending.
 #[derive(Debug, Default)]
 pub struct Repair {
-    /// What keeps a node from starting; nothing does if there is nothing.
+    /// Faults that keep a node from starting; none if it starts.
     pub refusal: Option<String>,
-    /// What is damaged or missing.
+    /// The file that is damaged or missing.
     pub damage: Vec<String>,
-    /// What is lost by it.
+    /// The loss.
     pub lost: Vec<String>,
     /// Files and directories, relative to the data directory, that are to be set aside before what
     /// is written anew takes their place.
@@ -66,10 +66,11 @@ pub fn repair(disk: &Arc<dyn Disk>, anew: Option<Arc<dyn Disk>>) -> Result<Repai
 /// A queue's messages in a file of blobs.
 type InFiles = BTreeMap<(u64, u32), u64>;
 
-/// What the definitions and the log say.
+/// The content as the definitions and the log tell it.
 #[derive(Default)]
 struct Survey {
     meta: State,
+    versions: Versions,
     /// The last definition change, and the last one that the snapshot has.
     serial: u64,
     covered: u64,
@@ -80,12 +81,17 @@ struct Survey {
     gaps: Gaps,
     in_pages: InFiles,
     in_bodies: InFiles,
-    /// Files there are: of pages, and of bodies by virtual host.
-    pages: BTreeSet<u32>,
-    bodies: BTreeMap<Name, BTreeSet<u32>>,
+    files: Files,
     /// Which log what is written anew belongs to, and what it must reach.
     identity: u64,
     upto: Lsn,
+}
+
+/// Files there are: of pages, and of bodies by virtual host.
+#[derive(Default)]
+struct Files {
+    pages: BTreeSet<u32>,
+    bodies: BTreeMap<Name, BTreeSet<u32>>,
 }
 
 /// Where entries are missing behind others, and what of queues is.
@@ -130,8 +136,11 @@ impl Survey {
         let mut survey = Self::default();
         let mut take = |stamp: Option<Stamp>, bytes: &[u8]| {
             let read = read_definitions(bytes);
-            read.map(|(meta, serial)| {
+            read.map(|(meta, serial, v1_queues)| {
                 (survey.meta, survey.serial, survey.covered) = (meta, serial, serial);
+                for queue in v1_queues {
+                    survey.versions.take_of_definitions(queue, QueueVersion::V1);
+                }
                 survey.stamp = stamp;
             })
         };
@@ -160,21 +169,18 @@ impl Survey {
 
     fn take(&mut self, entry: &log::Entry<'_>) {
         self.gaps.take(entry.lsn);
-        match log_records::parse(entry.kind, entry.payload) {
-            Ok(Entry::Message { queue, position, .. }) => self.gaps.take_position(queue, position),
-            Ok(Entry::Reference { queue, position, reference }) => {
-                self.gaps.take_position(queue, position);
-                if let Ok((_, stored)) = log_records::parse_reference(reference) {
-                    *self.in_bodies.entry((queue, stored.blob.file)).or_default() += 1;
-                }
+        match log_records::parse(entry) {
+            Ok(Entry::Queue(queue, QueueEntry::Version { version })) => {
+                self.versions.take(queue, version, entry.at.segment);
             }
-            Ok(Entry::Paged { queue, note }) => {
-                let n = note.live.iter().map(|range| range.end - range.start).sum::<u64>();
-                *self.in_pages.entry((queue, note.blob.file)).or_default() += n;
-            }
-            Ok(Entry::Meta { serial, command }) if serial > self.covered => {
+            Ok(Entry::Queue(queue, about)) => self.take_of_queue(queue, about),
+            Ok(Entry::Definition(DefinitionEntry { serial, command })) if serial > self.covered => {
                 self.n_changes_lost += serial.saturating_sub(self.serial + 1);
                 self.serial = self.serial.max(serial);
+                if let Some((queue, version)) = meta::legacy_queue_version(command) {
+                    self.versions.take_of_definitions(queue, version);
+                    return;
+                }
                 let made = Command::decode(command).ok().map(|one| self.meta.replay(&one));
                 self.n_changes_lost += u64::from(made.is_none_or(|made| made.is_err()));
             }
@@ -182,8 +188,28 @@ impl Survey {
         }
     }
 
+    fn take_of_queue(&mut self, queue: u64, entry: QueueEntry<'_>) {
+        match entry {
+            QueueEntry::Message { position, .. } => self.gaps.take_position(queue, position),
+            QueueEntry::Reference { position, reference } => {
+                self.gaps.take_position(queue, position);
+                if let Ok((_, stored)) = classic::parse_reference(reference) {
+                    *self.in_bodies.entry((queue, stored.blob.file)).or_default() += 1;
+                }
+            }
+            QueueEntry::Paged { note } => {
+                let n = note.live.iter().map(|range| range.end - range.start).sum::<u64>();
+                *self.in_pages.entry((queue, note.blob.file)).or_default() += n;
+            }
+            QueueEntry::Settled { .. }
+            | QueueEntry::Purged { .. }
+            | QueueEntry::Returned { .. }
+            | QueueEntry::Version { .. } => {}
+        }
+    }
+
     fn queue(&self, id: u64) -> Option<&Arc<QueueDef>> {
-        self.meta.queues().find(|def| def.id == QueueId(id))
+        self.meta.queues().iter().find(|def| def.id == QueueId(id))
     }
 
     /// Which of the files are there and belong to this log.
@@ -195,7 +221,7 @@ impl Survey {
     ) -> Result<(), OpenError> {
         let mut dirs = vec![(None, PAGES_DIR.to_owned())];
         let vhosts = self.meta.vhosts().map(Vhost::name);
-        dirs.extend(vhosts.map(|name| (Some(name.clone()), message_store::dir_of(name))));
+        dirs.extend(vhosts.map(|name| (Some(name.clone()), classic::bodies_dir_of(name))));
         let mut found = Vec::new();
         for (vhost, dir) in dirs {
             for (number, stamp) in BlobStore::stamps(disk, &dir)? {
@@ -204,7 +230,7 @@ impl Survey {
         }
         let said = found.iter().filter_map(|(.., stamp)| *stamp).chain(self.stamp);
         let identity = log.identity.or_else(|| said.clone().map(|stamp| stamp.identity).next());
-        self.identity = identity.unwrap_or_else(|| WalOptions::default().salt);
+        self.identity = identity.unwrap_or_else(|| WalOptions::default().given.salt);
         let own = said.filter(|stamp| stamp.identity == self.identity);
         self.upto = own.map(|stamp| stamp.synced).max().unwrap_or_default().max(log.synced);
         for (vhost, number, name, stamp) in found {
@@ -212,23 +238,28 @@ impl Survey {
                 repair.damage.push(format!("{name} belongs to another log"));
                 repair.set_aside.push(name);
             } else if let Some(vhost) = vhost {
-                self.bodies.entry(vhost).or_default().insert(number);
+                self.files.bodies.entry(vhost).or_default().insert(number);
             } else {
-                self.pages.insert(number);
+                self.files.pages.insert(number);
             }
         }
         self.look_at_journals(disk, repair)
     }
 
-    fn look_at_journals(&self, disk: &dyn Disk, repair: &mut Repair) -> Result<(), OpenError> {
+    /// A queue with files of version 1 that neither the log nor the definitions can say anything of any more
+    /// has that version.
+    fn look_at_journals(&mut self, disk: &dyn Disk, repair: &mut Repair) -> Result<(), OpenError> {
         for (queue, promised) in JournalTable::read(disk)? {
-            let Some(def) = self.queue(queue) else { continue };
-            if self.meta.queue_version(def.id) != QueueVersion::V1 {
+            let Some(def) = self.queue(queue).cloned() else { continue };
+            if !self.versions.knows(queue) && !self.has_logged(queue) {
+                self.versions.take_of_definitions(def.id, QueueVersion::V1);
+            }
+            if self.versions.of(def.id) != QueueVersion::V1 {
                 continue;
             }
-            if let Err(error) = promised.check(disk, &classic_v1::dir_of(queue)) {
+            if let Err(error) = promised.check(disk, &classic::journals_dir_of(queue)) {
                 repair.damage.push(error.to_string());
-                repair.lost.push(format!("{}: what its missing files had", named(def)));
+                repair.lost.push(format!("{}: what its missing files had", named(&def)));
                 if !repair.set_aside.iter().any(|name| name == JOURNALS_FILE) {
                     repair.set_aside.push(JOURNALS_FILE.to_owned());
                 }
@@ -237,13 +268,31 @@ impl Survey {
         Ok(())
     }
 
+    /// Whether the log has messages of the queue.
+    fn has_logged(&self, queue: u64) -> bool {
+        let of_queue = (queue, u32::MIN)..=(queue, u32::MAX);
+        self.gaps.next.contains_key(&queue) || self.in_pages.range(of_queue).next().is_some()
+    }
+
+    /// Says in the log which queues have version 1 where only definitions or files did.
+    fn log_versions(&self, wal: &Wal) {
+        for def in self.meta.queues().iter() {
+            let is_said = self.versions.segment_of(def.id).is_some();
+            if self.versions.of(def.id) == QueueVersion::V1 && !is_said {
+                classic::append_version(wal, def.id.0, QueueVersion::V1);
+            }
+        }
+    }
+
     fn has_page(&self, file: u32) -> bool {
-        self.pages.contains(&file)
+        self.files.pages.contains(&file)
     }
 
     fn has_body(&self, queue: u64, file: u32) -> bool {
         let def = self.queue(queue);
-        def.is_none_or(|def| self.bodies.get(&def.vhost).is_some_and(|files| files.contains(&file)))
+        def.is_none_or(|def| {
+            self.files.bodies.get(&def.vhost).is_some_and(|files| files.contains(&file))
+        })
     }
 
     fn tell_lost(&self, repair: &mut Repair) {
@@ -284,18 +333,22 @@ impl Survey {
         log: &Salvaged,
     ) -> Result<(), OpenError> {
         let begun = Stamp { identity: self.identity, synced: self.upto };
-        let found = WalFound::anew(begun, log.newest);
+        let options = WalOptions::default();
+        let found = WalFound::anew(begun, log.newest, log.node.unwrap_or(options.given.node));
         let (wal, mut stepper) =
             Wal::start_stepped(found, Arc::clone(anew), WalOptions::default())?;
         Salvaged::read(disk, &WalOptions::default(), &mut |entry| {
-            if self.is_kept(&entry) {
-                wal.append(|batch| batch.entry(entry.kind, &[entry.payload]));
+            if let Ok((owner, payload)) = log_records::owned(&entry)
+                && self.is_kept(&entry)
+            {
+                wal.append(|batch| batch.entry(owner, entry.kind, &[payload]));
                 if wal.unsynced_bytes() > SYNC_EVERY_BYTES {
                     stepper.step();
                 }
             }
             Ok(())
         })?;
+        self.log_versions(&wal);
         while stepper.step() {}
         wal.close()?;
         while stepper.step() {}
@@ -308,17 +361,14 @@ impl Survey {
     }
 
     fn is_kept(&self, entry: &log::Entry<'_>) -> bool {
-        match log_records::parse(entry.kind, entry.payload) {
-            Ok(Entry::Paged { note, .. }) => self.has_page(note.blob.file),
-            Ok(Entry::Reference { queue, reference, .. }) => {
-                let parsed = log_records::parse_reference(reference);
+        match log_records::parse(entry) {
+            Ok(Entry::Queue(_, QueueEntry::Paged { note })) => self.has_page(note.blob.file),
+            Ok(Entry::Queue(queue, QueueEntry::Reference { reference, .. })) => {
+                let parsed = classic::parse_reference(reference);
                 parsed.is_ok_and(|(_, stored)| self.has_body(queue, stored.blob.file))
             }
-            Ok(
-                Entry::Meta { .. } | Entry::Started | Entry::Unused { .. } | Entry::Stopped { .. },
-            )
-            | Err(_) => false,
-            Ok(_) => true,
+            Ok(Entry::Definition(_) | Entry::Node(_)) | Err(_) => false,
+            Ok(Entry::Queue(..)) => true,
         }
     }
 }

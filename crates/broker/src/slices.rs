@@ -1,11 +1,11 @@
-//! What one client asks for may concern very many things: that work is done in slices, and after
+//! Work for one client may concern very many things: it is done in slices, and after
 //! each others have their turn. Knows amounts of work. Never what the work is, or what time it is.
 
 /// Steps of a slice: consumers taken away, queues or bindings deleted. One lock is held for no more.
 pub(crate) const SLICE: usize = 512;
 /// Work of a slice, a millisecond or two: messages put into queues or taken out, or as much as they.
 pub(crate) const WORK_MAX: usize = 16 * 1024;
-/// What a step costs.
+/// The cost of a step.
 const WORK_PER_STEP: usize = WORK_MAX / SLICE;
 
 /// Counts work.

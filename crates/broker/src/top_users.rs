@@ -1,8 +1,8 @@
 //! Who weighs most on a node that runs short of something: for logs and operators, never for decisions.
 
-use crate::broker::Broker;
 use crate::connections::Connection;
-use crate::queue::Queue;
+use crate::figures::Figures;
+use classic::Queue;
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 /// Queues and connections an alarm names.
 pub const HEAVIEST_NAMED: usize = 3;
 
-/// The queues with most bytes of messages, and the connections that hold most memory beside queues, then those that
-/// have sent most; heaviest first.
+/// The queues with most bytes of messages, and the connections that hold most memory beside queues, then
+/// those that have sent most; heaviest first.
 #[derive(Debug, Default)]
 pub struct Heaviest {
     /// Queues that hold messages.
@@ -43,49 +43,6 @@ pub struct HeavyConnection {
     pub n_unacked: u64,
     /// Bytes read from its socket since it was opened.
     pub received_bytes: u64,
-}
-
-impl Broker {
-    /// The `n` heaviest queues and connections at this moment.
-    #[must_use]
-    pub fn heaviest(&self, n: usize) -> Heaviest {
-        let view = self.view();
-        let heavy = |queue: &Arc<Queue>| {
-            let counters = &queue.counters;
-            let n_ready = counters.n_ready.load(Ordering::Relaxed);
-            let n_messages = n_ready + counters.n_unacked.load(Ordering::Relaxed);
-            let message_bytes = counters.message_bytes.load(Ordering::Relaxed);
-            (n_messages > 0).then(|| HeavyQueue {
-                queue: Arc::clone(queue),
-                n_messages,
-                message_bytes,
-            })
-        };
-        let mut queues: Vec<HeavyQueue> = view.queues().filter_map(heavy).collect();
-        queues.sort_unstable_by_key(|heavy| Reverse(heavy.message_bytes));
-        queues.truncate(n);
-        Heaviest { queues, connections: self.heaviest_connections(n) }
-    }
-
-    fn heaviest_connections(&self, n: usize) -> Vec<HeavyConnection> {
-        let unacked = self.unacked_by_connection();
-        let heavy = |connection: Arc<Connection>| HeavyConnection {
-            held_bytes: connection.held_bytes(),
-            n_unacked: unacked.get(&connection.id).copied().unwrap_or(0),
-            received_bytes: connection.received.bytes.load(Ordering::Relaxed),
-            connection,
-        };
-        let mut connections: Vec<HeavyConnection> = self
-            .connections
-            .list()
-            .into_iter()
-            .map(heavy)
-            .filter(HeavyConnection::is_any)
-            .collect();
-        connections.sort_unstable_by_key(|heavy| Reverse((heavy.held_bytes, heavy.received_bytes)));
-        connections.truncate(n);
-        connections
-    }
 }
 
 impl HeavyConnection {
@@ -131,5 +88,49 @@ impl fmt::Display for HeavyConnection {
             0 => Ok(()),
             n => write!(f, ", and has not acknowledged {n} messages"),
         }
+    }
+}
+
+impl Figures<'_> {
+    /// The `n` heaviest queues and connections at this moment.
+    #[must_use]
+    pub fn heaviest(&self, n: usize) -> Heaviest {
+        let view = self.0.view();
+        let heavy = |queue: &Arc<Queue>| {
+            let counters = &queue.counters;
+            let n_ready = counters.n_ready.load(Ordering::Relaxed);
+            let n_messages = n_ready + counters.n_unacked.load(Ordering::Relaxed);
+            let message_bytes = counters.message_bytes.load(Ordering::Relaxed);
+            (n_messages > 0).then(|| HeavyQueue {
+                queue: Arc::clone(queue),
+                n_messages,
+                message_bytes,
+            })
+        };
+        let mut queues: Vec<HeavyQueue> = view.queues().filter_map(heavy).collect();
+        queues.sort_unstable_by_key(|heavy| Reverse(heavy.message_bytes));
+        queues.truncate(n);
+        Heaviest { queues, connections: self.heaviest_connections(n) }
+    }
+
+    fn heaviest_connections(&self, n: usize) -> Vec<HeavyConnection> {
+        let unacked = self.unacked_by_connection();
+        let heavy = |connection: Arc<Connection>| HeavyConnection {
+            held_bytes: connection.held_bytes(),
+            n_unacked: unacked.get(&connection.id).copied().unwrap_or(0),
+            received_bytes: connection.received.bytes.load(Ordering::Relaxed),
+            connection,
+        };
+        let mut connections: Vec<HeavyConnection> = self
+            .0
+            .connections
+            .list()
+            .into_iter()
+            .map(heavy)
+            .filter(HeavyConnection::is_any)
+            .collect();
+        connections.sort_unstable_by_key(|heavy| Reverse((heavy.held_bytes, heavy.received_bytes)));
+        connections.truncate(n);
+        connections
     }
 }

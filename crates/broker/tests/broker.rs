@@ -7,10 +7,12 @@
 #[path = "support/client.rs"]
 mod client;
 
-use amqp091::Properties;
 use client::{Client, Kind, block_on, short, start, start_limited};
 use log::MemoryDisk;
-use session::{ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding, Table, Value};
+use message::Properties;
+use session::{
+    ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, QueueBinding, Table, Value,
+};
 use std::sync::Arc;
 use stdx::Now;
 
@@ -41,7 +43,7 @@ fn a_backlog_is_delivered_to_a_late_consumer() {
     assert_eq!(client.consume("q", false), ["consuming", "deliver a", "deliver b"]);
     client.settle(2, Outcome::Accepted);
     assert_eq!(client.declare("q", false), ["declared 0 1"]);
-    assert_eq!(broker.message_bytes(), 0);
+    assert_eq!(broker.figures().message_bytes(), 0);
 }
 
 /// A publisher lets consumers catch up, and does not wait for consumers that take nothing.
@@ -79,7 +81,7 @@ fn prefetch_holds_back_and_settling_lets_go_on() {
     client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
     assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
     assert_eq!(client.settle(1, Outcome::Accepted), ["deliver b"]);
-    assert_eq!(client.settle(1, Outcome::Requeued), ["deliver b again"]);
+    assert_eq!(client.settle(1, Outcome::Modified), ["deliver b again"]);
 }
 
 /// Messages that a lost connection held come back in order, marked.
@@ -100,7 +102,7 @@ fn a_lost_connection_gives_its_messages_back() {
 fn an_unroutable_message_is_returned_before_it_is_confirmed() {
     let (_disk, broker) = node();
     let mut client = Client::connect(&broker);
-    assert_eq!(client.ask(Op::ConfirmSelect), ["done"]);
+    assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
     let heard = client.publish("nowhere", &["a"], Kind::Mandatory);
     assert_eq!(heard, ["returned a", "ack 1..=1"]);
     assert_eq!(client.publish("nowhere", &["b", "c"], Kind::Transient), ["ack 2..=3"]);
@@ -112,7 +114,7 @@ fn confirmed_persistent_messages_survive_a_crash() {
     let (disk, broker) = node();
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let heard = client.publish("q", &["a", "b", "c"], Kind::Persistent);
     assert_eq!(client.wait_for(heard, 1), ["ack 1..=3"]);
     assert_eq!(client.consume("q", false).len(), 4);
@@ -212,7 +214,7 @@ fn publishing_to_a_missing_exchange_closes_the_channel() {
     let heard = client.submit(&input, vec![session::Request::Publish(publish)]);
     assert_eq!(heard, ["channel failed NotFound: no exchange 'nope' in vhost '/'"]);
     assert_eq!(client.publish("q", &["ignored"], Kind::Transient), Vec::<String>::new());
-    assert_eq!(client.ask(Op::ChannelOpen), ["opened"]);
+    assert_eq!(client.ask(Op::OpenChannel), ["opened"]);
     assert_eq!(client.declare("q", false), ["declared 0 0"]);
 }
 
@@ -221,17 +223,17 @@ fn a_transaction_takes_effect_at_its_commit() {
     let (_disk, broker) = node();
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    client.ask(Op::TxSelect);
+    client.ask(Op::EnableTransactions);
     assert!(client.publish("q", &["a"], Kind::Persistent).is_empty());
     assert!(client.publish("nowhere", &["b"], Kind::Mandatory).is_empty());
     assert_eq!(client.declare("q", true), ["declared 0 0"]);
-    assert_eq!(client.ask(Op::TxCommit), ["returned b", "done"]);
+    assert_eq!(client.ask(Op::Commit), ["returned b", "done"]);
     assert_eq!(client.declare("q", true), ["declared 1 0"]);
     client.publish("q", &["c"], Kind::Persistent);
-    assert_eq!(client.ask(Op::TxRollback), ["done"]);
+    assert_eq!(client.ask(Op::RollBack), ["done"]);
     assert_eq!(client.declare("q", true), ["declared 1 0"]);
     let refused = "channel failed PreconditionFailed: cannot switch from tx to confirm mode";
-    assert_eq!(client.ask(Op::ConfirmSelect), [refused]);
+    assert_eq!(client.ask(Op::EnableConfirms), [refused]);
 }
 
 /// Where the operator lets clients have it, `global` limits what all consumers of a channel hold together,
@@ -260,7 +262,7 @@ fn a_prefetch_limit_can_be_a_whole_channels() {
     assert_eq!(client.settle(1, Outcome::Accepted), ["deliver 3"]);
     assert_eq!(client.ask(limit(3)), ["deliver 3", "done"]);
     // What goes back makes room for what comes first again.
-    let back = client.ask(Op::Recover);
+    let back = client.ask(Op::ReleaseUnsettled);
     assert_eq!(back.len(), 4, "{back:?}");
     // No limit any more but the first consumer's own.
     let rest = client.ask(limit(0));
@@ -272,23 +274,23 @@ fn a_prefetch_limit_can_be_a_whole_channels() {
     assert_eq!(other.consume("r", false).len(), 5);
 }
 
-/// What a transaction has settled is not given back before it ends.
+/// Deliveries a transaction has settled are not given back before it ends.
 #[test]
 fn recovering_in_a_transaction_leaves_what_it_settled() {
     let (_disk, broker) = node();
     let mut client = Client::connect(&broker);
     client.declare("q", false);
     client.publish("q", &["a", "b", "c"], Kind::Transient);
-    client.ask(Op::TxSelect);
+    client.ask(Op::EnableTransactions);
     for _ in 0..3 {
         client.get("q");
     }
     client.settle(1, Outcome::Accepted);
-    assert_eq!(client.ask(Op::Recover), ["done"]);
+    assert_eq!(client.ask(Op::ReleaseUnsettled), ["done"]);
     assert_eq!(client.get("q"), ["got b again left 1"]);
     assert_eq!(client.get("q"), ["got c again left 0"]);
-    client.ask(Op::TxRollback);
-    assert_eq!(client.ask(Op::Recover), ["done"]);
+    client.ask(Op::RollBack);
+    assert_eq!(client.ask(Op::ReleaseUnsettled), ["done"]);
     assert_eq!(client.declare("q", false), ["declared 3 0"]);
 }
 
@@ -300,7 +302,7 @@ fn deleting_a_queue_tells_its_consumers() {
     other.consume("q", false);
     other.heard();
     let (if_unused, if_empty) = (Flag::No, Flag::No);
-    let delete = Op::QueueDelete { queue: short("q"), if_unused, if_empty };
+    let delete = Op::DeleteQueue { queue: short("q"), if_unused, if_empty };
     assert_eq!(one.ask(delete), ["deleted 0"]);
     assert_eq!(other.heard(), ["consumer lost"]);
 }
@@ -318,7 +320,7 @@ fn alarms_hold_publishers_and_let_go_of_them() {
     assert!(client.session().is_held());
     // What has been read already waits its turn.
     assert_eq!(client.publish("q", &["b"], Kind::Transient), [""; 0]);
-    assert_eq!(client.ask(Op::ConfirmSelect), [""; 0]);
+    assert_eq!(client.ask(Op::EnableConfirms), [""; 0]);
     broker.alarms.set(broker::Alarm::Memory, false);
     block_on(client.session().released());
     block_on(client.session().release_hold()).unwrap();
@@ -335,7 +337,7 @@ fn a_large_body_leaves_no_bytes_behind() {
     client.publish("q", &[&body], Kind::Transient);
     assert_eq!(client.get("q"), [format!("got {body} left 0")]);
     assert_eq!(client.settle(1, Outcome::Rejected), Vec::<String>::new());
-    assert_eq!(broker.message_bytes(), 0);
+    assert_eq!(broker.figures().message_bytes(), 0);
 }
 
 #[test]
@@ -365,7 +367,7 @@ fn a_reply_goes_to_who_asked_without_a_queue() {
     answerer.publish(&reply_to, &["answer"], Kind::Transient);
     assert_eq!(asker.heard(), ["deliver answer"]);
     asker.disconnect();
-    answerer.ask(Op::ConfirmSelect);
+    answerer.ask(Op::EnableConfirms);
     assert_eq!(
         answerer.publish(&reply_to, &["late"], Kind::Mandatory),
         ["returned late", "ack 1..=1"]
@@ -378,7 +380,7 @@ fn direct_replies_need_a_consumer_that_does_not_settle() {
     let mut client = Client::connect(&broker);
     let refused = "channel failed PreconditionFailed: reply consumer cannot acknowledge";
     assert_eq!(client.consume("amq.rabbitmq.reply-to", false), [refused]);
-    assert_eq!(client.ask(Op::ChannelOpen), ["opened"]);
+    assert_eq!(client.ask(Op::OpenChannel), ["opened"]);
     let refused = "channel failed PreconditionFailed: fast reply consumer does not exist";
     assert_eq!(client.request("rpc", "question"), [refused]);
 }
@@ -392,7 +394,7 @@ fn unsettled_messages_are_counted_by_channel() {
     client.get("q");
     client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
     client.consume("q", false);
-    let held = || broker.unacked_by_channel().into_values().collect::<Vec<_>>();
+    let held = || broker.figures().unacked_by_channel().into_values().collect::<Vec<_>>();
     let connection = Arc::clone(client.session().connection());
     let bytes_held = |at_ms| {
         broker.tick(Now { monotonic_ms: at_ms, unix_ms: at_ms });
@@ -411,7 +413,7 @@ fn headers_decide_where_a_headers_exchange_is_on_the_way() {
     let mut client = Client::connect(&broker);
     client.ask(exchange("by-type", "headers"));
     client.ask(exchange("any", "fanout"));
-    client.ask(Op::ExchangeBind(ExchangeBinding {
+    client.ask(Op::BindExchange(ExchangeBinding {
         destination: short("by-type"),
         source: short("any"),
         routing_key: short(""),
@@ -419,7 +421,7 @@ fn headers_decide_where_a_headers_exchange_is_on_the_way() {
     }));
     for kind in ["a", "b"] {
         client.declare(kind, false);
-        client.ask(Op::QueueBind(QueueBinding {
+        client.ask(Op::BindQueue(QueueBinding {
             queue: short(kind),
             exchange: short("by-type"),
             routing_key: short(""),
@@ -452,7 +454,7 @@ fn an_immediate_message_comes_back_when_no_consumer_can_be_given_it() {
     client.ask(exchange("x", "fanout"));
     for queue in ["idle", "busy"] {
         client.declare(queue, true);
-        client.ask(Op::QueueBind(QueueBinding {
+        client.ask(Op::BindQueue(QueueBinding {
             queue: short(queue),
             exchange: short("x"),
             routing_key: short(""),
@@ -474,13 +476,13 @@ fn an_immediate_message_comes_back_when_no_consumer_can_be_given_it() {
     let heard = client.publish_as("", "nowhere", &lost, Kind::Immediate);
     assert_eq!(heard, ["returned e without consumers"]);
     consumer.settle(2, Outcome::Accepted);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     assert_eq!(publish(&mut client, &["f"]), ["ack 1..=1"]);
     assert_eq!(consumer.heard(), ["deliver f"]);
 }
 
 fn exchange(name: &str, kind: &str) -> Op {
-    Op::ExchangeDeclare(ExchangeDeclare {
+    Op::DeclareExchange(ExchangeDeclaration {
         exchange: short(name),
         kind: short(kind),
         passive: false,

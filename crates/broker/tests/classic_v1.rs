@@ -11,14 +11,14 @@ use broker::{Broker, View};
 use client::{Client, Kind, set_policy, short, start};
 use log::{CrashOutcome, Disk, MemoryDisk};
 use meta::PolicyScope;
-use session::{Op, Outcome, QueueDeclare, Table};
+use session::{Op, Outcome, QueueDeclaration, Table};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn declare(client: &mut Client, queue: &str, version: i64) -> Vec<String> {
     let mut arguments = Table::default();
     arguments.push(short("x-queue-version"), version);
-    client.ask(Op::QueueDeclare(QueueDeclare {
+    client.ask(Op::DeclareQueue(QueueDeclaration {
         queue: short(queue),
         passive: false,
         durable: true,
@@ -28,7 +28,7 @@ fn declare(client: &mut Client, queue: &str, version: i64) -> Vec<String> {
     }))
 }
 
-/// What is left on the disk after a loss of power.
+/// The disk as it is after a loss of power.
 fn crashed(disk: &MemoryDisk) -> Arc<MemoryDisk> {
     Arc::new(disk.survive(CrashOutcome::OnlySynced))
 }
@@ -39,7 +39,7 @@ fn what_is_confirmed_survives_a_crash_and_what_was_settled_does_not_come_back() 
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     assert_eq!(declare(&mut client, "q", 1), ["declared 0 0"]);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let heard = client.publish("q", &["a", "b", "c"], Kind::Persistent);
     assert_eq!(client.wait_for(heard, 1), ["ack 1..=3"]);
     client.publish("q", &["transient"], Kind::Transient);
@@ -66,8 +66,8 @@ fn convert(broker: &Arc<Broker>, version: u8) {
     set_policy(broker, PolicyScope::User, ".*", &definition);
     let deadline = Instant::now() + Duration::from_secs(20);
     let is_converted = |view: &View| {
-        let mut durable = view.meta.queues().filter(|queue| queue.durable);
-        durable.all(|queue| view.meta.queue_version(queue.id).number() == version)
+        let mut durable = view.queues().filter(|queue| queue.def().durable);
+        durable.all(|queue| queue.files_version.get().number() == version)
     };
     while !is_converted(&broker.view()) {
         assert!(Instant::now() < deadline, "the queues are not converted");
@@ -81,7 +81,7 @@ fn a_queue_keeps_its_messages_from_form_to_form() {
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     for (bodies, kind) in
         [(["a", "b", "c"].as_slice(), Kind::Persistent), (&["t"], Kind::Transient)]
     {
@@ -96,7 +96,7 @@ fn a_queue_keeps_its_messages_from_form_to_form() {
         client.wait_for(heard, 1);
     }
     // Those consumers hold, transient ones, and the order are as before.
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     client.settle(1, Outcome::Accepted);
     let all = ["a again", "c", "t", "d", "e", "f"].map(|body| format!("deliver {body}"));
     assert_eq!(client.consume("q", false)[1..], all);

@@ -24,7 +24,7 @@ fn on(mode: &str) -> (&'static str, Value) {
 
 fn delete(queue: &str) -> Op {
     let no = session::Flag::No;
-    Op::QueueDelete { queue: short(queue), if_unused: no, if_empty: no }
+    Op::DeleteQueue { queue: short(queue), if_unused: no, if_empty: no }
 }
 
 /// Arguments by which a queue's dead letters go to the queue `dead`.
@@ -46,7 +46,7 @@ fn node() -> Node {
     let disk = Arc::new(MemoryDisk::new());
     let broker = start(&disk);
     let mut publisher = Client::connect(&broker);
-    assert_eq!(publisher.ask(Op::ConfirmSelect), ["done"]);
+    assert_eq!(publisher.ask(Op::EnableConfirms), ["done"]);
     let consumer = Client::connect(&broker);
     Node { disk, broker, publisher, consumer }
 }
@@ -60,7 +60,7 @@ fn queue_with(mode: &str, more: &[(&'static str, Value)]) -> Node {
 }
 
 impl Node {
-    /// What the publisher is told, at once or later, of publishes it made.
+    /// Confirms that the publisher is told, at once or later.
     fn told(&self) -> Vec<String> {
         self.publisher.heard()
     }
@@ -72,7 +72,7 @@ impl Node {
             routing_key: short(""),
             arguments: table(&[]),
         };
-        assert_eq!(self.publisher.ask(Op::QueueBind(binding)), ["done"]);
+        assert_eq!(self.publisher.ask(Op::BindQueue(binding)), ["done"]);
     }
 
     fn set_policy(&self, definition: &str) {
@@ -119,8 +119,8 @@ fn what_comes_back_is_still_waited_for() {
     node.consumer.consume("q", false);
     node.publisher.publish("q", &["a"], Kind::Transient);
     assert_eq!(node.consumer.heard(), ["deliver a"]);
-    assert_eq!(node.consumer.settle(1, Outcome::Requeued), ["deliver a again"]);
-    assert_eq!(node.consumer.settle(1, Outcome::Returned), ["deliver a again"]);
+    assert_eq!(node.consumer.settle(1, Outcome::Modified), ["deliver a again"]);
+    assert_eq!(node.consumer.settle(1, Outcome::Released), ["deliver a again"]);
     assert_eq!(node.told(), [""; 0]);
     node.consumer.settle(1, Outcome::Accepted);
     assert_eq!(node.told(), ["ack 1..=1"]);
@@ -148,7 +148,7 @@ fn a_cancelled_consumer_keeps_what_it_holds_in_every_mode() {
         let mut node = queue_with(mode, &[]);
         node.publisher.publish("q", &["a", "b"], Kind::Transient);
         node.consumer.consume_with("q", "tag", false, &[]);
-        node.consumer.ask(Op::Cancel { consumer_tag: short("tag") });
+        node.consumer.ask(Op::Detach { consumer_tag: short("tag") });
         node.consumer.settle(1, Outcome::Accepted);
         assert_eq!(node.told(), ["ack 1..=1"]);
         node.consumer.disconnect();
@@ -163,7 +163,7 @@ fn recovering_gives_back_what_is_held_in_every_mode() {
         let mut node = queue_with(mode, &[]);
         node.publisher.publish("q", &["a", "b"], Kind::Transient);
         node.consumer.consume("q", false);
-        let heard = node.consumer.ask(Op::Recover);
+        let heard = node.consumer.ask(Op::ReleaseUnsettled);
         assert_eq!(heard, ["done", "deliver a again", "deliver b again"]);
         // The first two were forgotten by the client; the test's outbox has all four.
         node.consumer.settle(4, Outcome::Accepted);
@@ -208,7 +208,7 @@ fn what_expires_is_dropped_purged_or_deleted_is_refused() {
     node.broker.tick(Now { monotonic_ms: 5_000, unix_ms: 5_000 });
     assert_eq!(node.publisher.wait_for(Vec::new(), 1), ["nack 1..=1"]);
     node.publisher.publish("q", &["b", "c"], Kind::Transient);
-    let heard = node.publisher.ask(Op::QueuePurge { queue: short("q") });
+    let heard = node.publisher.ask(Op::PurgeQueue { queue: short("q") });
     assert_eq!(heard, ["nack 2..=3", "purged 2"]);
     node.publisher.publish("q", &["d"], Kind::Transient);
     let heard = node.publisher.ask(delete("q"));
@@ -296,7 +296,7 @@ fn recovering_leaves_what_is_being_written() {
     assert_eq!(node.consumer.ask(get(false)), ["got a left 2"]);
     assert_eq!(node.consumer.ask(get(true)), ["got b left 1"]);
     assert_eq!(node.consumer.consume("q", true), ["consuming", "deliver c"]);
-    assert_eq!(node.consumer.ask(Op::Recover), ["done", "deliver a again"]);
+    assert_eq!(node.consumer.ask(Op::ReleaseUnsettled), ["done", "deliver a again"]);
     node.consumer.write_out();
     assert_eq!(node.told(), ["ack 2..=2", "ack 1..=1", "ack 3..=3"]);
 }
@@ -310,7 +310,7 @@ fn recovering_gives_nothing_to_who_is_still_to_give_back() {
         }
         node.publisher.publish("q", &["a", "b"], Kind::Transient);
         assert_eq!(node.consumer.heard(), ["deliver a", "deliver b"]);
-        let heard = node.consumer.ask(Op::Recover);
+        let heard = node.consumer.ask(Op::ReleaseUnsettled);
         assert_eq!(heard, ["done", "deliver a again", "deliver b again"]);
     }
 }
@@ -318,7 +318,7 @@ fn recovering_gives_nothing_to_who_is_still_to_give_back() {
 #[test]
 fn what_a_transaction_is_given_without_acknowledgement_is_settled_before_its_commit() {
     let mut node = queue_with("ack", &[]);
-    node.consumer.ask(Op::TxSelect);
+    node.consumer.ask(Op::EnableTransactions);
     node.consumer.consume("q", true);
     node.publisher.publish("q", &["a"], Kind::Transient);
     node.consumer.write_out();
@@ -329,12 +329,12 @@ fn what_a_transaction_is_given_without_acknowledgement_is_settled_before_its_com
 fn a_transaction_that_cannot_be_carried_out_gives_back_what_it_has_acknowledged() {
     for mode in ["ack", "ack-direct"] {
         let mut node = queue_with(mode, &[]);
-        node.consumer.ask(Op::TxSelect);
+        node.consumer.ask(Op::EnableTransactions);
         node.consumer.consume("q", false);
         node.publisher.publish("q", &["a", "b"], Kind::Transient);
         node.consumer.settle(1, Outcome::Accepted);
         node.consumer.publish_to("none", "", &["c"], Kind::Transient);
-        let heard = node.consumer.ask(Op::TxCommit).concat();
+        let heard = node.consumer.ask(Op::Commit).concat();
         assert!(heard.contains("channel failed NotFound"), "{heard}");
         let mut other = Client::connect(&node.broker);
         assert_eq!(other.consume("q", false), ["consuming", "deliver a again", "deliver b again"]);
@@ -444,9 +444,9 @@ fn a_policy_changes_the_rule_for_what_comes_after_it() {
 fn a_closed_channel_is_told_nothing_and_its_number_may_be_used_again() {
     let mut node = queue_with("ack", &[]);
     node.publisher.publish("q", &["a"], Kind::Transient);
-    assert_eq!(node.publisher.ask(Op::ChannelClose), ["closed"]);
-    assert_eq!(node.publisher.ask(Op::ChannelOpen), ["opened"]);
-    node.publisher.ask(Op::ConfirmSelect);
+    assert_eq!(node.publisher.ask(Op::CloseChannel), ["closed"]);
+    assert_eq!(node.publisher.ask(Op::OpenChannel), ["opened"]);
+    node.publisher.ask(Op::EnableConfirms);
     node.publisher.publish("q", &["b"], Kind::Transient);
     node.consumer.consume("q", false);
     node.consumer.settle(1, Outcome::Accepted);
@@ -472,7 +472,7 @@ fn small_messages_are_not_kept_for_a_restart_and_large_ones_are() {
     drop(node.broker);
     let broker = start(&node.disk);
     let mut client = Client::connect(&broker);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     assert_eq!(client.ask_ready("q"), 1);
     client.publish("q", &["small"], Kind::Persistent);
     let heard = client.consume("q", false);
@@ -483,7 +483,7 @@ fn small_messages_are_not_kept_for_a_restart_and_large_ones_are() {
     assert_eq!(client.settle(2, Outcome::Accepted), ["ack 1..=1"]);
 }
 
-/// What was rejected before its queue went is dead-lettered all the same.
+/// A message rejected before its queue went is dead-lettered all the same.
 #[test]
 fn dead_letters_outlive_their_queue() {
     for _ in 0..20 {

@@ -34,7 +34,7 @@ fn pass(broker: &Broker, from_ms: u64, until_ms: u64) {
     }
 }
 
-/// What the client's task would be asked to do, and what the client hears when it is done.
+/// The interrupt the client's task would be asked to obey, and what the client hears when it is done.
 fn kicked(client: &mut Client) -> Option<Vec<String>> {
     let connection = Arc::clone(client.session().connection());
     let kicked = pin!(connection.kicked()).poll(&mut Context::from_waker(Waker::noop()));
@@ -87,7 +87,7 @@ fn who_acknowledges_in_time_stays() {
         assert!(heard[0].starts_with("got"), "{heard:?}");
         pass(&broker, n * 60_000 + 1_000, (n + 1) * 60_000);
         assert_eq!(kicked(&mut client), None, "{n}");
-        let outcome = if n % 2 == 0 { Outcome::Requeued } else { Outcome::Accepted };
+        let outcome = if n % 2 == 0 { Outcome::Modified } else { Outcome::Accepted };
         client.settle(1, outcome);
     }
 }
@@ -140,8 +140,8 @@ fn consumers_and_queues_have_their_own_time() {
         pass(&broker, now_ms, now_ms + 60_000);
         now_ms += 61_000;
         assert_eq!(kicked(&mut client), expected.and_then(refusal), "{queue} {own:?}");
-        client.ask(Op::ChannelOpen);
-        client.ask(Op::QueuePurge { queue: client::short(queue) });
+        client.ask(Op::OpenChannel);
+        client.ask(Op::PurgeQueue { queue: client::short(queue) });
         client.disconnect();
     }
 }

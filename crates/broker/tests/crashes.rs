@@ -1,4 +1,4 @@
-//! What clients may be told around failures of the disk and restarts.
+//! Answers that clients may be told around failures of the disk and restarts.
 #![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
 #![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
 #![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
@@ -19,7 +19,7 @@ fn what_was_delivered_before_a_crash_comes_back_marked_also_after_a_clean_stop()
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let heard = client.publish("q", &["a"], Kind::Persistent);
     client.wait_for(heard, 1);
     client.disconnect();
@@ -44,10 +44,10 @@ fn nothing_is_reported_as_done_that_the_log_has_lost() {
         let broker = start(&disk);
         let mut client = Client::connect(&broker);
         client.declare("q", true);
-        client.ask(Op::TxSelect);
+        client.ask(Op::EnableTransactions);
         client.publish("q", &["a"], Kind::Persistent);
         disk.inject(disk.operations(), Fault::Io);
-        let heard = if failing == 0 { client.ask(Op::TxCommit) } else { client.declare("p", true) };
+        let heard = if failing == 0 { client.ask(Op::Commit) } else { client.declare("p", true) };
         assert_eq!(heard, failed);
         // Also once the failure is known.
         assert_eq!(Client::connect(&broker).declare("r", true), failed);
@@ -62,27 +62,27 @@ fn a_commit_waits_for_messages_that_did_not_pass_through() {
     let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
     publisher.declare("q", true);
     consumer.consume("q", true);
-    publisher.ask(Op::TxSelect);
+    publisher.ask(Op::EnableTransactions);
     publisher.publish("q", &["passes", "late"], Kind::Persistent);
     consumer.fill_up(true);
-    assert_eq!(publisher.ask(Op::TxCommit), ["done"]);
+    assert_eq!(publisher.ask(Op::Commit), ["done"]);
     let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     assert_eq!(Client::connect(&broker).get("q"), ["got late again left 0"]);
 }
 
-/// What a snapshot that fails would have covered is covered by the next one.
+/// Changes that a snapshot that fails would have covered are covered by the next one.
 #[test]
 fn a_snapshot_that_fails_leaves_nothing_in_the_log_for_ever() {
     let disk = Arc::new(MemoryDisk::new());
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    assert!(broker.log_stats().live_bytes > 0);
+    assert!(broker.figures().log().live_bytes > 0);
     disk.inject(disk.operations(), Fault::NoSpace);
     broker.snapshot_definitions().unwrap_err();
     broker.snapshot_definitions().unwrap();
-    assert_eq!(broker.log_stats().live_bytes, 0);
+    assert_eq!(broker.figures().log().live_bytes, 0);
 }
 
 /// Segments are freed oldest first: one that nobody consumes must not keep all behind it.
@@ -94,17 +94,17 @@ fn the_log_does_not_grow_behind_a_queue_that_is_never_consumed() {
     for queue in ["kept", "busy"] {
         client.declare(queue, true);
     }
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let large = "x".repeat(200 * 1024);
     let heard = client.publish("kept", &[large.as_str(); 6], Kind::Persistent);
     client.wait_for(heard, 1);
     for round in 0..40 {
         let heard = client.publish("busy", &[&large, &large], Kind::Persistent);
         client.wait_for(heard, 1);
-        client.ask(Op::QueuePurge { queue: client::short("busy") });
+        client.ask(Op::PurgeQueue { queue: client::short("busy") });
         broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
     }
-    let stats = broker.log_stats();
+    let stats = broker.figures().log();
     assert!(stats.segments < 12, "{stats:?}");
     let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     assert_eq!(Client::connect(&start(&disk)).declare("kept", true), ["declared 6 0"]);

@@ -7,12 +7,14 @@
 #[path = "support/client.rs"]
 mod client;
 
-use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, PagerOptions, StorageOptions};
 use client::{Client, Kind, block_on, clear_policy, set_policy, short, start, start_with, table};
 use log::{CrashOutcome, MemoryDisk};
+use message::Properties;
 use meta::PolicyScope;
-use session::{ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding, Table, Value};
+use session::{
+    ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, QueueBinding, Table, Value,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Now;
@@ -38,7 +40,7 @@ fn declare(
     kind: &str,
     arguments: &[(&'static str, Value)],
 ) -> Vec<String> {
-    client.ask(Op::ExchangeDeclare(ExchangeDeclare {
+    client.ask(Op::DeclareExchange(ExchangeDeclaration {
         exchange: short(name),
         kind: short(kind),
         passive: false,
@@ -56,7 +58,7 @@ fn delaying(client: &mut Client, name: &str, kind: &str) {
 }
 
 fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) {
-    let bound = client.ask(Op::QueueBind(QueueBinding {
+    let bound = client.ask(Op::BindQueue(QueueBinding {
         queue: short(queue),
         exchange: short(exchange),
         routing_key: short(key),
@@ -80,13 +82,13 @@ fn persistent(delay: impl Into<Value>) -> Properties {
 
 fn headers(client: &Client) -> Table {
     let properties = client.last().properties;
-    let headers = PropertiesRef::trusted(&properties).headers();
+    let headers = message::View::of(&properties).headers();
     headers.map(|headers| headers.to_owned().unwrap()).unwrap_or_default()
 }
 
 fn held(broker: &Broker, exchange: &str) -> usize {
-    block_on(broker.held_back_is_known("/", exchange));
-    broker.held_back("/", exchange, 1_000).unwrap().len()
+    block_on(broker.operations().held_back_is_known("/", exchange));
+    broker.operations().held_back("/", exchange, 1_000).unwrap().len()
 }
 
 /// Messages come when their time has come, the sooner ones first, as what they were.
@@ -121,7 +123,7 @@ fn messages_come_in_the_order_of_their_time() {
     assert_eq!(held(&broker, "x"), 0);
 }
 
-/// What is no delay does not delay, whatever it looks like.
+/// A header that is no delay does not delay, whatever it looks like.
 #[test]
 fn what_is_no_delay_goes_on_at_once() {
     let (_disk, broker, mut client) = new_node();
@@ -178,7 +180,7 @@ fn released_messages_are_routed_as_if_they_came_then() {
     client.publish_with("x", "a.b", &[(properties, "message")]);
     assert_eq!(held(&broker, "x"), 1);
     bind(&mut client, "x", "late", "a.b");
-    client.ask(Op::ExchangeBind(ExchangeBinding {
+    client.ask(Op::BindExchange(ExchangeBinding {
         destination: short("next"),
         source: short("x"),
         routing_key: short("a.#"),
@@ -196,7 +198,7 @@ fn released_messages_are_routed_as_if_they_came_then() {
 /// Hidden keys count where the message is held back, and nobody sees them where the same
 /// publish goes to a queue at once.
 #[test]
-fn semantics_70_hidden_keys_count_later_and_are_not_seen_now() {
+fn hidden_keys_count_later_and_are_not_seen_now() {
     let (_disk, broker, mut client) = new_node();
     declare(&mut client, "source", "fanout", &[]);
     delaying(&mut client, "x", "direct");
@@ -205,7 +207,7 @@ fn semantics_70_hidden_keys_count_later_and_are_not_seen_now() {
     }
     bind(&mut client, "source", "now", "");
     bind(&mut client, "x", "hidden", "h");
-    client.ask(Op::ExchangeBind(ExchangeBinding {
+    client.ask(Op::BindExchange(ExchangeBinding {
         destination: short("x"),
         source: short("source"),
         routing_key: short(""),
@@ -235,13 +237,13 @@ fn large_headers_are_held_back_whole() {
         queue(&mut client, name);
         bind(&mut client, exchange, name, "");
     }
-    client.ask(Op::ExchangeBind(ExchangeBinding {
+    client.ask(Op::BindExchange(ExchangeBinding {
         destination: short("x"),
         source: short("source"),
         routing_key: short(""),
         arguments: Table::default(),
     }));
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let large = text(&"h".repeat(10_000));
     for (id, hidden) in [("plain", None), ("hidden", Some(Value::Array(vec![text("h")])))] {
         let mut headers_of = table(&[("x-delay", 100.into()), ("large", large.clone())]);
@@ -267,7 +269,7 @@ fn large_headers_are_held_back_whole() {
         }
         at(&broker, 101);
     }
-    let stored: u64 = broker.body_stats().iter().map(|(_, stats)| stats.live_blobs).sum();
+    let stored: u64 = broker.figures().bodies().iter().map(|(_, stats)| stats.live_blobs).sum();
     assert_eq!(
         stored, 4,
         "one for each message that is somewhere, and one for each that was released"
@@ -287,7 +289,7 @@ fn an_expiration_counts_from_the_release() {
     assert_eq!(held(&broker, "x"), 2);
     at(&broker, 1_001);
     assert_eq!(client.get_soon("q"), "got short left 1");
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     at(&broker, 1_100);
     assert_eq!(client.get_soon("q"), "got long left 0");
 }
@@ -323,7 +325,7 @@ fn persistent_messages_survive() {
     delaying(&mut client, "x", "direct");
     queue(&mut client, "q");
     bind(&mut client, "x", "q", "");
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let messages = [
         (persistent(5_000), "five"),
         (persistent(1_000), "one"),
@@ -366,30 +368,33 @@ fn clients_cannot_get_at_what_is_held_back() {
     };
     locked(client.get(own));
     for op in [
-        Op::QueuePurge { queue: short(own) },
-        Op::QueueDelete { queue: short(own), if_unused: Flag::No, if_empty: Flag::No },
-        Op::QueueBind(QueueBinding {
+        Op::PurgeQueue { queue: short(own) },
+        Op::DeleteQueue { queue: short(own), if_unused: Flag::No, if_empty: Flag::No },
+        Op::BindQueue(QueueBinding {
             queue: short(own),
             exchange: short("amq.fanout"),
             routing_key: short(""),
             arguments: Table::default(),
         }),
     ] {
-        client.ask(Op::ChannelOpen);
+        client.ask(Op::OpenChannel);
         locked(client.ask(op));
     }
-    client.ask(Op::ChannelOpen);
+    client.ask(Op::OpenChannel);
     locked(client.consume(own, false));
-    client.ask(Op::ChannelOpen);
+    client.ask(Op::OpenChannel);
     let heard = client.declare(own, true);
     assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
-    client.ask(Op::ChannelOpen);
+    client.ask(Op::OpenChannel);
     let heard = client.publish(own, &["past the exchange"], Kind::Mandatory);
     assert_eq!(heard, ["returned past the exchange"]);
-    assert!(broker.queue("/", own).is_none() && block_on(broker.purge_queue("/", own)).is_none());
+    assert!(
+        broker.queue("/", own).is_none()
+            && block_on(broker.operations().purge_queue("/", own)).is_none()
+    );
     assert_eq!(held(&broker, "x"), 1);
-    client.ask(Op::ExchangeDelete { exchange: short("x"), if_unused: false });
-    assert!(broker.held_back("/", "x", 1).is_none());
+    client.ask(Op::DeleteExchange { exchange: short("x"), if_unused: false });
+    assert!(broker.operations().held_back("/", "x", 1).is_none());
     delaying(&mut client, "x", "direct");
     assert_eq!(held(&broker, "x"), 0);
 }
@@ -403,7 +408,7 @@ fn operators_list_and_cancel() {
     bind(&mut client, "x", "q", "k");
     let messages = [(persistent(500), "b"), (persistent(300), "cancelled"), (delayed(400), "a")];
     client.publish_with("x", "k", &messages);
-    let listed = broker.held_back("/", "x", 2).unwrap();
+    let listed = broker.operations().held_back("/", "x", 2).unwrap();
     let due: Vec<u64> = listed.iter().map(|held| held.due_ms).collect();
     assert_eq!(due, [301, 401]);
     let message = listed[0].message.as_ref().unwrap();
@@ -411,9 +416,9 @@ fn operators_list_and_cancel() {
     assert_eq!((message.body_bytes, message.persistent), (9, true));
     let id = listed[0].id;
     for (exchange, is_there) in [("none", false), ("x", true), ("x", false)] {
-        assert_eq!(block_on(broker.cancel_held_back("/", exchange, id)), is_there);
+        assert_eq!(block_on(broker.operations().cancel_held_back("/", exchange, id)), is_there);
     }
-    assert!(broker.held_back("/", "amq.direct", 1).is_none());
+    assert!(broker.operations().held_back("/", "amq.direct", 1).is_none());
     drop((client, broker));
     let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
@@ -440,7 +445,7 @@ fn what_is_on_disk_is_listed_too() {
     let broker = start_with(disk.clone(), &storage);
     let mut client = Client::connect(&broker);
     delaying(&mut client, "x", "direct");
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     for batch in 0..BATCHES {
         // The last one goes on first; and every other one does not survive.
         let messages: Vec<(Properties, String)> = (0..EACH)
@@ -457,8 +462,8 @@ fn what_is_on_disk_is_listed_too() {
         client.wait_for(heard, usize::try_from(EACH).unwrap());
     }
     let check = |broker: &Broker, is_expected: fn(u64) -> bool| {
-        block_on(broker.held_back_is_known("/", "x"));
-        let listed = broker.held_back("/", "x", 10_000).unwrap();
+        block_on(broker.operations().held_back_is_known("/", "x"));
+        let listed = broker.operations().held_back("/", "x", 10_000).unwrap();
         let mut found = Vec::new();
         for held in listed {
             let message = held.message.unwrap();
@@ -491,8 +496,8 @@ fn what_is_on_disk_is_listed_too() {
     check(&broker, |n| n.is_multiple_of(2));
     // Nothing that was looked at is kept for it.
     let mut client = Client::connect(&broker);
-    client.ask(Op::ExchangeDelete { exchange: short("x"), if_unused: false });
-    while broker.page_stats().0.live_blobs > 0 {
+    client.ask(Op::DeleteExchange { exchange: short("x"), if_unused: false });
+    while broker.figures().pages().0.live_blobs > 0 {
         assert!(Instant::now() < deadline, "pages of nobody stay");
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! What the broker tells of itself: the firehose, and events.
+//! Messages of the broker's own: the firehose, and events.
 #![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
 #![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
 #![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
@@ -7,15 +7,15 @@
 #[path = "support/client.rs"]
 mod client;
 
-use amqp091::{Properties, PropertiesRef};
 use broker::{Alarm, Broker, BrokerOptions, Interceptors, LogLine, Overwrite};
 use client::{Client, Kind, block_on, short, start, start_set, table};
 use log::MemoryDisk;
+use message::Properties;
 use meta::{
     ApplyTo, Command, EVENT_EXCHANGE, Json, LOG_EXCHANGE, PasswordHash, PolicyScope, PolicySpec,
     VhostLimits,
 };
-use session::{ExchangeDeclare, Op, Outcome, QueueBinding, Table, Value};
+use session::{ExchangeDeclaration, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Now;
@@ -29,7 +29,7 @@ fn new_node() -> (Arc<Broker>, Client) {
 }
 
 fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) {
-    let bound = client.ask(Op::QueueBind(QueueBinding {
+    let bound = client.ask(Op::BindQueue(QueueBinding {
         queue: short(queue),
         exchange: short(exchange),
         routing_key: short(key),
@@ -54,7 +54,7 @@ impl Listener {
         let heard = self.0.get_soon(queue);
         let body = heard.strip_prefix("got ").unwrap().rsplit_once(" left ").unwrap().0.to_owned();
         let last = self.0.last();
-        let headers = PropertiesRef::trusted(&last.properties).headers().unwrap();
+        let headers = message::View::of(&last.properties).headers().unwrap();
         self.0.settle(1, Outcome::Accepted);
         (last.routing_key, headers.to_owned().unwrap(), body)
     }
@@ -74,8 +74,8 @@ fn the_firehose_copies_what_goes_in_and_out() {
     client.declare("q", false);
     client.publish("q", &["before"], Kind::Transient);
     assert_eq!(client.get("q"), ["got before left 0"]);
-    assert!(!broker.trace_on("none", None) && !broker.is_traced("none"));
-    assert!(broker.trace_on("/", None) && broker.is_traced("/"));
+    assert!(!broker.firehose().start("none", None) && !broker.firehose().is_on("none"));
+    assert!(broker.firehose().start("/", None) && broker.firehose().is_on("/"));
     let properties = Properties {
         message_id: Some(short("id")),
         priority: Some(3),
@@ -102,7 +102,7 @@ fn the_firehose_copies_what_goes_in_and_out() {
     assert!(found.get(b"headers").and_then(Value::as_table).unwrap().get(b"h").is_some());
     // By `get`, again after it was given back, and to a consumer from the read buffer and from a page.
     client.get("q");
-    client.settle(2, Outcome::Requeued);
+    client.settle(2, Outcome::Modified);
     client.get("q");
     for redelivered in [0, 1] {
         let (key, headers, _) = listener.next("traces");
@@ -116,10 +116,12 @@ fn the_firehose_copies_what_goes_in_and_out() {
     keys.sort();
     assert_eq!(keys, ["deliver.q", "deliver.q", "deliver.q", "publish.", "publish."]);
     // Another user's are left alone.
-    assert!(broker.trace_off("/", None) && !broker.is_traced("/"));
-    assert!(broker.trace_on("/", Some("ada")));
+    assert!(broker.firehose().stop("/", None) && !broker.firehose().is_on("/"));
+    assert!(broker.firehose().start("/", Some("ada")));
     client.publish("q", &["untraced"], Kind::Transient);
-    assert!(broker.trace_off("/", Some("ada")) && broker.trace_on("/", Some("guest")));
+    assert!(
+        broker.firehose().stop("/", Some("ada")) && broker.firehose().start("/", Some("guest"))
+    );
     client.publish("nowhere", &["last"], Kind::Transient);
     let (key, headers, body) = listener.next("traces");
     assert_eq!((key.as_str(), body.as_str()), ("publish.", "last"));
@@ -129,21 +131,21 @@ fn the_firehose_copies_what_goes_in_and_out() {
 
 /// A queue that took everything copied would never end taking; what is too much is dropped.
 #[test]
-fn semantics_120_copies_that_are_too_many_are_dropped_and_nobody_waits() {
+fn copies_that_are_too_many_are_dropped_and_nobody_waits() {
     let (broker, mut client) = new_node();
     let _listener = Listener::new(&broker, TRACE, "traces", "publish.#");
     client.declare("q", false);
-    assert!(broker.trace_on("/", None));
+    assert!(broker.firehose().start("/", None));
     let large = "x".repeat(1 << 20);
     client.publish("q", &vec![large.as_str(); 64], Kind::Transient);
     assert_eq!(client.ask_ready("q"), 64);
-    assert!(broker.trace_off("/", None));
+    assert!(broker.firehose().stop("/", None));
     let create = Command::CreateVhost { vhost: "gone".into(), metadata: Default::default() };
     block_on(broker.apply_definition(create.clone())).unwrap();
-    assert!(broker.trace_on("gone", None));
+    assert!(broker.firehose().start("gone", None));
     block_on(broker.apply_definition(Command::DeleteVhost { vhost: "gone".into() })).unwrap();
     block_on(broker.apply_definition(create)).unwrap();
-    assert!(!broker.is_traced("gone"), "a new one of that name is not traced");
+    assert!(!broker.firehose().is_on("gone"), "a new one of that name is not traced");
     // What fits comes; the node goes on.
     let deadline = Instant::now() + Duration::from_secs(20);
     while client.ask_ready("traces") < 7 {
@@ -277,8 +279,8 @@ fn events_tell_of_alarms_and_logins() {
     assert_eq!(listener.next("events").0, "binding.created");
     assert!(broker.set_alarm(Alarm::Disk, true) && !broker.set_alarm(Alarm::Disk, true));
     assert!(broker.set_alarm(Alarm::Disk, false));
-    broker.tell_login("eve", "a -> b", Some("no"));
-    broker.tell_login("bob", "a -> b", None);
+    broker.events().login("eve", "a -> b", Some("no"));
+    broker.events().login("bob", "a -> b", None);
     for (event, name, value) in [
         ("alarm.set", "resource", "disk"),
         ("alarm.cleared", "resource", "disk"),
@@ -300,9 +302,9 @@ fn events_tell_of_clients() {
     client.declare("q", true);
     bind(&mut client, "amq.direct", "q", "key");
     client.consume_with("q", "tag", true, &[]);
-    client.ask(Op::Cancel { consumer_tag: short("tag") });
+    client.ask(Op::Detach { consumer_tag: short("tag") });
     client.consume_with("q", "other", false, &[]);
-    let x = ExchangeDeclare {
+    let x = ExchangeDeclaration {
         exchange: short("x"),
         kind: short("fanout"),
         passive: false,
@@ -311,10 +313,10 @@ fn events_tell_of_clients() {
         internal: false,
         arguments: Table::default(),
     };
-    client.ask(Op::ExchangeDeclare(x));
-    client.ask(Op::ExchangeDelete { exchange: short("x"), if_unused: false });
+    client.ask(Op::DeclareExchange(x));
+    client.ask(Op::DeleteExchange { exchange: short("x"), if_unused: false });
     client.disconnect();
-    block_on(broker.delete_queue("/", "q", Default::default())).unwrap();
+    block_on(broker.operations().delete_queue("/", "q", Default::default())).unwrap();
     for (event, name, value) in [
         ("connection.created", "user", "guest"),
         ("channel.created", "vhost", "/"),
@@ -347,7 +349,7 @@ fn events_tell_of_clients() {
 fn the_exchange_for_events_is_the_brokers_own() {
     let (broker, mut client) = new_node();
     let x = || {
-        Op::ExchangeDeclare(ExchangeDeclare {
+        Op::DeclareExchange(ExchangeDeclaration {
             exchange: short(EVENT_EXCHANGE),
             kind: short("topic"),
             passive: false,
@@ -361,7 +363,7 @@ fn the_exchange_for_events_is_the_brokers_own() {
     assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
     assert!(block_on(broker.tell_events_in("nowhere")).is_err());
     block_on(broker.tell_events_in("/")).unwrap();
-    client.ask(Op::ChannelOpen);
+    client.ask(Op::OpenChannel);
     assert_eq!(client.ask(x()), ["done"], "it is there now");
     let heard = client.publish_to(EVENT_EXCHANGE, "k", &["forged"], Kind::Transient);
     assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
@@ -384,7 +386,7 @@ fn lines_of_the_log_are_published() {
     assert_eq!((key.as_str(), body.as_str()), ("error", "it burns\n"));
     assert!(headers.get(b"node").is_some());
     let properties =
-        PropertiesRef::parse(&listener.0.last().properties).unwrap().to_owned().unwrap();
+        amqp091::PropertiesRef::parse(&listener.0.last().properties).unwrap().to_owned().unwrap();
     assert_eq!(properties.content_type, Some(short("text/plain")));
     assert_eq!(properties.timestamp, Some(1_700_000_000));
     assert_eq!(properties.delivery_mode, None);
@@ -408,11 +410,11 @@ fn messages_are_stamped_as_they_come() {
     let broker = start_stamping(interceptors);
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let stamped = |client: &mut Client| {
         assert!(client.get_soon("q").contains("got m"));
         let properties = client.last().properties;
-        PropertiesRef::parse(&properties).unwrap().to_owned().unwrap()
+        amqp091::PropertiesRef::parse(&properties).unwrap().to_owned().unwrap()
     };
     client.publish("q", &["m"], Kind::Persistent);
     let plain = stamped(&mut client);
@@ -445,7 +447,7 @@ fn deliveries_are_stamped_as_they_go() {
     client.declare("q", false);
     let sent = |client: &Client| {
         let properties = client.last().properties;
-        let properties = PropertiesRef::parse(&properties).unwrap().to_owned().unwrap();
+        let properties = amqp091::PropertiesRef::parse(&properties).unwrap().to_owned().unwrap();
         assert_eq!(properties.message_id, Some(short("id")));
         let headers = properties.headers.unwrap();
         headers.get(b"x-opt-rabbitmq-sent-time").cloned()
@@ -459,7 +461,7 @@ fn deliveries_are_stamped_as_they_go() {
     assert_eq!(client.get("q"), ["got m left 0"]);
     assert_eq!(sent(&client), Some(Value::I64(1)));
     broker.tick(Now { monotonic_ms: 7, unix_ms: 7 });
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     assert_eq!(client.consume("q", true), ["consuming", "deliver m again"]);
     assert_eq!(sent(&client), Some(Value::I64(7)));
     let properties = Properties { message_id: Some(short("id")), ..Properties::default() };

@@ -7,12 +7,12 @@
 #[path = "support/client.rs"]
 mod client;
 
-use amqp091::Properties;
 use broker::{Broker, BrokerOptions};
 use client::{Client, Kind, clear_policy, set_policy, short, start};
 use log::{CrashOutcome, MemoryDisk, WalOptions};
+use message::Properties;
 use meta::PolicyScope;
-use session::{ExchangeBinding, ExchangeDeclare, Op, QueueBinding, Table, Value};
+use session::{ExchangeBinding, ExchangeDeclaration, Flag, Op, QueueBinding, Table, Value};
 use std::sync::Arc;
 use stdx::Now;
 
@@ -32,7 +32,7 @@ fn declare(
     kind: &str,
     arguments: &[(&str, Value)],
 ) -> Vec<String> {
-    client.ask(Op::ExchangeDeclare(ExchangeDeclare {
+    client.ask(Op::DeclareExchange(ExchangeDeclaration {
         exchange: short(name),
         kind: short(kind),
         passive: false,
@@ -44,7 +44,7 @@ fn declare(
 }
 
 fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) -> Vec<String> {
-    client.ask(Op::QueueBind(QueueBinding {
+    client.ask(Op::BindQueue(QueueBinding {
         queue: short(queue),
         exchange: short(exchange),
         routing_key: short(key),
@@ -53,7 +53,7 @@ fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) -> Vec<Stri
 }
 
 fn bind_exchange(client: &mut Client, source: &str, destination: &str, key: &str) -> Vec<String> {
-    client.ask(Op::ExchangeBind(ExchangeBinding {
+    client.ask(Op::BindExchange(ExchangeBinding {
         destination: short(destination),
         source: short(source),
         routing_key: short(key),
@@ -71,6 +71,41 @@ fn queues(client: &mut Client, names: &[&str]) {
 fn n_ready(client: &mut Client, queue: &str) -> usize {
     let heard = client.declare(queue, true);
     heard[0].split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// A session remembers where messages go. Another's changes of definitions are heeded at once, whether they
+/// concern the exchange itself, one that it leads to, or a queue.
+#[test]
+fn remembered_routes_follow_what_others_change() {
+    let (broker, mut publisher) = node();
+    let mut other = Client::connect(&broker);
+    queues(&mut other, &["q", "late", "again"]);
+    let alternate = Value::LongString(b"alternate".to_vec());
+    declare(&mut other, "x", "direct", &[("alternate-exchange", alternate)]);
+    bind(&mut other, "x", "q", "k");
+    let mut publish = |exchange: &str, key: &str| {
+        publisher.publish_to(exchange, key, &["a"], Kind::Transient);
+    };
+    let all = [("x", "k"), ("x", "unbound"), ("", "again"), ("", "none")];
+    let mut round = |expected: [usize; 3], other: &mut Client| {
+        all.iter().for_each(|(exchange, key)| publish(exchange, key));
+        assert_eq!(["q", "late", "again"].map(|queue| n_ready(other, queue)), expected);
+    };
+    round([1, 0, 1], &mut other);
+    // Nothing that concerns the routes.
+    other.declare("unrelated", true);
+    round([2, 0, 2], &mut other);
+    // An alternate exchange that was not there before.
+    declare(&mut other, "alternate", "fanout", &[]);
+    bind(&mut other, "alternate", "late", "");
+    round([3, 1, 3], &mut other);
+    // A queue of the same name is another queue.
+    let (if_unused, if_empty) = (Flag::No, Flag::No);
+    other.ask(Op::DeleteQueue { queue: short("again"), if_unused, if_empty });
+    queues(&mut other, &["again"]);
+    round([4, 2, 1], &mut other);
+    bind(&mut other, "x", "late", "k");
+    round([5, 4, 2], &mut other);
 }
 
 /// The binding key is a share, and messages with one key stay together.
@@ -118,14 +153,14 @@ fn a_consistent_hash_exchange_hashes_headers_and_properties() {
         assert!(counts.iter().all(|n| n % 3 == 0 && *n > 0), "{counts:?}");
         assert_eq!(counts.iter().sum::<usize>(), 60);
         for queue in ["a", "b", "c"] {
-            client.ask(Op::QueuePurge { queue: short(queue) });
+            client.ask(Op::PurgeQueue { queue: short(queue) });
         }
     }
     let both = [("hash-header", "user".into()), ("hash-property", "message_id".into())];
     let refused = declare(&mut client, "both", "x-consistent-hash", &both);
     let text = "hash-header and hash-property are mutually exclusive";
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
-    client.ask(Op::ChannelOpen);
+    client.ask(Op::OpenChannel);
     let refused =
         declare(&mut client, "x", "x-consistent-hash", &[("hash-property", "type".into())]);
     assert_eq!(refused, ["channel failed PreconditionFailed: Unsupported property: type"]);
@@ -160,12 +195,12 @@ fn random_exchanges_choose_by_chance() {
         assert_eq!(a + b, 200);
         assert!(a > 40 && b > 40, "{a} {b}");
         for queue in ["a", "b"] {
-            client.ask(Op::QueuePurge { queue: short(queue) });
+            client.ask(Op::PurgeQueue { queue: short(queue) });
         }
     }
     let refused = "channel failed PreconditionFailed: Non empty binding 'k' key not permitted";
     assert_eq!(bind(&mut client, "x-local-random", "a", "k"), [refused]);
-    client.ask(Op::ChannelOpen);
+    client.ask(Op::OpenChannel);
     let refused = "channel failed PreconditionFailed: Destination not found";
     assert_eq!(bind_exchange(&mut client, "x-local-random", "x-random", ""), [refused]);
 }
@@ -199,7 +234,7 @@ fn a_newly_bound_queue_is_given_the_recent_history() {
              'x-recent-history-length' must be a positive integer"
         );
         assert_eq!(refused, [text]);
-        client.ask(Op::ChannelOpen);
+        client.ask(Op::OpenChannel);
     }
 }
 
@@ -210,7 +245,7 @@ fn a_jms_exchange_routes_by_selectors() {
     queues(&mut client, &["sql", "term", "none"]);
     declare(&mut client, "x", "x-jms-topic", &[]);
     let mut bind_with = |queue: &str, arguments: &[(&str, Value)]| {
-        client.ask(Op::QueueBind(QueueBinding {
+        client.ask(Op::BindQueue(QueueBinding {
             queue: short(queue),
             exchange: short("x"),
             routing_key: short("ignored"),
@@ -233,7 +268,7 @@ fn a_jms_exchange_routes_by_selectors() {
     assert_eq!(client.get("sql"), ["got a left 0"]);
     assert_eq!(client.get("term"), ["got c left 0"]);
     assert_eq!(client.get("none"), ["get empty"]);
-    let refused = client.ask(Op::QueueBind(QueueBinding {
+    let refused = client.ask(Op::BindQueue(QueueBinding {
         queue: short("sql"),
         exchange: short("x"),
         routing_key: short(""),
@@ -266,14 +301,14 @@ fn messages_that_come_again_are_dropped() {
         let messages: Vec<_> = names.iter().map(|name| named(header, name)).collect();
         client.publish_with(exchange, "k", &messages);
         let n = n_ready(&mut client, "q");
-        client.ask(Op::QueuePurge { queue: short("q") });
+        client.ask(Op::PurgeQueue { queue: short("q") });
         n
     };
     assert_eq!(published("typed", "x-deduplication-header", &["a", "a", "b", "c", "a", "c"]), 4);
     assert_eq!(published("argued", "id", &["a", "a"]), 1);
     assert_eq!(published("argued", "other", &["a", "a"]), 2);
     assert_eq!(published("ruled", "x-deduplication-header", &["a", "b", "a"]), 2);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     client.publish_to("argued", "k", &["without a name"], Kind::Mandatory);
     assert_eq!(client.publish_to("argued", "none", &["y"], Kind::Mandatory)[0], "returned y");
     client.disconnect();
@@ -290,7 +325,8 @@ fn messages_that_come_again_are_dropped() {
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
 }
 
-/// What a crash takes away is not told from what comes again: its name is on disk once the message is.
+/// A message that a crash takes away is not told from one that comes again: its name is on disk once the
+/// message is.
 #[test]
 fn a_message_that_a_crash_takes_away_may_come_again() {
     let disk = Arc::new(MemoryDisk::new());

@@ -35,9 +35,9 @@ fn fan_on(broker: Arc<Broker>) -> (Arc<Broker>, Client) {
             routing_key: short(""),
             arguments: Table::default(),
         };
-        assert_eq!(client.ask(Op::QueueBind(binding)), ["done"]);
+        assert_eq!(client.ask(Op::BindQueue(binding)), ["done"]);
     }
-    assert_eq!(client.ask(Op::ConfirmSelect), ["done"]);
+    assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
     (broker, client)
 }
 
@@ -47,7 +47,7 @@ fn publish(client: &mut Client, bodies: &[&str]) {
 }
 
 fn stats(broker: &Broker) -> BlobStats {
-    let of_vhosts = broker.body_stats();
+    let of_vhosts = broker.figures().bodies();
     of_vhosts.iter().find(|(vhost, _)| vhost == "/").unwrap().1
 }
 
@@ -60,9 +60,9 @@ fn a_body_is_stored_once_for_all_queues_and_goes_with_the_last_message() {
     let disk = Arc::new(MemoryDisk::new());
     let (broker, mut client) = fan(&disk);
     let body = body('x');
-    let before = broker.log_stats().written_bytes;
+    let before = broker.figures().log().written_bytes;
     publish(&mut client, &[&body]);
-    assert!(broker.log_stats().written_bytes - before < 5_000, "the log has references only");
+    assert!(broker.figures().log().written_bytes - before < 5_000, "the log has references only");
     assert_eq!((stats(&broker).live_blobs, stats(&broker).appended_bytes), (1, 5_000));
     for queue in DURABLE.into_iter().chain(["transient"]) {
         assert_eq!(client.get(queue), [format!("got {body} left 0")]);
@@ -94,7 +94,7 @@ fn what_was_confirmed_is_there_after_a_loss_of_power_and_its_references_are_coun
     publish(&mut client, &[&x, &y]);
     client.get("a");
     client.settle(1, Outcome::Accepted);
-    client.ask(Op::QueuePurge { queue: short("b") });
+    client.ask(Op::PurgeQueue { queue: short("b") });
     // Confirmed after what was settled: that is durable too.
     publish(&mut client, &["small"]);
     drop(broker);
@@ -110,7 +110,7 @@ fn what_was_confirmed_is_there_after_a_loss_of_power_and_its_references_are_coun
     assert_eq!(stats(&broker).live_blobs, 1);
     assert_eq!(client.get("c"), [format!("got {y} again left 1")]);
     client.settle(1, Outcome::Accepted);
-    assert_eq!((stats(&broker).live_blobs, broker.losses().n_messages), (0, 0));
+    assert_eq!((stats(&broker).live_blobs, broker.figures().losses().n_messages), (0, 0));
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn a_damaged_body_is_the_loss_of_its_message_alone() {
     let mut client = Client::connect(&broker);
     assert_eq!(client.get("a"), [format!("got {y} left 0")]);
     assert_eq!(client.get("b"), [format!("got {y} left 0")]);
-    assert_eq!(broker.losses().n_messages, 2);
+    assert_eq!(broker.figures().losses().n_messages, 2);
 }
 
-/// What three queues hold by what their publisher and consumer know.
+/// The content of three queues by what their publisher and consumer know.
 #[derive(Default)]
 struct Known {
     /// Confirmed and never acknowledged, by queue.
@@ -163,7 +163,7 @@ fn work(client: &mut Client, known: &mut Known, has_failed: &dyn Fn() -> bool) {
         known.must.extend(known.may.iter().filter(|one| bodies.contains(&one.1)).cloned());
         // What goes may come back, but need not.
         if round == 0 {
-            client.ask(Op::QueuePurge { queue: short("a") });
+            client.ask(Op::PurgeQueue { queue: short("a") });
             known.must.retain(|(queue, _)| *queue != "a");
         } else if round == 1 {
             client.get("b");
@@ -207,8 +207,12 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
             let lost: Vec<_> = known.must.difference(&found).collect();
             assert!(lost.is_empty(), "{lost:?} after {survival:?} at {at}");
             assert!(found.is_subset(&known.may));
-            let live = broker.body_stats().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
-            assert_eq!((live, broker.losses().n_messages), (0, 0), "after {survival:?} at {at}");
+            let live = broker.figures().bodies().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
+            assert_eq!(
+                (live, broker.figures().losses().n_messages),
+                (0, 0),
+                "after {survival:?} at {at}"
+            );
         }
         if is_over {
             break;
@@ -252,13 +256,13 @@ fn a_purge_of_what_is_on_disk_lets_go_of_its_bodies_also_after_a_restart() {
         }
         wait(&|| stats(&broker).live_blobs == 100);
         for queue in DURABLE {
-            assert_eq!(client.ask(Op::QueuePurge { queue: short(queue) }), ["purged 100"]);
+            assert_eq!(client.ask(Op::PurgeQueue { queue: short(queue) }), ["purged 100"]);
         }
         if !restarts {
-            client.ask(Op::QueuePurge { queue: short("transient") });
+            client.ask(Op::PurgeQueue { queue: short("transient") });
         }
         wait(&|| stats(&broker).live_blobs == 0);
-        assert_eq!(broker.losses().n_messages, 0);
+        assert_eq!(broker.figures().losses().n_messages, 0);
     }
 }
 

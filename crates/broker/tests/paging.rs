@@ -60,7 +60,7 @@ fn deep(broker: &Arc<Broker>, n: usize, kind: Kind) -> Client {
 
 /// As [`deep`], in a queue that is there.
 fn deep_in(broker: &Arc<Broker>, mut client: Client, n: usize, kind: Kind) -> Client {
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let bodies: Vec<String> = (0..n).map(body).collect();
     for part in bodies.chunks(50) {
         let part: Vec<&str> = part.iter().map(String::as_str).collect();
@@ -72,7 +72,7 @@ fn deep_in(broker: &Arc<Broker>, mut client: Client, n: usize, kind: Kind) -> Cl
     client
 }
 
-/// What a consumer without acknowledgements gets in all, once it is `n` messages.
+/// The messages a consumer without acknowledgements gets in all, once they are `n`.
 fn drained(client: &mut Client, n: usize) -> Vec<String> {
     let heard = client.consume("q", true);
     client.wait_for(heard, n + 1).split_off(1)
@@ -94,8 +94,9 @@ fn a_deep_backlog_is_delivered_in_order_from_disk() {
         assert_eq!(drained(&mut client, 700), delivered(300..1_000, ""));
         client.settle(300, Outcome::Accepted);
         client.disconnect();
-        assert_eq!(broker.message_bytes(), 0);
-        let images = || broker.page_stats().0.live_blobs + broker.page_stats().1.live_blobs;
+        assert_eq!(broker.figures().message_bytes(), 0);
+        let images =
+            || broker.figures().pages().0.live_blobs + broker.figures().pages().1.live_blobs;
         wait_until("the pages to be let go of", || images() == 0);
     }
 }
@@ -127,10 +128,10 @@ fn a_damaged_page_is_lost_and_the_rest_of_the_queue_goes_on() {
     let broker = node(&damaged);
     let mut client = Client::connect(&broker);
     let mut heard = client.consume("q", true);
-    wait_until("the queue to be empty", || broker.message_bytes() == 0);
+    wait_until("the queue to be empty", || broker.figures().message_bytes() == 0);
     heard.extend(client.heard());
     heard.retain(|line| line.starts_with("deliver"));
-    let n_lost = usize::try_from(broker.losses().n_messages).unwrap();
+    let n_lost = usize::try_from(broker.figures().losses().n_messages).unwrap();
     assert!((1..200).contains(&n_lost), "{n_lost} are lost");
     assert_eq!(heard.len(), 1_000 - n_lost);
     assert!(heard.is_sorted(), "in order");
@@ -144,21 +145,21 @@ fn few_messages_that_stay_do_not_keep_much_space() {
     const N: usize = 2_000;
     let broker = node(&MemoryDisk::new());
     let mut client = deep(&broker, N, Kind::Persistent);
-    let most_bytes = broker.page_stats().0.file_bytes;
+    let most_bytes = broker.figures().pages().0.file_bytes;
     let heard = client.consume("q", false);
     client.wait_for(heard, N + 1);
     for _ in 0..N / 50 {
         client.settle(49, Outcome::Accepted);
         // It comes again, behind those that are settled later.
-        client.settle(1, Outcome::Requeued);
+        client.settle(1, Outcome::Modified);
     }
     let n_ready = || queue(&broker).counters.n_ready.load(Ordering::Relaxed);
     wait_until("what was given back to be delivered again", || n_ready() == 0);
-    let live_bytes = broker.message_bytes();
+    let live_bytes = broker.figures().message_bytes();
     assert!(live_bytes < most_bytes / 20, "{live_bytes} of {most_bytes}");
     wait_until("space to be given back", || {
         broker.tick(Now { monotonic_ms: 2, unix_ms: 2 });
-        broker.page_stats().0.file_bytes < 2 * live_bytes + 2 * u64::from(FILE_BYTES)
+        broker.figures().pages().0.file_bytes < 2 * live_bytes + 2 * u64::from(FILE_BYTES)
     });
 }
 
@@ -167,18 +168,18 @@ fn a_deep_queue_is_purged_and_deleted_without_being_read() {
     let disk = MemoryDisk::new();
     let broker = node(&disk);
     let mut client = deep(&broker, 1_000, Kind::Persistent);
-    let purge = Op::QueuePurge { queue: client::short("q") };
+    let purge = Op::PurgeQueue { queue: client::short("q") };
     assert_eq!(client.ask(purge), ["purged 1000"]);
-    assert_eq!(broker.message_bytes(), 0);
+    assert_eq!(broker.figures().message_bytes(), 0);
     deep(&broker, 1_000, Kind::Persistent);
     let (if_unused, if_empty) = (Flag::No, Flag::No);
-    let delete = Op::QueueDelete { queue: client::short("q"), if_unused, if_empty };
+    let delete = Op::DeleteQueue { queue: client::short("q"), if_unused, if_empty };
     assert_eq!(client.ask(delete), ["deleted 1000"]);
-    let images = |broker: &Broker| broker.page_stats().0.live_blobs;
+    let images = |broker: &Broker| broker.figures().pages().0.live_blobs;
     wait_until("the pages to be let go of", || images(&broker) == 0);
-    assert_eq!(broker.message_bytes(), 0);
+    assert_eq!(broker.figures().message_bytes(), 0);
     let broker = node(&disk.survive(CrashOutcome::OnlySynced));
-    assert_eq!((broker.message_bytes(), images(&broker)), (0, 0));
+    assert_eq!((broker.figures().message_bytes(), images(&broker)), (0, 0));
 }
 
 /// A start does not read the pages of a queue with rules: it serves others while that is done, and keeps
@@ -239,7 +240,7 @@ fn publishers_wait_while_pages_cannot_be_written() {
         client.publish("q", &[&body(n)], Kind::Transient);
         while pager.step_jobs() {}
         n += 1;
-        assert!(n < 1_000, "{} bytes are waiting", broker.message_bytes());
+        assert!(n < 1_000, "{} bytes are waiting", broker.figures().message_bytes());
     }
     assert!(n > 100, "held after {n}");
     // It is synced: there is room.

@@ -8,10 +8,10 @@
 #[path = "support/client.rs"]
 mod client;
 
-use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, PagerOptions, StorageOptions};
 use client::{Client, set_policy, short, start, start_with, table};
 use log::{CrashOutcome, Fault, MemoryDisk};
+use message::Properties;
 use meta::PolicyScope;
 use session::{Op, Outcome, QueueBinding, Table, Value};
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ fn bind(client: &mut Client, exchange: &str, queue: &str) {
     let (queue, exchange) = (short(queue), short(exchange));
     let arguments = Table::default();
     let binding = QueueBinding { queue, exchange, routing_key: short(""), arguments };
-    assert_eq!(client.ask(Op::QueueBind(binding)), ["done"]);
+    assert_eq!(client.ask(Op::BindQueue(binding)), ["done"]);
 }
 
 /// A client with confirms, and three durable queues and a transient one bound to `amq.fanout`.
@@ -55,7 +55,7 @@ fn fan(broker: &Arc<Broker>, arguments: &[(&'static str, Value)]) -> Client {
         client.declare_with(queue, queue != "transient", arguments);
         bind(&mut client, "amq.fanout", queue);
     }
-    assert_eq!(client.ask(Op::ConfirmSelect), ["done"]);
+    assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
     client
 }
 
@@ -66,7 +66,7 @@ fn publish(client: &mut Client, ids: &[&str]) {
 }
 
 fn stats(broker: &Broker) -> BlobStats {
-    let of_vhosts = broker.body_stats();
+    let of_vhosts = broker.figures().bodies();
     of_vhosts.iter().find(|(vhost, _)| vhost == "/").unwrap().1
 }
 
@@ -103,18 +103,18 @@ fn properties_are_stored_once_for_all_queues_and_go_with_the_last_message() {
     let disk = Arc::new(MemoryDisk::new());
     let broker = start(&disk);
     let mut client = fan(&broker, &[]);
-    let before = broker.log_stats().written_bytes;
+    let before = broker.figures().log().written_bytes;
     publish(&mut client, &["x"]);
-    assert!(broker.log_stats().written_bytes - before < 4_000, "the log has references only");
+    assert!(broker.figures().log().written_bytes - before < 4_000, "the log has references only");
     let stored_bytes = (large("x").to_bytes().len() + 1) as u64;
     assert_eq!((stats(&broker).live_blobs, stats(&broker).appended_bytes), (1, stored_bytes));
     let message_bytes = 4 * (stored_bytes + "amq.fanout".len() as u64);
-    assert_eq!(broker.message_bytes(), message_bytes);
+    assert_eq!(broker.figures().message_bytes(), message_bytes);
     for queue in DURABLE.into_iter().chain(["transient"]) {
         assert_eq!(stats(&broker).live_blobs, 1);
         assert_eq!(take(&mut client, queue).unwrap(), "x");
     }
-    assert_eq!((stats(&broker).live_blobs, broker.message_bytes()), (0, 0));
+    assert_eq!((stats(&broker).live_blobs, broker.figures().message_bytes()), (0, 0));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn they_leave_memory_and_come_back_also_after_a_crash() {
     let is_away = |queue: &&str| view.queue("/", queue).unwrap().pages_on_disk() > 5;
     wait_until("pages to be written", || DURABLE.iter().chain(&["transient"]).all(is_away));
     drop(view);
-    assert!(broker.page_stats().0.live_bytes < 20_000, "pages have none of them");
+    assert!(broker.figures().pages().0.live_bytes < 20_000, "pages have none of them");
     let found: Vec<String> = ids.iter().map(|_| client.get_soon("transient")).collect();
     assert!(found[0].starts_with("got 100 left 39"));
     assert!(client.last().properties == large("139").to_bytes());
@@ -160,10 +160,10 @@ fn they_leave_memory_and_come_back_also_after_a_crash() {
     let mut client = Client::connect(&broker);
     wait_until("references are counted", || stats(&broker).live_blobs == 40);
     assert_eq!(take_all(&mut client, "a"), ids);
-    assert_eq!(client.ask(Op::QueuePurge { queue: short("b") }), ["purged 40"]);
+    assert_eq!(client.ask(Op::PurgeQueue { queue: short("b") }), ["purged 40"]);
     assert_eq!(take_all(&mut client, "c"), ids);
     wait_until("all is let go of", || stats(&broker).live_blobs == 0);
-    assert_eq!(broker.losses().n_messages, 0);
+    assert_eq!(broker.figures().losses().n_messages, 0);
 }
 
 /// A start reads no properties, and yet knows which message goes first.
@@ -218,7 +218,7 @@ fn work(client: &mut Client, known: &mut Known, has_failed: &dyn Fn() -> bool) {
         known.must.extend(known.may.iter().filter(|one| ids.contains(&one.1)).cloned());
         // What goes may come back, but need not.
         if round == 0 {
-            client.ask(Op::QueuePurge { queue: short("a") });
+            client.ask(Op::PurgeQueue { queue: short("a") });
             known.must.retain(|(queue, _)| *queue != "a");
         } else if round == 1 {
             client.get("b");
@@ -252,9 +252,10 @@ fn a_loss_of_power_at_any_write_loses_nothing_confirmed_and_no_reference() {
             let lost: Vec<_> = known.must.difference(&found).collect();
             assert!(lost.is_empty(), "{lost:?} after {survival:?} at {at}");
             assert!(found.is_subset(&known.may));
-            let live = || broker.body_stats().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
+            let live =
+                || broker.figures().bodies().iter().map(|(_, one)| one.live_blobs).sum::<u64>();
             wait_until("all is let go of", || live() == 0);
-            assert_eq!(broker.losses().n_messages, 0, "after {survival:?} at {at}");
+            assert_eq!(broker.figures().losses().n_messages, 0, "after {survival:?} at {at}");
         }
     }
 }
@@ -265,8 +266,8 @@ fn convert(broker: &Arc<Broker>, version: u8) {
     set_policy(broker, PolicyScope::User, ".*", &definition);
     wait_until("the queues to be converted", || {
         let view = broker.view();
-        let mut durable = view.meta.queues().filter(|queue| queue.durable);
-        durable.all(|queue| view.meta.queue_version(queue.id).number() == version)
+        let mut durable = view.queues().filter(|queue| queue.def().durable);
+        durable.all(|queue| queue.files_version.get().number() == version)
     });
 }
 
@@ -290,7 +291,7 @@ fn a_queue_keeps_them_from_form_to_form() {
             assert_eq!(take_all(&mut client, queue), all, "in {queue}");
         }
         wait_until("all is let go of", || stats(&broker).live_blobs == 0);
-        assert_eq!(broker.losses().n_messages, 0);
+        assert_eq!(broker.figures().losses().n_messages, 0);
     }
 }
 
@@ -322,7 +323,7 @@ fn dead_letters_have_them_and_are_stored_once_too() {
     for queue in ["dead 1", "dead 2"] {
         assert_eq!(client.get(queue), ["got x again left 0"]);
         let properties = client.last().properties;
-        let headers = PropertiesRef::trusted(&properties).headers().unwrap().to_owned().unwrap();
+        let headers = message::View::of(&properties).headers().unwrap().to_owned().unwrap();
         assert_eq!(headers.get(b"large"), large("x").headers.unwrap().get(b"large"));
         assert!(headers.get(b"x-death").is_some());
     }

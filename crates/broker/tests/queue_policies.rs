@@ -1,4 +1,4 @@
-//! What queues do by rules: times to live, limits, dead letters, priorities, who is served first.
+//! Queues with rules: times to live, limits, dead letters, priorities, who is served first.
 #![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
 #![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
 #![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]
@@ -7,10 +7,10 @@
 #[path = "support/client.rs"]
 mod client;
 
-use amqp091::{Properties, PropertiesRef};
 use broker::Broker;
 use client::{Client, Kind, clear_policy, set_policy, short, start};
 use log::{CrashOutcome, MemoryDisk};
+use message::Properties;
 use meta::PolicyScope;
 use session::{Op, Outcome, Table, Value};
 use std::sync::Arc;
@@ -59,10 +59,7 @@ fn expiring(ms: &str) -> Properties {
 
 fn headers(client: &Client) -> Table {
     let properties = client.last().properties;
-    PropertiesRef::trusted(&properties)
-        .headers()
-        .map(|it| it.to_owned().unwrap())
-        .unwrap_or_default()
+    message::View::of(&properties).headers().map(|it| it.to_owned().unwrap()).unwrap_or_default()
 }
 
 fn header(client: &Client, name: &str) -> String {
@@ -74,7 +71,7 @@ fn header(client: &Client, name: &str) -> String {
 /// A message that is over goes at its time, also behind others, and without consumers;
 /// and 99: the smaller one of two times counts.
 #[test]
-fn semantics_95_99_messages_expire_on_time_wherever_they_stand() {
+fn messages_expire_on_time_wherever_they_stand() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare("dead", false);
@@ -90,13 +87,13 @@ fn semantics_95_99_messages_expire_on_time_wherever_they_stand() {
     client.settle(1, Outcome::Accepted);
     assert_eq!(client.get("q"), ["get empty"]);
     // The one that is held goes when it comes back.
-    client.settle(1, Outcome::Returned);
+    client.settle(1, Outcome::Released);
     assert_eq!(client.get_soon("dead"), "got long left 0");
 }
 
 /// A time to live of 0 is for consumers that wait.
 #[test]
-fn semantics_95_a_time_to_live_of_zero_reaches_who_waits() {
+fn a_time_to_live_of_zero_reaches_who_waits() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare_with("q", false, &[("x-message-ttl", number(0))]);
@@ -108,7 +105,7 @@ fn semantics_95_a_time_to_live_of_zero_reaches_who_waits() {
 
 /// Only ready messages count, the oldest makes room, also one that comes back.
 #[test]
-fn semantics_98_the_oldest_message_makes_room() {
+fn the_oldest_message_makes_room() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare("dead", false);
@@ -119,7 +116,7 @@ fn semantics_98_the_oldest_message_makes_room() {
     client.settle(1, Outcome::Accepted);
     assert_eq!(client.get("q"), ["got b left 1"]);
     client.publish("q", &["d"], Kind::Transient);
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     assert_eq!(client.get_soon("dead"), "got b left 0", "and it is not redelivered there");
     assert_eq!(client.get("q"), ["got c left 1"]);
 }
@@ -133,19 +130,19 @@ fn bytes_are_limited() {
     client.publish("q", &["aaa", "bb", "c"], Kind::Transient);
     assert_eq!(client.get("q"), ["got bb left 1"]);
     client.publish("q", &["dddd"], Kind::Transient);
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     assert_eq!(client.get("q"), ["got c left 1"]);
     assert_eq!(client.get("q"), ["got dddd left 0"]);
 }
 
 /// Messages that a full queue does not take are nacked, and never returned.
 #[test]
-fn semantics_60_75_a_full_queue_refuses() {
+fn a_full_queue_refuses() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     let full = [("x-max-length", number(2)), ("x-overflow", text("reject-publish"))];
     client.declare_with("q", true, &full);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let heard = client.publish("q", &["a", "b", "c", "d"], Kind::Mandatory);
     assert_eq!(heard, ["ack 1..=2", "nack 3..=4"]);
     let heard = client.publish("q", &["e"], Kind::Persistent);
@@ -165,7 +162,7 @@ fn what_is_refused_can_be_dead_lettered() {
     client.declare("dead", false);
     let full = with(dead_letters_to("dead"), "x-max-length", number(1));
     client.declare_with("q", false, &with(full, "x-overflow", text("reject-publish-dlx")));
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let heard = client.publish("q", &["a", "b"], Kind::Transient);
     assert_eq!(heard, ["ack 1..=1", "nack 2..=2"]);
     assert_eq!(client.get_soon("dead"), "got b left 0");
@@ -174,7 +171,7 @@ fn what_is_refused_can_be_dead_lettered() {
 
 /// The properties, headers and keys of a dead letter.
 #[test]
-fn semantics_86_100_101_a_refused_message_is_dead_lettered() {
+fn a_refused_message_is_dead_lettered() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare("q.dead", false);
@@ -185,13 +182,13 @@ fn semantics_86_100_101_a_refused_message_is_dead_lettered() {
     let properties = Properties { headers: Some(own), ..expiring("60000") };
     client.publish_with("", "q", &[(properties, "m")]);
     assert_eq!(client.get("q"), ["got m left 0"]);
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     assert_eq!(client.get("q"), ["got m again left 0"]);
     client.settle(1, Outcome::Rejected);
     assert_eq!(client.get_soon("q.dead"), "got m left 0");
     let last = client.last();
     assert_eq!((last.exchange.as_str(), last.routing_key.as_str()), ("", "q.dead"));
-    assert_eq!(PropertiesRef::trusted(&last.properties).expiration(), None);
+    assert_eq!(message::View::of(&last.properties).expiration(), None);
     assert_eq!(header(&client, "own"), "kept");
     let headers = headers(&client);
     assert!(headers.get(b"CC").is_some());
@@ -204,7 +201,7 @@ fn semantics_86_100_101_a_refused_message_is_dead_lettered() {
 
 /// A message that goes in circles by being refused is counted.
 #[test]
-fn semantics_101_deaths_are_counted() {
+fn deaths_are_counted() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare_with("work", false, &dead_letters_to("wait"));
@@ -230,7 +227,7 @@ fn semantics_101_deaths_are_counted() {
 
 /// A message that goes in circles by itself is dropped.
 #[test]
-fn semantics_102_a_cycle_without_a_reject_ends() {
+fn a_cycle_without_a_reject_ends() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare_with("a", false, &with(dead_letters_to("b"), "x-message-ttl", number(5)));
@@ -256,7 +253,7 @@ fn semantics_102_a_cycle_without_a_reject_ends() {
 
 /// The highest first, in order within; missing is 0, too high is the highest.
 #[test]
-fn semantics_96_priorities() {
+fn higher_priorities_are_served_first() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare_with("q", false, &[("x-max-priority", number(5))]);
@@ -276,7 +273,7 @@ fn semantics_96_priorities() {
 
 /// Who has the higher priority is served while it has credit.
 #[test]
-fn semantics_92_consumer_priorities() {
+fn consumers_of_higher_priority_are_served_first() {
     let (_disk, broker) = new_node();
     let mut low = Client::connect(&broker);
     let mut high = Client::connect(&broker);
@@ -290,7 +287,7 @@ fn semantics_92_consumer_priorities() {
 
 /// One at a time, the next by registration; and none may be exclusive.
 #[test]
-fn semantics_78_93_a_single_active_consumer() {
+fn a_single_active_consumer_is_followed_by_the_next() {
     let (_disk, broker) = new_node();
     let [mut first, mut second, mut third] = [(); 3].map(|()| Client::connect(&broker));
     first.declare_with("q", false, &[("x-single-active-consumer", Value::Bool(true))]);
@@ -303,7 +300,7 @@ fn semantics_78_93_a_single_active_consumer() {
     third.publish("q", &["a", "b"], Kind::Transient);
     assert_eq!(first.heard(), ["deliver a", "deliver b"]);
     // What it holds stays with it.
-    first.ask(Op::Cancel { consumer_tag: short("1") });
+    first.ask(Op::Detach { consumer_tag: short("1") });
     third.publish("q", &["c"], Kind::Transient);
     assert_eq!(second.heard(), ["deliver c"]);
     first.disconnect();
@@ -316,7 +313,7 @@ fn semantics_78_93_a_single_active_consumer() {
 
 /// A reject counts as a failure, a nack does not.
 #[test]
-fn semantics_91_a_delivery_limit() {
+fn a_delivery_limit_ends_redelivery() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare("dead", false);
@@ -324,13 +321,13 @@ fn semantics_91_a_delivery_limit() {
     client.publish("q", &["m"], Kind::Transient);
     assert_eq!(client.get("q"), ["got m left 0"]);
     assert!(headers(&client).get(b"x-delivery-count").is_none());
-    client.settle(1, Outcome::Returned);
+    client.settle(1, Outcome::Released);
     client.get("q");
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     assert_eq!(client.get("q"), ["got m again left 0"]);
     assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(1)));
     assert_eq!(headers(&client).get(b"x-acquired-count"), Some(&number(2)));
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     assert_eq!(client.get_soon("dead"), "got m left 0");
     assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
 }
@@ -338,13 +335,13 @@ fn semantics_91_a_delivery_limit() {
 /// How often a message came back is known after a crash and after a stop;
 /// a policy that goes and comes makes it begin anew, also after a crash.
 #[test]
-fn semantics_103_counts_outlive_the_node() {
+fn counts_outlive_the_node() {
     let (mut disk, mut broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare("dead", true);
     client.declare_with("q", true, &dead_letters_to("dead"));
     set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":3}"#);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let heard = client.publish("q", &["m", "n"], Kind::Persistent);
     client.wait_for(heard, 1);
     let counts = |client: &Client| {
@@ -360,8 +357,8 @@ fn semantics_103_counts_outlive_the_node() {
         assert_eq!(counts(&client), before, "{round}");
         client.get("q");
         assert_eq!(counts(&client), (None, before.1), "{round}");
-        client.settle(1, Outcome::Requeued);
-        client.settle(1, Outcome::Returned);
+        client.settle(1, Outcome::Modified);
+        client.settle(1, Outcome::Released);
         if round == 2 {
             clear_policy(&broker, PolicyScope::User);
             set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":1}"#);
@@ -382,10 +379,10 @@ fn semantics_103_counts_outlive_the_node() {
         disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
         broker = start(&disk);
         client = Client::connect(&broker);
-        client.ask(Op::ConfirmSelect);
+        client.ask(Op::EnableConfirms);
     }
     assert_eq!(client.get("q").last().unwrap(), "got n again left 0", "the other is gone");
-    client.ask(Op::QueuePurge { queue: short("q") });
+    client.ask(Op::PurgeQueue { queue: short("q") });
     while client.get_soon("dead").contains("got x") {}
     assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
 }
@@ -397,12 +394,12 @@ fn notes_about_counts_are_moved_with_the_log() {
     let mut client = Client::connect(&broker);
     client.declare_with("q", true, &[("x-delivery-limit", number(100_000))]);
     client.declare("other", true);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     let heard = client.publish("q", &["m"], Kind::Persistent);
     client.wait_for(heard, 1);
     for _ in 0..5_000 {
         client.get("q");
-        client.settle(1, Outcome::Requeued);
+        client.settle(1, Outcome::Modified);
     }
     let large = "x".repeat(1 << 20);
     for n in 0..10 {
@@ -414,7 +411,7 @@ fn notes_about_counts_are_moved_with_the_log() {
     }
     let heard = client.publish("other", &["last"], Kind::Persistent);
     client.wait_for(heard, 1);
-    assert!(broker.log_stats().segments < 9, "{:?}", broker.log_stats());
+    assert!(broker.figures().log().segments < 9, "{:?}", broker.figures().log());
     drop((client, broker));
     let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
     let mut client = Client::connect(&broker);
@@ -434,7 +431,7 @@ fn a_policy_limits_deliveries_while_it_is_there() {
     let fail = |client: &mut Client, n: i64, expected: &str| {
         for _ in 0..n {
             assert_eq!(client.get("q"), [expected]);
-            client.settle(1, Outcome::Requeued);
+            client.settle(1, Outcome::Modified);
         }
     };
     fail(&mut client, 1, "got m left 0");
@@ -465,12 +462,12 @@ fn a_policy_delays_retries_while_it_is_there() {
     let retry = r#"{"delayed-retry-type":"all","delayed-retry-min":100}"#;
     set_policy(&broker, PolicyScope::User, "^q$", retry);
     assert_eq!(client.get("q"), ["got m left 0"]);
-    client.settle(1, Outcome::Returned);
+    client.settle(1, Outcome::Released);
     assert_eq!(client.get("q"), ["get empty"]);
     at(&broker, 101);
     assert_eq!(client.get_soon("q"), "got m again left 0");
     clear_policy(&broker, PolicyScope::User);
-    client.settle(1, Outcome::Returned);
+    client.settle(1, Outcome::Released);
     assert_eq!(client.get("q"), ["got m again left 0"]);
 }
 
@@ -483,7 +480,7 @@ fn a_retry_is_delayed() {
     client.declare_with("q", false, &retry);
     client.publish("q", &["m"], Kind::Transient);
     client.get("q");
-    client.settle(1, Outcome::Requeued);
+    client.settle(1, Outcome::Modified);
     assert_eq!(client.get("q"), ["get empty"]);
     at(&broker, 200);
     assert_eq!(client.get_soon("q"), "got m again left 0");
@@ -492,7 +489,7 @@ fn a_retry_is_delayed() {
 /// Who comes next begins with what the one before did not settle; but one that cancels
 /// keeps what it holds, and the next goes on at once.
 #[test]
-fn semantics_87_93_a_single_active_consumer_leaves_its_messages_in_order() {
+fn a_single_active_consumer_leaves_its_messages_in_order() {
     for cancels in [false, true] {
         let (_disk, broker) = new_node();
         let mut publisher = Client::connect(&broker);
@@ -508,11 +505,11 @@ fn semantics_87_93_a_single_active_consumer_leaves_its_messages_in_order() {
         assert_eq!(first.heard(), ["deliver 0"]);
         let mut expected = vec!["deliver 0 again", "deliver 1"];
         if cancels {
-            first.ask(Op::Cancel { consumer_tag: short("c") });
+            first.ask(Op::Detach { consumer_tag: short("c") });
             assert_eq!(second.heard(), ["deliver 1"]);
             expected = vec!["deliver 0 again", "deliver 2"];
         }
-        first.ask(Op::ChannelClose);
+        first.ask(Op::CloseChannel);
         let mut heard = second.heard();
         while heard.len() < expected.len() {
             heard.extend(second.settle(1, Outcome::Accepted));
@@ -523,7 +520,7 @@ fn semantics_87_93_a_single_active_consumer_leaves_its_messages_in_order() {
 
 /// Messages of all consumers of a channel come back together, in order.
 #[test]
-fn semantics_86_87_what_the_consumers_of_a_channel_held_comes_back_together() {
+fn what_the_consumers_of_a_channel_held_comes_back_together() {
     for is_single in [false, true] {
         let (_disk, broker) = new_node();
         let mut client = Client::connect(&broker);
@@ -537,7 +534,7 @@ fn semantics_86_87_what_the_consumers_of_a_channel_held_comes_back_together() {
         assert_eq!(client.heard().len(), n_held);
         let mut other = Client::connect(&broker);
         other.consume_with("q", "b", false, &[]);
-        client.ask(Op::ChannelClose);
+        client.ask(Op::CloseChannel);
         let mut expected = ["deliver 0 again", "deliver 1 again", "deliver 2", "deliver 3"];
         if !is_single {
             expected[2..].copy_from_slice(&["deliver 2 again", "deliver 3 again"]);
@@ -548,7 +545,7 @@ fn semantics_86_87_what_the_consumers_of_a_channel_held_comes_back_together() {
 
 /// A queue that nobody uses goes; publishing is no use.
 #[test]
-fn semantics_46_an_unused_queue_goes() {
+fn an_unused_queue_goes() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare_with("q", true, &[("x-expires", number(1_000))]);
@@ -565,7 +562,7 @@ fn semantics_46_an_unused_queue_goes() {
     assert!(broker.view().queue("/", "q").is_some());
     client.consume_with("q", "c", false, &[]);
     at(&broker, 9_000);
-    client.ask(Op::Cancel { consumer_tag: short("c") });
+    client.ask(Op::Detach { consumer_tag: short("c") });
     at(&broker, 9_900);
     assert!(broker.view().queue("/", "q").is_some());
     at(&broker, 10_001);
@@ -594,8 +591,8 @@ fn an_unused_queue_goes_by_time_that_passes_whatever_the_clock_says() {
     wait_until_gone(&broker, "q");
 }
 
-/// The time for which nobody has used a queue goes on where it was at a clean stop: the time while the node is down is
-/// left out. After a crash it begins anew.
+/// The time for which nobody has used a queue goes on where it was at a clean stop: the time while the node
+/// is down is left out. After a crash it begins anew.
 #[test]
 fn the_time_a_queue_is_unused_goes_on_over_clean_restarts() {
     let (disk, broker) = new_node();
@@ -662,7 +659,7 @@ fn rules_outlive_a_crash() {
     let disk = MemoryDisk::new();
     let broker = client::start_with(Arc::new(disk.clone()), &limits);
     let mut client = Client::connect(&broker);
-    client.ask(Op::ConfirmSelect);
+    client.ask(Op::EnableConfirms);
     client.declare("dead", true);
     client.declare_with("q", true, &with(dead_letters_to("dead"), "x-max-priority", number(3)));
     let large = "x".repeat(1_000);
@@ -688,7 +685,7 @@ fn rules_outlive_a_crash() {
     assert_eq!(client.get_soon("dead"), "got short left 0");
     client.get_soon("q");
     let properties = client.last().properties;
-    assert_eq!(PropertiesRef::trusted(&properties).priority(), Some(3));
+    assert_eq!(message::View::of(&properties).priority(), Some(3));
     at(&broker, 900_100);
     while client.ask_ready("dead") < 39 {
         std::thread::yield_now();

@@ -1,4 +1,5 @@
-//! What has very many bindings is deleted in slices, and comes back whole if the node ends in between.
+//! Exchanges and queues with very many bindings are deleted in slices, and come back whole if the node ends
+//! in between.
 #![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
 #![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
 #![expect(clippy::disallowed_methods, reason = "deadlines of tests need a clock")]

@@ -9,103 +9,27 @@ mod methods;
 mod timers;
 
 use crate::Settings;
-use crate::outbox::{ClientOutbox, CloseMode, Closing, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{ClientOutbox, SILENT_CLOSE_DELAY_MS};
 use crate::reply;
-use crate::sasl::Mechanism;
 use amqp091::MethodId;
 use amqp091::method::ConnectionOpen;
-use channels::Channels;
-use content::PartialBody;
-use session::{Control, Error, ErrorKind, Op, Request, Table};
+use edge::{AuthFailure, CloseMode, Closing, Negotiated, Progress, Step, Tick};
+use frames::Incoming;
+use handshake::Handshake;
+use session::{Error, ErrorKind, Op, Request};
 use std::sync::Arc;
 use stdx::Now;
 use timers::Timers;
-
-pub use timers::{MISSED_HEARTBEATS, Tick};
 
 /// Milliseconds the client has at most to answer `connection.close`, or to close its socket once its own was
 /// answered; fewer if its heartbeat is shorter. COMPAT: as with RabbitMQ.
 const CLOSING_MAX_MS: u64 = 30_000;
 
-/// The outcome of a read.
-#[derive(Debug)]
-pub struct Progress {
-    /// The number of bytes of the input that may be dropped, once the requests are worked off.
-    pub consumed: usize,
-    /// Bytes of input, counted after the consumed ones, without which a further read is in vain;
-    /// 0 when that is not known.
-    pub wanted: usize,
-    /// The step to take after the requests are worked off.
-    pub step: Step,
-}
-
-/// The event that the connection waits for.
-#[derive(Debug)]
-pub enum Step {
-    /// More input.
-    More,
-    /// To be called again with the rest of the input.
-    Again,
-    /// [`Connection::authenticated`].
-    Authenticate(Box<Login>),
-    /// [`Connection::opened`].
-    Open {
-        /// The virtual host the client asks for.
-        vhost: String,
-    },
-    /// Nothing: input is dropped from here on. The outbox says when and how to close.
-    Close,
-}
-
-/// The client's login.
-pub struct Login {
-    /// The mechanism of the login.
-    pub mechanism: Mechanism,
-    /// The user; empty for anonymous.
-    pub user: String,
-    /// The password.
-    pub password: Vec<u8>,
-    /// The client's `client-properties`.
-    pub client_properties: Table,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Login")
-            .field("mechanism", &self.mechanism)
-            .field("user", &self.user)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The reason why a login fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuthFailure {
-    /// User and password do not fit, or the user may not come from there: the client is told no
-    /// more than that.
-    Refused,
-    /// Another reason, told as it is.
-    Error(Error),
-}
-
-/// The limits that client and server agreed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Negotiated {
-    /// Most channels; 0 for no limit.
-    pub channel_max: u16,
-    /// Largest frame in bytes; 0 for no limit.
-    pub frame_max: u32,
-    /// Heartbeat interval in seconds; 0 for none.
-    pub heartbeat_s: u16,
-}
-
-impl Negotiated {
-    /// Milliseconds the client has for its part in closing the connection.
-    const fn closing_ms(&self) -> u64 {
-        match self.heartbeat_s as u64 * 1000 {
-            1..CLOSING_MAX_MS => self.heartbeat_s as u64 * 1000,
-            _ => CLOSING_MAX_MS,
-        }
+/// Milliseconds the client has for its part in closing the connection.
+const fn closing_ms(negotiated: &Negotiated) -> u64 {
+    match negotiated.heartbeat_s as u64 * 1000 {
+        1..CLOSING_MAX_MS => negotiated.heartbeat_s as u64 * 1000,
+        _ => CLOSING_MAX_MS,
     }
 }
 
@@ -131,120 +55,20 @@ enum Phase {
     Ended,
 }
 
-/// The incoming half of a connection.
+/// How far a connection has come: its phase, what was agreed on, its times, and why it ends.
 #[derive(Debug)]
-pub struct Connection {
+struct Lifecycle {
     settings: Arc<Settings>,
     outbox: Arc<ClientOutbox>,
     phase: Phase,
-    mechanism: Mechanism,
-    /// The login whose rest the client is asked for.
-    challenged: Option<Box<Login>>,
-    authentication_failure_close: bool,
     negotiated: Negotiated,
-    channels: Channels,
-    partial: Option<PartialBody>,
-    /// Whether the start of the next frame is no longer known.
-    is_lost: bool,
     timers: Timers,
+    /// The reason, for the log, why the connection ended without a broker's doing.
     failure: Option<String>,
 }
 
-impl Connection {
-    /// A connection that was accepted now.
-    #[must_use]
-    pub fn new(settings: Arc<Settings>, now: Now) -> Self {
-        let outbox = Arc::new(ClientOutbox::new(settings.initial_frame_max, &settings.budget));
-        let negotiated =
-            Negotiated { channel_max: 0, frame_max: settings.initial_frame_max, heartbeat_s: 0 };
-        let timers = Timers::new(now, settings.handshake_timeout_ms);
-        Self {
-            settings,
-            outbox,
-            phase: Phase::Header,
-            mechanism: Mechanism::Plain,
-            challenged: None,
-            authentication_failure_close: false,
-            negotiated,
-            channels: Channels::default(),
-            partial: None,
-            is_lost: false,
-            timers,
-            failure: None,
-        }
-    }
-
-    /// The client's outbox, for the broker.
-    #[must_use]
-    pub fn outbox(&self) -> Arc<ClientOutbox> {
-        Arc::clone(&self.outbox)
-    }
-
-    /// The limits agreed on; final once a virtual host is asked for.
-    #[must_use]
-    pub const fn negotiated(&self) -> Negotiated {
-        self.negotiated
-    }
-
-    /// Bytes of messages of which a part is missing.
-    pub fn unfinished_bytes(&mut self) -> u64 {
-        self.channels.unfinished_bytes()
-    }
-
-    /// Whether the client has said that it speaks this protocol.
-    #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.phase != Phase::Header
-    }
-
-    /// The reason, for the log, why the connection ended without a broker's doing.
-    #[must_use]
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
-    }
-
-    /// Decodes as much of `input` as can be decoded: what was left of the read before, and what
-    /// came since. Appends the requests in the order of the input, in which their spans lie.
-    pub fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<Request>) -> Progress {
-        if !input.is_empty() {
-            self.timers.heard(now);
-        }
-        self.apply_broker_updates(now);
-        let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
-        let mut reading = Reading { now, input, at: 0, wanted: 0, requests };
-        let step = loop {
-            let step = match self.phase {
-                Phase::Header => self.read_header(&mut reading),
-                Phase::Start | Phase::Secure | Phase::Tune | Phase::Open => {
-                    self.read_handshake(&mut reading)
-                }
-                Phase::Authenticating | Phase::Opening => Some(Step::More),
-                Phase::Running => self.run(&mut reading),
-                Phase::Closing => self.discard(&mut reading),
-                Phase::Ended => {
-                    reading.at = input.len();
-                    Some(Step::Close)
-                }
-            };
-            if let Some(step) = step {
-                break step;
-            }
-        };
-        Progress { consumed: reading.at, wanted: reading.wanted, step }
-    }
-
-    /// The answer to [`Step::Authenticate`]; then call [`Connection::read`] again.
-    pub fn authenticated(&mut self, result: Result<(), AuthFailure>) {
-        if self.phase == Phase::Authenticating {
-            self.answer_login(result);
-        }
-    }
-
-    /// The answer to [`Step::Open`]; then call [`Connection::read`] again.
-    pub fn opened(&mut self, now: Now, result: Result<(), Error>) {
-        if self.phase != Phase::Opening {
-            return;
-        }
+impl Lifecycle {
+    fn opened(&mut self, now: Now, result: Result<(), Error>) {
         match result {
             Ok(()) => {
                 self.outbox.lock().put(|out| {
@@ -261,43 +85,13 @@ impl Connection {
         }
     }
 
-    /// Does what is due by now; says when to ask again at the latest.
-    pub fn tick(&mut self, now: Now) -> Tick {
-        self.timers.tick(now, &self.outbox)
-    }
-
-    /// Something was written to the socket.
-    pub const fn wrote(&mut self, now: Now) {
-        self.timers.active(now);
-    }
-
-    /// The caller stops or resumes reading: a client that is not listened to is not taken for dead.
-    pub const fn set_reading(&mut self, now: Now, reading: bool) {
-        self.timers.set_reading(now, reading);
-    }
-
-    /// Learns what the broker told the client since the last read.
-    fn apply_broker_updates(&mut self, now: Now) {
-        let updates = self.outbox.lock().broker_updates();
-        for channel in updates.failed {
-            self.channels.fail(channel);
-        }
-        match updates.closing {
-            Closing::Sent if self.phase != Phase::Closing => self.close(now),
-            Closing::Ended => self.phase = Phase::Ended,
-            Closing::No | Closing::Sent => {}
-        }
-    }
-
     fn close(&mut self, now: Now) {
         self.phase = Phase::Closing;
-        self.channels = Channels::default();
-        self.timers.closing(now, self.negotiated.closing_ms());
+        self.timers.closing(now, closing_ms(&self.negotiated));
     }
 
     fn end(&mut self, close_mode: CloseMode) {
         self.phase = Phase::Ended;
-        self.channels = Channels::default();
         self.outbox.lock().end(close_mode);
     }
 
@@ -307,16 +101,135 @@ impl Connection {
         self.outbox.lock().put_connection_close(error, reply::origin(method));
         self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
     }
+}
 
-    /// Has the broker end a running connection whose client made a mistake.
-    fn fail(&mut self, reading: &mut Reading<'_>, channel: u16, error: Error, method: MethodId) {
-        reading.requests.push(Request::Control(Box::new(Control {
-            channel: session::ChannelId(channel),
-            origin: reply::origin(method),
-            nowait: false,
-            op: Op::ConnectionFail(error),
-        })));
-        self.close(reading.now);
+/// The incoming half of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    life: Lifecycle,
+    handshake: Handshake,
+    incoming: Incoming,
+}
+
+impl Connection {
+    /// A connection that was accepted now.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>, now: Now) -> Self {
+        let outbox = Arc::new(ClientOutbox::new(settings.initial_frame_max, &settings.budget));
+        let negotiated =
+            Negotiated { channel_max: 0, frame_max: settings.initial_frame_max, heartbeat_s: 0 };
+        let timers = Timers::new(now, settings.handshake_timeout_ms);
+        let (phase, failure) = (Phase::Header, None);
+        Self {
+            life: Lifecycle { settings, outbox, phase, negotiated, timers, failure },
+            handshake: Handshake::new(),
+            incoming: Incoming::default(),
+        }
+    }
+
+    /// The client's outbox, for the broker.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<ClientOutbox> {
+        Arc::clone(&self.life.outbox)
+    }
+
+    /// The limits agreed on; final once a virtual host is asked for.
+    #[must_use]
+    pub const fn negotiated(&self) -> Negotiated {
+        self.life.negotiated
+    }
+
+    /// Bytes of messages of which a part is missing.
+    pub fn unfinished_bytes(&mut self) -> u64 {
+        self.incoming.unfinished_bytes()
+    }
+
+    /// Whether the client has said that it speaks this protocol.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.life.phase != Phase::Header
+    }
+
+    /// The reason, for the log, why the connection ended without a broker's doing.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.life.failure.as_deref()
+    }
+
+    /// Decodes as much of `input` as can be decoded: what was left of the read before, and what
+    /// came since. Appends the requests in the order of the input, in which their spans lie.
+    pub fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<Request>) -> Progress {
+        if !input.is_empty() {
+            self.life.timers.heard(now);
+        }
+        self.apply_broker_updates(now);
+        let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
+        let Self { life, handshake, incoming } = self;
+        let mut reading = Reading { now, life, input, at: 0, wanted: 0, requests };
+        let step = loop {
+            let step = match reading.life.phase {
+                Phase::Header => Handshake::read_header(&mut reading),
+                Phase::Start | Phase::Secure | Phase::Tune | Phase::Open => {
+                    handshake.read_handshake(&mut reading)
+                }
+                Phase::Authenticating | Phase::Opening => Some(Step::More),
+                Phase::Running => incoming.run(&mut reading),
+                Phase::Closing => incoming.discard(&mut reading),
+                Phase::Ended => {
+                    reading.at = input.len();
+                    Some(Step::Close)
+                }
+            };
+            if let Some(step) = step {
+                break step;
+            }
+        };
+        Progress { consumed: reading.at, wanted: reading.wanted, step }
+    }
+
+    /// The answer to [`Step::Authenticate`]; then call [`Connection::read`] again.
+    pub fn authenticated(&mut self, result: Result<(), AuthFailure>) {
+        if self.life.phase == Phase::Authenticating {
+            self.handshake.answer_login(&mut self.life, result);
+        }
+    }
+
+    /// The answer to [`Step::Open`]; then call [`Connection::read`] again.
+    pub fn opened(&mut self, now: Now, result: Result<(), Error>) {
+        if self.life.phase == Phase::Opening {
+            self.life.opened(now, result);
+        }
+    }
+
+    /// Does what is due by now; says when to ask again at the latest.
+    pub fn tick(&mut self, now: Now) -> Tick {
+        self.life.timers.tick(now, &self.life.outbox)
+    }
+
+    /// Something was written to the socket.
+    pub const fn wrote(&mut self, now: Now) {
+        self.life.timers.active(now);
+    }
+
+    /// The caller stops or resumes reading: a client that is not listened to is not taken for dead.
+    pub const fn set_reading(&mut self, now: Now, reading: bool) {
+        self.life.timers.set_reading(now, reading);
+    }
+
+    /// Learns what the broker told the client since the last read.
+    fn apply_broker_updates(&mut self, now: Now) {
+        let updates = self.life.outbox.lock().broker_updates();
+        for channel in updates.failed {
+            self.incoming.channel_failed(channel);
+        }
+        match updates.closing {
+            Closing::Sent if self.life.phase != Phase::Closing => {
+                self.life.close(now);
+                self.incoming.forget_channels();
+            }
+            Closing::Ended => self.life.phase = Phase::Ended,
+            Closing::No | Closing::Sent => {}
+        }
     }
 }
 
@@ -326,6 +239,7 @@ const INPUT_BYTES_MAX: usize = 1 << 30;
 /// One read in progress.
 struct Reading<'a> {
     now: Now,
+    life: &'a mut Lifecycle,
     input: &'a [u8],
     /// Bytes consumed.
     at: usize,

@@ -10,11 +10,7 @@ mod reply;
 mod sasl;
 mod settings;
 
-pub use connection::{
-    AuthFailure, Connection, Login, MISSED_HEARTBEATS, Negotiated, Progress, Step, Tick,
-};
-pub use outbox::{
-    ClientOutbox, CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, OutboxBudget, WriteBatch,
-};
+pub use connection::Connection;
+pub use outbox::ClientOutbox;
 pub use sasl::Mechanism;
 pub use settings::{Immediate, Settings};

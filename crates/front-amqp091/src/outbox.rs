@@ -4,142 +4,34 @@
 //! buffer; only confirms wait until the bytes are taken, so that they fold. The task swaps buffers
 //! under the lock and writes without it.
 
-mod auto_ack_in_flight;
-mod channel;
+mod channels;
 mod confirms;
 mod encode;
 pub(crate) mod events;
-mod outbox_budget;
-mod tags;
-mod write_rope;
+mod links;
 
 use crate::reply;
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{ConnectionClose, ConnectionCloseOk};
-use auto_ack_in_flight::AutoAckInFlight;
-use channel::{ChannelOut, Link};
-pub use outbox_budget::OutboxBudget;
+use channels::ChannelsOut;
+use edge::{CloseMode, Closing, OutboxBudget, Outgoing, WriteBatch};
+use links::Links;
 use session::{Error, LinkId, MethodTag, Outbox, Outcome, Position, Settle, Sink};
 use std::collections::BTreeSet;
-use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use write_rope::{Cursor, WriteRope};
 
-/// With this many bytes waiting at most, links are told that there is no room; with less where there are
-/// many connections ([`OutboxBudget`]). When half of it or less is on its way, links that found no room are
-/// resumed.
-pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
-/// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
-/// high water, do not come near: a slow consumer is still heard.
-pub const OUTBOX_STUCK_BYTES: usize = 8 * OUTBOX_HIGH_WATER_BYTES;
 /// Shared bodies from this size on are spliced into the output instead of copied.
 const SPLICE_BYTES_MIN: usize = 8 * 1024;
-/// An idle outbox keeps no more than this much memory.
-const IDLE_BYTES_MAX: usize = 512;
-/// Deliveries that were settled by their write are handed on in portions of so many.
-const SETTLED_MAX: usize = 256;
 
 /// COMPAT: RabbitMQ keeps sockets of clients that fail the handshake, or that lost the frame
 /// borders, open and silent for this long (milliseconds).
 pub(crate) const SILENT_CLOSE_DELAY_MS: u64 = 3_000;
 
-/// Memory that a connection keeps from one write to the next at most, where there are many connections.
-const CROWDED_BYTES_MAX: usize = 4 * 1024;
-
-/// The way to close a connection once everything before is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseMode {
-    /// Nothing more is said: half-close, then wait at most this many milliseconds for the peer to
-    /// close, dropping what it sends, so that what was written is not lost to a reset.
-    Linger(u64),
-    /// Keep the socket open and silent until the peer closes it, or this many milliseconds are over. It is
-    /// the client that closes after `connection.close-ok`: one that finds the end of the stream first takes a
-    /// clean close for a failure. Peers that fail to log in are slowed down.
-    Hold(u64),
-}
-
 /// The outbox of a connection's client.
 #[derive(Debug)]
 pub struct ClientOutbox {
     locked: Mutex<Locked>,
-}
-
-/// Bytes taken from an outbox, and how far they are written.
-#[derive(Debug, Default)]
-pub struct WriteBatch {
-    rope: WriteRope,
-    cursor: Cursor,
-    n_left: usize,
-    /// The end of the batch among all bytes ever taken.
-    ends_at: u64,
-    is_watched: bool,
-    resume: Vec<LinkId>,
-    refusal: Option<Box<Error>>,
-    close_mode: Option<CloseMode>,
-}
-
-impl WriteBatch {
-    /// Fills `slices` with what is to be written next; returns how many were filled.
-    pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        self.cursor.fill(&self.rope, slices)
-    }
-
-    /// Notes that `n` bytes were written.
-    pub fn advance(&mut self, n: usize) {
-        self.cursor.advance(&self.rope, n);
-        self.n_left = self.n_left.saturating_sub(n);
-    }
-
-    /// Whether everything is written.
-    #[must_use]
-    pub const fn is_written(&self) -> bool {
-        self.n_left == 0
-    }
-
-    /// The number of bytes left to write.
-    #[must_use]
-    pub const fn n_left(&self) -> usize {
-        self.n_left
-    }
-
-    /// Whether something is settled by being written: the outbox is to be told of each write
-    /// ([`ClientOutbox::wrote`]).
-    #[must_use]
-    pub const fn is_watched(&self) -> bool {
-        self.is_watched
-    }
-
-    /// Links that found no room and may go on: the caller asks the broker for more on them.
-    pub const fn resume(&mut self) -> &mut Vec<LinkId> {
-        &mut self.resume
-    }
-
-    /// Whether the connection is to be failed.
-    #[must_use]
-    pub const fn has_refusal(&self) -> bool {
-        self.refusal.is_some()
-    }
-
-    /// The error with which the connection is to be failed: there was something the client could not be
-    /// sent.
-    pub const fn take_refusal(&mut self) -> Option<Box<Error>> {
-        self.refusal.take()
-    }
-
-    /// Set when nothing follows these bytes.
-    #[must_use]
-    pub const fn close_mode(&self) -> Option<CloseMode> {
-        self.close_mode
-    }
-
-    /// Gives back memory: the connection has nothing to do.
-    pub fn trim(&mut self) {
-        if self.is_written() {
-            let (refusal, close_mode) = (self.refusal.take(), self.close_mode);
-            *self = Self { refusal, close_mode, ..Self::default() };
-        }
-    }
 }
 
 /// The capabilities that the client announced.
@@ -148,17 +40,6 @@ pub(crate) struct Capabilities {
     pub(crate) cancel_notify: bool,
     pub(crate) blocked: bool,
     pub(crate) authentication_failure_close: bool,
-}
-
-/// The progress of a connection's close.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    /// Not at all.
-    No,
-    /// `connection.close` was put in; the client's answer is awaited.
-    Sent,
-    /// Nothing may follow.
-    Ended,
 }
 
 /// Channels and connection closed by the broker while the decoder was not looking.
@@ -176,77 +57,39 @@ pub(crate) enum TagStep {
     CommitTx,
     RollBackTx,
     /// `basic.recover`.
-    Recover,
+    ReleaseAll,
 }
 
 /// A delivery tag that is not outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnknownTag;
 
+/// The client's terms: what it announced and agreed to.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    capabilities: Capabilities,
+    frame_max: u32,
+    /// Milliseconds the client has to close its socket after `connection.close-ok`.
+    closing_ms: u64,
+}
+
 /// The part behind the lock.
 #[derive(Debug)]
 pub(crate) struct Locked {
-    rope: WriteRope,
-    budget: Arc<OutboxBudget>,
-    /// Bytes this outbox may hold, as of the last look at the budget.
-    high_water_bytes: usize,
-    /// Bytes taken and not yet known to be written.
-    n_in_flight: usize,
-    waker: Option<Waker>,
-    /// Sorted by number.
-    channels: Vec<ChannelOut>,
-    /// Sorted by id.
-    links: Vec<Link>,
-    n_links_gone: usize,
-    /// Links that were told that there is no room.
-    paused: Vec<LinkId>,
-    /// Deliveries that are settled once they are written.
-    unwritten: AutoAckInFlight,
-    failed: Vec<u16>,
-    /// Channels that became transactional before they were opened; no more than there are channels.
-    early_tx: Vec<u16>,
-    capabilities: Capabilities,
-    frame_max: u32,
-    /// There was something that the client cannot be sent.
-    refusal: Option<Box<Error>>,
-    /// Milliseconds the client has to close its socket after `connection.close-ok`.
-    closing_ms: u64,
-    closing: Closing,
-    close_mode: Option<CloseMode>,
-    has_confirms: bool,
-    /// Bytes ever taken: tells whether a heartbeat is due.
-    n_taken: u64,
+    out: Outgoing,
+    channels: ChannelsOut,
+    links: Links,
+    terms: Terms,
 }
 
 impl ClientOutbox {
     pub(crate) fn new(frame_max: u32, budget: &Arc<OutboxBudget>) -> Self {
-        budget.add();
-        let capabilities = Capabilities {
-            cancel_notify: false,
-            blocked: false,
-            authentication_failure_close: false,
-        };
+        let capabilities = Capabilities::default();
         let locked = Locked {
-            rope: WriteRope::new(),
-            budget: Arc::clone(budget),
-            high_water_bytes: budget.high_water_bytes(),
-            n_in_flight: 0,
-            waker: None,
-            channels: Vec::new(),
-            links: Vec::new(),
-            n_links_gone: 0,
-            paused: Vec::new(),
-            unwritten: AutoAckInFlight::default(),
-            failed: Vec::new(),
-            early_tx: Vec::new(),
-            capabilities,
-            frame_max,
-            refusal: None,
-            closing_ms: SILENT_CLOSE_DELAY_MS,
-            closing: Closing::No,
-            close_mode: None,
-            has_confirms: false,
-            n_taken: 0,
+            out: Outgoing::new(budget),
+            channels: ChannelsOut::default(),
+            links: Links::default(),
+            terms: Terms { capabilities, frame_max, closing_ms: SILENT_CLOSE_DELAY_MS },
         };
         Self { locked: Mutex::new(locked) }
     }
@@ -269,48 +112,30 @@ impl ClientOutbox {
         if locked.take(batch) {
             return Poll::Ready(());
         }
-        match &mut locked.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
+        locked.out.sleep(cx.waker());
         Poll::Pending
     }
 
-    /// As much of a batch as is no longer left in it was written: what is settled by that waits for
-    /// [`ClientOutbox::take_settled`].
+    /// As [`Outgoing::wrote`].
     pub fn wrote(&self, batch: &WriteBatch) {
-        let n_written = batch.ends_at.saturating_sub(batch.n_left as u64);
-        self.lock().unwritten.wrote(n_written);
+        self.lock().out.wrote(batch);
     }
 
-    /// Whether deliveries were settled by being written.
+    /// As [`Outgoing::has_settled`].
     #[must_use]
     pub fn has_settled(&self) -> bool {
-        self.lock().unwritten.has_written()
+        self.lock().out.has_settled()
     }
 
-    /// Takes some of the deliveries that were settled by being written; the broker is to be told
-    /// before anything else happens, for the outbox knows nothing of them any more. False when there
-    /// are none.
+    /// As [`Outgoing::take_settled`].
     pub fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
-        let mut locked = self.lock();
-        let has_some = locked.unwritten.has_written();
-        if has_some {
-            locked.unwritten.take_written(SETTLED_MAX, |settle| settles.push(settle));
-        }
-        has_some
+        self.lock().out.take_settled(settles)
     }
 
     /// Bytes that wait to be written.
     #[must_use]
     pub fn n_pending(&self) -> usize {
-        self.lock().n_pending()
-    }
-}
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        self.budget.remove();
+        self.lock().out.n_pending()
     }
 }
 
@@ -318,7 +143,8 @@ impl Outbox for ClientOutbox {
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
         let mut locked = self.lock();
         fill(&mut *locked);
-        if locked.has_something() { locked.waker.take() } else { None }
+        let has_something = locked.out.has_something() || locked.channels.has_confirms();
+        if has_something { locked.out.take_waker() } else { None }
     }
 
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
@@ -327,82 +153,38 @@ impl Outbox for ClientOutbox {
 }
 
 impl Locked {
-    fn n_pending(&self) -> usize {
-        self.rope.len() + self.n_in_flight
-    }
-
-    fn has_something(&self) -> bool {
-        self.rope.len() > 0
-            || self.has_confirms
-            || self.close_mode.is_some()
-            || self.refusal.is_some()
-    }
-
     fn take(&mut self, batch: &mut WriteBatch) -> bool {
-        debug_assert!(batch.is_written(), "a batch is taken only after the one before is written");
-        self.waker = None;
         self.tell_confirms();
-        let n_taken = self.rope.len();
-        batch.rope.clear();
-        if self.high_water_bytes < OUTBOX_HIGH_WATER_BYTES {
-            batch.rope.give_back(CROWDED_BYTES_MAX);
-        }
-        batch.cursor = Cursor::default();
-        std::mem::swap(&mut batch.rope, &mut self.rope);
-        batch.n_left = n_taken;
-        batch.close_mode = self.close_mode;
-        if self.closing == Closing::No && self.refusal.is_some() {
-            batch.refusal = self.refusal.take();
-        }
-        self.n_in_flight = n_taken;
-        self.n_taken += n_taken as u64;
-        batch.ends_at = self.n_taken;
-        batch.is_watched = !self.unwritten.is_empty();
-        self.high_water_bytes = self.budget.high_water_bytes();
-        if n_taken <= self.high_water_bytes / 2 && !self.paused.is_empty() {
-            for link in self.links.iter_mut().filter(|link| link.paused) {
-                link.paused = false;
-            }
-            batch.resume.append(&mut self.paused);
-        }
-        n_taken > 0
-            || !batch.resume.is_empty()
-            || batch.close_mode.is_some()
-            || batch.refusal.is_some()
-            || (batch.is_watched && self.unwritten.has_written())
-    }
-
-    /// The position of the next byte among all that were put in.
-    fn end_of_bytes(&self) -> u64 {
-        self.n_taken + self.rope.len() as u64
+        let links = &mut self.links;
+        self.out.take(batch, || links.resume())
     }
 
     /// The broker's updates since the last look. The task is awake: nobody needs to wake it.
     pub(crate) fn broker_updates(&mut self) -> BrokerUpdates {
-        self.waker = None;
-        BrokerUpdates { failed: std::mem::take(&mut self.failed), closing: self.closing }
+        self.out.awake();
+        BrokerUpdates { failed: self.channels.take_failed(), closing: self.out.closing() }
     }
 
     pub(crate) const fn set_capabilities(&mut self, capabilities: Capabilities) {
-        self.capabilities = capabilities;
+        self.terms.capabilities = capabilities;
     }
 
     /// Takes the client's frame size and its time to answer a close.
     pub(crate) const fn tuned(&mut self, frame_max: u32, closing_ms: u64) {
-        self.frame_max = frame_max;
-        self.closing_ms = closing_ms;
+        self.terms.frame_max = frame_max;
+        self.terms.closing_ms = closing_ms;
     }
 
     /// Appends frames of the front itself.
     pub(crate) fn put(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
-        if self.closing == Closing::No {
-            encode(&mut self.rope.bytes);
+        if self.out.closing() == Closing::No {
+            encode(self.out.rope().bytes());
         }
     }
 
     /// Appends `connection.close`; everything after it is dropped, but for the end.
     pub(crate) fn put_connection_close(&mut self, error: &Error, origin: MethodTag) {
-        if self.closing != Closing::No {
+        if self.out.closing() != Closing::No {
             return;
         }
         self.tell_confirms();
@@ -414,148 +196,66 @@ impl Locked {
             class_id: method.class,
             method_id: method.method,
         };
-        close.encode_frame(0, &mut self.rope.bytes);
-        self.close(Closing::Sent);
+        close.encode_frame(0, self.out.rope().bytes());
+        self.channels.close_all();
+        self.links.resume();
+        self.out.close();
     }
 
     /// Appends `connection.close-ok` and ends: it is the client that closes the socket then.
     pub(crate) fn put_connection_close_ok(&mut self) {
-        if self.closing != Closing::Ended {
+        if self.out.closing() != Closing::Ended {
             self.tell_confirms();
-            ConnectionCloseOk {}.encode_frame(0, &mut self.rope.bytes);
-            self.end(CloseMode::Hold(self.closing_ms));
+            ConnectionCloseOk {}.encode_frame(0, self.out.rope().bytes());
+            self.end(CloseMode::Hold(self.terms.closing_ms));
         }
     }
 
-    /// Nothing follows what is in the outbox.
+    /// Nothing follows what is in the outbox. Deliveries are remembered: the broker may ask for them while
+    /// it frees the session.
     pub(crate) fn end(&mut self, close_mode: CloseMode) {
-        if self.closing != Closing::Ended {
-            self.close(Closing::Ended);
-            self.close_mode = Some(close_mode);
+        if self.out.closing() != Closing::Ended {
+            self.channels.close_all();
+            self.links.resume();
+            self.out.end(close_mode);
         }
-    }
-
-    /// Closes the outbox. Deliveries are remembered: the broker may ask for them while it frees the
-    /// session.
-    fn close(&mut self, closing: Closing) {
-        self.closing = closing;
-        for channel in &mut self.channels {
-            channel.is_closing = true;
-        }
-        for link in &mut self.links {
-            link.paused = false;
-        }
-        self.paused = Vec::new();
     }
 
     /// A heartbeat, unless something else goes out or has since `n_taken_before` was returned.
     /// Returns the count for the next time.
     pub(crate) fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
-        if self.n_taken == n_taken_before && self.rope.len() == 0 && self.n_in_flight == 0 {
+        if self.out.is_silent_since(n_taken_before) {
             self.put(|out| out.extend_from_slice(&HEARTBEAT));
         }
-        self.n_taken
+        self.out.n_taken()
     }
 
     /// Gives back memory that is not in use.
     pub(crate) fn trim(&mut self) {
-        if self.rope.spare_bytes() > IDLE_BYTES_MAX {
-            self.rope = WriteRope::new();
-        }
-        for channel in &mut self.channels {
-            channel.trim();
-        }
-        self.unwritten.trim();
-        self.channels.shrink_to_fit();
-        self.links.shrink_to_fit();
-        self.paused.shrink_to_fit();
+        self.out.trim();
+        self.channels.trim();
+        self.links.trim();
     }
 
-    /// Turns a settlement of a client into the messages it settles.
-    pub(crate) fn settle(
-        &mut self,
-        channel: u16,
-        tag: DeliveryTag,
-        mut each: impl FnMut(LinkId, Position),
-    ) -> Result<(), UnknownTag> {
-        let tags = &mut self.open_channel_mut(channel).ok_or(UnknownTag)?.tags;
-        match tag {
-            DeliveryTag::One(tag) => {
-                let entry = tags.settle(tag).ok_or(UnknownTag)?;
-                each(entry.link, entry.position);
-                Ok(())
-            }
-            DeliveryTag::Upto(tag) => {
-                let known = tags.settle_upto(tag, |entry| each(entry.link, entry.position));
-                if known { Ok(()) } else { Err(UnknownTag) }
-            }
-        }
-    }
-
-    /// Follows what a request means for the tags of its channel.
-    pub(crate) fn follow(&mut self, channel: u16, step: TagStep) {
-        let Some(out) = self.open_channel_mut(channel) else {
-            // It was opened in the same read, and the broker has not answered yet.
-            if step == TagStep::SelectTx && !self.early_tx.contains(&channel) {
-                self.early_tx.push(channel);
-            }
-            return;
-        };
-        match step {
-            TagStep::SelectTx => out.tags.select_tx(),
-            TagStep::CommitTx => out.tags.commit_tx(),
-            TagStep::RollBackTx => out.tags.roll_back_tx(),
-            TagStep::Recover => out.tags.recover(),
-        }
-    }
-
-    /// The client closes the channel: its tags stand for nothing from here on, and nothing is
-    /// delivered to it any more. What was is remembered until the broker has let go of it.
-    pub(crate) fn channel_is_closing(&mut self, channel: u16) {
-        if let Some(out) = self.channel_mut(channel) {
-            out.is_closing = true;
-        }
+    /// The channels, for what the client's requests do to their delivery tags.
+    pub(crate) const fn channels(&mut self) -> &mut ChannelsOut {
+        &mut self.channels
     }
 
     fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
-        let mut found: Vec<(u64, LinkId, Position)> = self.unwritten.of_links(links).collect();
-        let channel_of = |id: &LinkId| {
-            let index = self.links.binary_search_by_key(id, |link| link.id).ok()?;
-            self.links.get(index).map(|link| link.channel)
-        };
+        let mut found: Vec<(u64, LinkId, Position)> = self.out.unsettled(links).collect();
         // None if one of them is not known any more: it may be any channel's.
-        let channels: Option<BTreeSet<u16>> = links.iter().map(channel_of).collect();
-        for out in &mut self.channels {
-            if channels.as_ref().is_none_or(|channels| channels.contains(&out.id)) {
-                out.tags.unsettled(links, &mut found);
-            }
-        }
+        let channels: Option<BTreeSet<u16>> =
+            links.iter().map(|id| self.links.channel_of(*id)).collect();
+        self.channels.unsettled(channels.as_ref(), links, &mut found);
         found.sort_by_key(|(tag, ..)| *tag);
         found.into_iter().map(|(_, link, position)| (link, position)).collect()
     }
 
-    fn channel_mut(&mut self, id: u16) -> Option<&mut ChannelOut> {
-        let index = self.channels.binary_search_by_key(&id, |channel| channel.id).ok()?;
-        self.channels.get_mut(index)
-    }
-
-    /// A channel that the client has not closed.
-    fn open_channel_mut(&mut self, id: u16) -> Option<&mut ChannelOut> {
-        self.channel_mut(id).filter(|channel| !channel.is_closing)
-    }
-
-    fn drop_links_of(&mut self, channel: u16) {
-        self.links.retain(|link| link.channel != channel && !link.is_gone);
-        self.n_links_gone = 0;
-    }
-
+    /// Appends the confirms that were gathered; none once the connection closes.
     fn tell_confirms(&mut self) {
-        if std::mem::take(&mut self.has_confirms) && self.closing == Closing::No {
-            for channel in self.channels.iter_mut().filter(|channel| channel.has_confirms) {
-                channel.has_confirms = false;
-                channel.confirms.tell(channel.id, &mut self.rope.bytes);
-            }
-        }
+        let out = (self.out.closing() == Closing::No).then(|| self.out.rope().bytes());
+        self.channels.tell_confirms(out);
     }
 }
 

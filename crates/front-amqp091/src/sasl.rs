@@ -35,6 +35,14 @@ impl Mechanism {
             .find(|mechanism| name.eq_ignore_ascii_case(mechanism.name()))
     }
 
+    /// Whether there is a password to be checked.
+    pub(crate) const fn takes_password(self) -> bool {
+        match self {
+            Self::Plain | Self::AmqPlain | Self::CrDemo => true,
+            Self::Anonymous => false,
+        }
+    }
+
     /// The challenge after the client's first response, for mechanisms that have one.
     pub(crate) const fn challenge(self) -> Option<&'static [u8]> {
         match self {

@@ -6,7 +6,8 @@ use amqp091::method::{
     BasicAck, BasicPublish, ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk,
 };
 use amqp091::{PropertiesRef, ProtocolHeader, ShortString};
-use front_amqp091::{ClientOutbox, Connection, Settings, WriteBatch};
+use edge::WriteBatch;
+use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Confirmation, Content, Delivery, Event, LinkId, Outbox, Position, Request,
@@ -84,7 +85,7 @@ fn a_message_costs_no_allocation() {
         outbox
             .batch(&mut |sink| {
                 sink.event(Event::ChannelOpened(ChannelId(1)));
-                sink.event(Event::Consuming {
+                sink.event(Event::Attached {
                     channel: ChannelId(1),
                     link: LinkId(1),
                     consumer_tag: &tag,

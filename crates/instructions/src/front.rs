@@ -4,7 +4,8 @@ use crate::codec::{FRAME_MAX, PERSISTENT, publishes};
 use crate::{N_OPERATIONS, Piece, Work};
 use amqp091::ProtocolHeader;
 use amqp091::method::{BasicAck, ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk};
-use front_amqp091::{ClientOutbox, Connection, Settings, WriteBatch};
+use edge::WriteBatch;
+use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Request, ShortString, Sink,
@@ -95,7 +96,7 @@ fn confirm() -> Work {
 fn consume(outbox: &ClientOutbox, no_ack: bool) {
     let tag = ShortString::from_static("consumer");
     put(outbox, |sink| {
-        sink.event(Event::Consuming {
+        sink.event(Event::Attached {
             channel: ChannelId(1),
             link: LINK,
             consumer_tag: &tag,

@@ -1,7 +1,7 @@
 //! The classic queue's core.
 
 use crate::{N_OPERATIONS, Piece, Work};
-use queue::{AckMode, Checkout, ConsumerKey, Fifo, MessageAttrs, QueuePolicy};
+use queue::{AckMode, Checkout, ConsumerKey, Fifo, MessageAttrs, QueuePolicy, Return};
 use std::hint::black_box;
 
 pub(crate) const PIECES: &[Piece] = &[
@@ -17,7 +17,7 @@ pub(crate) const PIECES: &[Piece] = &[
 ];
 
 fn consumer(fifo: &mut Fifo, settling: AckMode, prefetch: Option<u32>) -> ConsumerKey {
-    fifo.attach(Checkout { settling, prefetch, priority: 0 })
+    fifo.consumers_mut().attach(Checkout { settling, prefetch, priority: 0 })
 }
 
 /// Everything that is ready goes to consumers.
@@ -39,7 +39,7 @@ fn auto_ack() -> Work {
 /// A backlog: no consumer takes the messages; then one takes them message by message.
 fn backlog() -> Work {
     let mut fifo = Fifo::new();
-    let consumer = fifo.attach_passive();
+    let consumer = fifo.consumers_mut().attach_passive();
     Box::new(move || {
         for _ in 0..N_OPERATIONS {
             fifo.enqueue(1);
@@ -80,10 +80,12 @@ fn eight_consumers() -> Work {
 fn requeue() -> Work {
     let mut fifo = Fifo::new();
     let consumer = consumer(&mut fifo, AckMode::Manual, Some(100));
+    let mut gone = Vec::new();
     Box::new(move || {
         fifo.enqueue(N_OPERATIONS);
         while let Some(first) = fifo.next_delivery() {
-            fifo.requeue(consumer, first.position).expect("it is held");
+            fifo.give_back(consumer, first.position, Return::Released, 0, &mut gone)
+                .expect("it is held");
             let again = fifo.next_delivery().expect("it is back");
             fifo.settle(consumer, again.position).expect("it is held");
         }
@@ -92,7 +94,7 @@ fn requeue() -> Work {
 
 /// Messages of five priorities in turn are delivered and settled.
 fn priorities() -> Work {
-    let mut fifo = Fifo::with_rules(QueuePolicy { priority_max: 4, ..QueuePolicy::default() });
+    let mut fifo = Fifo::with_policy(QueuePolicy { priority_max: 4, ..QueuePolicy::default() });
     let consumer = consumer(&mut fifo, AckMode::Manual, None);
     Box::new(move || {
         for n in 0..N_OPERATIONS {
@@ -133,7 +135,7 @@ fn expire() -> Work {
             fifo.put(&MessageAttrs { deadline_ms, ..MessageAttrs::default() }, 0);
         }
         gone.clear();
-        fifo.expire(10_100, u64::MAX, &mut gone);
+        fifo.messages_mut().expire(10_100, u64::MAX, &mut gone);
         black_box(&gone);
     })
 }

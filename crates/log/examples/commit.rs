@@ -1,4 +1,4 @@
-//! What a commit costs: `cargo run --release -p leveret-log --example commit [directory]`.
+//! The cost of a commit: `cargo run --release -p leveret-log --example commit [directory]`.
 //!
 //! 1. One at a time: append, watch, wait, beside a bare write and `fdatasync` of as many bytes into
 //!    an already written file. Rounds alternate, so that the machine's other load hits both.
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use log::{CommitListener, Durability, Lsn, RealDisk, Wal, WalOptions};
+use log::{CommitListener, Durability, Lsn, Owner, RealDisk, Wal, WalOptions};
+
+const OWNER: Owner = Owner(3);
 
 const ROUNDS: usize = 10;
 const COMMITS_PER_ROUND: usize = 200;
@@ -44,7 +46,7 @@ fn open(dir: &Path, durability: Durability) -> Wal {
 /// Goes through the segments until freed ones are reused: the state of a node that runs.
 fn warm(wal: &Wal) {
     while wal.stats().written_bytes < 40 << 20 {
-        let upto = wal.append(|batch| batch.entry(1, &[&[0; 256 << 10]])).upto;
+        let upto = wal.append(|batch| batch.entry(OWNER, 1, &[&[0; 256 << 10]])).upto;
         wal.wait_durable(upto).unwrap();
     }
 }
@@ -81,7 +83,7 @@ fn one_at_a_time(dir: &Path) {
         for (wal, times) in [&recycled, &fresh, &written].into_iter().zip(logs) {
             for _ in 0..COMMITS_PER_ROUND {
                 let begin = Instant::now();
-                let upto = wal.append(|batch| batch.entry(1, &[&[7; 100]])).upto;
+                let upto = wal.append(|batch| batch.entry(OWNER, 1, &[&[7; 100]])).upto;
                 wal.wait_durable(upto).unwrap();
                 times.push(begin.elapsed());
             }
@@ -102,7 +104,7 @@ fn opening(dir: &Path) {
         let begin = Instant::now();
         let wal = open(&dir.join("opening"), Durability::Sync);
         opens.push(begin.elapsed());
-        let upto = wal.append(|batch| batch.entry(1, &[&[7; 100]])).upto;
+        let upto = wal.append(|batch| batch.entry(OWNER, 1, &[&[7; 100]])).upto;
         wal.wait_durable(upto).unwrap();
         commits.push(begin.elapsed());
     }
@@ -178,7 +180,7 @@ fn throughput(dir: &Path, durability: Durability, threads: u64, window: u64) {
                     let mut wanted = Lsn(0);
                     for _ in 0..window / 10 {
                         let fill = |batch: &mut log::Batch<'_>| {
-                            (0..10).for_each(|_| batch.entry(1, &[b"twelve bytes"]));
+                            (0..10).for_each(|_| batch.entry(OWNER, 1, &[b"twelve bytes"]));
                         };
                         wanted = wal.append(fill).upto;
                     }

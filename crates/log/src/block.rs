@@ -1,8 +1,9 @@
-//! The on-disk format of the write-ahead log, version 1. Integers are little-endian.
+//! The on-disk format of the write-ahead log, version 2. Integers are little-endian.
 //!
 //! A segment file is a sequence of blocks, each at the next multiple of 64 bytes, then anything
-//! (zeroes, or blocks of the file's previous life). The first block is the segment header, the others carry entries. A block
-//! is written by one write; its checksum makes all entries in it appear together or not at all.
+//! (zeroes, or blocks of the file's previous life). The first block is the segment header, the others carry
+//! entries. A block is written by one write; its checksum makes all entries in it appear together or not at
+//! all.
 //!
 //! ```text
 //!  0       4       8     9     10   12      16      24        32      40      48      52
@@ -21,18 +22,22 @@
 //!           is unreadable, that is corruption and not the torn end of a crash
 //!
 //!  payload of type 1, `entries` times:
-//!  +------+-------+---------+
-//!  | kind | bytes | payload |
-//!  | u8   | u32   |         |
-//!  +------+-------+---------+
+//!  +------+-------+-------+---------+
+//!  | kind | bytes | owner | payload |
+//!  | u8   | u32   | u64   |         |
+//!  +------+-------+-------+---------+
+//!  bytes    length of the payload
+//!  owner    whom the entry is about: a number of the caller's
 //! ```
+//! In blocks of version 1, which are read and no longer written, entries have no owner.
 
+use crate::position::Owner;
 use crc_fast::{CrcAlgorithm, checksum};
 
 /// Bytes in front of a block's payload.
 pub const BLOCK_HEADER_BYTES: usize = 52;
 /// Bytes in front of an entry's payload.
-pub const ENTRY_HEADER_BYTES: usize = 5;
+pub const ENTRY_HEADER_BYTES: usize = 13;
 
 /// Blocks begin at multiples of this.
 pub(crate) const BLOCK_ALIGN: u64 = 64;
@@ -46,7 +51,8 @@ pub(crate) const fn next_block_at(end: u64) -> u64 {
 
 /// "LVWB" in the file.
 pub(crate) const MAGIC: [u8; 4] = *b"LVWB";
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
+const VERSION_UNOWNED: u8 = 1;
 
 const TYPE_SEGMENT: u8 = 0;
 const TYPE_ENTRIES: u8 = 1;
@@ -65,6 +71,8 @@ pub(crate) enum BlockType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) block_type: BlockType,
+    /// Its entries say whom they are about.
+    pub(crate) is_owned: bool,
     /// In a segment header: a file beside the log tells of it.
     pub(crate) is_told: bool,
     pub(crate) payload_bytes: u32,
@@ -96,7 +104,8 @@ impl BlockHeader {
             BlockType::Entries => TYPE_ENTRIES,
         };
         let flags = if self.is_told { FLAG_TOLD } else { 0 };
-        put(&mut rest, &[VERSION, block_type, flags, 0]);
+        let version = if self.is_owned { VERSION } else { VERSION_UNOWNED };
+        put(&mut rest, &[version, block_type, flags, 0]);
         put(&mut rest, &self.payload_bytes.to_le_bytes());
         put(&mut rest, &self.salt.to_le_bytes());
         put(&mut rest, &self.segment.to_le_bytes());
@@ -121,12 +130,13 @@ impl BlockHeader {
             return Err(NotABlock::Newer(version));
         }
         let block_type = match (version, block_type) {
-            (VERSION, TYPE_SEGMENT) => BlockType::Segment,
-            (VERSION, TYPE_ENTRIES) => BlockType::Entries,
+            (VERSION | VERSION_UNOWNED, TYPE_SEGMENT) => BlockType::Segment,
+            (VERSION | VERSION_UNOWNED, TYPE_ENTRIES) => BlockType::Entries,
             (_, _) => return Err(NotABlock::Header),
         };
         Ok(Self {
             block_type,
+            is_owned: version == VERSION,
             is_told: flags & FLAG_TOLD != 0,
             payload_bytes: u32::from_le_bytes(take(&mut rest)?),
             salt: u64::from_le_bytes(take(&mut rest)?),
@@ -160,23 +170,40 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// Appends one entry; the caller has checked that the length fits.
-pub(crate) fn put_entry(buffer: &mut Vec<u8>, kind: u8, parts: &[&[u8]], bytes: u32) {
+pub(crate) fn put_entry(buffer: &mut Vec<u8>, owner: Owner, kind: u8, parts: &[&[u8]], bytes: u32) {
     let mut header = [kind; ENTRY_HEADER_BYTES];
-    let (_, length) = header.split_at_mut(1);
-    length.copy_from_slice(&bytes.to_le_bytes());
+    let mut rest = header.as_mut_slice().split_at_mut(1).1;
+    put(&mut rest, &bytes.to_le_bytes());
+    put(&mut rest, &owner.0.to_le_bytes());
+    buffer.reserve(ENTRY_HEADER_BYTES + bytes as usize);
     buffer.extend_from_slice(&header);
     for part in parts {
         buffer.extend_from_slice(part);
     }
 }
 
-/// Splits the first entry off `payload`: kind, content, rest. `None` if there is no whole entry.
-pub(crate) fn split_entry(payload: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (kind, rest) = payload.split_first()?;
-    let (length, rest) = rest.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((*kind, content, rest))
+/// An entry as it lies in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawEntry<'a> {
+    pub(crate) kind: u8,
+    /// None in a block of version 1.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) payload: &'a [u8],
+}
+
+/// Splits the first entry off a block's payload. `None` if there is no whole entry.
+pub(crate) fn split_entry(block: &[u8], is_owned: bool) -> Option<(RawEntry<'_>, &[u8])> {
+    let (kind, rest) = block.split_first()?;
+    let (bytes, rest) = rest.split_first_chunk::<4>()?;
+    let (owner, rest) = if is_owned {
+        let (owner, rest) = rest.split_first_chunk()?;
+        (Some(Owner(u64::from_le_bytes(*owner))), rest)
+    } else {
+        (None, rest)
+    };
+    let bytes = usize::try_from(u32::from_le_bytes(*bytes)).ok()?;
+    let (payload, rest) = rest.split_at_checked(bytes)?;
+    Some((RawEntry { kind: *kind, owner, payload }, rest))
 }
 
 fn put(rest: &mut &mut [u8], value: &[u8]) {
@@ -198,6 +225,7 @@ mod tests {
     fn header(payload_bytes: u32) -> BlockHeader {
         BlockHeader {
             block_type: BlockType::Entries,
+            is_owned: true,
             is_told: false,
             payload_bytes,
             salt: 7,
@@ -211,13 +239,13 @@ mod tests {
     #[test]
     fn a_sealed_block_reads_back_and_every_flipped_bit_is_noticed() {
         let mut block = vec![0; BLOCK_HEADER_BYTES];
-        put_entry(&mut block, 9, &[b"ab", b"", b"cde"], 5);
+        put_entry(&mut block, Owner(77), 9, &[b"ab", b"", b"cde"], 5);
         let header = header(u32::try_from(block.len() - BLOCK_HEADER_BYTES).unwrap());
         header.seal(&mut block);
         assert_eq!(BlockHeader::read(&block), Ok(header));
         assert!(crc_matches(&block));
-        let (kind, content, rest) = split_entry(&block[BLOCK_HEADER_BYTES..]).unwrap();
-        assert_eq!((kind, content, rest), (9, b"abcde".as_slice(), b"".as_slice()));
+        let entry = RawEntry { kind: 9, owner: Some(Owner(77)), payload: b"abcde" };
+        assert_eq!(split_entry(&block[BLOCK_HEADER_BYTES..], true), Some((entry, &b""[..])));
         for bit in 0..block.len() * 8 {
             block[bit / 8] ^= 1 << (bit % 8);
             assert!(BlockHeader::read(&block) != Ok(header) || !crc_matches(&block), "bit {bit}");
@@ -234,15 +262,36 @@ mod tests {
     fn a_newer_version_is_told_from_garbage() {
         let mut block = vec![0; BLOCK_HEADER_BYTES];
         header(0).seal(&mut block);
-        block[8] = 2;
-        assert_eq!(BlockHeader::read(&block), Err(NotABlock::Newer(2)));
+        block[8] = 3;
+        assert_eq!(BlockHeader::read(&block), Err(NotABlock::Newer(3)));
         block[0] = 0;
         assert_eq!(BlockHeader::read(&block), Err(NotABlock::Header));
     }
 
+    /// Bytes of both formats, which stay readable.
+    #[test]
+    fn blocks_of_both_versions_are_read() {
+        let entry = [9, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, b'a', b'b'];
+        let mut written = Vec::new();
+        put_entry(&mut written, Owner(7), 9, &[b"ab"], 2);
+        assert_eq!(written, entry);
+        let unowned = [9, 2, 0, 0, 0, b'a', b'b'];
+        let (read, rest) = split_entry(&unowned, false).unwrap();
+        assert_eq!((read.owner, read.payload, rest.len()), (None, &b"ab"[..], 0));
+        for is_owned in [false, true] {
+            let mut block = vec![0; BLOCK_HEADER_BYTES];
+            let header = BlockHeader { is_owned, ..header(0) };
+            header.seal(&mut block);
+            assert_eq!(block[8], if is_owned { 2 } else { 1 });
+            assert_eq!(BlockHeader::read(&block), Ok(header));
+        }
+    }
+
     #[test]
     fn an_entry_that_claims_more_than_there_is_is_no_entry() {
-        assert_eq!(split_entry(&[1, 5, 0, 0, 0, 1, 2, 3, 4]), None);
-        assert_eq!(split_entry(&[1, 5, 0]), None);
+        let entry = [1, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
+        assert!((0..=entry.len()).all(|end| split_entry(&entry[..end], true).is_none()));
+        assert_eq!(split_entry(&[1, 5, 0, 0, 0, 1, 2, 3, 4], false), None);
+        assert_eq!(split_entry(&[1, 5, 0], false), None);
     }
 }

@@ -12,7 +12,7 @@ pub use memory::{CrashOutcome, Fault, MemoryDisk};
 pub use real::RealDisk;
 pub use reserved::{RESERVE_BYTES_MAX, RESERVE_FILE, ReservedDisk, Scarcity};
 
-/// What [`Disk::open`] expects to find.
+/// The file that [`Disk::open`] expects to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// An existing file; `NotFound` otherwise.
@@ -55,7 +55,8 @@ pub trait Disk: Send + Sync + Debug {
     fn root(&self) -> String;
     /// How much space there is.
     fn space(&self) -> io::Result<Space>;
-    /// Makes a file that takes so many bytes of the space, whatever is in it. After an error there may be a part of it.
+    /// Makes a file that takes so many bytes of the space, whatever is in it. After an error there may be a
+    /// part of it.
     fn set_aside(&self, name: &str, bytes: u64) -> io::Result<()>;
 }
 

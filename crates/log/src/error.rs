@@ -1,4 +1,4 @@
-//! What can go wrong on disk, and who has to act.
+//! Failures of a disk, and who has to act.
 
 use std::borrow::Cow;
 use std::io;
@@ -25,7 +25,7 @@ pub enum LogError {
         file: String,
         /// Where the first unusable byte range begins.
         offset: u64,
-        /// What was found there.
+        /// The bytes that were found there.
         what: &'static str,
     },
     /// A file or directory that must be there is not.

@@ -1,4 +1,4 @@
-//! What may be missing: whole files, and directories.
+//! Files and directories that may be missing.
 
 use std::io;
 

@@ -20,10 +20,11 @@ pub use disk::{
 };
 pub use error::{IoContext, LogError, Refused};
 pub use files::{list_if_there, read_file};
-pub use position::{Lsn, SegmentId};
+pub use position::{EntryAddress, Lsn, NodeId, Owner, SegmentId};
 pub use snapshot::{read_snapshot, read_stamped, salvage_snapshot, write_snapshot, write_stamped};
 pub use stamp::{STAMP_BYTES, Stamp, Stamper};
 pub use wal::{
-    Appended, Batch, BeforeCommit, CommitListener, Durability, Entry, LOG_FILE, MAX_APPEND_BYTES,
-    OnFailure, Salvaged, SegmentState, Stepper, Tail, Wal, WalFound, WalOptions, WalStats,
+    Appended, Batch, BeforeCommit, CommitListener, Durability, Entry, Identities, LOG_FILE,
+    MAX_APPEND_BYTES, OnFailure, Salvaged, SegmentCounts, SegmentState, Stepper, Tail, Wal,
+    WalFound, WalOptions, WalStats,
 };

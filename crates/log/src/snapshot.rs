@@ -95,7 +95,7 @@ pub fn read_stamped(disk: &dyn Disk, name: &str) -> Result<Option<(Option<Stamp>
     Ok(Some((Some(stamp), bytes)))
 }
 
-/// What may be the payload of a file whose checksum or length is wrong, by each version.
+/// Bytes that may be the payload of a file whose checksum or length is wrong, by each version.
 #[must_use]
 pub fn salvage_snapshot(disk: &dyn Disk, name: &str) -> Vec<Vec<u8>> {
     let bytes = read_file(disk, name).ok().flatten().unwrap_or_default();

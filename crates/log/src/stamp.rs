@@ -1,4 +1,4 @@
-//! What a file beside the log says about it: which log that is, and how far it had come.
+//! The stamp of a file beside the log: which log that is, and how far it had come.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

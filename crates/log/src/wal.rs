@@ -22,22 +22,28 @@ use std::time::Duration;
 
 use crate::disk::Disk;
 use crate::error::{LogError, Refused, Result};
-use crate::position::{Lsn, SegmentId};
+use crate::position::{EntryAddress, Lsn, NodeId, Owner, SegmentId};
 use crate::stamp::{Stamp, Stamper};
 
+mod buffer;
 mod commit;
+mod counts;
 mod extent;
+mod owners;
+mod read;
 mod recovery;
 mod salvage;
 mod segment;
 mod state;
 mod table;
+mod waiters;
 
+pub use buffer::Batch;
 pub use commit::Stepper;
+pub use counts::SegmentCounts;
 pub use extent::LOG_FILE;
 pub use recovery::{Tail, WalFound};
 pub use salvage::Salvaged;
-pub use state::Batch;
 
 use commit::Committer;
 use state::State;
@@ -53,17 +59,19 @@ const SPARE_SEGMENTS_MIN: usize = 1;
 pub struct Appended {
     /// Position of the append's last entry; the append is durable when `durable_upto` reaches it.
     pub upto: Lsn,
-    /// The segment that holds all entries of the append.
-    pub segment: SegmentId,
+    /// Where its first entry lies; the others are right behind it.
+    pub at: EntryAddress,
 }
 
 /// An entry that survived, shown once to the caller of [`Wal::open`].
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// The segment that holds it.
-    pub segment: SegmentId,
+    /// Where it lies.
+    pub at: EntryAddress,
     /// Its position.
     pub lsn: Lsn,
+    /// Whom it is about; entries of format 5 and before do not say so here.
+    pub owner: Option<Owner>,
     /// The caller's tag.
     pub kind: u8,
     /// The caller's bytes.
@@ -80,7 +88,7 @@ pub trait CommitListener: Send + Sync {
     fn durable(&self, upto: Lsn) -> bool;
 }
 
-/// What "durable" means.
+/// The meaning of "durable".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Survives the loss of power: reported after `fdatasync`.
@@ -107,7 +115,7 @@ pub struct WalOptions {
     pub segment_bytes: u64,
     /// Freed segment files kept for reuse; more are deleted.
     pub spare_segments: usize,
-    /// What is reported as durable.
+    /// The end that is reported as durable.
     pub durability: Durability,
     /// Longest time an append nobody watches stays unsynced.
     pub lazy_sync: Duration,
@@ -118,8 +126,8 @@ pub struct WalOptions {
     pub eager_sync_bytes: usize,
     /// Unsynced bytes at which [`Wal::has_capacity`] becomes false.
     pub unsynced_bytes_max: usize,
-    /// Source of the salt of a new log; random by default.
-    pub salt: u64,
+    /// Given to a new log, and to a node that has no identity yet.
+    pub given: Identities,
     /// Kept true of this log, for files beside it.
     pub stamper: Arc<Stamper>,
     /// Told about the first failure.
@@ -128,9 +136,27 @@ pub struct WalOptions {
     pub before_commit: Option<BeforeCommit>,
 }
 
+/// Numbers that tell logs and nodes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identities {
+    /// Of the log: the salt of its blocks.
+    pub salt: u64,
+    /// Of the node.
+    pub node: NodeId,
+}
+
+impl Identities {
+    fn random() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        // The standard hasher's keys come from the operating system's random source.
+        let random = |what| RandomState::new().hash_one(what);
+        // 0 is no node's.
+        Self { salt: random("leveret wal salt"), node: NodeId(random("leveret node") | 1) }
+    }
+}
+
 impl Default for WalOptions {
     fn default() -> Self {
-        use std::hash::{BuildHasher, RandomState};
         Self {
             dir: "wal".to_owned(),
             segment_bytes: 16 << 20,
@@ -140,8 +166,7 @@ impl Default for WalOptions {
             sync_here_max: Duration::from_millis(1),
             eager_sync_bytes: 2 << 20,
             unsynced_bytes_max: 8 << 20,
-            // The standard hasher's keys come from the operating system's random source.
-            salt: RandomState::new().hash_one("leveret wal salt"),
+            given: Identities::random(),
             stamper: Arc::default(),
             on_failure: None,
             before_commit: None,
@@ -242,6 +267,14 @@ impl Shared {
         if self.is_thrifty() { usual.min(SPARE_SEGMENTS_MIN) } else { usual }
     }
 
+    fn wake_if_needed(&self, mut state: MutexGuard<'_, State>) {
+        let wake = state.take_wake();
+        drop(state);
+        if wake {
+            self.work.notify_one();
+        }
+    }
+
     fn poison_error(&self) -> LogError {
         let reason = self.failure.get().cloned().unwrap_or_else(|| "it is closed".to_owned());
         LogError::Poisoned { reason }
@@ -270,6 +303,7 @@ impl Shared {
 
 /// The open log. Dropping it closes it; [`Wal::close`] also tells whether that went well.
 pub struct Wal {
+    disk: Arc<dyn Disk>,
     shared: Arc<Shared>,
     committer: Arc<Mutex<Committer>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -343,7 +377,7 @@ impl Wal {
     }
 
     fn prepare(found: WalFound, disk: Arc<dyn Disk>, options: WalOptions) -> Result<Self> {
-        let recovered = found.start(disk, &options)?;
+        let recovered = found.start(Arc::clone(&disk), &options)?;
         let upto = recovered.files.synced();
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(recovered.segments, upto, &options)),
@@ -358,7 +392,7 @@ impl Wal {
         });
         let committer = Committer::new(Arc::clone(&shared), recovered.files);
         let committer = Arc::new(Mutex::new(committer));
-        Ok(Self { shared, committer, thread: Mutex::new(None) })
+        Ok(Self { disk, shared, committer, thread: Mutex::new(None) })
     }
 
     /// Appends the entries that `fill` puts into the batch, as one unit: after a crash all of them
@@ -372,7 +406,7 @@ impl Wal {
         let mut state = self.shared.state();
         let (appended, bytes) = state.append(fill);
         self.shared.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.wake_if_needed(state);
+        self.shared.wake_if_needed(state);
         appended
     }
 
@@ -381,7 +415,7 @@ impl Wal {
     pub fn watch(&self, sink: Arc<dyn CommitListener>) {
         let mut state = self.shared.state();
         state.watch(sink);
-        self.wake_if_needed(state);
+        self.shared.wake_if_needed(state);
     }
 
     /// As [`Wal::watch`] by a caller who very soon calls [`Wal::commit_here`] or
@@ -396,14 +430,14 @@ impl Wal {
     /// thread and returns at once.
     pub fn commit_here(&self) {
         commit::commit_here(&self.shared, &self.committer);
-        self.wake_if_needed(self.shared.state());
+        self.shared.wake_if_needed(self.shared.state());
     }
 
     /// Has the commit thread commit what was appended, as if somebody had begun to watch.
     pub fn commit_soon(&self) {
         let mut state = self.shared.state();
         state.watch_once();
-        self.wake_if_needed(state);
+        self.shared.wake_if_needed(state);
     }
 
     /// Blocks until `upto` is durable.
@@ -454,15 +488,15 @@ impl Wal {
         if self.has_capacity() || state.is_dead() {
             return true;
         }
-        state.wait_for_room(waker);
-        self.wake_if_needed(state);
+        state.waiters.wait_for_room(waker);
+        self.shared.wake_if_needed(state);
         false
     }
 
-    /// Says that `n` more entries of `segment` are needed. For what recovery has shown; an append
-    /// says it in its batch ([`Batch::retain`]), else the segment might be gone before.
-    pub fn retain(&self, segment: SegmentId, n: u64) {
-        self.shared.state().retain(segment, n);
+    /// Says that `n` more entries of `segment` about `owner` are needed. For what recovery has shown;
+    /// an append says it in its batch ([`Batch::retain`]), else the segment might be gone before.
+    pub fn retain(&self, segment: SegmentId, owner: Owner, n: u64) {
+        self.shared.state().retain(segment, owner, n);
     }
 
     /// Says that `n` entries of `segment` are no longer needed. The segment is freed when that
@@ -471,14 +505,14 @@ impl Wal {
     pub fn release(&self, segment: SegmentId, n: u64) {
         let mut state = self.shared.state();
         state.release(segment, n);
-        self.wake_if_needed(state);
+        self.shared.wake_if_needed(state);
     }
 
     /// Recovery is over and its entries are retained: unneeded segments may be freed from now on.
     pub fn start_freeing(&self) {
         let mut state = self.shared.state();
         state.start_freeing();
-        self.wake_if_needed(state);
+        self.shared.wake_if_needed(state);
     }
 
     /// While space is short, freed segment files are removed but for one, and nobody commits on a thread of
@@ -489,11 +523,11 @@ impl Wal {
         }
     }
 
-    /// The oldest segment, if it is not the one being written: the one to move survivors out of,
-    /// by appending them anew and releasing them here.
+    /// Whom the needed entries of `segment` are about, in order; and some whose entries are needed no
+    /// longer.
     #[must_use]
-    pub fn oldest(&self) -> Option<SegmentState> {
-        self.shared.state().oldest()
+    pub fn owners_in(&self, segment: SegmentId) -> Vec<Owner> {
+        self.shared.state().owners_in(segment)
     }
 
     /// The log as it is now, for a file beside it.
@@ -545,14 +579,6 @@ impl Wal {
             return Err(LogError::Poisoned { reason: "a watcher panicked".to_owned() });
         }
         if self.poisoned().is_some() { Err(self.shared.poison_error()) } else { Ok(()) }
-    }
-
-    fn wake_if_needed(&self, mut state: MutexGuard<'_, State>) {
-        let wake = state.take_wake();
-        drop(state);
-        if wake {
-            self.shared.work.notify_one();
-        }
     }
 }
 

@@ -1,13 +1,19 @@
-//! What is missing of a log is noticed, named, and nothing is touched.
+//! A missing part of a log is noticed, named, and nothing is touched.
 
 #![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a panic fails the test")]
 
 use std::sync::Arc;
 
-use log::{CrashOutcome, Disk, LOG_FILE, LogError, Lsn, MemoryDisk, OpenMode, Wal, WalOptions};
+use log::{
+    CrashOutcome, Disk, Identities, LOG_FILE, LogError, Lsn, MemoryDisk, NodeId, OpenMode, Owner,
+    Wal, WalFound, WalOptions,
+};
+
+const OWNER: Owner = Owner(3);
 
 fn options(salt: u64) -> WalOptions {
-    WalOptions { segment_bytes: 4096, salt, ..WalOptions::default() }
+    let given = Identities { salt, node: NodeId(1) };
+    WalOptions { segment_bytes: 4096, given, ..WalOptions::default() }
 }
 
 fn open(disk: &MemoryDisk, salt: u64) -> Result<(Wal, log::Stepper, u64), LogError> {
@@ -25,8 +31,8 @@ fn log_of(n_entries: u8, salt: u64, is_stopped: bool) -> MemoryDisk {
     let (wal, mut stepper, _) = open(&disk, salt).unwrap();
     for entry in 0..n_entries {
         wal.append(|batch| {
-            batch.entry(1, &[&[entry; 900]]);
-            batch.retain(1);
+            batch.entry(OWNER, 1, &[&[entry; 892]]);
+            batch.retain(OWNER, 1);
         });
         while stepper.step() {}
     }
@@ -149,4 +155,40 @@ fn a_log_of_an_earlier_program_is_told_of_from_its_first_start_on() {
     let oldest = segments(&disk).remove(0);
     disk.remove(&oldest).unwrap();
     assert!(matches!(refused(&disk), LogError::Missing { file, .. } if file == oldest));
+}
+
+/// Starts as node `given` where no other is told; which it was then.
+fn start_as(disk: &MemoryDisk, given: u64) -> Result<NodeId, LogError> {
+    let options =
+        || WalOptions { given: Identities { salt: 1, node: NodeId(given) }, ..options(1) };
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let found = WalFound::read(&disk, &options(), &mut |_| Ok(()))?;
+    let node = found.node();
+    drop(Wal::start_stepped(found, disk, options())?);
+    Ok(node)
+}
+
+#[test]
+fn a_node_keeps_its_identity_and_one_of_an_older_format_gets_one() {
+    let disk = MemoryDisk::new();
+    for given in [5, 6, 7] {
+        assert_eq!(start_as(&disk, given).unwrap(), NodeId(5));
+    }
+    // As earlier nodes leave the file.
+    let older = MemoryDisk::new();
+    start_as(&older, 0).unwrap();
+    for operation in 0..20 {
+        for seed in 0..20 {
+            let disk = older.survive(CrashOutcome::Everything);
+            disk.inject(operation, log::Fault::PowerLoss);
+            let first = start_as(&disk, 8);
+            let disk = disk.survive(CrashOutcome::Torn(seed));
+            let then = start_as(&disk, 9).unwrap();
+            assert!(
+                then == NodeId(8) || (then == NodeId(9) && first.is_err()),
+                "{operation} {seed}"
+            );
+            assert_eq!(start_as(&disk, 10).unwrap(), then);
+        }
+    }
 }

@@ -22,7 +22,7 @@ fn free_bytes(disk: &dyn Disk) -> u64 {
     disk.space().unwrap().free_bytes
 }
 
-/// What is told, in short.
+/// The words that are told, in short.
 fn listen(disk: &ReservedDisk) -> Arc<Mutex<Vec<String>>> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let to_tell = Arc::clone(&told);

@@ -11,10 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use log::{
-    CommitListener, CrashOutcome, Disk, Durability, Fault, LogError, Lsn, MemoryDisk, SegmentId,
-    Stepper, Wal, WalOptions,
+    CommitListener, CrashOutcome, Disk, Durability, ENTRY_HEADER_BYTES, EntryAddress, Fault,
+    Identities, LogError, Lsn, MemoryDisk, NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
 };
 use proptest::prelude::*;
+
+const OWNER: Owner = Owner(3);
+const N_OWNERS: u64 = 5;
 
 /// Each tries all its crash points, so a few are much; more were tried when the log was written.
 const CASES: u32 = 12;
@@ -56,7 +59,7 @@ fn options(durability: Durability) -> WalOptions {
         segment_bytes: 1024,
         eager_sync_bytes: 700,
         durability,
-        salt: 77,
+        given: Identities { salt: 77, node: NodeId(1) },
         ..WalOptions::default()
     }
 }
@@ -71,11 +74,12 @@ impl CommitListener for Told {
     }
 }
 
-/// What was appended, and what should have become of it.
+/// Entries that were appended, and what should have become of them.
 #[derive(Clone, Debug)]
 struct Written {
     payload: Vec<u8>,
-    segment: SegmentId,
+    at: EntryAddress,
+    owner: Owner,
     /// Last position of its append.
     append_end: u64,
     needed: bool,
@@ -99,16 +103,22 @@ struct Node {
     stepper: Stepper,
 }
 
-type Seen = Vec<(u64, SegmentId, Vec<u8>)>;
+type Seen = Vec<(u64, EntryAddress, Option<Owner>, Vec<u8>)>;
 
 fn open(disk: &MemoryDisk, durability: Durability) -> Result<(Node, Seen), LogError> {
     let mut seen = Seen::new();
     let (wal, stepper) =
         Wal::open_stepped(Arc::new(disk.clone()), options(durability), &mut |entry| {
-            seen.push((entry.lsn.0, entry.segment, entry.payload.to_vec()));
+            seen.push((entry.lsn.0, entry.at, entry.owner, entry.payload.to_vec()));
             Ok(())
         })?;
     Ok((Node { disk: disk.clone(), durability, wal, stepper }, seen))
+}
+
+/// The oldest segment, if it is not the one being written.
+fn oldest(wal: &Wal) -> Option<SegmentState> {
+    let stats = wal.stats();
+    stats.oldest.filter(|_| stats.segments > 1)
 }
 
 impl Model {
@@ -121,20 +131,25 @@ impl Model {
 
     fn append(&mut self, wal: &Wal, sizes: &[u16], needed: bool) {
         let payloads: Vec<_> = sizes.iter().map(|size| self.payload(usize::from(*size))).collect();
+        let owner = Owner(self.serial % N_OWNERS);
         let appended = wal.append(|batch| {
             for payload in &payloads {
                 let (head, tail) = payload.split_at(payload.len() / 2);
-                batch.entry(1, &[head, tail]);
+                batch.entry(owner, 1, &[head, tail]);
             }
             if needed {
-                batch.retain(payloads.len() as u64);
+                batch.retain(owner, payloads.len() as u64);
             }
         });
         let append_end = appended.upto.0;
         let first = append_end + 1 - payloads.len() as u64;
+        let mut at = appended.at;
         for (lsn, payload) in (first..).zip(payloads) {
-            let segment = appended.segment;
-            let written = Written { payload, segment, append_end, needed, released_at: append_end };
+            at.bytes = u32::try_from(ENTRY_HEADER_BYTES + payload.len()).unwrap();
+            let released_at = append_end;
+            let written = Written { payload, at, owner, append_end, needed, released_at };
+            assert!(first < lsn || at == appended.at);
+            at.offset += at.bytes;
             self.entries.insert(lsn, written);
         }
     }
@@ -147,7 +162,7 @@ impl Model {
         let end = self.entries.last_key_value().map_or(0, |(lsn, _)| *lsn);
         let entry = self.entries.get_mut(&lsn).unwrap();
         (entry.needed, entry.released_at) = (false, end);
-        wal.release(entry.segment, 1);
+        wal.release(entry.at.segment, 1);
     }
 
     fn run(&mut self, node: &mut Node, work: &Work) -> Result<(), LogError> {
@@ -169,9 +184,9 @@ impl Model {
                 }
             }
             Work::Move => {
-                let Some(oldest) = node.wal.oldest() else { return Ok(()) };
+                let Some(oldest) = oldest(&node.wal) else { return Ok(()) };
                 for lsn in self.needed() {
-                    if self.entries[&lsn].segment == oldest.id {
+                    if self.entries[&lsn].at.segment == oldest.id {
                         let size = self.entries[&lsn].payload.len() - 8;
                         self.append(&node.wal, &[u16::try_from(size).unwrap()], true);
                         self.release(&node.wal, lsn);
@@ -199,9 +214,10 @@ impl Model {
         assert!(last >= self.synced, "{last} is left, {} was synced", self.synced);
         let first = seen.first().map_or(last + 1, |entry| entry.0);
         assert_eq!(first + seen.len() as u64, last + 1, "the log goes on behind its last entry");
-        for ((lsn, _, payload), expected) in seen.iter().zip(first..) {
+        for ((lsn, _, owner, payload), expected) in seen.iter().zip(first..) {
             assert_eq!(*lsn, expected, "positions are consecutive");
-            assert_eq!(Some(payload), self.entries.get(lsn).map(|e| &e.payload), "a phantom");
+            let known = self.entries.get(lsn).expect("a phantom");
+            assert_eq!((payload, *owner), (&known.payload, Some(known.owner)), "a phantom");
         }
         if let Some(entry) = self.entries.get(&last) {
             assert_eq!(entry.append_end, last, "half an append");
@@ -212,19 +228,33 @@ impl Model {
         }
     }
 
+    /// Whoever needs an entry is known to need its segment.
+    fn check_owners(&self, node: &Node) {
+        for entry in self.entries.values().filter(|entry| entry.needed) {
+            let owners = node.wal.owners_in(entry.at.segment);
+            assert!(owners.is_sorted() && owners.contains(&entry.owner), "{entry:?}: {owners:?}");
+        }
+    }
+
     /// Takes over what recovery found, as the broker does: what is lost never happened.
     fn go_on(&mut self, node: &Node, seen: &Seen) {
         let last = node.wal.durable_upto().0;
         self.entries.split_off(&(last + 1));
         self.synced = last;
         self.told.0.fetch_min(last, Ordering::SeqCst);
-        for (lsn, segment, _) in seen {
+        for (lsn, at, ..) in seen {
             let entry = self.entries.get_mut(lsn).unwrap();
-            assert_eq!(entry.segment, *segment);
+            assert_eq!(entry.at, *at);
             entry.needed |= entry.released_at > last;
             if entry.needed {
-                node.wal.retain(entry.segment, 1);
+                node.wal.retain(at.segment, entry.owner, 1);
             }
+        }
+        self.check_owners(node);
+        if let Some((lsn, at, owner, payload)) = seen.get(seen.len() / 2) {
+            let read =
+                node.wal.read(*at, |entry| (entry.lsn.0, entry.owner, entry.payload.to_vec()));
+            assert_eq!(read.unwrap(), (*lsn, *owner, payload.clone()));
         }
         node.wal.start_freeing();
     }
@@ -236,6 +266,7 @@ fn run_all(model: &mut Model, node: &mut Node, work: &[Work]) -> bool {
         if model.run(node, one).is_err() || node.wal.poisoned().is_some() {
             return false;
         }
+        model.check_owners(node);
         if node.wal.unsynced_bytes() == 0 {
             model.synced = node.wal.durable_upto().0;
         }
@@ -336,7 +367,7 @@ proptest! {
 fn starts_that_never_finish_lose_nothing() {
     let disk = MemoryDisk::new();
     let (mut node, _) = open(&disk, Durability::Sync).unwrap();
-    node.wal.append(|batch| batch.entry(1, &[&[5; 600]]));
+    node.wal.append(|batch| batch.entry(OWNER, 1, &[&[5; 600]]));
     while node.stepper.step() {}
     let (mut node, _) = open(&disk.survive(CrashOutcome::Everything), Durability::Sync).unwrap();
     node.wal.start_freeing();
@@ -387,7 +418,7 @@ fn a_broken_block_before_a_synced_one_is_corruption_with_its_place() {
     let disk = MemoryDisk::new();
     let (mut node, _) = open(&disk, Durability::Sync).unwrap();
     for _ in 0..3 {
-        node.wal.append(|batch| batch.entry(1, &[&[5; 60]]));
+        node.wal.append(|batch| batch.entry(OWNER, 1, &[&[5; 60]]));
         assert!(node.stepper.step());
     }
     let name = "wal/00000000000000000001.wal";
@@ -411,7 +442,7 @@ fn a_missing_segment_is_corruption() {
     let disk = MemoryDisk::new();
     let (mut node, _) = open(&disk, Durability::Sync).unwrap();
     for _ in 0..6 {
-        node.wal.append(|batch| batch.entry(1, &[&[5; 600]]));
+        node.wal.append(|batch| batch.entry(OWNER, 1, &[&[5; 600]]));
         node.stepper.step();
     }
     disk.remove("wal/00000000000000000003.wal").unwrap();

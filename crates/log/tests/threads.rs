@@ -7,8 +7,10 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use log::{
-    CommitListener, Durability, Fault, LogError, Lsn, MemoryDisk, RealDisk, Wal, WalOptions,
+    CommitListener, Durability, Fault, LogError, Lsn, MemoryDisk, Owner, RealDisk, Wal, WalOptions,
 };
+
+const OWNER: Owner = Owner(3);
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const THREADS: u64 = 4;
@@ -34,7 +36,7 @@ struct Held {
 impl Session {
     /// Appends, holds, and watches unless it does so already. Commits itself if it is `here`.
     fn publish(self: &Arc<Self>, wal: &Wal, bytes: &[u8], here: bool) {
-        let upto = wal.append(|batch| batch.entry(1, &[bytes])).upto;
+        let upto = wal.append(|batch| batch.entry(OWNER, 1, &[bytes])).upto;
         let mut held = self.inner.lock().unwrap();
         held.waiting.push(upto);
         let watch = !std::mem::replace(&mut held.watching, true);
@@ -129,7 +131,7 @@ fn an_append_nobody_watches_is_synced_by_itself() {
     let options = WalOptions { lazy_sync: Duration::from_millis(5), ..WalOptions::default() };
     let wal = wal(options);
     for _ in 0..3 {
-        let upto = wal.append(|batch| batch.entry(1, &[b"x"])).upto;
+        let upto = wal.append(|batch| batch.entry(OWNER, 1, &[b"x"])).upto;
         let begin = Instant::now();
         while wal.durable_upto() < upto {
             assert!(begin.elapsed() < DEADLINE);
@@ -142,7 +144,7 @@ fn an_append_nobody_watches_is_synced_by_itself() {
 fn waiting_for_durability_blocks_until_it_is_there() {
     let wal = wal(WalOptions::default());
     for _ in 0..100 {
-        let upto = wal.append(|batch| batch.entry(1, &[b"x"])).upto;
+        let upto = wal.append(|batch| batch.entry(OWNER, 1, &[b"x"])).upto;
         wal.wait_durable(upto).unwrap();
         assert!(wal.durable_upto() >= upto);
     }
@@ -158,17 +160,17 @@ fn a_failure_releases_everybody_and_a_closed_log_takes_nothing() {
     };
     let options = WalOptions { on_failure: Some(on_failure), ..WalOptions::default() };
     let wal = Wal::open(Arc::new(disk.clone()), options, &mut |_| Ok(())).unwrap();
-    let upto = wal.append(|batch| batch.entry(1, &[b"x"])).upto;
+    let upto = wal.append(|batch| batch.entry(OWNER, 1, &[b"x"])).upto;
     wal.wait_durable(upto).unwrap();
     disk.inject(disk.operations() + 1, Fault::Io);
-    let upto = wal.append(|batch| batch.entry(1, &[b"y"])).upto;
+    let upto = wal.append(|batch| batch.entry(OWNER, 1, &[b"y"])).upto;
     assert!(matches!(wal.wait_durable(upto), Err(LogError::Poisoned { .. })));
     assert!(wal.close().is_err());
     assert!(failed.load(Ordering::SeqCst));
 
     let wal = self::wal(WalOptions::default());
     wal.close().unwrap();
-    let upto = wal.append(|batch| batch.entry(1, &[b"z"])).upto;
+    let upto = wal.append(|batch| batch.entry(OWNER, 1, &[b"z"])).upto;
     assert!(matches!(wal.wait_durable(upto), Err(LogError::Poisoned { .. })));
     wal.close().unwrap();
 }
@@ -182,7 +184,7 @@ fn a_failure_on_the_callers_thread_ends_the_log_as_well() {
     session.wait_for(1);
     disk.inject(disk.operations() + 1, Fault::Io);
     session.publish(&wal, b"y", true);
-    let upto = wal.append(|batch| batch.entry(1, &[b"z"])).upto;
+    let upto = wal.append(|batch| batch.entry(OWNER, 1, &[b"z"])).upto;
     assert!(matches!(wal.wait_durable(upto), Err(LogError::Poisoned { .. })));
     assert!(wal.close().is_err());
 }
@@ -211,7 +213,7 @@ fn publishers_that_wait_for_room_all_go_on() {
                 let parker = Arc::<Parker>::default();
                 let waker = Waker::from(Arc::clone(&parker));
                 for _ in 0..3000 {
-                    wal.append(|batch| batch.entry(1, &[&[0; 150]]));
+                    wal.append(|batch| batch.entry(OWNER, 1, &[&[0; 150]]));
                     most.fetch_max(wal.unsynced_bytes() as u64, Ordering::Relaxed);
                     while !wal.poll_capacity(&waker) {
                         let woken = parker.woken.lock().unwrap();
@@ -241,7 +243,7 @@ fn a_watcher_that_panics_poisons_the_log_instead_of_hanging_it() {
     }
     let wal = wal(WalOptions::default());
     wal.watch(Arc::new(Panics));
-    let upto = wal.append(|batch| batch.entry(1, &[b"x"])).upto;
+    let upto = wal.append(|batch| batch.entry(OWNER, 1, &[b"x"])).upto;
     assert!(wal.close().is_err());
     assert!(wal.wait_durable(Lsn(upto.0 + 1)).is_err());
 }

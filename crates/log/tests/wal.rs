@@ -5,21 +5,25 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use log::{
-    Appended, CommitListener, CrashOutcome, Disk, Durability, Fault, LogError, Lsn, MemoryDisk,
-    OpenMode, SegmentId, Stepper, Wal, WalOptions,
+    Appended, CommitListener, CrashOutcome, Disk, Durability, EntryAddress, Fault, Identities,
+    LogError, Lsn, MemoryDisk, NodeId, OpenMode, Owner, SegmentId, SegmentState, Stepper, Wal,
+    WalOptions,
 };
+
+const OWNER: Owner = Owner(3);
 
 /// A surviving entry: segment, position, kind, payload.
 type Seen = (SegmentId, Lsn, u8, Vec<u8>);
 
 fn options() -> WalOptions {
-    WalOptions { segment_bytes: 4096, salt: 1, ..WalOptions::default() }
+    let given = Identities { salt: 1, node: NodeId(1) };
+    WalOptions { segment_bytes: 4096, given, ..WalOptions::default() }
 }
 
 fn open(disk: &MemoryDisk, options: WalOptions) -> Result<(Wal, Stepper, Vec<Seen>), LogError> {
     let mut seen = Vec::new();
     let (wal, stepper) = Wal::open_stepped(Arc::new(disk.clone()), options, &mut |entry| {
-        seen.push((entry.segment, entry.lsn, entry.kind, entry.payload.to_vec()));
+        seen.push((entry.at.segment, entry.lsn, entry.kind, entry.payload.to_vec()));
         Ok(())
     })?;
     Ok((wal, stepper, seen))
@@ -27,9 +31,15 @@ fn open(disk: &MemoryDisk, options: WalOptions) -> Result<(Wal, Stepper, Vec<See
 
 fn append(wal: &Wal, payload: &[u8], retained: u64) -> Appended {
     wal.append(|batch| {
-        batch.entry(7, &[payload]);
-        batch.retain(retained);
+        batch.entry(OWNER, 7, &[payload]);
+        batch.retain(OWNER, retained);
     })
+}
+
+/// The oldest segment, if it is not the one being written.
+fn oldest(wal: &Wal) -> Option<SegmentState> {
+    let stats = wal.stats();
+    stats.oldest.filter(|_| stats.segments > 1)
 }
 
 fn steps(stepper: &mut Stepper) {
@@ -68,8 +78,8 @@ fn entries_come_back_in_order_with_their_positions() {
     assert!(seen.is_empty());
     let one = append(&wal, b"one", 0);
     let two = wal.append(|batch| {
-        batch.entry(1, &[b"tw", b"o"]);
-        batch.entry(2, &[]);
+        batch.entry(OWNER, 1, &[b"tw", b"o"]);
+        batch.entry(OWNER, 2, &[]);
     });
     assert_eq!((one.upto, two.upto), (Lsn(1), Lsn(3)));
     assert_eq!(wal.durable_upto(), Lsn(0));
@@ -78,7 +88,7 @@ fn entries_come_back_in_order_with_their_positions() {
 
     let disk = disk.survive(CrashOutcome::OnlySynced);
     let (wal, mut stepper, seen) = open(&disk, options()).unwrap();
-    let segment = one.segment;
+    let segment = one.at.segment;
     let expected: Vec<Seen> = vec![
         (segment, Lsn(1), 7, b"one".to_vec()),
         (segment, Lsn(2), 1, b"two".to_vec()),
@@ -138,10 +148,10 @@ fn a_watcher_is_told_after_the_commit_and_kept_if_it_wants() {
 fn one_append_stays_in_one_segment_and_a_large_one_gets_its_own() {
     let disk = MemoryDisk::new();
     let (wal, mut stepper, _) = open(&disk, options()).unwrap();
-    let first = append(&wal, &[1; 100], 0).segment;
-    let second = append(&wal, &[2; 4000], 0).segment;
-    let large = append(&wal, &[3; 50_000], 0).segment;
-    let after = append(&wal, &[4; 100], 0).segment;
+    let first = append(&wal, &[1; 100], 0).at.segment;
+    let second = append(&wal, &[2; 4000], 0).at.segment;
+    let large = append(&wal, &[3; 50_000], 0).at.segment;
+    let after = append(&wal, &[4; 100], 0).at.segment;
     assert_eq!([second.0, large.0, after.0].map(|id| id - first.0), [1, 2, 3]);
     steps(&mut stepper);
     let (_, _, seen) = open(&disk.survive(CrashOutcome::OnlySynced), options()).unwrap();
@@ -157,15 +167,15 @@ fn segments_are_freed_oldest_first_and_only_when_what_replaced_them_is_synced() 
     let appended: Vec<_> = (0..4).map(|_| append(&wal, &[0; 3000], 1)).collect();
     steps(&mut stepper);
     assert_eq!(wal.stats().segments, 4);
-    wal.release(appended[1].segment, 1);
+    wal.release(appended[1].at.segment, 1);
     steps(&mut stepper);
     assert_eq!(wal.stats().segments, 4, "the oldest is still needed");
-    let oldest = wal.oldest().unwrap();
-    assert_eq!((oldest.id, oldest.live, oldest.live_bytes), (appended[0].segment, 1, 3005));
+    let oldest = oldest(&wal).unwrap();
+    assert_eq!((oldest.id, oldest.live, oldest.live_bytes), (appended[0].at.segment, 1, 3013));
 
     // The survivor of the oldest moves to the end; the sync of that move fails.
     append(&wal, &[0; 500], 1);
-    wal.release(appended[0].segment, 1);
+    wal.release(appended[0].at.segment, 1);
     let copy = disk.survive(CrashOutcome::Everything);
     disk.inject(disk.operations() + 1, Fault::PowerLoss);
     steps(&mut stepper);
@@ -175,7 +185,7 @@ fn segments_are_freed_oldest_first_and_only_when_what_replaced_them_is_synced() 
     // The same with a sync that works.
     let (wal, mut stepper, seen) = open(&copy, options()).unwrap();
     assert_eq!(seen.len(), 4);
-    seen.iter().for_each(|entry| wal.retain(entry.0, 1));
+    seen.iter().for_each(|entry| wal.retain(entry.0, OWNER, 1));
     wal.start_freeing();
     append(&wal, &[0; 500], 1);
     seen[..2].iter().for_each(|entry| wal.release(entry.0, 1));
@@ -207,13 +217,13 @@ fn a_segment_stays_while_what_replaces_it_is_in_the_next_commit() {
     let (wal, mut stepper, _) = open(&disk, options()).unwrap();
     let wal = Arc::new(wal);
     wal.start_freeing();
-    let from = append(&wal, &[0; 3000], 1).segment;
+    let from = append(&wal, &[0; 3000], 1).at.segment;
     append(&wal, &[0; 3000], 0);
     wal.watch(Arc::new(Mover { wal: Arc::clone(&wal), from: Mutex::new(Some(from)) }));
     assert!(stepper.step());
-    assert_eq!(wal.oldest().map(|oldest| (oldest.id, oldest.live)), Some((from, 0)));
+    assert_eq!(oldest(&wal).map(|oldest| (oldest.id, oldest.live)), Some((from, 0)));
     assert!(stepper.step());
-    assert_eq!(wal.oldest(), None);
+    assert_eq!(oldest(&wal), None);
 }
 
 #[test]
@@ -307,7 +317,7 @@ fn a_panic_while_filling_a_batch_leaves_no_trace() {
     append(&wal, b"before", 0);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         wal.append(|batch| {
-            batch.entry(1, &[b"half"]);
+            batch.entry(OWNER, 1, &[b"half"]);
             panic!("expected by this test");
         });
     }));
@@ -380,10 +390,74 @@ fn what_entries_refer_to_counts_as_unsynced() {
     let options = WalOptions { eager_sync_bytes: 100, unsynced_bytes_max: 200, ..options() };
     let (wal, mut stepper, _) = open(&MemoryDisk::new(), options).unwrap();
     wal.append(|batch| {
-        batch.entry(1, &[b"names a body"]);
+        batch.entry(OWNER, 1, &[b"names a body"]);
         batch.count_beside(1_000);
     });
     assert!(wal.unsynced_bytes() > 1_000 && !wal.has_capacity());
     steps(&mut stepper);
     assert!(wal.unsynced_bytes() == 0 && wal.has_capacity());
+}
+
+#[test]
+fn an_entry_is_read_back_by_its_address() {
+    let disk = MemoryDisk::new();
+    let options = || WalOptions { segment_bytes: 2 << 20, ..options() };
+    let (wal, mut stepper, _) = open(&disk, options()).unwrap();
+    let mut written = Vec::new();
+    for (nth, size) in [10, 700_000, 3, 0, 900_000, 40, 600_000].into_iter().enumerate() {
+        let body = vec![u8::try_from(nth).unwrap(); size];
+        let appended = wal.append(|batch| {
+            batch.entry(Owner(nth as u64), 9, &[&body]);
+            batch.entry(OWNER, 8, &[b"behind it"]);
+            batch.retain(Owner(nth as u64), 1);
+        });
+        written.push((appended.at, body, nth as u64));
+        if nth % 3 == 2 {
+            steps(&mut stepper);
+        }
+    }
+    steps(&mut stepper);
+    for (at, body, nth) in &written {
+        let read = wal.read(*at, |entry| {
+            assert_eq!((entry.at, entry.lsn.0), (*at, 2 * nth + 1));
+            (entry.owner, entry.kind, entry.payload == body.as_slice())
+        });
+        assert_eq!(read.unwrap(), (Some(Owner(*nth)), 9, true), "{at:?}");
+    }
+    let (at, ..) = written[1];
+    for wrong in [EntryAddress { bytes: at.bytes + 1, ..at }, EntryAddress { offset: 70, ..at }] {
+        assert!(matches!(wal.read(wrong, |_| ()), Err(LogError::Corrupt { .. })), "{wrong:?}");
+    }
+    assert!(disk.flip_bit("wal/00000000000000000001.wal", 500_000, 1));
+    let read = wal.read(at, |_| ());
+    assert!(matches!(read, Err(LogError::Corrupt { .. })), "{read:?}");
+}
+
+#[test]
+fn a_segment_says_whose_entries_in_it_are_needed() {
+    let disk = MemoryDisk::new();
+    let (wal, mut stepper, _) = open(&disk, options()).unwrap();
+    let put = |owner: u64, size: usize| {
+        let appended = wal.append(|batch| {
+            batch.entry(Owner(owner), 1, &[&vec![0; size]]);
+            batch.entry(Owner(99), 2, &[b"not needed"]);
+            batch.retain(Owner(owner), 1);
+        });
+        appended.at.segment
+    };
+    let first = put(7, 10);
+    [7, 5, 6, 5, 5].into_iter().for_each(|owner| assert_eq!(put(owner, 10), first));
+    let second = put(6, 3900);
+    wal.retain(second, Owner(1), 1);
+    assert!(second > first);
+    let owners =
+        |wal: &Wal, segment| wal.owners_in(segment).into_iter().map(|owner| owner.0).collect();
+    let (in_first, in_second): (Vec<u64>, Vec<u64>) = (owners(&wal, first), owners(&wal, second));
+    assert_eq!((in_first, in_second), (vec![5, 6, 7], vec![1, 6]));
+    assert!(wal.owners_in(SegmentId(77)).is_empty());
+    steps(&mut stepper);
+    let (wal, _, seen) = open(&disk.survive(CrashOutcome::OnlySynced), options()).unwrap();
+    assert!(wal.owners_in(first).is_empty(), "nobody has said yet that they are needed");
+    wal.retain(seen[0].0, Owner(7), 1);
+    assert_eq!(wal.owners_in(first), [Owner(7)]);
 }

@@ -1,18 +1,27 @@
 //! A message as the broker keeps it: its envelope, its original bytes, and views of them.
-//! Knows bytes and lengths. Never sockets, queues, files; decodes no property by itself.
-//! Start reading at [`MessageRef`].
+//! Knows bytes, lengths and how properties are encoded, which nobody else needs to. Never sockets, queues,
+//! files.
+//! Start reading at [`MessageRef`], then [`View`].
 
 mod annotations;
+mod owned_message;
 mod record;
 mod stand_in;
+mod view;
 
 pub use annotations::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart};
+pub use owned_message::OwnedMessage;
 pub use record::{
     Head, RECORD_FIXED_BYTES, RecordError, annotations_part, fixed_part, fixed_part_without_body,
     fixed_part_without_content, head_len, parse_head, parse_record, put_head,
     put_head_without_body,
 };
 pub use stand_in::StandIn;
+pub use view::View;
+
+/// A message's properties as values, for messages the broker makes or changes; encoded by
+/// [`to_bytes`](Properties::to_bytes).
+pub use amqp091::Properties;
 
 use bytes::Bytes;
 
@@ -23,8 +32,9 @@ pub struct MessageRef<'a> {
     pub exchange: &'a [u8],
     /// The routing key it was published with. At most 255 bytes.
     pub routing_key: &'a [u8],
-    /// AMQP 0-9-1 content properties exactly as received: property flags, then values
-    /// (specification 4.2.6.1). Other protocols convert to this form on the way in.
+    /// The publisher's properties exactly as received, checked by the front; read through
+    /// [`MessageRef::view`]. They are AMQP 0-9-1 content properties: property flags, then values
+    /// (specification 4.2.6.1).
     pub properties: &'a [u8],
     /// The body.
     pub body: Body<'a>,
@@ -66,7 +76,14 @@ impl<'a> Body<'a> {
     }
 }
 
-impl MessageRef<'_> {
+impl<'a> MessageRef<'a> {
+    /// The publisher's statements about the message.
+    #[must_use]
+    #[inline]
+    pub fn view(&self) -> View<'a> {
+        View::of(self.properties)
+    }
+
     /// Bytes the message stands for in limits and buffers: envelope, properties and body.
     #[must_use]
     pub fn size_bytes(&self) -> usize {

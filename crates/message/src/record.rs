@@ -9,9 +9,11 @@
 //! ```
 //!
 //! `flags` bit 0: persistent; bit 1: the properties are kept apart, in front of the body, and a
-//! [`StandIn`] stands where they would (only in heads). Version 1 is a message without annotations; in
-//! version 2 they stand between properties and body (flags u8, deadline u64 LE). The *head* is everything
-//! before the body; a body kept in shared memory is stored beside its head instead of behind it.
+//! [`StandIn`] stands where they would (only in heads); bits 4 to 7: the encoding of the properties, that
+//! of the protocol the message came by: 0 is AMQP 0-9-1, and a record with another is not read. Version 1
+//! is a message without annotations; in version 2 they stand between properties and body (flags u8,
+//! deadline u64 LE). The *head* is everything before the body; a body kept in shared memory is stored
+//! beside its head instead of behind it.
 
 use crate::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart, Body, MessageRef, StandIn};
 use bytes::Bytes;
@@ -22,8 +24,10 @@ const VERSION: u8 = 1;
 const VERSION_ANNOTATED: u8 = 2;
 const FLAG_PERSISTENT: u8 = 1;
 const FLAG_PROPERTIES_APART: u8 = 2;
+/// The encoding of the properties, in the upper half of the flags.
+const ENCODING_AMQP091: u8 = 0;
 
-/// A stored record that cannot be read: truncated, or of an unknown version.
+/// A stored record that cannot be read: truncated, or of an unknown version or encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordError;
 
@@ -164,11 +168,14 @@ fn split_head(record: &[u8]) -> Result<(Head<'_>, &[u8]), RecordError> {
     } else {
         (Annotations::default(), rest)
     };
-    let (properties, properties_bytes) = if flags & FLAG_PROPERTIES_APART != 0 {
-        let StandIn { brief, properties_bytes } = StandIn::parse(properties).ok_or(RecordError)?;
-        (brief, properties_bytes)
-    } else {
-        (properties, 0)
+    let (properties, properties_bytes) = match flags & !FLAG_PERSISTENT {
+        ENCODING_AMQP091 => (properties, 0),
+        FLAG_PROPERTIES_APART => {
+            let stand_in = StandIn::parse(properties).ok_or(RecordError)?;
+            (stand_in.brief, stand_in.properties_bytes)
+        }
+        // Flags or an encoding of a later version.
+        _ => return Err(RecordError),
     };
     let persistent = flags & FLAG_PERSISTENT != 0;
     let body = Body::Borrowed(&[]);
@@ -215,6 +222,15 @@ mod tests {
         assert_eq!(read.properties, &[0x10, 0, 2]);
         assert_eq!(read.body.bytes(), b"hello");
         assert!(read.persistent);
+    }
+
+    #[test]
+    fn properties_of_an_unknown_encoding_are_not_read() {
+        let mut record = record_of(&sample(Body::Borrowed(b"hello")));
+        for encoding in 1..16 {
+            record[3] = encoding << 4 | FLAG_PERSISTENT;
+            assert_eq!(parse_record(&record, None).unwrap_err(), RecordError);
+        }
     }
 
     #[test]

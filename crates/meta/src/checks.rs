@@ -1,12 +1,23 @@
-//! Checks that declarations of exchanges and of queues have in common.
+//! Checks that commands have in common: of names, and of declarations.
 
 use std::fmt::Display;
 
 use amqp091::{Table, Value};
-use routing::{ExchangeKind, erlang};
+use routing::{ExchangeKind, Name, erlang};
 
 use crate::error::MetaError;
 use crate::resource::Resource;
+
+/// The longest name of anything, in bytes: the length of a short string of AMQP 0-9-1.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Refuses empty and overlong names.
+pub(crate) fn check_name(what: &'static str, name: &Name) -> Result<(), MetaError> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(MetaError::InvalidName { what, max: NAME_BYTES_MAX });
+    }
+    Ok(())
+}
 
 /// The kind of that name.
 ///

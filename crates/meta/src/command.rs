@@ -8,7 +8,7 @@ use routing::{ExchangeKind, Name, QueueId, RoutingKey};
 use crate::parameter::Json;
 use crate::password::PasswordHash;
 use crate::policy::{PolicyScope, PolicySpec};
-use crate::queue_type::{ConnectionId, QueueVersion};
+use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
@@ -201,13 +201,6 @@ pub enum Command {
         /// The connection.
         owner: ConnectionId,
     },
-    /// Says which form the durable messages of a queue have from now on; a missing queue is no error.
-    SetQueueVersion {
-        /// The queue.
-        id: QueueId,
-        /// The form.
-        version: QueueVersion,
-    },
     /// Creates a binding; an equal one is no error.
     Bind(BindingSpec),
     /// Deletes a binding; a missing one is no error.
@@ -246,7 +239,6 @@ impl Command {
             | Self::DeleteQueue { .. }
             | Self::DeleteQueueById { .. }
             | Self::DeleteExclusiveQueues { .. }
-            | Self::SetQueueVersion { .. }
             | Self::Unbind(_) => false,
         }
     }

@@ -39,7 +39,7 @@ impl State {
             return Ok(());
         }
         if let Command::DeclareQueue(declare) = command
-            && let Some(limit) = limit_reached(limits.queues, || self.n_queues())
+            && let Some(limit) = limit_reached(limits.queues, || self.queues().len())
             && self.queue(&declare.vhost, &declare.name).is_none()
         {
             return Err(MetaError::ClusterQueueLimit { name: declare.name.clone(), limit });

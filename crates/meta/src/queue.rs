@@ -77,8 +77,8 @@ impl QueueDef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueIds {
     /// The next id of a durable queue, from 1.
-    pub(crate) next_durable: u64,
-    pub(crate) next_transient: u64,
+    next_durable: u64,
+    next_transient: u64,
 }
 
 impl Default for QueueIds {
@@ -93,6 +93,20 @@ impl QueueIds {
         let id = QueueId(*next);
         *next += 1;
         id
+    }
+
+    pub(crate) const fn next_durable(&self) -> u64 {
+        self.next_durable
+    }
+
+    pub(crate) const fn next_transient(&self) -> u64 {
+        self.next_transient
+    }
+
+    /// Takes note of ids that were given out up to these.
+    pub(crate) fn restore(&mut self, next_durable: u64, next_transient: u64) {
+        self.next_durable = self.next_durable.max(next_durable);
+        self.next_transient = self.next_transient.max(next_transient);
     }
 
     /// Takes note of an id that is in use.

@@ -57,6 +57,34 @@ impl DelayedRetry {
     }
 }
 
+/// The longest a queue may get. Only ready messages count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LengthLimits {
+    /// `x-max-length`: ready messages.
+    pub messages_max: Option<u64>,
+    /// `x-max-length-bytes`: bytes of the bodies of ready messages.
+    pub bytes_max: Option<u64>,
+    /// `x-overflow`.
+    pub overflow: Overflow,
+}
+
+impl LengthLimits {
+    /// Whether there is any limit.
+    #[must_use]
+    pub const fn any(&self) -> bool {
+        self.messages_max.is_some() || self.bytes_max.is_some()
+    }
+}
+
+/// The destination of dead letters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterSettings {
+    /// `x-dead-letter-exchange`; without it there are no dead letters.
+    pub exchange: Option<Name>,
+    /// `x-dead-letter-routing-key`; without it messages keep their keys.
+    pub routing_key: Option<Vec<u8>>,
+}
+
 /// The settings that a queue's arguments give, together with those of policies where these were asked
 /// for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,16 +93,10 @@ pub struct QueueSettings {
     pub message_ttl_ms: Option<u64>,
     /// `x-expires`: time without use after which the queue is deleted, in milliseconds.
     pub expires_ms: Option<u64>,
-    /// `x-max-length`: ready messages.
-    pub max_length: Option<u64>,
-    /// `x-max-length-bytes`: bytes of the bodies of ready messages.
-    pub max_length_bytes: Option<u64>,
-    /// `x-overflow`.
-    pub overflow: Overflow,
-    /// `x-dead-letter-exchange`.
-    pub dead_letter_exchange: Option<Name>,
-    /// `x-dead-letter-routing-key`; without it messages keep their keys.
-    pub dead_letter_routing_key: Option<Vec<u8>>,
+    /// The length limits.
+    pub length: LengthLimits,
+    /// Where messages go that are refused, expire or are too many.
+    pub dead_letter: DeadLetterSettings,
     /// `x-max-priority`: the highest priority told apart; 0 without priorities.
     pub max_priority: u8,
     /// `x-single-active-consumer`.
@@ -97,7 +119,7 @@ pub struct QueueSettings {
 
 impl QueueDef {
     /// The settings that its arguments give; with policies:
-    /// [`Vhost::queue_settings`](crate::Vhost::queue_settings).
+    /// [`Policies::queue_settings`](crate::Policies::queue_settings).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
         QueueSettings::of(self, &Map::new())
@@ -112,16 +134,19 @@ impl QueueSettings {
         Self {
             message_ttl_ms: given.number(&setting::MESSAGE_TTL),
             expires_ms: given.number(&setting::EXPIRES),
-            max_length: given.number(&setting::MAX_LENGTH),
-            max_length_bytes: given.number(&setting::MAX_LENGTH_BYTES),
-            overflow: match given.text(&setting::OVERFLOW) {
-                Some("reject-publish") => Overflow::RejectPublish,
-                Some("reject-publish-dlx") => Overflow::RejectPublishDeadLetter,
-                Some(_) | None => Overflow::DropHead,
+            length: LengthLimits {
+                messages_max: given.number(&setting::MAX_LENGTH),
+                bytes_max: given.number(&setting::MAX_LENGTH_BYTES),
+                overflow: match given.text(&setting::OVERFLOW) {
+                    Some("reject-publish") => Overflow::RejectPublish,
+                    Some("reject-publish-dlx") => Overflow::RejectPublishDeadLetter,
+                    Some(_) | None => Overflow::DropHead,
+                },
             },
-            dead_letter_exchange: given.text(&setting::DEAD_LETTER_EXCHANGE).map(Name::from),
-            dead_letter_routing_key: (given.bytes(&setting::DEAD_LETTER_ROUTING_KEY))
-                .map(<[u8]>::to_vec),
+            dead_letter: DeadLetterSettings {
+                exchange: given.text(&setting::DEAD_LETTER_EXCHANGE).map(Name::from),
+                routing_key: (given.bytes(&setting::DEAD_LETTER_ROUTING_KEY)).map(<[u8]>::to_vec),
+            },
             max_priority: (given.number(&setting::MAX_PRIORITY))
                 .and_then(|n| u8::try_from(n).ok())
                 .unwrap_or_default(),

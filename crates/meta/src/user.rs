@@ -20,14 +20,14 @@ pub struct UserLimits {
 /// A user that exists.
 #[derive(Clone, Debug)]
 pub struct User {
-    pub(crate) name: Name,
-    pub(crate) password: PasswordHash,
-    pub(crate) tags: Vec<Name>,
-    pub(crate) limits: UserLimits,
+    name: Name,
+    password: PasswordHash,
+    tags: Vec<Name>,
+    limits: UserLimits,
     /// By virtual host.
-    pub(crate) permissions: OrdMap<Name, Arc<Permissions>>,
+    permissions: OrdMap<Name, Arc<Permissions>>,
     /// By virtual host, then exchange.
-    pub(crate) topic_permissions: OrdMap<Name, OrdMap<Name, Arc<TopicPermissions>>>,
+    topic_permissions: OrdMap<Name, OrdMap<Name, Arc<TopicPermissions>>>,
 }
 
 impl User {
@@ -95,5 +95,54 @@ impl User {
         self.topic_permissions.iter().flat_map(|(vhost, exchanges)| {
             exchanges.iter().map(move |(exchange, permissions)| (vhost, exchange, &**permissions))
         })
+    }
+
+    pub(crate) fn set_password(&mut self, password: &PasswordHash) {
+        self.password = password.clone();
+    }
+
+    pub(crate) fn set_tags(&mut self, tags: &[Name]) {
+        self.tags = tags.to_vec();
+    }
+
+    pub(crate) const fn set_limits(&mut self, limits: UserLimits) {
+        self.limits = limits;
+    }
+
+    pub(crate) fn set_permissions(&mut self, vhost: &Name, permissions: Permissions) {
+        self.permissions.insert(vhost.clone(), Arc::new(permissions));
+    }
+
+    pub(crate) fn clear_permissions(&mut self, vhost: &Name) {
+        self.permissions.remove(vhost);
+    }
+
+    pub(crate) fn set_topic_permissions(
+        &mut self,
+        vhost: &Name,
+        exchange: &Name,
+        permissions: TopicPermissions,
+    ) {
+        let at_exchanges = self.topic_permissions.entry(vhost.clone()).or_default();
+        at_exchanges.insert(exchange.clone(), Arc::new(permissions));
+    }
+
+    /// Takes away the topic permissions at an exchange, or at all exchanges of the virtual host.
+    pub(crate) fn clear_topic_permissions(&mut self, vhost: &Name, exchange: Option<&Name>) {
+        let Some(exchange) = exchange else {
+            self.topic_permissions.remove(vhost);
+            return;
+        };
+        if let Some(at_exchanges) = self.topic_permissions.get_mut(vhost) {
+            at_exchanges.remove(exchange);
+            if at_exchanges.is_empty() {
+                self.topic_permissions.remove(vhost);
+            }
+        }
+    }
+
+    /// Whether the user has permissions of any kind in a virtual host.
+    pub(crate) fn knows_vhost(&self, vhost: &Name) -> bool {
+        self.permissions.contains_key(vhost) || self.topic_permissions.contains_key(vhost)
     }
 }

@@ -4,35 +4,30 @@ use std::sync::Arc;
 
 use amqp091::Table;
 use imbl::OrdMap;
-use routing::{Binding, Destination, ExchangeRules, Name, Routes, RoutingKey};
-use serde_json::{Map, Value};
+use routing::{Binding, Destination, Name, Routes, RoutingKey};
 
 use crate::command::DestinationName;
 use crate::error::MetaError;
-use crate::exchange::{ALTERNATE, ExchangeDef};
-use crate::exchange_settings::ExchangeSettings;
+use crate::exchange::{ExchangeDef, PREDECLARED};
 use crate::limit::limit_reached;
-use crate::parameter::Json;
-use crate::policy::{self, Policy, PolicyScope, Target};
+use crate::parameters::Parameters;
+use crate::policies::Policies;
 use crate::queue::QueueDef;
 use crate::queue_name::{DELAYED_PREFIX, is_internal_name};
-use crate::queue_settings::QueueSettings;
 use crate::resource::Resource;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
 /// A virtual host that exists. A clone is O(1).
 #[derive(Clone, Debug)]
 pub struct Vhost {
-    pub(crate) name: Name,
-    pub(crate) metadata: VhostMetadata,
-    pub(crate) limits: VhostLimits,
-    pub(crate) routes: Routes,
-    pub(crate) exchanges: OrdMap<Name, Arc<ExchangeDef>>,
-    pub(crate) queues: OrdMap<Name, Arc<QueueDef>>,
-    pub(crate) policies: OrdMap<Name, Arc<Policy>>,
-    pub(crate) operator_policies: OrdMap<Name, Arc<Policy>>,
-    /// By component, then name.
-    pub(crate) parameters: OrdMap<Name, OrdMap<Name, Json>>,
+    name: Name,
+    metadata: VhostMetadata,
+    limits: VhostLimits,
+    routes: Routes,
+    exchanges: OrdMap<Name, Arc<ExchangeDef>>,
+    queues: OrdMap<Name, Arc<QueueDef>>,
+    policies: Policies,
+    parameters: Parameters,
 }
 
 /// A binding as it is listed: destinations by name, those of the default exchange included.
@@ -48,7 +43,44 @@ pub struct BindingView {
     pub arguments: Table,
 }
 
+impl BindingView {
+    /// The binding of the default exchange by which a queue is reached under its name.
+    pub(crate) fn implied(queue: &Name) -> Self {
+        Self {
+            source: Name::default(),
+            destination: DestinationName::Queue(queue.clone()),
+            key: RoutingKey::from(queue.as_str()),
+            arguments: Table::new(),
+        }
+    }
+}
+
 impl Vhost {
+    /// A virtual host with the exchanges that each has.
+    pub(crate) fn new(name: &Name, metadata: &VhostMetadata) -> Self {
+        let mut vhost = Self {
+            name: name.clone(),
+            metadata: metadata.clone(),
+            limits: VhostLimits::default(),
+            routes: Routes::new(),
+            exchanges: OrdMap::new(),
+            queues: OrdMap::new(),
+            policies: Policies::default(),
+            parameters: Parameters::default(),
+        };
+        for (exchange, kind, internal) in PREDECLARED {
+            vhost.insert_exchange(Arc::new(ExchangeDef {
+                name: Name::from(exchange),
+                kind,
+                durable: true,
+                auto_delete: false,
+                internal,
+                arguments: Table::new(),
+            }));
+        }
+        vhost
+    }
+
     /// The name.
     #[must_use]
     pub const fn name(&self) -> &Name {
@@ -113,166 +145,16 @@ impl Vhost {
         self.queues.values()
     }
 
-    /// The bindings of the default exchange: every queue by its name.
-    pub(crate) fn implied_bindings(&self) -> impl Iterator<Item = BindingView> {
-        let queues = self.queues.values().filter(|queue| !queue.is_internal());
-        queues.map(|queue| &queue.name).map(|queue| BindingView {
-            source: Name::default(),
-            destination: DestinationName::Queue(queue.clone()),
-            key: RoutingKey::from(queue.as_str()),
-            arguments: Table::new(),
-        })
-    }
-
-    /// Policies by name.
-    pub fn policies(&self, scope: PolicyScope) -> impl ExactSizeIterator<Item = &Arc<Policy>> {
-        self.policy_map(scope).values()
-    }
-
-    /// A policy.
+    /// The policies.
     #[must_use]
-    pub fn policy(&self, scope: PolicyScope, name: &str) -> Option<&Arc<Policy>> {
-        self.policy_map(scope).get(name)
+    pub const fn policies(&self) -> &Policies {
+        &self.policies
     }
 
-    pub(crate) const fn policy_map(&self, scope: PolicyScope) -> &OrdMap<Name, Arc<Policy>> {
-        match scope {
-            PolicyScope::User => &self.policies,
-            PolicyScope::Operator => &self.operator_policies,
-        }
-    }
-
-    pub(crate) const fn policy_map_mut(
-        &mut self,
-        scope: PolicyScope,
-    ) -> &mut OrdMap<Name, Arc<Policy>> {
-        match scope {
-            PolicyScope::User => &mut self.policies,
-            PolicyScope::Operator => &mut self.operator_policies,
-        }
-    }
-
-    /// The policy in force for a queue: of those that match, the one with the highest priority (the
-    /// first by name among equals).
+    /// The parameters.
     #[must_use]
-    pub fn queue_policy(&self, scope: PolicyScope, queue: &QueueDef) -> Option<&Arc<Policy>> {
-        if queue.is_internal() {
-            return None;
-        }
-        self.effective_policy(scope, Target::Queue(queue.kind), &queue.name)
-    }
-
-    /// The settings of the policies in force for a queue, a user's and an operator's as one.
-    #[must_use]
-    pub fn queue_policy_settings(&self, queue: &QueueDef) -> Map<String, Value> {
-        let policy = |scope| self.queue_policy(scope, queue).map(|policy| &**policy);
-        policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator))
-    }
-
-    /// The settings of a queue: its arguments, and the policies in force.
-    #[must_use]
-    pub fn queue_settings(&self, queue: &QueueDef) -> QueueSettings {
-        QueueSettings::of(queue, &self.queue_policy_settings(queue))
-    }
-
-    /// Whether a policy may say in which form messages are stored.
-    #[must_use]
-    pub fn any_version_policy(&self) -> bool {
-        let says = |policy: &Arc<Policy>| policy.settings().contains_key("queue-version");
-        [PolicyScope::User, PolicyScope::Operator]
-            .into_iter()
-            .any(|scope| self.policies(scope).any(says))
-    }
-
-    /// An exchange's settings beyond routing: its arguments, and the policies in force.
-    #[must_use]
-    pub fn exchange_settings(&self, exchange: &ExchangeDef) -> ExchangeSettings {
-        let mut settings = exchange.settings();
-        if !exchange.name.is_empty() {
-            settings.add_policy(&exchange.name, &self.exchange_policy_settings(&exchange.name));
-        }
-        settings
-    }
-
-    /// The settings of the policies in force for an exchange.
-    fn exchange_policy_settings(&self, exchange: &str) -> Map<String, Value> {
-        if self.policies.is_empty() && self.operator_policies.is_empty() {
-            return Map::new();
-        }
-        let policy = |scope| self.exchange_policy(scope, exchange).map(|policy| &**policy);
-        policy::in_force(policy(PolicyScope::User), policy(PolicyScope::Operator))
-    }
-
-    /// An exchange's routing rules, by its arguments or the policies in force.
-    pub(crate) fn exchange_rules(&self, exchange: &ExchangeDef) -> ExchangeRules {
-        let mut rules = exchange.rules();
-        rules.watched = self.exchange_settings(exchange).any();
-        if rules.alternate.is_none() {
-            let settings = self.exchange_policy_settings(&exchange.name);
-            rules.alternate = settings.get(ALTERNATE).and_then(Value::as_str).map(Name::from);
-        }
-        rules
-    }
-
-    /// The policy in force for an exchange.
-    #[must_use]
-    pub fn exchange_policy(&self, scope: PolicyScope, exchange: &str) -> Option<&Arc<Policy>> {
-        self.effective_policy(scope, Target::Exchange, exchange)
-    }
-
-    /// The policies that match a queue, the one in force first.
-    #[must_use]
-    pub fn queue_policies(&self, scope: PolicyScope, queue: &QueueDef) -> Vec<&Arc<Policy>> {
-        self.matching_policies(scope, Target::Queue(queue.kind), &queue.name)
-    }
-
-    /// The policies that match an exchange, the one in force first.
-    #[must_use]
-    pub fn exchange_policies(&self, scope: PolicyScope, exchange: &str) -> Vec<&Arc<Policy>> {
-        self.matching_policies(scope, Target::Exchange, exchange)
-    }
-
-    fn matching_policies(
-        &self,
-        scope: PolicyScope,
-        target: Target,
-        name: &str,
-    ) -> Vec<&Arc<Policy>> {
-        let mut matching: Vec<_> =
-            self.policies(scope).filter(|policy| policy.applies(target, name)).collect();
-        matching.sort_by_key(|policy| std::cmp::Reverse(policy.spec().priority));
-        matching
-    }
-
-    fn effective_policy(
-        &self,
-        scope: PolicyScope,
-        target: Target,
-        name: &str,
-    ) -> Option<&Arc<Policy>> {
-        let mut best: Option<&Arc<Policy>> = None;
-        for policy in self.policies(scope) {
-            // Patterns cost more than priorities.
-            if best.is_none_or(|best| best.spec().priority < policy.spec().priority)
-                && policy.applies(target, name)
-            {
-                best = Some(policy);
-            }
-        }
-        best
-    }
-
-    /// Parameters: component, name, value.
-    pub fn parameters(&self) -> impl Iterator<Item = (&Name, &Name, &Json)> {
-        (self.parameters.iter()).flat_map(|(component, parameters)| {
-            parameters.iter().map(move |(name, value)| (component, name, value))
-        })
-    }
-
-    /// A parameter.
-    #[must_use]
-    pub fn parameter(&self, component: &str, name: &str) -> Option<&Json> {
-        self.parameters.get(component)?.get(name)
+    pub const fn parameters(&self) -> &Parameters {
+        &self.parameters
     }
 
     /// Whether another queue would be one too many; then the limit.
@@ -292,5 +174,67 @@ impl Vhost {
             Destination::Exchange(name) => exchange(name),
         };
         exchange(binding.source()) && destination
+    }
+
+    pub(crate) fn set_metadata(&mut self, metadata: &VhostMetadata) {
+        self.metadata = metadata.clone();
+    }
+
+    pub(crate) const fn set_limits(&mut self, limits: VhostLimits) {
+        self.limits = limits;
+    }
+
+    pub(crate) const fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    /// Changes policies, and makes the exchanges follow those that are in force then.
+    pub(crate) fn change_policies<T>(&mut self, change: impl FnOnce(&mut Policies) -> T) -> T {
+        let before = self.policies.clone();
+        let changed = change(&mut self.policies);
+        for exchange in self.exchanges.values().filter(|exchange| !exchange.name.is_empty()) {
+            let rules = self.policies.exchange_rules(exchange);
+            if rules != before.exchange_rules(exchange) {
+                self.routes.put_exchange(exchange.name.clone(), exchange.routes_as(), rules);
+            }
+        }
+        changed
+    }
+
+    /// Puts an exchange in. The default exchange has no place in the routing table.
+    pub(crate) fn insert_exchange(&mut self, exchange: Arc<ExchangeDef>) {
+        if !exchange.name.is_empty() {
+            let rules = self.policies.exchange_rules(&exchange);
+            self.routes.put_exchange(exchange.name.clone(), exchange.routes_as(), rules);
+        }
+        self.exchanges.insert(exchange.name.clone(), exchange);
+    }
+
+    /// Takes an exchange out, with its bindings.
+    pub(crate) fn take_exchange(
+        &mut self,
+        name: &Name,
+    ) -> Option<(Arc<ExchangeDef>, Vec<Arc<Binding>>)> {
+        let exchange = self.exchanges.remove(name)?;
+        Some((exchange, self.routes.remove_exchange(name)))
+    }
+
+    /// Puts a queue in. One that clients may not see has no place in the routing table.
+    pub(crate) fn insert_queue(&mut self, queue: Arc<QueueDef>) {
+        assert!(!self.queues.contains_key(&queue.name), "a name is that of one queue");
+        if !queue.is_internal() {
+            self.routes.put_queue(queue.name.clone(), queue.id);
+        }
+        self.queues.insert(queue.name.clone(), queue);
+    }
+
+    /// Takes a queue out and returns its bindings.
+    pub(crate) fn take_queue(&mut self, name: &Name) -> Vec<Arc<Binding>> {
+        self.queues.remove(name);
+        self.routes.remove_queue(name)
+    }
+
+    pub(crate) const fn routes_mut(&mut self) -> &mut Routes {
+        &mut self.routes
     }
 }

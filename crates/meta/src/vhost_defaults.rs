@@ -204,7 +204,8 @@ mod tests {
         }
         let max_queues = |name| state.vhost(name).unwrap().limits().max_queues;
         assert_eq!((max_queues("shop-1"), max_queues("other")), (Some(5), Some(9)));
-        let policy = |vhost| state.vhost(vhost).unwrap().policy(PolicyScope::Operator, "ttl");
+        let policy =
+            |vhost| state.vhost(vhost).unwrap().policies().get(PolicyScope::Operator, "ttl");
         let spec = policy("shop-1").unwrap().spec();
         assert_eq!((spec.pattern.as_str(), spec.apply_to), ("^q", ApplyTo::All));
         assert_eq!(spec.definition.value(), serde_json::json!({"message-ttl": 5, "max-length": 7}));
@@ -212,8 +213,8 @@ mod tests {
         let user = state.user("watcher").unwrap();
         assert_eq!(user.tags(), ["monitoring"]);
         for vhost in ["shop-1", "other"] {
-            assert!(state.may("watcher", vhost, crate::Permission::Read, "r1"));
-            assert!(!state.may("watcher", vhost, crate::Permission::Read, "x"));
+            assert!(state.users().may("watcher", vhost, crate::Permission::Read, "r1"));
+            assert!(!state.users().may("watcher", vhost, crate::Permission::Read, "x"));
         }
     }
 }

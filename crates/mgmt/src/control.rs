@@ -116,7 +116,7 @@ impl Management {
         request: &Request,
     ) -> Result<Value, ApiError> {
         let view = self.broker.view();
-        let is_traced = |vhost: &str| self.broker.is_traced(vhost);
+        let is_traced = |vhost: &str| self.broker.firehose().is_on(vhost);
         if let Some(rows) = listing::rows_of_definitions(&view.meta, endpoint, request, is_traced) {
             return rows;
         }

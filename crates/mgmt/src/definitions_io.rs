@@ -49,7 +49,7 @@ pub async fn import_definitions(
     let fingerprint = Value::from(fingerprint);
     if options.skip_if_unchanged {
         let view = broker.view();
-        let last = view.meta.global_parameter(FINGERPRINT_PARAMETER);
+        let last = view.meta.global_parameters().get(FINGERPRINT_PARAMETER);
         if last.is_some_and(|last| last.value() == fingerprint) {
             return Ok(imported);
         }
@@ -103,7 +103,7 @@ async fn note(broker: &Broker, fingerprint: &Value) -> Result<(), MetaError> {
 pub(crate) fn export(management: &Management, vhost: Option<&str>) -> Result<Value, ApiError> {
     let node_info = &management.node_info;
     let state = &management.broker.view().meta;
-    let name = state.global_parameter("cluster_name").map(Json::value);
+    let name = state.global_parameters().get("cluster_name").map(Json::value);
     let origin = Origin {
         rabbitmq_version: &node_info.rabbitmq_version,
         product_version: &node_info.version,

@@ -1,6 +1,7 @@
 //! Management of a running node: what the command line tool asks over the control socket.
-//! Never a queue's lock and never a client protocol: it reads snapshots, and changes things by the
-//! broker's commands. Start reading at [`Management`], then `control`.
+//! Never a client protocol: it reads snapshots and figures, takes a queue's lock only through the broker, for
+//! consumers and the message at a queue's head, and changes things by the broker's commands.
+//! Start reading at [`Management`], then `control`.
 
 mod api_error;
 mod control;

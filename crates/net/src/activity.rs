@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn another_client_is_company_for_a_while() {
+    fn another_client_counts_for_a_while() {
         let once = 200;
         let alone = alone_at(400, |now_ms| now_ms == once);
         let activity: Vec<_> = (100..400).filter(|now_ms| !alone.contains(now_ms)).collect();

@@ -2,28 +2,31 @@
 //! and writes what is to be written.
 //!
 //! ```text
-//! wait (socket readable or writable, outbox, timer, kick) -> read -> front -> session -> flush -+
-//!   ^                                                                                           |
-//!   +-------------------------------------------------------------------------------------------+
+//! wait (socket readable or writable, outbox, timer, interrupt) -> read -> front -> session -> flush -+
+//!   ^                                                                                                |
+//!   +------------------------------------------------------------------------------------------------+
 //! ```
 
+mod alarm;
 mod close;
 mod disconnect_log;
 mod input;
 mod login;
+mod pace;
 mod writer;
+mod written;
 
-use crate::activity::ONLY_CLIENT_AFTER_MS;
+use crate::front::Front;
 use crate::places::Place;
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
+use crate::socket::{self, SocketReader};
+use alarm::Alarm;
 use broker::{Interrupt, Session};
-use front_amqp091::{
-    ClientOutbox, CloseMode, Connection as Front, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES,
-    Step, Tick,
-};
+use edge::{CloseMode, OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Step, Tick};
 use input::Input;
-use login::LoggedIn;
-use session::{Error, LinkId, Request, Settle};
+use login::Entry;
+use pace::Pace;
+use session::{Error, Request};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -34,21 +37,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use stdx::Now;
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
-use tokio::time::Sleep;
-use writer::{Flushed, Writer};
+use writer::Writer;
+use written::Written;
 
-/// Batches written in one turn, however fast the peer reads: after that it is listened to again.
-const N_BATCHES_MAX: usize = 16;
 /// After a read of so many bytes other tasks have their turn: those that were just given messages
 /// wait on this very thread, and would see nothing of them until the client that floods pauses.
 const BULK_BYTES: usize = 16 * 1024;
-/// A publisher that is ahead of its consumers is not read for this many milliseconds at a time.
-const AHEAD_MS: u64 = 1;
-/// Milliseconds after which time is looked at again when nothing is due.
-const FAR_MS: u64 = 24 * 3600 * 1000;
-/// A client that takes none of its many answers for this many milliseconds is dropped.
-const STUCK_MAX_MS: u64 = 5 * 60 * 1000;
 
 /// The end of a connection.
 #[derive(Debug)]
@@ -109,38 +103,43 @@ struct Task {
     server: Arc<Server>,
     name: Name,
     front: Front,
-    outbox: Arc<ClientOutbox>,
-    writer: Arc<Writer>,
-    from_peer: OwnedReadHalf,
     input: Input,
     requests: Vec<Request>,
-    /// Links that found room again.
-    resume: Vec<LinkId>,
-    /// Deliveries that were settled by being written.
-    settles: Vec<Settle>,
-    /// There was something that the client cannot be sent.
-    refused: Option<Box<Error>>,
-    /// The user that logged in, until the session is opened.
-    logged_in: Option<LoggedIn>,
-    /// The reason why the login was refused: the log is told more than the client.
-    refusal: Option<String>,
-    /// From `connection.open` until the broker has let go.
-    session: Option<Session>,
-    stats: Option<Arc<broker::Connection>>,
-    handshake: Option<Place>,
+    writer: Arc<Writer>,
+    written: Written,
+    entry: Entry,
+    client: Client,
     interrupt: Option<NextInterrupt>,
-    sleep: Pin<Box<Sleep>>,
-    sleeps_until_ms: u64,
-    accepted_ms: u64,
-    /// Time of the last write, or of the last moment with nothing to write, monotonic milliseconds.
-    moved_ms: u64,
-    /// Memory was given back, and nothing was written since.
-    is_idle: bool,
-    /// Until then its acknowledgements are of messages that another client published just before,
-    /// monotonic milliseconds.
-    answers_until_ms: u64,
-    /// Until then others have their turn: the client publishes faster than consumers take.
-    slowed_until_ms: Option<u64>,
+    alarm: Alarm,
+    pace: Pace,
+}
+
+/// The client, once a virtual host is open for it.
+#[derive(Default)]
+struct Client {
+    /// From then until the broker has let go.
+    session: Option<Session>,
+    /// From then on.
+    stats: Option<Arc<broker::Connection>>,
+}
+
+impl Client {
+    /// Has the broker work off what the client asks for. False when it has ended the session.
+    async fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) -> bool {
+        let goes_on = match &mut self.session {
+            Some(session) if !requests.is_empty() => session.submit(input, requests).await.is_ok(),
+            Some(_) | None => true,
+        };
+        requests.clear();
+        goes_on
+    }
+
+    /// Gives back what the session holds.
+    async fn let_go(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.close().await;
+        }
+    }
 }
 
 /// Whether the client is listened to.
@@ -151,8 +150,10 @@ enum ReadState {
     Held,
     /// The client asks for much and does not take the answers.
     Stuck,
-    /// The client publishes faster than consumers take.
-    Slowed,
+    /// The client publishes faster than consumers take: until then, monotonic milliseconds.
+    Slowed {
+        until_ms: u64,
+    },
 }
 
 /// The reasons for a turn.
@@ -179,24 +180,24 @@ pub(crate) async fn serve(
     let disconnect = catch_panics(pin!(task.run())).await;
     disconnect_log::log_end(&task, disconnect.as_ref());
     // Consumers, unsettled messages and exclusive queues are given back before the socket is closed.
-    if let Some(session) = task.session.take() {
-        session.close().await;
-    }
+    task.client.let_go().await;
     let (socket, handshake) = socket_of(task);
     match disconnect {
         Some(Disconnect::Closed(close_mode)) => {
             close::close(socket, close_mode, handshake, server).await
         }
-        Some(Disconnect::Dead(_)) => close::reset(socket.as_ref()),
+        Some(Disconnect::Dead(_)) => {
+            let _already_closed = socket.reset().is_err();
+        }
         Some(Disconnect::Eof | Disconnect::Io(_) | Disconnect::Dropped(_)) | None => {}
     }
 }
 
 /// The socket's reading half and the place of its handshake: all that outlives the rest of the
 /// connection.
-fn socket_of(task: Box<Task>) -> (OwnedReadHalf, Option<Place>) {
-    let Task { from_peer, handshake, .. } = *task;
-    (from_peer, handshake)
+fn socket_of(task: Box<Task>) -> (SocketReader, Option<Place>) {
+    let Task { input, entry, .. } = *task;
+    (input.into_socket(), entry.into_place())
 }
 
 /// Runs a future; `None` when it panics: what the connection holds is given back all the same.
@@ -220,9 +221,8 @@ impl Task {
         handshake: Place,
         server: Arc<Server>,
     ) -> Self {
-        let far_ms = now.monotonic_ms.saturating_add(FAR_MS);
-        let front = Front::new(Arc::clone(&server.front), now);
-        let (from_peer, to_peer) = socket.into_split();
+        let front = Front::amqp091(&server.amqp091, now);
+        let (from_peer, to_peer) = socket::plain(socket);
         let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
         let interrupt: NextInterrupt = Box::pin(async move {
             let reason = tokio::select! {
@@ -233,29 +233,17 @@ impl Task {
             Interrupt::Close(reason.to_owned())
         });
         Self {
-            outbox: front.outbox(),
             writer: Writer::new(to_peer, front.outbox()),
-            from_peer,
             front,
             name,
-            input: Input::default(),
+            input: Input::new(from_peer),
             requests: Vec::new(),
-            resume: Vec::new(),
-            settles: Vec::new(),
-            refused: None,
-            logged_in: None,
-            refusal: None,
-            session: None,
-            stats: None,
-            handshake: Some(handshake),
+            written: Written::default(),
+            entry: Entry::new(handshake, now),
+            client: Client::default(),
             interrupt: Some(interrupt),
-            sleep: Box::pin(server.timers.sleep_until(server.clock.instant(far_ms))),
-            sleeps_until_ms: far_ms,
-            accepted_ms: now.monotonic_ms,
-            moved_ms: now.monotonic_ms,
-            is_idle: true,
-            answers_until_ms: 0,
-            slowed_until_ms: None,
+            alarm: Alarm::new(&server, now),
+            pace: Pace::new(now),
             server,
         }
     }
@@ -263,7 +251,7 @@ impl Task {
     async fn run(&mut self) -> Disconnect {
         loop {
             // The outbox is locked once for all that is asked of it.
-            let n_pending = self.outbox.n_pending();
+            let n_pending = self.writer.outbox().n_pending();
             if let Err(disconnect) = self.note_held(n_pending).await {
                 return disconnect;
             }
@@ -288,23 +276,21 @@ impl Task {
     }
 
     fn read_state(&mut self, n_pending: usize) -> ReadState {
-        if self.slowed_until_ms.is_some_and(|until| until <= self.server.clock.now().monotonic_ms) {
-            self.slowed_until_ms = None;
-        }
-        if self.session.as_ref().is_some_and(Session::is_held) {
+        let slowed_until_ms = self.pace.slowed_until_ms(|| self.server.clock.now());
+        if self.client.session.as_ref().is_some_and(Session::is_held) {
             ReadState::Held
         } else if n_pending >= OUTBOX_STUCK_BYTES && self.writer.is_behind() {
             ReadState::Stuck
-        } else if self.slowed_until_ms.is_some() {
-            ReadState::Slowed
+        } else if let Some(until_ms) = slowed_until_ms {
+            ReadState::Slowed { until_ms }
         } else {
             ReadState::Yes
         }
     }
 
     async fn turn(&mut self, wakeup: Wakeup) -> Result<(), Disconnect> {
-        if let Some(kick) = wakeup.interrupted {
-            self.interrupted(kick).await?;
+        if let Some(interrupt) = wakeup.interrupted {
+            self.interrupted(interrupt).await?;
         }
         if wakeup.released {
             self.release_hold().await;
@@ -312,7 +298,7 @@ impl Task {
         match wakeup.n_read {
             Some(0) => return Err(Disconnect::Eof),
             Some(n) => {
-                if let Some(stats) = &self.stats {
+                if let Some(stats) = &self.client.stats {
                     stats.received.count(n);
                 }
                 self.work_off_and_commit(n).await?;
@@ -321,7 +307,7 @@ impl Task {
             None => {}
         }
         self.flush()?;
-        if let Some(error) = self.refused.take() {
+        if let Some(error) = self.written.take_refused() {
             self.fail(*error).await;
             self.flush()?;
         }
@@ -337,7 +323,7 @@ impl Task {
     /// Tells the broker what the client has this node keep for it, `n_pending` bytes of answers among it: the
     /// client fails if that is too much. What an outbox may hold at any time is not of the client's doing.
     async fn note_held(&mut self, n_pending: usize) -> Result<(), Disconnect> {
-        let Some(session) = &self.session else { return Ok(()) };
+        let Some(session) = &self.client.session else { return Ok(()) };
         let unread_bytes = if n_pending < OUTBOX_HIGH_WATER_BYTES { 0 } else { n_pending as u64 };
         let Err(error) = session.note_held(self.front.unfinished_bytes() + unread_bytes) else {
             return Ok(());
@@ -348,7 +334,7 @@ impl Task {
 
     /// Has the broker end the connection for what the client holds or cannot be sent.
     async fn fail(&mut self, error: Error) {
-        if let Some(session) = &mut self.session {
+        if let Some(session) = &mut self.client.session {
             session.fail_connection(error).await;
             self.let_go().await;
         }
@@ -356,7 +342,7 @@ impl Task {
 
     /// Sleeps until there is something to do.
     async fn wait(&mut self, read_state: ReadState) -> io::Result<Wakeup> {
-        let Self { session, writer, from_peer, input, interrupt, sleep, .. } = self;
+        let Self { client: Client { session, .. }, writer, input, interrupt, alarm, .. } = self;
         let is_held = read_state == ReadState::Held;
         let mut released = pin!(async {
             match session {
@@ -371,7 +357,7 @@ impl Task {
                 wakeup.goes_on = true;
                 is_ready = true;
             } else if read_state == ReadState::Yes
-                && let Poll::Ready(result) = input.poll_read(cx, from_peer)
+                && let Poll::Ready(result) = input.poll_read(cx)
             {
                 match result {
                     Ok(n) => wakeup.n_read = Some(n),
@@ -380,17 +366,17 @@ impl Task {
                 is_ready = true;
             }
             if let Some(future) = interrupt
-                && let Poll::Ready(kick) = future.as_mut().poll(cx)
+                && let Poll::Ready(reason) = future.as_mut().poll(cx)
             {
                 *interrupt = None;
-                wakeup.interrupted = Some(kick);
+                wakeup.interrupted = Some(reason);
                 is_ready = true;
             }
             if is_held && released.as_mut().poll(cx).is_ready() {
                 wakeup.released = true;
                 is_ready = true;
             }
-            is_ready |= sleep.as_mut().poll(cx).is_ready();
+            is_ready |= alarm.poll(cx).is_ready();
             if is_ready { Poll::Ready(Ok(wakeup)) } else { Poll::Pending }
         })
         .await
@@ -400,22 +386,19 @@ impl Task {
     fn keep_time(&mut self, read_state: ReadState) -> Result<(), Disconnect> {
         let now = self.server.clock.now();
         self.front.set_reading(now, read_state == ReadState::Yes);
-        if read_state != ReadState::Stuck {
-            self.moved_ms = now.monotonic_ms;
-        }
-        let stuck_until_ms = self.moved_ms.saturating_add(STUCK_MAX_MS);
+        let stuck_until_ms = self.pace.stuck_until_ms(now, read_state == ReadState::Stuck);
         if stuck_until_ms <= now.monotonic_ms {
             return Err(Disconnect::Dead("the client does not read its answers"));
         }
-        if self.is_idle && self.writer.has_written() {
-            self.is_idle = false;
+        if self.pace.is_idle() && self.writer.has_written() {
+            self.pace.set_idle(false);
             self.front.wrote(now);
         }
         let next = match self.front.tick(now) {
             Tick::Next(next) => next,
             Tick::Idle(next) => {
-                self.is_idle = !self.writer.forget_written();
-                if self.is_idle {
+                self.pace.set_idle(!self.writer.forget_written());
+                if self.pace.is_idle() {
                     self.give_back_memory();
                     next
                 } else {
@@ -427,16 +410,10 @@ impl Task {
         };
         let next = next.unwrap_or(u64::MAX).min(match read_state {
             ReadState::Stuck => stuck_until_ms,
-            ReadState::Slowed => self.slowed_until_ms.unwrap_or(now.monotonic_ms),
+            ReadState::Slowed { until_ms } => until_ms,
             ReadState::Yes | ReadState::Held => u64::MAX,
         });
-        // An alarm that goes off too early is cheaper than setting it at every turn.
-        let has_gone_off = self.sleep.is_elapsed();
-        if next < self.sleeps_until_ms || has_gone_off {
-            let at = next.min(now.monotonic_ms.saturating_add(FAR_MS));
-            self.sleeps_until_ms = at;
-            self.sleep.as_mut().reset(self.server.clock.instant(at));
-        }
+        self.alarm.set(&self.server.clock, now, next);
         Ok(())
     }
 
@@ -444,8 +421,7 @@ impl Task {
         self.input.trim();
         self.writer.trim();
         self.requests = Vec::new();
-        self.resume = Vec::new();
-        self.settles = Vec::new();
+        self.written.trim();
     }
 
     /// Has the broker work off everything in the input that is whole, or what the client asks for until
@@ -458,19 +434,12 @@ impl Task {
             let input = self.input.bytes().get(at..).unwrap_or_default();
             let progress = self.front.read(now, input, &mut self.requests);
             acknowledges &= matches!(self.requests.first(), None | Some(Request::Settle(_)));
-            let goes_on = match &mut self.session {
-                Some(session) if !self.requests.is_empty() => {
-                    session.submit(input, &mut self.requests).await.is_ok()
-                }
-                Some(_) | None => true,
-            };
-            self.requests.clear();
-            if !goes_on {
+            if !self.client.submit(input, &mut self.requests).await {
                 self.let_go().await;
             }
             at += progress.consumed;
             match progress.step {
-                Step::Again if self.outbox.n_pending() >= OUTBOX_STUCK_BYTES => {
+                Step::Again if self.writer.outbox().n_pending() >= OUTBOX_STUCK_BYTES => {
                     self.input.leave();
                     break progress.wanted;
                 }
@@ -480,11 +449,11 @@ impl Task {
                 Step::More | Step::Close => break progress.wanted,
             }
         };
-        self.tell_company(now, acknowledges);
-        if let Some(session) = &mut self.session {
+        self.record_activity(now, acknowledges);
+        if let Some(session) = &mut self.client.session {
             session.wake();
             if session.take_is_ahead() {
-                self.slowed_until_ms = Some(now.monotonic_ms + AHEAD_MS);
+                self.pace.slow_down(now);
             }
         }
         self.input
@@ -494,7 +463,7 @@ impl Task {
 
     /// The node has room again, or its alarms have cleared: what was kept is worked off.
     async fn release_hold(&mut self) {
-        let Some(session) = &mut self.session else { return };
+        let Some(session) = &mut self.client.session else { return };
         let released = session.release_hold().await;
         session.wake();
         self.commit_here(BULK_BYTES);
@@ -504,12 +473,12 @@ impl Task {
     }
 
     /// Other clients learn of this one, unless it does no more than acknowledge what they publish.
-    fn tell_company(&mut self, now: Now, acknowledges: bool) {
+    fn record_activity(&mut self, now: Now, acknowledges: bool) {
         if self.writer.take_written_inline() {
-            self.answers_until_ms = now.monotonic_ms + ONLY_CLIENT_AFTER_MS;
+            self.pace.was_given(now);
         }
-        let answers = acknowledges && now.monotonic_ms < self.answers_until_ms;
-        if !answers && let Some(stats) = &self.stats {
+        let answers = acknowledges && self.pace.answers(now);
+        if !answers && let Some(stats) = &self.client.stats {
             self.server.activity.record(stats.id.0, now.monotonic_ms);
         }
     }
@@ -519,16 +488,16 @@ impl Task {
     /// thread's place is not given to another, and who comes during the sync waits for its end, or
     /// for the next tick of the node's clock, which wakes another thread.
     fn commit_here(&mut self, n_read: usize) {
-        if !self.session.as_ref().is_some_and(Session::commits_here) {
+        if !self.client.session.as_ref().is_some_and(Session::commits_here) {
             return;
         }
         let now_ms = self.server.clock.now().monotonic_ms;
-        let id = self.stats.as_ref().map(|stats| stats.id.0);
+        let id = self.client.stats.as_ref().map(|stats| stats.id.0);
         // Nobody waits for this thread meanwhile: no other client, nor a consumer that was given so much that
         // its own task has to write it.
         let is_only_active_client = n_read < BULK_BYTES
             && id.is_some_and(|id| self.server.activity.is_only_active_client(id, now_ms));
-        if let Some(session) = &mut self.session {
+        if let Some(session) = &mut self.client.session {
             if is_only_active_client {
                 session.commit_here();
             } else {
@@ -540,16 +509,14 @@ impl Task {
     /// The broker has ended the session: what it holds is given back, the client is still told.
     async fn let_go(&mut self) {
         self.interrupt = None;
-        if let Some(session) = self.session.take() {
-            session.close().await;
-        }
+        self.client.let_go().await;
         // The front learns of the end, and gives the client its time to answer.
         self.front.read(self.server.clock.now(), &[], &mut self.requests);
         self.requests.clear();
     }
 
-    async fn interrupted(&mut self, kick: Interrupt) -> Result<(), Disconnect> {
-        let Some(session) = &mut self.session else {
+    async fn interrupted(&mut self, interrupt: Interrupt) -> Result<(), Disconnect> {
+        let Some(session) = &mut self.client.session else {
             let is_stopping = *self.server.stopping.borrow();
             return Err(Disconnect::Dropped(if is_stopping {
                 "shutdown"
@@ -557,7 +524,7 @@ impl Task {
                 DISPLACED_REASON
             }));
         };
-        match kick {
+        match interrupt {
             Interrupt::Close(reason) => {
                 session.force_close(&reason).await;
                 self.let_go().await;
@@ -565,7 +532,7 @@ impl Task {
             Interrupt::Fail(error) => self.fail(error).await,
             Interrupt::FailOverdue => {
                 session.fail_overdue().await;
-                self.listen_for_kicks();
+                self.listen_for_interrupts();
             }
         }
         Ok(())
@@ -573,32 +540,6 @@ impl Task {
 
     /// Writes what can be written without waiting.
     fn flush(&mut self) -> Result<(), Disconnect> {
-        for _ in 0..N_BATCHES_MAX {
-            match self.writer.flush(N_BATCHES_MAX, &mut self.resume)? {
-                Flushed::Done => return Ok(()),
-                Flushed::TaskNeeded => {
-                    if let Some(session) = &self.session {
-                        session.resume(&self.resume);
-                    }
-                    self.resume.clear();
-                    self.settle_written();
-                    self.refused = self.refused.take().or_else(|| self.writer.take_refusal());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Deliveries that nobody acknowledges were written: the broker hears of it.
-    fn settle_written(&mut self) {
-        while self.outbox.take_settled(&mut self.settles) {
-            match &mut self.session {
-                Some(session) => session.settle_written(&mut self.settles),
-                None => self.settles.clear(),
-            }
-        }
-        if let Some(session) = &mut self.session {
-            session.wake();
-        }
+        self.written.flush(&self.writer, &mut self.client.session)
     }
 }

@@ -1,5 +1,6 @@
 //! Sockets: where clients connect, and the task that serves one connection.
-//! Knows sockets, time and the order of start and stop. Never what a frame or a queue is.
+//! Knows sockets, time and the order of start and stop. Never what a frame or a queue is; the protocols are
+//! told apart in `front.rs` only.
 //! Start reading at [`Server`], then `connection.rs`.
 
 mod accept;
@@ -7,11 +8,13 @@ mod activity;
 mod clock;
 mod connection;
 mod descriptors;
+mod front;
 mod listener;
 mod peer_lines;
 mod places;
 mod proxy;
 mod server;
+mod socket;
 mod timers;
 
 pub use clock::Clock;

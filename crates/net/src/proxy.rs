@@ -51,7 +51,7 @@ pub(crate) async fn serve(
     server: &Arc<Server>,
 ) {
     let accepted = server.clock.now();
-    let patience_ms = server.front.handshake_timeout_ms.min(HEADER_TIMEOUT_MS);
+    let patience_ms = server.amqp091.handshake_timeout_ms.min(HEADER_TIMEOUT_MS);
     let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());
     let header = server.timers.timeout(Duration::from_millis(patience_ms), read(&mut socket));
     let read = tokio::select! {

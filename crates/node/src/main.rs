@@ -1,6 +1,6 @@
 //! The `leveret` binary: configuration, start order, shutdown, and the tools under their names.
 //! Knows every crate. Never what a frame or a message is.
-//! Start reading at [`main`], then `server`.
+//! Start reading at [`main`], then `start_order`.
 
 mod allocator;
 mod cli;

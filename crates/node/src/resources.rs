@@ -149,7 +149,7 @@ fn note(broker: &Broker, scarcity: &Scarcity<'_>) {
 /// Says where an operator has to look when an alarm goes on.
 fn name_the_heaviest(broker: &Broker, on: bool) {
     if on {
-        for sentence in broker.heaviest(HEAVIEST_NAMED).sentences() {
+        for sentence in broker.figures().heaviest(HEAVIEST_NAMED).sentences() {
             tracing::warn!("heaviest at the alarm: {sentence}");
         }
     }

@@ -5,23 +5,24 @@ use std::collections::{BTreeMap, HashMap};
 /// A consumer's place among those that wait: by priority, then as they came.
 type Place = (Reverse<i64>, u64);
 
-/// Which one of a queue's consumers gets deliveries, where only one at a time does.
+/// The one of a queue's consumers that gets deliveries, where only one at a time does.
 ///
 /// The first to come is active until it is cancelled or goes away. Then the next is: of the highest
 /// consumer priority, and of those the one that came first (RabbitMQ's classic queues; a higher
 /// priority that comes later waits).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SingleActive {
+pub struct SingleActive {
     active: Option<ConsumerKey>,
     /// All consumers, the active one among them; who is first is next.
     line: BTreeMap<Place, ConsumerKey>,
     places: HashMap<ConsumerKey, Place>,
     n_came: u64,
-    has_changed: bool,
 }
 
 impl SingleActive {
-    pub(crate) const fn active(&self) -> Option<ConsumerKey> {
+    /// The active consumer, if there is any.
+    #[must_use]
+    pub const fn active(&self) -> Option<ConsumerKey> {
         self.active
     }
 
@@ -33,7 +34,6 @@ impl SingleActive {
         self.places.insert(key, place);
         if self.active.is_none() {
             self.active = Some(key);
-            self.has_changed = true;
         }
         self.active == Some(key)
     }
@@ -47,13 +47,7 @@ impl SingleActive {
             return None;
         }
         self.active = self.line.values().next().copied();
-        self.has_changed = true;
         self.active
-    }
-
-    /// Whether another consumer became active since this was asked last.
-    pub(crate) const fn take_change(&mut self) -> bool {
-        std::mem::replace(&mut self.has_changed, false)
     }
 }
 
@@ -65,17 +59,13 @@ mod tests {
     fn the_next_is_the_first_of_the_highest_priority() {
         let mut single = SingleActive::default();
         assert!(single.add(ConsumerKey(0), 0));
-        assert!(single.take_change());
         for (key, priority) in [(1, 0), (2, 5), (3, 5)] {
             assert!(!single.add(ConsumerKey(key), priority));
         }
-        assert!(!single.take_change());
         assert_eq!(single.remove(ConsumerKey(3)), None);
         assert_eq!(single.remove(ConsumerKey(0)), Some(ConsumerKey(2)));
-        assert!(single.take_change());
         assert_eq!(single.remove(ConsumerKey(2)), Some(ConsumerKey(1)));
         assert_eq!(single.remove(ConsumerKey(1)), None);
         assert_eq!(single.active(), None);
-        assert!(single.take_change());
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Places that may stand empty beside those in use before the list is made shorter.
 const EMPTY_PLACES: usize = 1_024;
-/// What is younger than the last mark by less than this counts as old as it, milliseconds.
+/// Messages younger than the last mark by less than this count as old as it, in milliseconds.
 const MARK_EVERY_MS: u64 = 100;
 /// Marks; of more, every second one is forgotten.
 const MARKS_MAX: usize = 4_096;

@@ -80,13 +80,36 @@ impl Tally {
 
 /// How often each message came back, of those that did.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Returns {
+pub struct Returns {
     failed: Tally,
     acquired: Tally,
+    /// Whether messages that come back are counted.
+    is_counting: bool,
+    /// Positions whose counts have changed since they were taken, if they are to be told.
+    changed: Option<Vec<u64>>,
+    /// The counts of the message that was settled by being delivered last.
+    parted: Option<(u64, DeliveryCounts)>,
 }
 
 impl Returns {
+    /// Counts from now on, or not so any more.
+    pub(crate) fn set_counting(&mut self, is_counting: bool) {
+        if !is_counting {
+            (self.failed, self.acquired) = (Tally::default(), Tally::default());
+        }
+        self.is_counting = is_counting;
+    }
+
+    /// Notes from now on which counts change, or not so any more.
+    pub(crate) fn set_noting(&mut self, is_noting: bool) {
+        self.changed = is_noting.then(|| self.changed.take().unwrap_or_default());
+    }
+
+    /// A message comes back.
     pub(crate) fn note(&mut self, position: u64, how: Return) -> DeliveryCounts {
+        if !self.is_counting {
+            return DeliveryCounts::default();
+        }
         let n_acquired = self.acquired.increment(position);
         let n_failed = match how {
             Return::Failed => self.failed.increment(position),
@@ -95,35 +118,78 @@ impl Returns {
         DeliveryCounts { n_failed, n_acquired }
     }
 
-    pub(crate) fn restore(&mut self, position: u64, counts: DeliveryCounts) {
-        self.failed.set(position, counts.n_failed);
-        self.acquired.set(position, counts.n_acquired);
+    /// The message stays in the queue with the counts it has now.
+    pub(crate) fn note_changed(&mut self, position: u64) {
+        if let Some(changed) = &mut self.changed {
+            changed.push(position);
+        }
     }
 
-    pub(crate) fn of(&self, position: u64) -> DeliveryCounts {
+    /// Says how often a message came back before a restart.
+    pub fn restore(&mut self, position: u64, counts: DeliveryCounts) {
+        if self.is_counting {
+            self.failed.set(position, counts.n_failed);
+            self.acquired.set(position, counts.n_acquired);
+        }
+    }
+
+    fn counted(&self, position: u64) -> DeliveryCounts {
         DeliveryCounts {
             n_failed: self.failed.get(position),
             n_acquired: self.acquired.get(position),
         }
     }
 
-    pub(crate) fn forget(&mut self, position: u64) {
-        self.failed.forget(position);
-        self.acquired.forget(position);
+    /// How often a message came back that was just assigned, is held, or waits.
+    #[must_use]
+    pub fn of(&self, position: u64) -> DeliveryCounts {
+        match self.parted {
+            Some((parted, counts)) if parted == position => counts,
+            Some(_) | None => self.counted(position),
+        }
     }
 
-    pub(crate) fn forget_range(&mut self, range: PositionRange) {
+    /// A message is settled by being delivered: its counts are known until the next one is.
+    pub(crate) fn part_with(&mut self, position: u64) {
+        if self.is_counting {
+            self.parted = Some((position, self.counted(position)));
+            self.forget(position);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, position: u64) {
+        if self.is_counting {
+            self.failed.forget(position);
+            self.acquired.forget(position);
+        }
+    }
+
+    pub(crate) fn forget_ranges(&mut self, ranges: &[PositionRange]) {
         let mut scratch = Vec::new();
-        self.failed.forget_range(range, &mut scratch);
-        self.acquired.forget_range(range, &mut scratch);
+        for range in ranges.iter().filter(|_| self.is_counting) {
+            self.failed.forget_range(*range, &mut scratch);
+            self.acquired.forget_range(*range, &mut scratch);
+        }
+    }
+
+    /// The counts that have changed since this was asked last, of messages that are there, where
+    /// [`QueuePolicy::notes_returns`](crate::QueuePolicy::notes_returns) asks for it.
+    #[must_use = "they are not told again"]
+    pub fn take_changed(&mut self) -> Vec<(u64, DeliveryCounts)> {
+        let Some(changed) = self.changed.as_mut().filter(|changed| !changed.is_empty()) else {
+            return Vec::new();
+        };
+        let changed = std::mem::take(changed);
+        let counted = changed.into_iter().map(|position| (position, self.counted(position)));
+        counted.filter(|(_, counts)| *counts != DeliveryCounts::default()).collect()
     }
 
     /// Every position that came back, with its counts.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, DeliveryCounts)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, DeliveryCounts)> + '_ {
         let levels = self.acquired.levels.iter().flat_map(PositionSet::ranges);
         let positions = levels.flat_map(|range| range.start..range.end);
         let positions = positions.chain(self.acquired.beyond.keys().copied());
-        positions.map(|position| (position, self.of(position)))
+        positions.map(|position| (position, self.counted(position)))
     }
 }
 
@@ -132,10 +198,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn counting() -> Returns {
+        let mut returns = Returns::default();
+        returns.set_counting(true);
+        returns
+    }
+
     proptest! {
         #[test]
         fn a_tally_counts(ops in prop::collection::vec((0..8_u8, 0..6_u64), 0..400)) {
-            let mut returns = Returns::default();
+            let mut returns = counting();
             let mut model: BTreeMap<u64, DeliveryCounts> = BTreeMap::new();
             for (op, position) in ops {
                 match op {
@@ -144,7 +216,7 @@ mod tests {
                         model.remove(&position);
                     }
                     1 if position == 5 => {
-                        returns.forget_range(PositionRange { start: 1, end: 4 });
+                        returns.forget_ranges(&[PositionRange { start: 1, end: 4 }]);
                         model.retain(|at, _| !(1..4).contains(at));
                     }
                     _ => {
@@ -163,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_backlog_that_came_back_once_costs_next_to_nothing() {
-        let mut returns = Returns::default();
+        let mut returns = counting();
         for position in 0..100_000 {
             returns.note(position, Return::Failed);
         }

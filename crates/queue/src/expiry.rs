@@ -11,8 +11,8 @@ use monotonic::Rising;
 
 /// Deadlines of messages, wherever those stand.
 ///
-/// What becomes due is taken out when it is ready. What is away then is remembered (a position each
-/// consumer holds, no more) and due at once when it comes back, as with RabbitMQ.
+/// A message that becomes due is taken out when it is ready. One that is away then is remembered (a
+/// position each consumer holds, no more) and due at once when it comes back, as with RabbitMQ.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
     rising: Rising,

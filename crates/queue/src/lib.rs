@@ -1,6 +1,6 @@
 //! Queue cores: which message goes to which consumer, as pure state machines.
 //! Knows positions and consumers. Never message content, sockets, files, clocks, protocols.
-//! Start reading at [`Fifo`], then the module `rules`.
+//! Start reading at [`Fifo`], then the module `queue_policy`.
 
 mod active;
 mod confirm_waiters;
@@ -10,22 +10,26 @@ mod expiry;
 mod fifo;
 mod key;
 mod limits;
+mod messages;
+mod policy_state;
 mod position_bitmap;
 mod positions;
 mod priorities;
 pub mod queue_policy;
 mod range;
 mod retry;
-mod ruled;
 mod turns;
 mod unacked;
 
+pub use active::SingleActive;
 pub use confirm_waiters::{Awaiting, ConfirmWaiters};
-pub use consumers::{AckMode, Checkout, UnackedTracking};
-pub use delivery_counts::{DeliveryCounts, Return};
+pub use consumers::{AckMode, Checkout, Consumer, Consumers, UnackedTracking};
+pub use delivery_counts::{DeliveryCounts, Return, Returns};
 pub use fifo::{Assigned, Detached, Fifo, NotHeld};
 pub use key::ConsumerKey;
-pub use limits::{Limits, Overflow, Refused};
+pub use limits::{Limits, Overflow, ReadyBytes, Refused};
+pub use messages::Messages;
+pub use policy_state::PolicyState;
 pub use positions::{PositionRange, PositionSet};
 pub use queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
-pub use retry::{Retry, RetryOn};
+pub use retry::{Delayed, Retry, RetryOn};

@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
 
-/// What happens when a queue is full.
+/// The behaviour of a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// What came goes in, and ready messages go until the queue is within its limits.
+    /// The new message goes in, and ready messages go until the queue is within its limits.
     #[default]
     DropHead,
-    /// What came is refused.
+    /// The new message is refused.
     RejectPublish,
-    /// What came is refused and dead-lettered.
+    /// The new message is refused and dead-lettered.
     RejectPublishDlx,
 }
 
@@ -56,32 +56,49 @@ impl Limits {
 }
 
 /// Bytes of ready messages, as they are told: only of messages that are away is the size of each
-/// remembered, since nobody tells it when they come back.
+/// remembered, since nobody tells it when they come back. Nothing is counted without a limit on bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sizes {
-    ready_bytes: u64,
+pub struct ReadyBytes {
+    is_counting: bool,
+    bytes: u64,
     away: BTreeMap<u64, u64>,
 }
 
-impl Sizes {
-    pub(crate) const fn ready_bytes(&self) -> u64 {
-        self.ready_bytes
+impl ReadyBytes {
+    pub(crate) fn set_counting(&mut self, is_counting: bool) {
+        if is_counting {
+            self.is_counting = true;
+        } else {
+            *self = Self::default();
+        }
     }
 
-    pub(crate) const fn set_ready_bytes(&mut self, bytes: u64) {
-        self.ready_bytes = bytes;
+    /// Sizes of all ready messages; 0 without a limit on bytes.
+    #[must_use]
+    pub const fn get(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Tells the sizes of all ready messages, when a limit on bytes is new.
+    pub const fn set(&mut self, bytes: u64) {
+        self.bytes = bytes;
     }
 
     pub(crate) const fn came(&mut self, bytes: u64) {
-        self.ready_bytes = self.ready_bytes.saturating_add(bytes);
+        if self.is_counting {
+            self.bytes = self.bytes.saturating_add(bytes);
+        }
     }
 
-    pub(crate) const fn left(&mut self, bytes: u64) {
-        self.ready_bytes = self.ready_bytes.saturating_sub(bytes);
+    /// Tells the sizes of ready messages that are gone.
+    pub const fn left(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     pub(crate) fn note_away(&mut self, position: u64, bytes: u64) {
-        self.away.insert(position, bytes);
+        if self.is_counting {
+            self.away.insert(position, bytes);
+        }
     }
 
     pub(crate) fn come_back(&mut self, position: u64) {
@@ -92,11 +109,6 @@ impl Sizes {
 
     pub(crate) fn forget(&mut self, position: u64) {
         self.away.remove(&position);
-    }
-
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -123,14 +135,15 @@ mod tests {
 
     #[test]
     fn sizes_come_back_with_their_messages() {
-        let mut sizes = Sizes::default();
+        let mut sizes = ReadyBytes::default();
+        sizes.set_counting(true);
         sizes.came(10);
         sizes.came(5);
         sizes.left(10);
         sizes.note_away(7, 10);
-        assert_eq!(sizes.ready_bytes(), 5);
+        assert_eq!(sizes.get(), 5);
         sizes.come_back(7);
         sizes.come_back(7);
-        assert_eq!(sizes.ready_bytes(), 15);
+        assert_eq!(sizes.get(), 15);
     }
 }

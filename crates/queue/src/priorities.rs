@@ -38,6 +38,7 @@ impl Priorities {
         self.priority_max
     }
 
+    #[inline]
     fn lane_mut(&mut self, priority: usize) -> &mut Lane {
         if self.lanes.len() <= priority {
             self.lanes.resize_with(priority + 1, Lane::default);
@@ -114,6 +115,7 @@ impl Priorities {
     }
 
     /// The lowest position that is ready or away.
+    #[inline]
     pub(crate) fn lowest(&self) -> Option<u64> {
         self.lanes.iter().flat_map(|lane| [lane.ready.first(), lane.away.first()]).flatten().min()
     }
@@ -125,7 +127,7 @@ impl Priorities {
         }
     }
 
-    /// What is away in `range`, in no particular order of priorities.
+    /// The positions in `range` that are away, in no particular order of priorities.
     pub(crate) fn away_in(&self, range: PositionRange) -> impl Iterator<Item = u64> + '_ {
         self.lanes.iter().flat_map(move |lane| {
             let runs = lane.away.ranges_from(range.start);

@@ -1,4 +1,4 @@
-//! What a queue may do beyond giving messages out in order, and what its host has to do for it.
+//! The policy of a queue: its behaviour beyond giving messages out in order, and the duties of its host.
 //!
 //! A queue without [`QueuePolicy`] is a plain one: [`Fifo::enqueue`] puts messages in, nothing else needs to
 //! be told, and its backlog costs no memory. Any rule makes it a *ruled* one, and so does a message
@@ -6,72 +6,73 @@
 //! over restarts (Unix time); all of them are arguments.
 //!
 //! **Putting in.** Messages of a ruled queue, and messages with a deadline of any queue, go in by
-//! [`Fifo::put`] with an [`MessageAttrs`]: priority (its property, 0 without one), deadline and body size.
+//! [`Fifo::put`] with [`MessageAttrs`]: priority (its property, 0 without one), deadline and body size.
 //! The deadline is the time of arrival plus the smaller of the queue's time to live and the message's
-//! `expiration`. Where [`Limits::overflow`] refuses, [`Fifo::admits`] is asked before, message by
+//! `expiration`. Where [`Limits::overflow`] refuses, [`PolicyState::admits`] is asked before, message by
 //! message, with what came before it put in *and given out*; a refused one is neither logged nor put
 //! in, its publisher gets a nack, and it is dead-lettered if [`Refused`] says so.
 //!
 //! **After every operation** that puts in or gives back, in this order, as RabbitMQ does it:
 //! 1. give out: [`Fifo::next_delivery`] until [`Fifo::is_waiting`] (so that a message with a time to
 //!    live of 0 reaches a consumer that waits for it). After messages *came back*, 2 and 3 come first;
-//! 2. [`Fifo::drop_over_limit`] until it gives nothing;
-//! 3. [`Fifo::expire`] if [`Fifo::next_deadline`] has come. Before [`Fifo::take`] too.
+//! 2. [`Messages::drop_over_limit`] until it gives nothing;
+//! 3. [`Messages::expire`] if [`PolicyState::next_deadline`] has come. Before [`Fifo::take`] too.
 //!
-//! **Time.** The host keeps one timer for all queues. When [`Fifo::next_deadline`] comes it calls
-//! [`Fifo::wake`], [`Fifo::expire`] (again and again while the deadline is past: each call takes a
+//! **Time.** The host keeps one timer for all queues. When [`PolicyState::next_deadline`] comes it calls
+//! [`PolicyState::wake`], [`Messages::expire`] (again and again while the deadline is past: each call takes a
 //! limited number), and gives out. The deadline changes with every operation and may be in the past;
 //! that it comes without anything to do is normal.
 //! Expiry may be late by 1/4096 of a message's time to live when there are very many different
 //! deadlines, so a host that has the message at hand when it is delivered may compare its deadline,
 //! and settle and dead-letter it as expired instead.
 //!
-//! **What is gone.** `drop_over_limit`, `expire`, `reject`, `give_back` and `give_back_all` tell what
-//! left the queue as [`Gone`]: positions and why. The host dead-letters these messages with that
+//! **What is gone.** `drop_over_limit`, `expire`, `reject`, `give_back`, `give_back_all` and `detach` tell
+//! what left the queue as [`Gone`]: positions and why. The host dead-letters these messages with that
 //! reason if the queue has a dead-letter exchange, then releases their content and notes them as
 //! settled in its log. Only then is the content gone, so a crash in between makes them come back.
 //!
-//! What is lost to damage goes by [`Fifo::discard`]; the head a host keeps at hand is [`Fifo::head`].
+//! Messages lost to damage go by [`Messages::discard`]; the head a host keeps at hand is [`Messages::head`].
 //! `drop_over_limit` and `expire` take messages from anywhere, so their content may have to be loaded.
 //!
 //! **Sizes.** The core never sees content. Where [`Limits::bytes_max`] is set, the host tells a size
-//! whenever a ready message leaves: [`Fifo::note_sent`] after each assignment,
-//! [`Fifo::note_bytes_gone`] for what was dropped, expired or discarded (for `drop_over_limit` before
+//! whenever a ready message leaves: [`PolicyState::note_sent`] after each assignment,
+//! [`ReadyBytes::left`] for what was dropped, expired or discarded (for `drop_over_limit` before
 //! it is called again: that is how the next call knows). What comes back, the core knows itself. When
-//! the limit is set on a queue that is not empty, [`Fifo::set_ready_bytes`] tells the sum, and
-//! [`Fifo::note_held`] the size of each held message.
+//! the limit is set on a queue that is not empty, [`ReadyBytes::set`] tells the sum, and
+//! [`PolicyState::note_held`] the size of each held message.
 //!
 //! **Coming back.** A ruled queue's messages come back by [`Fifo::give_back`] (`basic.reject` with
 //! requeue is [`Return::Failed`], `basic.nack` and `basic.recover` are [`Return::Released`]) and
-//! [`Fifo::detach_returning`] instead of `detach` (a closed channel is [`Return::Failed`]; a cancelled
+//! [`Fifo::detach`] (a closed channel is [`Return::Failed`]; a cancelled
 //! consumer keeps what it holds). They are ready at their places, or wait, or are gone by the delivery
-//! limit. [`Fifo::return_counts`] tells the headers `x-delivery-count` and `x-acquired-count`, for a
+//! limit. [`Returns::of`] tells the headers `x-delivery-count` and `x-acquired-count`, for a
 //! message just assigned or held.
 //!
 //! **Single active consumer.** The host refuses exclusive consumers on such a queue. After `attach`,
-//! `cancel` and `detach` it asks [`Fifo::take_activity_change`] and tells listings and events;
-//! [`Fifo::is_active`] is the flag a listing shows (`activity_status` `single_active` or `waiting`).
+//! `cancel` and `detach` it asks [`Consumers::single`] and tells listings;
+//! [`SingleActive::active`] is the one a listing shows as such (`activity_status` `single_active` or
+//! `waiting`).
 //! The unsettled messages of the one before stay with it.
 //!
-//! **Recovery.** `Fifo::with_rules`, [`Fifo::restore`] per message or run of messages that share everything,
-//! in rising order, then [`Fifo::restored`]. A host whose log keeps single messages has priority, deadline
-//! and size in each; one that keeps notes about pages of messages puts [`RecoveredMessages`] runs into the
-//! note when it writes the page, while it has them at hand. [`Fifo::returned`] lists what only the core
-//! knows, counts of messages that came back, and [`Fifo::take_returned`] those that have changed where
-//! [`QueuePolicy::notes_returns`] asks for it; [`Fifo::restore_returns`] tells them after a restart (what
-//! waited to be tried again is ready then). With priorities the delivered messages are not those below one
-//! position: [`Fifo::seen`] lists them.
+//! **Recovery.** [`Fifo::with_policy`], [`Fifo::restore`] per message or run of messages that share
+//! everything, in rising order, then [`Messages::restored`]. A host whose log keeps single messages has
+//! priority, deadline and size in each; one that keeps notes about pages of messages puts
+//! [`RecoveredMessages`] runs into the note when it writes the page, while it has them at hand.
+//! [`Returns::iter`] lists what only the core knows, counts of messages that came back, and
+//! [`Returns::take_changed`] those that have changed where [`QueuePolicy::notes_returns`] asks for it;
+//! [`Returns::restore`] tells them after a restart (what waited to be tried again is ready then). With
+//! priorities the delivered messages are not those below one position: [`Fifo::seen`] lists them.
 //!
-//! **Changes.** [`Fifo::set_rules`] applies a policy to a queue that exists: limits, delivery limit and
+//! **Changes.** [`Fifo::set_policy`] applies a policy to a queue that exists: limits, delivery limit and
 //! retry; the host then does the three steps above. Priorities and single active consumer are fixed
 //! when a queue is declared. A changed time to live is for messages that come later (as in RabbitMQ's
 //! classic queues), since deadlines are told with each.
 
-use crate::{DeliveryCounts, Limits, PositionRange, Retry};
 #[cfg(doc)]
-use crate::{Fifo, Return};
+use crate::{Consumers, Fifo, Messages, PolicyState, ReadyBytes, Return, Returns, SingleActive};
+use crate::{DeliveryCounts, Limits, PositionRange, Retry};
 
-/// What a queue does besides giving out messages in order. The default is nothing.
+/// The behaviour of a queue besides giving out messages in order. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueuePolicy {
     /// `x-max-priority`; 0 for a queue without priorities.
@@ -82,7 +83,7 @@ pub struct QueuePolicy {
     pub delivery_limit: Option<u32>,
     /// Whether messages that come back are counted even without a delivery limit.
     pub counts_returns: bool,
-    /// Whether the host is told of counts that change: [`Fifo::take_returned`].
+    /// Whether the host is told of counts that change: [`Returns::take_changed`].
     pub notes_returns: bool,
     /// Delayed retry.
     pub retry: Option<Retry>,
@@ -98,7 +99,7 @@ impl QueuePolicy {
     }
 }
 
-/// What the core is told about a message that comes in.
+/// The properties of a message that the core is told when it comes in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageAttrs {
     /// Higher ones leave first; above the queue's highest it counts as that.

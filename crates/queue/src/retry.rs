@@ -2,7 +2,7 @@ use crate::delivery_counts::Return;
 use crate::positions::{PositionRange, PositionSet};
 use std::collections::BTreeMap;
 
-/// Which messages that come back wait before they are ready again (`x-delayed-retry-type`).
+/// The messages that wait before they are ready again, of those that come back (`x-delayed-retry-type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryOn {
     /// All of them.
@@ -40,14 +40,22 @@ impl Retry {
 
 /// Messages that wait to be tried again, by time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Delayed {
+pub struct Delayed {
     by_time: BTreeMap<u64, PositionSet>,
     n_messages: u64,
 }
 
 impl Delayed {
-    pub(crate) const fn len(&self) -> u64 {
+    /// Number of messages.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
         self.n_messages
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.n_messages == 0
     }
 
     pub(crate) fn push(&mut self, position: u64, ready_at_ms: u64) {
@@ -78,8 +86,8 @@ impl Delayed {
         *self = Self::default();
     }
 
-    /// Which messages wait, and until when.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, PositionRange)> + '_ {
+    /// Until when they wait, and their positions.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, PositionRange)> + '_ {
         self.by_time.iter().flat_map(|(at, set)| set.ranges().map(move |range| (*at, range)))
     }
 }

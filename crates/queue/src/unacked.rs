@@ -88,7 +88,7 @@ impl Unacked {
         }
     }
 
-    /// What is held, lowest first.
+    /// The held positions, lowest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.entries.iter().copied().filter(|entry| !is_gone(*entry))
     }

@@ -1,8 +1,8 @@
 //! The core's rules, by example and against a naive model.
 
 use proptest::prelude::*;
-use queue::{AckMode, Checkout, ConsumerKey, Fifo, NotHeld, UnackedTracking};
-use std::collections::{BTreeMap, BTreeSet};
+use queue::{AckMode, Checkout, ConsumerKey, Detached, Fifo, NotHeld, Return, UnackedTracking};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 const fn acking(prefetch: Option<u32>) -> Checkout {
     Checkout { settling: AckMode::Manual, prefetch, priority: 0 }
@@ -18,33 +18,42 @@ fn deliver_all(fifo: &mut Fifo) -> Vec<(u32, u64, bool)> {
         .collect()
 }
 
+/// Gives a message back that was not tried.
+fn requeue(fifo: &mut Fifo, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
+    fifo.give_back(consumer, position, Return::Released, 0, &mut Vec::new())
+}
+
+fn detach(fifo: &mut Fifo, consumer: ConsumerKey) -> Detached {
+    fifo.detach(consumer, Return::Released, 0, &mut Vec::new())
+}
+
 #[test]
 fn consumers_of_one_priority_take_turns() {
     let mut fifo = Fifo::new();
-    fifo.attach(auto_ack());
-    fifo.attach(auto_ack());
+    fifo.consumers_mut().attach(auto_ack());
+    fifo.consumers_mut().attach(auto_ack());
     fifo.enqueue(4);
     let given = deliver_all(&mut fifo);
     assert_eq!(given, [(0, 0, false), (1, 1, false), (0, 2, false), (1, 3, false)]);
-    assert_eq!((fifo.n_ready(), fifo.n_held()), (0, 0));
+    assert_eq!((fifo.messages().n_ready(), fifo.consumers().n_held()), (0, 0));
 }
 
 #[test]
 fn prefetch_limits_what_a_consumer_holds() {
     let mut fifo = Fifo::new();
-    let consumer = fifo.attach(acking(Some(2)));
+    let consumer = fifo.consumers_mut().attach(acking(Some(2)));
     fifo.enqueue(5);
     assert_eq!(deliver_all(&mut fifo), [(0, 0, false), (0, 1, false)]);
     fifo.settle(consumer, 1).unwrap();
     assert_eq!(deliver_all(&mut fifo), [(0, 2, false)]);
-    assert_eq!((fifo.n_ready(), fifo.n_held()), (2, 2));
+    assert_eq!((fifo.messages().n_ready(), fifo.consumers().n_held()), (2, 2));
 }
 
 #[test]
 fn a_lower_priority_gets_only_what_the_higher_has_no_credit_for() {
     let mut fifo = Fifo::new();
-    let low = fifo.attach(Checkout { priority: -5, ..acking(None) });
-    let high = fifo.attach(Checkout { priority: 10, ..acking(Some(1)) });
+    let low = fifo.consumers_mut().attach(Checkout { priority: -5, ..acking(None) });
+    let high = fifo.consumers_mut().attach(Checkout { priority: 10, ..acking(Some(1)) });
     fifo.enqueue(3);
     assert_eq!(deliver_all(&mut fifo), [(1, 0, false), (0, 1, false), (0, 2, false)]);
     fifo.settle(high, 0).unwrap();
@@ -56,34 +65,34 @@ fn a_lower_priority_gets_only_what_the_higher_has_no_credit_for() {
 #[test]
 fn nobody_is_given_what_stands_behind_messages_that_are_coming_back() {
     let mut fifo = Fifo::new();
-    let holder = fifo.attach_passive();
+    let holder = fifo.consumers_mut().attach_passive();
     fifo.enqueue(4);
     for _ in 0..3 {
         fifo.take(holder, AckMode::Manual).unwrap();
     }
-    fifo.begin_return();
-    fifo.attach(auto_ack());
+    fifo.consumers_mut().begin_return();
+    fifo.consumers_mut().attach(auto_ack());
     for position in [2, 0, 1] {
         assert!(fifo.is_waiting() && !fifo.takes_at_once());
         assert_eq!(deliver_all(&mut fifo), []);
-        fifo.requeue(holder, position).unwrap();
+        requeue(&mut fifo, holder, position).unwrap();
     }
-    fifo.end_return();
+    fifo.consumers_mut().end_return();
     assert_eq!(deliver_all(&mut fifo), [(1, 0, true), (1, 1, true), (1, 2, true), (1, 3, false)]);
 }
 
 #[test]
 fn requeued_messages_take_their_old_places_and_are_marked() {
     let mut fifo = Fifo::new();
-    let consumer = fifo.attach_passive();
+    let consumer = fifo.consumers_mut().attach_passive();
     fifo.enqueue(5);
     for _ in 0..3 {
         fifo.take(consumer, AckMode::Manual).unwrap();
     }
     fifo.settle(consumer, 2).unwrap();
-    fifo.requeue(consumer, 1).unwrap();
-    fifo.requeue(consumer, 0).unwrap();
-    fifo.attach(auto_ack());
+    requeue(&mut fifo, consumer, 1).unwrap();
+    requeue(&mut fifo, consumer, 0).unwrap();
+    fifo.consumers_mut().attach(auto_ack());
     let order: Vec<(u64, bool)> =
         deliver_all(&mut fifo).into_iter().map(|(_, at, again)| (at, again)).collect();
     assert_eq!(order, [(0, true), (1, true), (3, false), (4, false)]);
@@ -92,12 +101,12 @@ fn requeued_messages_take_their_old_places_and_are_marked() {
 #[test]
 fn what_a_lost_consumer_held_is_redelivered_in_order() {
     let mut fifo = Fifo::new();
-    let lost = fifo.attach(acking(Some(3)));
+    let lost = fifo.consumers_mut().attach(acking(Some(3)));
     fifo.enqueue(4);
     assert_eq!(deliver_all(&mut fifo).len(), 3);
-    let left = fifo.detach(lost);
+    let left = detach(&mut fifo, lost);
     assert_eq!((left.n_requeued, left.was_active), (3, true));
-    fifo.attach(auto_ack());
+    fifo.consumers_mut().attach(auto_ack());
     let order: Vec<(u64, bool)> =
         deliver_all(&mut fifo).into_iter().map(|(_, at, again)| (at, again)).collect();
     assert_eq!(order, [(0, true), (1, true), (2, true), (3, false)]);
@@ -106,58 +115,58 @@ fn what_a_lost_consumer_held_is_redelivered_in_order() {
 #[test]
 fn a_cancelled_consumer_may_still_settle() {
     let mut fifo = Fifo::new();
-    let consumer = fifo.attach(acking(None));
+    let consumer = fifo.consumers_mut().attach(acking(None));
     fifo.enqueue(2);
     deliver_all(&mut fifo);
-    fifo.cancel(consumer);
-    assert_eq!(fifo.n_consumers(), 0);
+    fifo.consumers_mut().cancel(consumer);
+    assert_eq!(fifo.consumers().n_active(), 0);
     fifo.enqueue(1);
     assert!(fifo.next_delivery().is_none());
     fifo.settle(consumer, 0).unwrap();
     assert!(fifo.settle(consumer, 0).is_err());
-    assert_eq!((fifo.n_ready(), fifo.n_held()), (1, 1));
+    assert_eq!((fifo.messages().n_ready(), fifo.consumers().n_held()), (1, 1));
 }
 
 #[test]
 fn a_paused_consumer_gets_nothing_until_resumed() {
     let mut fifo = Fifo::new();
-    let consumer = fifo.attach(auto_ack());
-    fifo.pause(consumer);
+    let consumer = fifo.consumers_mut().attach(auto_ack());
+    fifo.consumers_mut().pause(consumer);
     fifo.enqueue(1);
     assert!(fifo.is_waiting());
-    fifo.resume(consumer);
+    fifo.consumers_mut().resume(consumer);
     assert_eq!(deliver_all(&mut fifo), [(0, 0, false)]);
 }
 
 #[test]
 fn purging_leaves_held_messages_alone() {
     let mut fifo = Fifo::new();
-    let consumer = fifo.attach(acking(Some(1)));
+    let consumer = fifo.consumers_mut().attach(acking(Some(1)));
     fifo.enqueue(3);
     deliver_all(&mut fifo);
     let mut gone = Vec::new();
-    assert_eq!(fifo.purge(&mut gone), 2);
+    assert_eq!(fifo.messages_mut().purge(&mut gone), 2);
     assert_eq!(gone.iter().map(|range| (range.start, range.end)).collect::<Vec<_>>(), [(1, 3)]);
-    fifo.requeue(consumer, 0).unwrap();
-    assert_eq!(fifo.n_ready(), 1);
+    requeue(&mut fifo, consumer, 0).unwrap();
+    assert_eq!(fifo.messages().n_ready(), 1);
 }
 
 #[test]
 fn what_is_only_counted_is_told_before_it_comes_back() {
     let mut fifo = Fifo::new();
-    let consumer = fifo.attach(acking(Some(3)));
-    fifo.set_holding(UnackedTracking::Unrecorded);
+    let consumer = fifo.consumers_mut().attach(acking(Some(3)));
+    fifo.consumers_mut().set_tracking(UnackedTracking::Unrecorded);
     fifo.enqueue(4);
     assert_eq!(deliver_all(&mut fifo).len(), 3);
-    assert!(fifo.holds_unrecorded(consumer));
-    assert_eq!((fifo.n_held(), fifo.held().count()), (3, 0));
-    assert_eq!(fifo.requeue(consumer, 1), Err(NotHeld), "nobody has said that it is held");
+    assert!(fifo.consumers().get(consumer).is_some_and(queue::Consumer::holds_unrecorded));
+    assert_eq!((fifo.consumers().n_held(), fifo.consumers().held().count()), (3, 0));
+    assert_eq!(requeue(&mut fifo, consumer, 1), Err(NotHeld), "nobody has said that it is held");
     fifo.settle(consumer, 0).unwrap();
-    fifo.record(consumer, [1, 2]);
-    assert!(!fifo.holds_unrecorded(consumer));
-    fifo.requeue(consumer, 1).unwrap();
+    fifo.consumers_mut().record(consumer, [1, 2]);
+    assert!(!fifo.consumers().get(consumer).is_some_and(queue::Consumer::holds_unrecorded));
+    requeue(&mut fifo, consumer, 1).unwrap();
     assert_eq!(deliver_all(&mut fifo), [(0, 1, true), (0, 3, false)]);
-    assert_eq!((fifo.n_ready(), fifo.n_held()), (0, 3));
+    assert_eq!((fifo.messages().n_ready(), fifo.consumers().n_held()), (0, 3));
 }
 
 #[derive(Clone, Debug)]
@@ -261,7 +270,7 @@ impl Model {
         self.consumers.keys().any(|key| self.wants_more(*key))
     }
 
-    /// What becomes of a message that a consumer which settles so is given.
+    /// The fate of a message that a consumer which settles so is given.
     fn settling(&self, wished: AckMode) -> AckMode {
         if self.holding == UnackedTracking::Settled { wished } else { AckMode::Manual }
     }
@@ -305,7 +314,7 @@ impl Pair {
             Step::Attach(prefetch) => self.attach(acking(prefetch)),
             Step::AttachAuto => self.attach(auto_ack()),
             Step::AttachPassive => {
-                let key = self.fifo.attach_passive();
+                let key = self.fifo.consumers_mut().attach_passive();
                 self.note_attached(key, acking(None), false);
             }
             Step::Deliver => self.deliver(),
@@ -321,28 +330,31 @@ impl Pair {
             Step::Detach(n) => pick(n).into_iter().for_each(|key| self.detach(key)),
             Step::DetachUntold(n) => pick(n).into_iter().for_each(|key| self.detach_untold(key)),
             Step::Cancel(n) => pick(n).into_iter().for_each(|key| {
-                self.fifo.cancel(key);
+                self.fifo.consumers_mut().cancel(key);
                 self.change(key, |consumer| consumer.is_active = false);
             }),
             Step::Pause(n) => pick(n).into_iter().for_each(|key| {
-                self.fifo.pause(key);
+                self.fifo.consumers_mut().pause(key);
                 self.change(key, |consumer| consumer.is_paused = true);
             }),
             Step::Resume(n) => pick(n).into_iter().for_each(|key| {
-                self.fifo.resume(key);
+                self.fifo.consumers_mut().resume(key);
                 self.change(key, |consumer| consumer.is_paused = false);
             }),
             Step::SetPrefetch(n, prefetch) => pick(n).into_iter().for_each(|key| {
-                self.fifo.set_prefetch(key, prefetch);
+                self.fifo.consumers_mut().set_prefetch(key, prefetch);
                 self.change(key, |consumer| consumer.prefetch = prefetch);
             }),
             Step::Purge => {
                 let mut gone = Vec::new();
-                assert_eq!(self.fifo.purge(&mut gone), self.model.ready.len() as u64);
+                assert_eq!(
+                    self.fifo.messages_mut().purge(&mut gone),
+                    self.model.ready.len() as u64
+                );
                 self.model.ready.clear();
             }
             Step::Hold(holding) => {
-                self.fifo.set_holding(holding);
+                self.fifo.consumers_mut().set_tracking(holding);
                 self.model.holding = holding;
             }
             Step::Record(n) => pick(n).into_iter().for_each(|key| self.record(key, usize::MAX)),
@@ -357,7 +369,7 @@ impl Pair {
     }
 
     fn attach(&mut self, checkout: Checkout) {
-        let key = self.fifo.attach(checkout);
+        let key = self.fifo.consumers_mut().attach(checkout);
         self.note_attached(key, checkout, true);
     }
 
@@ -403,7 +415,7 @@ impl Pair {
         fifo.settle(key, at).expect("the model says it is held");
         model.held.remove(&at);
         model.untold.remove(&at);
-        if !fifo.holds_unrecorded(key) {
+        if !fifo.consumers().get(key).is_some_and(queue::Consumer::holds_unrecorded) {
             assert_eq!(fifo.settle(key, at), Err(NotHeld));
         }
     }
@@ -411,17 +423,20 @@ impl Pair {
     fn requeue(&mut self, n: usize) {
         let Some((at, key)) = self.model.pick_held(n) else { return };
         if self.model.untold.contains(&at) {
-            assert_eq!(self.fifo.requeue(key, at), Err(NotHeld));
+            assert_eq!(requeue(&mut self.fifo, key, at), Err(NotHeld));
             self.record(key, usize::MAX);
         }
-        self.fifo.requeue(key, at).expect("the model says it is held");
+        requeue(&mut self.fifo, key, at).expect("the model says it is held");
         self.model.come_back(&[at]);
     }
 
     fn requeue_all(&mut self, key: ConsumerKey) {
         self.record(key, usize::MAX);
         let back = self.model.held_by(key);
-        assert_eq!(self.fifo.requeue_all(key), back.len() as u64);
+        assert_eq!(
+            self.fifo.give_back_all(key, &HashSet::new(), Return::Released, 0, &mut Vec::new()),
+            back.len() as u64
+        );
         self.model.come_back(&back);
     }
 
@@ -430,12 +445,12 @@ impl Pair {
         self.detach_untold(key);
     }
 
-    /// What nobody has told of goes with its consumer.
+    /// Messages nobody has told of go with their consumer.
     fn detach_untold(&mut self, key: ConsumerKey) {
         let Self { fifo, model } = self;
         let (lost, back): (Vec<u64>, Vec<u64>) =
             model.held_by(key).into_iter().partition(|at| model.untold.contains(at));
-        let left = fifo.detach(key);
+        let left = detach(fifo, key);
         assert_eq!(left.n_requeued, back.len() as u64);
         for at in lost {
             model.held.remove(&at);
@@ -456,24 +471,31 @@ impl Pair {
             n_left -= usize::from(is_told && model.untold.remove(at));
             is_told
         });
-        fifo.record(key, told);
+        fifo.consumers_mut().record(key, told);
     }
 
     fn compare(&self) {
         let Self { fifo, model } = self;
-        assert_eq!(fifo.n_ready(), model.ready.len() as u64);
-        assert_eq!(fifo.n_held(), model.held.len() as u64);
-        assert_eq!(fifo.n_consumers(), model.n_active());
+        assert_eq!(fifo.messages().n_ready(), model.ready.len() as u64);
+        assert_eq!(fifo.consumers().n_held(), model.held.len() as u64);
+        assert_eq!(fifo.consumers().n_active(), model.n_active());
         let mut told = model.held.clone();
         told.retain(|at, _| !model.untold.contains(at));
-        assert_eq!(fifo.held().map(|(key, at)| (at, key)).collect::<BTreeMap<_, _>>(), told);
-        let ready: Vec<u64> = fifo.ready().flat_map(|range| range.start..range.end).collect();
+        assert_eq!(
+            fifo.consumers().held().map(|(key, at)| (at, key)).collect::<BTreeMap<_, _>>(),
+            told
+        );
+        let ready: Vec<u64> =
+            fifo.messages().ready().flat_map(|range| range.start..range.end).collect();
         assert!(ready.iter().eq(&model.ready));
         for key in model.consumers.keys() {
             let held = model.held_by(*key);
-            assert_eq!(fifo.n_held_by(*key), held.len());
+            assert_eq!(fifo.consumers().get(*key).map_or(0, queue::Consumer::n_held), held.len());
             let untold = held.iter().any(|at| model.untold.contains(at));
-            assert_eq!(fifo.holds_unrecorded(*key), untold);
+            assert_eq!(
+                fifo.consumers().get(*key).is_some_and(queue::Consumer::holds_unrecorded),
+                untold
+            );
         }
         let any_holds = model.holding != UnackedTracking::Settled
             || model.consumers.values().any(|it| it.is_active && it.settling == AckMode::Manual);

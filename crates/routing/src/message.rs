@@ -1,6 +1,6 @@
 //! The parts of a message that routing looks at.
 
-use amqp091::{PropertiesRef, TableRef};
+use amqp091::TableRef;
 
 use crate::comparable::Comparable;
 use crate::digest::Digest;
@@ -14,7 +14,7 @@ pub struct Message<'m> {
     /// Its headers.
     pub headers: Option<TableRef<'m>>,
     /// Its properties; none where nothing but headers and keys is known.
-    pub properties: Option<PropertiesRef<'m>>,
+    pub properties: Option<message::View<'m>>,
     /// A number that is another for each message: what is left to chance follows from it.
     pub chance: u64,
 }
@@ -38,10 +38,10 @@ impl<'m> Message<'m> {
                 let value = self.headers.as_ref().and_then(|headers| headers.get(name));
                 value.map_or(nothing, |value| nothing.with_value(Comparable::of_header(value)))
             }
-            HashOn::MessageId => of_bytes(properties.and_then(PropertiesRef::message_id)),
-            HashOn::CorrelationId => of_bytes(properties.and_then(PropertiesRef::correlation_id)),
+            HashOn::MessageId => of_bytes(properties.and_then(message::View::message_id)),
+            HashOn::CorrelationId => of_bytes(properties.and_then(message::View::correlation_id)),
             HashOn::Timestamp => {
-                let timestamp = properties.and_then(PropertiesRef::timestamp);
+                let timestamp = properties.and_then(message::View::timestamp);
                 timestamp.map_or(nothing, |seconds| nothing.with(seconds))
             }
         };

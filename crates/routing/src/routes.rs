@@ -41,11 +41,25 @@ pub struct Routed {
     pub n_steps: usize,
     /// Selectors took more steps than they may for one message: those that were left do not match.
     pub is_cut_short: bool,
+    /// The message had one key, and no exchange but the first has had a part in its way.
+    pub is_by_first: bool,
 }
+
+/// An exchange with its rules and bindings as of some moment; the same one as long as none of them changes.
+#[derive(Clone, Debug)]
+pub struct ExchangeVersion(Arc<Exchange>);
+
+impl PartialEq for ExchangeVersion {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ExchangeVersion {}
 
 impl RouteOutcome {
     const fn at_once(self) -> Routed {
-        Routed { outcome: self, n_steps: 0, is_cut_short: false }
+        Routed { outcome: self, n_steps: 0, is_cut_short: false, is_by_first: false }
     }
 }
 
@@ -87,6 +101,13 @@ impl Routes {
 
     fn exchange(&self, name: &[u8]) -> Option<&Exchange> {
         self.exchanges.get(std::str::from_utf8(name).ok()?).map(|exchange| &**exchange)
+    }
+
+    /// An exchange as it is now; none for the default exchange.
+    #[must_use]
+    pub fn version(&self, exchange: &[u8]) -> Option<ExchangeVersion> {
+        let exchange = self.exchanges.get(std::str::from_utf8(exchange).ok()?)?;
+        Some(ExchangeVersion(Arc::clone(exchange)))
     }
 
     /// The kind of an exchange.
@@ -277,7 +298,9 @@ impl Routes {
             DecidedBy::Message => RouteOutcome::RoutedByMessage,
         };
         walk.finish();
-        Routed { outcome, n_steps: steps.n_taken(), is_cut_short: steps.ran_out() }
+        let is_by_first = message.keys.len() == 1 && walk.seen.is_empty();
+        let (n_steps, is_cut_short) = (steps.n_taken(), steps.ran_out());
+        Routed { outcome, n_steps, is_cut_short, is_by_first }
     }
 }
 

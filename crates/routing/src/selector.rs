@@ -9,7 +9,7 @@ mod sql;
 mod steps;
 mod term;
 
-use amqp091::{PropertiesRef, ValueRef};
+use amqp091::ValueRef;
 
 use crate::message::Message;
 use like::Like;
@@ -286,7 +286,7 @@ fn header<'a>(message: &Message<'a>, name: &[u8], steps: &mut Steps) -> Operand<
     value.as_i64().map_or_else(float, Operand::Integer)
 }
 
-fn property<'a>(properties: PropertiesRef<'a>, name: &[u8]) -> Operand<'a> {
+fn property<'a>(properties: message::View<'a>, name: &[u8]) -> Operand<'a> {
     let text = |value: Option<&'a [u8]>| value.map_or(Operand::Unknown, Operand::Text);
     match name {
         b"JMSMessageID" => text(properties.message_id()),

@@ -10,42 +10,42 @@ pub struct Error {
     pub text: Cow<'static, str>,
 }
 
-/// The sorts of refusal; in brackets AMQP 0-9-1's reply code.
+/// The sorts of refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Content too large (311), closes the channel.
+    /// Content too large, closes the channel.
     ContentTooLarge,
-    /// Access refused (403), closes the channel.
+    /// Access refused, closes the channel.
     AccessRefused,
-    /// Not found (404), closes the channel.
+    /// Not found, closes the channel.
     NotFound,
-    /// Not implemented by the mode of a queue (540), closes the channel.
+    /// Not implemented by the mode of a queue, closes the channel.
     NotImplementedByMode,
-    /// Resource locked (405), closes the channel.
+    /// Resource locked, closes the channel.
     ResourceLocked,
-    /// Precondition failed (406), closes the channel.
+    /// Precondition failed, closes the channel.
     PreconditionFailed,
-    /// The operator closes the connection (320).
+    /// The operator closes the connection.
     ConnectionForced,
-    /// Invalid path: unknown vhost (402), closes the connection.
+    /// Invalid path: unknown vhost, closes the connection.
     InvalidPath,
-    /// Frame error (501), closes the connection.
+    /// Frame error, closes the connection.
     FrameError,
-    /// Syntax error (502), closes the connection.
+    /// Syntax error, closes the connection.
     SyntaxError,
-    /// Command invalid (503), closes the connection.
+    /// Command invalid, closes the connection.
     CommandInvalid,
-    /// Channel error (504), closes the connection.
+    /// Channel error, closes the connection.
     ChannelError,
-    /// Unexpected frame (505), closes the connection.
+    /// Unexpected frame, closes the connection.
     UnexpectedFrame,
-    /// Resource error (506), closes the connection.
+    /// Resource error, closes the connection.
     ResourceError,
-    /// Not allowed (530), closes the connection.
+    /// Not allowed, closes the connection.
     NotAllowed,
-    /// Not implemented (540), closes the connection.
+    /// Not implemented, closes the connection.
     NotImplemented,
-    /// Internal error (541), closes the connection.
+    /// Internal error, closes the connection.
     InternalError,
 }
 

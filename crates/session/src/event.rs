@@ -1,7 +1,7 @@
 use crate::{ChannelId, Error, LinkId, ShortString};
 use message::MessageRef;
 
-/// A front's own name for the method that a request came from; opaque to the broker.
+/// A front's own name for the kind of a request; opaque to the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MethodTag(pub u32);
 
@@ -9,9 +9,9 @@ pub struct MethodTag(pub u32);
 /// the order they are put into the outbox.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// `channel.open-ok`.
+    /// The channel is open.
     ChannelOpened(ChannelId),
-    /// `channel.close-ok`.
+    /// The channel is closed, as its client asked.
     ChannelClosed(ChannelId),
     /// The channel is closed by the broker. Its deliveries and consumers are gone already.
     ChannelFailed {
@@ -22,7 +22,7 @@ pub enum Event<'a> {
         /// The client's request; `None` for a publish.
         origin: Option<MethodTag>,
     },
-    /// `connection.close-ok`.
+    /// The connection may be closed, as its client asked.
     ConnectionClosed,
     /// The connection is closed by the broker.
     ConnectionFailed {
@@ -33,24 +33,22 @@ pub enum Event<'a> {
         /// The client's request; `None` for a publish, or where the client asked for nothing.
         origin: Option<MethodTag>,
     },
-    /// `connection.blocked`: publishing waits until the alarm clears.
+    /// Publishing waits until the alarm clears.
     Blocked {
         /// For example `low on memory`.
         reason: &'a str,
     },
-    /// `connection.unblocked`.
+    /// Publishing goes on.
     Unblocked,
-    /// The request that `origin` names succeeded and its answer carries nothing: `exchange.*-ok`,
-    /// `queue.bind-ok`, `queue.unbind-ok`, `basic.qos-ok`, `basic.recover-ok`,
-    /// `confirm.select-ok` (from here on the channel counts publishes), `tx.*-ok`,
-    /// `connection.update-secret-ok`.
+    /// The request that `origin` names succeeded and its answer carries nothing. Confirms enabled: from
+    /// here on the channel counts publishes.
     Done {
         /// The channel.
         channel: ChannelId,
         /// The request.
         origin: MethodTag,
     },
-    /// `queue.declare-ok`.
+    /// A queue is declared.
     QueueDeclared {
         /// The channel.
         channel: ChannelId,
@@ -61,23 +59,22 @@ pub enum Event<'a> {
         /// Consumers.
         n_consumers: u64,
     },
-    /// `queue.purge-ok`.
+    /// A queue is purged.
     QueuePurged {
         /// The channel.
         channel: ChannelId,
         /// The number of purged messages.
         n_messages: u64,
     },
-    /// `queue.delete-ok`.
+    /// A queue is deleted.
     QueueDeleted {
         /// The channel.
         channel: ChannelId,
         /// The number of ready messages deleted with the queue.
         n_messages: u64,
     },
-    /// A consumer is attached; its deliveries follow on `link`. With `answer` a `basic.consume-ok`
-    /// is sent.
-    Consuming {
+    /// A consumer is attached; its deliveries follow on `link`.
+    Attached {
         /// The channel.
         channel: ChannelId,
         /// The link of the consumer's deliveries.
@@ -89,8 +86,8 @@ pub enum Event<'a> {
         /// Whether the client waits for the answer.
         answer: bool,
     },
-    /// `basic.cancel-ok`; deliveries already made stay to be settled.
-    Cancelled {
+    /// A consumer is detached as its client asked; deliveries already made stay to be settled.
+    Detached {
         /// The channel.
         channel: ChannelId,
         /// The link of the consumer's deliveries; `None` if there was no such consumer.
@@ -100,7 +97,7 @@ pub enum Event<'a> {
         /// Whether the client waits for the answer.
         answer: bool,
     },
-    /// The broker ended the consumer (`basic.cancel` to clients that can read it).
+    /// The broker ended the consumer.
     ConsumerCancelled {
         /// The channel.
         channel: ChannelId,
@@ -109,9 +106,9 @@ pub enum Event<'a> {
         /// The consumer's tag.
         consumer_tag: &'a ShortString,
     },
-    /// `basic.get-empty`.
+    /// There was no message to hand out.
     GetEmpty(ChannelId),
-    /// `basic.get-ok` with its message.
+    /// One message, as asked for.
     Got {
         /// The channel.
         channel: ChannelId,
@@ -124,7 +121,7 @@ pub enum Event<'a> {
         /// Ready messages left.
         n_ready: u64,
     },
-    /// `basic.return`: no queue took it.
+    /// A message comes back: no queue took it.
     Returned {
         /// The channel.
         channel: ChannelId,

@@ -14,13 +14,13 @@ pub use outbox::{
     Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
 };
 pub use request::{
-    Consume, Content, Control, ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, OwnedContent,
-    Publish, QueueBinding, QueueDeclare, Request, Settle, Span,
+    Attachment, Content, Control, ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome,
+    OwnedContent, Publish, QueueBinding, QueueDeclaration, Request, Settle, Span,
 };
 
 pub use amqp091::table::{ShortString, Table, Value};
 
-/// A channel (AMQP 0-9-1) or session of a connection. Protocols without channels use one number.
+/// A channel or session of a connection. Protocols without channels use one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId(pub u16);
 

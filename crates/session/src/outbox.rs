@@ -16,7 +16,8 @@ pub trait Outbox: Send + Sync {
     /// Positions delivered on these links, which are sorted, that the client has not settled, each link's
     /// in the order of delivery; an acknowledgement counts from the commit of its transaction on. Asked,
     /// under a queue's lock, only for queues that keep no record of their own of what a consumer holds
-    /// (`ack-direct`). What it names for an [`Op::Recover`](crate::Op::Recover) it names once.
+    /// (`ack-direct`). What it names for an [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled) it names
+    /// once.
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
 }
 
@@ -39,8 +40,9 @@ pub trait Sink {
     /// Appends anything else.
     fn event(&mut self, event: Event<'_>);
 
-    /// An [`Op::Recover`](crate::Op::Recover) of the channel, which was answered before, is carried out.
-    fn recovered(&mut self, _channel: ChannelId) {}
+    /// An [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled) of the channel, which was answered before,
+    /// is carried out.
+    fn released(&mut self, _channel: ChannelId) {}
 
     /// The publishes of a confirming channel numbered `first..=last` (from 1, in the order they came
     /// since confirms were selected) are done. Frames are made when the bytes are taken, so that
@@ -51,9 +53,9 @@ pub trait Sink {
 /// The broker's answer to a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// The broker has taken responsibility (`basic.ack`).
+    /// The broker has taken responsibility.
     Ack,
-    /// The broker has refused the message (`basic.nack`).
+    /// The broker has refused the message.
     Nack,
 }
 

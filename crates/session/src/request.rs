@@ -42,7 +42,7 @@ pub struct Publish {
     pub exchange: Span,
     /// Routing key.
     pub routing_key: Span,
-    /// AMQP 0-9-1 property flags and values, validated by the front.
+    /// Properties, checked and encoded by the front as [`MessageRef`](message::MessageRef) has them.
     pub properties: Span,
     /// Body.
     pub content: Content,
@@ -50,7 +50,7 @@ pub struct Publish {
     pub mandatory: bool,
     /// Return it when no queue has a consumer that gets it at once; `inspect` is set then.
     pub immediate: bool,
-    /// Delivery mode 2.
+    /// It is to survive a restart in a durable queue.
     pub persistent: bool,
     /// Whether properties hold anything that routing or the queue must look at (headers,
     /// expiration, priority, user-id, reply-to); false lets the broker not parse them at all.
@@ -91,13 +91,13 @@ pub struct Settle {
 /// The answers a consumer can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done with it (`basic.ack`).
+    /// Done with it.
     Accepted,
-    /// Give it to somebody again; it counts as a failed delivery (`basic.reject requeue=true`).
-    Requeued,
-    /// Give it to somebody again; not a failure (`basic.nack requeue=true`).
-    Returned,
-    /// Drop or dead-letter it (`requeue=false`).
+    /// Give it to somebody again; it counts as a failed delivery.
+    Modified,
+    /// Give it to somebody again; not a failure.
+    Released,
+    /// Drop or dead-letter it.
     Rejected,
 }
 
@@ -124,12 +124,12 @@ impl Flag {
     }
 }
 
-/// A request on a channel other than publishing and settling.
+/// A request other than publishing and settling, on a channel.
 #[derive(Debug)]
 pub struct Control {
     /// The channel it came on.
     pub channel: ChannelId,
-    /// The front's name for the method, handed back in a refusal.
+    /// The front's name for the request, handed back with its answer.
     pub origin: MethodTag,
     /// Whether the client wants no answer when it succeeds.
     pub nowait: bool,
@@ -141,46 +141,46 @@ pub struct Control {
 #[derive(Debug)]
 pub enum Op {
     /// Open the channel.
-    ChannelOpen,
+    OpenChannel,
     /// Close the channel; answered when everything it held is given back.
-    ChannelClose,
+    CloseChannel,
     /// The front found the channel at fault: give back what it holds, then tell the client.
-    ChannelFail(Error),
+    FailChannel(Error),
     /// The client closes the connection; answered when its exclusive queues are gone.
-    ConnectionClose,
+    CloseConnection,
     /// The front found the connection at fault.
-    ConnectionFail(Error),
-    /// `connection.update-secret`.
+    FailConnection(Error),
+    /// Other credentials for the connection, from here on.
     UpdateSecret {
         /// The new secret.
         secret: Vec<u8>,
     },
-    /// `exchange.declare`.
-    ExchangeDeclare(ExchangeDeclare),
-    /// `exchange.delete`.
-    ExchangeDelete {
+    /// Create an exchange, or check that it exists as described.
+    DeclareExchange(ExchangeDeclaration),
+    /// Delete an exchange.
+    DeleteExchange {
         /// Its name.
         exchange: ShortString,
         /// Only when nothing is bound to it.
         if_unused: bool,
     },
-    /// `exchange.bind`.
-    ExchangeBind(ExchangeBinding),
-    /// `exchange.unbind`.
-    ExchangeUnbind(ExchangeBinding),
-    /// `queue.declare`.
-    QueueDeclare(QueueDeclare),
-    /// `queue.bind`.
-    QueueBind(QueueBinding),
-    /// `queue.unbind`.
-    QueueUnbind(QueueBinding),
-    /// `queue.purge`.
-    QueuePurge {
+    /// Bind an exchange to another.
+    BindExchange(ExchangeBinding),
+    /// Remove a binding between exchanges.
+    UnbindExchange(ExchangeBinding),
+    /// Create a queue, or check that it exists as described.
+    DeclareQueue(QueueDeclaration),
+    /// Bind a queue to an exchange.
+    BindQueue(QueueBinding),
+    /// Remove the binding of a queue.
+    UnbindQueue(QueueBinding),
+    /// Drop the ready messages of a queue.
+    PurgeQueue {
         /// Its name; empty for the channel's last declared one.
         queue: ShortString,
     },
-    /// `queue.delete`.
-    QueueDelete {
+    /// Delete a queue.
+    DeleteQueue {
         /// Its name; empty for the channel's last declared one.
         queue: ShortString,
         /// Only without consumers.
@@ -188,43 +188,43 @@ pub enum Op {
         /// Only without ready messages.
         if_empty: Flag,
     },
-    /// `basic.qos`.
+    /// Limit how much consumers hold at a time.
     SetPrefetch {
         /// Unacknowledged deliveries allowed at a time; 0 for no limit.
         prefetch_count: u16,
         /// Per channel instead of per new consumer.
         global: bool,
     },
-    /// `basic.consume`.
-    Consume(Consume),
-    /// `basic.cancel`.
-    Cancel {
+    /// Attach a consumer to a queue.
+    Attach(Attachment),
+    /// Detach a consumer; what it holds stays to be settled.
+    Detach {
         /// The consumer's tag.
         consumer_tag: ShortString,
     },
-    /// `basic.get`.
+    /// Hand out one message, if there is one.
     Get {
         /// Its name; empty for the channel's last declared one.
         queue: ShortString,
         /// Settled on delivery.
         no_ack: bool,
     },
-    /// `basic.recover` with requeue: everything unsettled on the channel is given back.
-    Recover,
-    /// `confirm.select`.
-    ConfirmSelect,
-    /// `tx.select`.
-    TxSelect,
-    /// `tx.commit`.
-    TxCommit,
-    /// `tx.rollback`.
-    TxRollback,
+    /// Give back everything unsettled on the channel.
+    ReleaseUnsettled,
+    /// Confirm the publishes of the channel from here on.
+    EnableConfirms,
+    /// Hold back the publishes and settlements of the channel from here on, until it commits.
+    EnableTransactions,
+    /// Carry out what is held back.
+    Commit,
+    /// Forget what is held back.
+    RollBack,
 }
 
-/// `exchange.declare`.
+/// The exchange that a client declares.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "these are the method's own flags")]
-pub struct ExchangeDeclare {
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own of the client")]
+pub struct ExchangeDeclaration {
     /// Name, as received.
     pub exchange: ShortString,
     /// Type name, for example `direct`.
@@ -241,7 +241,7 @@ pub struct ExchangeDeclare {
     pub arguments: Table,
 }
 
-/// `exchange.bind` and `exchange.unbind`.
+/// A binding of an exchange to another.
 #[derive(Debug)]
 pub struct ExchangeBinding {
     /// The exchange that receives.
@@ -254,10 +254,10 @@ pub struct ExchangeBinding {
     pub arguments: Table,
 }
 
-/// `queue.declare`.
+/// The queue that a client declares.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "these are the method's own flags")]
-pub struct QueueDeclare {
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own of the client")]
+pub struct QueueDeclaration {
     /// Name, as received; empty asks for a generated one.
     pub queue: ShortString,
     /// Only look whether it exists.
@@ -272,7 +272,7 @@ pub struct QueueDeclare {
     pub arguments: Table,
 }
 
-/// `queue.bind` and `queue.unbind`.
+/// A binding of a queue to an exchange.
 #[derive(Debug)]
 pub struct QueueBinding {
     /// Its name; empty for the channel's last declared one.
@@ -285,9 +285,9 @@ pub struct QueueBinding {
     pub arguments: Table,
 }
 
-/// `basic.consume`.
+/// The consumer that a client attaches.
 #[derive(Debug)]
-pub struct Consume {
+pub struct Attachment {
     /// Its name; empty for the channel's last declared one.
     pub queue: ShortString,
     /// Empty asks for a generated one.

@@ -1,7 +1,7 @@
 //! Declarations of queues, as several worlds make them.
 
 use crate::client::short;
-use session::{Op, QueueBinding, QueueDeclare, Table};
+use session::{Op, QueueBinding, QueueDeclaration, Table};
 
 /// The overflow behaviour of a full queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Arguments {
     }
 
     pub(crate) fn declare(self, queue: &str, durable: bool) -> Op {
-        Op::QueueDeclare(QueueDeclare {
+        Op::DeclareQueue(QueueDeclaration {
             queue: short(queue),
             passive: false,
             durable,
@@ -59,7 +59,7 @@ impl Arguments {
 }
 
 pub(crate) fn bind(queue: &str, exchange: &str, routing_key: &str) -> Op {
-    Op::QueueBind(QueueBinding {
+    Op::BindQueue(QueueBinding {
         queue: short(queue),
         exchange: short(exchange),
         routing_key: short(routing_key),

@@ -186,8 +186,8 @@ impl Harness {
             Outcome::Accepted,
             Outcome::Accepted,
             Outcome::Rejected,
-            Outcome::Requeued,
-            Outcome::Returned,
+            Outcome::Modified,
+            Outcome::Released,
         ];
         self.random.choose(&outcomes).unwrap_or(Outcome::Accepted)
     }
@@ -310,7 +310,7 @@ impl Harness {
     /// Nothing is in any queue: looks at what is left all the same. False if the disk fails meanwhile.
     pub(crate) fn check_empty(&mut self) -> bool {
         let Some(node) = &mut self.node else { return false };
-        if node.broker.message_bytes() != 0 {
+        if node.broker.figures().message_bytes() != 0 {
             fail("bytes are left after the drain");
         }
         expect_ok(node.frees_all())

@@ -244,7 +244,7 @@ impl Model {
     pub(crate) fn settle(&mut self, key: LinkKey, position: Position, outcome: Outcome) {
         match outcome {
             Outcome::Accepted | Outcome::Rejected => self.take_out(key, position),
-            Outcome::Requeued | Outcome::Returned => {
+            Outcome::Modified | Outcome::Released => {
                 self.give_back(key, |place| place == Place::Held(key, position));
             }
         }

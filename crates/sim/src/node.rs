@@ -55,7 +55,7 @@ impl Node {
             lazy_sync: Duration::MAX,
             sync_here_max: Duration::MAX,
             unsynced_bytes_max: 64 << 10,
-            salt: 7,
+            given: log::Identities { salt: 7, node: log::NodeId(7) },
             on_failure: Some(Box::new(move |_| seen.store(true, Ordering::SeqCst))),
             ..WalOptions::default()
         };
@@ -152,21 +152,25 @@ impl Node {
         if self.has_failed() {
             return Ok(false);
         }
-        let (durable, volatile) = self.broker.page_stats();
+        let (durable, volatile) = self.broker.figures().pages();
         if durable.live_blobs + volatile.live_blobs > 0 {
             return Err(format!("pages are not freed: {durable:?}, {volatile:?}"));
         }
-        for (vhost, bodies) in self.broker.body_stats() {
+        for (vhost, bodies) in self.broker.figures().bodies() {
             if bodies.live_blobs > 0 {
                 return Err(format!("bodies of {vhost} are not freed: {bodies:?}"));
             }
         }
-        if self.broker.losses().n_messages > 0 {
+        if self.broker.figures().losses().n_messages > 0 {
             return Err("messages are lost by damage that was never done".to_owned());
         }
-        let stats = self.broker.log_stats();
+        let stats = self.broker.figures().log();
+        // Of each queue that says so, the entry stays that says which version its files have.
+        let view = self.broker.view();
+        let n_versions =
+            view.queues().filter(|queue| queue.files_version.is_logged()).count() as u64;
         let live = stats.oldest.map_or(0, |oldest| oldest.live);
-        if stats.segments > 1 || live > 0 {
+        if live > n_versions || (n_versions == 0 && stats.segments > 1) {
             return Err(format!("the log is not freed: {stats:?}"));
         }
         Ok(true)
@@ -234,7 +238,7 @@ impl SingleClient {
         let recorder = Recorder::new(0, &transcript, usize::MAX);
         let session = open_session(&node.broker, &recorder)?;
         let mut client = Self { node, session, transcript };
-        client.ask(Op::ChannelOpen)?;
+        client.ask(Op::OpenChannel)?;
         Ok(client)
     }
 

@@ -1,6 +1,5 @@
 //! The outbox of a simulated connection: writes down what it is given, and is full now and then.
 
-use amqp091::PropertiesRef;
 use message::MessageRef;
 use session::{
     ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, Room, Sink,
@@ -90,7 +89,7 @@ impl Given {
 }
 
 fn reply_key(message: &MessageRef<'_>) -> Option<String> {
-    let reply_to = PropertiesRef::trusted(message.properties).reply_to()?;
+    let reply_to = message.view().reply_to()?;
     String::from_utf8(reply_to.to_vec()).ok()
 }
 
@@ -325,10 +324,10 @@ fn what_of(event: Event<'_>) -> What {
         },
         Event::QueuePurged { n_messages, .. } => What::Purged(n_messages),
         Event::QueueDeleted { n_messages, .. } => What::Deleted(n_messages),
-        Event::Consuming { link, consumer_tag, no_ack, .. } => {
+        Event::Attached { link, consumer_tag, no_ack, .. } => {
             What::Consuming { link: link.0, tag: tag(consumer_tag), no_ack }
         }
-        Event::Cancelled { channel, consumer_tag, .. } => {
+        Event::Detached { channel, consumer_tag, .. } => {
             What::Cancelled { channel: channel.0, tag: tag(consumer_tag) }
         }
         Event::ConsumerCancelled { channel, consumer_tag, .. } => {

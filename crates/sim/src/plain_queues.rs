@@ -225,8 +225,7 @@ impl PlainQueues {
         let Some(node) = &self.harness.node else { return };
         let view = node.broker.view();
         let is_older = |queue: &&Arc<broker::Queue>| {
-            let version = view.meta.queue_version(queue.id());
-            version == QueueVersion::V1 || queue.conversion().is_some()
+            queue.files_version.get() == QueueVersion::V1 || queue.conversion().is_some()
         };
         let names = view.queues().filter(is_older).map(|queue| queue.def().name.to_string());
         self.older.extend(names);
@@ -334,10 +333,10 @@ impl PlainQueues {
         }
         let Some(node) = &mut self.harness.node else { return };
         let was_well = !node.failed.load(Ordering::SeqCst);
-        let appended_upto = node.broker.log_stats().appended_upto;
+        let appended_upto = node.broker.figures().log().appended_upto;
         let stepped = node.steppers.log.step();
         // The log may fail after it has synced everything, while it frees segments.
-        let durable_upto = node.broker.log_stats().durable_upto;
+        let durable_upto = node.broker.figures().log().durable_upto;
         let is_written = !node.steppers.older.has_failed();
         self.just_synced = was_well && is_written && durable_upto >= appended_upto;
         self.harness.note(if stepped { "commit" } else { "nothing to commit" });
@@ -422,8 +421,8 @@ impl PlainQueues {
                 self.model.check_queue(name, found.waits_for_page(), |key| self.is_full(key)),
             );
         }
-        if is_exact && bytes != self.broker().message_bytes() {
-            let actual = self.broker().message_bytes();
+        if is_exact && bytes != self.broker().figures().message_bytes() {
+            let actual = self.broker().figures().message_bytes();
             fail(format!("{actual} bytes in memory instead of {bytes}"));
         }
     }

@@ -1,11 +1,13 @@
 //! Small helpers every crate may use: time as a value, and reading and writing of internal records.
-//! Knows integers and bytes. Never sockets, files, clocks, queues.
+//! Knows integers and bytes. Never sockets, files, queues; of clocks only the functions it is given.
 //! Start reading at [`Now`] and [`record`].
 
+mod clock;
 mod edit_distance;
 pub mod record;
 mod time;
 
+pub use clock::{Clock, TimeScale, WallClock};
 pub use edit_distance::edit_distance;
 pub use time::{Civil, Now};
 

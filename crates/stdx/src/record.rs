@@ -105,6 +105,40 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A list of records of fixed size, read where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct List<'a, T> {
+    bytes: &'a [u8],
+    read: fn(&mut Reader<'a>) -> Result<T, RecordError>,
+}
+
+impl<'a, T> List<'a, T> {
+    /// All that is left in `reader`, a whole number of records of `bytes_each`.
+    ///
+    /// # Errors
+    /// It is not a whole number.
+    pub fn rest(
+        reader: &mut Reader<'a>,
+        bytes_each: usize,
+        read: fn(&mut Reader<'a>) -> Result<T, RecordError>,
+    ) -> Result<Self, RecordError> {
+        let bytes = reader.rest();
+        if !bytes.len().is_multiple_of(bytes_each) {
+            return Err(RecordError::Invalid);
+        }
+        Ok(Self { bytes, read })
+    }
+
+    /// The records.
+    pub fn iter(self) -> impl Iterator<Item = T> + 'a
+    where
+        T: 'a,
+    {
+        let mut reader = Reader::new(self.bytes);
+        std::iter::from_fn(move || (self.read)(&mut reader).ok())
+    }
+}
+
 /// Appends one byte.
 pub fn put_u8(out: &mut Vec<u8>, value: u8) {
     out.push(value);

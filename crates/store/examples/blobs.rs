@@ -1,4 +1,4 @@
-//! What a store of blobs costs: `cargo run --release -p store --example blobs [directory]`.
+//! The cost of a store of blobs: `cargo run --release -p store --example blobs [directory]`.
 //!
 //! For blobs of several lengths: appending with a sync every 4 MiB, one sync of a single blob,
 //! reading one by one and in runs, and giving back half of every file.

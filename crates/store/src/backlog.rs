@@ -22,8 +22,12 @@ mod jobs;
 mod kept;
 mod page;
 mod page_bitmap;
+mod page_bytes;
+mod pages;
+mod plan;
 mod pool;
 mod relocate;
+mod segments;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -34,20 +38,19 @@ pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Loaded, Written};
 pub use kept::SharedProperties;
 pub use page_bitmap::PageBitmap;
+pub use pages::Pages;
 pub use pool::PagePool;
 pub use relocate::{Dropped, LiveMessage, PageNote, RestoreError};
 
 use crate::blob::BlobId;
-use jobs::{PAGE_BYTES_MAX, Writing};
+use jobs::Writing;
 use log::SegmentId;
 use message::{Body, MessageRef};
-use page::{Added, BodyPlace, Page, SegmentNumber, to_u16};
+use page::{Added, BodyPlace, Page, to_u16};
+use plan::PAGE_BYTES_MAX;
+use segments::SegmentNumber;
 use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
-use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Room for so many pages is kept when there are none.
-const SPARE_SLOTS_MAX: usize = 16;
 
 /// Names a page to whoever does its jobs. It goes stale when the page is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +88,7 @@ pub trait SharedBody: std::fmt::Debug + Send + Sync {
     fn properties(&self) -> Option<&SharedProperties>;
 }
 
-/// What a released message leaves to be done.
+/// The duties that a released message leaves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released {
     /// A restart would bring the message back: the log is to be told that it is gone.
@@ -121,12 +124,8 @@ pub struct FreedPage {
 /// The content of a queue by position. See the module's description.
 #[derive(Debug)]
 pub struct Backlog {
-    slots: VecDeque<Slot>,
-    /// First positions of the pages that are in memory, rising.
-    here: VecDeque<u64>,
-    /// Pages with sparse images, oldest finding first.
-    sparse: VecDeque<PageKey>,
-    /// What a page is filled to.
+    pages: Pages,
+    /// The size pages are filled to.
     page_bytes: usize,
     memory: Memory,
     /// Images under way to disk: few.
@@ -134,14 +133,13 @@ pub struct Backlog {
     stored_bytes: u64,
     /// Consumers were given no position from here on, as far as is known.
     reach: u64,
-    next_serial: u32,
     /// Pages may be here without their stored bodies.
     may_lack_bodies: bool,
     /// See [`Backlog::only_read`].
     only_reads: bool,
 }
 
-/// What pages take in memory.
+/// Memory of the pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
     resident_bytes: usize,
@@ -154,15 +152,12 @@ struct Memory {
 impl Default for Backlog {
     fn default() -> Self {
         Self {
-            slots: VecDeque::new(),
-            here: VecDeque::new(),
-            sparse: VecDeque::new(),
+            pages: Pages::default(),
             page_bytes: PAGE_BYTES_MAX,
             memory: Memory::default(),
             writing: Vec::new(),
             stored_bytes: 0,
             reach: 0,
-            next_serial: 0,
             may_lack_bodies: false,
             only_reads: false,
         }
@@ -188,33 +183,15 @@ impl Backlog {
         self.stored_bytes
     }
 
-    /// Whether there is no message.
+    /// Its pages, to be looked at.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.slots.iter().all(|slot| slot.n_live == 0)
-    }
-
-    /// Number of messages, wherever they are. Counts pages: not for every message's way.
-    #[must_use]
-    pub fn n_messages(&self) -> u64 {
-        self.slots.iter().map(|slot| u64::from(slot.n_live)).sum()
-    }
-
-    /// Number of pages, in memory or not.
-    #[must_use]
-    pub fn n_pages(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Number of pages in memory.
-    #[must_use]
-    pub fn n_pages_here(&self) -> usize {
-        self.here.len()
+    pub const fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     #[cfg(test)]
     fn heap_bytes_of_cold(&self) -> usize {
-        self.slots.iter().filter_map(Slot::cold).map(slot::Cold::heap_bytes).sum()
+        self.pages.slots().iter().filter_map(Slot::cold).map(slot::Cold::heap_bytes).sum()
     }
 
     /// Stores a message. Positions rise from call to call. `segment` is the log segment it lies in,
@@ -274,7 +251,7 @@ impl Backlog {
         if page.end() < position {
             page.fill_gap(position);
         }
-        let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segment_number(segment));
+        let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segments.number(segment));
         push(page, segment);
         slot.span = to_u16(page.entries.len());
         self.memory.resident_bytes += page.cost_bytes() - before;
@@ -283,13 +260,11 @@ impl Backlog {
     /// The slot that takes `position` next: the last one, or a new one behind it.
     fn slot_for(&mut self, pool: &PagePool, position: u64, body: BodyPlace) -> &mut Slot {
         let page_bytes = self.page_bytes;
-        let fits = match self.slots.back_mut() {
+        let fits = match self.pages.back_mut() {
             Some(slot) if slot.is_closed => false,
             Some(slot) if slot.n_live == 0 => {
                 slot.start_at(position);
-                if let Some(first) = self.here.back_mut() {
-                    *first = position;
-                }
+                self.pages.move_last(position);
                 true
             }
             Some(slot) => {
@@ -302,12 +277,12 @@ impl Backlog {
         if !fits {
             self.start_page(pool, position);
         }
-        self.slots.back_mut().expect("a page was just made sure of")
+        self.pages.back_mut().expect("a page was just made sure of")
     }
 
     #[cold]
     fn start_page(&mut self, pool: &PagePool, first: u64) {
-        let like = self.slots.back().and_then(Slot::page);
+        let like = self.pages.slots().back().and_then(Slot::page);
         let mut page = pool.take(like.map_or(0, Page::cost_bytes));
         page.first = first;
         // A queue's first page grows with its messages; a backlog's next ones have their size from
@@ -316,37 +291,14 @@ impl Backlog {
             page.bytes.reserve_exact(like.bytes.len());
             page.entries.reserve_exact(like.entries.len());
         }
-        let slot = Slot::of(page, self.next_serial);
-        self.next_serial = self.next_serial.wrapping_add(1);
-        self.slots.push_back(slot);
-        self.here.push_back(first);
-    }
-
-    #[inline(always)]
-    fn index_of(&self, position: u64) -> Option<usize> {
-        // Most look at the head.
-        if self.slots.front()?.end() > position { Some(0) } else { self.index_beyond(position) }
-    }
-
-    fn index_beyond(&self, position: u64) -> Option<usize> {
-        if self.slots.back()?.first <= position {
-            return self.slots.len().checked_sub(1);
-        }
-        if self.slots.get(1)?.end() > position {
-            return Some(1);
-        }
-        self.slots.partition_point(|slot| slot.first <= position).checked_sub(1)
-    }
-
-    fn index_of_key(&self, key: PageKey) -> Option<usize> {
-        let at = self.slots.binary_search_by_key(&key.first, |slot| slot.first).ok()?;
-        self.slots.get(at).is_some_and(|slot| slot.serial == key.serial).then_some(at)
+        self.pages.push_back(Slot::of(page));
+        self.pages.come_here(first);
     }
 
     /// The message at `position`.
     #[must_use]
     pub fn get(&self, position: u64) -> Lookup<'_> {
-        let slot = self.index_of(position).and_then(|at| self.slots.get(at));
+        let slot = self.pages.index_of(position).and_then(|at| self.pages.slots().get(at));
         match slot.map(|slot| (slot, &slot.content)) {
             Some((_, Content::Here(page))) => match page.get(position) {
                 Some(message) => Lookup::Here(message),
@@ -361,19 +313,10 @@ impl Backlog {
         }
     }
 
-    /// The page image the message at `position` is in, and whether it is among the durable ones, for
-    /// those who only want to look at it; none if its page has no image.
-    #[must_use]
-    pub fn image_of(&self, position: u64) -> Option<(BlobId, bool)> {
-        let slot = self.index_of(position).and_then(|at| self.slots.get(at))?;
-        slot.relative(position)?;
-        slot.image.map(|image| (image.blob, image.is_durable))
-    }
-
     /// Forgets the message at `position`; none when it is not there.
     pub fn release(&mut self, pool: &PagePool, position: u64) -> Option<Released> {
-        let at = self.index_of(position)?;
-        let slot = self.slots.get_mut(at)?;
+        let at = self.pages.index_of(position)?;
+        let slot = self.pages.get_mut(at)?;
         let mut released = match &mut slot.content {
             Content::Here(page) => {
                 let gone = page.release(position)?;
@@ -385,7 +328,7 @@ impl Backlog {
                 }
                 Released {
                     is_logged: gone.segment.is_logged(),
-                    segment: page.segment_of(gone.segment),
+                    segment: page.segments.of(gone.segment),
                     size_bytes: gone.size_bytes,
                     body: gone.blob,
                     page: None,
@@ -400,13 +343,13 @@ impl Backlog {
         self.stored_bytes -= released.size_bytes;
         self.reach = self.reach.max(position + 1);
         if is_empty {
-            if is_closed || at + 1 < self.slots.len() {
+            if is_closed || at + 1 < self.pages.slots().len() {
                 released.page = self.retire(pool, at).map(Box::new);
             } else {
                 self.empty_tail();
             }
         } else if has_image {
-            self.note_sparse(at);
+            self.pages.note_sparse(at);
         }
         Some(released)
     }
@@ -414,7 +357,7 @@ impl Backlog {
     /// The page that is being filled has no messages left: it waits for the next one, or is given
     /// back by `trim`.
     fn empty_tail(&mut self) {
-        if let Some(slot) = self.slots.back_mut()
+        if let Some(slot) = self.pages.back_mut()
             && let Content::Here(page) = &mut slot.content
         {
             self.memory.resident_bytes -= page.cost_bytes();
@@ -426,82 +369,50 @@ impl Backlog {
     /// Takes away a closed page without messages.
     #[cold]
     fn retire(&mut self, pool: &PagePool, at: usize) -> Option<FreedPage> {
-        let freed = self.slots.get(at)?.free_image();
+        let freed = self.pages.slots().get(at)?.free_image();
         self.remove(pool, at);
         freed
     }
 
     /// Takes a page out, whatever is in it.
     fn remove(&mut self, pool: &PagePool, at: usize) {
-        let Some(slot) = self.slots.remove(at) else { return };
+        let Some(slot) = self.pages.remove(at) else { return };
         self.stored_bytes -= slot.live_bytes;
         self.end_job(slot.key(), slot.busy, slot.cost_bytes());
-        if slot.is_sparse {
-            self.forget_sparse(slot.key());
-        }
         if let Content::Here(page) = slot.content {
             self.memory.resident_bytes -= page.cost_bytes();
-            self.forget_here(slot.first);
             pool.give(page);
-        }
-    }
-
-    fn forget_here(&mut self, first: u64) {
-        if self.here.front() == Some(&first) {
-            self.here.pop_front();
-        } else if let Ok(at) = self.here.binary_search(&first) {
-            self.here.remove(at);
-        }
-    }
-
-    fn forget_sparse(&mut self, key: PageKey) {
-        if self.sparse.front() == Some(&key) {
-            self.sparse.pop_front();
-        } else {
-            self.sparse.retain(|other| *other != key);
-        }
-    }
-
-    fn note_sparse(&mut self, at: usize) {
-        let Some(slot) = self.slots.get_mut(at) else { return };
-        if !slot.is_sparse && slot.has_sparse_image() {
-            slot.is_sparse = true;
-            self.sparse.push_back(slot.key());
         }
     }
 
     /// Gives the last page back when nothing is left in it.
     #[inline]
     pub fn trim(&mut self, pool: &PagePool) {
-        if self.stored_bytes == 0 && self.slots.len() == 1 {
+        if self.stored_bytes == 0 && self.pages.slots().len() == 1 {
             self.give_back(pool);
         }
     }
 
     fn give_back(&mut self, pool: &PagePool) {
         // Messages may be of no bytes at all.
-        if self.slots.front().is_none_or(|slot| slot.n_live > 0) {
+        if self.pages.slots().front().is_none_or(|slot| slot.n_live > 0) {
             return;
         }
-        if let Some(Slot { content: Content::Here(page), .. }) = self.slots.pop_back() {
+        if let Some(Slot { content: Content::Here(page), .. }) = self.pages.remove_only() {
             self.memory.resident_bytes -= page.cost_bytes();
             pool.give(page);
-        }
-        self.here.clear();
-        if self.slots.capacity() > SPARE_SLOTS_MAX {
-            (self.slots, self.here) = (VecDeque::new(), VecDeque::new());
         }
     }
 }
 
 impl Slot {
-    fn of(page: Box<Page>, serial: u32) -> Self {
+    fn of(page: Box<Page>) -> Self {
         Self {
             first: page.first,
             live_bytes: 0,
             content: Content::Here(page),
             image: None,
-            serial,
+            serial: 0,
             span: 0,
             n_live: 0,
             busy: Busy::Idle,
@@ -519,7 +430,7 @@ impl Slot {
         }
     }
 
-    const fn key(&self) -> PageKey {
+    pub(super) const fn key(&self) -> PageKey {
         PageKey { first: self.first, serial: self.serial }
     }
 

@@ -10,6 +10,7 @@
 //! Numbers of files are never used twice, since something old may still name a blob that is gone:
 //! the highest file on disk stays, be it without any live blob, until there is a higher one.
 
+mod dir;
 mod file;
 mod format;
 mod open;
@@ -28,7 +29,8 @@ use stdx::lock;
 
 pub use reclaim::Reclaimed;
 
-use crate::error::{Poison, Result};
+use crate::error::Result;
+use dir::Dir;
 use reclaim::Job;
 use state::State;
 
@@ -99,28 +101,27 @@ pub struct BlobStats {
     pub syncs: u64,
 }
 
-/// What a writer knows.
+/// The knowledge of a writer.
 #[derive(Debug, Default)]
 struct Writing {
     /// The directory is durably there.
     has_dir: bool,
 }
 
-/// Files of blobs in one directory, which is made when there is something to write. Every call may come from any thread; none but [`Self::sync`],
-/// the reads and [`Self::reclaim_step`] touches the disk, and no lock is held while one of those reads.
+/// Files of blobs in one directory, which is made when there is something to write. Every call may come
+/// from any thread; none but [`Self::sync`], the reads and [`Self::reclaim_step`] touches the disk, and no
+/// lock is held while one of those reads.
 #[derive(Debug)]
 pub struct BlobStore {
-    disk: Arc<dyn Disk>,
-    options: BlobOptions,
+    dir: Dir,
     state: Mutex<State>,
     /// Held by who writes to filling files. Taken before `state`.
     writing: Mutex<Writing>,
-    /// What is being reclaimed. Taken before `state`, never together with `writing`.
+    /// The files being reclaimed. Taken before `state`, never together with `writing`.
     job: Mutex<Option<Job>>,
     unsynced_bytes: AtomicU64,
     /// A file may have become empty or sparse since the last plan.
     has_garbage: AtomicBool,
-    poison: Poison,
 }
 
 impl BlobStore {
@@ -128,25 +129,19 @@ impl BlobStore {
     /// reclaimed before [`Self::start_reclaiming`]. What is there when this returns is durable.
     pub fn open(disk: Arc<dyn Disk>, options: BlobOptions) -> Result<Self> {
         let state = open::open(disk.as_ref(), &options)?;
-        Ok(Self::with(disk, options, state))
+        Ok(Self { state: Mutex::new(state), ..Self::create(disk, options) })
     }
 
     /// A store in a directory that has no files of one: as [`Self::open`], but touches no disk.
     #[must_use]
     pub fn create(disk: Arc<dyn Disk>, options: BlobOptions) -> Self {
-        Self::with(disk, options, open::nothing())
-    }
-
-    fn with(disk: Arc<dyn Disk>, options: BlobOptions, state: State) -> Self {
         Self {
-            disk,
-            options,
-            state: Mutex::new(state),
+            dir: Dir::new(disk, options),
+            state: Mutex::new(open::nothing()),
             writing: Mutex::default(),
             job: Mutex::new(None),
             unsynced_bytes: AtomicU64::new(0),
             has_garbage: AtomicBool::new(false),
-            poison: Poison::default(),
         }
     }
 
@@ -158,7 +153,7 @@ impl BlobStore {
         assert!(bytes <= BLOB_BYTES_MAX, "a blob of {bytes} bytes");
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut state = lock(&self.state);
-        let id = state.append(parts, bytes, self.options.file_bytes);
+        let id = state.append(parts, bytes, self.dir.options().file_bytes);
         self.unsynced_bytes.fetch_add(write::unsynced_cost(bytes), Ordering::Release);
         id
     }
@@ -207,13 +202,13 @@ impl BlobStore {
     /// Whether more may be appended without having too much in memory.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.unsynced_bytes() < self.options.unsynced_bytes_max
+        self.unsynced_bytes() < self.dir.options().unsynced_bytes_max
     }
 
     /// The directory, relative to the disk's root.
     #[must_use]
     pub fn dir(&self) -> &str {
-        &self.options.dir
+        &self.dir.options().dir
     }
 
     /// How it stands. Looks at every file.
@@ -239,13 +234,5 @@ impl BlobStore {
     /// Removes the files of a store nobody has open, and its directory.
     pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
         open::remove_all(disk, dir)
-    }
-
-    fn file_name(&self, number: u32) -> String {
-        open::file_name(&self.options.dir, number)
-    }
-
-    fn alive(&self) -> Result<()> {
-        self.poison.check(&self.options.dir)
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with what a queue keeps on disk, and who has to act.
+//! The failures of a queue's files, and who has to act.
 
 use std::sync::OnceLock;
 
@@ -31,6 +31,13 @@ pub enum StoreError {
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
 
 impl StoreError {
+    /// Whether the disk is to blame: it may go better next time, or nothing does any more. Nothing is lost
+    /// by it that was read before.
+    #[must_use]
+    pub const fn is_of_disk(&self) -> bool {
+        matches!(self, Self::Poisoned { .. } | Self::Disk(LogError::Io { .. }))
+    }
+
     pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
         Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
     }

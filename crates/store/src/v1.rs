@@ -13,6 +13,7 @@
 
 mod bits;
 mod block;
+mod files;
 mod flush;
 mod open;
 mod read;
@@ -34,8 +35,9 @@ pub use sync::Unsynced;
 pub use table::{JOURNALS_FILE, JournalTable, Promised};
 
 use crate::blob::BlobStore;
-use crate::error::{Poison, Result};
+use crate::error::Result;
 use crate::queued::Queued;
+use files::Files;
 use state::State;
 
 /// Positions that share a segment file.
@@ -48,7 +50,7 @@ pub struct V1Options {
     pub dir: String,
     /// A journal of this many operations is to be flushed: `queue_index_max_journal_entries`.
     pub journal_operations_max: u64,
-    /// What is noted is to be durable after this time.
+    /// Time after which a note is to be durable.
     pub sync_after_ms: u64,
     /// [`V1Queue::has_room`] is false above this much that is not durable yet.
     pub unsynced_bytes_max: u64,
@@ -93,13 +95,12 @@ pub struct V1Stats {
 /// [`Self::flush`] and [`Self::read`] touch the disk, and no lock is held while a read does.
 #[derive(Debug)]
 pub struct V1Queue {
-    disk: Arc<dyn Disk>,
+    files: Files,
     options: V1Options,
     state: Mutex<State>,
     /// Held by who syncs or flushes. Taken before `state`.
     writing: Mutex<()>,
     unsynced_bytes: AtomicU64,
-    poison: Poison,
 }
 
 impl V1Queue {
@@ -200,18 +201,6 @@ impl V1Queue {
     /// Removes the files of a queue nobody has open: it is deleted, or has another form now.
     pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
         open::remove_all(disk, dir)
-    }
-
-    fn alive(&self) -> Result<()> {
-        self.poison.check(&self.options.dir)
-    }
-
-    fn journal_name(&self, number: u64) -> String {
-        open::journal_name(&self.options.dir, number)
-    }
-
-    fn segment_name(&self, number: u64) -> String {
-        open::segment_name(&self.options.dir, number)
     }
 }
 

@@ -68,7 +68,7 @@ fn options(disk: &MemoryDisk) -> V1Options {
     V1Options { journal_operations_max: 20, told, ..V1Options::new("q/v1") }
 }
 
-/// What became of a message, by the numbers of the calls.
+/// The fate of a message, by the numbers of the calls.
 #[derive(Clone, Debug)]
 struct Message {
     body: Vec<u8>,

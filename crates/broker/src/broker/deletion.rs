@@ -1,10 +1,9 @@
 //! Deleting queues that are over, and what has very many bindings, so that nobody waits for the control
 //! plane's lock meanwhile.
 
-use super::Broker;
-use crate::events::BY_ITSELF;
-use crate::queue::Queue;
+use super::{BY_ITSELF, Broker};
 use crate::slices::Slices;
+use classic::Queue;
 use meta::{Command, ConnectionId, Done};
 
 impl Broker {
@@ -47,7 +46,7 @@ impl Broker {
                 return is_unbinding;
             }
             is_unbinding = true;
-            self.tell_unbound(&removed, by);
+            self.events().unbound(&removed, by);
             slices.did(removed.len()).await;
         }
     }

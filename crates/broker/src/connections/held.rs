@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What one connection holds.
+/// The memory that one connection holds.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(crate) told_bytes: AtomicU64,

@@ -1,7 +1,7 @@
-//! What follows from a change of definitions outside of them, as data: the broker carries it out.
+//! The effects of a change of definitions outside of them, as data: the broker carries them out.
 
 use super::Definitions;
-use crate::queue::Queue;
+use classic::Queue;
 use meta::{BindingSpec, Command, Done, Name, Outcome, Removed, State};
 use std::sync::Arc;
 
@@ -64,5 +64,5 @@ pub(super) fn any_version_policy(meta: &State, command: &Command) -> bool {
     let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
         return false;
     };
-    meta.vhost(vhost).is_some_and(meta::Vhost::any_version_policy)
+    meta.vhost(vhost).is_some_and(|vhost| vhost.policies().any_version_policy())
 }

@@ -7,15 +7,11 @@ use meta::SnapshotOf;
 
 /// The file that holds the definitions as of some moment, in the data directory.
 pub const DEFINITIONS_FILE: &str = "definitions.snapshot";
-/// Definition commands in the log at which a snapshot of the definitions is written.
-const SNAPSHOT_EVERY_COMMANDS: u64 = 20_000;
 
 impl ControlPlane {
     /// Whether many commands are logged, or some stand in the way of freeing the log's oldest segment.
     pub(crate) fn is_snapshot_due(&self, oldest: Option<SegmentState>) -> bool {
-        let definitions = stdx::lock(&self.definitions);
-        let holds_commands = |oldest: SegmentState| definitions.logged.has(oldest.id);
-        definitions.n_logged >= SNAPSHOT_EVERY_COMMANDS || oldest.is_some_and(holds_commands)
+        stdx::lock(&self.definitions).log.is_snapshot_due(oldest)
     }
 
     /// Writes the definitions as of now; the commands that led to them are no longer needed.
@@ -24,15 +20,14 @@ impl ControlPlane {
     /// The disk's.
     pub(crate) fn write_snapshot(&self) -> Result<(), log::LogError> {
         let _one_at_a_time = stdx::lock(&self.snapshotting);
-        let (state, serial, mut covered, n_covered) = {
+        let (state, serial, covered) = {
             let mut definitions = stdx::lock(&self.definitions);
             if definitions.n_unbinding > 0 {
                 // Half of a deletion: the log knows what was before, and soon what is after it.
                 return Ok(());
             }
-            let n_covered = std::mem::take(&mut definitions.n_logged);
-            let covered = std::mem::take(&mut definitions.logged);
-            (definitions.meta.clone(), definitions.serial, covered, n_covered)
+            let covered = definitions.log.take_uncovered();
+            (definitions.meta.clone(), definitions.log.serial(), covered)
         };
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
@@ -46,10 +41,7 @@ impl ControlPlane {
         if written.is_ok() {
             covered.release(&self.storage.wal);
         } else {
-            // They are still needed; the next snapshot may cover them.
-            let mut definitions = stdx::lock(&self.definitions);
-            definitions.n_logged += n_covered;
-            definitions.logged.add_all(covered);
+            stdx::lock(&self.definitions).log.put_back(covered);
         }
         written
     }

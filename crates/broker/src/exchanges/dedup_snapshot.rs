@@ -1,4 +1,4 @@
-//! What deduplicating exchanges have seen, on disk: no message whose own place on disk a crash could undo,
+//! Messages that deduplicating exchanges have seen, on disk: none whose own place on disk a crash could undo,
 //! since it would be dropped when it came again.
 //!
 //! Who publishes holds the present [`DedupBarrier`] from before exchanges take note of its messages until
@@ -8,8 +8,7 @@
 
 use super::dedup_window::Window;
 use super::{Exchanges, StatefulExchanges};
-use crate::broker::Broker;
-use crate::confirm::DurabilityToken;
+use confirm::DurabilityToken;
 use log::{Disk, LogError, Wal};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -21,7 +20,7 @@ const SEEN_FILE: &str = "deduplication.snapshot";
 const SEEN_EVERY_MS: u64 = 2_000;
 const SEEN_BYTES_PER_MS: u64 = 4_096;
 
-/// What must be durable before what exchanges note meanwhile may be on disk.
+/// The ends that must be durable before what exchanges note meanwhile may be on disk.
 #[derive(Debug, Default)]
 pub(crate) struct DedupBarrier(Mutex<DurabilityToken>);
 
@@ -43,11 +42,11 @@ pub(super) struct Saving {
 #[derive(Debug)]
 struct Copied {
     bytes: Vec<u8>,
-    /// What those held who had them noted.
+    /// The tokens of those who had them noted.
     noted: Arc<DedupBarrier>,
 }
 
-/// What has come of a save.
+/// The outcome of a save.
 enum Saved {
     /// It is all on disk.
     Nothing,
@@ -142,15 +141,14 @@ fn read_seen(reader: &mut Reader<'_>, watched: &StatefulExchanges) -> Result<(),
     Ok(())
 }
 
-impl Broker {
+impl Exchanges {
     /// Writes what deduplicating exchanges have seen, now and then: after a crash they do not know
     /// the messages of the last seconds.
-    pub(crate) fn save_seen(&self, now_ms: u64) {
-        if now_ms < self.exchanges.save_at_ms.load(Ordering::Relaxed) {
+    pub(crate) fn save_seen_at_times(&self, disk: &dyn Disk, wal: &Wal, now_ms: u64) {
+        if now_ms < self.save_at_ms.load(Ordering::Relaxed) {
             return;
         }
-        let pause_ms = match self.exchanges.save_seen(self.storage.disk.as_ref(), &self.storage.wal)
-        {
+        let pause_ms = match self.save_seen(disk, wal) {
             Ok(Saved::Nothing) => SEEN_EVERY_MS,
             Ok(Saved::NotYet) => return,
             Ok(Saved::Written(n_bytes)) => SEEN_EVERY_MS + n_bytes as u64 / SEEN_BYTES_PER_MS,
@@ -159,6 +157,6 @@ impl Broker {
                 SEEN_EVERY_MS
             }
         };
-        self.exchanges.save_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
+        self.save_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
     }
 }

@@ -1,45 +1,8 @@
-//! What a message says about how long it is to be held back, and what it says when that is over.
+//! The header of a message that was held back, when that is over.
 
-use crate::headers;
 use crate::sender_selected::{self, BCC, CC};
-use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value, ValueRef};
-
-/// The header that says for how many milliseconds a message is held back.
-const DELAY: &str = "x-delay";
-/// COMPAT: a message with a longer delay is not held back at all, as with RabbitMQ's plugin.
-const DELAY_MAX_MS: i64 = u32::MAX as i64;
-
-/// For how many milliseconds a message is to be held back, if it is.
-pub(crate) fn of(headers: Option<TableRef<'_>>) -> Option<u64> {
-    let delay_ms = number(&headers?.get(DELAY.as_bytes())?)?;
-    (1..=DELAY_MAX_MS).contains(&delay_ms).then(|| delay_ms.unsigned_abs())
-}
-
-/// COMPAT: as the plugin has it, a text counts as the number it shows, and a fraction is cut off.
-fn number(value: &ValueRef<'_>) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "what is too large saturates")]
-    let whole = |n: f64| Some(n as i64);
-    match value {
-        ValueRef::LongString(text) | ValueRef::Bytes(text) => {
-            std::str::from_utf8(text).ok()?.parse().ok()
-        }
-        ValueRef::F32(n) => whole(f64::from(*n)),
-        ValueRef::F64(n) => whole(*n),
-        ValueRef::Bool(_)
-        | ValueRef::I8(_)
-        | ValueRef::U8(_)
-        | ValueRef::I16(_)
-        | ValueRef::U16(_)
-        | ValueRef::I32(_)
-        | ValueRef::U32(_)
-        | ValueRef::I64(_)
-        | ValueRef::Decimal(_)
-        | ValueRef::Array(_)
-        | ValueRef::Timestamp(_)
-        | ValueRef::Table(_)
-        | ValueRef::Void => value.as_i64(),
-    }
-}
+use amqp091::{ShortString, Table, Value};
+use classic::{DELAY, delay_ms_of};
 
 /// A message that is held back no more.
 #[derive(Debug)]
@@ -53,9 +16,9 @@ impl Released {
     /// COMPAT: the delay is negative now, so that nobody holds the message back again and everybody
     /// can see that it was.
     pub(crate) fn new(properties: &[u8], routing_key: &[u8]) -> Self {
-        let delay_ms = of(PropertiesRef::trusted(properties).headers());
+        let delay_ms = delay_ms_of(message::View::of(properties).headers());
         let mut keys = vec![routing_key.to_vec()];
-        let properties = headers::with_changed(properties, |headers| {
+        let properties = message::View::of(properties).with_changed_headers(|headers| {
             sender_selected::add_keys(headers, &[CC, BCC], &mut keys);
             headers.remove(BCC.as_bytes());
             negate(headers, delay_ms);
@@ -75,81 +38,25 @@ fn negate(headers: &mut Table, delay_ms: Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use amqp091::Properties;
-
-    fn with(value: impl Into<Value>) -> Table {
-        let mut headers = Table::new();
-        headers.push(ShortString::from_static(DELAY), value);
-        headers
-    }
-
-    fn delay(value: impl Into<Value>) -> Option<u64> {
-        let bytes = with(value).to_bytes();
-        of(Some(TableRef::parse(&bytes).unwrap()))
-    }
-
-    #[test]
-    fn numbers_of_all_sorts_are_delays() {
-        for value in [
-            Value::I8(5),
-            Value::U8(5),
-            Value::I16(5),
-            Value::U16(5),
-            Value::I32(5),
-            Value::U32(5),
-            Value::I64(5),
-            Value::F32(5.9),
-            Value::F64(5.9),
-            Value::from("5"),
-            Value::from("+5"),
-            Value::Bytes(b"5".to_vec()),
-        ] {
-            assert_eq!(delay(value.clone()), Some(5), "{value:?}");
-        }
-        assert_eq!(delay(i64::from(u32::MAX)), Some(4_294_967_295));
-    }
-
-    #[test]
-    fn what_is_no_delay_holds_nothing_back() {
-        for value in [
-            Value::I32(0),
-            Value::I32(-5),
-            Value::I64(i64::from(u32::MAX) + 1),
-            Value::I64(i64::MAX),
-            Value::F64(f64::NAN),
-            Value::F64(1e300),
-            Value::F32(0.9),
-            Value::from("soon"),
-            Value::from(""),
-            Value::from("5.5"),
-            Value::Bool(true),
-            Value::Void,
-            Value::Timestamp(5),
-            Value::Array(vec![Value::I32(5)]),
-            Value::Table(with(5)),
-        ] {
-            assert_eq!(delay(value.clone()), None, "{value:?}");
-        }
-        assert_eq!(of(None), None);
-        assert_eq!(of(Some(TableRef::parse(&Table::new().to_bytes()).unwrap())), None);
-    }
+    use message::Properties;
 
     #[test]
     fn a_released_message_says_that_it_was_held_back() {
         let text = |text: &str| Value::LongString(text.as_bytes().to_vec());
-        let mut headers = with("700");
+        let mut headers = Table::new();
+        headers.push(ShortString::from_static(DELAY), "700");
         headers.push(ShortString::from_static("CC"), Value::Array(vec![text("copy")]));
         headers.push(ShortString::from_static("BCC"), Value::Array(vec![text("hidden")]));
         let expiration = Some(ShortString::from_static("60"));
         let source = Properties { headers: Some(headers), expiration, ..Properties::default() };
         let released = Released::new(&source.to_bytes(), b"key");
         assert_eq!(released.keys, [b"key".to_vec(), b"copy".to_vec(), b"hidden".to_vec()]);
-        let properties = PropertiesRef::parse(&released.properties).unwrap();
+        let properties = amqp091::PropertiesRef::parse(&released.properties).unwrap();
         assert_eq!(properties.expiration(), Some(b"60".as_slice()));
         let headers = properties.headers().unwrap().to_owned().unwrap();
         assert_eq!(headers.get(b"x-delay"), Some(&Value::I64(-700)));
         assert!(headers.get(b"CC").is_some() && headers.get(b"BCC").is_none());
         let again = headers.to_bytes();
-        assert_eq!(of(Some(TableRef::parse(&again).unwrap())), None);
+        assert_eq!(delay_ms_of(Some(amqp091::TableRef::parse(&again).unwrap())), None);
     }
 }

@@ -1,9 +1,10 @@
-//! What the log says about the content of queues, gathered entry by entry.
+//! The content of queues as the log tells it, gathered entry by entry.
 //!
 //! Records are copied into chunks that are given back when nothing in them is left: what a start
 //! needs follows what is alive, not what the log holds, and costs no allocation per message.
 
-use crate::queue::RecoveredDeliveryCounts;
+use classic::QueueEntry;
+use classic::RecoveredDeliveryCounts;
 use log::SegmentId;
 use queue::{DeliveryCounts, PositionRange};
 use std::collections::{BTreeMap, HashMap};
@@ -237,13 +238,13 @@ pub(super) struct Logged<'a> {
     pub(super) is_reference: bool,
 }
 
-/// What is left, message or page.
+/// A message or a page that is left.
 pub(super) enum Left<'a> {
     Message { segment: SegmentId, logged: Logged<'a> },
     Page { segment: SegmentId, note: PageNote },
 }
 
-/// What is left in all queues.
+/// The content that is left in all queues.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     records: Records,
@@ -271,22 +272,43 @@ impl Contents {
         Some((self.queues.get_mut(index)?, &mut self.records))
     }
 
+    /// Takes an entry about a queue.
+    pub(super) fn take(&mut self, segment: SegmentId, queue: u64, entry: QueueEntry<'_>) {
+        match entry {
+            QueueEntry::Message { position, record } => {
+                let logged = Logged { position, record, is_reference: false };
+                self.message(segment, queue, &logged);
+            }
+            QueueEntry::Reference { position, reference } => {
+                let logged = Logged { position, record: reference, is_reference: true };
+                self.message(segment, queue, &logged);
+            }
+            QueueEntry::Version { .. } => {}
+            QueueEntry::Settled { positions } => self.settled(queue, positions.iter()),
+            QueueEntry::Purged { ranges } => self.ranges_gone(queue, ranges.iter()),
+            QueueEntry::Paged { note } => self.paged(segment, queue, note),
+            QueueEntry::Returned { anew, counts } => {
+                self.returned(segment, queue, anew, counts.iter());
+            }
+        }
+    }
+
     /// A message is in the queue.
-    pub(super) fn message(&mut self, segment: SegmentId, queue: u64, logged: &Logged<'_>) {
+    fn message(&mut self, segment: SegmentId, queue: u64, logged: &Logged<'_>) {
         if let Some((queue, records)) = self.queue(queue, true) {
             queue.take(records, segment, logged);
         }
     }
 
     /// Messages of the queue are in a page image.
-    pub(super) fn paged(&mut self, segment: SegmentId, queue: u64, note: PageNote) {
+    fn paged(&mut self, segment: SegmentId, queue: u64, note: PageNote) {
         if let Some((queue, records)) = self.queue(queue, true) {
             queue.page(records, segment, note);
         }
     }
 
     /// Messages of the queue came back so often; if `anew`, no others did.
-    pub(super) fn returned(
+    fn returned(
         &mut self,
         segment: SegmentId,
         queue: u64,
@@ -308,7 +330,7 @@ impl Contents {
     }
 
     /// These messages are gone from the queue.
-    pub(super) fn settled(&mut self, queue: u64, positions: impl Iterator<Item = u64>) {
+    fn settled(&mut self, queue: u64, positions: impl Iterator<Item = u64>) {
         if let Some((queue, records)) = self.queue(queue, false) {
             for position in positions {
                 queue.forget(records, position);
@@ -319,7 +341,7 @@ impl Contents {
     }
 
     /// These ranges are gone from the queue.
-    pub(super) fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
+    fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
         if let Some((queue, records)) = self.queue(queue, false) {
             for range in ranges {
                 queue.forget_range(records, range);

@@ -2,11 +2,10 @@
 //! looked at: a start that refuses leaves everything as it is.
 
 use super::{OpenError, Replay};
-use crate::classic_v1::{self, QUEUES_DIR};
 use crate::control_plane::DEFINITIONS_FILE;
-use crate::log_records;
-use crate::message_store::{self, VHOSTS_DIR};
-use crate::storage::PAGES_DIR;
+use classic::PAGES_DIR;
+use classic::QUEUES_DIR;
+use classic::VHOSTS_DIR;
 use log::{Disk, LogError, Lsn, Stamp, WalFound};
 use meta::{QueueDef, QueueVersion, Vhost};
 use std::collections::BTreeMap;
@@ -40,14 +39,14 @@ pub(super) fn check(
     }
     let pages = files(disk, log, PAGES_DIR)?;
     let names = replay.meta.vhosts().map(Vhost::name);
-    let bodies = names.map(|name| Ok((name, files(disk, log, &message_store::dir_of(name))?)));
+    let bodies = names.map(|name| Ok((name, files(disk, log, &classic::bodies_dir_of(name))?)));
     let bodies = bodies.collect::<Result<BTreeMap<_, _>, OpenError>>()?;
     let promised = JournalTable::read(disk)?;
-    for def in replay.meta.queues() {
-        match replay.meta.queue_version(def.id) {
+    for def in replay.meta.queues().iter() {
+        match replay.versions.of(def.id) {
             QueueVersion::V1 => {
                 if let Some(promised) = promised.get(&def.id.0) {
-                    promised.check(disk, &classic_v1::dir_of(def.id.0))?;
+                    promised.check(disk, &classic::journals_dir_of(def.id.0))?;
                 }
             }
             QueueVersion::V2 => {
@@ -98,10 +97,10 @@ fn check_bodies(replay: &Replay, def: &QueueDef, files: Option<&Files>) -> Resul
     if has_none && replay.contents.any_page(def.id.0, |note| note.has_bodies) {
         let what =
             format!("pages of queue '{}' in vhost '{}' name bodies in it", def.name, def.vhost);
-        return Err(missing(message_store::dir_of(&def.vhost), what));
+        return Err(missing(classic::bodies_dir_of(&def.vhost), what));
     }
     let references = replay.contents.references(def.id.0);
-    let stored = references.filter_map(|record| log_records::parse_reference(record).ok());
+    let stored = references.filter_map(|record| classic::parse_reference(record).ok());
     let mut numbers = stored.map(|(_, stored)| stored.blob.file);
     let lacks = |number: &u32| files.is_none_or(|files| !files.contains_key(number));
     numbers.find(lacks).map_or(Ok(()), |number| {
@@ -109,6 +108,6 @@ fn check_bodies(replay: &Replay, def: &QueueDef, files: Option<&Files>) -> Resul
             "bodies of messages of queue '{}' in vhost '{}' are in it",
             def.name, def.vhost
         );
-        Err(missing(BlobStore::name_of(&message_store::dir_of(&def.vhost), number), what))
+        Err(missing(BlobStore::name_of(&classic::bodies_dir_of(&def.vhost), number), what))
     })
 }

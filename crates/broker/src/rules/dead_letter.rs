@@ -1,26 +1,18 @@
-//! What becomes of a message when it is dead-lettered: its headers, its keys, and where it may not go.
+//! A message when it is dead-lettered: its headers, its keys, and where it may not go.
 //!
 //! A message that was dead-lettered before says so in its annotations; the headers of others that
 //! look like it are a client's, and count for nothing.
 
 use crate::exchanges::delay::Released;
 use crate::sender_selected::{self, CC};
-use amqp091::{PropertiesRef, ShortString, Table, Value};
+use amqp091::{ShortString, Table, Value};
+use classic::DeadLetterTo;
 use message::MessageRef;
-use meta::Name;
 use queue::Reason;
 
 const DEATHS: &[u8] = b"x-death";
 const LAST: [&str; 3] = ["x-last-death-reason", "x-last-death-queue", "x-last-death-exchange"];
 const FIRST: [&str; 3] = ["x-first-death-reason", "x-first-death-queue", "x-first-death-exchange"];
-
-/// Where a queue's dead letters go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeadLetterTo {
-    pub(crate) exchange: Name,
-    /// Instead of the keys a message has.
-    pub(crate) routing_key: Option<Vec<u8>>,
-}
 
 /// How a message died.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +22,7 @@ pub(super) struct Death<'a> {
     pub(super) unix_ms: u64,
 }
 
-/// What a dead letter has in place of what its message had.
+/// The properties and keys of a dead letter, in place of those its message had.
 #[derive(Debug)]
 pub(super) struct DeadLetterEnvelope {
     pub(super) properties: Vec<u8>,
@@ -44,9 +36,9 @@ pub(super) struct DeadLetterEnvelope {
 
 impl DeadLetterEnvelope {
     pub(super) fn new(message: &MessageRef<'_>, death: &Death<'_>, to: &DeadLetterTo) -> Self {
-        let view = PropertiesRef::trusted(message.properties);
+        let view = message.view();
         // What cannot be read was not from a client.
-        let mut properties = view.to_owned().unwrap_or_default();
+        let mut properties = view.to_properties().unwrap_or_default();
         let mut headers = properties.headers.take().unwrap_or_default();
         let before = deaths_before(message, &headers);
         let keys = keys_of(message, &headers, &before);
@@ -160,7 +152,7 @@ fn names(deaths: &[Value]) -> Vec<(Vec<u8>, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use amqp091::Properties;
+    use message::Properties;
     use message::{Annotations, Body};
 
     fn message<'a>(properties: &'a [u8], exchange: &'a str, key: &'a str) -> MessageRef<'a> {
@@ -185,7 +177,7 @@ mod tests {
 
     fn to(routing_key: Option<&str>) -> DeadLetterTo {
         let routing_key = routing_key.map(|key| key.as_bytes().to_vec());
-        DeadLetterTo { exchange: Name::from("dlx"), routing_key }
+        DeadLetterTo { exchange: meta::Name::from("dlx"), routing_key }
     }
 
     fn text(table: &Table, name: &str) -> String {
@@ -194,7 +186,7 @@ mod tests {
     }
 
     fn headers(redirected: &DeadLetterEnvelope) -> Table {
-        let headers = PropertiesRef::trusted(&redirected.properties).headers();
+        let headers = message::View::of(&redirected.properties).headers();
         headers.expect("some").to_owned().expect("valid")
     }
 
@@ -219,7 +211,7 @@ mod tests {
         assert_eq!(first.keys, [b"key".to_vec(), b"copy".to_vec()]);
         let found = headers(&first);
         assert!(found.get(b"CC").is_some());
-        assert!(PropertiesRef::trusted(&first.properties).expiration().is_none());
+        assert!(message::View::of(&first.properties).expiration().is_none());
         let [newest] = found.get(DEATHS).and_then(Value::as_array).unwrap() else { panic!() };
         let newest = newest.as_table().unwrap();
         for (name, expected) in [

@@ -1,13 +1,14 @@
 //! A connection's channels and links.
 
-use crate::confirm::Publisher;
 use crate::connections::ChannelCounters;
-use crate::queue::{ChannelLimit, Queue};
+use classic::{ChannelLimit, Queue};
+use confirm::Publisher;
 use meta::QueueId;
 use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Request, Settle, ShortString};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes of publishes a transaction may gather before it is committed, what it takes to keep them included.
 pub(super) const TX_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -23,11 +24,11 @@ pub(crate) struct Channel {
     pub(super) last_sequence: Option<u64>,
     /// As queues know it; `None` without confirms.
     pub(super) publisher: Option<Arc<Publisher>>,
-    /// What waits for `tx.commit`; `None` when the channel is not transactional.
+    /// Publishes and settlements that wait for `tx.commit`; `None` when the channel is not transactional.
     pub(super) tx: Option<Box<Tx>>,
     /// Prefetch limit of consumers to come; 0 for none.
     pub(super) prefetch_count: u16,
-    /// What its consumers may hold together, where clients are let have such a limit.
+    /// The number of messages its consumers may hold together, where clients are let have such a limit.
     pub(super) limit: Option<Arc<ChannelLimit>>,
     /// The queue an empty name stands for.
     pub(super) last_queue: Option<ShortString>,
@@ -46,7 +47,7 @@ pub(crate) struct Channel {
 /// A consumer of direct replies.
 #[derive(Debug)]
 pub(super) struct ReplyConsumer {
-    /// What stands behind `amq.rabbitmq.reply-to.` in the names of its replies.
+    /// The token behind `amq.rabbitmq.reply-to.` in the names of its replies.
     pub(super) token: String,
     pub(super) consumer_tag: ShortString,
     pub(super) link: LinkId,
@@ -76,7 +77,7 @@ impl Tx {
     }
 }
 
-/// What a link stands for.
+/// The consumer or `get` that a link stands for.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(super) channel: ChannelId,
@@ -84,7 +85,7 @@ pub(crate) struct Link {
     pub(super) consumer: ConsumerKey,
     /// Still given deliveries.
     pub(super) active: bool,
-    /// What it is given is settled by being delivered.
+    /// Messages are settled by being delivered to it.
     pub(super) no_ack: bool,
 }
 
@@ -123,6 +124,28 @@ impl Channels {
             self.slots = Vec::new();
         }
         closed
+    }
+
+    pub(super) fn is_transactional(&self, channel: ChannelId) -> bool {
+        self.get(channel).is_some_and(|channel| channel.tx.is_some())
+    }
+
+    /// The prefetch limit of the channel's consumers to come.
+    pub(super) fn prefetch(&self, channel: ChannelId) -> Option<u32> {
+        let limit = self.get(channel).map_or(0, |channel| channel.prefetch_count);
+        (limit != 0).then_some(u32::from(limit))
+    }
+
+    pub(super) fn set_prefetch(&mut self, channel: ChannelId, prefetch_count: u16) {
+        if let Some(channel) = self.get_mut(channel) {
+            channel.prefetch_count = prefetch_count;
+            channel.counters.prefetch_count.store(u32::from(prefetch_count), Ordering::Relaxed);
+        }
+    }
+
+    /// The limit that a new consumer of the channel shares.
+    pub(super) fn limit(&self, channel: ChannelId) -> Option<Arc<ChannelLimit>> {
+        self.get(channel)?.limit.clone()
     }
 
     pub(super) fn ids(&self) -> Vec<ChannelId> {

@@ -1,61 +1,69 @@
 //! Consumers and `get`.
 
-use super::channels::Link;
-use super::{Handled, Session, direct_reply_to};
+use super::channels::{Link, ReplyConsumer};
+use super::client::Client;
+use super::links::{Links, tell_consumer};
+use super::{Handled, direct_reply_to};
 use crate::limits;
-use crate::queue::{AfterDetach, Attach, AttachRefused, Get, Got, Queue};
+use classic::{AfterDetach, Attach, AttachRefused, Get, Got, Queue};
 use meta::Permission;
 use queue::{AckMode, Checkout};
 use session::{
-    ChannelId, Consume, Control, Error, ErrorKind, Event, LinkId, ShortString, Table, Value,
+    Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkId, ShortString, Table, Value,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Session {
+impl Links {
     pub(super) async fn consume(
         &mut self,
+        client: &mut Client,
         control: &Control,
-        consume: &Consume,
+        consume: &Attachment,
     ) -> Result<Handled, Error> {
         let channel = control.channel;
         if direct_reply_to::is_reply_queue(consume.queue.as_bytes()) {
-            return self.consume_replies(control, consume);
+            return self.consume_replies(client, control, consume);
         }
-        let name = self.queue_name(channel, &consume.queue)?;
-        self.require_on_queue(Permission::Read, &name)?;
-        let queue = self.find_loaded_queue(&name).await?;
-        self.check_exclusive_access(&queue)?;
-        let consumer_tag = self.consumer_tag(channel, &consume.consumer_tag)?;
+        let name = client.queue_name(channel, &consume.queue)?;
+        client.access.require_on_queue(Permission::Read, &name)?;
+        let queue = client.access.find_loaded_queue(&name).await?;
+        client.access.check_exclusive_access(&queue)?;
+        let consumer_tag = self.consumer_tag(client, channel, &consume.consumer_tag)?;
         let checkout = Checkout {
             settling: if consume.no_ack { AckMode::Auto } else { AckMode::Manual },
-            prefetch: self.prefetch(channel),
+            prefetch: client.channels.prefetch(channel),
             priority: priority(&consume.arguments, &queue)?,
         };
-        let link = self.next_link();
+        let link = self.next_id();
         let attached = queue.attach(Attach {
             checkout,
-            connection: self.connection.id,
+            connection: client.access.connection().id,
             channel,
             link,
-            outbox: &self.outbox,
+            outbox: client.turn.outbox(),
             consumer_tag: &consumer_tag,
             exclusive: consume.exclusive,
             arguments: consume.arguments.clone(),
             answer: !control.nowait,
-            limit: self.channel_limit(channel),
+            limit: client.channels.limit(channel),
         });
         let consumer = attached.map_err(|refused| refusal(refused, &queue))?;
-        self.tell_consumer("consumer.created", channel, (&queue, &consumer_tag), |facts| {
-            facts
-                .put("exclusive", consume.exclusive)
-                .put("ack_required", !consume.no_ack)
-                .number("prefetch_count", checkout.prefetch.unwrap_or(0))
-                .table("arguments", &consume.arguments)
-        });
-        self.links
-            .insert(link, Link { channel, queue, consumer, active: true, no_ack: consume.no_ack });
-        if let Some(channel) = self.channels.get_mut(channel) {
+        tell_consumer(
+            &client.access,
+            "consumer.created",
+            channel,
+            (&queue, &consumer_tag),
+            |facts| {
+                facts
+                    .put("exclusive", consume.exclusive)
+                    .put("ack_required", !consume.no_ack)
+                    .number("prefetch_count", checkout.prefetch.unwrap_or(0))
+                    .table("arguments", &consume.arguments)
+            },
+        );
+        self.insert(link, Link { channel, queue, consumer, active: true, no_ack: consume.no_ack });
+        if let Some(channel) = client.channels.get_mut(channel) {
             channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
@@ -63,32 +71,61 @@ impl Session {
         Ok(Handled::Answered)
     }
 
-    pub(super) fn next_link(&mut self) -> LinkId {
-        self.last_link += 1;
-        LinkId(self.last_link)
-    }
-
-    pub(super) fn prefetch(&self, channel: ChannelId) -> Option<u32> {
-        let limit = self.channels.get(channel).map_or(0, |channel| channel.prefetch_count);
-        (limit != 0).then_some(u32::from(limit))
+    fn consume_replies(
+        &mut self,
+        client: &mut Client,
+        control: &Control,
+        consume: &Attachment,
+    ) -> Result<Handled, Error> {
+        let id = control.channel;
+        if !consume.no_ack {
+            return Err(direct_reply_to::refuse("reply consumer cannot acknowledge"));
+        }
+        if client.channels.get(id).is_some_and(|channel| channel.replies.is_some()) {
+            return Err(direct_reply_to::refuse("reply consumer already set"));
+        }
+        let consumer_tag = self.consumer_tag(client, id, &consume.consumer_tag)?;
+        let link = self.next_id();
+        let token = client.access.broker().names.name("");
+        client.turn.tell(|sink| {
+            sink.event(Event::Attached {
+                channel: id,
+                link,
+                consumer_tag: &consumer_tag,
+                no_ack: true,
+                answer: !control.nowait,
+            });
+        });
+        let outbox = Arc::clone(client.turn.outbox());
+        client.access.broker().replies.add(
+            token.clone(),
+            client.access.connection().id,
+            link,
+            outbox,
+        );
+        if let Some(channel) = client.channels.get_mut(id) {
+            channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
+            channel.replies = Some(ReplyConsumer { token, consumer_tag, link });
+        }
+        Ok(Handled::Answered)
     }
 
     /// The tag a new consumer gets: the client's, which must not be in use, or a generated one.
     pub(super) fn consumer_tag(
-        &mut self,
+        &self,
+        client: &Client,
         channel: ChannelId,
         wanted: &ShortString,
     ) -> Result<ShortString, Error> {
-        let n_consumers = self.channels.get(channel).map_or(0, |channel| channel.consumers.len());
-        limits::check_consumers(&self.broker, n_consumers)?;
+        let n_consumers = client.channels.get(channel).map_or(0, |channel| channel.consumers.len());
+        limits::check_consumers(client.access.broker(), n_consumers)?;
         if wanted.as_bytes().is_empty() {
-            return Ok(ShortString::truncated(&self.broker.names.name("amq.ctag-")));
+            return Ok(ShortString::truncated(&client.access.broker().names.name("amq.ctag-")));
         }
-        let known = self.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
-        let in_use = known
-            .and_then(|link| self.links.get(link))
-            .is_some_and(|link| !link.queue.is_deleted());
-        if in_use || self.is_reply_tag(channel, wanted) {
+        let known = client.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
+        let in_use =
+            known.and_then(|link| self.get(*link)).is_some_and(|link| !link.queue.is_deleted());
+        if in_use || client.is_reply_tag(channel, wanted) {
             let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
             return Err(Error::new(ErrorKind::NotAllowed, text));
         }
@@ -98,56 +135,64 @@ impl Session {
     /// Ends a consumer. An unknown tag is answered as if it were known, as RabbitMQ does.
     pub(super) async fn cancel(
         &mut self,
+        client: &mut Client,
         control: &Control,
         consumer_tag: &ShortString,
     ) -> Result<Handled, Error> {
         let channel = control.channel;
         let answer = !control.nowait;
-        let link = self.channels.get_mut(channel).and_then(|channel| {
+        let link = client.channels.get_mut(channel).and_then(|channel| {
             let link = channel.consumers.remove(consumer_tag)?;
             channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
             Some(link)
         });
-        let cancelled = |link| Event::Cancelled { channel, link, consumer_tag, answer };
-        let of_replies = self.is_reply_tag(channel, consumer_tag);
-        let of_replies = of_replies.then(|| self.end_replies(channel)).flatten();
-        let Some((id, link)) = link.and_then(|id| Some((id, self.links.get_mut(&id)?))) else {
-            return self.answer(cancelled(of_replies));
+        let cancelled = |link| Event::Detached { channel, link, consumer_tag, answer };
+        let of_replies = client.is_reply_tag(channel, consumer_tag);
+        let of_replies = of_replies.then(|| client.end_replies(channel)).flatten();
+        let Some((id, link)) = link.and_then(|id| Some((id, self.get_mut(id)?))) else {
+            return client.turn.answer(cancelled(of_replies));
         };
         link.active = false;
         let queue = Arc::clone(&link.queue);
         let consumer = link.consumer;
-        let tell = || self.tell(|sink| sink.event(cancelled(Some(id))));
+        let tell = || client.turn.tell(|sink| sink.event(cancelled(Some(id))));
         let after = queue.cancel(consumer, tell);
-        self.tell_consumer("consumer.deleted", channel, (&queue, consumer_tag), |facts| facts);
+        tell_consumer(
+            &client.access,
+            "consumer.deleted",
+            channel,
+            (&queue, consumer_tag),
+            |facts| facts,
+        );
         if queue.detach_idle(consumer) {
-            self.forget_link(id);
+            self.forget(&mut client.channels, id);
         }
         if after == AfterDetach::DeleteQueue {
-            self.broker.drop_queue(&queue).await;
+            client.access.broker().drop_queue(&queue).await;
         }
         Ok(Handled::Answered)
     }
 
-    pub(super) async fn get(
+    pub(super) async fn get_one(
         &mut self,
+        client: &mut Client,
         channel: ChannelId,
         queue: &ShortString,
         no_ack: bool,
     ) -> Result<Handled, Error> {
-        let name = self.queue_name(channel, queue)?;
-        self.require_on_queue(Permission::Read, &name)?;
-        let queue = self.find_loaded_queue(&name).await?;
-        self.check_exclusive_access(&queue)?;
-        let link = self.get_link(channel, &queue, no_ack)?;
-        let Some(consumer) = self.links.get(&link).map(|link| link.consumer) else {
+        let name = client.queue_name(channel, queue)?;
+        client.access.require_on_queue(Permission::Read, &name)?;
+        let queue = client.access.find_loaded_queue(&name).await?;
+        client.access.check_exclusive_access(&queue)?;
+        let link = self.get_link(client, channel, &queue, no_ack)?;
+        let Some(consumer) = self.get(link).map(|link| link.consumer) else {
             return Err(refusal(AttachRefused::Gone, &queue));
         };
-        let get = Get { consumer, channel, link, outbox: &self.outbox, no_ack };
+        let get = Get { consumer, channel, link, outbox: client.turn.outbox(), no_ack };
         loop {
             match queue.get(&get).map_err(|refused| refusal(refused, &queue))? {
                 Got::Message | Got::Unfit => return Ok(Handled::Answered),
-                Got::Nothing => return self.answer(Event::GetEmpty(channel)),
+                Got::Nothing => return client.turn.answer(Event::GetEmpty(channel)),
                 Got::NotInMemory => queue.head_in_memory().await,
             }
         }
@@ -156,23 +201,24 @@ impl Session {
     /// The link that holds what this channel gets from this queue, until it is acknowledged or written.
     fn get_link(
         &mut self,
+        client: &mut Client,
         channel: ChannelId,
         queue: &Arc<Queue>,
         no_ack: bool,
     ) -> Result<LinkId, Error> {
         let key = (queue.id(), no_ack);
-        let known = self.channels.get(channel).and_then(|c| c.gets.get(&key)).copied();
-        if let Some(link) = known.filter(|link| self.links.contains_key(link)) {
+        let known = client.channels.get(channel).and_then(|c| c.gets.get(&key)).copied();
+        if let Some(link) = known.filter(|link| self.get(*link).is_some()) {
             return Ok(link);
         }
         let consumer = queue
-            .attach_passive((self.connection.id, channel))
+            .attach_passive((client.access.connection().id, channel))
             .map_err(|refused| refusal(refused, queue))?;
-        let link = self.next_link();
+        let link = self.next_id();
         // Not active: it goes when the last message got has been settled.
         let queue = Arc::clone(queue);
-        self.links.insert(link, Link { channel, queue, consumer, active: false, no_ack });
-        if let Some(channel) = self.channels.get_mut(channel) {
+        self.insert(link, Link { channel, queue, consumer, active: false, no_ack });
+        if let Some(channel) = client.channels.get_mut(channel) {
             channel.gets.insert(key, link);
             channel.links.insert(link);
         }

@@ -1,152 +1,51 @@
 //! Declaring, deleting and binding: permission checks, then a command to the definitions.
 
-use super::{Handled, Session};
-use crate::broker::ChangeError;
-use crate::confirm::LogFailed;
-use crate::queue::{DeleteConditions, Queue, QueueRefused};
+use super::Handled;
+use super::access::refused;
+use super::client::Client;
+use classic::{DeleteConditions, Queue, QueueRefused};
 use meta::{
-    BindingSpec, Command, DestinationName, Done, ErrorKind as MetaKind, MetaError, NODE_EXCHANGES,
-    Name, NamedBy, Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
+    BindingSpec, Command, DestinationName, Done, MetaError, NODE_EXCHANGES, Name, NamedBy,
+    Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
 };
 use session::{
-    ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclare, Flag,
-    QueueBinding, QueueDeclare, ShortString, Table,
+    ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclaration, Flag,
+    QueueBinding, QueueDeclaration, ShortString, Table,
 };
 use std::sync::Arc;
 
 /// A queue that somebody deletes while it is declared is declared anew so many times.
 const DECLARE_TRIES_MAX: usize = 8;
 
-/// The error a client sees when the definitions refuse a command.
-pub(crate) fn refused(error: &MetaError) -> Error {
-    let kind = match error.kind() {
-        MetaKind::NotFound => ErrorKind::NotFound,
-        MetaKind::AccessRefused => ErrorKind::AccessRefused,
-        MetaKind::ResourceLocked => ErrorKind::ResourceLocked,
-        // COMPAT: the whole connection is lost.
-        MetaKind::NotPermitted => ErrorKind::InternalError,
-        MetaKind::AlreadyExists
-        | MetaKind::PreconditionFailed
-        | MetaKind::InUse
-        | MetaKind::NotAllowed
-        | MetaKind::Invalid => ErrorKind::PreconditionFailed,
-    };
-    Error::new(kind, error.to_string())
-}
-
-impl From<ChangeError> for Error {
-    fn from(not_changed: ChangeError) -> Self {
-        match not_changed {
-            ChangeError::Refused(error) => refused(&error),
-            ChangeError::LogFailed => LogFailed.into(),
-        }
-    }
-}
-
-impl From<LogFailed> for Error {
-    fn from(LogFailed: LogFailed) -> Self {
-        Self::new(ErrorKind::InternalError, "the log has failed")
-    }
-}
-
 /// A name as definitions keep it. Names that are no UTF-8 cannot exist.
-fn text(name: &ShortString) -> Result<Name, Error> {
+pub(super) fn text(name: &ShortString) -> Result<Name, Error> {
     let text = name.as_str().ok_or_else(|| {
         Error::new(ErrorKind::SyntaxError, "names must be valid UTF-8".to_owned())
     })?;
     Ok(Name::from(text))
 }
 
-impl Session {
-    pub(super) fn vhost(&self) -> Name {
-        Name::from(self.connection.identity.vhost.as_str())
+/// Requests that concern definitions and queues, of a client.
+pub(super) struct DefinitionRequests<'c> {
+    client: &'c mut Client,
+}
+
+impl<'c> DefinitionRequests<'c> {
+    pub(super) const fn of(client: &'c mut Client) -> Self {
+        Self { client }
     }
 
-    pub(super) fn may_impersonate(&self) -> bool {
-        let user = self.view.meta.user(&self.connection.identity.user);
-        user.is_some_and(|user| user.has_tag("impersonator"))
-    }
-
-    fn require(&self, permission: Permission, resource: &Resource) -> Result<(), Error> {
-        let user = self.connection.identity.user.as_str();
-        let allowed = self.view.meta.check_access(user, permission, resource);
-        allowed.map_err(|error| refused(&error))
-    }
-
-    pub(super) fn require_on_queue(
-        &self,
-        permission: Permission,
-        name: &Name,
-    ) -> Result<(), Error> {
-        self.require(permission, &Resource::queue(&self.vhost(), name))
-    }
-
-    pub(super) fn require_on_exchange(
-        &self,
-        permission: Permission,
-        name: &Name,
-    ) -> Result<(), Error> {
-        self.require(permission, &Resource::exchange(&self.vhost(), name))
-    }
-
-    /// COMPAT: any permission will do for a passive declaration; the refusal names the
-    /// one that another declaration needs.
-    fn require_any(&self, resource: &Resource) -> Result<(), Error> {
-        let others = [Permission::Read, Permission::Write];
-        if others.into_iter().any(|permission| self.require(permission, resource).is_ok()) {
-            return Ok(());
-        }
-        self.require(Permission::Configure, resource)
-    }
-
-    pub(super) fn require_topic(
-        &self,
-        permission: Permission,
-        exchange: &Name,
-        key: &[u8],
-    ) -> Result<(), Error> {
-        let user = self.connection.identity.user.as_str();
-        let exchange = Resource::exchange(&self.vhost(), exchange);
-        let allowed = self.view.meta.check_topic_access(user, permission, &exchange, key, &[]);
-        allowed.map_err(|error| refused(&error))
-    }
-
-    /// The queue a name stands for on a channel: an empty one is the last declared.
-    pub(super) fn queue_name(&self, channel: ChannelId, name: &ShortString) -> Result<Name, Error> {
-        if !name.as_bytes().is_empty() {
-            return text(name);
-        }
-        match self.channels.get(channel).and_then(|channel| channel.last_queue.as_ref()) {
-            Some(last) => text(last),
-            None => Err(Error::new(ErrorKind::NotFound, "no previously declared queue")),
-        }
-    }
-
-    pub(super) fn find_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
-        let vhost = self.vhost();
-        let found = self.view.queue(&vhost, name);
-        found.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("no {}", Resource::queue(&vhost, name)))
-        })
-    }
-
-    /// As [`Session::find_queue`], and waits while it is being read after a start.
-    pub(super) async fn find_loaded_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
-        let queue = self.find_queue(name)?;
-        queue.loaded().await;
-        Ok(queue)
-    }
-
-    pub(super) fn check_exclusive_access(&self, queue: &Queue) -> Result<(), Error> {
-        queue.def().check_access(Some(self.connection.id)).map_err(|error| refused(&error))
+    async fn change(&self, command: Command) -> Result<Handled, Error> {
+        self.client.access.change(&command).await?;
+        Ok(Handled::Done)
     }
 
     pub(super) async fn declare_exchange(
         &mut self,
-        declare: &ExchangeDeclare,
+        declare: &ExchangeDeclaration,
     ) -> Result<Handled, Error> {
         let name = text(&declare.exchange)?;
-        let vhost = self.vhost();
+        let vhost = self.client.access.vhost();
         if declare.passive {
             return self.look_up_exchange(&name);
         }
@@ -155,16 +54,18 @@ impl Session {
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.require_on_exchange(Permission::Configure, &name)?;
+        self.client.access.require_on_exchange(Permission::Configure, &name)?;
         let is_the_nodes = NODE_EXCHANGES.contains(&name.as_str());
-        if is_the_nodes && self.view.meta.exchange(&vhost, &name).is_none() {
+        if is_the_nodes && self.client.access.view().meta.exchange(&vhost, &name).is_none() {
             let kind = ResourceKind::Exchange;
             return Err(refused(&MetaError::ReservedName { kind, name }));
         }
         if let Some(alternate) = declare.arguments.get(b"alternate-exchange") {
-            self.require_on_exchange(Permission::Read, &name)?;
+            self.client.access.require_on_exchange(Permission::Read, &name)?;
             if let Some(alternate) = alternate.as_str() {
-                self.require_on_exchange(Permission::Write, &Name::from(alternate))?;
+                self.client
+                    .access
+                    .require_on_exchange(Permission::Write, &Name::from(alternate))?;
             }
         }
         let command = Command::DeclareExchange(meta::ExchangeDeclare {
@@ -183,18 +84,13 @@ impl Session {
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        let vhost = self.vhost();
+        let vhost = self.client.access.vhost();
         let resource = Resource::exchange(&vhost, name);
-        self.require_any(&resource)?;
-        if self.view.meta.exchange(&vhost, name).is_some() {
+        self.client.access.require_any(&resource)?;
+        if self.client.access.view().meta.exchange(&vhost, name).is_some() {
             return Ok(Handled::Done);
         }
         Err(Error::new(ErrorKind::NotFound, format!("no {resource}")))
-    }
-
-    async fn change(&self, command: Command) -> Result<Handled, Error> {
-        self.broker.change_durably(&command, &self.connection.identity.user).await?;
-        Ok(Handled::Done)
     }
 
     pub(super) async fn delete_exchange(
@@ -206,8 +102,8 @@ impl Session {
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.require_on_exchange(Permission::Configure, &name)?;
-        let vhost = self.vhost();
+        self.client.access.require_on_exchange(Permission::Configure, &name)?;
+        let vhost = self.client.access.vhost();
         self.change(Command::DeleteExchange { vhost, name, if_unused }).await
     }
 
@@ -233,8 +129,8 @@ impl Session {
         if source.is_empty() || destination.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.require_on_exchange(Permission::Write, &destination)?;
-        self.require_on_exchange(Permission::Read, &source)?;
+        self.client.access.require_on_exchange(Permission::Write, &destination)?;
+        self.client.access.require_on_exchange(Permission::Read, &source)?;
         self.binding(
             source,
             DestinationName::Exchange(destination),
@@ -250,10 +146,10 @@ impl Session {
         key: &ShortString,
         arguments: &Table,
     ) -> Result<BindingSpec, Error> {
-        let vhost = self.vhost();
-        let found = self.view.meta.exchange(&vhost, &source);
+        let vhost = self.client.access.vhost();
+        let found = self.client.access.view().meta.exchange(&vhost, &source);
         if found.is_some_and(|found| found.kind == meta::ExchangeKind::Topic) {
-            self.require_topic(Permission::Read, &source, key.as_bytes())?;
+            self.client.access.require_topic(Permission::Read, &source, key.as_bytes())?;
         }
         Ok(BindingSpec {
             vhost,
@@ -261,7 +157,7 @@ impl Session {
             destination,
             key: RoutingKey::from(key.as_bytes()),
             arguments: arguments.clone(),
-            by: Some(self.connection.id),
+            by: Some(self.client.access.connection().id),
         })
     }
 
@@ -288,13 +184,13 @@ impl Session {
         channel: ChannelId,
         binding: &QueueBinding,
     ) -> Result<BindingSpec, Error> {
-        let queue = self.queue_name(channel, &binding.queue)?;
+        let queue = self.client.queue_name(channel, &binding.queue)?;
         let source = text(&binding.exchange)?;
         if source.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.require_on_queue(Permission::Write, &queue)?;
-        self.require_on_exchange(Permission::Read, &source)?;
+        self.client.access.require_on_queue(Permission::Write, &queue)?;
+        self.client.access.require_on_exchange(Permission::Read, &source)?;
         // COMPAT: with neither queue nor key named, the key is the queue's name.
         let unnamed =
             binding.queue.as_bytes().is_empty() && binding.routing_key.as_bytes().is_empty();
@@ -306,26 +202,26 @@ impl Session {
     pub(super) async fn declare_queue(
         &mut self,
         control: &Control,
-        declare: &QueueDeclare,
+        declare: &QueueDeclaration,
     ) -> Result<Handled, Error> {
-        if self.is_live_reply_queue(declare.queue.as_bytes()) {
+        if self.client.is_live_reply_queue(declare.queue.as_bytes()) {
             let (channel, queue) = (control.channel, declare.queue.as_bytes());
             let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
-            return self.answer(declared);
+            return self.client.turn.answer(declared);
         }
         let queue = if declare.passive {
             // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
             let name = text(&declare.queue)?;
-            self.require_any(&Resource::queue(&self.vhost(), &name))?;
-            let queue = self.find_loaded_queue(&name).await?;
-            self.check_exclusive_access(&queue)?;
+            self.client.access.require_any(&Resource::queue(&self.client.access.vhost(), &name))?;
+            let queue = self.client.access.find_loaded_queue(&name).await?;
+            self.client.access.check_exclusive_access(&queue)?;
             queue.touch();
             queue
         } else {
             self.declare_or_find(control.channel, declare).await?
         };
         let name = ShortString::truncated(&queue.def().name);
-        if let Some(channel) = self.channels.get_mut(control.channel) {
+        if let Some(channel) = self.client.channels.get_mut(control.channel) {
             channel.last_queue = Some(name.clone());
         }
         if control.nowait {
@@ -333,13 +229,18 @@ impl Session {
         }
         let (n_ready, n_consumers) = queue.ready_and_consumers();
         let channel = control.channel;
-        self.answer(Event::QueueDeclared { channel, queue: name.as_bytes(), n_ready, n_consumers })
+        self.client.turn.answer(Event::QueueDeclared {
+            channel,
+            queue: name.as_bytes(),
+            n_ready,
+            n_consumers,
+        })
     }
 
     async fn declare_or_find(
         &mut self,
         channel: ChannelId,
-        declare: &QueueDeclare,
+        declare: &QueueDeclaration,
     ) -> Result<Arc<Queue>, Error> {
         let named_by = if declare.queue.as_bytes().is_empty() && !declare.passive {
             NamedBy::Server
@@ -347,26 +248,30 @@ impl Session {
             NamedBy::Client
         };
         let name = match named_by {
-            NamedBy::Server => Name::from(self.broker.names.name("amq.gen-").as_str()),
-            NamedBy::Client => self.queue_name(channel, &declare.queue)?,
+            NamedBy::Server => {
+                Name::from(self.client.access.broker().names.name("amq.gen-").as_str())
+            }
+            NamedBy::Client => self.client.queue_name(channel, &declare.queue)?,
         };
-        self.require_on_queue(Permission::Configure, &name)?;
+        self.client.access.require_on_queue(Permission::Configure, &name)?;
         self.require_dead_letter_access(&name, &declare.arguments)?;
         let command = Command::DeclareQueue(meta::QueueDeclare {
-            vhost: self.vhost(),
+            vhost: self.client.access.vhost(),
             name: name.clone(),
             named_by,
             durable: declare.durable,
             auto_delete: declare.auto_delete,
-            exclusive_owner: declare.exclusive.then_some(self.connection.id),
+            exclusive_owner: declare.exclusive.then_some(self.client.access.connection().id),
             arguments: declare.arguments.clone(),
             id: None,
         });
         for _ in 0..DECLARE_TRIES_MAX {
-            let done = self.broker.change_durably(&command, &self.connection.identity.user).await?;
-            self.refresh_view();
+            let done = self.client.access.change(&command).await?;
+            self.client.access.refresh();
             let found = match &done {
-                Done::QueueCreated(def) | Done::QueueExists(def) => self.view.queue_by_id(def.id),
+                Done::QueueCreated(def) | Done::QueueExists(def) => {
+                    self.client.access.view().queue_by_id(def.id)
+                }
                 Done::Nothing
                 | Done::Changed
                 | Done::ExchangeCreated(_)
@@ -380,10 +285,10 @@ impl Session {
             }
             // It was there already, but its last consumer has just gone and it goes too: the
             // client gets a new one.
-            self.broker.drop_queue(&queue).await;
+            self.client.access.broker().drop_queue(&queue).await;
         }
         // Somebody deleted it between the two steps, or does so as fast as it is declared.
-        let text = format!("no {}", Resource::queue(&self.vhost(), &name));
+        let text = format!("no {}", Resource::queue(&self.client.access.vhost(), &name));
         Err(Error::new(ErrorKind::NotFound, text))
     }
 
@@ -391,8 +296,8 @@ impl Session {
     fn require_dead_letter_access(&self, name: &Name, arguments: &Table) -> Result<(), Error> {
         let exchange = arguments.get(b"x-dead-letter-exchange").and_then(|value| value.as_str());
         let Some(exchange) = exchange else { return Ok(()) };
-        self.require_on_queue(Permission::Read, name)?;
-        self.require_on_exchange(Permission::Write, &Name::from(exchange))
+        self.client.access.require_on_queue(Permission::Read, name)?;
+        self.client.access.require_on_exchange(Permission::Write, &Name::from(exchange))
     }
 
     pub(super) async fn purge_queue(
@@ -400,15 +305,15 @@ impl Session {
         control: &Control,
         queue: &ShortString,
     ) -> Result<Handled, Error> {
-        let name = self.queue_name(control.channel, queue)?;
-        self.require_on_queue(Permission::Read, &name)?;
-        let queue = self.find_loaded_queue(&name).await?;
-        self.check_exclusive_access(&queue)?;
+        let name = self.client.queue_name(control.channel, queue)?;
+        self.client.access.require_on_queue(Permission::Read, &name)?;
+        let queue = self.client.access.find_loaded_queue(&name).await?;
+        self.client.access.check_exclusive_access(&queue)?;
         let n_messages = queue.purge();
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        self.answer(Event::QueuePurged { channel: control.channel, n_messages })
+        self.client.turn.answer(Event::QueuePurged { channel: control.channel, n_messages })
     }
 
     pub(super) async fn delete_queue(
@@ -418,12 +323,12 @@ impl Session {
         if_unused: Flag,
         if_empty: Flag,
     ) -> Result<Handled, Error> {
-        let name = self.queue_name(control.channel, queue)?;
-        self.require_on_queue(Permission::Configure, &name)?;
+        let name = self.client.queue_name(control.channel, queue)?;
+        self.client.access.require_on_queue(Permission::Configure, &name)?;
         let mut n_messages = 0;
         // COMPAT: deleting a queue that does not exist succeeds.
-        if let Ok(queue) = self.find_loaded_queue(&name).await {
-            self.check_exclusive_access(&queue)?;
+        if let Ok(queue) = self.client.access.find_loaded_queue(&name).await {
+            self.client.access.check_exclusive_access(&queue)?;
             let conditions =
                 DeleteConditions { if_unused: if_unused.is_set(), if_empty: if_empty.is_set() };
             let n_ready = queue.give_up(conditions).map_err(|refused| {
@@ -437,11 +342,11 @@ impl Session {
             })?;
             n_messages = n_ready;
             let command = Command::DeleteQueueById { id: queue.id() };
-            self.broker.change_durably(&command, &self.connection.identity.user).await?;
+            self.client.access.change(&command).await?;
         }
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        self.answer(Event::QueueDeleted { channel: control.channel, n_messages })
+        self.client.turn.answer(Event::QueueDeleted { channel: control.channel, n_messages })
     }
 }

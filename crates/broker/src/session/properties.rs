@@ -1,7 +1,7 @@
-//! What the broker itself reads of a message's properties when it is published.
+//! The properties of a message that the broker itself reads when it is published.
 
 use crate::sender_selected::{BCC, CC};
-use amqp091::{PropertiesRef, Table, TableRef, ValueRef};
+use amqp091::{Table, TableRef, ValueRef};
 use bytes::Bytes;
 use session::{Error, ErrorKind};
 
@@ -10,7 +10,7 @@ const COPIES_MAX: usize = 8_192;
 /// The length of one of them, as of any routing key.
 const COPY_KEY_BYTES_MAX: usize = 255;
 
-/// What inspection found.
+/// The findings of an inspection.
 pub(super) struct Inspected<'a> {
     /// Properties to be stored instead of those received.
     pub(super) properties: Option<Bytes>,
@@ -22,7 +22,7 @@ pub(super) struct Inspected<'a> {
 
 /// Checks `user-id` and `expiration`, and takes CC and BCC out of the headers (BCC for good).
 pub(super) fn inspect<'a>(
-    properties: PropertiesRef<'a>,
+    properties: message::View<'a>,
     user: &str,
     may_impersonate: impl FnOnce() -> bool,
 ) -> Result<Inspected<'a>, Error> {
@@ -103,29 +103,23 @@ fn value_type(value: &ValueRef<'_>) -> &'static str {
     value.to_owned().map_or("unknown", |value| value.type_name())
 }
 
-fn without_bcc(properties: PropertiesRef<'_>, headers: TableRef<'_>) -> Result<Bytes, Error> {
+fn without_bcc(properties: message::View<'_>, headers: TableRef<'_>) -> Result<Bytes, Error> {
     let mut table: Table =
         headers.to_owned().map_err(|_| refuse("invalid message: bad headers".to_owned()))?;
     table.remove(BCC.as_bytes());
     let bytes = table.to_bytes();
-    Ok(with_headers(properties.as_bytes(), Some(TableRef::trusted(&bytes))))
-}
-
-/// Properties with these headers in place of theirs.
-pub(super) fn with_headers(properties: &[u8], headers: Option<TableRef<'_>>) -> Bytes {
-    let mut out = Vec::with_capacity(properties.len());
-    PropertiesRef::trusted(properties).encode_with_headers(headers, &mut out);
-    Bytes::from(out)
+    Ok(Bytes::from(properties.with_headers(Some(TableRef::trusted(&bytes)))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use amqp091::{Properties, ShortString, Value};
+    use amqp091::{ShortString, Value};
+    use message::Properties;
 
     fn inspected(properties: &Properties) -> Result<(Option<Bytes>, Vec<Vec<u8>>), Error> {
         let bytes = properties.to_bytes();
-        let view = PropertiesRef::parse(&bytes).expect("valid");
+        let view = message::View::of(&bytes);
         let found = inspect(view, "guest", || false)?;
         Ok((found.properties, found.extra_keys.iter().map(|key| key.to_vec()).collect()))
     }
@@ -178,7 +172,8 @@ mod tests {
         let (stored, extra) = inspected(&with_header("BCC", keys(&["c"]))).unwrap();
         assert_eq!(extra, [b"c".to_vec()]);
         let stored = stored.expect("changed");
-        let headers = PropertiesRef::parse(&stored).unwrap().headers().expect("others stay");
+        let headers =
+            amqp091::PropertiesRef::parse(&stored).unwrap().headers().expect("others stay");
         assert!(headers.get(b"BCC").is_none() && headers.get(b"other").is_some());
         let error = inspected(&with_header("CC", Value::LongString(b"a".as_slice().into())));
         assert_eq!(

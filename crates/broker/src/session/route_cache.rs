@@ -1,6 +1,8 @@
-//! What a session remembers of routing: for each exchange and key it used lately, the queues.
+//! The routes a session remembers: for each exchange and key it used lately, the queues.
 
-use crate::queue::Queue;
+use crate::publish::BatchGroups;
+use classic::Queue;
+use routing::ExchangeVersion;
 use session::Error;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -9,7 +11,22 @@ use std::sync::Arc;
 /// Routes kept per session; past this the memory is cleared and fills anew.
 const ROUTES_MAX: usize = 1_024;
 
-/// Where messages with one exchange and routing key go, as long as definitions do not change.
+/// Changes of definitions after which routes are forgotten that were not used since as many before.
+const UNUSED_EPOCHS_MAX: u64 = 1_024;
+
+/// The definitions that a route was worked out from, which tell whether it holds after a change of others.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum RouteBasis {
+    /// More than is kept in mind: the route is worked out again after each change.
+    #[default]
+    Epoch,
+    /// The queue of the key's name: the route is the default exchange's.
+    QueueName,
+    /// One exchange.
+    Exchange(ExchangeVersion),
+}
+
+/// The queues of messages with one exchange and routing key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
     /// The queues; empty when there are none.
@@ -21,7 +38,8 @@ pub(crate) struct Route {
     /// An exchange on the way has kept the message, or dropped it as one of before: it is not
     /// unroutable, even without a queue.
     pub(crate) absorbed: bool,
-    /// What stands against remembering it.
+    pub(crate) basis: RouteBasis,
+    /// The reason against remembering it.
     pub(crate) special: Option<Uncacheable>,
 }
 
@@ -35,19 +53,20 @@ pub(crate) enum Uncacheable {
 }
 
 /// A remembered route, and where its queues stand in the batch being gathered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Remembered {
     pub(crate) route: Route,
-    /// The batch that `groups` is about.
-    pub(crate) batch: u64,
-    /// For each queue its group in that batch.
-    pub(crate) groups: SmallVec<[u32; 2]>,
+    /// The newest definitions that it is known to hold for.
+    epoch: u64,
+    pub(crate) groups: BatchGroups,
 }
 
 /// Remembered routes by exchange and key.
 #[derive(Debug, Default)]
 pub(crate) struct RouteCache {
     epoch: u64,
+    /// Routes that were not used since these definitions are to be forgotten next.
+    unused_since: u64,
     by_name: HashMap<Box<[u8]>, usize>,
     entries: Vec<Remembered>,
     last: Option<usize>,
@@ -57,40 +76,84 @@ pub(crate) struct RouteCache {
 }
 
 impl RouteCache {
-    /// Forgets everything when definitions have changed since.
-    pub(crate) fn enter_epoch(&mut self, epoch: u64) {
-        if self.epoch != epoch {
-            self.clear();
-            self.epoch = epoch;
-        }
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.epoch
     }
 
-    fn clear(&mut self) {
+    /// Definitions have changed: what is remembered is to be confirmed or replaced before it is used.
+    pub(crate) fn enter_epoch(&mut self, epoch: u64) {
+        if epoch >= self.unused_since + 2 * UNUSED_EPOCHS_MAX {
+            self.forget_unused();
+        }
+        self.epoch = epoch;
+        self.last = None;
+    }
+
+    /// Forgets routes that were not used for long: they keep their queues in memory.
+    fn forget_unused(&mut self) {
+        let since = self.unused_since;
+        let mut entries = std::mem::take(&mut self.entries);
+        self.by_name.retain(|_, index| {
+            let used = entries.get_mut(*index).filter(|one| one.epoch >= since);
+            used.is_some_and(|one| {
+                *index = self.entries.len();
+                self.entries.push(std::mem::take(one));
+                true
+            })
+        });
+        self.unused_since = self.epoch;
+    }
+
+    pub(crate) fn clear(&mut self) {
         self.by_name.clear();
         self.entries.clear();
         self.last = None;
     }
 
-    /// The index of a remembered route.
-    pub(crate) fn find(&mut self, exchange: &[u8], key: &[u8]) -> Option<usize> {
-        if self.last.is_some() && same(&self.last_key, key) && same(&self.last_exchange, exchange) {
-            return self.last;
-        }
+    /// The index of the route that was used last, if it is of this exchange and key.
+    #[inline]
+    pub(crate) fn find_last(&self, exchange: &[u8], key: &[u8]) -> Option<usize> {
+        self.last.filter(|_| same(&self.last_key, key) && same(&self.last_exchange, exchange))
+    }
+
+    /// The index of a remembered route, if `holds` confirms it after a change of definitions.
+    pub(crate) fn find(
+        &mut self,
+        exchange: &[u8],
+        key: &[u8],
+        holds: impl FnOnce(&Route) -> bool,
+    ) -> Option<usize> {
         self.name(exchange, key);
         let found = self.by_name.get(self.scratch.as_slice()).copied()?;
+        let one = self.entries.get_mut(found)?;
+        if one.epoch != self.epoch {
+            if !holds(&one.route) {
+                return None;
+            }
+            one.epoch = self.epoch;
+        }
         self.note_last(found, exchange, key);
         Some(found)
     }
 
-    /// Remembers a route and returns its index.
+    /// Remembers a route, in place of an older one perhaps, and returns its index.
     pub(crate) fn remember(&mut self, exchange: &[u8], key: &[u8], route: Route) -> usize {
-        if self.entries.len() >= ROUTES_MAX {
-            self.clear();
-        }
-        let index = self.entries.len();
-        self.entries.push(Remembered { route, batch: 0, groups: SmallVec::new() });
+        let remembered = Remembered { route, epoch: self.epoch, groups: BatchGroups::default() };
         self.name(exchange, key);
-        self.by_name.insert(self.scratch.as_slice().into(), index);
+        let known = self.by_name.get(self.scratch.as_slice()).copied();
+        let index = if let Some((index, known)) =
+            known.and_then(|index| Some((index, self.entries.get_mut(index)?)))
+        {
+            *known = remembered;
+            index
+        } else {
+            if self.entries.len() >= ROUTES_MAX {
+                self.clear();
+            }
+            self.entries.push(remembered);
+            self.by_name.insert(self.scratch.as_slice().into(), self.entries.len() - 1);
+            self.entries.len() - 1
+        };
         self.note_last(index, exchange, key);
         index
     }
@@ -127,17 +190,40 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn find(memory: &mut RouteCache, key: &[u8], holds: bool) -> Option<usize> {
+        memory.find(b"x", key, |_| holds)
+    }
+
     #[test]
-    fn routes_are_found_until_definitions_change() {
+    fn routes_are_found_until_definitions_change_that_they_depend_on() {
         let mut memory = RouteCache::default();
         memory.enter_epoch(1);
         let first = memory.remember(b"x", b"a", Route::default());
         let second = memory.remember(b"x", b"b", Route::default());
-        assert_eq!(memory.find(b"x", b"a"), Some(first));
-        assert_eq!(memory.find(b"x", b"b"), Some(second));
-        assert_eq!(memory.find(b"xb", b""), None);
+        assert_eq!(find(&mut memory, b"a", false), Some(first));
+        assert_eq!(memory.find_last(b"x", b"a"), Some(first));
+        assert_eq!(find(&mut memory, b"b", false), Some(second));
+        assert_eq!(memory.find(b"xb", b"", |_| true), None);
         memory.enter_epoch(2);
-        assert_eq!(memory.find(b"x", b"a"), None);
+        assert_eq!(memory.find_last(b"x", b"b"), None);
+        assert_eq!(find(&mut memory, b"a", true), Some(first));
+        assert_eq!(find(&mut memory, b"a", false), Some(first), "it was confirmed");
+        assert_eq!(find(&mut memory, b"b", false), None);
+        assert_eq!(memory.remember(b"x", b"b", Route::default()), second, "in its place");
+    }
+
+    #[test]
+    fn routes_that_are_not_used_are_forgotten() {
+        let mut memory = RouteCache::default();
+        memory.enter_epoch(1);
+        memory.remember(b"x", b"unused", Route::default());
+        memory.remember(b"x", b"used", Route::default());
+        for epoch in 2..5 * UNUSED_EPOCHS_MAX {
+            memory.enter_epoch(epoch);
+            assert!(find(&mut memory, b"used", true).is_some());
+        }
+        assert_eq!((memory.entries.len(), memory.by_name.len()), (1, 1));
+        assert!(find(&mut memory, b"unused", true).is_none());
     }
 
     #[test]

@@ -1,23 +1,74 @@
 //! Where the messages of a session go: permission, route, and what is remembered of both.
 
-use super::route_cache::{Route, Uncacheable};
-use super::{Session, publish};
-use crate::exchanges::Admission;
-use crate::queue::Queue;
-use meta::{ExchangeKind, Name, Permission, Resource};
+use super::access::Access;
+use super::client::Client;
+use super::route_cache::{Remembered, Route, RouteBasis, RouteCache, Uncacheable};
+use crate::exchanges::{Admission, WatchedExchange};
+use crate::publish::{Batch, n_durable};
+use classic::Queue;
+use meta::{Name, QueueId, User};
 use routing::{Message, Passage, RouteOutcome};
-use session::{ChannelId, Error, ErrorKind};
+use session::ChannelId;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-impl Session {
+/// The routes of a client's messages.
+pub(super) struct Router {
+    routes: RouteCache,
+    /// The route of one message that is not remembered; kept for the memory it has.
+    pub(super) alone: Route,
+    ids: Vec<QueueId>,
+    /// Exchanges that are to remember the message that was routed last.
+    pub(super) remembering: Vec<Arc<WatchedExchange>>,
+    /// The last of the numbers that are left to chance.
+    chance: u64,
+    /// The user whose permissions the remembered routes were found with.
+    user: Option<Arc<User>>,
+}
+
+impl Router {
+    pub(super) fn new(chance: u64) -> Self {
+        Self {
+            routes: RouteCache::default(),
+            alone: Route::default(),
+            ids: Vec::new(),
+            remembering: Vec::new(),
+            chance,
+            user: None,
+        }
+    }
+
+    /// Looks at the definitions as they are now: routes that do not depend on what has changed are kept.
+    pub(super) fn refresh(&mut self, access: &Access) {
+        let view = access.view();
+        if self.routes.epoch() == view.epoch {
+            return;
+        }
+        let user = view.meta.users().shared(&access.connection().identity.user);
+        let is_same = |known: &Arc<User>| user.is_some_and(|user| Arc::ptr_eq(user, known));
+        if !self.user.as_ref().is_some_and(is_same) {
+            self.routes.clear();
+            self.user = user.cloned();
+        }
+        self.routes.enter_epoch(view.epoch);
+    }
+
+    #[inline]
+    pub(super) fn remembered(&mut self, route: usize) -> Option<&mut Remembered> {
+        self.routes.get_mut(route)
+    }
+
     /// The index of the route for an exchange and key, if messages have one in common.
-    pub(super) fn find_route(&mut self, exchange: &[u8], key: &[u8]) -> Result<usize, Uncacheable> {
-        let index = if let Some(index) = self.routes.find(exchange, key) {
-            index
-        } else {
-            let route = self.work_out_route(exchange, key);
-            self.routes.remember(exchange, key, route)
+    #[inline]
+    pub(super) fn find_route(
+        &mut self,
+        access: &Access,
+        exchange: &[u8],
+        key: &[u8],
+    ) -> Result<usize, Uncacheable> {
+        let index = match self.routes.find_last(exchange, key) {
+            Some(index) => index,
+            None => self.find_other(access, exchange, key),
         };
         match self.routes.get_mut(index).and_then(|found| found.route.special.as_ref()) {
             None => Ok(index),
@@ -25,72 +76,44 @@ impl Session {
         }
     }
 
-    /// Works out where messages with this key and no headers go, or why there is no saying.
-    fn work_out_route(&self, exchange: &[u8], key: &[u8]) -> Route {
-        let mut route = Route::default();
-        let keys = [key];
-        let message = Message::new(&keys, None);
-        if let Err(error) = self.check_publish(exchange, &keys) {
-            route.special = Some(Uncacheable::Refused(error));
-            return route;
-        }
-        let (mut ids, vhost) = (Vec::new(), &self.connection.identity.vhost);
-        let Some(routes) = self.view.meta.routes(vhost) else { return route };
-        match routes.route_message(exchange, &message, |_| Passage::Open, &mut ids).outcome {
-            RouteOutcome::Routed => {}
-            RouteOutcome::RoutedByHeaders => route.by_headers = true,
-            RouteOutcome::RoutedByMessage => {
-                route.special = Some(Uncacheable::ByMessage);
-                return route;
-            }
-            RouteOutcome::NoSuchExchange | RouteOutcome::Internal => return route,
-        }
-        route.queues.extend(ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
-        route.n_durable = publish::n_durable(&route.queues);
-        route
+    #[inline(never)]
+    fn find_other(&mut self, access: &Access, exchange: &[u8], key: &[u8]) -> usize {
+        let found = self.routes.find(exchange, key, |route| holds(route, access, exchange, key));
+        found.unwrap_or_else(|| {
+            let route = work_out_route(access, exchange, key);
+            self.routes.remember(exchange, key, route)
+        })
     }
 
-    /// Whether the client may publish there with these keys.
-    pub(super) fn check_publish(&self, exchange: &[u8], keys: &[&[u8]]) -> Result<(), Error> {
-        let (name, vhost) = (Name::from(&*String::from_utf8_lossy(exchange)), self.vhost());
-        self.require_on_exchange(Permission::Write, &name)?;
-        let Some(found) = self.view.meta.exchange(&vhost, &name) else {
-            let text = format!("no {}", Resource::exchange(&vhost, &name));
-            return Err(Error::new(ErrorKind::NotFound, text));
-        };
-        if found.internal {
-            let resource = Resource::exchange(&vhost, &name);
-            let text = format!("cannot publish to internal {resource}");
-            return Err(Error::new(ErrorKind::AccessRefused, text));
-        }
-        if found.kind == ExchangeKind::Topic {
-            for key in keys {
-                self.require_topic(Permission::Write, &name, key)?;
-            }
-        }
-        Ok(())
+    pub(super) fn seen_by_exchanges<'m>(
+        &mut self,
+        keys: &'m [&'m [u8]],
+        properties: message::View<'m>,
+    ) -> Message<'m> {
+        Message { keys, headers: None, properties: Some(properties), chance: self.chance() }
     }
 
     /// Finds the queues of one message that may be published and has a route of its own: they are in
     /// `alone` then.
     pub(super) fn route_alone(
         &mut self,
-        channel: ChannelId,
-        exchange: &[u8],
+        client: &mut Client,
+        batch: &mut Batch,
+        (channel, exchange): (ChannelId, &[u8]),
         message: &Message<'_>,
     ) {
         self.alone.queues.clear();
-        let Some(routes) = self.view.meta.routes(&self.connection.identity.vhost) else { return };
-        let (watched, remembering) = (&self.view.exchanges, &mut self.remembering);
-        let (batch, exchanges) = (&mut self.batch, &self.broker.exchanges);
+        let (broker, view) = (client.access.broker(), client.access.view());
+        let vhost = &client.access.connection().identity.vhost;
+        let Some(routes) = view.meta.routes(vhost) else { return };
+        let remembering = &mut self.remembering;
         let mut delaying: SmallVec<[Arc<Queue>; 1]> = SmallVec::new();
         let mut absorbed = false;
-        let now_ms = self.broker.now().unix_ms;
+        let now_ms = broker.now().unix_ms;
         let watch = |name: &Name| {
-            let vhost = &self.connection.identity.vhost;
-            let Some(met) = watched.get(vhost, name) else { return Passage::Open };
+            let Some(met) = view.exchanges.get(vhost, name) else { return Passage::Open };
             if met.deduplicates() {
-                batch.hold(exchanges);
+                batch.hold(&broker.exchanges);
             }
             match met.fate(message, now_ms) {
                 Admission::GoesOn => {
@@ -103,7 +126,7 @@ impl Session {
                     absorbed = true;
                     Passage::Closed
                 }
-                Admission::Delayed => match self.view.queue(vhost, met.delayed_queue()) {
+                Admission::Delayed => match view.queue(vhost, met.delayed_queue()) {
                     Some(queue) => {
                         absorbed = true;
                         delaying.push(queue);
@@ -115,28 +138,13 @@ impl Session {
             }
         };
         let routed = routes.route_message(exchange, message, watch, &mut self.ids);
-        self.alone.queues.extend(self.ids.iter().filter_map(|id| self.view.queue_by_id(*id)));
+        self.alone.queues.extend(self.ids.iter().filter_map(|id| view.queue_by_id(*id)));
         self.alone.queues.extend(delaying);
         self.alone.absorbed = absorbed;
-        self.alone.n_durable = publish::n_durable(&self.alone.queues);
-        self.pace.note_routed(message.keys.len() + self.ids.len(), routed.n_steps);
+        self.alone.n_durable = n_durable(&self.alone.queues);
+        client.turn.note_routed(message.keys.len() + self.ids.len(), routed.n_steps);
         if routed.is_cut_short {
-            self.tell_cut_short(channel, exchange);
-        }
-    }
-
-    /// Says once for each channel that selectors were given up.
-    #[cold]
-    fn tell_cut_short(&mut self, id: ChannelId, exchange: &[u8]) {
-        let Some(channel) = self.channels.get_mut(id) else { return };
-        if !std::mem::replace(&mut channel.told_of_selectors, true) {
-            tracing::warn!(
-                connection = %self.connection.identity.name,
-                channel = id.0,
-                exchange = %String::from_utf8_lossy(exchange),
-                "the selectors of the bindings take too many steps for a message: those that were \
-                 left do not match it (said once for a channel)"
-            );
+            tell_cut_short(client, channel, exchange);
         }
     }
 
@@ -146,10 +154,66 @@ impl Session {
     }
 
     /// A number nobody can tell beforehand (splitmix64).
-    pub(super) const fn chance(&mut self) -> u64 {
+    const fn chance(&mut self) -> u64 {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.chance ^ (self.chance >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+}
+
+/// Works out where messages with this key and no headers go, or why there is no saying.
+fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
+    let mut route = Route::default();
+    let keys = [key];
+    let message = Message::new(&keys, None);
+    if let Err(error) = access.check_publish(exchange, &keys) {
+        route.special = Some(Uncacheable::Refused(error));
+        return route;
+    }
+    let (mut ids, vhost) = (Vec::new(), &access.connection().identity.vhost);
+    let Some(routes) = access.view().meta.routes(vhost) else { return route };
+    let routed = routes.route_message(exchange, &message, |_| Passage::Open, &mut ids);
+    match routed.outcome {
+        RouteOutcome::Routed => {}
+        RouteOutcome::RoutedByHeaders => route.by_headers = true,
+        RouteOutcome::RoutedByMessage => {
+            route.special = Some(Uncacheable::ByMessage);
+            return route;
+        }
+        RouteOutcome::NoSuchExchange | RouteOutcome::Internal => return route,
+    }
+    route.queues.extend(ids.iter().filter_map(|id| access.view().queue_by_id(*id)));
+    route.n_durable = n_durable(&route.queues);
+    if routed.is_by_first && route.queues.len() == ids.len() {
+        let version = routes.version(exchange).map(RouteBasis::Exchange);
+        route.basis = version.unwrap_or(RouteBasis::QueueName);
+    }
+    route
+}
+
+/// Whether a route still holds for the same user, though definitions have changed.
+fn holds(route: &Route, access: &Access, exchange: &[u8], key: &[u8]) -> bool {
+    let vhost = &access.connection().identity.vhost;
+    let Some(routes) = access.view().meta.routes(vhost) else { return false };
+    match &route.basis {
+        RouteBasis::Epoch => false,
+        RouteBasis::QueueName => routes.queue(key) == route.queues.first().map(|it| it.id()),
+        RouteBasis::Exchange(version) => routes.version(exchange).as_ref() == Some(version),
+    }
+}
+
+/// Says once for each channel that selectors were given up.
+#[cold]
+fn tell_cut_short(client: &mut Client, id: ChannelId, exchange: &[u8]) {
+    let Some(channel) = client.channels.get_mut(id) else { return };
+    if !std::mem::replace(&mut channel.told_of_selectors, true) {
+        tracing::warn!(
+            connection = %client.access.connection().identity.name,
+            channel = id.0,
+            exchange = %String::from_utf8_lossy(exchange),
+            "the selectors of the bindings take too many steps for a message: those that were \
+             left do not match it (said once for a channel)"
+        );
     }
 }

@@ -1,16 +1,15 @@
-//! What is written into each message as a client is given it.
+//! Headers that are written into each message as a client is given it.
 
-use crate::clock::WallClock;
-use crate::headers;
-use crate::storage::Storage;
 use amqp091::{ShortString, Value};
+use classic::Storage;
 use message::MessageRef;
 use session::{ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Room, Sink};
 use std::sync::Arc;
 use std::task::Waker;
+use stdx::WallClock;
 
 const SENT_TIME: &str = "x-opt-rabbitmq-sent-time";
-/// What the stamp adds to a message's properties, at most.
+/// Bytes that the stamp adds to a message's properties, at most.
 const STAMP_BYTES_MAX: usize = 64;
 
 /// An outbox that stamps deliveries with the time, in milliseconds, in place of what their publishers
@@ -45,7 +44,7 @@ struct Stamping<'a> {
 impl Stamping<'_> {
     fn stamped(&self, message: &MessageRef<'_>) -> Vec<u8> {
         let sent_ms = i64::try_from(self.time.unix_ms()).unwrap_or(i64::MAX);
-        headers::with_changed(message.properties, |headers| {
+        message.view().with_changed_headers(|headers| {
             headers.insert(ShortString::from_static(SENT_TIME), Value::I64(sent_ms));
         })
     }
@@ -77,8 +76,8 @@ impl Sink for Stamping<'_> {
         self.sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
     }
 
-    fn recovered(&mut self, channel: ChannelId) {
-        self.sink.recovered(channel);
+    fn released(&mut self, channel: ChannelId) {
+        self.sink.released(channel);
     }
 
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {

@@ -1,21 +1,22 @@
 //! Transactions: publishes and acknowledgements are kept until `tx.commit`.
 
-use super::batch::message_of;
-use super::channels::{TX_BYTES_MAX, TX_PLACES_MAX, Tx};
-use super::{Handled, Session};
-use crate::capacity;
+use super::Handled;
+use super::channels::{Channel, Channels, TX_BYTES_MAX, TX_PLACES_MAX, TX_SETTLES_MAX, Tx};
+use super::client::Client;
+use super::links::Links;
+use super::publish::Publishing;
+use super::read_source::message_of;
+use super::settling::Settling;
 use bytes::{Bytes, BytesMut};
 use message::Body;
-use session::{
-    ChannelId, Content, Error, ErrorKind, MethodTag, OwnedContent, Publish, Request, Span,
-};
+use session::{ChannelId, Content, Error, ErrorKind, OwnedContent, Publish, Request, Settle, Span};
 use std::sync::atomic::Ordering;
 
-/// What it takes to keep a publish beside its bytes, about.
+/// Bytes that keeping a publish takes beside its own, about.
 const KEPT_PUBLISH_BYTES: usize = size_of::<Request>() + size_of::<OwnedContent>() + 64;
 
 /// The refusal of a transaction that gathers more than it may.
-pub(super) fn too_large() -> Error {
+fn too_large() -> Error {
     Error::new(ErrorKind::ResourceError, "transaction is too large")
 }
 
@@ -23,105 +24,126 @@ fn not_transactional() -> Error {
     Error::new(ErrorKind::PreconditionFailed, "channel is not transactional")
 }
 
-impl Session {
-    pub(super) fn is_transactional(&self, channel: ChannelId) -> bool {
-        self.channels.get(channel).is_some_and(|channel| channel.tx.is_some())
+/// The transactions of a client's channels.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    /// Bytes that they hold.
+    uncommitted_bytes: u64,
+}
+
+impl Transactions {
+    pub(super) const fn uncommitted_bytes(&self) -> u64 {
+        self.uncommitted_bytes
+    }
+
+    /// A channel is closed: what its transaction gathered is forgotten.
+    pub(super) fn forget(&mut self, closed: &Channel) {
+        let uncommitted_bytes = closed.tx.as_deref().map_or(0, Tx::held_bytes);
+        self.uncommitted_bytes = self.uncommitted_bytes.saturating_sub(uncommitted_bytes);
     }
 
     /// Keeps a copy of a publish until the commit.
+    ///
+    /// # Errors
+    /// That is too much: the connection is to end.
     pub(super) fn keep_publish(
         &mut self,
+        channels: &mut Channels,
         publish: &Publish,
         input: &[u8],
-    ) -> Result<(), super::Stop> {
+    ) -> Result<(), Error> {
         let message = message_of(publish, input);
         let size_bytes = message.size_bytes() + KEPT_PUBLISH_BYTES;
         let owned = owned(publish, input);
-        let Some(channel) = self.channels.get_mut(publish.channel) else { return Ok(()) };
+        let Some(channel) = channels.get_mut(publish.channel) else { return Ok(()) };
         let Some(tx) = channel.tx.as_deref_mut() else { return Ok(()) };
         tx.publish_bytes += size_bytes;
         self.uncommitted_bytes += size_bytes as u64;
         if tx.publish_bytes > TX_BYTES_MAX {
-            return self.end_connection(Some(publish.channel), MethodTag::default(), too_large());
+            return Err(too_large());
         }
         tx.publishes.push(Request::Publish(owned));
         channel.counters.n_uncommitted.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    pub(super) fn select_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
-        let Some(channel) = self.channels.get_mut(channel) else { return Ok(Handled::Done) };
-        if channel.last_sequence.is_some() {
-            let text = "cannot switch from confirm to tx mode";
-            return Err(Error::new(ErrorKind::PreconditionFailed, text));
+    /// Keeps an acknowledgement until the commit.
+    ///
+    /// # Errors
+    /// That is too much: the connection is to end.
+    pub(super) fn keep_settle(
+        &mut self,
+        channel: &mut Channel,
+        settle: Settle,
+    ) -> Result<(), Error> {
+        let Some(tx) = channel.tx.as_deref_mut() else { return Ok(()) };
+        if tx.settles.len() >= TX_SETTLES_MAX {
+            return Err(too_large());
         }
-        channel.tx.get_or_insert_default();
-        channel.counters.transactional.store(true, Ordering::Relaxed);
-        Ok(Handled::Done)
+        tx.settles.push(settle);
+        self.uncommitted_bytes += size_of::<Settle>() as u64;
+        channel.counters.n_uncommitted_acks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Puts what was kept into the queues, unroutable messages being returned first, and answers
     /// when what is persistent is durable.
-    pub(super) async fn commit_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
-        let tx = self.take_tx(channel)?;
+    pub(super) async fn commit(
+        &mut self,
+        client: &mut Client,
+        (publishing, links, settling): (&mut Publishing, &mut Links, &mut Settling),
+        channel: ChannelId,
+    ) -> Result<Handled, Error> {
+        let tx = self.take(&mut client.channels, channel)?;
         let mut n_places = 0;
-        self.batch.reserve(tx.publishes.len());
+        publishing.reserve(tx.publishes.len());
         for (index, request) in tx.publishes.iter().enumerate() {
             if let Request::Publish(publish) = request
-                && let Err(error) = self.prepare(index, publish, &[])
+                && let Err(error) = publishing.prepare(client, index, publish, &[])
             {
-                self.batch.clear();
+                publishing.clear();
                 // What it has settled goes back with the channel, which fails.
-                if let Some(channel) = self.channels.get_mut(channel) {
+                if let Some(channel) = client.channels.get_mut(channel) {
                     self.uncommitted_bytes += tx.held_bytes();
                     channel.tx = Some(tx);
                 }
                 return Err(error);
             }
-            n_places += self.pace.take_places();
+            n_places += client.turn.take_places();
             if n_places > TX_PLACES_MAX {
-                self.batch.clear();
+                publishing.clear();
                 return Err(too_large());
             }
-            self.did(1).await;
+            client.turn.did(1).await;
         }
-        self.until_loaded().await;
-        let awaited = loop {
-            match self.batch.put_in(&[], &tx.publishes, &|_| None, &mut self.wakes) {
-                Some(awaited) => break awaited,
-                None => {
-                    self.give_way().await;
-                    // What is more than may be in memory all others would have to wait for.
-                    capacity::of_all(&self.broker.storage.publishers_wait_for()).await;
-                }
-            }
-        };
-        if self.broker.storage.rules.tracing().is_any() {
-            self.trace_batch(&[], &tx.publishes);
-        }
-        for letters in self.batch.take_undelivered() {
-            self.broker.storage.rules.send(letters);
-        }
-        self.batch.clear();
-        self.pace.slices.drop_all(tx.publishes).await;
-        self.apply_settles(tx.settles).await;
-        if let Some((_, error)) = self.refused_settle.take() {
+        publishing.until_loaded(&mut client.turn).await;
+        let awaited = publishing.put_batch_in(client, &[], &tx.publishes).await;
+        publishing.clear();
+        client.turn.drop_all(tx.publishes).await;
+        let mut settles = tx.settles;
+        settling.append(&mut settles);
+        settling.flush_many(client, links).await;
+        if let Some((_, error)) = settling.take_refused() {
             return Err(error);
         }
-        self.before_waiting();
-        awaited.durable(&self.broker.storage.wal).await?;
+        client.turn.before_waiting();
+        awaited.durable(&client.access.broker().storage.wal).await?;
         Ok(Handled::Done)
     }
 
     /// Forgets what was kept. Messages whose acknowledgements are forgotten stay with the client.
-    pub(super) async fn roll_back_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
-        let tx = self.take_tx(channel)?;
-        self.pace.slices.drop_all(tx.publishes).await;
+    pub(super) async fn roll_back(
+        &mut self,
+        client: &mut Client,
+        channel: ChannelId,
+    ) -> Result<Handled, Error> {
+        let tx = self.take(&mut client.channels, channel)?;
+        client.turn.drop_all(tx.publishes).await;
         Ok(Handled::Done)
     }
 
-    fn take_tx(&mut self, channel: ChannelId) -> Result<Box<Tx>, Error> {
-        let channel = self.channels.get_mut(channel).ok_or_else(not_transactional)?;
+    fn take(&mut self, channels: &mut Channels, channel: ChannelId) -> Result<Box<Tx>, Error> {
+        let channel = channels.get_mut(channel).ok_or_else(not_transactional)?;
         let tx = channel.tx.as_mut().ok_or_else(not_transactional)?;
         channel.counters.n_uncommitted.store(0, Ordering::Relaxed);
         channel.counters.n_uncommitted_acks.store(0, Ordering::Relaxed);

@@ -68,8 +68,8 @@ fn act() -> impl Strategy<Value = Act> {
     let outcome = prop_oneof![
         5 => Just(Outcome::Accepted),
         2 => Just(Outcome::Rejected),
-        1 => Just(Outcome::Requeued),
-        1 => Just(Outcome::Returned),
+        1 => Just(Outcome::Modified),
+        1 => Just(Outcome::Released),
     ];
     prop_oneof![
         8 => (peer.clone(), vec(put, 1..6)).prop_map(|(peer, puts)| Act::Publish { peer, puts }),

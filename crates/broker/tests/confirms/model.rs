@@ -1,11 +1,11 @@
-//! What must become of publishes: a list of who has which message, and what each publish waits for.
+//! The model of publishes: a list of who has which message, and what each publish waits for.
 
 use session::{LinkId, Position};
 use std::collections::BTreeMap;
 
 pub(crate) const N_QUEUES: usize = 4;
 
-/// What a queue confirms upon.
+/// The event a queue confirms upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Enqueue,
@@ -214,7 +214,7 @@ impl Model {
         (self.queues[queue].is_there, self.queues[queue].n_consumers) = (false, 0);
     }
 
-    /// What clients hold for which this is so, in order of delivery.
+    /// Deliveries that clients hold for which this is so, in order.
     pub(crate) fn held(&self, which: impl Fn(&Holder) -> bool) -> Vec<(usize, Name, Holder)> {
         let mut held = Vec::new();
         for (at, queue) in self.queues.iter().enumerate() {
@@ -238,7 +238,7 @@ impl Model {
         }
     }
 
-    /// What clients hold for which this is so is ready again.
+    /// Deliveries that clients hold for which this is so are ready again.
     pub(crate) fn give_back(&mut self, which: impl Fn(&Holder) -> bool) {
         for copy in self.queues.iter_mut().flat_map(|queue| queue.copies.values_mut()) {
             copy.holder = copy.holder.filter(|holder| !which(holder));

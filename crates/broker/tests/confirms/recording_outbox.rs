@@ -18,7 +18,7 @@ pub(crate) struct Given {
     pub(crate) by_write: bool,
 }
 
-/// What a client was told since it was last asked.
+/// Everything a client was told since it was last asked.
 #[derive(Default)]
 pub(crate) struct Heard {
     /// By channel: the publishes from one number to another, and whether they are confirmed.
@@ -34,9 +34,9 @@ struct State {
     heard: Heard,
     /// Links on which nothing is settled by the client.
     no_ack: BTreeSet<LinkId>,
-    /// What the client has not settled, or only in a transaction that goes on.
+    /// Deliveries the client has not settled, or only in a transaction that goes on.
     unsettled: BTreeMap<LinkId, Vec<Position>>,
-    /// What it has asked to be given back.
+    /// Deliveries it has asked to be given back.
     recovering: BTreeMap<LinkId, Vec<Position>>,
 }
 
@@ -119,7 +119,7 @@ impl Sink for State {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Consuming { link, no_ack, .. } => {
+            Event::Attached { link, no_ack, .. } => {
                 self.heard.consuming = Some(link);
                 if no_ack {
                     self.no_ack.insert(link);
@@ -137,7 +137,7 @@ impl Sink for State {
             | Event::QueueDeclared { .. }
             | Event::QueuePurged { .. }
             | Event::QueueDeleted { .. }
-            | Event::Cancelled { .. }
+            | Event::Detached { .. }
             | Event::ConsumerCancelled { .. }
             | Event::GetEmpty(_)
             | Event::Returned { .. } => {}

@@ -6,8 +6,8 @@ use crate::recording_outbox::{Given, RecordingOutbox};
 use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
 use log::{CrashOutcome, Disk, MemoryDisk, WalOptions};
 use session::{
-    ChannelId, Consume, Content, Control, Flag, LinkId, MethodTag, Op, Outbox, Outcome, Publish,
-    QueueBinding, QueueDeclare, Request, Settle, ShortString, Span, Table,
+    Attachment, ChannelId, Content, Control, Flag, LinkId, MethodTag, Op, Outbox, Outcome, Publish,
+    QueueBinding, QueueDeclaration, Request, Settle, ShortString, Span, Table,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -109,7 +109,7 @@ struct Peer {
     /// By channel and number of the publish.
     published: BTreeMap<(u16, u64), u64>,
     n_published: BTreeMap<u16, u64>,
-    /// What its transaction has gathered.
+    /// Publishes and settlements its transaction has gathered.
     tx_publishes: Vec<Sent>,
     tx_settles: Vec<(usize, Name, Outcome)>,
     /// From where it is told of what it gets.
@@ -166,10 +166,10 @@ impl World {
     }
 
     fn open(&mut self, peer: usize, channel: u16) {
-        self.ask(peer, channel, Op::ChannelOpen);
+        self.ask(peer, channel, Op::OpenChannel);
         match channel {
-            TX => self.ask(peer, channel, Op::TxSelect),
-            _ if is_confirming(channel) => self.ask(peer, channel, Op::ConfirmSelect),
+            TX => self.ask(peer, channel, Op::EnableTransactions),
+            _ if is_confirming(channel) => self.ask(peer, channel, Op::EnableConfirms),
             _ => {}
         }
     }
@@ -209,7 +209,7 @@ impl World {
             arguments.push(short("x-dead-letter-exchange"), "");
             arguments.push(short("x-dead-letter-routing-key"), name_of(to).as_str());
         }
-        let declare = QueueDeclare {
+        let declare = QueueDeclaration {
             queue: short(&name_of(queue)),
             passive: false,
             durable: spec.durable,
@@ -217,14 +217,14 @@ impl World {
             auto_delete: false,
             arguments,
         };
-        self.ask(0, PLAIN, Op::QueueDeclare(declare));
+        self.ask(0, PLAIN, Op::DeclareQueue(declare));
         let binding = QueueBinding {
             queue: short(&name_of(queue)),
             exchange: short("amq.fanout"),
             routing_key: short(""),
             arguments: Table::default(),
         };
-        self.ask(0, PLAIN, Op::QueueBind(binding));
+        self.ask(0, PLAIN, Op::BindQueue(binding));
         self.model.queues[queue].is_there = true;
     }
 
@@ -262,7 +262,7 @@ impl World {
         self.submit(peer, &input, vec![Request::Publish(Publish { exchange, ..publish })]);
         self.forget_settles(peer);
         self.end_channel(peer, TX);
-        self.ask(peer, TX, Op::TxCommit);
+        self.ask(peer, TX, Op::Commit);
         self.reopen_failed(peer, TX);
     }
 
@@ -279,13 +279,13 @@ impl World {
         if fails {
             self.end_channel(peer, TX);
         }
-        self.ask(peer, TX, Op::TxCommit);
+        self.ask(peer, TX, Op::Commit);
         if fails {
             self.reopen_failed(peer, TX);
         }
     }
 
-    /// What a transaction has settled counts as settled from its commit on.
+    /// Deliveries a transaction has settled count as settled from its commit on.
     fn forget_settles(&mut self, peer: usize) {
         for (.., holder) in self.model.held(|holder| holder.peer == peer && holder.is_in_tx) {
             self.peers[peer].recorder.forget(holder.link, holder.position);
@@ -299,7 +299,7 @@ impl World {
                 holder.is_in_tx = false;
             }
         }
-        self.ask(peer, TX, Op::TxRollback);
+        self.ask(peer, TX, Op::RollBack);
     }
 
     /// Settles some of what a channel holds; all but acknowledgements concern one message.
@@ -348,7 +348,7 @@ impl World {
             Outcome::Accepted => self.model.accept(queue, name),
             _ if !is_recorded => return false,
             Outcome::Rejected => self.model.reject(queue, name),
-            Outcome::Requeued | Outcome::Returned => *self.model.holder(queue, name) = None,
+            Outcome::Modified | Outcome::Released => *self.model.holder(queue, name) = None,
         }
         true
     }
@@ -378,7 +378,7 @@ impl World {
         self.ask(peer, channel, Op::SetPrefetch { prefetch_count, global: false });
         self.n_tags += 1;
         let tag = format!("c{}", self.n_tags);
-        let consume = Consume {
+        let consume = Attachment {
             queue: short(&name_of(queue)),
             consumer_tag: short(&tag),
             no_ack,
@@ -388,7 +388,7 @@ impl World {
         self.model.queues[queue].n_consumers += 1;
         self.peers[peer].gets_from =
             Some(Link { queue, channel, no_ack, is_got: false, tag: Some(tag) });
-        self.ask(peer, channel, Op::Consume(consume));
+        self.ask(peer, channel, Op::Attach(consume));
     }
 
     pub(crate) fn cancel(&mut self, peer: usize, at: usize) {
@@ -401,7 +401,7 @@ impl World {
         let id = **id;
         self.model.record(|it| (it.peer, it.link) == (peer, id));
         self.model.queues[queue].n_consumers -= 1;
-        self.ask(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
+        self.ask(peer, channel, Op::Detach { consumer_tag: short(&tag) });
     }
 
     pub(crate) fn get(&mut self, peer: usize, channel: u16, queue: usize, no_ack: bool) {
@@ -421,13 +421,13 @@ impl World {
         self.model.give_back(is_it);
         // What a transaction has settled stays.
         self.model.record(|it| (it.peer, it.channel) == (peer, channel));
-        self.ask(peer, channel, Op::Recover);
+        self.ask(peer, channel, Op::ReleaseUnsettled);
         self.peers[peer].recorder.end_recovering();
     }
 
     pub(crate) fn close(&mut self, peer: usize, channel: u16) {
         self.end_channel(peer, channel);
-        self.ask(peer, channel, Op::ChannelClose);
+        self.ask(peer, channel, Op::CloseChannel);
         self.open(peer, channel);
     }
 
@@ -473,7 +473,7 @@ impl World {
     pub(crate) fn purge(&mut self, queue: usize) {
         if self.model.queues[queue].is_there {
             self.model.purge(queue);
-            self.ask(0, PLAIN, Op::QueuePurge { queue: short(&name_of(queue)) });
+            self.ask(0, PLAIN, Op::PurgeQueue { queue: short(&name_of(queue)) });
         }
     }
 
@@ -484,10 +484,10 @@ impl World {
             peer.tx_settles.retain(|(of, ..)| *of != queue);
         }
         let (queue, if_unused, if_empty) = (short(&name_of(queue)), Flag::No, Flag::No);
-        self.ask(0, PLAIN, Op::QueueDelete { queue, if_unused, if_empty });
+        self.ask(0, PLAIN, Op::DeleteQueue { queue, if_unused, if_empty });
     }
 
-    /// What must hold after each thing that is done: what was told meanwhile, and what is told once
+    /// Checks after each thing that is done: what was told meanwhile, and what is told once
     /// everything has happened that follows from it.
     pub(crate) fn check(&mut self) {
         self.hear();

@@ -2,14 +2,14 @@
 
 mod first_user;
 
-use amqp091::{Properties, PropertiesRef};
 use broker::{Broker, BrokerOptions, Identity, Limits, Session, StorageOptions};
 use first_user::first_user;
 use log::{Disk, MemoryDisk, WalOptions};
+use message::Properties;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{
-    ChannelId, Confirmation, Consume, Content, Control, Delivery, Event, LinkId, MethodTag, Op,
-    Outbox, Outcome, Position, Publish, QueueDeclare, Request, ReturnReason, Room, Settle,
+    Attachment, ChannelId, Confirmation, Content, Control, Delivery, Event, LinkId, MethodTag, Op,
+    Outbox, Outcome, Position, Publish, QueueDeclaration, Request, ReturnReason, Room, Settle,
     ShortString, Sink, Span, Table, Value,
 };
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use stdx::Now;
 
-/// What a client was told, as short texts, and what it may settle.
+/// Everything a client was told, as short texts, and what it may settle.
 #[derive(Default)]
 pub(crate) struct Recorder {
     state: Mutex<Recorded>,
@@ -90,7 +90,7 @@ impl Sink for Recorded {
         let (channel, no_ack) = self.links[&link];
         self.lines.push(format!("deliver {}", body(&delivery)));
         self.last = last(&delivery);
-        let properties = PropertiesRef::trusted(delivery.message.properties);
+        let properties = message::View::of(delivery.message.properties);
         let reply_to = properties.reply_to().unwrap_or_default();
         self.reply_to = String::from_utf8_lossy(reply_to).into_owned();
         self.note(channel, link, &delivery, no_ack);
@@ -107,7 +107,7 @@ impl Sink for Recorded {
 
     fn event(&mut self, event: Event<'_>) {
         let line = match event {
-            Event::Consuming { channel, link, no_ack, .. } => {
+            Event::Attached { channel, link, no_ack, .. } => {
                 self.links.insert(link, (channel, no_ack));
                 "consuming".to_owned()
             }
@@ -140,7 +140,7 @@ impl Sink for Recorded {
             Event::Unblocked => "unblocked".to_owned(),
             Event::QueuePurged { n_messages, .. } => format!("purged {n_messages}"),
             Event::QueueDeleted { n_messages, .. } => format!("deleted {n_messages}"),
-            Event::Cancelled { .. } => "cancelled".to_owned(),
+            Event::Detached { .. } => "cancelled".to_owned(),
             Event::ConsumerCancelled { .. } => "consumer lost".to_owned(),
             Event::GetEmpty(_) => "get empty".to_owned(),
         };
@@ -244,7 +244,7 @@ impl Client {
         let outbox: Arc<dyn Outbox> = recorder.clone();
         let session = Session::open(Arc::clone(broker), identity, outbox).unwrap();
         let mut client = Self { session: Some(session), recorder };
-        assert_eq!(client.ask(Op::ChannelOpen), ["opened"]);
+        assert_eq!(client.ask(Op::OpenChannel), ["opened"]);
         client
     }
 
@@ -252,7 +252,7 @@ impl Client {
         self.session.as_mut().unwrap()
     }
 
-    /// What the client was told since it was last asked.
+    /// Everything the client was told since it was last asked.
     pub(crate) fn heard(&self) -> Vec<String> {
         std::mem::take(&mut self.recorder.state.lock().unwrap().lines)
     }
@@ -291,13 +291,13 @@ impl Client {
         durable: bool,
         arguments: &[(&'static str, Value)],
     ) -> Vec<String> {
-        self.ask(Op::QueueDeclare(declaration(queue, durable, arguments)))
+        self.ask(Op::DeclareQueue(declaration(queue, durable, arguments)))
     }
 
     /// Declares a queue passively.
     pub(crate) fn look_up(&mut self, queue: &str) -> Vec<String> {
-        let declaration = QueueDeclare { passive: true, ..declaration(queue, false, &[]) };
-        self.ask(Op::QueueDeclare(declaration))
+        let declaration = QueueDeclaration { passive: true, ..declaration(queue, false, &[]) };
+        self.ask(Op::DeclareQueue(declaration))
     }
 
     /// Consumes with arguments.
@@ -308,7 +308,7 @@ impl Client {
         exclusive: bool,
         arguments: &[(&'static str, Value)],
     ) -> Vec<String> {
-        self.ask(Op::Consume(Consume {
+        self.ask(Op::Attach(Attachment {
             queue: short(queue),
             consumer_tag: short(tag),
             no_ack: false,
@@ -318,7 +318,7 @@ impl Client {
     }
 
     pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) -> Vec<String> {
-        self.ask(Op::Consume(Consume {
+        self.ask(Op::Attach(Attachment {
             queue: short(queue),
             consumer_tag: short(""),
             no_ack,
@@ -421,7 +421,7 @@ impl Client {
 
     /// How many messages are ready in a queue.
     pub(crate) fn ask_ready(&mut self, queue: &str) -> u64 {
-        let heard = self.ask(Op::QueueDeclare(QueueDeclare {
+        let heard = self.ask(Op::DeclareQueue(QueueDeclaration {
             queue: short(queue),
             passive: true,
             durable: false,
@@ -468,7 +468,7 @@ impl Client {
         self.submit(&[], requests.collect())
     }
 
-    /// What was delivered is written to the client, which settles it where nobody else does.
+    /// Deliveries are written to the client, which settles them where nobody else does.
     pub(crate) fn write_out(&mut self) -> Vec<String> {
         let written = std::mem::take(&mut self.recorder.state.lock().unwrap().unwritten);
         let settles = written.into_iter().map(|(channel, link, position)| Settle {
@@ -531,8 +531,12 @@ pub(crate) enum Kind {
     Immediate,
 }
 
-fn declaration(queue: &str, durable: bool, arguments: &[(&'static str, Value)]) -> QueueDeclare {
-    QueueDeclare {
+fn declaration(
+    queue: &str,
+    durable: bool,
+    arguments: &[(&'static str, Value)],
+) -> QueueDeclaration {
+    QueueDeclaration {
         queue: short(queue),
         passive: false,
         durable,

@@ -1,4 +1,4 @@
-//! What makes a new node usable.
+//! The first user of a new node.
 
 use meta::{Command, PasswordHash};
 

@@ -61,7 +61,7 @@ impl Channels {
     }
 
     /// A channel is in the middle of a body.
-    pub(super) const fn note_gathering(&mut self) {
+    pub(super) const fn note_assembling(&mut self) {
         self.is_assembling = true;
     }
 
@@ -70,7 +70,7 @@ impl Channels {
         if !self.is_assembling {
             return 0;
         }
-        let n_bytes = self.list.iter().map(|channel| channel.content.gathered_bytes()).sum();
+        let n_bytes = self.list.iter().map(|channel| channel.content.assembled_bytes()).sum();
         self.is_assembling = n_bytes > 0;
         n_bytes
     }

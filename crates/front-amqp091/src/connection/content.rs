@@ -46,12 +46,10 @@ pub(super) enum Content {
 }
 
 impl Content {
-    pub(super) fn gathered_bytes(&self) -> u64 {
+    pub(super) fn assembled_bytes(&self) -> u64 {
         match self {
             Self::Idle | Self::Header(_) => 0,
-            Self::Body(gathering) => {
-                gathering.body.as_ref().map_or(0, |body| body.capacity() as u64)
-            }
+            Self::Body(assembly) => assembly.body.as_ref().map_or(0, |body| body.capacity() as u64),
         }
     }
 }
@@ -193,6 +191,7 @@ fn reserve(body: &mut Vec<u8>, n: usize, announced: u64) {
 }
 
 /// The request of a publish that begins at `at` in the input.
+#[inline]
 pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
     Publish {
         channel: ChannelId(publish.channel),

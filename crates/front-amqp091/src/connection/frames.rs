@@ -1,16 +1,16 @@
 //! The frames of a running connection, one after the other.
 
-use super::channels::{Channel, ChannelState};
+use super::channels::{Channel, ChannelState, Channels};
 use super::content::{
     Content, ContentAssembly, Limits, Lookahead, PartialBody, PublishMethod, decode_header,
     inline_body_bytes_max, inline_publish, look_ahead, unexpected_content,
 };
 use super::handshake::NO_METHOD;
 use super::methods::{Asked, asked, not_implemented};
-use super::{Connection, Phase, Reading, Step, frame_len, loses_frame_borders, unexpected};
+use super::{Phase, Reading, frame_len, loses_frame_borders, unexpected};
 use crate::outbox::events::LINGER_MS;
 use crate::outbox::{
-    ClientOutbox, CloseMode, DeliveryTag, Locked, SILENT_CLOSE_DELAY_MS, Settlement, TagStep,
+    ClientOutbox, DeliveryTag, Locked, SILENT_CLOSE_DELAY_MS, Settlement, TagStep,
 };
 use crate::reply;
 use crate::settings::Immediate;
@@ -22,9 +22,9 @@ use amqp091::spec::{FRAME_END, FRAME_HEADER_BYTES};
 use amqp091::{
     Frame, FrameKind, Method, MethodId, WholeAck, WireError, decode_frame, whole_ack, whole_publish,
 };
+use edge::{CloseMode, Step};
 use session::{ChannelId, Control, Error, ErrorKind, Op, Outcome, Request, Settle};
 use std::sync::{Arc, MutexGuard};
-use stdx::Now;
 
 /// The outbox is given free after this many frames, so that deliveries to a client that settles
 /// and publishes at the same time do not wait for the whole read.
@@ -79,11 +79,35 @@ enum FrameOutcome {
     AfterRequests,
 }
 
-impl Connection {
+/// The frames of a running connection on their way in.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    channels: Channels,
+    partial: Option<PartialBody>,
+    /// Whether the start of the next frame is no longer known.
+    is_lost: bool,
+}
+
+impl Incoming {
+    /// Bytes of messages of which a part is missing.
+    pub(super) fn unfinished_bytes(&mut self) -> u64 {
+        self.channels.unfinished_bytes()
+    }
+
+    /// The broker closed the channel.
+    pub(super) fn channel_failed(&mut self, id: u16) {
+        self.channels.fail(id);
+    }
+
+    /// The end was said by one side: what the channels were in the middle of goes.
+    pub(super) fn forget_channels(&mut self) {
+        self.channels = Channels::default();
+    }
+
     pub(super) fn run(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
-        let outbox = Arc::clone(&self.outbox);
+        let outbox = Arc::clone(&reading.life.outbox);
         let mut tags = Tags { outbox: &outbox, guard: None, n_frames: 0 };
-        while self.phase == Phase::Running {
+        while reading.life.phase == Phase::Running {
             if self.partial.is_some() {
                 if !self.go_on_with_body(reading) {
                     return Some(Step::More);
@@ -94,19 +118,20 @@ impl Connection {
             if reading.requests.len() >= REQUESTS_PER_READ_MAX {
                 break;
             }
-            let (frame, used) = match decode_frame(reading.rest(), self.negotiated.frame_max) {
-                Ok(Some(found)) => found,
-                Ok(None) => {
-                    if self.begin_partial_body(reading) {
+            let (frame, used) =
+                match decode_frame(reading.rest(), reading.life.negotiated.frame_max) {
+                    Ok(Some(found)) => found,
+                    Ok(None) => {
+                        if self.begin_partial_body(reading) {
+                            continue;
+                        }
+                        return Some(reading.wait_for_frame());
+                    }
+                    Err(error) => {
+                        self.lost_borders(reading, error);
                         continue;
                     }
-                    return Some(reading.wait_for_frame());
-                }
-                Err(error) => {
-                    self.lost_borders(reading, error);
-                    continue;
-                }
-            };
+                };
             let channel = frame.channel;
             match self.frame(reading, &mut tags, frame, used) {
                 Ok(FrameOutcome::Bytes(n)) => reading.at += n,
@@ -130,10 +155,10 @@ impl Connection {
     }
 
     /// Takes publishes and acknowledgements that lie whole in the input, one after the other.
-    /// Whatever is out of the ordinary is left where it is, for [`Connection::frame`].
+    /// Whatever is out of the ordinary is left where it is, for [`Incoming::frame`].
     fn take_whole(&mut self, reading: &mut Reading<'_>, tags: &mut Tags<'_>) {
-        let frame_max = self.negotiated.frame_max;
-        let body_bytes_max = inline_body_bytes_max(self.settings.message_bytes_max);
+        let frame_max = reading.life.negotiated.frame_max;
+        let body_bytes_max = inline_body_bytes_max(reading.life.settings.message_bytes_max);
         // Nothing in here opens, closes or fails a channel. Channel 0 is none.
         let mut ready_channel = 0;
         while reading.requests.len() < REQUESTS_PER_READ_MAX {
@@ -210,8 +235,8 @@ impl Connection {
         let op = match method {
             Method::ConnectionClose(_) => {
                 tags.guard = None;
-                self.close(reading.now);
-                Op::ConnectionClose
+                self.close(reading);
+                Op::CloseConnection
             }
             Method::ConnectionUpdateSecret(update) => {
                 Op::UpdateSecret { secret: update.new_secret.to_vec() }
@@ -280,14 +305,14 @@ impl Connection {
             },
             Asked::Do(op, nowait) => {
                 if let Some(step) = tag_step(&method) {
-                    tags.locked().follow(id, step);
+                    tags.locked().channels().follow(id, step);
                 }
                 push_control(reading, id, method.id(), op, nowait.is_set());
             }
             Asked::Close => {
-                tags.locked().channel_is_closing(id);
+                tags.locked().channels().close(id);
                 self.channels.remove(id);
-                push_control(reading, id, method.id(), Op::ChannelClose, false);
+                push_control(reading, id, method.id(), Op::CloseChannel, false);
             }
             Asked::Open => {
                 let error = Error::new(ErrorKind::ChannelError, "second 'channel.open' seen");
@@ -350,7 +375,7 @@ impl Connection {
             let error = Error::new(ErrorKind::ChannelError, "expected 'channel.open'");
             return Err(Fault::new(error, method.id()));
         }
-        let channel_max = self.negotiated.channel_max;
+        let channel_max = reading.life.negotiated.channel_max;
         let n_open = self.channels.len();
         if channel_max != 0 && n_open >= usize::from(channel_max) {
             let text = format!(
@@ -360,7 +385,7 @@ impl Connection {
             return Err(Fault::new(Error::new(ErrorKind::NotAllowed, text), method.id()));
         }
         self.channels.open(frame.channel);
-        push_control(reading, frame.channel, method.id(), Op::ChannelOpen, false);
+        push_control(reading, frame.channel, method.id(), Op::OpenChannel, false);
         Ok(FrameOutcome::Bytes(used))
     }
 
@@ -371,13 +396,13 @@ impl Connection {
         publish: &BasicPublish<'_>,
         used: usize,
     ) -> Result<FrameOutcome, Fault> {
-        if publish.immediate && self.settings.immediate == Immediate::Refuse {
+        if publish.immediate && reading.life.settings.immediate == Immediate::Refuse {
             return Err(Fault::new(not_implemented("immediate=true"), BasicPublish::ID));
         }
         let at = (reading.at, used);
         let limits = Limits {
-            frame_max: self.negotiated.frame_max,
-            body_bytes_max: inline_body_bytes_max(self.settings.message_bytes_max),
+            frame_max: reading.life.negotiated.frame_max,
+            body_bytes_max: inline_body_bytes_max(reading.life.settings.message_bytes_max),
         };
         Ok(match look_ahead(reading.input, at, id, publish, limits) {
             Lookahead::Whole(request, n) => {
@@ -397,7 +422,7 @@ impl Connection {
     /// A whole content frame.
     fn content(&mut self, reading: &mut Reading<'_>, frame: Frame<'_>) -> Result<(), Fault> {
         let fault = |error| Fault::new(error, BasicPublish::ID);
-        let message_bytes_max = self.settings.message_bytes_max;
+        let message_bytes_max = reading.life.settings.message_bytes_max;
         let Some(channel) = self.channels.get_mut(frame.channel) else {
             let error = Error::new(ErrorKind::ChannelError, "expected 'channel.open'");
             return Err(Fault::new(error, NO_METHOD));
@@ -408,15 +433,15 @@ impl Connection {
         match (std::mem::replace(&mut channel.content, Content::Idle), frame.kind) {
             (Content::Header(envelope), FrameKind::Header) => {
                 let header = decode_header(frame).map_err(fault)?;
-                let gathering =
+                let assembly =
                     ContentAssembly::new(*envelope, &header, message_bytes_max).map_err(fault)?;
-                channel.content = Content::Body(Box::new(gathering));
-                self.channels.note_gathering();
-                self.check_unfinished().map_err(fault)?;
+                channel.content = Content::Body(Box::new(assembly));
+                self.channels.note_assembling();
+                self.check_unfinished(reading).map_err(fault)?;
             }
-            (Content::Body(mut gathering), FrameKind::Body) => {
-                gathering.add(frame.payload).map_err(fault)?;
-                channel.content = Content::Body(gathering);
+            (Content::Body(mut assembly), FrameKind::Body) => {
+                assembly.add(frame.payload).map_err(fault)?;
+                channel.content = Content::Body(assembly);
             }
             (content, _) => return Err(fault(unexpected_content(&content, frame))),
         }
@@ -427,9 +452,9 @@ impl Connection {
     fn finish_content(&mut self, reading: &mut Reading<'_>, id: u16) -> Result<(), Fault> {
         let Some(channel) = self.channels.get_mut(id) else { return Ok(()) };
         match std::mem::replace(&mut channel.content, Content::Idle) {
-            Content::Body(gathering) if gathering.is_complete() => {
-                let publish = gathering
-                    .finish(id, self.settings.message_bytes_max)
+            Content::Body(assembly) if assembly.is_complete() => {
+                let publish = assembly
+                    .finish(id, reading.life.settings.message_bytes_max)
                     .map_err(|error| Fault::new(error, BasicPublish::ID))?;
                 reading.requests.push(Request::Publish(publish));
             }
@@ -440,8 +465,8 @@ impl Connection {
         Ok(())
     }
 
-    fn check_unfinished(&mut self) -> Result<(), Error> {
-        if self.channels.unfinished_bytes() <= self.settings.unfinished_bytes_max {
+    fn check_unfinished(&mut self, reading: &Reading<'_>) -> Result<(), Error> {
+        if self.channels.unfinished_bytes() <= reading.life.settings.unfinished_bytes_max {
             return Ok(());
         }
         Err(Error::new(ErrorKind::ResourceError, "too many bytes of unfinished messages"))
@@ -476,18 +501,18 @@ impl Connection {
         let piece = rest.get(..n).unwrap_or_default();
         let added = match self.channels.get_mut(partial.channel).map(|channel| &mut channel.content)
         {
-            Some(Content::Body(gathering)) => gathering.add(piece),
+            Some(Content::Body(assembly)) => assembly.add(piece),
             // The channel was closed meanwhile.
             Some(Content::Idle | Content::Header(_)) | None => Ok(()),
         };
         reading.at += n;
         partial.n_left -= n;
         self.partial = Some(partial);
-        if let Err(error) = added.and_then(|()| self.check_unfinished()) {
+        if let Err(error) = added.and_then(|()| self.check_unfinished(reading)) {
             self.partial = None;
             self.refuse(reading, partial.channel, error, BasicPublish::ID);
             // Within a frame the borders are lost.
-            self.lose(reading.now);
+            self.lose(reading);
             return true;
         }
         if partial.n_left > 0 {
@@ -510,13 +535,24 @@ impl Connection {
         true
     }
 
+    /// Has the broker end a running connection whose client made a mistake.
+    fn fail(&mut self, reading: &mut Reading<'_>, channel: u16, error: Error, method: MethodId) {
+        push_control(reading, channel, method, Op::FailConnection(error), false);
+        self.close(reading);
+    }
+
+    fn close(&mut self, reading: &mut Reading<'_>) {
+        reading.life.close(reading.now);
+        self.forget_channels();
+    }
+
     /// A mistake of the client: its channel or the connection is closed, in order.
     fn refuse(&mut self, reading: &mut Reading<'_>, channel: u16, error: Error, method: MethodId) {
         if error.kind.closes_connection() || channel == 0 {
             self.fail(reading, channel, error, method);
         } else {
             self.channels.fail(channel);
-            push_control(reading, channel, method, Op::ChannelFail(error), false);
+            push_control(reading, channel, method, Op::FailChannel(error), false);
         }
     }
 
@@ -525,7 +561,7 @@ impl Connection {
     fn lost_borders(&mut self, reading: &mut Reading<'_>, error: WireError) {
         debug_assert!(loses_frame_borders(&error), "other errors leave the borders known");
         self.fail(reading, 0, reply::wire_refusal(error), NO_METHOD);
-        self.lose(reading.now);
+        self.lose(reading);
     }
 
     /// Only connection.close and close-ok count.
@@ -555,7 +591,7 @@ impl Connection {
         let Some(payload) = rest.get(FRAME_HEADER_BYTES..len.saturating_sub(1)) else {
             // Methods of the connection are short; a frame that is not is skipped.
             if len > CLOSE_FRAME_BYTES_MAX {
-                self.lose(reading.now);
+                self.lose(reading);
                 return None;
             }
             reading.wanted = len;
@@ -566,10 +602,10 @@ impl Connection {
                 return Some(Step::Again);
             }
             Ok(ConnectionClose::ID) => {
-                self.outbox.lock().put_connection_close_ok();
-                self.phase = Phase::Ended;
+                reading.life.outbox.lock().put_connection_close_ok();
+                reading.life.phase = Phase::Ended;
             }
-            Ok(ConnectionCloseOk::ID) => self.end(CloseMode::Linger(LINGER_MS)),
+            Ok(ConnectionCloseOk::ID) => reading.life.end(CloseMode::Linger(LINGER_MS)),
             Ok(_) | Err(_) => {}
         }
         reading.at += len.min(rest.len());
@@ -577,9 +613,9 @@ impl Connection {
     }
 
     /// Nothing of what comes can be understood.
-    const fn lose(&mut self, now: Now) {
+    const fn lose(&mut self, reading: &mut Reading<'_>) {
         self.is_lost = true;
-        self.timers.closing(now, SILENT_CLOSE_DELAY_MS);
+        reading.life.timers.closing(reading.now, SILENT_CLOSE_DELAY_MS);
     }
 }
 
@@ -608,7 +644,7 @@ fn tag_step(method: &Method<'_>) -> Option<TagStep> {
         TxSelect::ID => Some(TagStep::SelectTx),
         TxCommit::ID => Some(TagStep::CommitTx),
         TxRollback::ID => Some(TagStep::RollBackTx),
-        BasicRecover::ID | BasicRecoverAsync::ID => Some(TagStep::Recover),
+        BasicRecover::ID | BasicRecoverAsync::ID => Some(TagStep::ReleaseAll),
         _ => None,
     }
 }
@@ -622,7 +658,7 @@ fn resolve(
 ) -> Result<(), Error> {
     let Settlement { tag, outcome } = settlement;
     let requests = &mut *reading.requests;
-    let known = tags.locked().settle(id, tag, |link, position| {
+    let known = tags.locked().channels().settle(id, tag, |link, position| {
         requests.push(Request::Settle(Settle { channel: ChannelId(id), link, position, outcome }));
     });
     known.map_err(|_unknown| {

@@ -1,10 +1,8 @@
 //! From the protocol header to `connection.open`.
 
-use super::{
-    AuthFailure, Connection, Login, Phase, Reading, Step, loses_frame_borders, unexpected,
-};
+use super::{Lifecycle, Phase, Reading, closing_ms, loses_frame_borders, unexpected};
 use crate::outbox::events::LINGER_MS;
-use crate::outbox::{Capabilities, CloseMode, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{Capabilities, SILENT_CLOSE_DELAY_MS};
 use crate::sasl::{self, Mechanism};
 use crate::{Settings, reply};
 use amqp091::method::{
@@ -15,6 +13,7 @@ use amqp091::{
     Frame, FrameKind, Method, MethodId, ProtocolHeader, ShortString, Table, TableRef, Value,
     ValueRef, decode_frame, spec,
 };
+use edge::{AuthFailure, CloseMode, Login, Step};
 use session::{Error, ErrorKind};
 use stdx::Now;
 
@@ -31,38 +30,51 @@ const CAPABILITIES: [&str; 9] = [
     "direct_reply_to",
 ];
 
-impl Connection {
-    pub(super) fn read_header(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
+/// The login of a connection, as far as it has come.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    mechanism: Mechanism,
+    /// The login whose rest the client is asked for.
+    challenged: Option<Box<Login>>,
+    authentication_failure_close: bool,
+}
+
+impl Handshake {
+    pub(super) const fn new() -> Self {
+        Self { mechanism: Mechanism::Plain, challenged: None, authentication_failure_close: false }
+    }
+
+    pub(super) fn read_header(reading: &mut Reading<'_>) -> Option<Step> {
         let Some(header) = ProtocolHeader::decode(reading.rest()) else {
             reading.wanted = ProtocolHeader::BYTES;
             return Some(Step::More);
         };
         reading.at += ProtocolHeader::BYTES;
-        let mut locked = self.outbox.lock();
+        let mut locked = reading.life.outbox.lock();
         if header.is_supported() {
-            let start = start_properties(&self.settings).to_bytes();
-            let mechanisms = mechanism_names(&self.settings.mechanisms);
+            let start = start_properties(&reading.life.settings).to_bytes();
+            let mechanisms = mechanism_names(&reading.life.settings.mechanisms);
             locked.put(|out| put_start(&start, &mechanisms, out));
             drop(locked);
-            self.phase = Phase::Start;
+            reading.life.phase = Phase::Start;
         } else {
             let ours = ProtocolHeader::encode_amqp([0, 0, 9, 1]);
             locked.put(|out| out.extend_from_slice(&ours));
             drop(locked);
-            self.failure = Some(format!("unsupported protocol header {header:?}"));
-            self.end(CloseMode::Linger(LINGER_MS));
+            reading.life.failure = Some(format!("unsupported protocol header {header:?}"));
+            reading.life.end(CloseMode::Linger(LINGER_MS));
         }
         None
     }
 
     /// One frame of the handshake.
     pub(super) fn read_handshake(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
-        let (frame, used) = match decode_frame(reading.rest(), self.negotiated.frame_max) {
+        let (frame, used) = match decode_frame(reading.rest(), reading.life.negotiated.frame_max) {
             Ok(Some(found)) => found,
             Ok(None) => return Some(reading.wait_for_frame()),
             Err(error) => {
                 debug_assert!(loses_frame_borders(&error), "only borders are checked here");
-                self.refuse_handshake(&reply::wire_refusal(error), NO_METHOD);
+                reading.life.refuse_handshake(&reply::wire_refusal(error), NO_METHOD);
                 return None;
             }
         };
@@ -70,7 +82,7 @@ impl Connection {
         match self.handshake_frame(reading, frame) {
             Ok(step) => step,
             Err((error, method)) => {
-                self.refuse_handshake(&error, method);
+                reading.life.refuse_handshake(&error, method);
                 None
             }
         }
@@ -78,7 +90,7 @@ impl Connection {
 
     fn handshake_frame(
         &mut self,
-        reading: &Reading<'_>,
+        reading: &mut Reading<'_>,
         frame: Frame<'_>,
     ) -> Result<Option<Step>, (Error, MethodId)> {
         match (frame.kind, frame.channel) {
@@ -88,17 +100,23 @@ impl Connection {
         }
         let method = Method::decode(frame.payload)
             .map_err(|error| (reply::wire_refusal(error), error.method().unwrap_or(NO_METHOD)))?;
-        match (self.phase, method) {
-            (Phase::Start, Method::ConnectionStartOk(start_ok)) => self.start_ok(&start_ok),
-            (Phase::Secure, Method::ConnectionSecureOk(secure_ok)) => self.secure_ok(&secure_ok),
+        match (reading.life.phase, method) {
+            (Phase::Start, Method::ConnectionStartOk(start_ok)) => {
+                self.start_ok(reading.life, &start_ok)
+            }
+            (Phase::Secure, Method::ConnectionSecureOk(secure_ok)) => {
+                self.secure_ok(reading.life, &secure_ok)
+            }
             (Phase::Tune, Method::ConnectionTuneOk(tune_ok)) => {
-                self.tune_ok(reading.now, tune_ok);
+                Self::tune_ok(reading.life, reading.now, tune_ok);
                 Ok(None)
             }
-            (Phase::Open, Method::ConnectionOpen(open)) => self.open(&open),
+            (Phase::Open, Method::ConnectionOpen(open)) => {
+                Ok(Some(Self::open(reading.life, &open)))
+            }
             (_, Method::ConnectionClose(_)) => {
-                self.outbox.lock().put_connection_close_ok();
-                self.phase = Phase::Ended;
+                reading.life.outbox.lock().put_connection_close_ok();
+                reading.life.phase = Phase::Ended;
                 Ok(None)
             }
             (phase, method) => {
@@ -110,14 +128,15 @@ impl Connection {
 
     fn start_ok(
         &mut self,
+        life: &mut Lifecycle,
         start_ok: &ConnectionStartOk<'_>,
     ) -> Result<Option<Step>, (Error, MethodId)> {
         let refuse = |kind, text: String| Err((Error::new(kind, text), ConnectionStartOk::ID));
         let capabilities = capabilities_of(start_ok.client_properties);
-        self.outbox.lock().set_capabilities(capabilities);
+        life.outbox.lock().set_capabilities(capabilities);
         self.authentication_failure_close = capabilities.authentication_failure_close;
         let name = String::from_utf8_lossy(start_ok.mechanism);
-        let offered = |mechanism: &Mechanism| self.settings.mechanisms.contains(mechanism);
+        let offered = |mechanism: &Mechanism| life.settings.mechanisms.contains(mechanism);
         let known = Mechanism::from_name(&name);
         let Some(mechanism) = known.filter(offered) else {
             let what = if known.is_some() { "invalid" } else { "unknown" };
@@ -131,19 +150,23 @@ impl Connection {
         let Ok(client_properties) = start_ok.client_properties.to_owned() else {
             return refuse(ErrorKind::SyntaxError, "malformed client properties".to_owned());
         };
-        let login = Box::new(Login { mechanism, user, password, client_properties });
+        let password = mechanism.takes_password().then_some(password);
+        let mechanism_name = mechanism.name();
+        let login =
+            Box::new(Login { mechanism: mechanism_name, user, password, client_properties });
         if let Some(challenge) = mechanism.challenge() {
-            self.outbox.lock().put(|out| ConnectionSecure { challenge }.encode_frame(0, out));
+            life.outbox.lock().put(|out| ConnectionSecure { challenge }.encode_frame(0, out));
             self.challenged = Some(login);
-            self.phase = Phase::Secure;
+            life.phase = Phase::Secure;
             return Ok(None);
         }
-        self.phase = Phase::Authenticating;
+        life.phase = Phase::Authenticating;
         Ok(Some(Step::Authenticate(login)))
     }
 
     fn secure_ok(
         &mut self,
+        life: &mut Lifecycle,
         secure_ok: &ConnectionSecureOk<'_>,
     ) -> Result<Option<Step>, (Error, MethodId)> {
         let answer = sasl::parse_answer(secure_ok.response);
@@ -151,23 +174,23 @@ impl Connection {
             let text = format!("malformed {} response", self.mechanism.name());
             return Err((Error::new(ErrorKind::SyntaxError, text), ConnectionSecureOk::ID));
         };
-        self.phase = Phase::Authenticating;
-        Ok(Some(Step::Authenticate(Box::new(Login { password, ..*login }))))
+        life.phase = Phase::Authenticating;
+        Ok(Some(Step::Authenticate(Box::new(Login { password: Some(password), ..*login }))))
     }
 
-    pub(super) fn answer_login(&mut self, result: Result<(), AuthFailure>) {
+    pub(super) fn answer_login(&self, life: &mut Lifecycle, result: Result<(), AuthFailure>) {
         match result {
             Ok(()) => {
                 let tune = ConnectionTune {
-                    channel_max: self.settings.channel_max,
-                    frame_max: self.settings.frame_max,
-                    heartbeat: self.settings.heartbeat_s,
+                    channel_max: life.settings.channel_max,
+                    frame_max: life.settings.frame_max,
+                    heartbeat: life.settings.heartbeat_s,
                 };
-                self.outbox.lock().put(|out| tune.encode_frame(0, out));
-                self.phase = Phase::Tune;
+                life.outbox.lock().put(|out| tune.encode_frame(0, out));
+                life.phase = Phase::Tune;
             }
             Err(AuthFailure::Refused) if !self.authentication_failure_close => {
-                self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
+                life.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
             }
             Err(AuthFailure::Refused) => {
                 let text = format!(
@@ -175,15 +198,15 @@ impl Connection {
                      For details see the broker logfile.",
                     self.mechanism.name()
                 );
-                self.refuse_handshake(&Error::new(ErrorKind::AccessRefused, text), NO_METHOD);
+                life.refuse_handshake(&Error::new(ErrorKind::AccessRefused, text), NO_METHOD);
             }
-            Err(AuthFailure::Error(error)) => self.refuse_handshake(&error, NO_METHOD),
+            Err(AuthFailure::Error(error)) => life.refuse_handshake(&error, NO_METHOD),
         }
     }
 
     /// COMPAT: a value out of range is answered by silence and the end of the socket.
-    fn tune_ok(&mut self, now: Now, tune_ok: ConnectionTuneOk) {
-        let Settings { channel_max, frame_max, .. } = *self.settings;
+    fn tune_ok(life: &mut Lifecycle, now: Now, tune_ok: ConnectionTuneOk) {
+        let Settings { channel_max, frame_max, .. } = *life.settings;
         let checked =
             check_negotiated("channel_max", tune_ok.channel_max.into(), 1, channel_max.into())
                 .and_then(|()| {
@@ -191,21 +214,21 @@ impl Connection {
                     check_negotiated("frame_max", tune_ok.frame_max, min, frame_max)
                 });
         if let Err(text) = checked {
-            self.failure = Some(text);
-            self.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
+            life.failure = Some(text);
+            life.end(CloseMode::Hold(SILENT_CLOSE_DELAY_MS));
             return;
         }
-        self.negotiated.channel_max = tune_ok.channel_max;
-        self.negotiated.frame_max = tune_ok.frame_max;
-        self.negotiated.heartbeat_s = tune_ok.heartbeat;
-        self.outbox.lock().tuned(tune_ok.frame_max, self.negotiated.closing_ms());
-        self.timers.heartbeats(now, tune_ok.heartbeat);
-        self.phase = Phase::Open;
+        life.negotiated.channel_max = tune_ok.channel_max;
+        life.negotiated.frame_max = tune_ok.frame_max;
+        life.negotiated.heartbeat_s = tune_ok.heartbeat;
+        life.outbox.lock().tuned(tune_ok.frame_max, closing_ms(&life.negotiated));
+        life.timers.heartbeats(now, tune_ok.heartbeat);
+        life.phase = Phase::Open;
     }
 
-    fn open(&mut self, open: &ConnectionOpen<'_>) -> Result<Option<Step>, (Error, MethodId)> {
-        self.phase = Phase::Opening;
-        Ok(Some(Step::Open { vhost: String::from_utf8_lossy(open.virtual_host).into_owned() }))
+    fn open(life: &mut Lifecycle, open: &ConnectionOpen<'_>) -> Step {
+        life.phase = Phase::Opening;
+        Step::Open { vhost: String::from_utf8_lossy(open.virtual_host).into_owned() }
     }
 }
 

@@ -4,8 +4,8 @@ use crate::outbox::{DeliveryTag, Settlement};
 use amqp091::method::{AccessRequestOk, ChannelFlowOk};
 use amqp091::{Method, TableRef};
 use session::{
-    Consume, Error, ErrorKind, ExchangeBinding, ExchangeDeclare, Flag, Op, Outcome, QueueBinding,
-    QueueDeclare, ShortString, Table,
+    Attachment, Error, ErrorKind, ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome,
+    QueueBinding, QueueDeclaration, ShortString, Table,
 };
 
 /// The request of a method on a channel.
@@ -34,11 +34,11 @@ pub(super) fn asked(method: &Method<'_>) -> Result<Asked, Error> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "everything else only servers send")]
     Ok(match method {
         Method::BasicNack(nack) => {
-            let outcome = if nack.requeue { Outcome::Returned } else { Outcome::Rejected };
+            let outcome = if nack.requeue { Outcome::Released } else { Outcome::Rejected };
             settle(nack.delivery_tag, nack.multiple, outcome)
         }
         Method::BasicReject(reject) => {
-            let outcome = if reject.requeue { Outcome::Requeued } else { Outcome::Rejected };
+            let outcome = if reject.requeue { Outcome::Modified } else { Outcome::Rejected };
             settle(reject.delivery_tag, false, outcome)
         }
         Method::ChannelOpen(_) => Asked::Open,
@@ -60,11 +60,11 @@ pub(super) fn asked(method: &Method<'_>) -> Result<Asked, Error> {
         | Method::QueuePurge(_)
         | Method::QueueDelete(_) => return queue(method),
         Method::ConfirmSelect(select) => {
-            Asked::Do(Op::ConfirmSelect, Flag::from_bool(select.no_wait))
+            Asked::Do(Op::EnableConfirms, Flag::from_bool(select.no_wait))
         }
-        Method::TxSelect(_) => Asked::Do(Op::TxSelect, Flag::No),
-        Method::TxCommit(_) => Asked::Do(Op::TxCommit, Flag::No),
-        Method::TxRollback(_) => Asked::Do(Op::TxRollback, Flag::No),
+        Method::TxSelect(_) => Asked::Do(Op::EnableTransactions, Flag::No),
+        Method::TxCommit(_) => Asked::Do(Op::Commit, Flag::No),
+        Method::TxRollback(_) => Asked::Do(Op::RollBack, Flag::No),
         Method::BasicQos(_)
         | Method::BasicConsume(_)
         | Method::BasicCancel(_)
@@ -79,7 +79,7 @@ fn exchange(method: &Method<'_>) -> Result<Asked, Error> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "called for methods of one class only")]
     Ok(match method {
         Method::ExchangeDeclare(declare) => Asked::Do(
-            Op::ExchangeDeclare(ExchangeDeclare {
+            Op::DeclareExchange(ExchangeDeclaration {
                 exchange: name(declare.exchange)?,
                 kind: short(declare.kind)?,
                 passive: declare.passive,
@@ -91,11 +91,11 @@ fn exchange(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::from_bool(declare.no_wait),
         ),
         Method::ExchangeDelete(delete) => Asked::Do(
-            Op::ExchangeDelete { exchange: name(delete.exchange)?, if_unused: delete.if_unused },
+            Op::DeleteExchange { exchange: name(delete.exchange)?, if_unused: delete.if_unused },
             Flag::from_bool(delete.no_wait),
         ),
         Method::ExchangeBind(bind) => Asked::Do(
-            Op::ExchangeBind(ExchangeBinding {
+            Op::BindExchange(ExchangeBinding {
                 destination: name(bind.destination)?,
                 source: name(bind.source)?,
                 routing_key: short(bind.routing_key)?,
@@ -104,7 +104,7 @@ fn exchange(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::from_bool(bind.no_wait),
         ),
         Method::ExchangeUnbind(unbind) => Asked::Do(
-            Op::ExchangeUnbind(ExchangeBinding {
+            Op::UnbindExchange(ExchangeBinding {
                 destination: name(unbind.destination)?,
                 source: name(unbind.source)?,
                 routing_key: short(unbind.routing_key)?,
@@ -120,7 +120,7 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "called for methods of one class only")]
     Ok(match method {
         Method::QueueDeclare(declare) => Asked::Do(
-            Op::QueueDeclare(QueueDeclare {
+            Op::DeclareQueue(QueueDeclaration {
                 queue: name(declare.queue)?,
                 passive: declare.passive,
                 durable: declare.durable,
@@ -131,7 +131,7 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::from_bool(declare.no_wait),
         ),
         Method::QueueBind(bind) => Asked::Do(
-            Op::QueueBind(QueueBinding {
+            Op::BindQueue(QueueBinding {
                 queue: name(bind.queue)?,
                 exchange: name(bind.exchange)?,
                 routing_key: short(bind.routing_key)?,
@@ -140,7 +140,7 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::from_bool(bind.no_wait),
         ),
         Method::QueueUnbind(unbind) => Asked::Do(
-            Op::QueueUnbind(QueueBinding {
+            Op::UnbindQueue(QueueBinding {
                 queue: name(unbind.queue)?,
                 exchange: name(unbind.exchange)?,
                 routing_key: short(unbind.routing_key)?,
@@ -151,10 +151,10 @@ fn queue(method: &Method<'_>) -> Result<Asked, Error> {
         Method::QueuePurge(purge) => {
             // COMPAT: a purge takes the name as it is.
             let queue = short(purge.queue)?;
-            Asked::Do(Op::QueuePurge { queue }, Flag::from_bool(purge.no_wait))
+            Asked::Do(Op::PurgeQueue { queue }, Flag::from_bool(purge.no_wait))
         }
         Method::QueueDelete(delete) => Asked::Do(
-            Op::QueueDelete {
+            Op::DeleteQueue {
                 queue: name(delete.queue)?,
                 if_unused: Flag::from_bool(delete.if_unused),
                 if_empty: Flag::from_bool(delete.if_empty),
@@ -177,7 +177,7 @@ fn consuming(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::No,
         ),
         Method::BasicConsume(consume) => Asked::Do(
-            Op::Consume(Consume {
+            Op::Attach(Attachment {
                 queue: short(consume.queue)?,
                 consumer_tag: short(consume.consumer_tag)?,
                 no_ack: consume.no_ack,
@@ -187,14 +187,18 @@ fn consuming(method: &Method<'_>) -> Result<Asked, Error> {
             Flag::from_bool(consume.no_wait),
         ),
         Method::BasicCancel(cancel) => Asked::Do(
-            Op::Cancel { consumer_tag: short(cancel.consumer_tag)? },
+            Op::Detach { consumer_tag: short(cancel.consumer_tag)? },
             Flag::from_bool(cancel.no_wait),
         ),
         Method::BasicGet(get) => {
             Asked::Do(Op::Get { queue: short(get.queue)?, no_ack: get.no_ack }, Flag::No)
         }
-        Method::BasicRecover(recover) if recover.requeue => Asked::Do(Op::Recover, Flag::No),
-        Method::BasicRecoverAsync(recover) if recover.requeue => Asked::Do(Op::Recover, Flag::No),
+        Method::BasicRecover(recover) if recover.requeue => {
+            Asked::Do(Op::ReleaseUnsettled, Flag::No)
+        }
+        Method::BasicRecoverAsync(recover) if recover.requeue => {
+            Asked::Do(Op::ReleaseUnsettled, Flag::No)
+        }
         Method::BasicRecover(_) | Method::BasicRecoverAsync(_) => {
             return Err(not_implemented("requeue=false"));
         }

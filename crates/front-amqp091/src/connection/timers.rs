@@ -1,6 +1,7 @@
 //! A connection's timers: heartbeats, time-outs, giving back memory.
 
 use crate::outbox::ClientOutbox;
+use edge::{MISSED_HEARTBEATS, Tick};
 use stdx::Now;
 
 /// Milliseconds without traffic after which buffers are given back.
@@ -9,21 +10,6 @@ const IDLE_AFTER_MS: u64 = 1_000;
 /// The client is heard every so many-th part of its heartbeat interval, if only by a heartbeat: some give
 /// up after a single interval of silence, so that one at half of it must not be missed by being late.
 const CHECKS_PER_INTERVAL: u64 = 4;
-
-/// The reason for dropping a connection whose client was silent for too long. COMPAT: RabbitMQ's words.
-pub const MISSED_HEARTBEATS: &str = "missed heartbeats from client";
-
-/// The outcome of a tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tick {
-    /// Nothing, or a heartbeat was put into the outbox. Ask again at this time, in monotonic
-    /// milliseconds; `None` for no earlier than something else happens.
-    Next(Option<u64>),
-    /// As `Next`; and the connection has become idle: buffers are to be given back.
-    Idle(Option<u64>),
-    /// The peer is dead or too slow: drop the socket. The reason is for the log.
-    Dead(&'static str),
-}
 
 #[derive(Debug)]
 pub(super) struct Timers {

@@ -6,13 +6,13 @@
 //! then:        3 ch ch  size u32                           | body piece 0xCE     as often as needed
 //! ```
 
-use super::auto_ack_in_flight::Put;
-use super::channel::{ChannelOut, Link};
-use super::write_rope::WriteRope;
-use super::{Locked, SPLICE_BYTES_MIN};
+use super::channels::ChannelOut;
+use super::links::Link;
+use super::{Locked, SPLICE_BYTES_MIN, Terms};
 use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_content_header};
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
 use amqp091::spec::{self, CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
+use edge::{Outgoing, Put, WriteRope};
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Confirmation, Delivery, Error, ErrorKind, Event, LinkId,
@@ -21,22 +21,13 @@ use session::{
 
 impl Sink for Locked {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
-        let Ok(index) = self.links.binary_search_by_key(&link, |link| link.id) else {
-            // Its consumer is lost.
-            return Room::Full;
-        };
-        let Self { links, channels, rope, unwritten, .. } = self;
-        let Some(link) = links.get_mut(index).filter(|link| !link.is_gone) else {
-            return Room::Full;
-        };
-        let channel = channels.binary_search_by_key(&link.channel, |channel| channel.id);
-        let Some(channel) = channel.ok().and_then(|index| channels.get_mut(index)) else {
-            return Room::Full;
-        };
-        if channel.is_closing || !fits_frame(delivery.message.properties, self.frame_max) {
+        let Self { links, channels, out, terms: Terms { frame_max, .. } } = self;
+        // Its consumer is lost, or its channel is.
+        let Some(link) = links.get_mut(link) else { return Room::Full };
+        let Some(channel) = channels.get_mut(link.channel) else { return Room::Full };
+        if channel.is_closing || !fits_frame(delivery.message.properties, *frame_max) {
             if !channel.is_closing {
-                let sizes = (delivery.message.properties.len(), self.frame_max);
-                refuse_header(&mut self.refusal, sizes, "");
+                refuse_header(out, (delivery.message.properties.len(), *frame_max), "");
             }
             // The broker is about to hear of it.
             keep_undelivered(channel, link, &delivery);
@@ -47,56 +38,43 @@ impl Sink for Locked {
         } else {
             channel.tags.next(link.id, delivery.position)
         };
-        let starts_at =
-            if delivery.settled_by_write { self.n_taken + rope.len() as u64 } else { 0 };
-        put_delivery(link, tag, &delivery, self.frame_max, rope);
+        let starts_at = if delivery.settled_by_write { out.end_of_bytes() } else { 0 };
+        put_delivery(link, tag, &delivery, *frame_max, out.rope());
         if delivery.settled_by_write {
             debug_assert!(link.no_ack, "what is acknowledged is not settled by its write");
-            let ends_at = self.n_taken + rope.len() as u64;
-            let (channel, link, position) = (link.channel, link.id, delivery.position);
-            let put = Put { channel, link, tag, position, starts_at, ends_at };
-            unwritten.push(put, self.n_taken);
+            let (channel, position, ends_at) =
+                (link.channel, delivery.position, out.end_of_bytes());
+            out.settle_by_write(Put { channel, link: link.id, tag, position, starts_at, ends_at });
         }
-        let n_pending = rope.len() + self.n_in_flight;
-        if n_pending < self.high_water_bytes {
-            return Room::Bytes(self.high_water_bytes - n_pending);
-        }
-        if !link.paused {
-            link.paused = true;
-            self.paused.push(link.id);
-        }
-        Room::Full
+        out.room_after(link.id, &mut link.paused)
     }
 
     fn fits(&mut self, properties_bytes: usize, queue: &str) -> bool {
-        let fits = properties_bytes <= properties_bytes_max(self.frame_max);
+        let frame_max = self.terms.frame_max;
+        let fits = properties_bytes <= properties_bytes_max(frame_max);
         if !fits {
             let stays = format!("; the message stays in queue '{queue}'");
-            refuse_header(&mut self.refusal, (properties_bytes, self.frame_max), &stays);
+            refuse_header(&mut self.out, (properties_bytes, frame_max), &stays);
         }
         fits
     }
 
     fn room_bytes(&self) -> usize {
-        self.high_water_bytes.saturating_sub(self.n_pending())
+        self.out.room_bytes()
     }
 
     fn event(&mut self, event: Event<'_>) {
         self.put_event(event);
     }
 
-    fn recovered(&mut self, channel: ChannelId) {
-        if let Some(out) = self.channel_mut(channel.0) {
-            out.tags.recovered();
+    fn released(&mut self, channel: ChannelId) {
+        if let Some(channel) = self.channels.get_mut(channel.0) {
+            channel.tags.released();
         }
     }
 
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
-        if let Some(channel) = self.channel_mut(channel.0) {
-            channel.confirms.add(first, last, answer);
-            channel.has_confirms = true;
-            self.has_confirms = true;
-        }
+        self.channels.confirm(channel.0, first, last, answer);
     }
 }
 
@@ -124,16 +102,16 @@ const _: () = assert!(PROPERTIES_BYTES_ALWAYS_TAKEN <= properties_bytes_max(spec
 /// The client is to lose its connection for a content header that cannot be split over frames.
 #[cold]
 pub(super) fn refuse_header(
-    refusal: &mut Option<Box<Error>>,
+    out: &mut Outgoing,
     (properties_bytes, frame_max): (usize, u32),
     more: &str,
 ) {
-    refusal.get_or_insert_with(|| {
+    out.refuse(|| {
         let n_bytes = properties_bytes.saturating_add(HEADER_FRAME_BYTES);
         let text = format!(
             "a content header of {n_bytes} bytes exceeds the negotiated frame_max of {frame_max}{more}"
         );
-        Box::new(Error::new(ErrorKind::FrameError, text))
+        Error::new(ErrorKind::FrameError, text)
     });
 }
 
@@ -154,7 +132,7 @@ fn put_delivery(
     rope: &mut WriteRope,
 ) {
     let message = delivery.message;
-    let out = &mut rope.bytes;
+    let out = rope.bytes();
     out.reserve(link.prefix.len() + message.size_bytes() + FIXED_BYTES);
     put_deliver(&link.prefix, tag, delivery, out);
     let body = match message.body {
@@ -235,11 +213,11 @@ pub(super) fn put_content(
     rope: &mut WriteRope,
 ) {
     let properties = PropertiesRef::trusted(message.properties);
-    encode_content_header(channel, properties, message.body.len(), &mut rope.bytes);
+    encode_content_header(channel, properties, message.body.len(), rope.bytes());
     let shared = match message.body {
         Body::Shared(shared) if shared.len() >= SPLICE_BYTES_MIN => shared,
         Body::Shared(_) | Body::Borrowed(_) => {
-            encode_body(channel, message.body.bytes(), frame_max, &mut rope.bytes);
+            encode_body(channel, message.body.bytes(), frame_max, rope.bytes());
             return;
         }
     };
@@ -248,9 +226,9 @@ pub(super) fn put_content(
     while at < shared.len() {
         let end = at.saturating_add(piece_bytes_max).min(shared.len());
         let size = u32::try_from(end - at).expect("pieces are at most frame_max long");
-        rope.bytes.extend_from_slice(&frame_header(FrameKind::Body, channel, size));
+        rope.bytes().extend_from_slice(&frame_header(FrameKind::Body, channel, size));
         rope.splice(shared.slice(at..end));
-        rope.bytes.push(FRAME_END);
+        rope.bytes().push(FRAME_END);
         at = end;
     }
 }

@@ -1,9 +1,8 @@
 //! Events of the broker as methods.
 
-use super::auto_ack_in_flight::Put;
-use super::channel::{ChannelOut, Link};
+use super::Locked;
 use super::encode::{fits_frame, put_content, refuse_header};
-use super::{Closing, Locked};
+use super::links::Link;
 use crate::reply;
 use amqp091::method::{
     BasicCancel, BasicCancelOk, BasicConsumeOk, BasicGetEmpty, BasicGetOk, BasicPublish, BasicQos,
@@ -16,6 +15,8 @@ use amqp091::method::{
     TxSelect, TxSelectOk,
 };
 use amqp091::{Method, ReplyCode};
+use edge::Closing;
+use edge::Put;
 use message::MessageRef;
 use session::{ChannelId, Delivery, Error, Event, LinkId, MethodTag, ReturnReason};
 
@@ -24,7 +25,7 @@ pub(crate) const LINGER_MS: u64 = 1000;
 
 impl Locked {
     pub(super) fn put_event(&mut self, event: Event<'_>) {
-        match (self.closing, &event) {
+        match (self.out.closing(), &event) {
             (Closing::No, _) | (Closing::Sent, Event::ConnectionClosed) => {}
             (Closing::Sent | Closing::Ended, _) => return,
         }
@@ -42,10 +43,10 @@ impl Locked {
                 let origin = origin.unwrap_or_else(|| publish_or_nothing(channel));
                 self.put_connection_close(&error, origin);
             }
-            Event::Blocked { reason } if self.capabilities.blocked => {
+            Event::Blocked { reason } if self.terms.capabilities.blocked => {
                 self.answer(ChannelId(0), ConnectionBlocked { reason: reason.as_bytes() });
             }
-            Event::Unblocked if self.capabilities.blocked => {
+            Event::Unblocked if self.terms.capabilities.blocked => {
                 self.answer(ChannelId(0), ConnectionUnblocked {});
             }
             Event::Blocked { .. } | Event::Unblocked => {}
@@ -61,21 +62,21 @@ impl Locked {
             Event::QueueDeleted { channel, n_messages } => {
                 self.answer(channel, QueueDeleteOk { message_count: count(n_messages) });
             }
-            Event::Consuming { channel, link, consumer_tag, no_ack, answer } => {
-                self.add_link(Link::new(link, channel.0, consumer_tag, no_ack));
+            Event::Attached { channel, link, consumer_tag, no_ack, answer } => {
+                self.links.add(Link::new(link, channel.0, consumer_tag, no_ack));
                 if answer {
                     self.answer(channel, BasicConsumeOk { consumer_tag });
                 }
             }
-            Event::Cancelled { channel, link, consumer_tag, answer } => {
-                link.into_iter().for_each(|link| self.remove_link(link));
+            Event::Detached { channel, link, consumer_tag, answer } => {
+                link.into_iter().for_each(|link| self.links.remove(link));
                 if answer {
                     self.answer(channel, BasicCancelOk { consumer_tag });
                 }
             }
             Event::ConsumerCancelled { channel, link, consumer_tag } => {
-                self.remove_link(link);
-                if self.capabilities.cancel_notify {
+                self.links.remove(link);
+                if self.terms.capabilities.cancel_notify {
                     self.answer(channel, BasicCancel { consumer_tag, no_wait: true });
                 }
             }
@@ -90,8 +91,8 @@ impl Locked {
     }
 
     fn returned(&mut self, channel: ChannelId, reason: ReturnReason, message: &MessageRef<'_>) {
-        if !fits_frame(message.properties, self.frame_max) {
-            refuse_header(&mut self.refusal, (message.properties.len(), self.frame_max), "");
+        if !fits_frame(message.properties, self.terms.frame_max) {
+            refuse_header(&mut self.out, (message.properties.len(), self.terms.frame_max), "");
             return;
         }
         let code = match reason {
@@ -105,38 +106,30 @@ impl Locked {
             routing_key: message.routing_key,
         };
         self.answer(channel, method);
-        put_content(channel.0, message, self.frame_max, &mut self.rope);
+        put_content(channel.0, message, self.terms.frame_max, self.out.rope());
     }
 
     fn answer<'a>(&mut self, channel: ChannelId, method: impl Into<Method<'a>>) {
-        method.into().encode_frame(channel.0, &mut self.rope.bytes);
+        method.into().encode_frame(channel.0, self.out.rope().bytes());
     }
 
     fn channel_opened(&mut self, channel: ChannelId) {
         self.remove_channel(channel);
-        let index = self.channels.partition_point(|other| other.id < channel.0);
-        let mut opened = ChannelOut::new(channel.0);
-        if let Some(early) = self.early_tx.iter().position(|early| *early == channel.0) {
-            self.early_tx.swap_remove(early);
-            opened.tags.select_tx();
-        }
-        self.channels.insert(index, opened);
+        self.channels.open(channel.0);
         self.answer(channel, ChannelOpenOk { channel_id: b"" });
     }
 
     /// Forgets a channel, after telling the confirms that came before.
     fn remove_channel(&mut self, channel: ChannelId) {
-        if let Ok(index) = self.channels.binary_search_by_key(&channel.0, |channel| channel.id) {
-            let mut channel = self.channels.remove(index);
-            channel.confirms.tell(channel.id, &mut self.rope.bytes);
-            self.drop_links_of(channel.id);
-            self.unwritten.forget_channel(channel.id);
+        if self.channels.remove(channel.0, self.out.rope().bytes()) {
+            self.links.remove_channel(channel.0);
+            self.out.forget_channel(channel.0);
         }
     }
 
     fn channel_failed(&mut self, channel: ChannelId, error: &Error, origin: Option<MethodTag>) {
         self.remove_channel(channel);
-        self.failed.push(channel.0);
+        self.channels.note_failed(channel.0);
         let method = reply::method_of(origin.unwrap_or_else(|| publish_or_nothing(Some(channel))));
         let text = reply::reply_text(error);
         self.answer(
@@ -150,23 +143,6 @@ impl Locked {
         );
     }
 
-    fn add_link(&mut self, link: Link) {
-        let index = self.links.partition_point(|other| other.id < link.id);
-        self.links.insert(index, link);
-    }
-
-    /// Marks a link, or drops all marked ones once they are most: one is removed in constant time.
-    fn remove_link(&mut self, id: LinkId) {
-        let Ok(index) = self.links.binary_search_by_key(&id, |link| link.id) else { return };
-        let Some(link) = self.links.get_mut(index).filter(|link| !link.is_gone) else { return };
-        link.is_gone = true;
-        self.n_links_gone += 1;
-        if self.n_links_gone * 2 > self.links.len() {
-            self.links.retain(|link| !link.is_gone);
-            self.n_links_gone = 0;
-        }
-    }
-
     fn got(
         &mut self,
         channel: ChannelId,
@@ -174,15 +150,15 @@ impl Locked {
         delivery: &Delivery<'_>,
         n_ready: u64,
     ) {
-        let starts_at = self.end_of_bytes();
-        let fits = fits_frame(delivery.message.properties, self.frame_max);
-        let Some(out) = self.channel_mut(channel.0) else { return };
+        let starts_at = self.out.end_of_bytes();
+        let fits = fits_frame(delivery.message.properties, self.terms.frame_max);
+        let Some(out) = self.channels.get_mut(channel.0) else { return };
         if !fits {
             if !no_ack || delivery.settled_by_write {
                 out.tags.next(link, delivery.position);
             }
-            let sizes = (delivery.message.properties.len(), self.frame_max);
-            refuse_header(&mut self.refusal, sizes, "");
+            let sizes = (delivery.message.properties.len(), self.terms.frame_max);
+            refuse_header(&mut self.out, sizes, "");
             return;
         }
         let delivery_tag =
@@ -197,12 +173,12 @@ impl Locked {
                 message_count: count(n_ready),
             },
         );
-        put_content(channel.0, delivery.message, self.frame_max, &mut self.rope);
+        put_content(channel.0, delivery.message, self.terms.frame_max, self.out.rope());
         if delivery.settled_by_write {
-            let (ends_at, position) = (self.end_of_bytes(), delivery.position);
+            let (ends_at, position) = (self.out.end_of_bytes(), delivery.position);
             let (channel, tag) = (channel.0, delivery_tag);
             let put = Put { channel, link, tag, position, starts_at, ends_at };
-            self.unwritten.push(put, self.n_taken);
+            self.out.settle_by_write(put);
         }
     }
 

@@ -6,7 +6,8 @@ use amqp091::method::{
     ConnectionClose, ConnectionUpdateSecret, ExchangeDelete, QueueDeclare, QueueDelete,
 };
 use amqp091::{PropertiesRef, TableRef};
-use front_amqp091::{CloseMode, Immediate, Settings, Step};
+use edge::{CloseMode, Step};
+use front_amqp091::{Immediate, Settings};
 use session::{ChannelId, Error, ErrorKind, Event, Flag};
 
 fn open(channels: &[u16]) -> Talk {
@@ -220,10 +221,10 @@ fn requests_carry_what_was_asked() {
     assert_eq!(
         talk.asked,
         [
-            "ch1 QueueDeclare(QueueDeclare { queue: \"ab\", passive: false, durable: true, \
+            "ch1 DeclareQueue(QueueDeclaration { queue: \"ab\", passive: false, durable: true, \
              exclusive: false, auto_delete: false, arguments: Table([(\"x\", Bool(true))]) }) nowait",
-            "ch1 ExchangeDelete { exchange: \"e\", if_unused: true }",
-            "ch1 QueueDelete { queue: \"q\", if_unused: No, if_empty: Yes }",
+            "ch1 DeleteExchange { exchange: \"e\", if_unused: true }",
+            "ch1 DeleteQueue { queue: \"q\", if_unused: No, if_empty: Yes }",
             "ch0 UpdateSecret { secret: [115] }",
         ]
     );
@@ -247,9 +248,9 @@ fn settlements_become_the_messages_they_settle() {
     assert_eq!(
         talk.asked,
         [
-            "Returned ch1 link7 at0",
-            "Returned ch1 link7 at10",
-            "Requeued ch1 link7 at30",
+            "Released ch1 link7 at0",
+            "Released ch1 link7 at10",
+            "Modified ch1 link7 at30",
             "Rejected ch1 link7 at20",
             "Accepted ch2 link8 at0",
             "Accepted ch2 link8 at1",

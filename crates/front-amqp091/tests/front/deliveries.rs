@@ -1,7 +1,8 @@
 use crate::harness::Talk;
 use amqp091::method::{ChannelClose, ChannelOpen, ConfirmSelect};
 use bytes::Bytes;
-use front_amqp091::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, Settings, WriteBatch};
+use edge::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, WriteBatch};
+use front_amqp091::Settings;
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Confirmation, Delivery, Event, Flag, LinkId, Outbox, Position, ReturnReason, Room,

@@ -3,7 +3,8 @@ use amqp091::PropertiesRef;
 use amqp091::content::{encode_body, encode_content_header};
 use amqp091::frame::HEARTBEAT;
 use amqp091::method::{BasicAck, BasicPublish, ChannelOpen, ConnectionCloseOk, QueueDeclareOk};
-use front_amqp091::{Settings, Step, Tick};
+use edge::{Step, Tick};
+use front_amqp091::Settings;
 use proptest::prelude::*;
 
 fn closed_by(bytes: &[u8]) -> Vec<String> {

@@ -6,7 +6,8 @@ use amqp091::{
     ContentHeader, FrameKind, Method, PropertiesRef, ProtocolHeader, ShortString, Table, TableRef,
     Value, decode_frame,
 };
-use front_amqp091::{ClientOutbox, CloseMode, Connection, Settings, Step, WriteBatch};
+use edge::{CloseMode, Step, WriteBatch};
+use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Content, Control, Delivery, Event, Flag, Op, Outbox, Position, Publish, Request,
@@ -147,13 +148,13 @@ impl Talk {
         let origin_of = Some(origin);
         #[expect(clippy::wildcard_enum_match_arm, reason = "the others are answered alike")]
         match op {
-            Op::ChannelOpen => self.event(Event::ChannelOpened(channel)),
-            Op::ChannelClose => self.event(Event::ChannelClosed(channel)),
-            Op::ChannelFail(error) => {
+            Op::OpenChannel => self.event(Event::ChannelOpened(channel)),
+            Op::CloseChannel => self.event(Event::ChannelClosed(channel)),
+            Op::FailChannel(error) => {
                 self.event(Event::ChannelFailed { channel, error, origin: origin_of });
             }
-            Op::ConnectionClose => self.event(Event::ConnectionClosed),
-            Op::ConnectionFail(error) => {
+            Op::CloseConnection => self.event(Event::ConnectionClosed),
+            Op::FailConnection(error) => {
                 let channel = (channel.0 != 0).then_some(channel);
                 self.event(Event::ConnectionFailed { channel, error, origin: origin_of });
             }
@@ -175,7 +176,7 @@ impl Talk {
                 };
                 self.event(Event::Got { channel, link, delivery, no_ack, n_ready: 0 });
             }
-            Op::QueueDelete { .. } if !nowait => {
+            Op::DeleteQueue { .. } if !nowait => {
                 self.event(Event::QueueDeleted { channel, n_messages: 0 });
             }
             _ if nowait => {}
@@ -230,7 +231,7 @@ impl Talk {
     }
 
     pub(crate) fn consume(&self, channel: u16, link: u64, tag: &'static str, no_ack: Flag) {
-        self.event(Event::Consuming {
+        self.event(Event::Attached {
             channel: ChannelId(channel),
             link: session::LinkId(link),
             consumer_tag: &ShortString::from_static(tag),

@@ -1,6 +1,7 @@
 use crate::harness::{START, Talk};
 use amqp091::frame::HEARTBEAT;
-use front_amqp091::{Settings, Tick};
+use edge::Tick;
+use front_amqp091::Settings;
 use session::{Error, ErrorKind, Event};
 
 #[test]

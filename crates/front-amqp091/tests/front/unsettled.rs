@@ -6,7 +6,8 @@ use amqp091::method::{
     BasicAck, BasicRecover, BasicRecoverAsync, ChannelClose, ChannelOpen, ConnectionClose,
     TxCommit, TxRollback, TxSelect,
 };
-use front_amqp091::{Settings, WriteBatch};
+use edge::WriteBatch;
+use front_amqp091::Settings;
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Delivery, Error, ErrorKind, Event, Flag, LinkId, Outbox, Position, Request,
@@ -139,7 +140,7 @@ fn what_a_closing_channel_was_delivered_goes_back_written_or_not() {
     }
     talk.front.read(talk.now, &bytes, &mut requests);
     let asked: Vec<String> = requests.iter().map(|request| describe(request, &bytes)).collect();
-    assert_eq!(asked[..2], ["ch1 ChannelClose", "ch1 ChannelOpen"]);
+    assert_eq!(asked[..2], ["ch1 CloseChannel", "ch1 OpenChannel"]);
     assert!(asked[2].contains("unknown delivery tag 1"), "{asked:?}");
     talk.deliver(1, 4, Body::Borrowed(b"late"));
     talk.deliver_unacknowledged(2, 2, b"late");
@@ -207,7 +208,7 @@ fn what_a_client_has_recovered_is_named_once() {
         talk.deliver(1, 1, Body::Borrowed(b"again"));
         assert_eq!(unsettled(&talk, 1), [1]);
         talk.deliver(1, 3, Body::Borrowed(b"again"));
-        talk.batch(|sink| sink.recovered(control.channel));
+        talk.batch(|sink| sink.released(control.channel));
         assert_eq!(unsettled(&talk, 1), [3]);
         assert_eq!(unsettled(&talk, 1), [3]);
         assert_eq!(unsettled(&talk, 2), [0; 0], "its queue knows what went back");

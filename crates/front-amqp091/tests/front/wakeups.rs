@@ -1,7 +1,8 @@
 //! Threads deliver while one task takes: nothing is lost, nobody sleeps for ever.
 
 use crate::harness::Talk;
-use front_amqp091::{Settings, WriteBatch};
+use edge::WriteBatch;
+use front_amqp091::Settings;
 use message::{Body, MessageRef};
 use session::{Delivery, Flag, LinkId, Outbox, Position, Room};
 use std::collections::HashSet;

@@ -16,7 +16,7 @@ use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
 /// The unit in which unsynced writes survive or get lost; far below a real sector to tear more.
 const SECTOR_BYTES: usize = 16;
 
-/// What happens to the operation it is injected into.
+/// The effect on the operation it is injected into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The operation fails with an input/output error; a sync makes nothing durable.

@@ -1,11 +1,11 @@
-//! A disk that keeps space back for what must be written when none is left, and that waits when the system opens no
-//! more files. Knows names and sizes. Never what is written, nor what for.
+//! A disk that keeps space back for what must be written when none is left, and that waits when the system
+//! opens no more files. Knows names and sizes. Never what is written, nor what for.
 //!
 //! ```text
 //! a write finds no space --> the reserve is given up --> the write is tried again --> the watcher is told
 //!          the reserve is made again <-- the owner says so, once there is space enough
 //! ```
-//! What fails without the reserve fails for good, and so does a failed sync: neither is tried again.
+//! A write that fails without the reserve fails for good, and so does a failed sync: neither is tried again.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ const RESERVE_SHARE: u64 = 8;
 /// After so long it is tried again to open a file.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// What a disk has run out of.
+/// The resource a disk has run out of.
 #[derive(Debug)]
 pub enum Scarcity<'a> {
     /// There was no space for this file: the reserve was given up for it.
@@ -118,7 +118,8 @@ impl ReservedDisk {
         self.0.reserve.load(Ordering::Acquire) == IMPOSSIBLE
     }
 
-    /// Makes the reserve again if that leaves `free_bytes` free, and no less than its own size; true if it is there.
+    /// Makes the reserve again if that leaves `free_bytes` free, and no less than its own size; true if it is
+    /// there.
     pub fn refill(&self, free_bytes: u64) -> bool {
         self.0.refill(free_bytes)
     }

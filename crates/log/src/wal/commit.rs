@@ -27,7 +27,7 @@ pub(super) struct Committer {
     little_used: u32,
     /// When the oldest of what is written and not synced was written.
     unsynced_since: Option<Instant>,
-    /// What writes with a sync took lately.
+    /// The time that writes with a sync took lately.
     sync_time: Duration,
 }
 
@@ -85,18 +85,18 @@ impl Shared {
                     }
                     (false, _) => {}
                 }
-                state.sleep(true);
+                state.waiters.sleep(true);
                 let woken = self.work.wait_timeout(state, left);
                 woken.unwrap_or_else(std::sync::PoisonError::into_inner).0
             } else if need == Need::Lazy {
                 until = Some(Instant::now() + lazy_sync);
                 continue;
             } else {
-                state.sleep(false);
+                state.waiters.sleep(false);
                 let woken = self.work.wait(state);
                 woken.unwrap_or_else(std::sync::PoisonError::into_inner)
             };
-            state.wake_up();
+            state.waiters.wake_up();
         }
     }
 }
@@ -189,13 +189,13 @@ impl Committer {
     /// Puts back who goes on watching, and wakes who waited for room.
     fn finish(&self, sinks: &mut Vec<Arc<dyn CommitListener>>) {
         let mut state = self.shared.state();
-        state.put_back(sinks);
+        state.waiters.put_back(sinks);
         if self.files.unsynced_bytes() > 0 {
             state.set_lazy();
         }
         let limit = self.shared.options.unsynced_bytes_max;
         let has_capacity = self.shared.unsynced_bytes.load(Ordering::Relaxed) < limit;
-        let wakers = if has_capacity { state.take_room_wakers() } else { Vec::new() };
+        let wakers = if has_capacity { state.waiters.take_room_wakers() } else { Vec::new() };
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }

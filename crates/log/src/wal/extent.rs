@@ -5,7 +5,7 @@
 //! file "leveret-log": three slots, at bytes 0, 512 and 1024
 //!  0       4       8         12  16     24         32       40       48       56
 //!  +-------+-------+---------+---+------+----------+--------+--------+--------+-----+
-//!  | "LVLX"| crc32c| version | 0 | turn | identity | oldest | newest | synced | 0   |
+//!  | "LVLX"| crc32c| version | 0 | turn | identity | oldest | newest | synced | node|
 //!  |       | u32   | u32     |   | u64  | u64      | u64    | u64    | u64    | u64 |
 //!  +-------+-------+---------+---+------+----------+--------+--------+--------+-----+
 //!  crc32c    over everything after it; integers are little-endian
@@ -14,12 +14,14 @@
 //!  oldest    this segment is there, and perhaps older ones
 //!  newest    this segment is there, and perhaps newer ones; 0: perhaps there is none
 //!  synced    every entry up to this one was synced
+//!  node      random, given when the data directory was made, or when one of format 5 or before was first
+//!            opened by a later node: 0 until then
 //! ```
 //! The first two slots are synced: before a segment goes, when a new one begins, and at a proper
 //! close. The third is written after each sync of the log, before anybody is told of it, and never synced
 //! itself: it holds after the death of the process, and after a loss of power it is one more chance.
 
-use super::{Lsn, SegmentId};
+use super::{Lsn, NodeId, SegmentId};
 use crate::block::crc32c;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::{IoContext, LogError, Result};
@@ -37,13 +39,14 @@ const UNCHECKED_BYTES: usize = 8;
 /// The slots that are written in turn.
 const N_TURNS: u64 = 2;
 
-/// What there is of a log.
+/// The extent of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) identity: u64,
     pub(super) oldest: SegmentId,
     pub(super) newest: SegmentId,
     pub(super) synced: Lsn,
+    pub(super) node: NodeId,
 }
 
 /// An extent in a slot.
@@ -55,9 +58,9 @@ struct Slot {
 
 impl Slot {
     fn to_bytes(self) -> [u8; SLOT_BYTES] {
-        let Extent { identity, oldest, newest, synced } = self.extent;
+        let Extent { identity, oldest, newest, synced, node } = self.extent;
         let version = u64::from(VERSION);
-        let numbers = [0, version, self.turn, identity, oldest.0, newest.0, synced.0, 0];
+        let numbers = [0, version, self.turn, identity, oldest.0, newest.0, synced.0, node.0];
         let mut bytes = [0; SLOT_BYTES];
         let (words, _) = bytes.as_chunks_mut();
         words.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_le_bytes());
@@ -79,7 +82,8 @@ impl Slot {
         }
         let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let (oldest, newest) = (SegmentId(number(32)?), SegmentId(number(40)?));
-        let extent = Extent { identity: number(24)?, oldest, newest, synced: Lsn(number(48)?) };
+        let (synced, node) = (Lsn(number(48)?), NodeId(number(56)?));
+        let extent = Extent { identity: number(24)?, oldest, newest, synced, node };
         Some(Self { turn: number(16)?, extent })
     }
 
@@ -90,7 +94,7 @@ impl Slot {
     }
 }
 
-/// What the file told at the start.
+/// The extent that the file told at the start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub(super) extent: Extent,
@@ -127,12 +131,18 @@ pub(super) struct ExtentFile {
 }
 
 impl ExtentFile {
-    /// Goes on with what was told at the start, or makes the file: one that promises no segment.
-    pub(super) fn open(disk: &dyn Disk, told: Option<Told>, identity: u64) -> Result<Self> {
+    /// Goes on with what was told at the start, or makes the file: one that promises no segment. From now on
+    /// it says which node this is.
+    pub(super) fn open(
+        disk: &dyn Disk,
+        told: Option<Told>,
+        identity: u64,
+        node: NodeId,
+    ) -> Result<Self> {
         let told = match told {
             Some(told) => told,
             None => {
-                let extent = Extent { identity, ..Extent::default() };
+                let extent = Extent { identity, node, ..Extent::default() };
                 let mut bytes = vec![0; 3 * SLOT_EVERY_BYTES];
                 let slot = Slot { turn: 0, extent }.to_bytes();
                 bytes.iter_mut().zip(slot).for_each(|(to, from)| *to = from);
@@ -144,7 +154,7 @@ impl ExtentFile {
         // A process that was killed may have left the slot that counts written and not synced: the
         // other one is not overwritten before it would outlive a loss of power.
         file.sync_data().context("sync", LOG_FILE)?;
-        Ok(Self { file, turn: told.turn, extent: told.extent })
+        Ok(Self { file, turn: told.turn, extent: Extent { node, ..told.extent } })
     }
 
     pub(super) const fn extent(&self) -> Extent {
@@ -177,7 +187,8 @@ mod tests {
     use crate::disk::{CrashOutcome, MemoryDisk};
 
     fn extent(n: u64) -> Extent {
-        Extent { identity: 7, oldest: SegmentId(n), newest: SegmentId(n + 1), synced: Lsn(10 * n) }
+        let (oldest, newest, synced) = (SegmentId(n), SegmentId(n + 1), Lsn(10 * n));
+        Extent { identity: 7, oldest, newest, synced, node: NodeId(99) }
     }
 
     fn told(disk: &MemoryDisk) -> Extent {
@@ -188,15 +199,15 @@ mod tests {
     fn the_last_of_what_was_told_counts() {
         let disk = MemoryDisk::new();
         assert!(Told::read(&disk).unwrap().is_none());
-        let mut file = ExtentFile::open(&disk, None, 7).unwrap();
-        assert_eq!(told(&disk), Extent { identity: 7, ..Extent::default() });
+        let mut file = ExtentFile::open(&disk, None, 7, NodeId(99)).unwrap();
+        assert_eq!(told(&disk), Extent { identity: 7, node: NodeId(99), ..Extent::default() });
         for n in 1..5 {
             file.tell(extent(n)).unwrap();
             assert_eq!(told(&disk), extent(n));
         }
         file.tell_synced(Lsn(49));
         assert_eq!(told(&disk).synced, Lsn(49));
-        let mut file = ExtentFile::open(&disk, Told::read(&disk).unwrap(), 0).unwrap();
+        let mut file = ExtentFile::open(&disk, Told::read(&disk).unwrap(), 0, NodeId(99)).unwrap();
         file.tell(extent(5)).unwrap();
         assert_eq!(told(&disk), extent(5));
     }
@@ -204,13 +215,14 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_unsynced_is_synced_before_the_other_copy_is_written() {
         let disk = MemoryDisk::new();
-        let mut file = ExtentFile::open(&disk, None, 7).unwrap();
+        let mut file = ExtentFile::open(&disk, None, 7, NodeId(99)).unwrap();
         (1..3).for_each(|n| file.tell(extent(n)).unwrap());
         (file.turn, file.extent) = (3, extent(3));
         file.put(1).unwrap();
         for seed in 0..50 {
             let killed = disk.survive(CrashOutcome::Everything);
-            let mut file = ExtentFile::open(&killed, Told::read(&killed).unwrap(), 7).unwrap();
+            let mut file =
+                ExtentFile::open(&killed, Told::read(&killed).unwrap(), 7, NodeId(99)).unwrap();
             (file.turn, file.extent) = (4, extent(4));
             file.put(0).unwrap();
             let left = told(&killed.survive(CrashOutcome::Torn(seed)));
@@ -221,7 +233,7 @@ mod tests {
     #[test]
     fn one_damaged_copy_leaves_the_other_and_two_are_noticed() {
         let disk = MemoryDisk::new();
-        let mut file = ExtentFile::open(&disk, None, 7).unwrap();
+        let mut file = ExtentFile::open(&disk, None, 7, NodeId(99)).unwrap();
         (1..3).for_each(|n| file.tell(extent(n)).unwrap());
         for at in 0..SLOT_BYTES {
             assert!(disk.flip_bit(LOG_FILE, at, 5));

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use super::extent::{Extent, ExtentFile, LOG_FILE, Told};
 use super::segment::{FileName, Found, SegmentFiles};
 use super::table::Segment;
-use super::{Entry, Lsn, SegmentId, WalOptions};
+use super::{Entry, EntryAddress, Lsn, NodeId, SegmentId, WalOptions};
 use crate::block::{
-    BLOCK_ALIGN, BLOCK_HEADER_BYTES, BlockHeader, BlockType, MAGIC, NotABlock, VERSION,
+    BLOCK_ALIGN, BLOCK_HEADER_BYTES, BlockHeader, BlockType, MAGIC, NotABlock, RawEntry, VERSION,
     crc_matches, next_block_at, split_entry,
 };
 use crate::disk::{Disk, DiskFile, OpenMode};
@@ -31,6 +31,8 @@ use crate::error::{IoContext, LogError, Refused, Result};
 use crate::files::list_if_there;
 use crate::stamp::Stamp;
 
+/// Bytes read in front of a place whose block is looked for.
+const LOOK_BACK_BYTES: u64 = 256 << 10;
 /// Unit of reading.
 const READ_BYTES: usize = 1 << 20;
 
@@ -49,6 +51,7 @@ pub struct WalFound {
     scan: Scan,
     told: Option<Told>,
     identity: u64,
+    node: NodeId,
     has_dir: bool,
     spares: Vec<SegmentId>,
     newest: SegmentId,
@@ -56,7 +59,7 @@ pub struct WalFound {
     tail: Option<Tail>,
 }
 
-/// What lies behind the end of the log and looks as if it had been written there.
+/// Bytes behind the end of the log that look as if they had been written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The newest segment file with entries.
@@ -106,7 +109,7 @@ impl WalFound {
         if let Some(last) = last.as_mut().filter(|last| !last.is_closed) {
             tail_bytes = scan.check_end(last)?;
         }
-        let identity = told_identity.or(scan.salt).unwrap_or(options.salt);
+        let identity = told_identity.or(scan.salt).unwrap_or(options.given.salt);
         let tail = last.as_ref().filter(|_| tail_bytes > 0).map(|last| Tail {
             file: last.name.clone(),
             offset: last.end,
@@ -114,21 +117,24 @@ impl WalFound {
             upto: scan.upto(),
             synced: told.map(|told| told.extent.synced),
         });
-        let found = Self { scan, told, identity, has_dir, spares, newest, last, tail };
+        let told_node = told.map(|told| told.extent.node).filter(|node| *node != NodeId(0));
+        let node = told_node.unwrap_or(options.given.node);
+        let found = Self { scan, told, identity, node, has_dir, spares, newest, last, tail };
         let synced = told.map_or(Lsn(0), |told| told.extent.synced);
         found.check(LOG_FILE, Stamp { identity, synced })?;
         Ok(found)
     }
 
     /// A log without entries that goes on behind others: those up to the stamp's, and the segment
-    /// `newest`.
+    /// `newest`; of this node.
     #[must_use]
-    pub fn anew(stamp: Stamp, newest: SegmentId) -> Self {
+    pub fn anew(stamp: Stamp, newest: SegmentId, node: NodeId) -> Self {
         let next = Some(Lsn(stamp.synced.0 + 1));
         Self {
             scan: Scan { first: next, next, ..Scan::default() },
             told: None,
             identity: stamp.identity,
+            node,
             has_dir: false,
             spares: Vec::new(),
             newest,
@@ -137,10 +143,16 @@ impl WalFound {
         }
     }
 
-    /// What cannot be read behind the end of the log; nothing of it is known to have been synced.
+    /// Bytes that cannot be read behind the end of the log; nothing of them is known to have been synced.
     #[must_use]
     pub const fn tail(&self) -> Option<&Tail> {
         self.tail.as_ref()
+    }
+
+    /// The node whose log it is.
+    #[must_use]
+    pub const fn node(&self) -> NodeId {
+        self.node
     }
 
     /// Whether there is no log yet.
@@ -192,7 +204,7 @@ impl WalFound {
         }
         let (upto, salt, spares) = (self.upto(), self.identity, self.spares);
         options.stamper.begin(Stamp { identity: salt, synced: upto });
-        let told = ExtentFile::open(disk.as_ref(), self.told, salt)?;
+        let told = ExtentFile::open(disk.as_ref(), self.told, salt, self.node)?;
         let id = SegmentId(self.newest.0 + 1);
         let oldest = self.scan.segments.front().map(|segment| segment.id);
         let mut files =
@@ -401,11 +413,19 @@ impl SegmentReader {
         Ok(self.window.get(skip..skip + n))
     }
 
-    /// What looks like the header of a block of this segment.
+    /// Bytes that look like the header of a block of this segment.
     fn header_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
         let id = self.id;
         let Some(bytes) = self.bytes(at, BLOCK_HEADER_BYTES)? else { return Ok(None) };
         Ok(BlockHeader::read(bytes).ok().filter(|header| header.segment == id.0))
+    }
+
+    /// As [`Self::header_at`], by one who comes from behind.
+    pub(super) fn header_before(&mut self, at: u64) -> Result<Option<BlockHeader>> {
+        if self.window.is_empty() || at < self.window_at {
+            self.bytes(at.saturating_sub(LOOK_BACK_BYTES), 1)?;
+        }
+        self.header_at(at)
     }
 
     /// The header of the block at `at`, if there is a whole valid block of this segment.
@@ -424,11 +444,20 @@ impl SegmentReader {
         let block = self.bytes(at, length)?.unwrap_or_default();
         let mut rest = block.get(BLOCK_HEADER_BYTES..).unwrap_or_default();
         for idx in 0..u64::from(header.entries) {
-            let Some((kind, payload, behind)) = split_entry(rest) else {
+            let offset = at + (length - rest.len()) as u64;
+            let Some((RawEntry { kind, owner, payload }, behind)) =
+                split_entry(rest, header.is_owned)
+            else {
                 return Err(malformed("a block with a valid checksum has a malformed entry"));
             };
             let lsn = Lsn(header.first + idx);
-            if let Err(Refused(reason)) = visit(Entry { segment, lsn, kind, payload }) {
+            let address =
+                |offset, bytes| Some((u32::try_from(offset).ok()?, u32::try_from(bytes).ok()?));
+            let Some((offset, bytes)) = address(offset, rest.len() - behind.len()) else {
+                return Err(malformed("an entry lies behind the first 4 GiB of its segment"));
+            };
+            let at = EntryAddress { segment, offset, bytes };
+            if let Err(Refused(reason)) = visit(Entry { at, lsn, owner, kind, payload }) {
                 return Err(LogError::Refused { file: name, lsn, reason });
             }
             rest = behind;

@@ -1,4 +1,4 @@
-//! What can be read of a damaged log, for repair: every whole block, wherever it lies.
+//! The readable part of a damaged log, for repair: every whole block, wherever it lies.
 //!
 //! Blocks say themselves where they belong, so one that cannot be read, or a segment that is gone,
 //! costs its own entries alone. Nothing is touched.
@@ -8,24 +8,26 @@ use std::sync::Arc;
 use super::extent::{LOG_FILE, Told};
 use super::recovery::{SegmentReader, Visit, check_presence};
 use super::segment::FileName;
-use super::{Lsn, SegmentId, WalOptions};
+use super::{Lsn, NodeId, SegmentId, WalOptions};
 use crate::block::{BLOCK_ALIGN, BlockHeader, BlockType, next_block_at};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::files::list_if_there;
 
-/// What was found of a damaged log.
+/// The findings of a look at a damaged log.
 #[derive(Clone, Debug, Default)]
 pub struct Salvaged {
     /// Which log it is, if anything says so.
     pub identity: Option<u64>,
+    /// Whose it is, if that can be read.
+    pub node: Option<NodeId>,
     /// Up to where it is known to have been written.
     pub synced: Lsn,
     /// The newest segment there was.
     pub newest: SegmentId,
     /// The last entry that can be read.
     pub upto: Lsn,
-    /// What cannot be read, in words.
+    /// The unreadable places, in words.
     pub damage: Vec<String>,
 }
 
@@ -40,6 +42,7 @@ impl Salvaged {
             salvaged.damage.push(error.to_string());
             None
         });
+        salvaged.node = told.map(|told| told.extent.node).filter(|node| *node != NodeId(0));
         let mut salt = told.map(|told| told.extent.identity);
         let names = list_if_there(disk.as_ref(), &options.dir)?.unwrap_or_default();
         let files = names.iter().filter_map(|name| FileName::parse(name));

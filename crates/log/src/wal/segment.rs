@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
+use super::buffer::Pending;
 use super::extent::{Extent, ExtentFile};
-use super::state::Pending;
 use super::{Lsn, SegmentId, WalOptions};
 use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, next_block_at};
 use crate::disk::{Disk, DiskFile, OpenMode};
@@ -23,7 +23,7 @@ const GROW_FOR_BLOCKS_BELOW: u64 = GROW_BYTES / 4;
 const SUFFIX: &str = ".wal";
 const SPARE_PREFIX: &str = "spare-";
 
-/// What a file in the log's directory is, by its name.
+/// The kind of a file in the log's directory, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileName {
     Segment(SegmentId),
@@ -75,7 +75,7 @@ pub(super) struct SegmentFiles {
     unsynced_bytes: usize,
 }
 
-/// What [`SegmentFiles::start`] builds on.
+/// The files that [`SegmentFiles::start`] builds on.
 pub(super) struct Found {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) salt: u64,
@@ -153,6 +153,7 @@ impl SegmentFiles {
         let payload = block.bytes.len() - BLOCK_HEADER_BYTES;
         let header = BlockHeader {
             block_type: BlockType::Entries,
+            is_owned: true,
             is_told: false,
             payload_bytes: u32::try_from(payload).expect("segments and appends are below 4 GiB"),
             salt: self.salt,
@@ -161,7 +162,8 @@ impl SegmentFiles {
             synced: self.synced.0,
             entries: block.entries,
         };
-        debug_assert_eq!(block.first.0, self.written.0 + 1, "a block is missing or out of order");
+        assert_eq!(block.first.0, self.written.0 + 1, "a block is missing or out of order");
+        assert!(block.entries > 0 && payload > 0, "a block without entries means a proper close");
         header.seal(&mut block.bytes);
         self.put(&block.bytes)?;
         self.written = Lsn(self.written.0 + u64::from(block.entries));
@@ -185,7 +187,8 @@ impl SegmentFiles {
     /// Tells durably what there is of the log.
     fn tell(&mut self, oldest: SegmentId) -> Result<()> {
         let newest = self.current.id;
-        self.told.tell(Extent { identity: self.salt, oldest, newest, synced: self.synced })
+        let extent = self.told.extent();
+        self.told.tell(Extent { oldest, newest, synced: self.synced, ..extent })
     }
 
     /// Tells how far the log is synced: see `extent.rs`.
@@ -195,7 +198,7 @@ impl SegmentFiles {
 
     fn write_segment_header(&mut self) -> Result<()> {
         self.put_empty(BlockType::Segment)?;
-        debug_assert_eq!(self.current.at, FIRST_BLOCK_AT, "the header is the first block");
+        assert_eq!(self.current.at, FIRST_BLOCK_AT, "the header is the first block");
         Ok(())
     }
 
@@ -211,6 +214,7 @@ impl SegmentFiles {
         let mut block = [0; BLOCK_HEADER_BYTES];
         let header = BlockHeader {
             block_type,
+            is_owned: true,
             is_told: block_type == BlockType::Segment,
             payload_bytes: 0,
             salt: self.salt,
@@ -242,6 +246,7 @@ impl SegmentFiles {
 
     /// Recycles freed segments, of which there is none from `oldest` on; that is told before.
     pub(super) fn free(&mut self, freed: &[SegmentId], oldest: SegmentId) -> Result<()> {
+        assert!(freed.iter().all(|id| *id < oldest), "what is told to be there is not freed");
         self.tell(oldest)?;
         freed.iter().try_for_each(|id| self.recycle(*id))
     }

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Lsn, SegmentId, SegmentState};
+use super::buffer::Retained;
+use super::owners::Owners;
+use super::{Lsn, Owner, SegmentId, SegmentState};
 
 /// A segment that is not freed.
 #[derive(Debug)]
@@ -11,13 +13,31 @@ pub(super) struct Segment {
     pub(super) entries: u64,
     pub(super) bytes: u64,
     live: u64,
+    /// Who needed entries in it, and may still.
+    owners: Owners,
     /// The segment must stay until this is synced.
     needed_until: Lsn,
 }
 
 impl Segment {
-    pub(super) const fn new(id: SegmentId) -> Self {
-        Self { id, entries: 0, bytes: 0, live: 0, needed_until: Lsn(0) }
+    pub(super) fn new(id: SegmentId) -> Self {
+        let owners = Owners::default();
+        Self { id, entries: 0, bytes: 0, live: 0, owners, needed_until: Lsn(0) }
+    }
+
+    /// Counts an append that ends at `upto`.
+    pub(super) fn count(&mut self, entries: u32, bytes: usize, upto: Lsn) {
+        self.entries += u64::from(entries);
+        self.bytes += bytes as u64;
+        self.needed_until = upto;
+    }
+
+    /// Entries of an append are needed.
+    pub(super) fn needed_by(&mut self, Retained { n, owner }: Retained) {
+        self.live += n;
+        if n > 0 {
+            self.owners.add(owner);
+        }
     }
 
     pub(super) fn state(&self) -> SegmentState {
@@ -44,22 +64,18 @@ impl SegmentTable {
         Self { segments, freeing: false }
     }
 
-    pub(super) fn begin(&mut self, id: SegmentId) {
-        self.segments.push_back(Segment::new(id));
-    }
-
     pub(super) fn current(&self) -> SegmentId {
         self.segments.back().map_or(SegmentId(1), |segment| segment.id)
     }
 
-    /// Counts an append to the current segment that ends at `upto`.
-    pub(super) fn count(&mut self, entries: u32, bytes: usize, retained: u64, upto: Lsn) {
-        if let Some(segment) = self.segments.back_mut() {
-            segment.entries += u64::from(entries);
-            segment.bytes += bytes as u64;
-            segment.live += retained;
-            segment.needed_until = upto;
-        }
+    pub(super) fn begin(&mut self, id: SegmentId) {
+        assert!(self.segments.back().is_none_or(|newest| newest.id < id), "segments rise");
+        self.segments.push_back(Segment::new(id));
+    }
+
+    /// The segment that is appended to.
+    pub(super) fn newest(&mut self) -> Option<&mut Segment> {
+        self.segments.back_mut()
     }
 
     fn get_mut(&mut self, id: SegmentId) -> Option<&mut Segment> {
@@ -67,12 +83,18 @@ impl SegmentTable {
         self.segments.get_mut(idx)
     }
 
-    pub(super) fn retain(&mut self, id: SegmentId, n: u64) {
+    pub(super) fn retain(&mut self, id: SegmentId, owner: Owner, n: u64) {
         let segment = self.get_mut(id);
         debug_assert!(segment.is_some(), "{id:?} is retained and was freed");
         if let Some(segment) = segment {
-            segment.live += n;
+            segment.needed_by(Retained { n, owner });
         }
+    }
+
+    /// Who needed entries in the segment, and may still; in order.
+    pub(super) fn owners_in(&self, id: SegmentId) -> Vec<Owner> {
+        let segment = self.segments.iter().find(|segment| segment.id == id);
+        segment.map(|segment| segment.owners.sorted()).unwrap_or_default()
     }
 
     /// `upto` is the last entry appended, which may replace what is released.

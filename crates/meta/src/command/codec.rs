@@ -16,7 +16,7 @@ use super::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, Que
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
-use crate::queue_type::{ConnectionId, QueueVersion};
+use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
@@ -82,10 +82,6 @@ impl Command {
             }
             Self::DeleteQueueById { id: QueueId(id) }
             | Self::DeleteExclusiveQueues { owner: ConnectionId(id) } => put_u64(out, *id),
-            Self::SetQueueVersion { id, version } => {
-                put_u64(out, id.0);
-                put_u8(out, version.number());
-            }
             Self::Bind(spec) | Self::Unbind(spec) => put_binding(out, spec),
         }
     }
@@ -119,7 +115,6 @@ impl Command {
             Self::DeleteExclusiveQueues { .. } => 25,
             Self::Bind(_) => 26,
             Self::Unbind(_) => 27,
-            Self::SetQueueVersion { .. } => 28,
         }
     }
 
@@ -137,8 +132,8 @@ impl Command {
         let command = match tag {
             1..=4 | 14..=19 => settings(tag, r)?,
             5..=13 => access(tag, r)?,
-            20..=28 => resources(tag, r)?,
-            0 | 29..=u8::MAX => return Err(RecordError::Invalid),
+            20..=27 => resources(tag, r)?,
+            0 | 28..=u8::MAX => return Err(RecordError::Invalid),
         };
         if reader.is_empty() { Ok(command) } else { Err(RecordError::Invalid) }
     }
@@ -216,13 +211,8 @@ fn resources(tag: u8, r: &mut Reader<'_>) -> Read<Command> {
         25 => Command::DeleteExclusiveQueues { owner: ConnectionId(r.u64()?) },
         26 => Command::Bind(binding(r)?),
         27 => Command::Unbind(binding(r)?),
-        28 => Command::SetQueueVersion { id: QueueId(r.u64()?), version: version(r)? },
         _ => return Err(RecordError::Invalid),
     })
-}
-
-fn version(r: &mut Reader<'_>) -> Read<QueueVersion> {
-    QueueVersion::of_number(r.u8()?.into()).ok_or(RecordError::Invalid)
 }
 
 fn put_strings(out: &mut Vec<u8>, texts: &[&str]) {

@@ -35,7 +35,7 @@ pub fn export(state: &State, origin: Origin<'_>) -> Value {
     put("rabbitmq_definition_format", json!("cluster"));
     put("original_cluster_name", json!(cluster));
     put("explanation", json!(format!("Definitions of cluster '{cluster}'")));
-    put("users", state.users().map(user).collect());
+    put("users", state.users().iter().map(user).collect());
     put("vhosts", state.vhosts().map(vhost).collect());
     put("permissions", of_vhosts(state, permissions));
     put("topic_permissions", of_vhosts(state, topic_permissions));
@@ -145,7 +145,7 @@ fn permissions(state: &State, vhost: &Vhost) -> Vec<Value> {
             "read": permissions.read.as_str(),
         })
     };
-    state.permissions_in(vhost.name()).map(object).collect()
+    state.users().permissions_in(vhost.name()).map(object).collect()
 }
 
 fn topic_permissions(state: &State, vhost: &Vhost) -> Vec<Value> {
@@ -155,11 +155,11 @@ fn topic_permissions(state: &State, vhost: &Vhost) -> Vec<Value> {
             "write": permissions.write(), "read": permissions.read(),
         })
     };
-    state.topic_permissions_in(vhost.name()).map(object).collect()
+    state.users().topic_permissions_in(vhost.name()).map(object).collect()
 }
 
 fn global_parameters(state: &State) -> Value {
-    let shown = state.global_parameters().filter(|(name, _)| !is_internal(name));
+    let shown = state.global_parameters().iter().filter(|(name, _)| !is_internal(name));
     shown.map(|(name, value)| json!({"name": name.as_str(), "value": value.value()})).collect()
 }
 
@@ -172,9 +172,10 @@ fn parameters(_: &State, vhost: &Vhost) -> Vec<Value> {
     };
     let mut list: Vec<Value> = vhost
         .parameters()
+        .iter()
         .map(|(component, name, value)| object(component, name, value.value()))
         .collect();
-    list.extend(vhost.policies(PolicyScope::Operator).map(|policy| {
+    list.extend(vhost.policies().iter(PolicyScope::Operator).map(|policy| {
         let mut value = policy_value(policy);
         if let Some(value) = value.as_object_mut() {
             value.remove("name");
@@ -204,7 +205,7 @@ fn policies(_: &State, vhost: &Vhost) -> Vec<Value> {
         }
         value
     };
-    vhost.policies(PolicyScope::User).map(|policy| object(policy)).collect()
+    vhost.policies().iter(PolicyScope::User).map(|policy| object(policy)).collect()
 }
 
 fn is_exported(queue: &QueueDef) -> bool {

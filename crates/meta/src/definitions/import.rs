@@ -236,12 +236,14 @@ fn is_so(state: &State, command: &Command) -> bool {
             Some(found.write() == write && found.read() == read)
         }
         Command::SetPolicy { scope, vhost, policy } => {
-            Some(state.vhost(vhost)?.policy(*scope, &policy.name)?.spec() == policy)
+            Some(state.vhost(vhost)?.policies().get(*scope, &policy.name)?.spec() == policy)
         }
         Command::SetParameter { vhost, component, name, value } => {
-            Some(state.vhost(vhost)?.parameter(component, name)? == value)
+            Some(state.vhost(vhost)?.parameters().get(component, name)? == value)
         }
-        Command::SetGlobalParameter { name, value } => Some(state.global_parameter(name)? == value),
+        Command::SetGlobalParameter { name, value } => {
+            Some(state.global_parameters().get(name)? == value)
+        }
         // COMPAT: what is there stays as it is, however it differs.
         Command::DeclareExchange(declare) => {
             Some(state.exchange(&declare.vhost, &declare.name).is_some())
@@ -262,7 +264,6 @@ fn is_so(state: &State, command: &Command) -> bool {
         | Command::DeleteQueue { .. }
         | Command::DeleteQueueById { .. }
         | Command::DeleteExclusiveQueues { .. }
-        | Command::SetQueueVersion { .. }
         | Command::Bind(_)
         | Command::Unbind(_) => None,
     };

@@ -46,23 +46,23 @@ fn a_document_of_3_8() {
     }
     assert_eq!(state.user("shop").unwrap().tags(), ["management", "policymaker"]);
     assert!(state.user("cert-only").unwrap().password().is_empty());
-    assert!(state.may("shop", "orders", crate::Permission::Configure, "shop.x"));
-    assert!(!state.may("shop", "orders", crate::Permission::Configure, "x"));
+    assert!(state.users().may("shop", "orders", crate::Permission::Configure, "shop.x"));
+    assert!(!state.users().may("shop", "orders", crate::Permission::Configure, "x"));
     let vhost = state.vhost("orders").unwrap();
     assert_eq!((vhost.limits().max_connections, vhost.limits().max_queues), (Some(100), Some(50)));
-    assert_eq!(state.vhost("/").unwrap().parameters().count(), 0);
-    assert_eq!(state.global_parameter("cluster_name").unwrap().value(), json!("rabbit@old"));
-    assert!(state.global_parameter("internal_cluster_id").is_none());
-    let lazy = vhost.queue_settings(vhost.queue("shop.lazy").unwrap());
+    assert_eq!(state.vhost("/").unwrap().parameters().iter().count(), 0);
+    assert_eq!(state.global_parameters().get("cluster_name").unwrap().value(), json!("rabbit@old"));
+    assert!(state.global_parameters().get("internal_cluster_id").is_none());
+    let lazy = vhost.policies().queue_settings(vhost.queue("shop.lazy").unwrap());
     assert_eq!(
-        (lazy.max_length, lazy.dead_letter_exchange),
+        (lazy.length.messages_max, lazy.dead_letter.exchange),
         (Some(1_000), Some("shop.dead".into()))
     );
     assert!(vhost.exchange("shop.dead").unwrap().internal);
     assert_eq!(vhost.exchange("shop.events").unwrap().alternate(), Some("shop.dead"));
     assert_eq!(vhost.routes().n_bindings(), 4);
-    assert_eq!(vhost.policy(PolicyScope::User, "ha"), None);
-    let mixed = vhost.policy(PolicyScope::User, "ha-short").unwrap();
+    assert_eq!(vhost.policies().get(PolicyScope::User, "ha"), None);
+    let mixed = vhost.policies().get(PolicyScope::User, "ha-short").unwrap();
     assert_eq!(mixed.spec().definition.value(), json!({"message-ttl": 60_000}));
     let told = |what: &str| warnings.iter().any(|warning| warning.contains(what));
     for what in [
@@ -90,8 +90,8 @@ fn a_document_of_3_13() {
     assert_eq!(vhost.metadata().default_queue_type, None);
     assert_eq!(vhost.limits().max_queues, Some(5));
     assert_eq!(state.vhost("/").unwrap().metadata().default_queue_type, None);
-    let held = vhost.queue_settings(vhost.queue("m.cpu").unwrap());
-    assert_eq!((held.max_length, held.expires_ms), (Some(500), Some(3_600_000)));
+    let held = vhost.policies().queue_settings(vhost.queue("m.cpu").unwrap());
+    assert_eq!((held.length.messages_max, held.expires_ms), (Some(500), Some(3_600_000)));
     assert_eq!((held.message_ttl_ms, held.version), (Some(5_000), Some(QueueVersion::V2)));
     assert_eq!(vhost.queue("m.log"), None);
     assert_eq!(warnings.len(), 2, "{warnings:#?}");
@@ -106,7 +106,10 @@ fn a_document_of_4_3() {
     assert_eq!(vhost.metadata().default_queue_type.as_deref(), Some("classic"));
     assert!(!vhost.queue("tmp").unwrap().durable);
     assert_eq!(vhost.routes().n_bindings(), 2);
-    assert_eq!(state.global_parameter("cluster_tags").unwrap().value(), json!({"zone": "eu-1"}));
+    assert_eq!(
+        state.global_parameters().get("cluster_tags").unwrap().value(),
+        json!({"zone": "eu-1"})
+    );
 }
 
 #[test]
@@ -213,7 +216,7 @@ fn unknown_keys_are_named_once() {
         take(&mut state, &document, None),
         ["`burrows` is not known and left out", "`colour` of users is not known and left out"]
     );
-    assert!(state.may_enter("a", "v"));
+    assert!(state.users().may_enter("a", "v"));
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn limits_do_not_keep_what_was_there_before_them() {
     });
     let mut state = State::new();
     take(&mut state, &document, None);
-    assert_eq!(state.n_queues(), 2);
+    assert_eq!(state.queues().len(), 2);
     let more = json!({"queues": [{"name": "c", "vhost": "v"}]});
     assert_eq!(
         refused(&state, &more),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use amqp091::ShortString;
 use routing::{Binding, Destination, Name, QueueId};
 
-use super::{AutoDelete, State, check_name};
+use super::AutoDelete;
+use crate::checks::check_name;
 use crate::command::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare,
 };
@@ -15,17 +16,70 @@ use crate::outcome::{Done, Outcome, Removed};
 use crate::queue::QueueDef;
 use crate::queue_arguments;
 use crate::queue_name::{delayed_queue_of, is_internal_name};
-use crate::queue_type::{ConnectionId, QueueKind, QueueVersion};
+use crate::queue_type::{ConnectionId, QueueKind};
+use crate::queues::Queues;
 use crate::resource::{Resource, ResourceKind};
 use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::vhost::Vhost;
+use crate::vhosts::Vhosts;
 
-impl State {
+/// The virtual hosts with their exchanges, queues and bindings, and all queues by id: a queue is in both.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resources {
+    vhosts: Vhosts,
+    queues: Queues,
+}
+
+impl Resources {
+    pub(super) const fn vhosts(&self) -> &Vhosts {
+        &self.vhosts
+    }
+
+    pub(super) const fn vhosts_mut(&mut self) -> &mut Vhosts {
+        &mut self.vhosts
+    }
+
+    pub(super) const fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    pub(super) const fn queues_mut(&mut self) -> &mut Queues {
+        &mut self.queues
+    }
+
+    pub(super) fn vhost(&self, name: &str) -> Option<&Vhost> {
+        self.vhosts.get(name)
+    }
+
+    pub(super) fn require_vhost(&self, name: &Name) -> Result<&Vhost, MetaError> {
+        self.vhosts.require(name)
+    }
+
+    pub(super) fn vhost_mut(&mut self, name: &Name) -> Result<&mut Vhost, MetaError> {
+        self.vhosts.get_mut(name)
+    }
+
+    /// Takes everything in it along. Bindings go unlisted: both their ends are gone.
+    pub(super) fn delete_vhost(&mut self, name: &Name) -> Result<Vec<Removed>, MetaError> {
+        let vhost = self.vhosts.remove(name)?;
+        let mut removed = Vec::new();
+        for queue in vhost.queues() {
+            self.queues.remove(queue.id);
+            removed.push(Removed::Queue(Arc::clone(queue)));
+        }
+        for exchange in vhost.exchanges() {
+            let exchange = Arc::clone(exchange);
+            removed.push(Removed::Exchange { vhost: name.clone(), exchange });
+        }
+        removed.push(Removed::Vhost(name.clone()));
+        Ok(removed)
+    }
+
     pub(super) fn declare_exchange(
         &mut self,
         declare: &ExchangeDeclare,
     ) -> Result<Outcome, MetaError> {
-        let vhost = self.vhost_or_error(&declare.vhost)?;
+        let vhost = self.require_vhost(&declare.vhost)?;
         if declare.name.is_empty() {
             return Err(MetaError::DefaultExchange);
         }
@@ -47,10 +101,7 @@ impl State {
             internal: declare.internal,
             arguments: declare.arguments.clone(),
         });
-        let vhost = self.vhost_mut(&declare.vhost)?;
-        let rules = vhost.exchange_rules(&exchange);
-        vhost.routes.put_exchange(declare.name.clone(), exchange.routes_as(), rules);
-        vhost.exchanges.insert(declare.name.clone(), Arc::clone(&exchange));
+        self.vhost_mut(&declare.vhost)?.insert_exchange(Arc::clone(&exchange));
         let mut outcome = Outcome::of(Done::ExchangeCreated(exchange));
         if declare.durable {
             outcome.log.push(Command::DeclareExchange(declare.clone()));
@@ -81,14 +132,14 @@ impl State {
         name: &Name,
         if_unused: bool,
     ) -> Result<bool, MetaError> {
-        let found = self.vhost_or_error(vhost)?;
+        let found = self.require_vhost(vhost)?;
         if name.is_empty() {
             return Err(MetaError::DefaultExchange);
         }
         if is_reserved(name) {
             return Err(MetaError::SystemExchange(Resource::exchange(vhost, name)));
         }
-        if if_unused && found.routes.n_bindings_from(name) > 0 {
+        if if_unused && found.routes().n_bindings_from(name) > 0 {
             return Err(MetaError::InUse(Resource::exchange(vhost, name)));
         }
         Ok(found.exchange(name).is_some())
@@ -101,7 +152,7 @@ impl State {
         }
         let queue_of = |removed: &Removed| match removed {
             Removed::Exchange { vhost, exchange } => {
-                Some(self.queue(vhost, &delayed_queue_of(&exchange.name))?.id)
+                Some(self.vhost(vhost)?.queue(&delayed_queue_of(&exchange.name))?.id)
             }
             Removed::Binding { .. } | Removed::Queue(_) | Removed::Vhost(_) | Removed::User(_) => {
                 None
@@ -116,7 +167,7 @@ impl State {
     }
 
     pub(super) fn declare_queue(&mut self, declare: &QueueDeclare) -> Result<Outcome, MetaError> {
-        let vhost = self.vhost_or_error(&declare.vhost)?;
+        let vhost = self.require_vhost(&declare.vhost)?;
         check_name("queue", &declare.name)?;
         if declare.named_by == NamedBy::Client && is_reserved(&declare.name) {
             let name = declare.name.clone();
@@ -146,22 +197,10 @@ impl State {
             queue_arguments::check(&queue)?;
             check_queue_limit(vhost, declare)?;
         }
-        queue.id = declare.id.unwrap_or_else(|| self.ids.next(queue.durable));
-        self.ids.take(queue.id);
-        self.add_queue(queue)
-    }
-
-    fn add_queue(&mut self, queue: QueueDef) -> Result<Outcome, MetaError> {
+        queue.id = self.queues.take_id(queue.durable, declare.id);
         let queue = Arc::new(queue);
-        let vhost = self.vhost_mut(&queue.vhost)?;
-        if !queue.is_internal() {
-            vhost.routes.put_queue(queue.name.clone(), queue.id);
-        }
-        vhost.queues.insert(queue.name.clone(), Arc::clone(&queue));
-        self.queues.insert(queue.id, Arc::clone(&queue));
-        if let Some(owner) = queue.exclusive_owner {
-            self.exclusive.insert((owner, queue.id));
-        }
+        self.vhost_mut(&queue.vhost)?.insert_queue(Arc::clone(&queue));
+        self.queues.insert(Arc::clone(&queue));
         let log = if queue.durable { vec![redeclaration(&queue)] } else { Vec::new() };
         Ok(Outcome { log, ..Outcome::of(Done::QueueCreated(queue)) })
     }
@@ -173,7 +212,7 @@ impl State {
         by: Option<ConnectionId>,
         mode: AutoDelete,
     ) -> Result<Outcome, MetaError> {
-        let Some(queue) = self.vhost_or_error(vhost)?.queue(name) else {
+        let Some(queue) = self.require_vhost(vhost)?.queue(name) else {
             return Ok(Outcome::nothing());
         };
         queue.check_access(by)?;
@@ -188,11 +227,7 @@ impl State {
     ) -> Result<Outcome, MetaError> {
         let mut outcome = Outcome::nothing();
         for id in ids {
-            let Some(queue) = self.queues.remove(id) else { continue };
-            if let Some(owner) = queue.exclusive_owner {
-                self.exclusive.remove(&(owner, *id));
-            }
-            self.older.remove(id);
+            let Some(queue) = self.queues.remove(*id) else { continue };
             let mut removal = Removal::new(self.vhost_mut(&queue.vhost)?, mode);
             removal.queue(queue);
             let Outcome { done, removed, log } = removal.finish();
@@ -206,22 +241,8 @@ impl State {
         Ok(outcome)
     }
 
-    pub(super) fn set_queue_version(&mut self, id: QueueId, version: QueueVersion) -> Outcome {
-        let Some(queue) = self.queues.get(&id).filter(|queue| queue.durable) else {
-            return Outcome::nothing();
-        };
-        let is_change = match version {
-            QueueVersion::V1 => self.older.insert(queue.id).is_none(),
-            QueueVersion::V2 => self.older.remove(&id).is_some(),
-        };
-        if !is_change {
-            return Outcome::nothing();
-        }
-        Outcome::logged(&Command::SetQueueVersion { id, version })
-    }
-
     pub(super) fn bind(&mut self, spec: &BindingSpec) -> Result<Outcome, MetaError> {
-        let vhost = self.vhost_or_error(&spec.vhost)?;
+        let vhost = self.require_vhost(&spec.vhost)?;
         check_not_default(spec)?;
         let source = vhost.require_exchange(&spec.source)?;
         let (destination, queue) = match &spec.destination {
@@ -250,7 +271,7 @@ impl State {
             queue.check_access(spec.by)?;
         }
         let is_durable = vhost.is_durable(&binding, queue.is_some_and(|queue| queue.durable));
-        if !self.vhost_mut(&spec.vhost)?.routes.bind(binding) {
+        if !self.vhost_mut(&spec.vhost)?.routes_mut().bind(binding) {
             return Ok(Outcome::nothing());
         }
         let mut outcome = Outcome::of(Done::Changed);
@@ -266,7 +287,7 @@ impl State {
         spec: &BindingSpec,
         mode: AutoDelete,
     ) -> Result<Outcome, MetaError> {
-        let vhost = self.vhost_or_error(&spec.vhost)?;
+        let vhost = self.require_vhost(&spec.vhost)?;
         check_not_default(spec)?;
         let destination = match &spec.destination {
             DestinationName::Queue(name) => {
@@ -281,7 +302,8 @@ impl State {
             DestinationName::Exchange(_) => false,
         };
         let vhost = self.vhost_mut(&spec.vhost)?;
-        let unbound = vhost.routes.unbind(&spec.source, destination, &spec.key, &spec.arguments);
+        let routes = vhost.routes_mut();
+        let unbound = routes.unbind(&spec.source, destination, &spec.key, &spec.arguments);
         let Some(binding) = unbound else { return Ok(Outcome::nothing()) };
         let mut removal = Removal::new(vhost, mode);
         if removal.vhost.is_durable(&binding, is_durable_queue) {
@@ -312,7 +334,7 @@ fn check_not_default(spec: &BindingSpec) -> Result<(), MetaError> {
 
 /// Writes the default queue type of the virtual host into the arguments of a queue that names none.
 fn add_default_type(vhost: &Vhost, queue: &mut QueueDef) {
-    let Some(kind) = &vhost.metadata.default_queue_type else { return };
+    let Some(kind) = &vhost.metadata().default_queue_type else { return };
     // Other types are for queues that last: a default must not break those that do not.
     let is_fit = kind.as_str() == "classic"
         || (queue.durable && queue.exclusive_owner.is_none() && !queue.auto_delete);
@@ -364,9 +386,8 @@ impl<'v> Removal<'v> {
     }
 
     fn queue(&mut self, queue: Arc<QueueDef>) {
-        let bindings = self.vhost.routes.remove_queue(&queue.name);
+        let bindings = self.vhost.take_queue(&queue.name);
         self.bindings(bindings, None);
-        self.vhost.queues.remove(&queue.name);
         if queue.durable {
             self.log.push(Command::DeleteQueueById { id: queue.id });
         }
@@ -374,14 +395,13 @@ impl<'v> Removal<'v> {
     }
 
     fn exchange(&mut self, name: &Name) {
-        let Some(exchange) = self.vhost.exchanges.remove(name) else { return };
-        let bindings = self.vhost.routes.remove_exchange(name);
+        let Some((exchange, bindings)) = self.vhost.take_exchange(name) else { return };
         self.bindings(bindings, Some(name));
         if exchange.durable {
-            let (vhost, name) = (self.vhost.name.clone(), name.clone());
+            let (vhost, name) = (self.vhost.name().clone(), name.clone());
             self.log.push(Command::DeleteExchange { vhost, name, if_unused: false });
         }
-        self.removed.push(Removed::Exchange { vhost: self.vhost.name.clone(), exchange });
+        self.removed.push(Removed::Exchange { vhost: self.vhost.name().clone(), exchange });
     }
 
     /// Takes note of bindings that are gone; `gone` is the exchange they went with.
@@ -390,13 +410,13 @@ impl<'v> Removal<'v> {
             if Some(binding.source()) != gone {
                 self.lighter.push(binding.source().clone());
             }
-            self.removed.push(Removed::Binding { vhost: self.vhost.name.clone(), binding });
+            self.removed.push(Removed::Binding { vhost: self.vhost.name().clone(), binding });
         }
     }
 
     fn finish(mut self) -> Outcome {
         while let Some(name) = self.lighter.pop() {
-            let is_unused = self.vhost.routes.n_bindings_from(&name) == 0;
+            let is_unused = self.vhost.routes().n_bindings_from(&name) == 0;
             let goes = self.vhost.exchange(&name).is_some_and(|exchange| exchange.auto_delete);
             if is_unused && goes && self.mode == AutoDelete::Follow {
                 self.exchange(&name);

@@ -5,8 +5,6 @@
 //! ```
 //! The order is: virtual hosts with their content, limits after it; then users; global parameters.
 
-use std::sync::Arc;
-
 use routing::{Binding, Destination, Name};
 use stdx::record::{Reader, RecordError, put_bytes, put_u8, put_u64};
 use thiserror::Error;
@@ -16,8 +14,8 @@ use super::resources::{exchange_redeclaration, redeclaration};
 use crate::command::{BindingSpec, Command};
 use crate::error::MetaError;
 use crate::exchange::{NODE_EXCHANGES, node_exchange};
+use crate::legacy::legacy_queue_version;
 use crate::policy::PolicyScope;
-use crate::queue_type::QueueVersion;
 use crate::user::{User, UserLimits};
 use crate::vhost::Vhost;
 use crate::vhost_metadata::VhostLimits;
@@ -49,15 +47,17 @@ impl State {
     /// Appends the state as one record.
     pub fn snapshot(&self, what: SnapshotOf, out: &mut Vec<u8>) {
         put_u8(out, VERSION);
-        put_u64(out, self.ids.next_durable);
+        put_u64(out, self.queues().ids().next_durable());
         // A restart ends all transient queues, and with them the use of their ids.
-        put_u64(out, if what == SnapshotOf::Everything { self.ids.next_transient } else { 0 });
+        let next_transient = self.queues().ids().next_transient();
+        put_u64(out, if what == SnapshotOf::Everything { next_transient } else { 0 });
         let mut scratch = Vec::new();
-        self.commands(what, &mut |command| {
+        let mut put = |command: Command| {
             scratch.clear();
             command.encode(&mut scratch);
             put_bytes(out, &scratch);
-        });
+        };
+        Commands { state: self, extent: what, put: &mut put }.put_all();
     }
 
     /// The state a snapshot was taken of.
@@ -72,12 +72,15 @@ impl State {
         let mut state = Self::new();
         let (next_durable, next_transient) = (reader.u64()?, reader.u64()?);
         while !reader.is_empty() {
-            let command = Command::decode(reader.bytes()?)?;
+            let encoded = reader.bytes()?;
+            if legacy_queue_version(encoded).is_some() {
+                continue;
+            }
+            let command = Command::decode(encoded)?;
             state.make_source_of(&command)?;
             state.replay(&command)?;
         }
-        state.ids.next_durable = state.ids.next_durable.max(next_durable);
-        state.ids.next_transient = state.ids.next_transient.max(next_transient);
+        state.resources.queues_mut().restore_ids(next_durable, next_transient);
         Ok(state)
     }
 
@@ -91,53 +94,60 @@ impl State {
         }
         Ok(())
     }
+}
 
-    /// Hands over the commands that make this state out of an empty one.
-    fn commands(&self, what: SnapshotOf, put: &mut dyn FnMut(Command)) {
-        for vhost in self.vhosts() {
-            let name = vhost.name();
-            put(Command::CreateVhost { vhost: name.clone(), metadata: vhost.metadata.clone() });
-            self.resources(vhost, what, put);
-            settings(vhost, put);
+/// The commands that make a state out of an empty one, handed over one by one.
+struct Commands<'a> {
+    state: &'a State,
+    extent: SnapshotOf,
+    put: &'a mut dyn FnMut(Command),
+}
+
+impl Commands<'_> {
+    fn put_all(&mut self) {
+        let state = self.state;
+        for vhost in state.vhosts() {
+            let (name, metadata) = (vhost.name().clone(), vhost.metadata().clone());
+            (self.put)(Command::CreateVhost { vhost: name, metadata });
+            self.put_resources(vhost);
+            settings(vhost, self.put);
         }
-        for user in self.users() {
-            access(user, put);
+        for user in state.users().iter() {
+            access(user, self.put);
         }
-        for (name, value) in self.global_parameters() {
-            put(Command::SetGlobalParameter { name: name.clone(), value: value.clone() });
+        for (name, value) in state.global_parameters().iter() {
+            (self.put)(Command::SetGlobalParameter { name: name.clone(), value: value.clone() });
         }
     }
 
-    fn resources(&self, vhost: &Vhost, what: SnapshotOf, put: &mut dyn FnMut(Command)) {
-        let all = what == SnapshotOf::Everything;
+    fn put_resources(&mut self, vhost: &Vhost) {
+        let all = self.extent == SnapshotOf::Everything;
         for exchange in vhost.exchanges() {
             if !exchange.comes_with_vhosts() && (all || exchange.durable) {
-                put(exchange_redeclaration(vhost.name(), exchange));
+                (self.put)(exchange_redeclaration(vhost.name(), exchange));
             }
         }
         for queue in vhost.queues().filter(|queue| all || queue.durable) {
-            put(redeclaration(queue));
-            if self.older.contains(&queue.id) {
-                put(Command::SetQueueVersion { id: queue.id, version: QueueVersion::V1 });
-            }
+            (self.put)(redeclaration(queue));
         }
-        let is_kept = |binding: &&Arc<Binding>| {
-            all || vhost.is_durable(binding, self.is_to_durable_queue(binding))
-        };
-        for binding in vhost.routes().bindings().filter(is_kept) {
-            put(Command::Bind(self.spec(vhost.name(), binding)));
+        for binding in vhost.routes().bindings() {
+            if all || vhost.is_durable(binding, self.is_to_durable_queue(binding)) {
+                let spec = self.spec(vhost.name(), binding);
+                (self.put)(Command::Bind(spec));
+            }
         }
     }
 
     fn is_to_durable_queue(&self, binding: &Binding) -> bool {
         match binding.destination() {
-            Destination::Queue(id) => self.queue_by_id(*id).is_some_and(|queue| queue.durable),
+            Destination::Queue(id) => self.state.queue_by_id(*id).is_some_and(|it| it.durable),
             Destination::Exchange(_) => false,
         }
     }
 
     fn spec(&self, vhost: &Name, binding: &Binding) -> BindingSpec {
-        let view = self.view(binding).expect("a queue takes its bindings along when it goes");
+        let view = self.state.queues().view(binding);
+        let view = view.expect("a queue takes its bindings along when it goes");
         BindingSpec {
             vhost: vhost.clone(),
             source: view.source,
@@ -156,11 +166,11 @@ fn settings(vhost: &Vhost, put: &mut dyn FnMut(Command)) {
         put(Command::SetVhostLimits { vhost: name(), limits: vhost.limits() });
     }
     for scope in [PolicyScope::User, PolicyScope::Operator] {
-        for policy in vhost.policies(scope) {
+        for policy in vhost.policies().iter(scope) {
             put(Command::SetPolicy { scope, vhost: name(), policy: policy.spec().clone() });
         }
     }
-    for (component, parameter, value) in vhost.parameters() {
+    for (component, parameter, value) in vhost.parameters().iter() {
         put(Command::SetParameter {
             vhost: name(),
             component: component.clone(),

@@ -61,18 +61,18 @@ fn users() {
 #[test]
 fn permissions_are_unanchored_expressions_over_names() {
     let s = &mut with_user();
-    assert!(!s.may_enter("alice", V));
-    assert!(!s.may("alice", V, Permission::Read, "q"));
+    assert!(!s.users().may_enter("alice", V));
+    assert!(!s.users().may("alice", V, Permission::Read, "q"));
     permit(s, "", "^w", "q").unwrap();
-    assert!(s.may_enter("alice", V));
-    let may = |permission, name| s.may("alice", V, permission, name);
+    assert!(s.users().may_enter("alice", V));
+    let may = |permission, name| s.users().may("alice", V, permission, name);
     assert!(may(Permission::Configure, "") && !may(Permission::Configure, "q"));
     assert!(may(Permission::Write, "w1") && !may(Permission::Write, "xw"));
     assert!(may(Permission::Read, "a-q-b") && !may(Permission::Read, "ab"));
-    assert!(!s.may("bob", V, Permission::Read, "q"));
-    assert!(!s.may("alice", "other", Permission::Read, "q"));
+    assert!(!s.users().may("bob", V, Permission::Read, "q"));
+    assert!(!s.users().may("alice", "other", Permission::Read, "q"));
     let refused = |permission, resource: Resource| {
-        let error = s.check_access("alice", permission, &resource).unwrap_err();
+        let error = s.users().check_access("alice", permission, &resource).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AccessRefused);
         error.to_string()
     };
@@ -89,40 +89,41 @@ fn permissions_are_unanchored_expressions_over_names() {
         "write access to exchange 'amq.default' in vhost '/' refused for user 'alice'"
     );
     let allowed = Resource::queue(&name(V), &name("q"));
-    assert_eq!(s.check_access("alice", Permission::Read, &allowed), Ok(()));
-    let listed: Vec<_> = s.permissions_in(V).map(|(user, p)| (&**user, p.write.as_str())).collect();
+    assert_eq!(s.users().check_access("alice", Permission::Read, &allowed), Ok(()));
+    let listed: Vec<_> =
+        s.users().permissions_in(V).map(|(user, p)| (&**user, p.write.as_str())).collect();
     assert_eq!(listed, [("alice", "^w")]);
     let error = permit(s, "(?=x)", "", "").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(s.may("alice", V, Permission::Read, "q"));
+    assert!(s.users().may("alice", V, Permission::Read, "q"));
     apply(s, Command::ClearPermissions { user: name("alice"), vhost: name(V) }).unwrap();
-    assert!(!s.may_enter("alice", V));
+    assert!(!s.users().may_enter("alice", V));
 }
 
 #[test]
 fn topic_permissions_bind_only_where_they_are_set() {
     let s = &mut with_user();
     let may = |s: &State, permission, key: &str, variables: &[(&str, &str)]| {
-        s.may_topic(("alice", V), "amq.topic", permission, key.as_bytes(), variables)
+        s.users().may_topic(("alice", V), "amq.topic", permission, key.as_bytes(), variables)
     };
     assert!(may(s, Permission::Write, "anything", &[]));
     permit_topic(s, "^{username}\\.", "^{vhost}-{client_id}$").unwrap();
     assert!(may(s, Permission::Write, "alice.x", &[]));
     assert!(!may(s, Permission::Write, "bob.x", &[]));
     let exchange = Resource::exchange(&name(V), &name("amq.topic"));
-    let error = s.check_topic_access("alice", Permission::Write, &exchange, b"bob.x", &[]);
+    let error = s.users().check_topic_access("alice", Permission::Write, &exchange, b"bob.x", &[]);
     assert_eq!(
         error.unwrap_err().to_string(),
         "write access to topic 'bob.x' in exchange 'amq.topic' in vhost '/' refused for user 'alice'"
     );
     let listed: Vec<_> =
-        s.topic_permissions_in(V).map(|(user, x, p)| (&**user, &**x, p.write())).collect();
+        s.users().topic_permissions_in(V).map(|(user, x, p)| (&**user, &**x, p.write())).collect();
     assert_eq!(listed, [("alice", "amq.topic", "^{username}\\.")]);
     assert!(may(s, Permission::Read, "/-c1", &[("client_id", "c1")]));
     assert!(!may(s, Permission::Read, "/-c2", &[("client_id", "c1")]));
     // Without the variable the placeholder is just text.
     assert!(may(s, Permission::Read, "/-{client_id}", &[]));
-    assert!(s.may_topic(("alice", V), "other", Permission::Write, b"x", &[]));
+    assert!(s.users().may_topic(("alice", V), "other", Permission::Write, b"x", &[]));
     permit_topic(s, "", "").unwrap();
     assert!(!may(s, Permission::Write, "x", &[]));
     assert!(may(s, Permission::Write, "", &[]));
@@ -164,14 +165,14 @@ fn the_matching_policy_of_the_highest_priority_applies() {
     }
     let effective = |s: &State| {
         let vhost = s.vhost(V).unwrap();
-        let found = vhost.queue_policy(PolicyScope::User, vhost.queue("logs.a").unwrap());
+        let found = vhost.policies().of_queue(PolicyScope::User, vhost.queue("logs.a").unwrap());
         found.map(|policy| policy.spec().name.to_string())
     };
     assert_eq!(effective(s).as_deref(), Some("classic"));
     let vhost = s.vhost(V).unwrap();
-    let found = vhost.exchange_policy(PolicyScope::User, "logs.x").unwrap();
+    let found = vhost.policies().of_exchange(PolicyScope::User, "logs.x").unwrap();
     assert_eq!(found.spec().name, "exchanges");
-    assert!(vhost.exchange_policy(PolicyScope::Operator, "logs.x").is_none());
+    assert!(vhost.policies().of_exchange(PolicyScope::Operator, "logs.x").is_none());
     for name_of in ["classic", "logs"] {
         let (scope, name_of) = (PolicyScope::User, name(name_of));
         apply(s, Command::ClearPolicy { scope, vhost: name(V), name: name_of }).unwrap();
@@ -216,13 +217,13 @@ fn parameters_are_kept_by_component() {
     };
     apply(s, set("shovel")).unwrap();
     apply(s, set("federation-upstream")).unwrap();
-    assert_eq!(s.vhost(V).unwrap().parameters().count(), 2);
-    assert_eq!(s.vhost(V).unwrap().parameter("shovel", "n"), Some(&value()));
+    assert_eq!(s.vhost(V).unwrap().parameters().iter().count(), 2);
+    assert_eq!(s.vhost(V).unwrap().parameters().get("shovel", "n"), Some(&value()));
     apply(s, clear("shovel")).unwrap();
     assert_eq!(refused(s, clear("shovel")).0, ErrorKind::NotFound);
     apply(s, Command::SetGlobalParameter { name: name("g"), value: value() }).unwrap();
-    assert_eq!(s.global_parameter("g"), Some(&value()));
-    assert_eq!(State::restore(&everything(s)).unwrap().global_parameters().count(), 1);
+    assert_eq!(s.global_parameters().get("g"), Some(&value()));
+    assert_eq!(State::restore(&everything(s)).unwrap().global_parameters().iter().count(), 1);
     apply(s, Command::ClearGlobalParameter { name: name("g") }).unwrap();
     assert_eq!(
         refused(s, Command::ClearGlobalParameter { name: name("g") }).0,

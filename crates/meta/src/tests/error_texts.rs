@@ -234,11 +234,15 @@ fn queue_arguments_inside_their_domain() {
     let expected = QueueSettings {
         message_ttl_ms: Some(0),
         expires_ms: Some(1),
-        max_length: Some(0),
-        max_length_bytes: Some(u64::try_from(i64::MAX).unwrap()),
-        overflow: Overflow::RejectPublishDeadLetter,
-        dead_letter_exchange: Some(name("d")),
-        dead_letter_routing_key: Some(b"k".to_vec()),
+        length: LengthLimits {
+            messages_max: Some(0),
+            bytes_max: Some(u64::try_from(i64::MAX).unwrap()),
+            overflow: Overflow::RejectPublishDeadLetter,
+        },
+        dead_letter: DeadLetterSettings {
+            exchange: Some(name("d")),
+            routing_key: Some(b"k".to_vec()),
+        },
         max_priority: 255,
         single_active_consumer: true,
         delivery_limit: None,

@@ -42,26 +42,26 @@ fn arguments_policies_and_operator_policies_become_one() {
             "dead-letter-routing-key":"k","overflow":"drop-head","queue-version":1}"#,
     );
     let plain = settings(s, "q");
-    assert_eq!((plain.max_length, plain.message_ttl_ms), (Some(7), Some(2_000)));
-    assert_eq!(plain.dead_letter_exchange, Some(name("of-policy")));
-    assert_eq!(plain.dead_letter_routing_key.as_deref(), Some(&b"k"[..]));
+    assert_eq!((plain.length.messages_max, plain.message_ttl_ms), (Some(7), Some(2_000)));
+    assert_eq!(plain.dead_letter.exchange, Some(name("of-policy")));
+    assert_eq!(plain.dead_letter.routing_key.as_deref(), Some(&b"k"[..]));
     assert_eq!(plain.version, Some(QueueVersion::V1));
     let own = settings(s, "q.own");
     // Of lengths and times the smaller counts, of the rest the argument.
-    assert_eq!((own.max_length, own.message_ttl_ms), (Some(7), Some(1_000)));
+    assert_eq!((own.length.messages_max, own.message_ttl_ms), (Some(7), Some(1_000)));
     assert_eq!(own.expires_ms, Some(5_000));
-    assert_eq!(own.dead_letter_exchange, Some(name("of-argument")));
-    assert_eq!(own.overflow, Overflow::RejectPublish);
+    assert_eq!(own.dead_letter.exchange, Some(name("of-argument")));
+    assert_eq!(own.length.overflow, Overflow::RejectPublish);
     assert_eq!(settings(s, "other"), QueueSettings::default());
     set(s, PolicyScope::Operator, "o", r#"{"max-length":3,"expires":9000,"queue-version":2}"#);
     let held = settings(s, "q");
-    assert_eq!((held.max_length, held.expires_ms), (Some(3), Some(5_000)));
+    assert_eq!((held.length.messages_max, held.expires_ms), (Some(3), Some(5_000)));
     assert_eq!(held.version, Some(QueueVersion::V2));
     clear(s, PolicyScope::User, "p");
     assert_eq!(
         settings(s, "q"),
         QueueSettings {
-            max_length: Some(3),
+            length: LengthLimits { messages_max: Some(3), ..LengthLimits::default() },
             expires_ms: Some(9_000),
             version: Some(QueueVersion::V2),
             ..QueueSettings::default()
@@ -74,9 +74,9 @@ fn a_policy_with_settings_of_other_queue_types_does_not_apply_to_a_classic_queue
     let s = &mut state();
     declare(s, queue("q"));
     set(s, PolicyScope::User, "p", r#"{"max-length":7,"max-age":"3D"}"#);
-    assert_eq!(settings(s, "q").max_length, None);
+    assert_eq!(settings(s, "q").length.messages_max, None);
     set(s, PolicyScope::User, "p", r#"{"max-length":7}"#);
-    assert_eq!(settings(s, "q").max_length, Some(7));
+    assert_eq!(settings(s, "q").length.messages_max, Some(7));
 }
 
 /// Classic queues have both here, so policies with them apply.
@@ -188,6 +188,6 @@ fn settings_of_many_queues_are_worked_out_from_policies_read_once() {
         set(s, PolicyScope::User, &format!("p{n}"), &format!("{{\"max-length\":{}}}", n + 1));
     }
     let vhost = s.vhost(V).unwrap();
-    let all = vhost.queues().map(|queue| vhost.queue_settings(queue));
-    assert!(all.into_iter().all(|settings| settings.max_length == Some(1)));
+    let all = vhost.queues().map(|queue| vhost.policies().queue_settings(queue));
+    assert!(all.into_iter().all(|settings| settings.length.messages_max == Some(1)));
 }

@@ -87,8 +87,6 @@ fn resource() -> impl Strategy<Value = Command> {
         1 => (vhost(), some_name(), connection())
             .prop_map(|(vhost, name, by)| Command::DeleteQueue { vhost, name, by }),
         1 => (1u64..9).prop_map(|id| Command::DeleteQueueById { id: QueueId(id) }),
-        1 => (1u64..9, prop_oneof![Just(QueueVersion::V1), Just(QueueVersion::V2)])
-            .prop_map(|(id, version)| Command::SetQueueVersion { id: QueueId(id), version }),
         1 => (1u64..3).prop_map(|id| Command::DeleteExclusiveQueues { owner: ConnectionId(id) }),
         8 => binding().prop_map(Command::Bind),
         3 => binding().prop_map(Command::Unbind),
@@ -213,7 +211,7 @@ fn check_consistent(state: &State) {
             assert_eq!(QueueDef::is_durable_id(queue.id), queue.durable);
             assert!(!queue.durable || queue.exclusive_owner.is_none());
             if let Some(owner) = queue.exclusive_owner {
-                assert!(state.exclusive_queues(owner).any(|other| other.id == queue.id));
+                assert!(state.queues().exclusive_of(owner).any(|other| other.id == queue.id));
             }
         }
         for exchange in vhost.exchanges().filter(|exchange| !exchange.name.is_empty()) {
@@ -234,12 +232,8 @@ fn check_consistent(state: &State) {
         assert_eq!(vhost.exchanges().map(from).sum::<usize>(), n_bindings);
         assert_eq!(vhost.routes().n_bindings(), n_bindings);
     }
-    assert_eq!(n_queues, state.n_queues());
-    let n_older = state.older_queues().filter(|queue| queue.durable).count();
-    let is_older =
-        |queue: &&std::sync::Arc<QueueDef>| state.queue_version(queue.id) == QueueVersion::V1;
-    assert_eq!(n_older, state.queues().filter(is_older).count());
-    for user in state.users() {
+    assert_eq!(n_queues, state.queues().len());
+    for user in state.users().iter() {
         assert!(user.permissions().all(|(vhost, _)| state.vhost(vhost).is_some()));
         assert!(user.topic_permissions().all(|(vhost, ..)| state.vhost(vhost).is_some()));
     }

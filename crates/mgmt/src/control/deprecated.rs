@@ -71,7 +71,7 @@ fn list(management: &Management, request: &Request) -> Value {
 /// Whether the definitions use the feature; features that leave no trace there count as unused.
 fn is_used(management: &Management, name: &str) -> bool {
     let view = management.broker.view();
-    let mut queues = view.meta.queues().filter(|queue| !queue.is_internal());
+    let mut queues = view.meta.queues().iter().filter(|queue| !queue.is_internal());
     match name {
         "transient_nonexcl_queues" => {
             queues.any(|queue| !queue.durable && queue.exclusive_owner.is_none())

@@ -48,7 +48,7 @@ fn alarms(management: &Management) -> Value {
 
 /// The heaviest users of the node, where an operator has to look first.
 fn heaviest(management: &Management) -> Value {
-    let heaviest = management.broker.heaviest(HEAVIEST_NAMED);
+    let heaviest = management.broker.figures().heaviest(HEAVIEST_NAMED);
     let queue = |heavy: &HeavyQueue| {
         let def = heavy.queue.def();
         json!({
@@ -73,7 +73,7 @@ fn status(management: &Management) -> Value {
     let (node_info, limits) = (&management.node_info, management.resources.limits());
     let view = management.broker.view();
     let descriptors = management.resources.descriptors();
-    let losses = management.broker.losses();
+    let losses = management.broker.figures().losses();
     let paths = |list: &[std::path::PathBuf]| -> Vec<String> {
         list.iter().map(|path| path.display().to_string()).collect()
     };
@@ -95,7 +95,7 @@ fn status(management: &Management) -> Value {
         "memory": {
             "strategy": "rss",
             "total": {"rss": memory_used_bytes()},
-            "messages": management.broker.message_bytes(),
+            "messages": management.broker.figures().message_bytes(),
         },
         "vm_memory_high_watermark_setting": {"absolute": limits.memory_high_bytes()},
         "vm_memory_high_watermark_limit": limits.memory_high_bytes(),
@@ -112,7 +112,7 @@ fn status(management: &Management) -> Value {
         },
         "totals": {
             "connection_count": management.broker.connections.len(),
-            "queue_count": view.meta.queues().filter(|queue| !queue.is_internal()).count(),
+            "queue_count": view.meta.queues().iter().filter(|queue| !queue.is_internal()).count(),
             "virtual_host_count": view.meta.vhosts().count(),
         },
         "listeners": management.listeners(),
@@ -132,7 +132,7 @@ fn cluster_status(management: &Management) -> Value {
     let node_info = &management.node_info;
     let node = node_info.name.as_str();
     let view = management.broker.view();
-    let name = view.meta.global_parameter("cluster_name").map(meta::Json::value);
+    let name = view.meta.global_parameters().get("cluster_name").map(meta::Json::value);
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     json!({
         "cluster_name": name.unwrap_or_else(|| json!(node)),

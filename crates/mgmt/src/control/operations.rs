@@ -6,7 +6,7 @@ use crate::listing::connection_of_pid;
 use crate::logs;
 use crate::request::Request;
 use auth::Credentials;
-use broker::{Broker, Connection, DeleteConditions, QueueRefused};
+use broker::{Connection, DeleteConditions, Firehose, QueueRefused};
 use meta::{ConnectionId, MetaError};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -21,17 +21,17 @@ pub(super) async fn execute(
         "delete_queue" => delete_queue(management, request).await,
         "purge_queue" => {
             let (vhost, name) = (request.vhost()?, request.text("name")?);
-            let purged = management.broker.purge_queue(&vhost, name).await;
+            let purged = management.broker.operations().purge_queue(&vhost, name).await;
             purged.map(Value::from).ok_or_else(no_queue)
         }
         "cancel_delayed_message" => cancel_delayed(management, request).await,
-        "trace_on" => trace(management, request, Broker::trace_on),
-        "trace_off" => trace(management, request, Broker::trace_off),
+        "trace_on" => trace(management, request, Firehose::start),
+        "trace_off" => trace(management, request, Firehose::stop),
         "close_connection" => {
             let pid = request.text("pid")?;
             let id = connection(management, pid).ok_or_else(|| no_connection(pid))?;
             let reason = request.text("explanation")?;
-            if management.broker.close_connection(id, reason) {
+            if management.broker.operations().close_connection(id, reason) {
                 Ok(Value::Null)
             } else {
                 Err(no_connection(pid))
@@ -113,7 +113,7 @@ async fn delete_queue(management: &Management, request: &Request) -> Result<Valu
         if_unused: request.flag("if_unused"),
         if_empty: request.flag("if_empty"),
     };
-    match management.broker.delete_queue(&vhost, name, conditions).await {
+    match management.broker.operations().delete_queue(&vhost, name, conditions).await {
         Ok(n_messages) => Ok(json!({"messages": n_messages})),
         Err(QueueRefused::NotFound) => Err(no_queue()),
         Err(QueueRefused::InUse) => Err(ApiError::new(Kind::InUse, "the queue is in use")),
@@ -125,7 +125,7 @@ async fn cancel_delayed(management: &Management, request: &Request) -> Result<Va
     let (vhost, exchange) = (request.vhost()?, request.text("exchange")?);
     let id = request.text("id")?;
     let cancelled = match id.parse() {
-        Ok(id) => management.broker.cancel_held_back(&vhost, exchange, id).await,
+        Ok(id) => management.broker.operations().cancel_held_back(&vhost, exchange, id).await,
         Err(_) => false,
     };
     if cancelled {
@@ -134,13 +134,13 @@ async fn cancel_delayed(management: &Management, request: &Request) -> Result<Va
     Err(ApiError::new(Kind::NotFound, format!("exchange '{exchange}' delays no message {id}")))
 }
 
-fn trace(
-    management: &Management,
+fn trace<'m>(
+    management: &'m Management,
     request: &Request,
-    switch: fn(&Broker, &str, Option<&str>) -> bool,
+    switch: fn(&Firehose<'m>, &str, Option<&str>) -> bool,
 ) -> Result<Value, ApiError> {
     let vhost = request.vhost()?;
-    if switch(&management.broker, &vhost, request.optional("user")) {
+    if switch(&management.broker.firehose(), &vhost, request.optional("user")) {
         return Ok(Value::Null);
     }
     Err(MetaError::VhostNotFound(vhost).into())
@@ -185,5 +185,7 @@ fn close(
 ) -> usize {
     let list = management.broker.connections.list();
     let chosen = list.iter().filter(|connection| which(connection)).take(limit);
-    chosen.filter(|connection| management.broker.close_connection(connection.id, reason)).count()
+    chosen
+        .filter(|connection| management.broker.operations().close_connection(connection.id, reason))
+        .count()
 }

@@ -5,7 +5,7 @@ use broker::{Alarm, Broker, Identity, Interrupt, Session};
 use log::{MemoryDisk, WalOptions};
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{
-    ChannelId, Consume, Control, LinkId, MethodTag, Op, Outbox, Position, Request, ShortString,
+    Attachment, ChannelId, Control, LinkId, MethodTag, Op, Outbox, Position, Request, ShortString,
     Sink, Table,
 };
 use std::collections::BTreeMap;
@@ -450,7 +450,7 @@ async fn consumers_tell_whether_they_are_active() {
     let mut sessions = [node.connect(1), node.connect(2)];
     for session in &mut sessions {
         let consume = |queue: &'static str| {
-            Op::Consume(Consume {
+            Op::Attach(Attachment {
                 queue: ShortString::from_static(queue),
                 consumer_tag: ShortString::from_static(queue),
                 no_ack: true,
@@ -458,7 +458,7 @@ async fn consumers_tell_whether_they_are_active() {
                 arguments: Table::new(),
             })
         };
-        for op in [Op::ChannelOpen, consume("single"), consume("shared")] {
+        for op in [Op::OpenChannel, consume("single"), consume("shared")] {
             let control =
                 Control { channel: ChannelId(1), origin: MethodTag::default(), nowait: false, op };
             let mut requests = vec![Request::Control(Box::new(control))];

@@ -83,7 +83,7 @@ fn permissions_are_set_and_cleared() {
     let mut node = Node::new();
     let set = |vhost: &str, user: &str, configure: &str| json!({"vhost": vhost, "user": user, "configure": configure, "write": ".*", "read": ""});
     node.ask("set_permissions", set("/", "ada", "^a")).unwrap();
-    assert!(node.0.may_enter("ada", "/"));
+    assert!(node.0.users().may_enter("ada", "/"));
     let (kind, text) = node.refused("set_permissions", set("v9", "ada", ""));
     assert_eq!((kind, text.as_str()), (Kind::NoSuchVhost, "v9"));
     assert_eq!(node.refused("set_permissions", set("/", "eve", "")).0, Kind::NoSuchUser);
@@ -91,11 +91,11 @@ fn permissions_are_set_and_cleared() {
     assert_eq!(kind, Kind::Invalid);
     assert!(text.starts_with("{:invalid_regexp, '[', {'"), "{text}");
     node.ask("clear_permissions", json!({"vhost": "/", "user": "ada"})).unwrap();
-    assert!(!node.0.may_enter("ada", "/"));
+    assert!(!node.0.users().may_enter("ada", "/"));
     node.ask("add_vhost", json!({"vhost": "v2"})).unwrap();
     let everywhere = json!({"user": "ada", "configure": "", "write": "", "read": ""});
     assert_eq!(node.ask("set_permissions_globally", everywhere), Ok(2));
-    assert!(node.0.may_enter("ada", "v2"));
+    assert!(node.0.users().may_enter("ada", "v2"));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn parameters_are_set_and_cleared() {
     assert_eq!(node.refused("clear_parameter", set("shovel")).0, Kind::ParameterNotFound);
     node.ask("set_global_parameter", json!({"name": "g", "value": "{\"a\":1}"})).unwrap();
     node.ask("set_cluster_name", json!({"name": "c \"1\""})).unwrap();
-    assert_eq!(node.0.global_parameter("cluster_name").unwrap().value(), json!("c \"1\""));
+    assert_eq!(node.0.global_parameters().get("cluster_name").unwrap().value(), json!("c \"1\""));
     node.ask("clear_global_parameter", json!({"name": "g"})).unwrap();
     let (kind, _) = node.refused("clear_global_parameter", json!({"name": "g"}));
     assert_eq!(kind, Kind::ParameterNotFound);

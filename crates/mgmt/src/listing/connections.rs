@@ -51,8 +51,11 @@ fn connection_value(node: &str, connection: &Connection, column: &str) -> Option
 
 pub(super) fn channels(management: &Management, request: &Request) -> Value {
     let wants_unacked = request.words("columns").any(|column| column == "messages_unacknowledged");
-    let unacked =
-        if wants_unacked { management.broker.unacked_by_channel() } else { BTreeMap::new() };
+    let unacked = if wants_unacked {
+        management.broker.figures().unacked_by_channel()
+    } else {
+        BTreeMap::new()
+    };
     let mut rows = Vec::new();
     for connection in management.broker.connections.list() {
         for (channel, counters) in stdx::lock(&connection.channels).iter() {
@@ -88,7 +91,7 @@ fn channel_value(
         "messages_uncommitted" => json!(counters.n_uncommitted.load(Ordering::Relaxed)),
         "acks_uncommitted" => json!(counters.n_uncommitted_acks.load(Ordering::Relaxed)),
         "oldest_unconfirmed_ms" => {
-            let oldest_ms = management.broker.oldest_unconfirmed_ms(connection, channel);
+            let oldest_ms = management.broker.figures().oldest_unconfirmed_ms(connection, channel);
             json!(oldest_ms.unwrap_or_default())
         }
         "messages_unconfirmed" => json!(connection.n_unconfirmed(channel)),

@@ -40,6 +40,7 @@ pub(crate) fn rows_of_definitions(
         "list_parameters" => vhost(state, request).map(parameters),
         "list_global_parameters" => Ok(state
             .global_parameters()
+            .iter()
             .map(|(name, value)| json!({"name": name.as_str(), "value": value.as_str()}))
             .collect()),
         "list_vhost_limits" => vhost_limits(state, request),
@@ -86,7 +87,7 @@ fn texts(names: &[Name]) -> Value {
 
 fn users(state: &State) -> Value {
     let object = |user: &User| json!({"user": user.name().as_str(), "tags": texts(user.tags())});
-    state.users().map(object).collect()
+    state.users().iter().map(object).collect()
 }
 
 fn vhost_value(vhost: &Vhost, column: &str) -> Option<Value> {
@@ -110,6 +111,7 @@ fn vhost_value(vhost: &Vhost, column: &str) -> Option<Value> {
 
 fn permissions(state: &State, vhost: &str) -> Value {
     state
+        .users()
         .permissions_in(vhost)
         .map(|(user, permissions)| {
             json!({
@@ -133,7 +135,7 @@ fn user_permissions(user: &User) -> Value {
 
 fn topic_permissions(state: &State, vhost: &str) -> Value {
     let mut rows = Vec::new();
-    for user in state.users() {
+    for user in state.users().iter() {
         for (_, exchange, permissions) in
             user.topic_permissions().filter(|(known, ..)| known.as_str() == vhost)
         {
@@ -158,7 +160,7 @@ fn user_topic_permissions(user: &User) -> Value {
 }
 
 fn policies(vhost: &Vhost, scope: PolicyScope) -> Value {
-    vhost.policies(scope).map(|policy| policy_object(vhost, policy)).collect()
+    vhost.policies().iter(scope).map(|policy| policy_object(vhost, policy)).collect()
 }
 
 fn policy_object(vhost: &Vhost, policy: &Policy) -> Value {
@@ -175,10 +177,10 @@ fn policies_that_match(state: &State, request: &Request) -> Result<Value, ApiErr
     let vhost = vhost(state, request)?;
     let name = request.text("name")?;
     let matching = match request.optional("object_type") {
-        Some("exchange") => vhost.exchange_policies(PolicyScope::User, name),
+        Some("exchange") => vhost.policies().matching_exchange(PolicyScope::User, name),
         _ => {
             let queue = vhost.require_queue(name)?;
-            vhost.queue_policies(PolicyScope::User, queue)
+            vhost.policies().matching_queue(PolicyScope::User, queue)
         }
     };
     Ok(matching.into_iter().map(|policy| policy_object(vhost, policy)).collect())
@@ -189,8 +191,10 @@ fn parameters(vhost: &Vhost) -> Value {
     let row = |component: &str, name: &str, value: &str| json!({"component": component, "name": name, "value": value});
     let limits = of_vhost(vhost.limits());
     let limits = limits.map(|limits| row("vhost-limits", "limits", &limits));
-    let stored =
-        vhost.parameters().map(|(component, name, value)| row(component, name, value.as_str()));
+    let stored = vhost
+        .parameters()
+        .iter()
+        .map(|(component, name, value)| row(component, name, value.as_str()));
     stored.chain(limits).collect()
 }
 
@@ -232,7 +236,7 @@ fn user_limits(state: &State, request: &Request) -> Result<Value, ApiError> {
             let limits = of_user(user.limits())?;
             Some(json!({"user": user.name().as_str(), "limits": limits}))
         };
-        return Ok(state.users().filter_map(object).collect());
+        return Ok(state.users().iter().filter_map(object).collect());
     }
     let name = request.optional("user").unwrap_or("guest");
     let user = state.user(name).ok_or_else(|| MetaError::UserNotFound(Name::from(name)))?;
@@ -240,7 +244,7 @@ fn user_limits(state: &State, request: &Request) -> Result<Value, ApiError> {
 }
 
 fn exchange_value(vhost: &Vhost, exchange: &ExchangeDef, column: &str) -> Option<Value> {
-    let policy = || vhost.exchange_policy(PolicyScope::User, &exchange.name);
+    let policy = || vhost.policies().of_exchange(PolicyScope::User, &exchange.name);
     Some(match column {
         "name" => json!(exchange.name.as_str()),
         "type" => json!(exchange.kind.as_str()),

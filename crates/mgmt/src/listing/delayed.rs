@@ -28,10 +28,12 @@ async fn messages(management: &Management, request: &Request) -> Result<Value, A
     let (vhost, exchange) = (request.vhost()?, request.name("exchange")?);
     let limit = request.number("limit").and_then(|limit| usize::try_from(limit).ok());
     let n_max = limit.unwrap_or(ROWS).min(ROWS_MAX);
-    management.broker.held_back_is_known(&vhost, &exchange).await;
+    management.broker.operations().held_back_is_known(&vhost, &exchange).await;
     let broker = Arc::clone(&management.broker);
-    let held =
-        tokio::task::spawn_blocking(move || broker.held_back(&vhost, &exchange, n_max)).await;
+    let held = tokio::task::spawn_blocking(move || {
+        broker.operations().held_back(&vhost, &exchange, n_max)
+    })
+    .await;
     let held = held.ok().flatten().ok_or_else(|| {
         ApiError::new(Kind::NotFound, "there is no exchange of that name that delays messages")
     })?;

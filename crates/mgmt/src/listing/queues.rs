@@ -29,7 +29,7 @@ pub(super) fn queues(management: &Management, vhost: &str, request: &Request) ->
         .filter_map(|def| view.queue_by_id(def.id))
         .map(|queue| {
             let exclusive = exclusive_consumer(&consumers, &queue);
-            let version = view.meta.queue_version(queue.id());
+            let version = queue.files_version.get();
             let shown = Shown { management, vhost, queue: &queue, version, exclusive };
             row(request, |column| shown.value(column))
         })
@@ -62,7 +62,7 @@ impl Shown<'_> {
         let def = self.queue.def();
         let node = self.management.node_info.name.as_str();
         let policy = |scope| {
-            let policy = self.vhost.queue_policy(scope, def);
+            let policy = self.vhost.policies().of_queue(scope, def);
             json!(policy.map_or("", |policy| policy.spec().name.as_str()))
         };
         Some(match column {
@@ -104,7 +104,7 @@ impl Shown<'_> {
 
     /// COMPAT: no settings are an empty list.
     fn effective_policy(&self) -> Value {
-        let settings = self.vhost.queue_policy_settings(self.queue.def());
+        let settings = self.vhost.policies().settings_of_queue(self.queue.def());
         if settings.is_empty() { json!([]) } else { Value::Object(settings) }
     }
 

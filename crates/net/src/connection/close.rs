@@ -3,14 +3,11 @@
 
 use crate::places::Place;
 use crate::server::Server;
+use crate::socket::SocketReader;
 use crate::timers::Timers;
-use front_amqp091::CloseMode;
-use socket2::SockRef;
+use edge::CloseMode;
 use std::io;
-use std::net::Shutdown;
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
 
 /// A node that stops gives clients no more than this many milliseconds to close their sockets.
 const STOPPING_MS: u64 = 1_000;
@@ -19,16 +16,10 @@ const LATE_BYTES_MAX: usize = 1024 * 1024;
 /// ... in pieces of this many bytes.
 const SINK_BYTES: usize = 4 * 1024;
 
-/// Has the socket forget what was not sent when it is dropped. Otherwise the system would go on trying to
-/// send it, and a client that only writes would not learn that it is disconnected.
-pub(super) fn reset(socket: &TcpStream) {
-    let _already_closed = socket.set_zero_linger().is_err();
-}
-
 /// Closes as `close_mode` says. Whoever waits for this waits for what must have arrived before the node may
 /// end, not for clients that take their time.
 pub(super) async fn close(
-    socket: OwnedReadHalf,
+    socket: SocketReader,
     close_mode: CloseMode,
     handshake: Option<Place>,
     server: &Server,
@@ -46,13 +37,13 @@ pub(super) async fn close(
         }
     };
     // The peer may have closed first, which is as good.
-    let _already_closed = SockRef::from(socket.as_ref()).shutdown(Shutdown::Write).is_err();
+    let _already_closed = socket.shut_down().is_err();
     let patience = Duration::from_millis(patience_ms);
     let _in_time = server.timers.timeout(patience, closed_by_peer(&socket)).await.is_ok();
 }
 
 /// Keeps a socket until its client closes it, the time is over, or it has lost one of its places.
-async fn hold(socket: OwnedReadHalf, ms: u64, places: [Option<Place>; 2], timers: Timers) {
+async fn hold(socket: SocketReader, ms: u64, places: [Option<Place>; 2], timers: Timers) {
     let [lost, displaced] = places.each_ref().map(|place| async {
         match place {
             Some(place) => place.lost().notified().await,
@@ -70,7 +61,7 @@ async fn hold(socket: OwnedReadHalf, ms: u64, places: [Option<Place>; 2], timers
 }
 
 /// Resolves when the peer has closed the socket, or it has failed.
-async fn closed_by_peer(socket: &OwnedReadHalf) {
+async fn closed_by_peer(socket: &SocketReader) {
     let mut n_dropped = 0;
     while n_dropped < LATE_BYTES_MAX && socket.readable().await.is_ok() {
         match drop_some(socket) {
@@ -84,6 +75,6 @@ async fn closed_by_peer(socket: &OwnedReadHalf) {
 }
 
 /// Not part of the future: it would be larger by the sink.
-fn drop_some(socket: &OwnedReadHalf) -> io::Result<usize> {
-    socket.try_read(&mut [0; SINK_BYTES])
+fn drop_some(socket: &SocketReader) -> io::Result<usize> {
+    socket.drop_some(&mut [0; SINK_BYTES])
 }

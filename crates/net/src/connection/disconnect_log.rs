@@ -3,7 +3,7 @@
 
 use super::{Disconnect, Task};
 use crate::peer_lines::{Kind, Verdict};
-use front_amqp091::MISSED_HEARTBEATS;
+use edge::MISSED_HEARTBEATS;
 use std::sync::Arc;
 use std::{fmt, io, time};
 
@@ -12,10 +12,10 @@ const ABRUPTLY: &str = "client unexpectedly closed TCP connection";
 
 pub(super) fn log_end(task: &Task, disconnect: Option<&Disconnect>) {
     let name = task.name;
-    let was_open = task.session.is_some();
+    let was_open = task.client.session.is_some();
     // Why has been said then, and how the client takes it says nothing new.
-    let was_ended = task.stats.is_some() && !was_open;
-    let refusal = task.refusal.as_deref().or_else(|| task.front.failure());
+    let was_ended = task.client.stats.is_some() && !was_open;
+    let refusal = task.entry.refusal().or_else(|| task.front.failure());
     match (disconnect, refusal) {
         (None, _) => tracing::error!(connection = %name, "the connection's task panicked"),
         // However it ended then: a client need not wait for the end of a refusal.
@@ -39,7 +39,7 @@ pub(super) fn log_end(task: &Task, disconnect: Option<&Disconnect>) {
 /// Whether the log is told of the connection's end: anybody can have many of them before a login, which are
 /// summed up.
 fn is_told(task: &Task, kind: Kind) -> bool {
-    if task.stats.is_some() {
+    if task.client.stats.is_some() {
         return true;
     }
     let server = &task.server;
@@ -97,13 +97,13 @@ struct Closing<'a>(&'a Task);
 impl fmt::Display for Closing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(task) = self;
-        write!(f, "closing AMQP connection ({}", task.name)?;
-        if let Some(stats) = &task.stats {
+        write!(f, "closing {} connection ({}", task.front.name(), task.name)?;
+        if let Some(stats) = &task.client.stats {
             let identity = &stats.identity;
             write!(f, ", vhost: '{}', user: '{}'", identity.vhost, identity.user)?;
         }
         let now_ms = task.server.clock.now().monotonic_ms;
-        write!(f, ", duration: '{}')", Duration(now_ms.saturating_sub(task.accepted_ms)))
+        write!(f, ", duration: '{}')", Duration(now_ms.saturating_sub(task.entry.accepted_ms())))
     }
 }
 

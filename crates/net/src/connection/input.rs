@@ -1,11 +1,10 @@
 //! The input read and not yet consumed. An idle connection holds no buffer: threads keep one at hand
 //! and lend it to whichever of their connections has something to read.
 
+use crate::socket::SocketReader;
 use std::cell::RefCell;
-use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::io::ReadBuf;
 
 /// One read takes as much as this at first, ...
 const READ_BYTES: usize = 64 * 1024;
@@ -46,8 +45,9 @@ fn give_back(buffer: Vec<u8>) {
 }
 
 /// The input of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Input {
+    socket: SocketReader,
     /// Always initialised over its whole length; empty when nothing is borrowed.
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were read.
@@ -65,22 +65,27 @@ pub(super) struct Input {
 pub(super) struct TooLarge;
 
 impl Input {
+    pub(super) const fn new(socket: SocketReader) -> Self {
+        Self { socket, buffer: Vec::new(), len: 0, rest: Vec::new(), size: 0, is_left: false }
+    }
+
+    /// The socket, without what was read.
+    pub(super) fn into_socket(self) -> SocketReader {
+        self.socket
+    }
+
     /// Everything read and not consumed.
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(..self.len).unwrap_or_default()
     }
 
     /// Reads once. Returns the number of bytes; 0 at the end of the stream.
-    pub(super) fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        socket: &mut OwnedReadHalf,
-    ) -> Poll<std::io::Result<usize>> {
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
         self.borrow();
         let Some(space) = self.buffer.get_mut(self.len..) else { return Poll::Pending };
         let n_space = space.len();
         let mut space = ReadBuf::new(space);
-        let Poll::Ready(result) = Pin::new(socket).poll_read(cx, &mut space) else {
+        let Poll::Ready(result) = self.socket.poll_read(cx, &mut space) else {
             if self.len <= REST_BYTES_MAX {
                 self.put_back(0);
             }

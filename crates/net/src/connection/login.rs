@@ -1,19 +1,58 @@
 //! From a login to a session.
 
 use super::{Disconnect, Task, canonical};
+use crate::places::Place;
 use crate::server::{Server, Strangers};
 use auth::{Admission, AuthenticatedUser, Credentials, Refused};
 use broker::{Identity, Session};
-use front_amqp091::{AuthFailure, Login, Mechanism};
-use session::{Error, ErrorKind, Outbox, Table};
+use edge::{AuthFailure, Login};
+use session::{Error, ErrorKind, Table};
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::Now;
 
 /// The user that logged in, and the mechanism.
-pub(super) struct LoggedIn {
+struct LoggedIn {
     user: String,
-    mechanism: Mechanism,
+    mechanism: &'static str,
     client_properties: Table,
+}
+
+/// The way of a client into the node, from its acceptance to a virtual host.
+pub(super) struct Entry {
+    /// Monotonic milliseconds.
+    accepted_ms: u64,
+    /// The place among those that have not opened a virtual host yet.
+    handshake: Option<Place>,
+    /// The user that logged in, until the session is opened.
+    logged_in: Option<LoggedIn>,
+    /// The reason why the login was refused: the log is told more than the client.
+    refusal: Option<String>,
+}
+
+impl Entry {
+    pub(super) const fn new(handshake: Place, now: Now) -> Self {
+        Self {
+            accepted_ms: now.monotonic_ms,
+            handshake: Some(handshake),
+            logged_in: None,
+            refusal: None,
+        }
+    }
+
+    pub(super) const fn accepted_ms(&self) -> u64 {
+        self.accepted_ms
+    }
+
+    /// The reason why the login was refused.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// The place, unless it was given up for a virtual host.
+    pub(super) fn into_place(self) -> Option<Place> {
+        self.handshake
+    }
 }
 
 impl Task {
@@ -21,10 +60,10 @@ impl Task {
         let result = self.check(&login).await?;
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
-        self.server.broker.tell_login(&login.user, &connection, refused.as_deref());
+        self.server.broker.events().login(&login.user, &connection, refused.as_deref());
         let result = match result {
             Ok(user) => {
-                self.logged_in = Some(LoggedIn {
+                self.entry.logged_in = Some(LoggedIn {
                     user: user.name.to_string(),
                     mechanism: login.mechanism,
                     client_properties: login.client_properties,
@@ -32,8 +71,8 @@ impl Task {
                 Ok(())
             }
             Err(refused) => {
-                let mechanism = login.mechanism.name();
-                self.refusal = Some(format!("{mechanism} login refused: {refused}"));
+                let mechanism = login.mechanism;
+                self.entry.refusal = Some(format!("{mechanism} login refused: {refused}"));
                 Err(AuthFailure::Refused)
             }
         };
@@ -47,15 +86,13 @@ impl Task {
         login: &Login,
     ) -> Result<Result<AuthenticatedUser, Refused>, Disconnect> {
         let (peer, user) = (self.name.client_ip(), login.user.as_bytes());
-        let credentials = match login.mechanism {
-            Mechanism::Anonymous => {
+        let credentials = match &login.password {
+            None => {
                 let view = self.server.broker.view();
                 let login = self.server.auth.login(Credentials::Anonymous, Some(peer), &view.meta);
                 return Ok(login.await);
             }
-            Mechanism::Plain | Mechanism::AmqPlain | Mechanism::CrDemo => {
-                Credentials::Password { username: user, password: &login.password }
-            }
+            Some(password) => Credentials::Password { username: user, password },
         };
         let now_ms = self.server.clock.now().monotonic_ms;
         match self.server.strangers.throttle.admit(peer, user, now_ms) {
@@ -85,12 +122,12 @@ impl Task {
             disconnect.await;
             return Ok(());
         };
-        let kick = tokio::select! {
+        let reason = tokio::select! {
             () = disconnect => return Ok(()),
-            kick = interrupt => kick,
+            reason = interrupt => reason,
         };
         self.interrupt = None;
-        self.interrupted(kick).await
+        self.interrupted(reason).await
     }
 
     pub(super) fn open(&mut self, vhost: String) {
@@ -100,8 +137,8 @@ impl Task {
     }
 
     /// Has the task woken when the broker wants something of the connection.
-    pub(super) fn listen_for_kicks(&mut self) {
-        if let Some(connection) = self.stats.clone() {
+    pub(super) fn listen_for_interrupts(&mut self) {
+        if let Some(connection) = self.client.stats.clone() {
             self.interrupt = Some(Box::pin(async move { connection.kicked().await }));
         }
     }
@@ -114,26 +151,25 @@ impl Task {
             let text = format!("connection refused: node connection limit ({limit}) is reached");
             return Err(Error::new(ErrorKind::NotAllowed, text));
         }
-        let Some(logged_in) = self.logged_in.take() else {
+        let Some(logged_in) = self.entry.logged_in.take() else {
             return Err(Error::new(ErrorKind::InternalError, "nobody has logged in"));
         };
         let identity = self.identity(logged_in, vhost);
         let (user, vhost) = (identity.user.clone(), identity.vhost.clone());
-        let outbox: Arc<dyn Outbox> = Arc::clone(&self.outbox) as Arc<dyn Outbox>;
-        let session = Session::open(broker, identity, outbox)?;
-        self.handshake = None;
+        let session = Session::open(broker, identity, self.writer.outbox().for_broker())?;
+        self.entry.handshake = None;
         tracing::info!(
             connection = %self.name,
             "user '{user}' authenticated and granted access to vhost '{vhost}'"
         );
         let connection = Arc::clone(session.connection());
-        self.stats = Some(Arc::clone(&connection));
+        self.client.stats = Some(Arc::clone(&connection));
         self.writer.count(Arc::clone(&connection));
-        self.session = Some(session);
+        self.client.session = Some(session);
         if *self.server.stopping.borrow() {
             connection.kick(crate::server::SHUTDOWN_REASON);
         }
-        self.listen_for_kicks();
+        self.listen_for_interrupts();
         Ok(())
     }
 
@@ -148,8 +184,8 @@ impl Task {
             peer_port: peer.port(),
             host: local.ip().to_string(),
             port: local.port(),
-            protocol: "{0,9,1}",
-            auth_mechanism: logged_in.mechanism.name().to_owned(),
+            protocol: self.front.listed_as(),
+            auth_mechanism: logged_in.mechanism.to_owned(),
             heartbeat_s: negotiated.heartbeat_s,
             frame_max: negotiated.frame_max,
             channel_max: negotiated.channel_max,

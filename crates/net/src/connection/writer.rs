@@ -11,14 +11,14 @@
 //! and the task find the batch still taken: the task then notes that in `found_batch_taken`, and is woken.
 
 use super::Disconnect;
-use front_amqp091::{ClientOutbox, WriteBatch};
+use crate::front::ClientOutbox;
+use crate::socket::SocketWriter;
+use edge::WriteBatch;
 use session::{Error, LinkId};
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 
 /// Slices handed to one vectored write.
 const N_SLICES: usize = 32;
@@ -32,8 +32,8 @@ const N_INLINE_BATCHES_MAX: usize = 4;
 #[derive(Debug)]
 pub(super) struct Writer {
     /// Taken by the drop only.
-    to_peer: Option<OwnedWriteHalf>,
-    outbox: Arc<ClientOutbox>,
+    to_peer: Option<SocketWriter>,
+    outbox: ClientOutbox,
     batch: Mutex<WriteBatch>,
     /// The connection's task, as of its last sleep.
     task: Mutex<Option<Waker>>,
@@ -69,7 +69,7 @@ impl Drop for Writer {
     /// the end of the connection.
     fn drop(&mut self) {
         if let Some(to_peer) = self.to_peer.take() {
-            to_peer.forget();
+            to_peer.leave_open();
         }
     }
 }
@@ -93,7 +93,7 @@ pub(super) enum Flushed {
 }
 
 impl Writer {
-    pub(super) fn new(to_peer: OwnedWriteHalf, outbox: Arc<ClientOutbox>) -> Arc<Self> {
+    pub(super) fn new(to_peer: SocketWriter, outbox: ClientOutbox) -> Arc<Self> {
         Arc::new_cyclic(|writer| Self {
             to_peer: Some(to_peer),
             outbox,
@@ -107,8 +107,12 @@ impl Writer {
         })
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
-        self.to_peer.as_ref().expect("a writer is not dropped while it is used").as_ref()
+    fn socket(&self) -> &SocketWriter {
+        self.to_peer.as_ref().expect("a writer is not dropped while it is used")
+    }
+
+    pub(super) const fn outbox(&self) -> &ClientOutbox {
+        &self.outbox
     }
 
     /// Bytes written are counted here from now on.
@@ -131,7 +135,7 @@ impl Writer {
         } else if batch.is_watched() && self.outbox.has_settled() {
             Poll::Ready(())
         } else {
-            self.socket().poll_write_ready(cx).map(drop)
+            self.socket().poll_room(cx)
         }
     }
 
@@ -251,12 +255,8 @@ impl Writer {
         while !batch.is_written() {
             let mut slices = [IoSlice::new(&[]); N_SLICES];
             let n_slices = batch.fill(&mut slices);
-            let written = match slices.get(..n_slices) {
-                Some([one]) => self.socket().try_write(one),
-                Some(many) => self.socket().try_write_vectored(many),
-                None => return Ok(Wrote::All),
-            };
-            match written {
+            let Some(slices) = slices.get(..n_slices) else { return Ok(Wrote::All) };
+            match self.socket().try_write(slices) {
                 Ok(n) => {
                     batch.advance(n);
                     self.has_written.store(true, Ordering::Relaxed);

@@ -8,7 +8,8 @@ use amqp091::{
     FrameKind, Method, ProtocolHeader, ShortString, Table, TableRef, Value, decode_frame,
 };
 use broker::{Broker, Identity, PagerOptions, Session, StorageOptions};
-use front_amqp091::{ClientOutbox, Connection, Settings, Step, WriteBatch};
+use edge::{Step, WriteBatch};
+use front_amqp091::{ClientOutbox, Connection, Settings};
 use log::{RealDisk, WalOptions};
 use meta::{Command, PasswordHash};
 use session::{Outbox, Request, Settle};

@@ -1,6 +1,7 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
 use crate::config::{Config, Durability, Validator};
+use crate::logging;
 use crate::logging::{Log, LogExchange};
 use crate::resources::ResourceMonitor;
 use anyhow::Context as _;
@@ -57,6 +58,7 @@ pub(crate) fn open_broker(
         let error = anyhow::Error::new(error).context(CANNOT_START);
         if is_damage { error.context(SEE_REPAIR) } else { error }
     })?;
+    tracing::info!(target: logging::NOT_TO_CONSOLE, "the data is that of node {}", found.node());
     data_dir.mark().context(CANNOT_START)?;
     // Not before it is clear that this node writes here.
     reserved.refill(0);

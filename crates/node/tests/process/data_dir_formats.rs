@@ -40,6 +40,8 @@ const SAMPLES: &[(&str, bool, u32)] = &[
     ("format-4/stopped", false, 4),
     ("format-5/killed", true, 5),
     ("format-5/stopped", false, 5),
+    ("format-6/killed", true, 6),
+    ("format-6/stopped", false, 6),
 ];
 
 fn text(text: &str) -> ShortString {
@@ -283,11 +285,11 @@ fn wanted(end: &str) -> Option<PathBuf> {
     Some(PathBuf::from(std::env::var_os("LEVERET_SAMPLES")?).join(end))
 }
 
-/// As [`copy_dir`], without what belongs to one run, and without most zeroes at the ends of files: an entry
-/// may end with some.
+/// As [`copy_dir`], without what belongs to one run or to one disk, and without most zeroes at the ends of
+/// files: an entry may end with some.
 fn keep_sample(from: &Path, to: &Path) {
     copy_dir(from, to);
-    for run in ["leveret.lock", "node.log"] {
+    for run in ["leveret.lock", "node.log", "reserve"] {
         std::fs::remove_file(to.join(run)).unwrap();
     }
     for file in std::fs::read_dir(to.join("wal")).unwrap() {

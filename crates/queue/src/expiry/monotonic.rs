@@ -47,6 +47,7 @@ impl Default for Rising {
 impl Rising {
     /// Notes that `range`, above everything noted before, is due at `deadline_ms`; false when that
     /// does not fit in here.
+    #[inline]
     pub(super) fn push(&mut self, range: PositionRange, deadline_ms: u64) -> bool {
         let Some(last) = self.steps.back().copied() else {
             *self = Self { start: range.start, newest_ms: deadline_ms, ..Self::default() };
@@ -106,6 +107,7 @@ impl Rising {
 
     /// Takes out at most `limit` positions that are due; `due` gets those that steps speak for.
     /// False when nothing is.
+    #[inline]
     pub(super) fn take_due(
         &mut self,
         now_ms: u64,
@@ -135,6 +137,7 @@ impl Rising {
     }
 
     /// Forgets positions below `lowest`; all when there is none.
+    #[inline]
     pub(super) fn trim(&mut self, lowest: Option<u64>) {
         let lowest = lowest.unwrap_or(u64::MAX);
         let before = self.start;

@@ -5,8 +5,9 @@ mod model;
 use model::{Message, Model, State};
 use proptest::prelude::*;
 use queue::{
-    AckMode, Checkout, ConsumerKey, DeliveryCounts, Fifo, Gone, Limits, MessageAttrs, Overflow,
-    PositionRange, QueuePolicy, Reason, Retry, RetryOn, Return, UnackedTracking,
+    AckMode, Assigned, Checkout, Consumer, ConsumerKey, DeliveryCounts, Fifo, Gone, Limits,
+    MessageAttrs, Overflow, PolicyState, PositionRange, QueuePolicy, Reason, Retry, RetryOn,
+    Return, UnackedTracking,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +22,21 @@ fn positions(gone: &[Gone], reason: Reason) -> Vec<u64> {
     sorted(gone.iter().map(|gone| gone.positions))
 }
 
+fn note_sent(fifo: &mut Fifo, given: &Assigned, bytes: u64) {
+    if let Some(policy) = fifo.messages_mut().policy_mut() {
+        policy.note_sent(given.position, given.settling, bytes);
+    }
+}
+
+fn note_bytes_gone(fifo: &mut Fifo, bytes: u64) {
+    if let Some(policy) = fifo.messages_mut().policy_mut() {
+        policy.ready_bytes_mut().left(bytes);
+    }
+}
+
 fn expired(fifo: &mut Fifo, now_ms: u64) -> Vec<u64> {
     let mut gone = Vec::new();
-    fifo.expire(now_ms, u64::MAX, &mut gone);
+    fifo.messages_mut().expire(now_ms, u64::MAX, &mut gone);
     positions(&gone, Reason::Expired)
 }
 
@@ -98,11 +111,11 @@ struct Pair {
 
 impl Pair {
     fn new(rules: QueuePolicy, is_single: bool) -> Self {
-        let mut fifo = Fifo::with_rules(rules);
+        let mut fifo = Fifo::with_policy(rules);
         if is_single {
-            fifo.make_single_active();
+            fifo.consumers_mut().make_single_active();
         }
-        let getter = fifo.attach_passive();
+        let getter = fifo.consumers_mut().attach_passive();
         let model = Model {
             rules,
             now_ms: 1_000,
@@ -131,7 +144,7 @@ impl Pair {
             Step::Discard(start) => self.discard(PositionRange { start, end: start + 5 }),
             Step::Purge => self.purge(),
             Step::Hold(holding) => {
-                self.fifo.set_holding(holding);
+                self.fifo.consumers_mut().set_tracking(holding);
                 self.holding = holding;
             }
         }
@@ -141,7 +154,7 @@ impl Pair {
         let Self { fifo, model, .. } = self;
         let fits = !model.exceeds(model.n_counted() + 1, model.ready_bytes() + bytes);
         let fits = fits || model.rules.limits.overflow == Overflow::DropHead;
-        assert_eq!(fifo.admits(bytes).is_ok(), fits);
+        assert_eq!(fifo.messages().policy().is_none_or(|it| it.admits(bytes).is_ok()), fits);
         if fits {
             let deadline_ms = ttl_ms.map(|ttl| model.now_ms + ttl);
             let at = fifo.put(&MessageAttrs { priority, deadline_ms, bytes }, model.now_ms);
@@ -155,7 +168,7 @@ impl Pair {
     fn attach(&mut self, priority: i64) {
         let Self { fifo, model, .. } = self;
         let settling = AckMode::Manual;
-        let key = fifo.attach(Checkout { settling, prefetch: None, priority });
+        let key = fifo.consumers_mut().attach(Checkout { settling, prefetch: None, priority });
         model.line.push((key, priority));
         model.known.insert(key);
         model.active = model.active.or(Some(key)).filter(|_| model.is_single);
@@ -171,7 +184,7 @@ impl Pair {
         let message = model.message_mut(given.position);
         assert_eq!(given.redelivered, message.counts.n_acquired > 0);
         message.state = State::Held(given.consumer);
-        fifo.note_sent(&given, message.bytes);
+        note_sent(fifo, &given, message.bytes);
         if self.holding == UnackedTracking::Unrecorded {
             self.untold.insert(given.position);
         }
@@ -181,8 +194,8 @@ impl Pair {
     fn record(&mut self, key: ConsumerKey) {
         let held = self.model.of(|message| message.state == State::Held(key));
         self.untold.retain(|at| !held.contains(at));
-        self.fifo.record(key, held);
-        assert!(!self.fifo.holds_unrecorded(key));
+        self.fifo.consumers_mut().record(key, held);
+        assert!(!self.fifo.consumers().get(key).is_some_and(Consumer::holds_unrecorded));
     }
 
     fn take(&mut self) {
@@ -194,12 +207,17 @@ impl Pair {
             assert_eq!(given.settling, AckMode::Manual);
             let message = model.message_mut(given.position);
             message.state = State::Held(given.consumer);
-            fifo.note_sent(&given, message.bytes);
+            note_sent(fifo, &given, message.bytes);
             return;
         }
         let message = model.remove(given.position);
-        assert_eq!(fifo.return_counts(given.position), message.counts);
-        fifo.note_sent(&given, message.bytes);
+        assert_eq!(
+            fifo.messages()
+                .policy()
+                .map_or_else(DeliveryCounts::default, |it| it.returns().of(given.position)),
+            message.counts
+        );
+        note_sent(fifo, &given, message.bytes);
     }
 
     fn settle(&mut self, n: usize) {
@@ -234,7 +252,7 @@ impl Pair {
         let Self { fifo, model, .. } = self;
         let held = model.of(|message| message.state == State::Held(key));
         let mut gone = Vec::new();
-        let left = fifo.detach_returning(key, how, model.now_ms, &mut gone);
+        let left = fifo.detach(key, how, model.now_ms, &mut gone);
         assert_eq!(left.n_requeued, held.len() as u64);
         let lost: Vec<u64> = held.into_iter().filter(|at| model.come_back(*at, how)).collect();
         assert_eq!(positions(&gone, Reason::DeliveryLimit), lost);
@@ -245,7 +263,7 @@ impl Pair {
     fn cancel(&mut self, n: usize) {
         let Some(n) = n.checked_rem(self.model.line.len()) else { return };
         let (key, _) = self.model.line.iter().copied().nth(n).expect("there are more");
-        self.fifo.cancel(key);
+        self.fifo.consumers_mut().cancel(key);
         self.model.end_deliveries(key);
     }
 
@@ -254,7 +272,10 @@ impl Pair {
         model.now_ms += ms;
         let now_ms = model.now_ms;
         let due = model.of(|message| matches!(message.state, State::Delayed(at) if at <= now_ms));
-        assert_eq!(fifo.wake(now_ms), due.len() as u64);
+        assert_eq!(
+            fifo.messages_mut().policy_mut().map_or(0, |it| it.wake(now_ms)),
+            due.len() as u64
+        );
         for at in due {
             model.message_mut(at).state = State::Ready;
         }
@@ -264,9 +285,9 @@ impl Pair {
         let Self { fifo, model, .. } = self;
         let mut lost = model.ready();
         lost.retain(|at| (range.start..range.end).contains(at));
-        fifo.discard(range);
+        fifo.messages_mut().discard(range);
         for at in lost {
-            fifo.note_bytes_gone(model.remove(at).bytes);
+            note_bytes_gone(fifo, model.remove(at).bytes);
         }
     }
 
@@ -274,12 +295,12 @@ impl Pair {
         let Self { fifo, model, .. } = self;
         let free = model.of(|message| !matches!(message.state, State::Held(_)));
         let mut taken = Vec::new();
-        assert_eq!(fifo.purge(&mut taken), free.len() as u64);
+        assert_eq!(fifo.messages_mut().purge(&mut taken), free.len() as u64);
         assert_eq!(sorted(taken.into_iter()), free);
         model.messages.retain(|_, message| matches!(message.state, State::Held(_)));
     }
 
-    /// What a host does after every operation, but for giving out.
+    /// The duties of a host after every operation, but for giving out.
     fn tidy(&mut self) {
         let Self { fifo, model, .. } = self;
         while model.rules.limits.overflow == Overflow::DropHead
@@ -287,52 +308,77 @@ impl Pair {
         {
             let least =
                 model.ready().into_iter().min_by_key(|at| (model.message(*at).priority, *at));
-            let dropped = fifo.drop_over_limit();
+            let dropped = fifo.messages_mut().drop_over_limit();
             assert_eq!(dropped.map(|gone| gone.positions.start), least);
             let Some(at) = least else { break };
-            fifo.note_bytes_gone(model.remove(at).bytes);
+            note_bytes_gone(fifo, model.remove(at).bytes);
         }
         // Whoever refuses publishes keeps what comes back, however full it is.
-        assert_eq!(fifo.drop_over_limit(), None);
+        assert_eq!(fifo.messages_mut().drop_over_limit(), None);
         let now_ms = model.now_ms;
         let is_due = |message: &Message| message.deadline_ms.is_some_and(|at| at <= now_ms);
         let due = model.of(|message| message.state == State::Ready && is_due(message));
-        assert!(due.is_empty() || fifo.next_deadline().is_some_and(|at| at <= now_ms));
+        assert!(
+            due.is_empty()
+                || fifo
+                    .messages()
+                    .policy()
+                    .and_then(PolicyState::next_deadline)
+                    .is_some_and(|at| at <= now_ms)
+        );
         assert_eq!(expired(fifo, now_ms), due);
         for at in due {
-            fifo.note_bytes_gone(model.remove(at).bytes);
+            note_bytes_gone(fifo, model.remove(at).bytes);
         }
-        assert!(fifo.next_deadline().is_none_or(|at| at > now_ms));
+        assert!(
+            fifo.messages()
+                .policy()
+                .and_then(PolicyState::next_deadline)
+                .is_none_or(|at| at > now_ms)
+        );
     }
 
     fn compare(&self) {
         let Self { fifo, model, .. } = self;
-        assert_eq!(sorted(fifo.ready()), model.ready());
-        assert_eq!((fifo.n_ready(), fifo.head()), (model.ready().len() as u64, model.next()));
+        assert_eq!(sorted(fifo.messages().ready()), model.ready());
+        assert_eq!(
+            (fifo.messages().n_ready(), fifo.messages().head()),
+            (model.ready().len() as u64, model.next())
+        );
         let held = model.of(|message| matches!(message.state, State::Held(_)));
-        assert_eq!(fifo.n_held(), held.len() as u64);
+        assert_eq!(fifo.consumers().n_held(), held.len() as u64);
         let delayed: Vec<(u64, u64)> = fifo
-            .delayed()
+            .messages()
+            .policy()
+            .into_iter()
+            .flat_map(|policy| policy.delayed().iter())
             .flat_map(|(at, range)| (range.start..range.end).map(move |p| (p, at)))
             .collect();
-        assert_eq!(delayed.len() as u64, fifo.n_delayed());
+        assert_eq!(
+            delayed.len() as u64,
+            fifo.messages().policy().map_or(0, |it| it.delayed().len())
+        );
         for (position, at) in delayed {
             assert_eq!(model.message(position).state, State::Delayed(at));
         }
         if model.rules.limits.bytes_max.is_some() {
-            assert_eq!(fifo.ready_bytes(), model.ready_bytes());
+            assert_eq!(
+                fifo.messages().policy().map_or(0, |it| it.ready_bytes().get()),
+                model.ready_bytes()
+            );
         }
-        let returned: BTreeMap<u64, DeliveryCounts> = fifo.returned().collect();
+        let returned: BTreeMap<u64, DeliveryCounts> =
+            fifo.messages().policy().into_iter().flat_map(|it| it.returns().iter()).collect();
         let came_back = model.messages.iter().filter(|(_, m)| m.counts.n_acquired > 0);
         assert!(returned.into_iter().eq(came_back.map(|(at, m)| (*at, m.counts))));
-        assert_eq!(fifo.single_active(), model.active);
+        assert_eq!(fifo.consumers().single().and_then(queue::SingleActive::active), model.active);
         let fresh = model
             .messages
             .iter()
             .find(|(_, m)| m.state == State::Ready && m.counts.n_acquired == 0);
         assert_eq!(
-            fifo.first_undelivered(),
-            fresh.map_or_else(|| fifo.next_position(), |(at, _)| *at)
+            fifo.messages().first_undelivered(),
+            fresh.map_or_else(|| fifo.messages().next_position(), |(at, _)| *at)
         );
     }
 }

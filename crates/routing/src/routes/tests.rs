@@ -245,15 +245,15 @@ fn outcome(routes: &Routes, exchange: &str, message: &Message<'_>) -> (RouteOutc
 fn what_decides_beside_the_key_is_told() {
     let mut routes = routes();
     let header = argument("user", "ann").to_bytes();
-    let properties = amqp091::Properties {
+    let properties = message::Properties {
         message_id: Some(ShortString::from_static("1")),
-        ..amqp091::Properties::default()
+        ..message::Properties::default()
     };
     let properties = properties.to_bytes();
     let message = Message {
         keys: &[b"k"],
         headers: Some(TableRef::parse(&header).unwrap()),
-        properties: Some(amqp091::PropertiesRef::parse(&properties).unwrap()),
+        properties: Some(message::View::of(&properties)),
         chance: 5,
     };
     for (on, expected) in [

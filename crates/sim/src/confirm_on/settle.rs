@@ -4,7 +4,7 @@ use super::ledger::Copy;
 use super::{ConfirmOn, Peer, Saying};
 use crate::client::{control, settle, short};
 use crate::trace::join;
-use session::{ErrorKind, Op, Outcome, Position, QueueDeclare, Request, Settle, Table};
+use session::{ErrorKind, Op, Outcome, Position, QueueDeclaration, Request, Settle, Table};
 
 /// A delivery, by link and position, and which message it is.
 type HeldCopy = ((u64, Position), Copy);
@@ -55,12 +55,12 @@ impl ConfirmOn {
             self.submit(peer, &[], std::mem::take(&mut requests));
         }
         if is_rolled_back {
-            return self.control(peer, channel, Op::TxRollback);
+            return self.control(peer, channel, Op::RollBack);
         }
         let copies: Vec<Copy> = held.iter().map(|(_, copy)| *copy).collect();
         match outcome {
             Outcome::Accepted => self.ledger.life.accepted.extend(copies),
-            Outcome::Rejected | Outcome::Requeued | Outcome::Returned => {
+            Outcome::Rejected | Outcome::Modified | Outcome::Released => {
                 self.saying = Some(Saying { peer, channel, copies, outcome });
             }
         }
@@ -70,7 +70,7 @@ impl ConfirmOn {
             state.recorder.forget(key.0, key.1);
         }
         if is_tx {
-            return self.control(peer, channel, Op::TxCommit);
+            return self.control(peer, channel, Op::Commit);
         }
         self.submit(peer, &[], requests);
     }
@@ -123,7 +123,7 @@ impl ConfirmOn {
         let links: Vec<u64> = of_channel.map(|(link, _)| *link).collect();
         state.held.retain(|(link, _), _| !links.contains(link));
         state.recorder.recover(&links);
-        self.control(peer, channel, Op::Recover);
+        self.control(peer, channel, Op::ReleaseUnsettled);
         self.peer(peer).recorder.end_recovering();
     }
 
@@ -139,7 +139,7 @@ impl ConfirmOn {
         self.harness
             .note(format!("client {peer}, channel {channel} fails, and acknowledges {held:?}"));
         self.failing = Some((peer, channel, ErrorKind::NotFound));
-        let declare = Op::QueueDeclare(QueueDeclare {
+        let declare = Op::DeclareQueue(QueueDeclaration {
             queue: short("none"),
             passive: true,
             durable: false,

@@ -12,7 +12,7 @@ const ROLLED_BACK_PERCENT: usize = 25;
 
 impl ConfirmOn {
     pub(super) fn open_tx(&mut self, peer: usize, channel: u16) {
-        self.control(peer, channel, Op::TxSelect);
+        self.control(peer, channel, Op::EnableTransactions);
         let state = self.peer(peer).channels.get_mut(&channel);
         state.into_iter().for_each(|channel| channel.is_transactional = true);
     }
@@ -32,9 +32,9 @@ impl ConfirmOn {
         let is_rolled_back = self.changes_its_mind(peer, channel);
         if is_rolled_back {
             self.forget_routes(published);
-            return self.control(peer, channel, Op::TxRollback);
+            return self.control(peer, channel, Op::RollBack);
         }
-        self.control(peer, channel, Op::TxCommit);
+        self.control(peer, channel, Op::Commit);
         if self.harness.has_failed() {
             return;
         }

@@ -8,7 +8,7 @@ use crate::harness::{Connected, fail};
 use crate::node::set_policy;
 use crate::outbox::Content;
 use crate::trace::join;
-use session::{Consume, Flag, Op, Table};
+use session::{Attachment, Flag, Op, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PEERS_MAX: usize = 4;
@@ -97,7 +97,7 @@ impl ConfirmOn {
     }
 
     fn open(&mut self, peer: usize, channel: u16) {
-        self.control(peer, channel, Op::ChannelOpen);
+        self.control(peer, channel, Op::OpenChannel);
         self.peer(peer).channels.insert(channel, Channel::default());
         if self.kind == Kind::TxAndAlarms
             && self.harness.random.percent(30)
@@ -106,7 +106,7 @@ impl ConfirmOn {
             return self.open_tx(peer, channel);
         }
         if self.harness.random.percent(90) && !self.harness.has_failed() {
-            self.control(peer, channel, Op::ConfirmSelect);
+            self.control(peer, channel, Op::EnableConfirms);
             let state = self.peer(peer).channels.get_mut(&channel);
             state.into_iter().for_each(|channel| channel.n_published = Some(0));
         }
@@ -144,7 +144,7 @@ impl ConfirmOn {
             return self.open(peer, channel);
         }
         self.release(peer, channel);
-        self.control(peer, channel, Op::ChannelClose);
+        self.control(peer, channel, Op::CloseChannel);
         if self.harness.random.percent(60) && !self.harness.has_failed() {
             self.open(peer, channel);
         }
@@ -235,9 +235,9 @@ impl ConfirmOn {
     fn make_content(&mut self, to: Option<&'static str>) -> Content {
         let id = self.ledger.sent.len() as u64 + 1;
         let persistent = self.harness.random.percent(75);
-        let properties = amqp091::Properties {
+        let properties = message::Properties {
             delivery_mode: persistent.then_some(2),
-            ..amqp091::Properties::default()
+            ..message::Properties::default()
         };
         let size = self.harness.random.choose(&[0, 20, 300, 3_000]).unwrap_or(0);
         Content {
@@ -262,7 +262,7 @@ impl ConfirmOn {
         self.n_links += 1;
         let prefetch = usize::from(prefetch_count);
         self.asking = Some(Asking::Consume { queue, channel, prefetch });
-        let op = Op::Consume(Consume {
+        let op = Op::Attach(Attachment {
             queue: short(queue),
             consumer_tag: short(&format!("c{}", self.n_links)),
             no_ack,
@@ -276,7 +276,7 @@ impl ConfirmOn {
         let links = self.peer(peer).links.values().filter(|link| link.is_consumer);
         let tags: Vec<_> = links.map(|link| (link.channel, link.tag.clone())).collect();
         for (channel, tag) in tags {
-            self.control(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
+            self.control(peer, channel, Op::Detach { consumer_tag: short(&tag) });
         }
     }
 
@@ -286,7 +286,7 @@ impl ConfirmOn {
         let links = links.filter(|link| link.is_consumer && link.channel == channel);
         let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
         let Some(tag) = self.harness.random.choose(&tags) else { return };
-        self.control(peer, channel, Op::Cancel { consumer_tag: short(&tag) });
+        self.control(peer, channel, Op::Detach { consumer_tag: short(&tag) });
     }
 
     fn get(&mut self) {
@@ -329,7 +329,7 @@ impl ConfirmOn {
         let mut dropped = self.ledger.copies_in(queue);
         dropped.retain(|copy| copy.is_letter || !held.contains(copy));
         self.ledger.life.dropped.extend(dropped);
-        self.control(peer, channel, Op::QueuePurge { queue: short(queue) });
+        self.control(peer, channel, Op::PurgeQueue { queue: short(queue) });
     }
 
     /// A queue goes with all that is in it, and with what is held of it.
@@ -345,7 +345,7 @@ impl ConfirmOn {
             peer.unwritten.retain(|(_, _, copy)| copy.queue != queue);
         }
         let (if_unused, if_empty) = (Flag::No, Flag::No);
-        self.control(peer, channel, Op::QueueDelete { queue: short(queue), if_unused, if_empty });
+        self.control(peer, channel, Op::DeleteQueue { queue: short(queue), if_unused, if_empty });
         // Consumers are told, or not, where clients do not want to be.
         for link in self.peers.values_mut().flat_map(|peer| peer.links.values_mut()) {
             link.is_consumer &= link.queue != queue;

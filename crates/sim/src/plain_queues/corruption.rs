@@ -105,7 +105,7 @@ impl PlainQueues {
         }
         self.harness.note(format!("lost: {lost:?}"));
         let broker = &client.node.broker;
-        let losses = broker.losses();
+        let losses = broker.figures().losses();
         if losses.n_messages + losses.n_unreadable == 0 {
             fail(format!("nobody is told what is lost: {lost:?}"));
         }

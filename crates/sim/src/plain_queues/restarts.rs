@@ -132,7 +132,7 @@ impl PlainQueues {
         let mut client = self.harness.look_into(disk);
         let view = client.node.broker.view();
         let mut found = BTreeMap::new();
-        for queue in view.meta.queues() {
+        for queue in view.meta.queues().iter() {
             let name = queue.name.to_string();
             let mut messages = Found::new();
             while let Some(given) = expect_ok(client.get(&name)) {
@@ -160,7 +160,7 @@ impl PlainQueues {
     fn drain(&mut self) -> bool {
         self.harness.note("drain");
         let client = self.connect();
-        self.control(client, 1, Op::ChannelOpen, Expect::ChannelOpened);
+        self.control(client, 1, Op::OpenChannel, Expect::ChannelOpened);
         self.client(client).channels.insert(1, client::Channel::default());
         let queues: Vec<String> = self.model.queues.keys().cloned().collect();
         for queue in queues {

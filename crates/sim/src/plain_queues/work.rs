@@ -104,7 +104,7 @@ impl PlainQueues {
         if self.client(client).channels.len() < CHANNELS_MAX {
             let open = &self.client(client).channels;
             let channel = (1..).find(|number| !open.contains_key(number)).unwrap_or(1);
-            self.control(client, channel, Op::ChannelOpen, Expect::ChannelOpened);
+            self.control(client, channel, Op::OpenChannel, Expect::ChannelOpened);
             self.client(client).channels.insert(channel, crate::client::Channel::default());
             match self.harness.random.below(4) {
                 0 => self.select_tx(client, channel),
@@ -115,14 +115,14 @@ impl PlainQueues {
     }
 
     fn select_confirms(&mut self, client: usize, channel: u16) {
-        self.control(client, channel, Op::ConfirmSelect, Expect::Done);
+        self.control(client, channel, Op::EnableConfirms, Expect::Done);
         if let Some(channel) = self.client(client).channels.get_mut(&channel) {
             channel.sequence = Some(0);
         }
     }
 
     fn select_tx(&mut self, client: usize, channel: u16) {
-        self.control(client, channel, Op::TxSelect, Expect::Done);
+        self.control(client, channel, Op::EnableTransactions, Expect::Done);
         if let Some(channel) = self.client(client).channels.get_mut(&channel) {
             channel.tx = Some(crate::client::Tx::default());
         }
@@ -139,7 +139,7 @@ impl PlainQueues {
 
     pub(super) fn end_connection(&mut self, client: usize) {
         if self.harness.random.percent(50) {
-            self.control(client, 0, Op::ConnectionClose, Expect::ConnectionClosed);
+            self.control(client, 0, Op::CloseConnection, Expect::ConnectionClosed);
         } else {
             self.lose(client);
         }
@@ -148,7 +148,7 @@ impl PlainQueues {
     fn close(&mut self, client: usize, channel: u16) {
         self.finish_declarations();
         if self.is_open(client, channel) {
-            self.control(client, channel, Op::ChannelClose, Expect::ChannelClosed);
+            self.control(client, channel, Op::CloseChannel, Expect::ChannelClosed);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::spec::{LettersTo, Spec};
 use crate::outbox::{Content, Given};
-use amqp091::{PropertiesRef, Table, Value};
+use amqp091::{Table, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The violated rule, in words.
@@ -53,7 +53,7 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn of(given: &Given) -> Result<Self, Violation> {
         let id = given.content.id().ok_or("a delivery without a number")?;
-        let properties = PropertiesRef::trusted(&given.content.properties);
+        let properties = message::View::of(&given.content.properties);
         let headers = properties.headers().and_then(|headers| headers.to_owned().ok());
         let headers = headers.unwrap_or_default();
         let deaths = headers.get(b"x-death").and_then(Value::as_array).unwrap_or_default();

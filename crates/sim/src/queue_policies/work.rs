@@ -6,7 +6,7 @@ use crate::client::{Read, control, settle, short};
 use crate::harness::{Connected, fail};
 use crate::outbox::Content;
 use crate::trace::join;
-use session::{Consume, Op, Outcome, Request, Table};
+use session::{Attachment, Op, Outcome, Request, Table};
 use std::collections::BTreeMap;
 
 const PEERS_MAX: usize = 4;
@@ -73,8 +73,8 @@ impl QueuePolicies {
             prefetch: 0,
         };
         self.peers.insert(number, peer);
-        self.control(number, Op::ChannelOpen);
-        self.control(number, Op::ConfirmSelect);
+        self.control(number, Op::OpenChannel);
+        self.control(number, Op::EnableConfirms);
     }
 
     pub(super) fn control(&mut self, peer: usize, op: Op) {
@@ -150,10 +150,10 @@ impl QueuePolicies {
             None
         };
         let priority = u8::try_from(self.harness.random.below(6)).unwrap_or(0);
-        let properties = amqp091::Properties {
+        let properties = message::Properties {
             priority: self.harness.random.percent(60).then_some(priority),
             expiration: expiration_ms.map(|ms: u64| short(&ms.to_string())),
-            ..amqp091::Properties::default()
+            ..message::Properties::default()
         };
         let size = self.harness.random.choose(&[0, 20, 300, 3_000, 9_000]).unwrap_or(0);
         let content = Content {
@@ -184,7 +184,7 @@ impl QueuePolicies {
         if held.is_empty() {
             return;
         }
-        let outcomes = [Outcome::Accepted, Outcome::Rejected, Outcome::Requeued, Outcome::Returned];
+        let outcomes = [Outcome::Accepted, Outcome::Rejected, Outcome::Modified, Outcome::Released];
         let outcome = self.harness.random.choose(&outcomes).unwrap_or(Outcome::Accepted);
         self.harness.note(format!("client {peer} settles {held:?} {outcome:?}"));
         let mut requests = Vec::new();
@@ -200,11 +200,11 @@ impl QueuePolicies {
         match outcome {
             Outcome::Accepted => drop(self.ledger.consumed.insert(at)),
             Outcome::Rejected => drop(self.ledger.rejected.insert(at)),
-            Outcome::Requeued => {
+            Outcome::Modified => {
                 self.ledger.note_failed(at);
                 self.returned_to.insert(at.1);
             }
-            Outcome::Returned => drop(self.returned_to.insert(at.1)),
+            Outcome::Released => drop(self.returned_to.insert(at.1)),
         }
     }
 
@@ -225,7 +225,7 @@ impl QueuePolicies {
         let tag = format!("c{}", self.n_links);
         self.use_queue(queue);
         self.asking = Some(Asking::Consume { queue, tag: tag.clone(), no_ack });
-        let op = Op::Consume(Consume {
+        let op = Op::Attach(Attachment {
             queue: short(queue),
             consumer_tag: short(&tag),
             no_ack,
@@ -240,7 +240,7 @@ impl QueuePolicies {
         let links = self.peer(peer).links.values().filter(|link| link.is_consumer);
         let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
         let Some(tag) = self.harness.random.choose(&tags) else { return };
-        self.control(peer, Op::Cancel { consumer_tag: short(&tag) });
+        self.control(peer, Op::Detach { consumer_tag: short(&tag) });
     }
 
     fn get(&mut self) {

@@ -1,12 +1,14 @@
 //! Pages as a sequence of messages, and a sequence of messages as pages: how a queue's content goes
 //! from this form into another one and back.
 
+use super::PageNote;
 use super::image::{Image, ImageError, LoadedPage};
-use super::page::{ENTRY_BYTES, Page, SPAN_MAX, SegmentNumber, to_u16};
+use super::page::{ENTRY_BYTES, Page, SPAN_MAX, to_u16};
 use super::page_bitmap::PageBitmap;
+use super::pages::Pages;
 use super::pool::PagePool;
+use super::segments::SegmentNumber;
 use super::slot::Content;
-use super::{Backlog, PageNote};
 use crate::blob::BlobId;
 use crate::queued::Queued;
 
@@ -108,7 +110,7 @@ impl PageWriter {
             load_bytes: u32::try_from(load_bytes).unwrap_or(u32::MAX),
             n_entries: to_u16(n),
             has_bodies: self.stored_bytes > 0,
-            is_annotated: self.page.is_annotated,
+            is_annotated: self.page.bytes.is_annotated(),
         };
         let all = note(std::mem::take(&mut self.all));
         let persistent = note(std::mem::take(&mut self.persistent));
@@ -163,13 +165,13 @@ impl<'a> HerePart<'a> {
     }
 }
 
-impl Backlog {
+impl Pages {
     /// The first page with messages at or behind `position`, to go through all of them part by
     /// part. What is pushed or released meanwhile is seen if it lies behind.
     #[must_use]
     pub fn part_from(&self, position: u64) -> Option<Part<'_>> {
-        let at = self.slots.partition_point(|slot| slot.end() <= position);
-        let slot = self.slots.range(at..).find(|slot| slot.n_live > 0)?;
+        let at = self.slots().partition_point(|slot| slot.end() <= position);
+        let slot = self.slots().range(at..).find(|slot| slot.n_live > 0)?;
         let end = slot.end();
         match &slot.content {
             Content::Here(page) => Some(Part::Here(HerePart { page, from: position, end })),
@@ -229,8 +231,9 @@ impl LoadedPage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::jobs::PAGE_BYTES_MAX;
+    use super::super::Backlog;
     use super::super::page::to_u32;
+    use super::super::plan::PAGE_BYTES_MAX;
     use super::*;
     use crate::queued::StoredBody;
     use message::{Body, MessageRef};
@@ -321,7 +324,7 @@ mod tests {
                 .map(|note| u64::from(note.n_live)).sum();
             prop_assert_eq!(kept, all.iter().filter(|message| message.3).count() as u64);
             let (mut read, mut next) = (Vec::new(), 0);
-            while let Some(part) = backlog.part_from(next) {
+            while let Some(part) = backlog.pages().part_from(next) {
                 let Part::Stored { blob, wanted, end, .. } = part else { panic!("all are cold") };
                 let image = &images[blob.index as usize];
                 let loaded = LoadedPage::read(&pool, image, &wanted).unwrap();
@@ -370,7 +373,7 @@ mod tests {
                 backlog.push(&pool, message.0, &whole, None, blob);
             }
             let (mut read, mut next) = (Vec::new(), from);
-            while let Some(part) = backlog.part_from(next) {
+            while let Some(part) = backlog.pages().part_from(next) {
                 let Part::Here(here) = part else { panic!("all are in memory") };
                 read.extend(here.messages().map(owned));
                 next = here.end;

@@ -2,16 +2,16 @@
 
 use super::image::{ImageError, persistent_positions};
 use super::jobs::count_segment;
-use super::page::{Page, SegmentNumber};
+use super::page::{Entry, Page};
 use super::page_bitmap::PageBitmap;
 use super::relocate::LiveMessage;
+use super::segments::SegmentNumber;
 use super::slot::{Busy, Content, NO_SEGMENT};
 use super::{Backlog, FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
-use crate::queued::Queued;
 use log::SegmentId;
 
-/// What is to be done for the next page whose messages are to be logged.
+/// The next step for a page whose messages are to be logged.
 #[derive(Debug)]
 pub enum ToLog {
     /// Nothing: it is in memory and was gone through.
@@ -43,7 +43,7 @@ pub struct StoredPage {
 /// Messages of a page that is on disk only, as they are logged by its image.
 #[derive(Debug)]
 pub struct ImageLogged {
-    /// What the log is to know; none if it needs to know nothing. Then [`Backlog::paged_in_log`].
+    /// The note for the log; none if it needs to know nothing. Then [`Backlog::paged_in_log`].
     pub note: Option<PageNote>,
     /// The log segment with the note before that one, to be released once.
     pub noted_before: Option<SegmentId>,
@@ -70,7 +70,7 @@ impl Backlog {
     /// that messages and notes lay in, with how many: to be released.
     pub fn unlog(&mut self) -> Vec<(SegmentId, u64)> {
         let mut segments = Vec::new();
-        for slot in &mut self.slots {
+        for slot in self.pages.iter_mut() {
             if let Some(image) = &mut slot.image
                 && image.segment != NO_SEGMENT
             {
@@ -93,15 +93,15 @@ impl Backlog {
         position: u64,
         message: impl FnMut(LiveMessage<'_>) -> SegmentId,
     ) -> Option<ToLog> {
-        let from = self.slots.partition_point(|slot| slot.end() <= position);
-        let at = from + self.slots.range(from..).position(|slot| slot.n_live > 0)?;
-        let slot = self.slots.get(at)?;
+        let from = self.pages.slots().partition_point(|slot| slot.end() <= position);
+        let at = from + self.pages.slots().range(from..).position(|slot| slot.n_live > 0)?;
+        let slot = self.pages.slots().get(at)?;
         let next = slot.end();
         if slot.page().is_some() {
             let freed = self.disown_image(at);
-            if let Some(Content::Here(page)) = self.slots.get_mut(at).map(|slot| &mut slot.content)
+            if let Some(Content::Here(page)) = self.pages.get_mut(at).map(|slot| &mut slot.content)
             {
-                page.log(message);
+                page.append_to_log(Page::is_to_be_logged, message);
             }
             return Some(ToLog::Done { next, freed });
         }
@@ -118,14 +118,15 @@ impl Backlog {
     /// note stands for is to be logged with the rest: a start knows no page of which some messages are
     /// in the image and some are not. Returns the image, and where the note is.
     fn disown_image(&mut self, at: usize) -> Option<FreedPage> {
-        let slot = self.slots.get(at)?;
-        if !slot.page().is_some_and(Page::has_unlogged) {
+        let slot = self.pages.slots().get(at)?;
+        let page = slot.page()?;
+        if !page.live().any(|(_, entry)| page.is_to_be_logged(entry)) {
             return None;
         }
         if slot.busy == Busy::Writing && !self.writes_durably(slot.key()) {
             self.give_up_writing(at);
         }
-        let slot = self.slots.get_mut(at)?;
+        let slot = self.pages.get_mut(at)?;
         let key = slot.key();
         let image = slot.image.take()?;
         if image.segment != NO_SEGMENT
@@ -134,7 +135,7 @@ impl Backlog {
             page.leave_image();
         }
         if std::mem::take(&mut slot.is_sparse) {
-            self.forget_sparse(key);
+            self.pages.forget_sparse(key);
         }
         // The bodies it names are those of the page in memory.
         Some(image.freed(None))
@@ -144,20 +145,12 @@ impl Backlog {
         self.writing.iter().any(|writing| writing.page == page && writing.is_durable)
     }
 
-    /// What is written is found to be of no page.
+    /// The image being written is found to be of no page.
     fn give_up_writing(&mut self, at: usize) {
-        let serial = self.next_serial;
-        let Some(slot) = self.slots.get_mut(at) else { return };
-        let key = slot.key();
+        let Some(slot) = self.pages.get_mut(at) else { return };
+        let (key, cost_bytes) = (slot.key(), slot.cost_bytes());
         let busy = std::mem::replace(&mut slot.busy, Busy::Idle);
-        let (is_sparse, cost_bytes) = (slot.is_sparse, slot.cost_bytes());
-        slot.serial = serial;
-        let renamed = slot.key();
-        self.next_serial = serial.wrapping_add(1);
-        if is_sparse {
-            self.forget_sparse(key);
-            self.sparse.push_back(renamed);
-        }
+        self.pages.rename(at);
         self.end_job(key, busy, cost_bytes);
     }
 
@@ -170,9 +163,9 @@ impl Backlog {
         durable: BlobId,
         persistent: &PersistentPositions,
     ) -> Option<ImageLogged> {
-        let at = self.index_of_key(page.page)?;
+        let at = self.pages.index_of_key(page.page)?;
         // What is being read must stay where it is.
-        let slot = self.slots.get_mut(at).filter(|slot| slot.busy == Busy::Idle)?;
+        let slot = self.pages.get_mut(at).filter(|slot| slot.busy == Busy::Idle)?;
         let Content::Cold(cold) = &mut slot.content else { return None };
         let image = slot.image.as_mut().filter(|image| image.blob == page.blob)?;
         if image.is_durable != page.is_durable {
@@ -197,40 +190,18 @@ impl Page {
             if !entry.is_live() || !entry.segment.is_logged() {
                 continue;
             }
-            if let Some(segment) = self.segment_of(entry.segment) {
+            if let Some(segment) = self.segments.of(entry.segment) {
                 count_segment(segments, segment);
             }
             if let Some(entry) = self.entries.get_mut(index) {
                 entry.segment = SegmentNumber::NONE;
             }
         }
-        self.forget_segments();
+        self.segments.clear();
     }
 
-    fn has_unlogged(&self) -> bool {
-        let is_persistent = |entry| self.head(entry).is_some_and(|head| head.persistent);
-        self.live().any(|(_, entry)| !entry.segment.is_logged() && is_persistent(entry))
-    }
-
-    /// Has `append` log every persistent message that is not.
-    fn log(&mut self, mut append: impl FnMut(LiveMessage<'_>) -> SegmentId) {
-        for index in 0..self.entries.len() {
-            let Some(entry) = self.entries.get(index).copied() else { break };
-            if !entry.is_live() || entry.segment.is_logged() {
-                continue;
-            }
-            let position = self.first + index as u64;
-            let Some(Queued { message, stored, .. }) = self.queued(position, entry) else {
-                continue;
-            };
-            if !message.persistent {
-                continue;
-            }
-            let segment = append(LiveMessage { position, message, stored });
-            let number = self.segment_number(segment);
-            if let Some(entry) = self.entries.get_mut(index) {
-                entry.segment = number;
-            }
-        }
+    /// Whether the message is persistent and the log does not have it.
+    fn is_to_be_logged(&self, entry: Entry) -> bool {
+        !entry.segment.is_logged() && self.head(entry).is_some_and(|head| head.persistent)
     }
 }

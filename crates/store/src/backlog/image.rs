@@ -15,11 +15,11 @@
 //! store's: what is read here may be damaged in no way it notices, yet nothing is trusted.
 
 use super::kept::KeptBody;
-use super::page::{
-    ENTRY_BYTES, Entry, Envelope, Page, SPAN_MAX, SegmentNumber, is_whole, to_u16, to_u32,
-};
+use super::page::{ENTRY_BYTES, Entry, Page, SPAN_MAX, to_u16, to_u32};
 use super::page_bitmap::PageBitmap;
+use super::page_bytes::Envelope;
 use super::pool::PagePool;
+use super::segments::SegmentNumber;
 use crate::blob::BlobId;
 use bytes::Bytes;
 use message::StandIn;
@@ -84,7 +84,7 @@ impl Image {
         self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
     }
 
-    /// What was added to the body store so that it can name bodies there.
+    /// Bytes added to the body store so that it can name bodies there.
     #[must_use]
     pub const fn stored_bytes(&self) -> usize {
         self.stored_bytes
@@ -134,7 +134,7 @@ impl Image {
         let (mut body_bytes, mut any_apart) = (0, false);
         for (at, entry) in positions.zip(&page.entries) {
             any_apart |= entry.body != 0 && page.stand_in(*entry).is_some();
-            let (kind, offset) = match page.kept(*entry) {
+            let (kind, offset) = match page.bodies.get(entry.body) {
                 None => (KIND_INLINE, entry.offset),
                 Some(KeptBody { blob: Some(blob), .. }) => {
                     stored.push(*blob);
@@ -158,7 +158,7 @@ impl Image {
             head.extend_from_slice(&blob.file.to_le_bytes());
             head.extend_from_slice(&blob.index.to_le_bytes());
         }
-        head.extend_from_slice(&page.bytes);
+        head.extend_from_slice(page.bytes.as_slice());
         let header = Header {
             version: if any_apart { VERSION_APART } else { VERSION },
             n_stored: to_u16(stored.len()),
@@ -370,7 +370,7 @@ impl LoadedPage {
         let parts = Parts::parse(image)?;
         let mut page = pool.take(image.len());
         page.first = parts.first;
-        page.bytes.extend_from_slice(parts.inline);
+        page.bytes.append(parts.inline);
         // Neighbours mostly share it.
         let (mut checked, mut properties_bytes) = (None, 0);
         for entry in parts.entries() {
@@ -378,7 +378,7 @@ impl LoadedPage {
             if checked != Some(entry.envelope) {
                 let envelope;
                 (envelope, properties_bytes) = parts.check_envelope(entry.envelope)?;
-                page.is_annotated |= envelope.is_annotated();
+                page.bytes.note_envelope(envelope);
                 checked = Some(entry.envelope);
             }
             if properties_bytes > 0 && (entry.kind == KIND_INLINE || properties_bytes > entry.len) {
@@ -398,8 +398,8 @@ impl LoadedPage {
     pub fn wanted_bodies(&self) -> Vec<WantedBody> {
         let page = &self.page;
         let wanted = page.live().filter_map(|(_, entry)| {
-            let kept = page.kept(entry)?;
-            (!is_whole(kept, entry)).then_some(WantedBody {
+            let kept = page.bodies.get(entry.body)?;
+            (!kept.is_whole(entry.len)).then_some(WantedBody {
                 blob: kept.blob?,
                 len: entry.len,
                 properties_bytes: page.stand_in(entry).map_or(0, |it| it.properties_bytes),
@@ -412,12 +412,8 @@ impl LoadedPage {
     /// Puts a wanted body in its place. One of another length, or never put, makes its message
     /// count as lost.
     pub fn put_body(&mut self, wanted: WantedBody, bytes: Bytes) {
-        let place = usize::from(wanted.slot).checked_sub(1);
-        let place = place.and_then(|at| self.page.bodies.get_mut(at)).and_then(Option::as_mut);
-        if let Some(kept) = place.filter(|_| bytes.len() == wanted.len as usize) {
-            self.page.missing_bytes -= wanted.len as usize;
-            self.page.body_bytes += bytes.len();
-            kept.fill(bytes, wanted.properties_bytes);
+        if bytes.len() == wanted.len as usize {
+            self.page.bodies.fill(wanted.slot, bytes, wanted.properties_bytes);
         }
     }
 }
@@ -444,16 +440,12 @@ fn put_entry(
             (0, Some(kept))
         }
         KIND_STORED => {
-            page.missing_bytes += entry.len as usize;
+            page.bodies.note_missing(entry.len);
             (0, Some(KeptBody::missing(parts.stored(entry.offset)?)))
         }
         _ => return Err(ImageError::Damaged),
     };
-    let body = kept.map_or(0, |kept| {
-        page.body_bytes += kept.len();
-        page.bodies.push(Some(kept));
-        to_u16(page.bodies.len())
-    });
+    let body = kept.map_or(0, |kept| page.bodies.keep(kept));
     page.entries.push(Entry {
         offset,
         len: entry.len,

@@ -1,6 +1,7 @@
 //! Bodies beside a page's bytes, with properties in front of those that share them, or are stored with them.
 
 use super::SharedBody;
+use super::page::to_u16;
 use crate::blob::BlobId;
 use bytes::Bytes;
 use message::StandIn;
@@ -57,5 +58,105 @@ impl KeptBody {
     /// Bytes of properties and body.
     pub(super) fn len(&self) -> usize {
         self.body.len() + self.properties.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Whether all of its `len` bytes are at hand.
+    pub(super) fn is_whole(&self, len: u32) -> bool {
+        self.len() == len as usize
+    }
+}
+
+/// The bodies a page keeps apart, by number; 0 is the number of none.
+#[derive(Debug, Default)]
+pub(super) struct KeptBodies {
+    bodies: Vec<Option<KeptBody>>,
+    /// Bytes of those that are still there.
+    bytes: usize,
+    /// Bytes of stored bodies that are not at hand.
+    missing_bytes: usize,
+}
+
+impl KeptBodies {
+    /// Bytes of those that are still there.
+    #[inline]
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of stored bodies that are not at hand.
+    #[inline]
+    pub(super) const fn missing_bytes(&self) -> usize {
+        self.missing_bytes
+    }
+
+    /// Keeps a body; returns its number.
+    pub(super) fn keep(&mut self, kept: KeptBody) -> u16 {
+        self.bytes += kept.len();
+        self.bodies.push(Some(kept));
+        to_u16(self.bodies.len())
+    }
+
+    /// The body kept last is stored and has so many bytes that are not at hand.
+    pub(super) const fn note_missing(&mut self, bytes: u32) {
+        self.missing_bytes += bytes as usize;
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u16) -> Option<&KeptBody> {
+        self.bodies.get(usize::from(number.checked_sub(1)?))?.as_ref()
+    }
+
+    /// Says who gives the body kept last its name in the body store, unless it has one.
+    pub(super) fn share_last(&mut self, home: Arc<dyn SharedBody>) {
+        if let Some(Some(kept)) = self.bodies.last_mut() {
+            kept.home = Some(home).filter(|_| kept.blob.is_none());
+        }
+    }
+
+    /// Puts a body at hand that was missing.
+    pub(super) fn fill(&mut self, number: u16, bytes: Bytes, properties_bytes: u32) {
+        let place = usize::from(number).checked_sub(1);
+        let kept = place.and_then(|at| self.bodies.get_mut(at)).and_then(Option::as_mut);
+        if let Some(kept) = kept {
+            assert!(self.missing_bytes >= bytes.len(), "a body is missing until it is filled");
+            self.missing_bytes -= bytes.len();
+            self.bytes += bytes.len();
+            kept.fill(bytes, properties_bytes);
+        }
+    }
+
+    /// Lets go of a body of `len` bytes: the bytes at hand and its name in the body store.
+    #[cold]
+    pub(super) fn let_go(&mut self, number: u16, len: u32) -> (usize, Option<BlobId>) {
+        let place = usize::from(number).checked_sub(1);
+        let kept = place.and_then(|at| self.bodies.get_mut(at)).and_then(Option::take);
+        let Some(kept) = kept else { return (0, None) };
+        debug_assert!(self.bytes >= kept.len(), "what is kept is counted");
+        self.bytes -= kept.len();
+        if !kept.is_whole(len) {
+            debug_assert!(self.missing_bytes >= len as usize, "what is missing is counted");
+            self.missing_bytes -= len as usize;
+        }
+        (kept.len(), kept.blob)
+    }
+
+    /// Gives bodies that other queues have too their names in the body store. Returns how many bytes
+    /// that added to the store.
+    pub(super) fn name_shared(&mut self) -> usize {
+        let mut added_bytes = 0;
+        for kept in self.bodies.iter_mut().flatten() {
+            if let Some(home) = kept.home.take().filter(|_| kept.blob.is_none()) {
+                let (blob, added) = home.name(&kept.body);
+                kept.blob = blob;
+                added_bytes += added;
+            }
+        }
+        added_bytes
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bodies.clear();
+        self.bytes = 0;
+        self.missing_bytes = 0;
     }
 }

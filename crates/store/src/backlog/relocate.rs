@@ -1,8 +1,8 @@
-//! What outlives what: messages and pages that outlive their log segment, or the process; and what
-//! is left to be done when many messages go at once.
+//! Survival: messages and pages that outlive their log segment, or the process; and the duties left when
+//! many messages go at once.
 
 use super::jobs::count_segment;
-use super::page::{BodyPlace, Page, SPAN_MAX, to_u16};
+use super::page::{BodyPlace, Entry, Page, SPAN_MAX, to_u16};
 use super::page_bitmap::PageBitmap;
 use super::pool::PagePool;
 use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage};
@@ -13,7 +13,7 @@ use log::SegmentId;
 use message::MessageRef;
 use std::ops::Range;
 
-/// What the log knows about a page that is in an image: it stands for a log entry of each message.
+/// The log's note about a page that is in an image: it stands for a log entry of each message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageNote {
     /// The page's first position.
@@ -60,7 +60,7 @@ impl std::fmt::Display for RestoreError {
 
 impl std::error::Error for RestoreError {}
 
-/// What many messages that went at once leave to be done.
+/// The duties that many messages leave that went at once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// How many messages.
@@ -91,10 +91,10 @@ impl Dropped {
     fn add_page(&mut self, page: &Page) {
         for (_, entry) in page.live() {
             self.any_logged |= entry.segment.is_logged();
-            if let Some(segment) = page.segment_of(entry.segment) {
+            if let Some(segment) = page.segments.of(entry.segment) {
                 count_segment(&mut self.segments, segment);
             }
-            self.bodies.extend(page.kept(entry).and_then(|kept| kept.blob));
+            self.bodies.extend(page.bodies.get(entry.body).and_then(|kept| kept.blob));
         }
     }
 }
@@ -114,8 +114,8 @@ impl Backlog {
     }
 
     fn purge_range(&mut self, pool: &PagePool, range: &Range<u64>, dropped: &mut Dropped) {
-        let mut at = self.slots.partition_point(|slot| slot.end() <= range.start);
-        while let Some(slot) = self.slots.get(at).filter(|slot| slot.first < range.end) {
+        let mut at = self.pages.slots().partition_point(|slot| slot.end() <= range.start);
+        while let Some(slot) = self.pages.slots().get(at).filter(|slot| slot.first < range.end) {
             let (first, end) = (slot.first, slot.end());
             if slot.lies_in(range) {
                 dropped.add_slot(slot);
@@ -133,7 +133,7 @@ impl Backlog {
                     dropped.pages.extend(released.page.map(|page| *page));
                 }
             }
-            let is_same = self.slots.get(at).is_some_and(|slot| slot.first == first);
+            let is_same = self.pages.slots().get(at).is_some_and(|slot| slot.first == first);
             at += usize::from(is_same);
         }
     }
@@ -141,20 +141,19 @@ impl Backlog {
     /// Forgets everything. Jobs under way find their pages gone.
     pub fn clear(&mut self, pool: &PagePool) -> Dropped {
         let mut dropped = Dropped::default();
-        while let Some(slot) = self.slots.back() {
+        while let Some(slot) = self.pages.slots().back() {
             dropped.add_slot(slot);
-            let last = self.slots.len() - 1;
+            let last = self.pages.slots().len() - 1;
             self.remove(pool, last);
         }
-        self.sparse.clear();
         dropped
     }
 
     /// A page's image cannot be read: its messages are lost. None when the page is gone meanwhile.
     /// The positions lost are given beside what is left to be done.
     pub fn failed(&mut self, pool: &PagePool, page: PageKey) -> Option<(Vec<Range<u64>>, Dropped)> {
-        let at = self.index_of_key(page)?;
-        let slot = self.slots.get(at).filter(|slot| slot.busy == Busy::Loading)?;
+        let at = self.pages.index_of_key(page)?;
+        let slot = self.pages.slots().get(at).filter(|slot| slot.busy == Busy::Loading)?;
         let lost = slot.absolute(&slot.live());
         let mut dropped = Dropped::default();
         dropped.add_slot(slot);
@@ -175,7 +174,7 @@ impl Backlog {
         mut page: impl FnMut(&PageNote) -> Option<SegmentId>,
     ) -> u64 {
         let mut n_moved = 0;
-        for slot in &mut self.slots {
+        for slot in self.pages.iter_mut() {
             if slot.image.is_some_and(|image| image.segment == segment) {
                 let moved_to = slot.note().and_then(|note| page(&note));
                 if let Some(image) = &mut slot.image {
@@ -184,9 +183,12 @@ impl Backlog {
                 n_moved += 1;
             }
             if let Content::Here(page) = &mut slot.content
-                && page.lies_in(segment)
+                && page.segments.contains(segment)
             {
-                n_moved += page.relocate(segment, &mut message);
+                let in_it =
+                    |page: &Page, entry: Entry| page.segments.of(entry.segment) == Some(segment);
+                n_moved += page.append_to_log(in_it, &mut message);
+                page.segments.forget(segment);
             }
         }
         n_moved
@@ -217,7 +219,7 @@ impl Backlog {
         note: &PageNote,
         segment: SegmentId,
     ) -> Result<(), RestoreError> {
-        let after_last = self.slots.back().is_none_or(|slot| slot.end() <= note.first);
+        let after_last = self.pages.slots().back().is_none_or(|slot| slot.end() <= note.first);
         let live = positions_in_page(note).filter(|_| after_last).ok_or(RestoreError)?;
         let Some(last) = live.iter().last() else { return Err(RestoreError) };
         let n_live = to_u16(live.len());
@@ -236,30 +238,20 @@ impl Backlog {
                 is_durable: true,
                 has_bodies: note.has_bodies,
             }),
-            serial: self.next_serial,
+            serial: 0,
             busy: Busy::Idle,
             is_closed: true,
             is_sparse: false,
             is_annotated: note.is_annotated,
         };
-        self.next_serial = self.next_serial.wrapping_add(1);
         self.stored_bytes += slot.live_bytes;
-        self.slots.push_back(slot);
-        self.note_sparse(self.slots.len() - 1);
+        self.pages.push_back(slot);
+        self.pages.note_sparse(self.pages.slots().len() - 1);
         Ok(())
-    }
-
-    /// The images that name bodies in the body store, with the positions whose bodies are counted
-    /// for this backlog: what a restart reads to count references.
-    pub fn images_with_bodies(&self) -> impl Iterator<Item = (BlobId, PageBitmap)> + '_ {
-        self.slots.iter().filter_map(|slot| {
-            let image = slot.image.filter(|image| image.has_bodies)?;
-            slot.cold().map(|cold| (image.blob, cold.live.clone()))
-        })
     }
 }
 
-/// What `n` of `n_all` messages take that take `bytes` together.
+/// The bytes of `n` of `n_all` messages that have `bytes` together.
 fn part_of(bytes: u64, n: u16, n_all: u16) -> u64 {
     if n == n_all { bytes } else { bytes.saturating_mul(u64::from(n)) / u64::from(n_all.max(1)) }
 }
@@ -284,7 +276,7 @@ impl Slot {
         positions.ranges_from(self.first)
     }
 
-    /// What the log is to know about its image, if it is among the durable ones.
+    /// The log's note about its image, if it is among the durable ones.
     pub(super) fn note(&self) -> Option<PageNote> {
         let image = self.image.filter(|image| image.is_durable)?;
         let live = self.live_in_image();
@@ -313,34 +305,5 @@ impl Slot {
             owed
         });
         Some(image.freed(owed))
-    }
-}
-
-impl Page {
-    /// Calls `visit` for every message in `segment`; it lies in the segment `visit` returns then.
-    fn relocate(
-        &mut self,
-        segment: SegmentId,
-        mut visit: impl FnMut(LiveMessage<'_>) -> SegmentId,
-    ) -> u64 {
-        let mut n_moved = 0;
-        for index in 0..self.entries.len() {
-            let Some(entry) = self.entries.get(index).copied() else { break };
-            if !entry.is_live() || self.segment_of(entry.segment) != Some(segment) {
-                continue;
-            }
-            let position = self.first + index as u64;
-            let Some(Queued { message, stored, .. }) = self.queued(position, entry) else {
-                continue;
-            };
-            let moved_to = visit(LiveMessage { position, message, stored });
-            let number = self.segment_number(moved_to);
-            if let Some(entry) = self.entries.get_mut(index) {
-                entry.segment = number;
-            }
-            n_moved += 1;
-        }
-        self.forget_segment(segment);
-        n_moved
     }
 }

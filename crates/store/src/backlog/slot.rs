@@ -1,8 +1,9 @@
-//! What a backlog knows about one page, wherever its messages are. A deep backlog has thousands.
+//! A backlog's knowledge of one page, wherever its messages are. A deep backlog has thousands.
 
 use super::Released;
-use super::page::{ENTRY_BYTES, Page, SegmentNumber};
+use super::page::{ENTRY_BYTES, Page};
 use super::page_bitmap::PageBitmap;
+use super::segments::SegmentNumber;
 use crate::blob::BlobId;
 use log::SegmentId;
 use std::ops::Range;
@@ -82,7 +83,7 @@ enum Logged {
     Some,
 }
 
-/// What few cold pages need.
+/// The knowledge that few cold pages need.
 #[derive(Debug)]
 struct More {
     /// Sizes and bodies, for messages that consumers hold may go before the page is loaded.
@@ -125,7 +126,7 @@ impl Slot {
         }
     }
 
-    /// What it takes in memory, or would if it was loaded.
+    /// Memory it takes, or would if it was loaded.
     pub(super) fn cost_bytes(&self) -> usize {
         match (&self.content, &self.image) {
             (Content::Here(page), _) => page.cost_bytes(),
@@ -136,7 +137,7 @@ impl Slot {
 
     /// Of stored bodies it lacks while it is in memory.
     pub(super) fn missing_bytes(&self) -> usize {
-        self.page().map_or(0, |page| page.missing_bytes)
+        self.page().map_or(0, |page| page.bodies.missing_bytes())
     }
 
     pub(super) fn lacks_bodies(&self) -> bool {
@@ -212,7 +213,7 @@ impl Slot {
 }
 
 impl Cold {
-    /// What is to be remembered of a page that leaves memory. `may_be_held`: consumers may have
+    /// The knowledge that stays of a page that leaves memory. `may_be_held`: consumers may have
     /// some of its messages.
     pub(super) fn of(slot: &Slot, page: &Page, may_be_held: bool) -> Self {
         let live = slot.live();
@@ -314,19 +315,21 @@ impl Each {
             positions.push(at);
             sizes.push(u32::try_from(page.size_bytes(entry)).unwrap_or(u32::MAX));
             if has_bodies {
-                bodies.push(page.kept(entry).and_then(|kept| kept.blob));
+                bodies.push(page.bodies.get(entry.body).and_then(|kept| kept.blob));
             }
         }
         Self { positions: positions.into(), sizes: sizes.into(), bodies: bodies.into() }
     }
 }
 
-/// What `page` takes in memory when it is loaded from an image of its live messages. A little more
+/// Memory that `page` takes when it is loaded from an image of its live messages. A little more
 /// than it will: gaps at its ends take nothing.
 pub(super) fn load_bytes(page: &Page, image_bytes: usize) -> u32 {
     let n_live = page.live().count();
     let n_gaps = page.entries.len() - n_live;
-    let is_stored = |entry| page.kept(entry).is_some_and(|kept| kept.blob.is_some());
+    let is_stored = |entry: super::page::Entry| {
+        page.bodies.get(entry.body).is_some_and(|kept| kept.blob.is_some())
+    };
     let stored = page.live().filter(|(_, entry)| is_stored(*entry));
     let stored_bytes: usize = stored.map(|(_, entry)| entry.len as usize).sum();
     u32::try_from(image_bytes + n_gaps * ENTRY_BYTES + stored_bytes).unwrap_or(u32::MAX)

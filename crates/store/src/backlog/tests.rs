@@ -126,8 +126,9 @@ fn a_page_that_comes_into_the_log_counts_more_than_the_note_about_a_part_of_it()
     host.push(722, None, true, BodyKind::Shared);
     host.next_job();
     host.complete(0);
-    let written = host.backlog.slots.back().and_then(Slot::note).expect("the page is written");
-    assert_eq!((host.backlog.n_pages(), written.n_live, written.n_entries), (2, 1, 7));
+    let written =
+        host.backlog.pages.slots().back().and_then(Slot::note).expect("the page is written");
+    assert_eq!((host.backlog.pages().n_pages(), written.n_live, written.n_entries), (2, 1, 7));
     host.step(&Step::LogNext);
     host.step(&Step::Crash(0));
     host.check();
@@ -160,17 +161,17 @@ fn a_page_on_disk_costs_little_memory() {
         }
     }
     host.settle_down();
-    let n_cold = host.backlog.n_pages() - host.backlog.n_pages_here();
+    let n_cold = host.backlog.pages().n_pages() - host.backlog.pages().n_pages_here();
     assert!(n_cold > 20, "{n_cold} pages are on disk");
     assert_eq!(host.backlog.heap_bytes_of_cold(), 0);
     // Ten million messages of 12 bytes.
-    assert!(host.backlog.n_pages() * 100 * size_of::<Slot>() < 1 << 20);
+    assert!(host.backlog.pages().n_pages() * 100 * size_of::<Slot>() < 1 << 20);
 }
 
 #[test]
 fn a_deep_queue_is_written_once_and_loaded_once() {
     let mut host = deep_queue(3_000, 100);
-    let (n_pages, n_writes) = (host.backlog.n_pages(), host.n_writes);
+    let (n_pages, n_writes) = (host.backlog.pages().n_pages(), host.n_writes);
     assert!(n_pages > 30 && n_writes <= n_pages && host.n_loads == 0);
     host.drain();
     assert_eq!(host.n_writes, n_writes, "pages that consumers work off are not written again");

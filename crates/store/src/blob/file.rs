@@ -1,4 +1,4 @@
-//! What the store knows of one file while it runs: its blobs, what of it is not written yet, its handle.
+//! One file of the store while it runs: its blobs, its records that are not written yet, its handle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use log::{DiskFile, Stamp};
 use super::format::{self, FILE_HEADER_BYTES, Found, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
 use super::slots::{Slot, Slots};
 
-/// How much is handed to one write.
+/// The bytes handed to one write.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// How far a file has come.
@@ -29,6 +29,7 @@ pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
 }
 
+/// One file: its blobs, its records that are not on disk, and its handle.
 #[derive(Debug)]
 pub(super) struct BlobFile {
     pub(super) number: u32,
@@ -43,16 +44,136 @@ pub(super) struct BlobFile {
     pub(super) n_live: u32,
     /// Of the log, when the file was begun.
     pub(super) begun: Stamp,
-    /// Written when full or by a sync; the last one still takes records.
-    chunks: VecDeque<Arc<Chunk>>,
-    tail: Chunk,
-    pub(super) handle: Option<Arc<dyn DiskFile>>,
-    /// The handle must stay: another file is about to take the name.
-    pub(super) is_pinned: bool,
+    pub(super) unwritten: Unwritten,
+    pub(super) opened: OpenFile,
     /// Rises with each rewriting; offsets are good for one generation.
     pub(super) generation: u32,
-    /// When it was last read, in reads of the store.
-    pub(super) last_read: u64,
+}
+
+/// The records of a file that are not on disk yet.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    /// Written when full or by a sync.
+    chunks: VecDeque<Arc<Chunk>>,
+    /// Takes records.
+    tail: Chunk,
+}
+
+/// The handle of a file, if it is open.
+#[derive(Debug, Default)]
+pub(super) struct OpenFile {
+    handle: Option<Arc<dyn DiskFile>>,
+    /// The handle must stay: another file is about to take the name.
+    is_pinned: bool,
+    /// The time of the last read, in reads of the store.
+    last_read: u64,
+}
+
+impl OpenFile {
+    pub(super) const fn handle(&self) -> Option<&Arc<dyn DiskFile>> {
+        self.handle.as_ref()
+    }
+
+    pub(super) fn set(&mut self, handle: Arc<dyn DiskFile>) {
+        self.handle = Some(handle);
+    }
+
+    /// Keeps the handle until the file of the name is replaced.
+    pub(super) fn pin(&mut self, handle: Arc<dyn DiskFile>) {
+        self.handle = Some(handle);
+        self.is_pinned = true;
+    }
+
+    /// Goes on with the file that has taken the name.
+    fn replace(&mut self, handle: Arc<dyn DiskFile>) {
+        self.handle = Some(handle);
+        self.is_pinned = false;
+    }
+
+    /// Whether it is open and may be closed.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.handle.is_some() && !self.is_pinned
+    }
+
+    pub(super) fn close(&mut self) {
+        debug_assert!(!self.is_pinned, "the handle of the old file is needed until it is replaced");
+        self.handle = None;
+    }
+
+    pub(super) const fn last_read(&self) -> u64 {
+        self.last_read
+    }
+
+    pub(super) const fn note_read(&mut self, at: u64) {
+        self.last_read = at;
+    }
+}
+
+impl Unwritten {
+    const fn new(at: u32) -> Self {
+        Self { chunks: VecDeque::new(), tail: Chunk { at, bytes: Vec::new() } }
+    }
+
+    /// Appends the record of a blob in `parts`; returns where the next one goes.
+    fn append(&mut self, (file, index): (u32, u32), parts: &[&[u8]], bytes: u32) -> u32 {
+        let tail = &mut self.tail.bytes;
+        let start = tail.len();
+        let blob_at = start + RECORD_HEADER_BYTES as usize;
+        tail.reserve(RECORD_HEADER_BYTES as usize + bytes as usize);
+        tail.resize(blob_at, 0);
+        parts.iter().for_each(|part| tail.extend_from_slice(part));
+        if let Some((header, blob)) = tail
+            .get_mut(start..)
+            .and_then(|record| record.split_at_mut_checked(RECORD_HEADER_BYTES as usize))
+        {
+            header.copy_from_slice(&format::record_header(file, index, blob));
+        }
+        assert_eq!(tail.len(), blob_at + bytes as usize, "a record is as long as its header says");
+        let end = self.end();
+        if self.tail.bytes.len() >= CHUNK_BYTES {
+            self.close_chunk();
+        }
+        end
+    }
+
+    /// Where the next record goes.
+    fn end(&self) -> u32 {
+        self.tail.at + u32::try_from(self.tail.bytes.len()).expect("a file stays below 4 GiB")
+    }
+
+    fn close_chunk(&mut self) {
+        let next = Chunk { at: self.end(), bytes: Vec::new() };
+        let full = std::mem::replace(&mut self.tail, next);
+        if !full.bytes.is_empty() {
+            self.chunks.push_back(Arc::new(full));
+        }
+    }
+
+    /// Everything not written yet. It stays readable here until [`Self::forget`].
+    pub(super) fn all(&mut self) -> Vec<Arc<Chunk>> {
+        self.close_chunk();
+        self.chunks.iter().cloned().collect()
+    }
+
+    /// The first `n` chunks are on disk.
+    pub(super) fn forget(&mut self, n: usize) {
+        self.chunks.drain(..n.min(self.chunks.len()));
+    }
+
+    /// The record of `slot` if it is not on disk yet.
+    pub(super) fn record(&self, slot: &Slot) -> Option<&[u8]> {
+        let of_slot = |chunk: &'_ Chunk| slot.offset.checked_sub(chunk.at);
+        let chunk = match of_slot(&self.tail) {
+            Some(_) => &self.tail,
+            None => {
+                let after = self.chunks.partition_point(|chunk| chunk.at <= slot.offset);
+                self.chunks.get(after.checked_sub(1)?)?.as_ref()
+            }
+        };
+        let start = of_slot(chunk)? as usize;
+        let record_bytes = RECORD_HEADER_BYTES as usize + slot.bytes as usize;
+        chunk.bytes.get(start..).and_then(|rest| rest.get(..record_bytes))
+    }
 }
 
 impl BlobFile {
@@ -80,71 +201,21 @@ impl BlobFile {
             live_bytes: 0,
             n_live: 0,
             begun: found.stamps.unwrap_or_default().begun,
-            chunks: VecDeque::new(),
-            tail: Chunk { at: found.end, bytes: Vec::new() },
-            handle: None,
-            is_pinned: false,
+            unwritten: Unwritten::new(found.end),
+            opened: OpenFile::default(),
             generation: 0,
-            last_read: 0,
         }
     }
 
     /// Takes a blob with one reference; returns its index.
     pub(super) fn append(&mut self, parts: &[&[u8]], bytes: u32) -> u32 {
         let index = self.slots.next_index();
-        let tail = &mut self.tail.bytes;
-        let start = tail.len();
-        let blob_at = start + RECORD_HEADER_BYTES as usize;
-        tail.reserve(RECORD_HEADER_BYTES as usize + bytes as usize);
-        tail.resize(blob_at, 0);
-        parts.iter().for_each(|part| tail.extend_from_slice(part));
-        if let Some((header, blob)) = tail
-            .get_mut(start..)
-            .and_then(|record| record.split_at_mut_checked(RECORD_HEADER_BYTES as usize))
-        {
-            header.copy_from_slice(&format::record_header(self.number, index, blob));
-        }
+        let end = self.unwritten.append((self.number, index), parts, bytes);
         self.slots.push(Slot { index, offset: self.end, bytes, refs: 1 });
         self.count_live(bytes);
         self.end += RECORD_HEADER_BYTES + bytes;
-        if self.tail.bytes.len() >= CHUNK_BYTES {
-            self.close_chunk();
-        }
+        assert_eq!(self.end, end, "records lie side by side");
         index
-    }
-
-    fn close_chunk(&mut self) {
-        let next = Chunk { at: self.end, bytes: Vec::new() };
-        let full = std::mem::replace(&mut self.tail, next);
-        if !full.bytes.is_empty() {
-            self.chunks.push_back(Arc::new(full));
-        }
-    }
-
-    /// Everything not written yet. It stays readable here until [`Self::forget_chunks`].
-    pub(super) fn unwritten(&mut self) -> Vec<Arc<Chunk>> {
-        self.close_chunk();
-        self.chunks.iter().cloned().collect()
-    }
-
-    /// The first `n` chunks are on disk.
-    pub(super) fn forget_chunks(&mut self, n: usize) {
-        self.chunks.drain(..n.min(self.chunks.len()));
-    }
-
-    /// The record of `slot` if it is not on disk yet.
-    pub(super) fn buffered(&self, slot: &Slot) -> Option<&[u8]> {
-        let of_slot = |chunk: &'_ Chunk| slot.offset.checked_sub(chunk.at);
-        let chunk = match of_slot(&self.tail) {
-            Some(_) => &self.tail,
-            None => {
-                let after = self.chunks.partition_point(|chunk| chunk.at <= slot.offset);
-                self.chunks.get(after.checked_sub(1)?)?.as_ref()
-            }
-        };
-        let start = of_slot(chunk)? as usize;
-        let record_bytes = RECORD_HEADER_BYTES as usize + slot.bytes as usize;
-        chunk.bytes.get(start..).and_then(|rest| rest.get(..record_bytes))
     }
 
     /// Adds to a blob's references; false if there is no such blob.
@@ -190,8 +261,7 @@ impl BlobFile {
         self.slots = slots;
         self.end = end;
         self.disk_bytes = disk_bytes;
-        self.handle = Some(handle);
-        self.is_pinned = false;
+        self.opened.replace(handle);
         self.generation += 1;
     }
 }

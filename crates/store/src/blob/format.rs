@@ -46,7 +46,7 @@ const SEALED_AT: usize = STAMP_AT + STAMP_BYTES;
 const STAMP_CRC_AT: usize = 56;
 pub(super) const RECORD_HEADER_BYTES: u32 = 16;
 pub(super) const TABLE_ENTRY_BYTES: u32 = 12;
-/// What a blob costs in a sealed file beside its own bytes.
+/// Bytes of a blob in a sealed file beside its own.
 pub(super) const OVERHEAD_BYTES: u32 = RECORD_HEADER_BYTES + TABLE_ENTRY_BYTES;
 
 const MAGIC: [u8; 4] = *b"LVBF";
@@ -56,7 +56,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 
 pub(super) type FileHeader = [u8; FILE_HEADER_BYTES as usize];
 
-/// What a file says about the log that names its blobs.
+/// A file's stamps of the log that names its blobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamps {
     /// When the file was begun.
@@ -139,7 +139,7 @@ pub(super) fn checked_blob(
     Ok(blob)
 }
 
-/// What is in a file that was there at the start.
+/// The content of a file that was there at the start.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) slots: Slots,
@@ -190,7 +190,7 @@ impl Header {
     }
 }
 
-/// What a file says about its log: that it was synced so far, at least.
+/// A file's stamp of its log: that it was synced so far, at least.
 pub(super) fn read_stamp(file: &dyn DiskFile, name: &str, number: u32) -> Result<Option<Stamp>> {
     let stamps = Header::read(file, name, number)?.stamps;
     let reached =

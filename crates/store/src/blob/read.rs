@@ -6,8 +6,10 @@ use std::sync::Arc;
 use log::{DiskFile, IoContext, OpenMode};
 use stdx::lock;
 
+use super::dir::Dir;
 use super::format::{self, RECORD_HEADER_BYTES};
 use super::slots::Slot;
+use super::state::State;
 use super::{BlobId, BlobStore};
 use crate::error::{Result, StoreError};
 
@@ -52,18 +54,20 @@ impl BlobStore {
     ) {
         let mut rest = ids;
         while let Some((first, _)) = rest.split_first() {
-            let n = match self.locate(rest, scratch) {
+            // No lock is held while the file is read.
+            let located = lock(&self.state).locate(rest, scratch);
+            let n = match located {
                 Located::Missing => {
-                    each(*first, Err(self.missing(*first)));
+                    each(*first, Err(self.dir.missing(*first)));
                     1
                 }
                 Located::Buffered => {
-                    each(*first, self.checked(*first, 0, scratch));
+                    each(*first, self.dir.checked(*first, 0, scratch));
                     1
                 }
                 Located::OnDisk(run) => match self.read_slots(run, scratch) {
                     Ok(Some(slots)) => {
-                        self.hand_out(first.file, &slots, scratch, each);
+                        self.dir.hand_out(first.file, &slots, scratch, each);
                         slots.len()
                     }
                     // Rewritten in between: look again.
@@ -78,6 +82,50 @@ impl BlobStore {
         }
     }
 
+    /// Reads from the first to the last of the run; `None` if the places are no longer right.
+    fn read_slots(&self, run: Run, scratch: &mut Vec<u8>) -> Result<Option<Vec<Slot>>> {
+        let handle = match run.handle {
+            Some(handle) => handle,
+            None => match self.open_to_read(run.file, run.generation)? {
+                Some(handle) => handle,
+                None => return Ok(None),
+            },
+        };
+        let (Some(first), Some(last)) = (run.slots.first(), run.slots.last()) else {
+            return Ok(Some(run.slots));
+        };
+        let bytes = last.offset + record_bytes(last) - first.offset;
+        scratch.resize(bytes as usize, 0);
+        let n = handle.read_at(u64::from(first.offset), scratch);
+        let n = n.context("read", &self.dir.file_name(run.file))?;
+        scratch.truncate(n);
+        Ok(Some(run.slots))
+    }
+
+    /// Opens without the lock. Before another file takes this one's name its handle is pinned: if
+    /// there is a handle now, that is the one whose places were looked up.
+    fn open_to_read(&self, number: u32, generation: u32) -> Result<Option<Arc<dyn DiskFile>>> {
+        let name = self.dir.file_name(number);
+        let opened = self.dir.disk().open(&name, OpenMode::Existing);
+        let mut state = lock(&self.state);
+        let file = state.files.get_mut(&number);
+        let Some(file) = file.filter(|file| file.generation == generation) else { return Ok(None) };
+        if let Some(handle) = file.opened.handle() {
+            return Ok(Some(Arc::clone(handle)));
+        }
+        let handle: Arc<dyn DiskFile> = match opened {
+            Ok(handle) => Arc::from(handle),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::Missing { file: name, index: 0 });
+            }
+            Err(error) => return Err(error).context("open", &name)?,
+        };
+        state.keep_open(number, &handle, self.dir.options().open_files_max);
+        Ok(Some(handle))
+    }
+}
+
+impl Dir {
     fn hand_out(
         &self,
         file: u32,
@@ -104,15 +152,16 @@ impl BlobStore {
     fn missing(&self, id: BlobId) -> StoreError {
         StoreError::Missing { file: self.file_name(id.file), index: u64::from(id.index) }
     }
+}
 
+impl State {
     /// As many of the first `ids` as can be read with one call.
-    fn locate(&self, ids: &[BlobId], scratch: &mut Vec<u8>) -> Located {
-        let mut state = lock(&self.state);
+    fn locate(&mut self, ids: &[BlobId], scratch: &mut Vec<u8>) -> Located {
         let Some(first) = ids.first() else { return Located::Missing };
-        state.count_read(first.file);
-        let Some(file) = state.files.get(&first.file) else { return Located::Missing };
+        self.count_read(first.file);
+        let Some(file) = self.files.get(&first.file) else { return Located::Missing };
         let Some(slot) = file.slots.get(first.index) else { return Located::Missing };
-        if let Some(record) = file.buffered(slot) {
+        if let Some(record) = file.unwritten.record(slot) {
             scratch.clear();
             scratch.extend_from_slice(record);
             return Located::Buffered;
@@ -125,56 +174,14 @@ impl BlobStore {
                 let total = (next.offset + record_bytes(next)).saturating_sub(start);
                 gap.is_some_and(|gap| gap <= GAP_BYTES_MAX)
                     && total <= RUN_BYTES_MAX
-                    && file.buffered(next).is_none()
+                    && file.unwritten.record(next).is_none()
             });
             let Some(next) = next else { break };
             end = next.offset + record_bytes(next);
             slots.push(*next);
         }
-        let handle = file.handle.clone();
+        let handle = file.opened.handle().cloned();
         Located::OnDisk(Run { file: first.file, generation: file.generation, handle, slots })
-    }
-
-    /// Reads from the first to the last of the run; `None` if the places are no longer right.
-    fn read_slots(&self, run: Run, scratch: &mut Vec<u8>) -> Result<Option<Vec<Slot>>> {
-        let handle = match run.handle {
-            Some(handle) => handle,
-            None => match self.open_to_read(run.file, run.generation)? {
-                Some(handle) => handle,
-                None => return Ok(None),
-            },
-        };
-        let (Some(first), Some(last)) = (run.slots.first(), run.slots.last()) else {
-            return Ok(Some(run.slots));
-        };
-        let bytes = last.offset + record_bytes(last) - first.offset;
-        scratch.resize(bytes as usize, 0);
-        let n = handle.read_at(u64::from(first.offset), scratch);
-        let n = n.context("read", &self.file_name(run.file))?;
-        scratch.truncate(n);
-        Ok(Some(run.slots))
-    }
-
-    /// Opens without the lock. Before another file takes this one's name its handle is pinned: if
-    /// there is a handle now, that is the one whose places were looked up.
-    fn open_to_read(&self, number: u32, generation: u32) -> Result<Option<Arc<dyn DiskFile>>> {
-        let name = self.file_name(number);
-        let opened = self.disk.open(&name, OpenMode::Existing);
-        let mut state = lock(&self.state);
-        let file = state.files.get_mut(&number);
-        let Some(file) = file.filter(|file| file.generation == generation) else { return Ok(None) };
-        if let Some(handle) = &file.handle {
-            return Ok(Some(Arc::clone(handle)));
-        }
-        let handle: Arc<dyn DiskFile> = match opened {
-            Ok(handle) => Arc::from(handle),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::Missing { file: name, index: 0 });
-            }
-            Err(error) => return Err(error).context("open", &name)?,
-        };
-        state.keep_open(number, &handle, self.options.open_files_max);
-        Ok(Some(handle))
     }
 }
 

@@ -9,6 +9,7 @@ use log::{DiskFile, IoContext, OpenMode};
 use stdx::lock;
 
 use super::BlobStore;
+use super::dir::Dir;
 use super::file::{Rewritten, Stage};
 use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Stamps};
 use super::open::draft_name;
@@ -17,10 +18,10 @@ use super::state::State;
 use super::write::write_seal;
 use crate::error::Result;
 
-/// How much is copied with one read and write.
+/// Bytes copied with one read and write, at most about.
 const COPY_BYTES_MAX: u32 = 256 << 10;
 
-/// What one step has done.
+/// The outcome of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Bytes of live blobs copied.
@@ -31,7 +32,7 @@ pub struct Reclaimed {
     pub has_more: bool,
 }
 
-/// What is to be reclaimed, as it was when it was planned.
+/// The files to be reclaimed, as they were when it was planned.
 #[derive(Debug)]
 pub(super) struct Job {
     /// Files without a live blob.
@@ -86,7 +87,7 @@ impl BlobStore {
     /// leaves a file as it was or rewritten. A disk without space for the copy is an error that
     /// changes nothing; a failed sync is for good, as with [`Self::sync`].
     pub fn reclaim_step(&self, bytes_max: u64) -> Result<Reclaimed> {
-        self.alive()?;
+        self.dir.alive()?;
         let mut planned = lock(&self.job);
         let Some(mut job) = planned.take() else { return Ok(Reclaimed::default()) };
         let outcome = match &mut job {
@@ -115,8 +116,8 @@ impl BlobStore {
         for number in dead {
             // Nobody finds it any more when it goes.
             let file = lock(&self.state).files.remove(number);
-            let name = self.file_name(*number);
-            match self.disk.remove(&name) {
+            let name = self.dir.file_name(*number);
+            match self.dir.disk().remove(&name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(error).context("remove", &name)?;
                 }
@@ -127,21 +128,21 @@ impl BlobStore {
     }
 
     fn step_rewrite(&self, rewrite: &mut Rewrite, bytes_max: u64) -> Result<Reclaimed> {
-        let name = self.file_name(rewrite.number);
-        let draft_name = draft_name(&self.options.dir, rewrite.number);
-        let moved_bytes = match self.copy(rewrite, bytes_max, &name, &draft_name) {
+        let name = self.dir.file_name(rewrite.number);
+        let draft_name = draft_name(&self.dir.options().dir, rewrite.number);
+        let moved_bytes = match self.dir.copy(rewrite, bytes_max, &name, &draft_name) {
             Ok(moved_bytes) => moved_bytes,
             Err(error) => {
                 // The draft is useless, and the next start removes it if this cannot.
                 rewrite.draft = None;
-                self.disk.remove(&draft_name).ok();
+                self.dir.disk().remove(&draft_name).ok();
                 return Err(error);
             }
         };
         // In step with the copying: one large sync at the end would hold up everybody else's.
-        if let Some(draft) = rewrite.draft.as_ref().filter(|_| !self.options.is_volatile) {
+        if let Some(draft) = rewrite.draft.as_ref().filter(|_| self.dir.is_durable()) {
             let synced = draft.sync_data().context("sync", &draft_name);
-            synced.map_err(|error| self.poison.by(error.into()))?;
+            synced.map_err(|error| self.dir.poison(error.into()))?;
         }
         let mut reclaimed = Reclaimed { moved_bytes, ..Reclaimed::default() };
         if rewrite.n_copied == rewrite.live.len() {
@@ -151,6 +152,40 @@ impl BlobStore {
         Ok(reclaimed)
     }
 
+    /// Seals the draft and gives it the file's name. From the sync on a failure is for good.
+    fn replace(&self, rewrite: &mut Rewrite, name: &str, draft_name: &str) -> Result<u64> {
+        let (Some(draft), Some(old)) = (rewrite.draft.take(), rewrite.old.take()) else {
+            return Ok(0);
+        };
+        let table = format::table(rewrite.slots.iter());
+        let seal = (rewrite.end, table.as_slice());
+        let begun = self.dir.options().stamper.stamp();
+        let of_file = (rewrite.number, Stamps { begun, upto: begun.synced });
+        let disk_bytes = match write_seal(draft.as_ref(), draft_name, of_file, seal) {
+            Ok(disk_bytes) => disk_bytes,
+            Err(error) => {
+                self.dir.disk().remove(draft_name).ok();
+                return Err(error);
+            }
+        };
+        if let Some(file) = lock(&self.state).files.get_mut(&rewrite.number) {
+            file.opened.pin(old);
+        }
+        self.dir
+            .take_name(draft.as_ref(), name, draft_name)
+            .map_err(|error| self.dir.poison(error))?;
+        let slots = std::mem::take(&mut rewrite.slots);
+        let mut state = lock(&self.state);
+        let Some(file) = state.files.get_mut(&rewrite.number) else { return Ok(0) };
+        let freed_bytes = file.disk_bytes.saturating_sub(disk_bytes);
+        let by = Rewritten { slots, end: rewrite.end, disk_bytes, handle: Arc::clone(&draft) };
+        file.rewritten(by);
+        state.keep_open(rewrite.number, &draft, self.dir.options().open_files_max);
+        Ok(freed_bytes)
+    }
+}
+
+impl Dir {
     /// Copies live records as they are, up to the limit: one that is damaged stays so.
     fn copy(
         &self,
@@ -161,11 +196,11 @@ impl BlobStore {
     ) -> Result<u64> {
         let old = match &rewrite.old {
             Some(old) => Arc::clone(old),
-            None => Arc::from(self.disk.open(name, OpenMode::Existing).context("open", name)?),
+            None => Arc::from(self.disk().open(name, OpenMode::Existing).context("open", name)?),
         };
         let draft = match &rewrite.draft {
             Some(draft) => Arc::clone(draft),
-            None => Arc::from(create_anew(self.disk.as_ref(), draft_name)?),
+            None => Arc::from(create_anew(self.disk(), draft_name)?),
         };
         let mut moved_bytes = 0;
         let mut bytes = Vec::new();
@@ -185,44 +220,13 @@ impl BlobStore {
         Ok(moved_bytes)
     }
 
-    /// Seals the draft and gives it the file's name. From the sync on a failure is for good.
-    fn replace(&self, rewrite: &mut Rewrite, name: &str, draft_name: &str) -> Result<u64> {
-        let (Some(draft), Some(old)) = (rewrite.draft.take(), rewrite.old.take()) else {
-            return Ok(0);
-        };
-        let table = format::table(rewrite.slots.iter());
-        let seal = (rewrite.end, table.as_slice());
-        let begun = self.options.stamper.stamp();
-        let of_file = (rewrite.number, Stamps { begun, upto: begun.synced });
-        let disk_bytes = match write_seal(draft.as_ref(), draft_name, of_file, seal) {
-            Ok(disk_bytes) => disk_bytes,
-            Err(error) => {
-                self.disk.remove(draft_name).ok();
-                return Err(error);
-            }
-        };
-        if let Some(file) = lock(&self.state).files.get_mut(&rewrite.number) {
-            file.is_pinned = true;
-            file.handle = Some(old);
-        }
-        self.take_name(draft.as_ref(), name, draft_name).map_err(|error| self.poison.by(error))?;
-        let slots = std::mem::take(&mut rewrite.slots);
-        let mut state = lock(&self.state);
-        let Some(file) = state.files.get_mut(&rewrite.number) else { return Ok(0) };
-        let freed_bytes = file.disk_bytes.saturating_sub(disk_bytes);
-        let by = Rewritten { slots, end: rewrite.end, disk_bytes, handle: Arc::clone(&draft) };
-        file.rewritten(by);
-        state.keep_open(rewrite.number, &draft, self.options.open_files_max);
-        Ok(freed_bytes)
-    }
-
     fn take_name(&self, draft: &dyn DiskFile, name: &str, draft_name: &str) -> Result<()> {
-        if !self.options.is_volatile {
+        if self.is_durable() {
             draft.sync_data().context("sync", draft_name)?;
         }
-        self.disk.rename(draft_name, name).context("rename", draft_name)?;
-        if !self.options.is_volatile {
-            self.disk.sync_dir(&self.options.dir).context("sync", &self.options.dir)?;
+        self.disk().rename(draft_name, name).context("rename", draft_name)?;
+        if self.is_durable() {
+            self.disk().sync_dir(&self.options().dir).context("sync", &self.options().dir)?;
         }
         Ok(())
     }
@@ -295,7 +299,7 @@ impl State {
             number: file.number,
             live: file.slots.iter().filter(|slot| slot.refs > 0).copied().collect(),
             n_copied: 0,
-            old: file.handle.clone(),
+            old: file.opened.handle().cloned(),
             draft: None,
             slots: Slots::default(),
             end: FILE_HEADER_BYTES,

@@ -1,4 +1,4 @@
-//! What the store's lock guards: its files, and numbers about them.
+//! The state that the store's lock guards: its files, and numbers about them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl State {
     /// Keeps `handle` for the next reads of a file.
     pub(super) fn keep_open(&mut self, number: u32, handle: &Arc<dyn DiskFile>, max: usize) {
         if let Some(file) = self.files.get_mut(&number) {
-            file.handle = Some(Arc::clone(handle));
+            file.opened.set(Arc::clone(handle));
         }
         self.close_idle(max);
     }
@@ -82,22 +82,20 @@ impl State {
     /// Closes files until no more than `max` are open for reading alone, those first that were not
     /// read for longest.
     pub(super) fn close_idle(&mut self, max: usize) {
-        let idle = |file: &&mut BlobFile| {
-            file.handle.is_some() && !file.is_pinned && file.stage == Stage::Closed
-        };
+        let idle = |file: &&mut BlobFile| file.opened.is_idle() && file.stage == Stage::Closed;
         let mut idle: Vec<&mut BlobFile> = self.files.values_mut().filter(idle).collect();
         if idle.len() <= max {
             return;
         }
         let n_excess = idle.len() - max;
-        idle.sort_unstable_by_key(|file| file.last_read);
-        idle.into_iter().take(n_excess).for_each(|file| file.handle = None);
+        idle.sort_unstable_by_key(|file| file.opened.last_read());
+        idle.into_iter().take(n_excess).for_each(|file| file.opened.close());
     }
 
     pub(super) fn count_read(&mut self, number: u32) {
         self.reads += 1;
         if let Some(file) = self.files.get_mut(&number) {
-            file.last_read = self.reads;
+            file.opened.note_read(self.reads);
         }
     }
 

@@ -6,18 +6,19 @@ use std::sync::atomic::Ordering;
 use log::{DiskFile, IoContext, OpenMode, Stamp};
 use stdx::lock;
 
+use super::dir::Dir;
 use super::file::{Chunk, Stage};
 use super::format::{self, RECORD_HEADER_BYTES, Stamps};
 use super::state::State;
 use super::{BlobStore, Writing, open};
 use crate::error::Result;
 
-/// What a blob of `bytes` adds to the unsynced bytes.
+/// The unsynced bytes that a blob of `bytes` adds.
 pub(super) fn unsynced_cost(bytes: u32) -> u64 {
     u64::from(RECORD_HEADER_BYTES) + u64::from(bytes)
 }
 
-/// What one file needs.
+/// The writes one file needs.
 struct Work {
     number: u32,
     handle: Option<Arc<dyn DiskFile>>,
@@ -34,7 +35,7 @@ impl Work {
     }
 }
 
-/// What has become of a file.
+/// The outcome of one file's writes.
 struct Done {
     number: u32,
     handle: Arc<dyn DiskFile>,
@@ -49,35 +50,38 @@ impl BlobStore {
     /// volatile. A failure is for good: every later call fails too, since what a failed sync left
     /// on the medium is not known.
     pub fn sync(&self) -> Result<()> {
-        self.alive()?;
+        self.dir.alive()?;
         if !self.is_dirty() {
             return Ok(());
         }
         let mut writing = lock(&self.writing);
-        self.alive()?;
+        self.dir.alive()?;
         let works = lock(&self.state).take_work();
         let bytes: u64 = works.iter().map(Work::chunk_bytes).sum();
-        let done = self.write_all(&mut writing, works).map_err(|error| self.poison.by(error))?;
+        let done =
+            self.dir.write_all(&mut writing, works).map_err(|error| self.dir.poison(error))?;
         let mut state = lock(&self.state);
-        if state.finish(done, !self.options.is_volatile) {
-            state.close_idle(self.options.open_files_max);
+        if state.finish(done, self.dir.is_durable()) {
+            state.close_idle(self.dir.options().open_files_max);
             self.has_garbage.store(true, Ordering::Relaxed);
         }
         drop(state);
         self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
         Ok(())
     }
+}
 
+impl Dir {
     fn write_all(&self, writing: &mut Writing, works: Vec<Work>) -> Result<Vec<Done>> {
         let has_new = works.iter().any(|work| work.is_new);
         if has_new && !writing.has_dir {
-            open::make_dir(self.disk.as_ref(), &self.options.dir)?;
+            open::make_dir(self.disk(), &self.options().dir)?;
             writing.has_dir = true;
         }
         let done = works.into_iter().map(|work| self.write_one(work)).collect::<Result<_>>()?;
-        if has_new && !self.options.is_volatile {
-            let dir = &self.options.dir;
-            self.disk.sync_dir(dir).context("sync", dir)?;
+        if has_new && self.is_durable() {
+            let dir = &self.options().dir;
+            self.disk().sync_dir(dir).context("sync", dir)?;
         }
         Ok(done)
     }
@@ -89,11 +93,11 @@ impl BlobStore {
             Some(handle) => handle,
             None => {
                 let mode = if is_new { OpenMode::New } else { OpenMode::Existing };
-                Arc::from(self.disk.open(&name, mode).context("open", &name)?)
+                Arc::from(self.disk().open(&name, mode).context("open", &name)?)
             }
         };
         if is_new {
-            begun = self.options.stamper.stamp();
+            begun = self.options().stamper.stamp();
             handle.write_at(0, &format::file_header(number, begun)).context("write", &name)?;
         }
         let mut disk_bytes = 0;
@@ -102,10 +106,10 @@ impl BlobStore {
             disk_bytes = u64::from(chunk.at) + chunk.bytes.len() as u64;
         }
         if let Some((table_at, table)) = &seal {
-            let stamps = Stamps { begun, upto: self.options.stamper.stamp().synced };
+            let stamps = Stamps { begun, upto: self.options().stamper.stamp().synced };
             disk_bytes = write_seal(handle.as_ref(), &name, (number, stamps), (*table_at, table))?;
         }
-        if !self.options.is_volatile {
+        if self.is_durable() {
             handle.sync_data().context("sync", &name)?;
         }
         let is_sealed = seal.is_some();
@@ -131,10 +135,10 @@ impl State {
         let open = self.files.range_mut(self.first_open..).map(|(_, file)| file);
         let works = open.filter(|file| file.stage != Stage::Closed).map(|file| Work {
             number: file.number,
-            handle: file.handle.clone(),
+            handle: file.opened.handle().cloned(),
             is_new: file.disk_bytes == 0,
             begun: file.begun,
-            chunks: file.unwritten(),
+            chunks: file.unwritten.all(),
             seal: (file.stage == Stage::Full).then(|| (file.end, format::table(file.slots.iter()))),
         });
         works.filter(|work| !work.chunks.is_empty() || work.seal.is_some()).collect()
@@ -148,9 +152,9 @@ impl State {
             self.counted.syncs += u64::from(is_synced);
             self.highest_on_disk = self.highest_on_disk.max(Some(number));
             let Some(file) = self.files.get_mut(&number) else { continue };
-            file.forget_chunks(n_chunks);
+            file.unwritten.forget(n_chunks);
             file.disk_bytes = disk_bytes.max(file.disk_bytes);
-            file.handle = Some(handle);
+            file.opened.set(handle);
             file.begun = begun;
             if is_sealed {
                 file.stage = Stage::Closed;

@@ -47,7 +47,7 @@ pub(super) const BLOCK_HEADER_BYTES: usize = 48;
 const ENTRY_BYTES: usize = 24;
 /// A block is closed when its data reaches this length: what one read fetches.
 const BLOCK_DATA_BYTES: usize = 64 << 10;
-/// What a search for a block reads at a time.
+/// Bytes that a search for a block reads at a time.
 const SEARCH_BYTES: usize = 64 << 10;
 /// A block has no more operations than this.
 const BLOCK_ENTRIES_MAX: u32 = 2048;
@@ -63,7 +63,7 @@ const FLAG_PERSISTENT: u8 = 1;
 const FLAG_DELIVERED: u8 = 2;
 const FLAG_STORED: u8 = 4;
 
-/// What a file that ends there has beside its header; one that is shorter than that has nothing.
+/// Bytes of a file that ends there beside its header; one that is shorter than that has nothing.
 pub(super) const fn bytes_of_blocks(end: u64) -> u64 {
     end.saturating_sub(FILE_HEADER_BYTES)
 }
@@ -138,7 +138,7 @@ pub(super) enum What {
     Ack(u32),
 }
 
-/// What a publish says beside the record.
+/// The part of a publish beside the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Publication {
     pub(super) record_bytes: u32,
@@ -439,20 +439,20 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What a scan of a file found.
+/// The findings of a file's scan.
 #[derive(Debug)]
 pub(super) struct Scanned {
     pub(super) blocks: Vec<BlockRef>,
     /// Behind the last usable block: where the next one goes.
     pub(super) end: u64,
-    /// What cannot be used, by where it begins.
+    /// Parts that cannot be used, by where they begin.
     damage: Vec<(u64, Damage)>,
     /// Up to where the file was durable, as far as its blocks say.
     synced: u64,
 }
 
 impl Scanned {
-    /// What cannot be read of what was durable, which is all if the whole file was, and of the rest.
+    /// Bytes that cannot be read of what was durable, which is all if the whole file was, and of the rest.
     pub(super) fn take_damage(&mut self, extent: Extent) -> (Vec<Damage>, Vec<Damage>) {
         let synced = match extent {
             Extent::Whole => u64::MAX,
@@ -487,7 +487,7 @@ impl Scanned {
 pub(super) enum Extent {
     /// All of it.
     Whole,
-    /// What its blocks say; the rest may be torn.
+    /// The content of its blocks; the rest may be torn.
     AsItSays,
 }
 

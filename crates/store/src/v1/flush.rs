@@ -12,13 +12,14 @@ use super::block::{
     Block, BlockRef, Builder, Damage, FILE_HEADER_BYTES, Operation, Publication, Tag, What,
     file_header,
 };
+use super::files::{Files, read_block};
 use super::state::{State, part_in, place_of};
 use super::sync::count_files;
 use super::{Promised, SEGMENT_POSITIONS, V1Queue};
 use crate::blob::BlobStore;
 use crate::error::{Result, StoreError};
 
-/// What a flush has done.
+/// The outcome of a flush.
 #[derive(Debug, Default)]
 pub struct Flushed {
     /// Blocks of a journal that can no longer be read: what was published in them is lost.
@@ -44,7 +45,7 @@ struct Target {
     published_here: Bits,
     /// Where the next block goes; 0 as long as there is no file.
     end: u64,
-    /// What of the file was there before, and durable.
+    /// The end of the part that was there before, and durable.
     synced: u64,
     file: Option<Box<dyn DiskFile>>,
     builder: Builder,
@@ -63,13 +64,24 @@ impl V1Queue {
             return Ok(Flushed::default());
         }
         let mut flushed = Flushed::default();
-        self.scatter(&sources, &mut targets, &mut flushed)
-            .and_then(|()| self.finish_files(&sources, &mut targets))
-            .map_err(|error| self.poison.by(error))?;
+        (self.files.scatter(&sources, &mut targets, &mut flushed))
+            .and_then(|()| self.files.sync_targets(&mut targets))
+            .and_then(|()| self.promise_after(&targets))
+            .and_then(|()| self.files.remove_flushed(&sources, &targets))
+            .map_err(|error| self.files.poison(error))?;
         lock(&self.state).finish_flush(targets);
         Ok(flushed)
     }
 
+    /// Tells which files are there at least when the flush is over.
+    fn promise_after(&self, targets: &BTreeMap<u64, Target>) -> Result<()> {
+        let Some((table, queue)) = &self.options.told else { return Ok(()) };
+        let promised = lock(&self.state).promised_after(targets);
+        table.tell_durably(*queue, &promised)
+    }
+}
+
+impl Files {
     fn scatter(
         &self,
         sources: &[Source],
@@ -79,12 +91,7 @@ impl V1Queue {
         let mut bytes = Vec::new();
         for source in sources.iter().filter(|source| source.is_on_disk) {
             let name = self.journal_name(source.number);
-            let file = match &source.handle {
-                Some(handle) => Arc::clone(handle),
-                None => {
-                    Arc::from(self.disk.open(&name, OpenMode::Existing).context("open", &name)?)
-                }
-            };
+            let file = self.opened(source.handle.as_ref(), &name)?;
             for block in &source.blocks {
                 read_block(file.as_ref(), &name, block, &mut bytes)?;
                 match Block::parse(&bytes, Tag::journal(source.number)) {
@@ -145,7 +152,7 @@ impl V1Queue {
         let tag = Tag::segment(target.number);
         let file = match &mut target.file {
             Some(file) => file,
-            none => none.insert(open_segment(self.disk.as_ref(), &name, tag, &mut target.end)?),
+            none => none.insert(open_segment(self.disk(), &name, tag, &mut target.end)?),
         };
         let mut bytes = Vec::with_capacity(target.builder.bytes());
         target.blocks.push(target.builder.close(tag, target.end, target.synced, &mut bytes));
@@ -154,10 +161,10 @@ impl V1Queue {
         Ok(())
     }
 
-    /// Segments first and durably, then the journals that say the same, each step before the next:
-    /// an acknowledgement must not be forgotten before what it acknowledges.
-    fn finish_files(&self, sources: &[Source], targets: &mut BTreeMap<u64, Target>) -> Result<()> {
-        let dir = &self.options.dir;
+    /// Makes what was written to segments durable: segments first, then the journals that say the same,
+    /// each step before the next, since an acknowledgement must not be forgotten before what it
+    /// acknowledges.
+    fn sync_targets(&self, targets: &mut BTreeMap<u64, Target>) -> Result<()> {
         let mut has_written = false;
         for target in targets.values_mut() {
             self.write_block(target)?;
@@ -166,29 +173,24 @@ impl V1Queue {
                 has_written = true;
             }
         }
-        if has_written {
-            self.disk.sync_dir(dir).context("sync", dir)?;
-        }
-        if let Some((table, queue)) = &self.options.told {
-            let promised = lock(&self.state).promised_after(targets);
-            table.tell_durably(*queue, &promised)?;
-        }
+        if has_written { self.sync_dir() } else { Ok(()) }
+    }
+
+    /// Removes segments without a live message, then the journals.
+    fn remove_flushed(&self, sources: &[Source], targets: &BTreeMap<u64, Target>) -> Result<()> {
         let dead = targets.values().filter(|target| target.live.is_empty() && target.end > 0);
         let mut has_removed = false;
         for target in dead {
-            let name = self.segment_name(target.number);
-            self.disk.remove(&name).context("remove", &name)?;
+            self.remove(&self.segment_name(target.number))?;
             has_removed = true;
         }
         if has_removed {
-            self.disk.sync_dir(dir).context("sync", dir)?;
+            self.sync_dir()?;
         }
         for source in sources.iter().filter(|source| source.is_on_disk) {
-            let name = self.journal_name(source.number);
-            self.disk.remove(&name).context("remove", &name)?;
+            self.remove(&self.journal_name(source.number))?;
         }
-        self.disk.sync_dir(dir).context("sync", dir)?;
-        Ok(())
+        self.sync_dir()
     }
 }
 
@@ -206,20 +208,6 @@ fn open_segment(disk: &dyn Disk, name: &str, tag: Tag, end: &mut u64) -> Result<
         file.set_len(*end).context("cut", name)?;
     }
     Ok(file)
-}
-
-/// Fetches a block's bytes, fewer if the file ends before.
-pub(super) fn read_block(
-    file: &dyn DiskFile,
-    name: &str,
-    block: &BlockRef,
-    into: &mut Vec<u8>,
-) -> Result<()> {
-    let bytes = usize::try_from(block.bytes()).map_err(std::io::Error::other);
-    into.resize(bytes.context("read", name)?, 0);
-    let n = file.read_at(block.at, into).context("read", name)?;
-    into.truncate(n);
-    Ok(())
 }
 
 impl Target {
@@ -292,7 +280,7 @@ impl State {
         self.older.iter().map(source).collect()
     }
 
-    /// What is there at least when a flush is over: the journal that is filled is not on disk yet.
+    /// The files that are there at least when a flush is over: the journal that is filled is not on disk yet.
     fn promised_after(&self, targets: &BTreeMap<u64, Target>) -> Promised {
         let others = self.segments.iter().filter(|(number, _)| !targets.contains_key(number));
         let kept = targets.values().filter(|target| !target.live.is_empty());

@@ -11,10 +11,11 @@ use super::bits::Bits;
 use super::block::{
     Damage, Depth, Extent, Operation, Publication, Scanned, Tag, What, bytes_of_blocks, scan,
 };
+use super::files::Files;
 use super::state::{Journal, Segment, State, part_in, place_of};
 use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
-use crate::error::{Poison, Result};
+use crate::error::Result;
 use crate::queued::StoredBody;
 
 const JOURNAL_SUFFIX: &str = ".jif";
@@ -37,17 +38,17 @@ pub struct Live {
     pub stored: Option<StoredBody>,
 }
 
-/// What was found at the start.
+/// The findings of the start.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// Messages found.
     pub live: u64,
     /// Behind the highest position seen.
     pub next_position: u64,
-    /// What had been durable and cannot be read: the messages in it are lost, or come again if it
+    /// Blocks that had been durable and cannot be read: the messages in it are lost, or come again if it
     /// was about acknowledgements.
     pub damage: Vec<Damage>,
-    /// What cannot be read and was written last: most likely a write that power was lost in.
+    /// Bytes that cannot be read and were written last: most likely a write that power was lost in.
     pub torn: Vec<Damage>,
 }
 
@@ -78,7 +79,7 @@ impl Recovered {
     }
 }
 
-/// What journals say about one segment.
+/// The operations of journals on one segment.
 #[derive(Default)]
 struct FromJournals {
     published: Vec<(u32, Publication)>,
@@ -141,12 +142,11 @@ impl V1Queue {
             table.tell(*queue, &state.promised())?;
         }
         let queue = Self {
-            disk,
+            files: Files::new(disk, options.dir.clone()),
             options,
             state: Mutex::new(state),
             writing: Mutex::new(()),
             unsynced_bytes: AtomicU64::new(0),
-            poison: Poison::default(),
         };
         Ok((queue, recovered))
     }

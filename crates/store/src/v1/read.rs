@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use log::{DiskFile, IoContext, OpenMode};
+use log::DiskFile;
 use message::{parse_head, parse_record};
 use stdx::lock;
 
-use super::block::{Block, BlockRef, Kind, Publication, Tag, What};
-use super::flush::read_block;
+use super::block::{Block, BlockRef, Publication, Tag, What};
+use super::files::{Files, read_block};
 use super::state::{Chunk, Journal, State, part_in};
 use super::{SEGMENT_POSITIONS, V1Queue};
 use crate::error::{Result, StoreError};
@@ -32,7 +32,7 @@ struct Source {
     place: Place,
 }
 
-/// What is to be read, as it was when it was looked up.
+/// A read's positions and blocks, as they were when they were looked up.
 struct Plan {
     range: Range<u64>,
     /// Live positions in the range, and whether they were delivered.
@@ -63,7 +63,7 @@ impl V1Queue {
         let mut plan = lock(&self.state).plan_read(&positions, bytes_max);
         let mut gathered = Gathered::default();
         for _ in 0..TRIES {
-            gathered = self.gather(&plan);
+            gathered = self.files.gather(&plan);
             let is_whole = plan.live.len() == gathered.records.len();
             let mut state = lock(&self.state);
             if is_whole || state.generation == plan.generation {
@@ -76,16 +76,21 @@ impl V1Queue {
             match gathered.records.get(position) {
                 Some((record, publication)) => {
                     let record = gathered.bytes.get(record.clone()).unwrap_or_default();
-                    each(*position, self.queued(*position, publication, record, *is_delivered));
+                    each(
+                        *position,
+                        self.files.queued(*position, publication, record, *is_delivered),
+                    );
                 }
                 // Acknowledged since it was looked up, and maybe flushed away.
                 None if !still_live(*position) => {}
-                None => each(*position, Err(self.lost(*position, gathered.failure.as_ref()))),
+                None => each(*position, Err(self.files.lost(*position, gathered.failure.as_ref()))),
             }
         }
         plan.range.end
     }
+}
 
+impl Files {
     fn gather(&self, plan: &Plan) -> Gathered {
         let mut gathered = Gathered::default();
         let mut bytes = Vec::new();
@@ -112,33 +117,6 @@ impl V1Queue {
             }
         }
         gathered
-    }
-
-    /// The journal's handle, or the file opened for the read: neighbours in it share that.
-    fn file_of(
-        &self,
-        tag: Tag,
-        handle: Option<&Arc<dyn DiskFile>>,
-        opened: &mut Option<(Tag, Arc<dyn DiskFile>)>,
-    ) -> Result<Arc<dyn DiskFile>> {
-        if let Some(handle) = handle {
-            return Ok(Arc::clone(handle));
-        }
-        if let Some((_, file)) = opened.as_ref().filter(|(of, _)| *of == tag) {
-            return Ok(Arc::clone(file));
-        }
-        let name = self.name_of(tag);
-        let file = self.disk.open(&name, OpenMode::Existing).context("open", &name)?;
-        let file: Arc<dyn DiskFile> = Arc::from(file);
-        *opened = Some((tag, Arc::clone(&file)));
-        Ok(file)
-    }
-
-    fn name_of(&self, tag: Tag) -> String {
-        match tag.kind {
-            Kind::Journal => self.journal_name(tag.number),
-            Kind::Segment => self.segment_name(tag.number),
-        }
     }
 
     fn queued<'a>(

@@ -1,4 +1,4 @@
-//! What a queue knows while it runs: for each segment which positions are published, delivered and
+//! The state of a queue while it runs: for each segment which positions are published, delivered and
 //! acknowledged, and where blocks lie; what is not in a segment yet.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

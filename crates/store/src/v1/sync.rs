@@ -8,6 +8,7 @@ use log::{DiskFile, IoContext, OpenMode};
 use stdx::lock;
 
 use super::block::{FILE_HEADER_BYTES, Tag, bytes_of_blocks, file_header};
+use super::files::Files;
 use super::state::{Chunk, Journal, State};
 use super::{Promised, V1Queue};
 use crate::blob::BlobStore;
@@ -50,16 +51,16 @@ impl V1Queue {
         bodies: &BlobStore,
         also: impl FnOnce(&mut State) -> T,
     ) -> Result<T> {
-        self.alive()?;
+        self.files.alive()?;
         let mut state = lock(&self.state);
         let work = state.take_work();
         let also = also(&mut state);
         drop(state);
-        let written = self.write(&work, bodies).and_then(|handle| {
-            self.sync_file(&work, handle.as_ref())?;
+        let written = self.files.write(&work, bodies).and_then(|handle| {
+            self.files.sync_file(&work, handle.as_ref())?;
             Ok(handle)
         });
-        let handle = written.map_err(|error| self.poison.by(error))?;
+        let handle = written.map_err(|error| self.files.poison(error))?;
         self.finish_sync(&work, handle);
         Ok(also)
     }
@@ -70,9 +71,9 @@ impl V1Queue {
     /// A failure is for good.
     pub fn write_unsynced(&self, bodies: &BlobStore) -> Result<Unsynced> {
         let _writing = lock(&self.writing);
-        self.alive()?;
+        self.files.alive()?;
         let work = lock(&self.state).take_work();
-        let handle = self.write(&work, bodies).map_err(|error| self.poison.by(error))?;
+        let handle = self.files.write(&work, bodies).map_err(|error| self.files.poison(error))?;
         if let Some(handle) = &handle {
             let mut state = lock(&self.state);
             state.journal.handle = Some(Arc::clone(handle));
@@ -81,7 +82,7 @@ impl V1Queue {
         Ok(Unsynced { work, handle })
     }
 
-    /// What was written is durable, for all of the disk was synced since.
+    /// The written blocks are durable, for all of the disk was synced since.
     pub fn confirm(&self, unsynced: Unsynced) -> u64 {
         let Unsynced { work, handle } = unsynced;
         let _writing = lock(&self.writing);
@@ -107,10 +108,12 @@ impl V1Queue {
         if let Some(((table, queue), promised)) = self.options.told.as_ref().zip(promised)
             && let Err(error) = table.tell(*queue, &promised)
         {
-            self.poison.by(error);
+            self.files.poison(error);
         }
     }
+}
 
+impl Files {
     fn write(&self, work: &Work, bodies: &BlobStore) -> Result<Option<Arc<dyn DiskFile>>> {
         if work.chunks.is_empty() {
             return Ok(work.handle.clone());
@@ -118,16 +121,13 @@ impl V1Queue {
         bodies.sync()?;
         let name = self.journal_name(work.number);
         let file = match &work.handle {
-            Some(handle) => Arc::clone(handle),
-            None if work.is_on_disk => {
-                Arc::from(self.disk.open(&name, OpenMode::Existing).context("open", &name)?)
-            }
-            None => {
-                let file = self.disk.open(&name, OpenMode::New).context("create", &name)?;
+            None if !work.is_on_disk => {
+                let file = self.disk().open(&name, OpenMode::New).context("create", &name)?;
                 let header = file_header(Tag::journal(work.number));
                 file.write_at(0, &header).context("write", &name)?;
                 Arc::from(file)
             }
+            handle => self.opened(handle.as_ref(), &name)?,
         };
         for chunk in &work.chunks {
             file.write_at(chunk.at, &chunk.bytes).context("write", &name)?;
@@ -139,10 +139,8 @@ impl V1Queue {
         let Some(file) = file.filter(|_| !work.chunks.is_empty()) else { return Ok(()) };
         file.sync_data().context("sync", &self.journal_name(work.number))?;
         if !work.is_name_durable {
-            let dir = &self.options.dir;
-            self.disk.sync_dir(dir).context("sync", dir)?;
-            let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
-            self.disk.sync_dir(parent).context("sync the directory of", dir)?;
+            self.sync_dir()?;
+            self.sync_parent()?;
         }
         Ok(())
     }
@@ -186,7 +184,7 @@ impl State {
         bytes
     }
 
-    /// What is there at least, durably.
+    /// The files that are there at least, durably.
     pub(super) fn promised(&self) -> Promised {
         let journals = self.older.iter().chain([&self.journal]);
         let (mut run, mut journal_bytes) = (None::<Range<u64>>, 0);

@@ -131,7 +131,7 @@ pub struct JournalTable {
 }
 
 impl JournalTable {
-    /// What the file promises, by queue. Touches nothing.
+    /// The promises of the file, by queue. Touches nothing.
     ///
     /// # Errors
     /// The disk's, or one of a newer version.
@@ -170,7 +170,7 @@ impl JournalTable {
         Ok(Self { disk, state: Mutex::new(state) })
     }
 
-    /// What was told of a queue; nothing is promised if nothing was.
+    /// The promise for a queue; nothing is promised if nothing was told.
     ///
     /// # Errors
     /// The disk's.

@@ -1,6 +1,7 @@
 //! Tasks deliver; inline wakers and the connection's task write: nothing is lost, no task sleeps for ever.
 
 use super::{Flushed, Writer};
+use crate::{front, socket};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use message::{Body, MessageRef};
 use session::{ChannelId, Delivery, Event, LinkId, Outbox, Position, Room, ShortString, Sink};
@@ -49,7 +50,7 @@ fn outbox() -> Arc<ClientOutbox> {
     let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
         sink.event(Event::ChannelOpened(ChannelId(1)));
         for link in 1..=N_LINKS {
-            sink.event(Event::Consuming {
+            sink.event(Event::Attached {
                 channel: ChannelId(1),
                 link: LinkId(link),
                 consumer_tag: &consumer_tag,
@@ -117,9 +118,9 @@ async fn write_all(writer: Arc<Writer>, paused: Arc<Paused>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn everything_is_written_by_somebody() {
     let (mut client, server) = connected().await;
-    let (_from_peer, to_peer) = server.into_split();
+    let (_from_peer, to_peer) = socket::plain(server);
     let (outbox, paused) = (outbox(), Arc::new(Paused::default()));
-    let writer = Writer::new(to_peer, Arc::clone(&outbox));
+    let writer = Writer::new(to_peer, front::ClientOutbox::Amqp091(Arc::clone(&outbox)));
     let writing = tokio::spawn(write_all(Arc::clone(&writer), Arc::clone(&paused)));
     let delivering: Vec<_> = (1..=N_LINKS)
         .map(|link| tokio::spawn(deliver_all(LinkId(link), outbox.clone(), paused.clone())))
@@ -179,9 +180,9 @@ async fn in_time<T>(what: impl Future<Output = T>) -> T {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
     let (mut client, server) = connected().await;
-    let (_from_peer, to_peer) = server.into_split();
+    let (_from_peer, to_peer) = socket::plain(server);
     let outbox = outbox();
-    let writer = Writer::new(to_peer, Arc::clone(&outbox));
+    let writer = Writer::new(to_peer, front::ClientOutbox::Amqp091(Arc::clone(&outbox)));
     let mut resume = Vec::new();
     assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
     for position in 0..100 {
@@ -211,9 +212,9 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
 async fn what_a_client_does_not_read_is_not_settled() {
     const N: u64 = 20_000;
     let (mut client, server) = connected().await;
-    let (_from_peer, to_peer) = server.into_split();
+    let (_from_peer, to_peer) = socket::plain(server);
     let outbox = outbox();
-    let writer = Writer::new(to_peer, Arc::clone(&outbox));
+    let writer = Writer::new(to_peer, front::ClientOutbox::Amqp091(Arc::clone(&outbox)));
     for position in 0..N {
         deliver_unacknowledged(Arc::clone(&outbox), position).await;
     }

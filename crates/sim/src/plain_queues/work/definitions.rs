@@ -4,7 +4,8 @@ use super::{EXCHANGES, PlainQueues, QUEUES, SOURCES, SPREAD_SOURCE};
 use crate::client::{Doing, Expect, short};
 use crate::model::{Binding, Exchange, Kind, Lasting, Target};
 use session::{
-    ErrorKind, ExchangeBinding, ExchangeDeclare, Flag, Op, QueueBinding, QueueDeclare, Table,
+    ErrorKind, ExchangeBinding, ExchangeDeclaration, Flag, Op, QueueBinding, QueueDeclaration,
+    Table,
 };
 
 /// Keys of bindings, for every kind of exchange.
@@ -82,7 +83,7 @@ impl PlainQueues {
             Some(kind) => Expect::ChannelFails(kind),
             None => Expect::Declared { queue: queue.clone(), n_ready: 0, n_consumers: 0 },
         };
-        let op = Op::QueueDeclare(QueueDeclare {
+        let op = Op::DeclareQueue(QueueDeclaration {
             queue: short(&queue),
             passive,
             durable,
@@ -123,7 +124,7 @@ impl PlainQueues {
             Some(known) if *known == exchange => (Expect::Done, false),
             Some(_) => (Expect::ChannelFails(ErrorKind::PreconditionFailed), false),
         };
-        let op = Op::ExchangeDeclare(ExchangeDeclare {
+        let op = Op::DeclareExchange(ExchangeDeclaration {
             exchange: short(name),
             kind: short(exchange.kind.name()),
             passive: false,
@@ -216,7 +217,7 @@ impl PlainQueues {
                 Expect::Purged(n_ready)
             }
         };
-        self.control(client, channel, Op::QueuePurge { queue: short(queue) }, expect);
+        self.control(client, channel, Op::PurgeQueue { queue: short(queue) }, expect);
     }
 
     pub(super) fn delete_queue(&mut self, client: usize, channel: u16) {
@@ -243,7 +244,7 @@ impl PlainQueues {
         };
         let durable = before != self.model.facts(true);
         self.touch(&before);
-        let op = Op::QueueDelete {
+        let op = Op::DeleteQueue {
             queue: short(queue),
             if_unused: Flag::from_bool(if_unused),
             if_empty: Flag::from_bool(if_empty),
@@ -265,7 +266,7 @@ impl PlainQueues {
         };
         let durable = before != self.model.facts(true);
         self.touch(&before);
-        let op = Op::ExchangeDelete { exchange: short(exchange), if_unused };
+        let op = Op::DeleteExchange { exchange: short(exchange), if_unused };
         self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
     }
 }
@@ -287,16 +288,16 @@ fn bind_op(binding: &Binding, change: Change) -> Op {
             let binding =
                 QueueBinding { queue: short(queue), exchange: source, routing_key, arguments };
             match change {
-                Change::Bind => Op::QueueBind(binding),
-                Change::Unbind => Op::QueueUnbind(binding),
+                Change::Bind => Op::BindQueue(binding),
+                Change::Unbind => Op::UnbindQueue(binding),
             }
         }
         Target::Exchange(exchange) => {
             let destination = short(exchange);
             let binding = ExchangeBinding { destination, source, routing_key, arguments };
             match change {
-                Change::Bind => Op::ExchangeBind(binding),
-                Change::Unbind => Op::ExchangeUnbind(binding),
+                Change::Bind => Op::BindExchange(binding),
+                Change::Unbind => Op::UnbindExchange(binding),
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::model::{Link, LinkKey, Place};
 use crate::outbox::Content;
 use crate::trace::join;
 use session::{
-    ChannelId, Consume, ErrorKind, LinkId, Op, Position, Publish, Request, Settle, Table,
+    Attachment, ChannelId, ErrorKind, LinkId, Op, Position, Publish, Request, Settle, Table,
 };
 use std::collections::BTreeSet;
 
@@ -94,7 +94,7 @@ impl PlainQueues {
         }
         let has_headers = !headers.is_empty();
         let headers = has_headers.then_some(headers);
-        let properties = amqp091::Properties { headers, ..amqp091::Properties::default() };
+        let properties = message::Properties { headers, ..message::Properties::default() };
         let persistent = self.harness.random.percent(65);
         let size = self.harness.random.choose(&[0, 20, 300, 3_000, 3_000, 9_000]).unwrap_or(0);
         let content = Content {
@@ -222,7 +222,7 @@ impl PlainQueues {
         };
         let link = self.new_link(client, channel, queue, &tag);
         let link = link.map(|link| Link { no_ack, exclusive, active: true, ..link });
-        let op = Op::Consume(Consume {
+        let op = Op::Attach(Attachment {
             queue: short(queue),
             consumer_tag: short(&tag),
             no_ack,
@@ -247,7 +247,7 @@ impl PlainQueues {
         let tags = self.client(client).channels.get(&channel).map(|one| one.tags.clone());
         let tags: Vec<String> = tags.unwrap_or_default().into_iter().collect();
         let Some(tag) = self.harness.random.choose(&tags) else { return };
-        let op = Op::Cancel { consumer_tag: short(&tag) };
+        let op = Op::Detach { consumer_tag: short(&tag) };
         let expect = Expect::Cancelled;
         self.control_doing(client, op, Doing { channel, expect, ..Doing::default() });
     }
@@ -291,7 +291,7 @@ impl PlainQueues {
         for key in links {
             self.model.give_all_back(key);
         }
-        self.control(client, channel, Op::Recover, Expect::Done);
+        self.control(client, channel, Op::ReleaseUnsettled, Expect::Done);
     }
 
     pub(super) fn transact(&mut self, client: usize, channel: u16) {
@@ -300,7 +300,7 @@ impl PlainQueues {
             for (link, position, _) in tx.settles {
                 self.model.note_in_tx(LinkKey { client, link: link.0 }, position, false);
             }
-            return self.control(client, channel, Op::TxRollback, Expect::Done);
+            return self.control(client, channel, Op::RollBack, Expect::Done);
         }
         let mut doing = Doing { channel, expect: Expect::Done, ..Doing::default() };
         for publishing in &tx.publishes {
@@ -310,7 +310,7 @@ impl PlainQueues {
                 Err(kind) => {
                     // The exchange is gone: nothing of the transaction happens.
                     doing.expect = Expect::ChannelFails(kind);
-                    return self.control_doing(client, Op::TxCommit, doing);
+                    return self.control_doing(client, Op::Commit, doing);
                 }
             };
             if queues.is_empty() && publishing.mandatory {
@@ -326,6 +326,6 @@ impl PlainQueues {
         for (link, position, outcome) in tx.settles {
             self.model.settle(LinkKey { client, link: link.0 }, position, outcome);
         }
-        self.control_doing(client, Op::TxCommit, doing);
+        self.control_doing(client, Op::Commit, doing);
     }
 }

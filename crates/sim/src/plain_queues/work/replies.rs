@@ -6,7 +6,7 @@ use crate::client::{Doing, Expect, Publishing, Read, short};
 use crate::harness::fail;
 use crate::model::LinkKey;
 use crate::outbox::{Content, Given, REPLY_TOKEN_BYTES, without_token};
-use session::{Consume, ErrorKind, Op, Publish, Request, Table};
+use session::{Attachment, ErrorKind, Op, Publish, Request, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 const REPLY_QUEUE: &str = "amq.rabbitmq.reply-to";
@@ -66,7 +66,7 @@ impl PlainQueues {
         } else {
             Expect::ChannelFails(ErrorKind::PreconditionFailed)
         };
-        let op = Op::Consume(Consume {
+        let op = Op::Attach(Attachment {
             queue: short(REPLY_QUEUE),
             consumer_tag: short(&tag),
             no_ack,
@@ -106,7 +106,7 @@ impl PlainQueues {
             return;
         }
         let (mut read, id) = (Read::default(), self.n_messages + 1);
-        let plain = || amqp091::Properties::default().to_bytes();
+        let plain = || message::Properties::default().to_bytes();
         let publishing = self.put_reply_message((channel, &key), plain(), plain(), &mut read);
         let is_alive = self.is_reply_link(to);
         let mut doing = Doing { channel, ..Doing::default() };
@@ -192,5 +192,5 @@ impl PlainQueues {
 
 fn properties(reply_to: &str) -> Vec<u8> {
     let reply_to = Some(short(reply_to));
-    amqp091::Properties { reply_to, ..amqp091::Properties::default() }.to_bytes()
+    message::Properties { reply_to, ..message::Properties::default() }.to_bytes()
 }

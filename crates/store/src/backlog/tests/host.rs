@@ -607,7 +607,7 @@ impl Host {
         }
     }
 
-    /// What the log says up to `n_entries`, read in full.
+    /// The content of the log up to `n_entries`, read in full.
     fn recovered(&self, n_entries: usize) -> BTreeMap<u64, Stored> {
         let mut left = BTreeSet::new();
         for (_, entry) in &self.log[..n_entries] {
@@ -642,7 +642,7 @@ impl Host {
         self.logged = self.messages.keys().copied().collect();
         (self.is_older, self.logging) = (false, None);
         self.backlog = recovery.restore(self);
-        let with_bodies: Vec<_> = self.backlog.images_with_bodies().collect();
+        let with_bodies: Vec<_> = self.backlog.pages().images_with_bodies().collect();
         for (blob, positions) in with_bodies {
             for body in stored_bodies(&self.images[&blob].0, &positions).unwrap() {
                 self.bodies.get_mut(&body).unwrap().1 += 1;
@@ -678,26 +678,26 @@ impl Host {
                 (found, stored) => panic!("position {at}: {found:?} instead of {stored:?}"),
             }
         }
-        for slot in &self.backlog.slots {
+        for slot in self.backlog.pages.slots() {
             cost += slot.page().map_or(0, Page::cost_bytes);
             assert_eq!(slot.live().len(), usize::from(slot.n_live));
         }
         let backlog = &self.backlog;
         assert_eq!(backlog.memory.resident_bytes, cost);
-        assert_eq!(backlog.is_empty(), self.messages.is_empty());
-        if !self.inexact || backlog.n_pages_here() == backlog.n_pages() {
+        assert_eq!(backlog.pages().n_messages() == 0, self.messages.is_empty());
+        if !self.inexact || backlog.pages().n_pages_here() == backlog.pages().n_pages() {
             let sizes: u64 = self.messages.values().map(Stored::size).sum();
             assert_eq!(backlog.stored_bytes(), sizes);
             self.inexact &= !self.messages.is_empty();
         }
         let of_jobs = |busy| {
-            let slots = backlog.slots.iter().filter(move |slot| slot.busy == busy);
+            let slots = backlog.pages.slots().iter().filter(move |slot| slot.busy == busy);
             slots.map(Slot::cost_bytes).sum::<usize>()
         };
         assert_eq!(backlog.memory.writing_bytes, of_jobs(Busy::Writing));
         assert_eq!(backlog.memory.loading_bytes, of_jobs(Busy::Loading));
         assert!(self.jobs.len() >= backlog.writing.len());
-        assert!(backlog.here.iter().is_sorted());
+        assert!(backlog.pages.here().iter().is_sorted());
     }
 
     /// Lets the jobs run until there are none.
@@ -717,7 +717,7 @@ impl Host {
     }
 
     pub(super) fn check_residency(&self) {
-        let largest = self.backlog.slots.iter().map(Slot::cost_bytes).max().unwrap_or(0);
+        let largest = self.backlog.pages.slots().iter().map(Slot::cost_bytes).max().unwrap_or(0);
         let bound = self.allowance.max(largest) + largest;
         let resident = self.backlog.resident_bytes();
         assert!(resident <= bound, "{resident} bytes of {} allowed", self.allowance);
@@ -738,7 +738,7 @@ impl Host {
             }
         }
         self.backlog.trim(&self.pool);
-        assert_eq!(self.backlog.n_pages(), 0);
+        assert_eq!(self.backlog.pages().n_pages(), 0);
         assert_eq!((self.backlog.resident_bytes(), self.backlog.stored_bytes()), (0, 0));
         assert!(self.retained.values().all(|n| *n == 0), "every log segment is let go of");
         let all_free = self.bodies.values().all(|(_, n)| *n == 0);
@@ -746,7 +746,7 @@ impl Host {
     }
 }
 
-/// What a start learns from the log.
+/// The knowledge that a start has from the log.
 #[derive(Default)]
 struct Recovery {
     /// The last log entry that has a message: its segment, and for a note the first position of its

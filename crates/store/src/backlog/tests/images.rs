@@ -1,6 +1,7 @@
 use crate::backlog::image::{Image, ImageError, LoadedPage, stored_bodies};
-use crate::backlog::page::{Added, Page, SegmentNumber};
+use crate::backlog::page::{Added, Page};
 use crate::backlog::page_bitmap::PageBitmap;
+use crate::backlog::segments::SegmentNumber;
 use crate::backlog::{Backlog, Job, Lookup, PagePool};
 use crate::blob::BlobId;
 use bytes::Bytes;
@@ -23,8 +24,7 @@ fn message<'a>(key: &'a [u8], properties: &'a [u8], body: Body<'a>) -> MessageRe
 /// Positions 1000, 1001 and 1003: inline, kept apart, stored.
 fn sample() -> Page {
     let (large, stored) = (Bytes::from_static(b"LARGE"), Bytes::from_static(b"STORED"));
-    let mut page = Page::default();
-    page.first = 1000;
+    let mut page = Page { first: 1000, ..Page::default() };
     let bodies = [
         (b"k1", Body::Borrowed(b"abc".as_slice()), None),
         (b"k1", Body::Shared(&large), None),
@@ -217,9 +217,9 @@ fn a_page_without_gaps_is_copied_as_it_is() {
     backlog.push(&pool, 7, &message(b"k", &[], Body::Borrowed(b"body")), None, None);
     let Lookup::Here(found) = backlog.get(7) else { panic!("it is here") };
     assert_eq!(found.body.bytes(), b"body");
-    let slot = &backlog.slots[0];
+    let slot = &backlog.pages.slots()[0];
     let page = slot.page().unwrap();
     let image = image_of(page, 7);
     assert_eq!(image.len(), 24 + 16 + page.bytes.len());
-    assert!(image.ends_with(&page.bytes));
+    assert!(image.ends_with(page.bytes.as_slice()));
 }

@@ -1,0 +1,9 @@
+//! Threads that work beside the connections' ones: how they end, how the failure of one ends the log, and how
+//! publishers wait for those that have too much to do. Never what it is that they do.
+//! Start reading at [`spawn`] and [`Capacity`].
+
+mod capacity;
+mod thread;
+
+pub use capacity::{Capacity, CapacityWaiters, capacity_of_all};
+pub use thread::{Poison, join, spawn};

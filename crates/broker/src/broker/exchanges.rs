@@ -1,0 +1,91 @@
+//! The broker's part in exchanges that remember: their queues, and what newly bound destinations have missed.
+
+use super::Broker;
+use crate::control_plane::View;
+use crate::publish::publish_to;
+use ::routing::{Message, Passage};
+use amqp091::{ShortString, Table};
+use classic::{Queue, Wakes, wake_all};
+use message::MessageRef;
+use meta::{BindingSpec, Command, DestinationName, ExchangeDef, Name, NamedBy, QueueDeclare};
+use std::sync::Arc;
+
+impl Broker {
+    /// Gives each delaying exchange a queue of its own; it goes with the exchange.
+    pub(crate) fn keep_delayed_queues(&self) {
+        let view = self.view();
+        for (vhost, name, exchange) in view.exchanges.delaying() {
+            let Some(def) = view.meta.exchange(vhost, name) else { continue };
+            if view.meta.queue(vhost, exchange.delayed_queue()).is_none() {
+                let queue = exchange.delayed_queue().clone();
+                self.change_quietly(&declaration_of(vhost, queue, def));
+            }
+        }
+    }
+
+    fn change_quietly(&self, command: &Command) {
+        if let Err(error) = self.change(command) {
+            tracing::warn!("the queue of a delaying exchange: {error}");
+        }
+    }
+
+    /// Gives what a newly bound destination has missed. COMPAT: only when the binding is new.
+    pub(crate) fn give_history(&self, spec: &BindingSpec) {
+        let view = self.view();
+        let source = view.exchanges.get(&spec.vhost, &spec.source);
+        let Some(history) = source.and_then(|source| source.history()) else { return };
+        let mut wakes = Wakes::new();
+        for remembered in history {
+            let message = remembered.message();
+            publish_to(missed_by(&view, spec, &message), &message, &mut wakes);
+        }
+        wake_all(&mut wakes);
+    }
+}
+
+/// Makes the queue that holds messages back for an exchange: what is over goes on there.
+fn declaration_of(vhost: &Name, queue: Name, exchange: &ExchangeDef) -> Command {
+    let mut arguments = Table::new();
+    let exchange_name: &str = &exchange.name;
+    arguments.push(ShortString::from_static("x-dead-letter-exchange"), exchange_name);
+    arguments.push(ShortString::from_static("x-queue-type"), "classic");
+    Command::DeclareQueue(QueueDeclare {
+        vhost: vhost.clone(),
+        name: queue,
+        named_by: NamedBy::Server,
+        durable: exchange.durable,
+        auto_delete: false,
+        exclusive_owner: None,
+        arguments,
+        id: None,
+    })
+}
+
+/// The queues behind a new binding that a message of before goes to.
+fn missed_by(view: &View, spec: &BindingSpec, message: &MessageRef<'_>) -> Vec<Arc<Queue>> {
+    match &spec.destination {
+        DestinationName::Queue(name) => view.queue(&spec.vhost, name).into_iter().collect(),
+        DestinationName::Exchange(name) => view.route(&spec.vhost, name, message),
+    }
+}
+
+impl View {
+    /// The queues a message of the broker's own goes to from an exchange.
+    pub(crate) fn route(
+        &self,
+        vhost: &str,
+        exchange: &str,
+        message: &MessageRef<'_>,
+    ) -> Vec<Arc<Queue>> {
+        let properties = message.view();
+        let keys = [message.routing_key];
+        let seen =
+            Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
+        let mut ids = Vec::new();
+        if let Some(routes) = self.meta.routes(vhost) {
+            let pass = |_: &Name| Passage::Open;
+            routes.route_from_broker(exchange.as_bytes(), &seen, pass, &mut ids);
+        }
+        ids.iter().filter_map(|id| self.queue_by_id(*id)).collect()
+    }
+}

@@ -1,0 +1,93 @@
+//! Figures of a node, for listings, `status` and alarms.
+
+use crate::broker::Broker;
+use crate::connections::Connection;
+use classic::{Losses, Queue};
+use meta::{ConnectionId, Name};
+use session::ChannelId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::blob::BlobStats;
+
+/// A node as listings and `status` show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures<'b>(pub(crate) &'b Broker);
+
+impl Broker {
+    /// Its figures.
+    #[must_use]
+    pub const fn figures(&self) -> Figures<'_> {
+        Figures(self)
+    }
+}
+
+impl Figures<'_> {
+    /// Bytes of messages that queues hold in memory.
+    #[must_use]
+    pub fn message_bytes(&self) -> u64 {
+        self.0.storage.pager.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How long the oldest publish of a channel has waited for consumers, in milliseconds; none if none
+    /// waits. Takes time: it is looked for among what waits.
+    #[must_use]
+    pub fn oldest_unconfirmed_ms(
+        &self,
+        connection: &Connection,
+        channel: ChannelId,
+    ) -> Option<u64> {
+        let publisher = connection.confirms.get()?.publisher(channel)?;
+        let view = self.0.view();
+        let waited_for =
+            |queue: &&Arc<Queue>| queue.counters.n_pending_confirms.load(Ordering::Relaxed) > 0;
+        let queues = view.queues().filter(waited_for);
+        let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
+        Some(self.0.storage.time.unix_ms().saturating_sub(oldest_ms))
+    }
+
+    /// The log's figures.
+    #[must_use]
+    pub fn log(&self) -> log::WalStats {
+        self.0.storage.wal.stats()
+    }
+
+    /// Figures of the files of pages: those that survive a restart, and those that do not.
+    #[must_use]
+    pub fn pages(&self) -> (BlobStats, BlobStats) {
+        let images = &self.0.storage.images;
+        (images.durable.stats(), images.volatile.stats())
+    }
+
+    /// Figures of the files of bodies, by virtual host.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<(Name, BlobStats)> {
+        let stores = self.0.storage.bodies.all().into_iter();
+        stores.map(|(vhost, store)| (vhost, store.stats())).collect()
+    }
+
+    /// Messages and places in files that could not be read since the start.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        *stdx::lock(&self.0.storage.losses)
+    }
+
+    /// How many unsettled messages each channel holds.
+    #[must_use]
+    pub fn unacked_by_channel(&self) -> BTreeMap<(ConnectionId, ChannelId), u64> {
+        let mut held = BTreeMap::new();
+        for queue in self.0.view().queues() {
+            queue.count_held(&mut held);
+        }
+        held
+    }
+
+    /// How many messages each connection holds that it has not acknowledged.
+    pub(crate) fn unacked_by_connection(&self) -> BTreeMap<ConnectionId, u64> {
+        let mut unacked = BTreeMap::new();
+        for ((connection, _), n) in self.unacked_by_channel() {
+            *unacked.entry(connection).or_default() += n;
+        }
+        unacked
+    }
+}

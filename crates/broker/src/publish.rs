@@ -1,0 +1,31 @@
+//! The one way of messages into queues, whoever sends them.
+//!
+//! ```text
+//! reads of clients, transactions ---(routes)---+
+//! dead letters, delayed messages ---(routes)---+--> Batch::add --> Batch::put_in --> answers
+//! events, traces, log lines, histories --------+    by queue       each queue told   to those
+//!                                                                   at once          who wait
+//! ```
+//! A producer routes its messages, or knows their queues, and adds each as a [`PendingPublish`]; the messages
+//! stay where they are, in a [`Source`]. Must never know exchanges, permissions or channels.
+
+mod answers;
+mod batch;
+mod groups;
+mod internal;
+mod refused;
+mod shared_body;
+
+pub(crate) use answers::ConfirmAfter;
+pub(crate) use batch::{Batch, MessageOverrides, PendingPublish, Source};
+pub(crate) use groups::BatchGroups;
+pub(crate) use internal::{publish_internally, publish_to};
+pub(crate) use shared_body::{is_shared, is_stored_once, shared_body, shared_home};
+
+use classic::Queue;
+use std::sync::Arc;
+
+/// How many of `queues` log a persistent message.
+pub(crate) fn n_durable(queues: &[Arc<Queue>]) -> usize {
+    queues.iter().filter(|queue| queue.def().durable).count()
+}

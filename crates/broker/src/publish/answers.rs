@@ -1,0 +1,80 @@
+//! The confirms of a batch: which publishes queues answer that wait for their consumers, and what those wait
+//! for that the producer answers.
+
+use super::batch::{Batch, PendingPublish, Source};
+use confirm::{AnsweringQueues, DurabilityToken};
+use log::Wal;
+use session::Confirmation;
+
+/// The event that a producer's answer to a publish waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConfirmAfter {
+    Nothing,
+    /// It is a refusal: one of the queues was full.
+    Refused,
+    ForLog,
+    /// The journals of queues in the older form, and perhaps the log.
+    MultiSync,
+    /// There is none: a queue answers that waits for its consumers.
+    ForConsumers,
+}
+
+impl PendingPublish {
+    /// The event that the producer's answer waits for, once the batch is in its queues.
+    pub(crate) fn confirm_after(&self, awaited: &DurabilityToken) -> ConfirmAfter {
+        match () {
+            () if self.late.answer_alone() => ConfirmAfter::ForConsumers,
+            () if self.refused => ConfirmAfter::Refused,
+            () if self.apart && self.logged => ConfirmAfter::MultiSync,
+            () if self.logged && awaited.log.is_some() => ConfirmAfter::ForLog,
+            () => ConfirmAfter::Nothing,
+        }
+    }
+}
+
+impl Batch {
+    /// Says, before any queue can answer, how many will.
+    #[inline(never)]
+    pub(super) fn begin_late<S: Source>(&mut self, source: &S) {
+        let groups = self.groups.all().iter().map(|group| (group.is_late, &*group.items));
+        AnsweringQueues::count(&mut self.pending, |one| &mut one.late, groups);
+        let is_waited_for = |one: &&PendingPublish| one.sequence != 0 && one.late.any();
+        if !S::IS_AWAITED {
+            for of_channel in self.pending.chunk_by(|a, b| a.channel == b.channel) {
+                let n = of_channel.iter().filter(is_waited_for).count() as u64;
+                if let Some(publisher) = of_channel.first().and_then(|one| source.publisher(one)) {
+                    publisher.begin_alone(n);
+                }
+            }
+        }
+        for one in self.pending.iter().filter(is_waited_for) {
+            if !one.late.answer_alone()
+                && let Some(publisher) = source.publisher(one)
+            {
+                publisher.share_part(one.sequence, one.late.n());
+            }
+        }
+    }
+
+    /// Answers publishes that more have a part in than the producer: for queues that did not take them, and
+    /// for the producer if that need not wait. Those whose publishers waited before are answered at last.
+    #[cold]
+    pub(crate) fn answer_parts<S: Source>(&self, source: &S, wal: &Wal, awaited: &DurabilityToken) {
+        let has_parts = |one: &&PendingPublish| one.late.any() || S::IS_AWAITED;
+        for one in self.pending.iter().filter(|one| one.sequence != 0).filter(has_parts) {
+            let Some(publisher) = source.publisher(one) else { continue };
+            one.late.answer_refused(publisher, one.sequence);
+            match one.confirm_after(awaited) {
+                ConfirmAfter::Nothing => publisher.answer_parts(one.sequence, 1, Confirmation::Ack),
+                ConfirmAfter::Refused => {
+                    publisher.answer_parts(one.sequence, 1, Confirmation::Nack)
+                }
+                ConfirmAfter::ForLog | ConfirmAfter::MultiSync if S::IS_AWAITED => {
+                    publisher.answer_when_durable(wal, awaited, one.sequence);
+                }
+                // Runs of numbers wait for the disk.
+                ConfirmAfter::ForLog | ConfirmAfter::MultiSync | ConfirmAfter::ForConsumers => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Messages on their way into queues together: gathered by queue, so that each queue is locked once.
+
+use super::groups::{BatchGroups, Groups, KEPT_PUBLISHES};
+use super::refused::dead_letters_of;
+use crate::exchanges::{DedupBarrier, Exchanges};
+use crate::slices::WORK_MAX;
+use bytes::Bytes;
+use classic::BodyHome;
+use classic::RejectedDeadLetters;
+use classic::{Any, ConfirmRef, Incoming, Publishes, Queue, Wakes};
+use confirm::{AnsweringQueues, DurabilityToken, Publisher};
+use message::{Body, MessageRef};
+use meta::Name;
+use session::ChannelId;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use store::backlog::SharedBody;
+
+/// Messages that are told to a queue at once: bounds how long its lock is held, and the scratch list.
+const PORTION_MESSAGES: usize = 1_024;
+
+/// Of the messages that are put into queues at a stretch, each queue counts for so many.
+const PUTS_PER_QUEUE: usize = 15;
+
+/// The messages of a batch, where their producer has them.
+pub(crate) trait Source {
+    /// The publishers wait already for what the producer answers: the messages were in queues that confirm
+    /// once a consumer has had them.
+    const IS_AWAITED: bool = false;
+
+    /// The message that the producer knows by this index.
+    fn message(&self, index: u32) -> MessageRef<'_>;
+
+    /// Who waits for a publish that has a number.
+    fn publisher(&self, publish: &PendingPublish) -> Option<&Arc<Publisher>>;
+}
+
+/// A publish that passed its checks.
+#[derive(Debug)]
+pub(crate) struct PendingPublish {
+    /// Its index among the producer's messages.
+    pub(crate) index: u32,
+    /// Where a client published it.
+    pub(crate) channel: ChannelId,
+    /// Its number on a confirming channel; 0 elsewhere.
+    pub(crate) sequence: u64,
+    /// Persistent, and some of its queues are durable.
+    pub(crate) logged: bool,
+    /// Some of its queues keep it in a journal of their own.
+    pub(crate) apart: bool,
+    /// One of its queues is full and did not take it.
+    pub(crate) refused: bool,
+    /// Who of its queues answers for itself.
+    pub(crate) late: AnsweringQueues,
+    /// Differences from the message as its producer has it.
+    pub(crate) changed: Option<Box<MessageOverrides>>,
+}
+
+impl PendingPublish {
+    /// A message for which nobody waits, unchanged and not to be logged.
+    pub(crate) fn of(index: usize) -> Self {
+        Self {
+            index: u32::try_from(index).expect("a read holds fewer requests"),
+            channel: ChannelId(0),
+            sequence: 0,
+            logged: false,
+            apart: false,
+            refused: false,
+            late: AnsweringQueues::default(),
+            changed: None,
+        }
+    }
+}
+
+/// Changes of the broker's to a message, and copies that its queues share.
+#[derive(Debug, Default)]
+pub(crate) struct MessageOverrides {
+    pub(crate) properties: Option<Bytes>,
+    /// Those for queues of delaying exchanges, where they are others: with the keys to be hidden.
+    pub(crate) properties_held_back: Option<Bytes>,
+    pub(crate) body: Option<Bytes>,
+    /// Where the body is stored once for several queues.
+    pub(crate) home: Option<Arc<BodyHome>>,
+}
+
+impl MessageOverrides {
+    /// None if nothing is changed.
+    #[inline]
+    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+        // Taken apart, so that the compiler sees that there is nothing to be dropped without a change.
+        let Self { properties, properties_held_back, body, home } = self;
+        let is_changed = properties.is_some()
+            || properties_held_back.is_some()
+            || body.is_some()
+            || home.is_some();
+        if !is_changed {
+            return None;
+        }
+        Some(Box::new(Self { properties, properties_held_back, body, home }))
+    }
+}
+
+/// How far the messages of a batch are in their queues, and what has come of it.
+#[derive(Debug, Default)]
+struct Putting {
+    /// The group that is next, and how many of its items are in already.
+    group: usize,
+    n_items: usize,
+    awaited: DurabilityToken,
+    refused: Vec<u32>,
+    /// By queues that answer themselves.
+    refused_late: Vec<u32>,
+    /// Groups whose queues keep messages in journals of their own.
+    apart: SmallVec<[usize; 2]>,
+}
+
+/// Publishes gathered by queue.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(super) pending: Vec<PendingPublish>,
+    pub(super) groups: Groups,
+    any: Any,
+    /// How far putting in has come.
+    putting: Putting,
+    /// Scratch: messages as one queue is told of them.
+    incoming: Vec<Incoming<'static>>,
+    /// Refused messages that are dead-lettered.
+    undelivered: Vec<RejectedDeadLetters>,
+    /// Held while exchanges have noted what is not in its queues yet.
+    noted: Option<Arc<DedupBarrier>>,
+}
+
+/// Messages that one queue is told of at once.
+struct Portion<'b> {
+    queue: &'b Arc<Queue>,
+    is_late: bool,
+    /// It is the queue of a delaying exchange.
+    holds_back: bool,
+    items: &'b [u32],
+    /// Nothing else of the batch goes there.
+    is_last: bool,
+}
+
+impl Batch {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(crate) fn pending(&self) -> &[PendingPublish] {
+        &self.pending
+    }
+
+    /// One of the publishes has an expiration.
+    pub(crate) const fn note_expiring(&mut self) {
+        self.any.expiring = true;
+    }
+
+    /// An exchange is about to take note of a message.
+    pub(crate) fn hold(&mut self, exchanges: &Exchanges) {
+        self.noted.get_or_insert_with(|| exchanges.noted());
+    }
+
+    /// Makes room for so many publishes at once: growing bit by bit copies all of them each time.
+    pub(crate) fn reserve(&mut self, n: usize) {
+        self.pending.reserve(n);
+    }
+
+    /// Adds a publish for `queues`.
+    pub(crate) fn add(&mut self, publish: PendingPublish, queues: &[Arc<Queue>]) {
+        let item = self.push(publish);
+        self.groups.add(item, queues);
+    }
+
+    /// As [`Batch::add`], for queues that publishes were added for before: `groups` remembers which.
+    #[inline]
+    pub(crate) fn add_remembered(
+        &mut self,
+        publish: PendingPublish,
+        queues: &[Arc<Queue>],
+        groups: &mut BatchGroups,
+    ) {
+        let item = self.push(publish);
+        self.groups.add_remembered(item, queues, groups);
+    }
+
+    #[inline]
+    fn push(&mut self, publish: PendingPublish) -> u32 {
+        let item = u32::try_from(self.pending.len()).expect("a batch holds fewer publishes");
+        self.any.logged |= publish.logged;
+        self.any.stored |= publish.changed.as_ref().is_some_and(|one| one.home.is_some());
+        self.pending.push(publish);
+        item
+    }
+
+    /// Puts everything into its queues, or as much as may be done at a stretch: none then, and it is
+    /// to be called again. Returns what must be durable before what is persistent may be confirmed.
+    pub(crate) fn put_in<S: Source>(
+        &mut self,
+        source: &S,
+        wakes: &mut Wakes,
+    ) -> Option<DurabilityToken> {
+        let mut putting = std::mem::take(&mut self.putting);
+        if self.groups.any_late() && putting.group == 0 && putting.n_items == 0 {
+            self.begin_late(source);
+        }
+        let mut undelivered = std::mem::take(&mut self.undelivered);
+        let mut incoming = emptied(std::mem::take(&mut self.incoming));
+        let mut room = WORK_MAX;
+        while let Some(portion) = self.next_portion(&putting, room) {
+            incoming
+                .extend(portion.items.iter().map(|item| self.incoming(*item, source, &portion)));
+            undelivered.extend(putting.put(self.any, &portion, &mut incoming, wakes));
+            incoming.clear();
+            room = room.saturating_sub(portion.items.len());
+            if portion.is_last {
+                room = room.saturating_sub(PUTS_PER_QUEUE);
+            }
+        }
+        (self.incoming, self.undelivered) = (emptied(incoming), undelivered);
+        if putting.group < self.groups.all().len() {
+            self.putting = putting;
+            return None;
+        }
+        Some(self.note_put(putting))
+    }
+
+    /// The messages that are to be put in next.
+    fn next_portion(&self, putting: &Putting, room: usize) -> Option<Portion<'_>> {
+        let group = self.groups.all().get(putting.group).filter(|_| room > 0)?;
+        let left = group.items.get(putting.n_items..).unwrap_or_default();
+        let items = left.get(..room.min(PORTION_MESSAGES)).unwrap_or(left);
+        let is_last = items.len() == left.len();
+        let queue = group.queue()?;
+        let holds_back = queue.def().is_internal();
+        Some(Portion { queue, is_late: group.is_late, holds_back, items, is_last })
+    }
+
+    /// A message as a queue is told of it.
+    #[inline]
+    fn incoming<'a, S: Source>(
+        &'a self,
+        item: u32,
+        source: &'a S,
+        portion: &Portion<'_>,
+    ) -> Incoming<'a> {
+        let publish = self.pending.get(item as usize).expect("items index `pending`");
+        let (message, home) = publish.message(source);
+        let mut incoming = Incoming { message, home, confirm: None };
+        if portion.holds_back {
+            publish.hold_back(&mut incoming);
+        }
+        if publish.sequence != 0 && (portion.is_late || !S::IS_AWAITED) {
+            let sequence = publish.sequence;
+            let publisher = source.publisher(publish);
+            incoming.confirm = publisher.map(|publisher| ConfirmRef { publisher, sequence });
+        }
+        incoming
+    }
+
+    /// Everything is in its queues.
+    fn note_put(&mut self, putting: Putting) -> DurabilityToken {
+        let Putting { awaited, refused, refused_late, apart, .. } = putting;
+        for group in apart.iter().filter_map(|number| self.groups.all().get(*number)) {
+            for item in &group.items {
+                if let Some(publish) = self.pending.get_mut(*item as usize) {
+                    publish.apart = true;
+                }
+            }
+        }
+        for item in refused {
+            if let Some(publish) = self.pending.get_mut(item as usize) {
+                publish.refused = true;
+            }
+        }
+        if !refused_late.is_empty() {
+            let refused_late = refused_late.into_iter();
+            AnsweringQueues::note_refused(&mut self.pending, |one| &mut one.late, refused_late);
+        }
+        if let Some(noted) = self.noted.take() {
+            noted.placed(&awaited);
+        }
+        awaited
+    }
+
+    /// Shows each message with the names of its queues, in order.
+    pub(crate) fn each_routed<S: Source>(
+        &self,
+        source: &S,
+        mut show: impl FnMut(ChannelId, &MessageRef<'_>, &[Name]),
+    ) {
+        let mut queues: Vec<Vec<Name>> = vec![Vec::new(); self.pending.len()];
+        for group in self.groups.all() {
+            let Some(queue) = group.queue() else { continue };
+            for item in &group.items {
+                if let Some(names) = queues.get_mut(*item as usize) {
+                    names.push(queue.def().name.clone());
+                }
+            }
+        }
+        for (publish, queues) in self.pending.iter().zip(&queues) {
+            show(publish.channel, &publish.message(source).0, queues);
+        }
+    }
+
+    /// Refused messages that are to be dead-lettered.
+    pub(crate) fn take_undelivered(&mut self) -> Vec<RejectedDeadLetters> {
+        std::mem::take(&mut self.undelivered)
+    }
+
+    /// A queue that is still being read, so that nothing can be put in yet.
+    pub(crate) fn loading(&self) -> Option<Arc<Queue>> {
+        self.groups.loading().cloned()
+    }
+
+    /// Whether some of the queues confirm once a consumer has had a message.
+    pub(crate) const fn any_late(&self) -> bool {
+        self.groups.any_late()
+    }
+
+    /// Whether one of the queues wants its publishers slowed down.
+    pub(crate) fn is_slowed_down(&self) -> bool {
+        self.groups.is_slowed_down()
+    }
+
+    /// Empties the batch; what it allocated stays for the next, unless a transaction was very large.
+    pub(crate) fn clear(&mut self) {
+        self.pending.clear();
+        self.pending.shrink_to(KEPT_PUBLISHES);
+        self.groups.clear();
+        self.noted = None;
+        self.putting = Putting::default();
+        self.any = Any::default();
+    }
+}
+
+impl Putting {
+    /// Puts messages into a queue. Those that it did not take and that are dead-lettered are returned.
+    fn put(
+        &mut self,
+        any: Any,
+        portion: &Portion<'_>,
+        messages: &mut [Incoming<'_>],
+        wakes: &mut Wakes,
+    ) -> Option<RejectedDeadLetters> {
+        let Portion { queue, is_late, items, is_last, .. } = *portion;
+        let mut refused = Vec::new();
+        let of_queue = queue.publish(Publishes { messages, any, is_late }, &mut refused, wakes);
+        if !of_queue.journals.is_empty() && self.apart.last() != Some(&self.group) {
+            self.apart.push(self.group);
+        }
+        self.awaited.add(of_queue);
+        (self.group, self.n_items) = match is_last {
+            true => (self.group + 1, 0),
+            false => (self.group, self.n_items + items.len()),
+        };
+        if refused.is_empty() {
+            return None;
+        }
+        let places = refused.iter().filter_map(|one| items.get(one.item as usize));
+        let all = if is_late { &mut self.refused_late } else { &mut self.refused };
+        all.extend(places);
+        dead_letters_of(queue, &refused, messages)
+    }
+}
+
+impl PendingPublish {
+    /// The message with what differs from it as its producer has it, and where its body is stored.
+    #[inline]
+    fn message<'a, S: Source>(
+        &'a self,
+        source: &'a S,
+    ) -> (MessageRef<'a>, Option<&'a Arc<BodyHome>>) {
+        let mut message = source.message(self.index);
+        let Some(changed) = &self.changed else { return (message, None) };
+        if let Some(properties) = &changed.properties {
+            message.properties = properties;
+        }
+        if let Some(body) = &changed.body {
+            message.body = Body::Shared(body);
+        }
+        (message, changed.home.as_ref())
+    }
+
+    /// The message becomes as the queue of a delaying exchange is to have it.
+    fn hold_back<'a>(&'a self, incoming: &mut Incoming<'a>) {
+        let changed = self.changed.as_ref();
+        if let Some(properties) = changed.and_then(|it| it.properties_held_back.as_deref()) {
+            incoming.message.properties = properties;
+            // The other queues share theirs.
+            incoming.home = incoming.home.filter(|home| home.properties().is_none());
+        }
+    }
+}
+
+/// An empty list of messages in the memory of another.
+fn emptied<'b>(mut messages: Vec<Incoming<'_>>) -> Vec<Incoming<'b>> {
+    messages.clear();
+    messages.into_iter().map(|_| unreachable!("it is empty")).collect()
+}

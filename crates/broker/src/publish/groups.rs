@@ -1,0 +1,140 @@
+//! The messages of a batch by queue.
+
+use classic::Queue;
+use meta::QueueId;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Publishes for which an empty group keeps memory: more than one read holds.
+pub(super) const KEPT_PUBLISHES: usize = 16 * 1024;
+
+/// The messages of a batch that go to one queue.
+#[derive(Debug)]
+pub(super) struct Group {
+    queue: Option<Arc<Queue>>,
+    /// It confirms once a consumer has had a message.
+    pub(super) is_late: bool,
+    pub(super) items: Vec<u32>,
+}
+
+impl Group {
+    /// None in a group of an older batch.
+    pub(super) const fn queue(&self) -> Option<&Arc<Queue>> {
+        self.queue.as_ref()
+    }
+}
+
+/// The groups that the queues of a remembered route have in a batch.
+#[derive(Debug, Default)]
+pub(crate) struct BatchGroups {
+    /// The number of that batch.
+    batch: u64,
+    groups: SmallVec<[u32; 2]>,
+}
+
+/// Groups of messages, each for a queue.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// Rises from batch to batch: tells remembered groups of older batches apart.
+    batch: u64,
+    /// Those of the batch, and behind them others whose memory is kept.
+    all: Vec<Group>,
+    n: usize,
+    by_queue: HashMap<QueueId, u32>,
+    /// Some of the queues are still being read after a start.
+    any_loading: bool,
+    /// Some of the queues confirm once a consumer has had a message.
+    any_late: bool,
+}
+
+impl Groups {
+    /// Adds a message to the groups of these queues, which were perhaps found before.
+    #[inline]
+    pub(super) fn add_remembered(
+        &mut self,
+        item: u32,
+        queues: &[Arc<Queue>],
+        remembered: &mut BatchGroups,
+    ) {
+        // The number of the first batch is 1.
+        if remembered.batch != self.batch + 1 {
+            remembered.batch = self.batch + 1;
+            remembered.groups.clear();
+            remembered.groups.extend(queues.iter().map(|queue| self.group_for(queue)));
+        }
+        for group in &remembered.groups {
+            self.add_to_group(item, *group);
+        }
+    }
+
+    /// Adds a message to the groups of these queues.
+    pub(super) fn add(&mut self, item: u32, queues: &[Arc<Queue>]) {
+        for queue in queues {
+            let group = self.group_for(queue);
+            self.add_to_group(item, group);
+        }
+    }
+
+    #[inline]
+    fn add_to_group(&mut self, item: u32, group: u32) {
+        if let Some(group) = self.all.get_mut(group as usize) {
+            group.items.push(item);
+        }
+    }
+
+    fn group_for(&mut self, queue: &Arc<Queue>) -> u32 {
+        if let Some(group) = self.by_queue.get(&queue.id()) {
+            return *group;
+        }
+        self.any_loading |= queue.is_loading();
+        let is_late = queue.confirm_on().is_late();
+        self.any_late |= is_late;
+        if let Some(group) = self.all.get_mut(self.n) {
+            group.queue = Some(Arc::clone(queue));
+            group.is_late = is_late;
+        } else {
+            self.all.push(Group { queue: Some(Arc::clone(queue)), is_late, items: Vec::new() });
+        }
+        let number = u32::try_from(self.n).expect("fewer than 2^32 queues");
+        self.n += 1;
+        self.by_queue.insert(queue.id(), number);
+        number
+    }
+
+    pub(super) fn all(&self) -> &[Group] {
+        self.all.get(..self.n).unwrap_or_default()
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.all().iter().filter_map(Group::queue)
+    }
+
+    /// Whether some of the queues confirm once a consumer has had a message.
+    pub(super) const fn any_late(&self) -> bool {
+        self.any_late
+    }
+
+    /// A queue that is still being read after a start.
+    pub(super) fn loading(&self) -> Option<&Arc<Queue>> {
+        self.queues().filter(|_| self.any_loading).find(|queue| queue.is_loading())
+    }
+
+    /// Whether one of the queues wants its publishers slowed down.
+    pub(super) fn is_slowed_down(&self) -> bool {
+        self.queues().any(|queue| queue.slows_down())
+    }
+
+    /// Ends the batch; what was allocated stays for the next, unless it was very large.
+    pub(super) fn clear(&mut self) {
+        for group in self.all.iter_mut().take(self.n) {
+            group.queue = None;
+            group.items.clear();
+            group.items.shrink_to(KEPT_PUBLISHES);
+        }
+        self.n = 0;
+        self.by_queue.clear();
+        (self.any_loading, self.any_late) = (false, false);
+        self.batch += 1;
+    }
+}

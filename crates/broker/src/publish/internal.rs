@@ -1,0 +1,41 @@
+//! Messages of the broker's own: nobody waits for them, and queues without room for them go without.
+
+use super::{Batch, PendingPublish, Source, n_durable};
+use crate::control_plane::View;
+use classic::{Queue, Wakes, wake_all};
+use confirm::Publisher;
+use message::MessageRef;
+use std::sync::Arc;
+
+/// A message that is the only one of its batch.
+struct Single<'m>(&'m MessageRef<'m>);
+
+impl Source for Single<'_> {
+    fn message(&self, _: u32) -> MessageRef<'_> {
+        *self.0
+    }
+
+    fn publisher(&self, _: &PendingPublish) -> Option<&Arc<Publisher>> {
+        None
+    }
+}
+
+/// Publishes a message to the exchange it names, on this very thread.
+pub(crate) fn publish_internally(view: &View, vhost: &str, message: &MessageRef<'_>) {
+    let exchange = String::from_utf8_lossy(message.exchange);
+    let mut wakes = Wakes::new();
+    publish_to(view.route(vhost, &exchange, message), message, &mut wakes);
+    wake_all(&mut wakes);
+}
+
+/// Puts a message into queues. Those that are still being read after a start take none.
+pub(crate) fn publish_to(mut queues: Vec<Arc<Queue>>, message: &MessageRef<'_>, wakes: &mut Wakes) {
+    queues.retain(|queue| !queue.is_loading());
+    let logged = message.persistent && n_durable(&queues) > 0;
+    let mut batch = Batch::default();
+    if message.view().expiration().is_some() {
+        batch.note_expiring();
+    }
+    batch.add(PendingPublish { logged, ..PendingPublish::of(0) }, &queues);
+    while batch.put_in(&Single(message), wakes).is_none() {}
+}

@@ -1,0 +1,175 @@
+//! The definitions as a client may see, use and change them.
+
+use crate::broker::{Broker, ChangeError};
+use crate::connections::Connection;
+use crate::control_plane::View;
+use classic::Queue;
+use confirm::LogFailed;
+use meta::{
+    Command, Done, ErrorKind as MetaKind, ExchangeKind, MetaError, Name, Permission, Resource,
+};
+use session::{Error, ErrorKind};
+use std::sync::Arc;
+
+/// The newest definitions that a session has looked at, and what its client may do with them.
+pub(super) struct Access {
+    broker: Arc<Broker>,
+    connection: Arc<Connection>,
+    view: Arc<View>,
+}
+
+impl Access {
+    pub(super) const fn new(
+        broker: Arc<Broker>,
+        connection: Arc<Connection>,
+        view: Arc<View>,
+    ) -> Self {
+        Self { broker, connection, view }
+    }
+
+    #[inline]
+    pub(super) const fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
+    pub(super) const fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    #[inline]
+    pub(super) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Takes the newest definitions.
+    pub(super) fn refresh(&mut self) {
+        if self.broker.epoch() != self.view.epoch {
+            self.view = self.broker.view();
+        }
+    }
+
+    pub(super) fn vhost(&self) -> Name {
+        Name::from(self.connection.identity.vhost.as_str())
+    }
+
+    pub(super) fn may_impersonate(&self) -> bool {
+        let user = self.view.meta.user(&self.connection.identity.user);
+        user.is_some_and(|user| user.has_tag("impersonator"))
+    }
+
+    fn require(&self, permission: Permission, resource: &Resource) -> Result<(), Error> {
+        let user = self.connection.identity.user.as_str();
+        let allowed = self.view.meta.users().check_access(user, permission, resource);
+        allowed.map_err(|error| refused(&error))
+    }
+
+    pub(super) fn require_on_queue(
+        &self,
+        permission: Permission,
+        name: &Name,
+    ) -> Result<(), Error> {
+        self.require(permission, &Resource::queue(&self.vhost(), name))
+    }
+
+    pub(super) fn require_on_exchange(
+        &self,
+        permission: Permission,
+        name: &Name,
+    ) -> Result<(), Error> {
+        self.require(permission, &Resource::exchange(&self.vhost(), name))
+    }
+
+    /// COMPAT: any permission will do for a passive declaration; the refusal names the
+    /// one that another declaration needs.
+    pub(super) fn require_any(&self, resource: &Resource) -> Result<(), Error> {
+        let others = [Permission::Read, Permission::Write];
+        if others.into_iter().any(|permission| self.require(permission, resource).is_ok()) {
+            return Ok(());
+        }
+        self.require(Permission::Configure, resource)
+    }
+
+    pub(super) fn require_topic(
+        &self,
+        permission: Permission,
+        exchange: &Name,
+        key: &[u8],
+    ) -> Result<(), Error> {
+        let user = self.connection.identity.user.as_str();
+        let exchange = Resource::exchange(&self.vhost(), exchange);
+        let allowed =
+            self.view.meta.users().check_topic_access(user, permission, &exchange, key, &[]);
+        allowed.map_err(|error| refused(&error))
+    }
+
+    pub(super) fn find_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
+        let vhost = self.vhost();
+        let found = self.view.queue(&vhost, name);
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("no {}", Resource::queue(&vhost, name)))
+        })
+    }
+
+    /// As [`Access::find_queue`], and waits while it is being read after a start.
+    pub(super) async fn find_loaded_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
+        let queue = self.find_queue(name)?;
+        queue.loaded().await;
+        Ok(queue)
+    }
+
+    pub(super) fn check_exclusive_access(&self, queue: &Queue) -> Result<(), Error> {
+        queue.def().check_access(Some(self.connection.id)).map_err(|error| refused(&error))
+    }
+
+    /// Whether the client may publish there with these keys.
+    pub(super) fn check_publish(&self, exchange: &[u8], keys: &[&[u8]]) -> Result<(), Error> {
+        let (name, vhost) = (Name::from(&*String::from_utf8_lossy(exchange)), self.vhost());
+        self.require_on_exchange(Permission::Write, &name)?;
+        let Some(found) = self.view.meta.exchange(&vhost, &name) else {
+            let text = format!("no {}", Resource::exchange(&vhost, &name));
+            return Err(Error::new(ErrorKind::NotFound, text));
+        };
+        if found.internal {
+            let resource = Resource::exchange(&vhost, &name);
+            let text = format!("cannot publish to internal {resource}");
+            return Err(Error::new(ErrorKind::AccessRefused, text));
+        }
+        if found.kind == ExchangeKind::Topic {
+            for key in keys {
+                self.require_topic(Permission::Write, &name, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the definitions on the client's behalf; the change is durable then.
+    pub(super) async fn change(&self, command: &Command) -> Result<Done, Error> {
+        Ok(self.broker.change_durably(command, &self.connection.identity.user).await?)
+    }
+}
+
+/// The error a client sees when the definitions refuse a command.
+pub(crate) fn refused(error: &MetaError) -> Error {
+    let kind = match error.kind() {
+        MetaKind::NotFound => ErrorKind::NotFound,
+        MetaKind::AccessRefused => ErrorKind::AccessRefused,
+        MetaKind::ResourceLocked => ErrorKind::ResourceLocked,
+        // COMPAT: the whole connection is lost.
+        MetaKind::NotPermitted => ErrorKind::InternalError,
+        MetaKind::AlreadyExists
+        | MetaKind::PreconditionFailed
+        | MetaKind::InUse
+        | MetaKind::NotAllowed
+        | MetaKind::Invalid => ErrorKind::PreconditionFailed,
+    };
+    Error::new(kind, error.to_string())
+}
+
+impl From<ChangeError> for Error {
+    fn from(not_changed: ChangeError) -> Self {
+        match not_changed {
+            ChangeError::Refused(error) => refused(&error),
+            ChangeError::LogFailed => LogFailed.into(),
+        }
+    }
+}

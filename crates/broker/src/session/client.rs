@@ -1,0 +1,84 @@
+//! The client of a session: its rights, its channels, and the way to its outbox.
+
+use super::access::Access;
+use super::channels::Channels;
+use super::definitions::text;
+use super::turn::Turn;
+use super::{Handled, Stop};
+use crate::limits;
+use confirm::ConfirmQueue;
+use meta::Name;
+use session::{ChannelId, Error, ErrorKind, Event, MethodTag, ShortString};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The parts of a session that all of its requests need.
+pub(super) struct Client {
+    pub(super) access: Access,
+    pub(super) channels: Channels,
+    pub(super) turn: Turn,
+    pub(super) confirms: Arc<ConfirmQueue>,
+}
+
+impl Client {
+    /// The queue a name stands for on a channel: an empty one is the last declared.
+    pub(super) fn queue_name(&self, channel: ChannelId, name: &ShortString) -> Result<Name, Error> {
+        if !name.as_bytes().is_empty() {
+            return text(name);
+        }
+        match self.channels.get(channel).and_then(|channel| channel.last_queue.as_ref()) {
+            Some(last) => text(last),
+            None => Err(Error::new(ErrorKind::NotFound, "no previously declared queue")),
+        }
+    }
+
+    pub(super) fn open_channel(&mut self, channel: ChannelId) -> Result<Handled, Error> {
+        limits::check_channel(
+            self.access.broker(),
+            self.access.view(),
+            &self.access.connection().identity.user,
+        )?;
+        let opened = self.channels.open(channel);
+        let counters = Arc::clone(&opened.counters);
+        stdx::lock(&self.access.connection().channels).insert(channel, counters);
+        self.access.broker().events().channel("channel.created", self.access.connection(), channel);
+        self.turn.answer(Event::ChannelOpened(channel))
+    }
+
+    pub(super) fn select_confirms(&mut self, id: ChannelId) -> Result<Handled, Error> {
+        let Some(channel) = self.channels.get_mut(id) else { return Ok(Handled::Done) };
+        if channel.tx.is_some() {
+            let text = "cannot switch from tx to confirm mode";
+            return Err(Error::new(ErrorKind::PreconditionFailed, text));
+        }
+        channel.last_sequence.get_or_insert(0);
+        channel.publisher.get_or_insert_with(|| self.confirms.open(id));
+        channel.counters.confirm.store(true, Ordering::Relaxed);
+        Ok(Handled::Done)
+    }
+
+    pub(super) fn select_tx(&mut self, channel: ChannelId) -> Result<Handled, Error> {
+        let Some(channel) = self.channels.get_mut(channel) else { return Ok(Handled::Done) };
+        if channel.last_sequence.is_some() {
+            let text = "cannot switch from confirm to tx mode";
+            return Err(Error::new(ErrorKind::PreconditionFailed, text));
+        }
+        channel.tx.get_or_insert_default();
+        channel.counters.transactional.store(true, Ordering::Relaxed);
+        Ok(Handled::Done)
+    }
+
+    /// Ends the connection for an error that leaves no other way. What it holds is given back by
+    /// [`Session::close`](super::Session::close).
+    pub(super) fn end(&self, channel: ChannelId, error: Error) -> Stop {
+        tracing::warn!(
+            connection = %self.access.connection().identity.name,
+            "closing the connection: {error}"
+        );
+        self.turn.tell(|sink| {
+            let (error, origin) = (error.clone(), Some(MethodTag::default()));
+            sink.event(Event::ConnectionFailed { channel: Some(channel), error, origin });
+        });
+        Stop
+    }
+}

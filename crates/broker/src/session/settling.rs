@@ -1,0 +1,122 @@
+//! Settlements of a client: gathered from a read, and told to their queues together.
+
+use super::client::Client;
+use super::links::{Links, SETTLES_AT_ONCE};
+use super::turn::Turn;
+use classic::{Queue, Returning, Settled};
+use session::{ChannelId, Error, Outcome, Settle};
+
+/// Settlements that were not told to their queues yet.
+#[derive(Debug, Default)]
+pub(super) struct Settling {
+    settles: Vec<Settle>,
+    /// A channel that gave back what its queue's mode does not take back.
+    refused: Option<(ChannelId, Error)>,
+}
+
+impl Settling {
+    #[inline]
+    pub(super) fn add(&mut self, settle: Settle) {
+        self.settles.push(settle);
+    }
+
+    /// Adds all of these, and empties the list.
+    pub(super) fn append(&mut self, settles: &mut Vec<Settle>) {
+        self.settles.append(settles);
+    }
+
+    /// A channel that is to be closed since it gave back what it may not.
+    pub(super) fn take_refused(&mut self) -> Option<(ChannelId, Error)> {
+        self.refused.take()
+    }
+
+    /// Tells the queues; of very many settlements others have their turn in between.
+    pub(super) async fn flush(&mut self, client: &mut Client, links: &mut Links) {
+        if self.settles.len() > SETTLES_AT_ONCE {
+            Box::pin(self.flush_many(client, links)).await;
+        } else {
+            self.flush_few(client, links);
+        }
+    }
+
+    /// Tells the queues.
+    pub(super) fn flush_few(&mut self, client: &mut Client, links: &mut Links) {
+        if self.settles.is_empty() {
+            return;
+        }
+        let mut settles = self.take_settles();
+        for run in settles.chunk_by(|a, b| a.link == b.link) {
+            links.make_room(&client.channels, run);
+            self.settle_part(&mut client.turn, links, run);
+            after_settling(client, links, run);
+        }
+        settles.clear();
+        self.settles = settles;
+    }
+
+    /// As [`Settling::flush_few`]; others have their turn in between.
+    pub(super) async fn flush_many(&mut self, client: &mut Client, links: &mut Links) {
+        let settles = self.take_settles();
+        for run in settles.chunk_by(|a, b| a.link == b.link) {
+            links.make_room(&client.channels, run);
+            for alike in run.chunk_by(|a, b| goes_back(a) == goes_back(b)) {
+                let _returning = begin_return(links, alike);
+                for part in alike.chunks(SETTLES_AT_ONCE) {
+                    self.settle_part(&mut client.turn, links, part);
+                    client.turn.did(part.len()).await;
+                }
+            }
+            after_settling(client, links, run);
+        }
+    }
+
+    /// Settlements, by link.
+    fn take_settles(&mut self) -> Vec<Settle> {
+        let mut settles = std::mem::take(&mut self.settles);
+        let first = settles.first().map(|settle| settle.link);
+        if settles.iter().any(|settle| Some(settle.link) != first) {
+            // Unlike a stable sort this one needs no memory; to a queue the order makes no difference.
+            settles.sort_unstable_by_key(|settle| (settle.link, settle.position));
+        }
+        settles
+    }
+
+    /// Settles on one link, under one lock.
+    fn settle_part(&mut self, turn: &mut Turn, links: &Links, part: &[Settle]) {
+        let Some(link) = part.first().and_then(|settle| links.get(settle.link)) else {
+            return;
+        };
+        if link.queue.settle(link.consumer, part, turn.wakes()) == Settled::NotByThisMode {
+            self.refused = Some((link.channel, not_by_this_mode(&link.queue)));
+        }
+    }
+}
+
+/// Messages that go back in several parts go together: nobody is to be given what stands behind them.
+fn begin_return(links: &Links, alike: &[Settle]) -> Option<Returning> {
+    let first = alike.first().filter(|it| goes_back(it) && alike.len() > SETTLES_AT_ONCE)?;
+    Some(Returning::begin(&links.get(first.link)?.queue))
+}
+
+fn after_settling(client: &mut Client, links: &mut Links, run: &[Settle]) {
+    let Some(id) = run.first().map(|settle| settle.link) else { return };
+    let Some(link) = links.get(id) else { return };
+    if !link.active && link.queue.detach_idle(link.consumer) {
+        links.forget(&mut client.channels, id);
+    }
+}
+
+/// Whether a message goes back to its queue.
+const fn goes_back(settle: &Settle) -> bool {
+    matches!(settle.outcome, Outcome::Modified | Outcome::Released)
+}
+
+/// A consumer rejected what its queue has no record of.
+fn not_by_this_mode(queue: &Queue) -> Error {
+    let text = format!(
+        "basic.reject and basic.nack are not implemented for {}: it confirms on {} (x-confirm-on)",
+        queue.def().resource(),
+        queue.confirm_on().as_str()
+    );
+    Error::new(session::ErrorKind::NotImplementedByMode, text)
+}

@@ -1,0 +1,165 @@
+//! Whose messages are traced, and copies of those that were given to somebody. Never what is told of them.
+
+use message::{MessageRef, OwnedMessage};
+use meta::{ConnectionId, Name, QueueDef};
+use session::ChannelId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The exchange that copies go to.
+pub(crate) const EXCHANGE: &str = "amq.rabbitmq.trace";
+
+/// Whose messages are traced.
+#[derive(Clone, Debug)]
+pub(crate) enum Who {
+    Everybody,
+    These(BTreeSet<Name>),
+}
+
+/// The traces that are on. A restart of the node ends them all.
+#[derive(Debug, Default)]
+pub(crate) struct Tracing {
+    is_any: AtomicBool,
+    by_vhost: Mutex<BTreeMap<Name, Arc<Who>>>,
+}
+
+impl Who {
+    fn covers(&self, user: &str) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::These(users) => users.contains(user),
+        }
+    }
+}
+
+impl Tracing {
+    /// Whether anything is traced: cheap to ask.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Relaxed)
+    }
+
+    /// Whose messages are traced in a virtual host.
+    pub(crate) fn of(&self, vhost: &str) -> Option<Arc<Who>> {
+        if !self.is_any() {
+            return None;
+        }
+        stdx::lock(&self.by_vhost).get(vhost).cloned()
+    }
+
+    /// A copy of a message that a queue has just given to a channel, if deliveries of its virtual host are
+    /// traced.
+    #[cold]
+    pub(crate) fn delivered(
+        &self,
+        queue: &Arc<QueueDef>,
+        (connection, channel): (ConnectionId, ChannelId),
+        redelivered: bool,
+        message: &MessageRef<'_>,
+    ) -> Option<Delivered> {
+        let traced = self.of(&queue.vhost).filter(|_| message.exchange != EXCHANGE.as_bytes())?;
+        let (queue, message) = (Arc::clone(queue), OwnedMessage::new(message));
+        Some(Delivered { queue, connection, channel, redelivered, message, traced })
+    }
+
+    pub(crate) fn covers(&self, vhost: &str, user: &str) -> bool {
+        self.of(vhost).is_some_and(|who| who.covers(user))
+    }
+
+    /// Traces a virtual host, or a user in it.
+    pub(crate) fn start(&self, vhost: Name, user: Option<Name>) {
+        let mut by_vhost = stdx::lock(&self.by_vhost);
+        match (by_vhost.get_mut(&vhost).map(Arc::make_mut), user) {
+            (Some(Who::These(users)), Some(user)) => {
+                users.insert(user);
+            }
+            (None, Some(user)) => {
+                by_vhost.insert(vhost, Arc::new(Who::These(BTreeSet::from([user]))));
+            }
+            (Some(Who::Everybody), Some(_)) => {}
+            (_, None) => {
+                by_vhost.insert(vhost, Arc::new(Who::Everybody));
+            }
+        }
+        self.is_any.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends that.
+    pub(crate) fn stop(&self, vhost: &str, user: Option<&str>) {
+        let mut by_vhost = stdx::lock(&self.by_vhost);
+        let is_over = match (by_vhost.get_mut(vhost).map(Arc::make_mut), user) {
+            (Some(Who::These(users)), Some(user)) => {
+                users.remove(user);
+                users.is_empty()
+            }
+            (_, Some(_)) => false,
+            (_, None) => true,
+        };
+        if is_over {
+            by_vhost.remove(vhost);
+        }
+        self.is_any.store(!by_vhost.is_empty(), Ordering::Relaxed);
+    }
+}
+
+/// A message that was given to somebody.
+#[derive(Debug)]
+pub(crate) struct Delivered {
+    queue: Arc<QueueDef>,
+    connection: ConnectionId,
+    channel: ChannelId,
+    redelivered: bool,
+    message: OwnedMessage,
+    /// Whose messages were traced then.
+    traced: Arc<Who>,
+}
+
+impl Delivered {
+    /// Bytes it takes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.message.size_bytes() + size_of::<Self>()
+    }
+
+    /// Who got it, by connection and channel.
+    pub(crate) const fn to(&self) -> (ConnectionId, ChannelId) {
+        (self.connection, self.channel)
+    }
+
+    /// Whether messages of this user were traced then.
+    pub(crate) fn covers(&self, user: &str) -> bool {
+        self.traced.covers(user)
+    }
+
+    /// The queue it came from.
+    pub(crate) fn queue(&self) -> &QueueDef {
+        &self.queue
+    }
+
+    /// The message, and whether it was delivered before.
+    pub(crate) fn message(&self) -> (MessageRef<'_>, bool) {
+        (self.message.message(), self.redelivered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_virtual_hosts_are_traced_on_their_own() {
+        let tracing = Tracing::default();
+        assert!(!tracing.is_any() && tracing.of("a").is_none() && !tracing.covers("a", "x"));
+        tracing.start("a".into(), Some("x".into()));
+        assert!(tracing.of("a").is_some() && tracing.covers("a", "x") && !tracing.covers("a", "y"));
+        tracing.start("b".into(), None);
+        tracing.start("b".into(), Some("x".into()));
+        assert!(tracing.covers("b", "y"), "all stay all");
+        tracing.stop("a", Some("y"));
+        assert!(tracing.covers("a", "x"));
+        tracing.stop("a", Some("x"));
+        assert!(tracing.of("a").is_none() && tracing.is_any());
+        tracing.stop("b", None);
+        assert!(!tracing.is_any());
+    }
+}

@@ -1,0 +1,149 @@
+//! The journal of a queue of version 1, and those who wait for what was noted in it to be durable. Never the
+//! queue itself, or when journals are synced.
+
+use crate::message_store::BodyStore;
+use confirm::{DurableJournal, JournalSynced};
+use message::MessageRef;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use store::Queued;
+use store::v1::V1Queue;
+
+/// The journal of a queue of version 1, and who waits for it to be durable.
+#[derive(Debug)]
+pub struct Journal {
+    pub(crate) v1: V1Queue,
+    /// Of its virtual host.
+    pub(crate) bodies: Arc<BodyStore>,
+    waiting: Mutex<Waiting>,
+    /// The thread knows that there is something to sync.
+    pub(crate) is_listed: AtomicBool,
+    /// As part of what all journals have.
+    pub(crate) counted_bytes: AtomicU64,
+    /// Among those whose files may be open.
+    pub(crate) is_open: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_note: Vec<(u64, Box<dyn JournalSynced>)>,
+    /// Nobody needs to wait any more: the queue is gone.
+    is_moot: bool,
+    has_failed: bool,
+}
+
+impl Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("n", &self.by_note.len()).finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    pub(crate) fn new(v1: V1Queue, bodies: Arc<BodyStore>) -> Arc<Self> {
+        Arc::new(Self {
+            v1,
+            bodies,
+            waiting: Mutex::default(),
+            is_listed: AtomicBool::new(false),
+            counted_bytes: AtomicU64::new(0),
+            is_open: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes a persistent message in. What is returned is durable when a [wait](Self::wait) for it
+    /// ends.
+    pub(crate) fn publish(&self, position: u64, message: &MessageRef<'_>) -> u64 {
+        let queued = Queued { position, message: *message, stored: None, is_delivered: false };
+        self.v1.publish(&queued)
+    }
+
+    /// Messages were given to consumers. Those it does not hold are passed over.
+    pub(crate) fn deliver(&self, positions: impl Iterator<Item = u64>) {
+        each_run(positions, |run| {
+            self.v1.deliver(run);
+        });
+    }
+
+    /// Messages are gone. Those it does not hold are passed over.
+    pub(crate) fn ack(&self, positions: impl Iterator<Item = u64>) {
+        each_run(positions, |run| {
+            self.v1.ack(run);
+        });
+    }
+
+    /// All messages in a range are gone.
+    pub(crate) fn ack_range(&self, positions: Range<u64>) {
+        self.v1.ack(positions);
+    }
+
+    /// Tells those whose notes are durable.
+    pub(crate) fn tell_synced(&self) {
+        let done: Vec<_> = {
+            let mut waiting = stdx::lock(&self.waiting);
+            let (synced, is_moot) = (self.v1.synced(), waiting.is_moot);
+            waiting.by_note.extract_if(.., |(note, _)| is_moot || *note <= synced).collect()
+        };
+        done.into_iter().for_each(|(_, waiter)| wake(waiter.synced()));
+    }
+
+    /// The queue is gone for good: nobody waits any more.
+    pub(crate) fn end(&self) {
+        stdx::lock(&self.waiting).is_moot = true;
+        self.tell_synced();
+    }
+
+    /// Nothing that is waited for will ever be durable.
+    pub fn fail(&self) {
+        let mut waiting = stdx::lock(&self.waiting);
+        waiting.has_failed = true;
+        let dropped = std::mem::take(&mut waiting.by_note);
+        drop(waiting);
+        drop(dropped);
+    }
+}
+
+impl DurableJournal for Journal {
+    fn wait(&self, note: u64, waiter: Box<dyn JournalSynced>) {
+        let mut waiting = stdx::lock(&self.waiting);
+        if waiting.has_failed {
+            return;
+        }
+        if !waiting.is_moot && self.v1.synced() < note {
+            waiting.by_note.push((note, waiter));
+            return;
+        }
+        drop(waiting);
+        wake(waiter.synced());
+    }
+
+    fn is_durable(&self, note: u64) -> bool {
+        stdx::lock(&self.waiting).is_moot || self.v1.synced() >= note
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// Calls `act` for each run of neighbours.
+fn each_run(positions: impl Iterator<Item = u64>, mut act: impl FnMut(Range<u64>)) {
+    let mut run: Option<Range<u64>> = None;
+    for at in positions {
+        match &mut run {
+            Some(run) if run.end == at => run.end += 1,
+            _ => {
+                if let Some(run) = run.replace(at..at + 1) {
+                    act(run);
+                }
+            }
+        }
+    }
+    if let Some(run) = run {
+        act(run);
+    }
+}

@@ -1,0 +1,33 @@
+//! Classic queues at run time: consumers, messages in memory and on disk, in the log or in journals of
+//! version 1, and their conversion under traffic. Never what a session is, how definitions change, or
+//! exchanges: queues ask their [`QueueHost`].
+//! Start reading at [`Queue`], then `queue/state.rs`, then [`Storage`].
+
+mod journal;
+mod message_store;
+mod options;
+mod pager;
+mod queue;
+mod records;
+mod storage;
+mod v1;
+
+pub use crate::journal::Journal;
+pub use crate::message_store::{
+    BodyHome, BodyStore, MessageStores, SHARED_PROPERTIES_MIN_BYTES, VHOSTS_DIR, bodies_dir_of,
+};
+pub use crate::options::{PagerOptions, StorageOptions};
+pub use crate::pager::{BodyRefs, Pager, PagerStepper};
+pub use crate::queue::{
+    AckTimeout, Activity, AfterDetach, AlarmTimes, Any, Attach, AttachRefused, ChannelLimit,
+    Confirm, ConfirmRef, ConsumerView, DELAY, DeadLetter, DeadLetterTo, DeadLetters, Delayed,
+    DelayedMessage, DeleteConditions, FilesVersion, Get, Got, HeldBack, Incoming, LetterBatch,
+    Owner, PendingConfirms, Publishes, Queue, QueueCounters, QueueRecovery, QueueRefused,
+    RecoveredDeliveryCounts, RefusedItem, RejectedDeadLetters, Returning, SHARED_BODY_MIN_BYTES,
+    Settled, Wakes, delay_ms_of, head_timestamp, wake_all,
+};
+pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
+pub use crate::storage::{
+    Images, Losses, PAGES_DIR, QueueHost, QueueVersions, Storage, StorageParts,
+};
+pub use crate::v1::{ClassicV1, ClassicV1Stepper, QUEUES_DIR, Reading, journals_dir_of};

@@ -1,0 +1,439 @@
+//! Bodies that several queues hold: one store for each virtual host, one copy however many name it.
+//! Knows which virtual host's store a body is in. Never which queues or log entries name it. Large properties
+//! of such messages are stored in front of their bodies.
+//!
+//! A body is appended before the log entries that name it, and the log has the stores synced before
+//! each commit: what a durable entry names is durable. References are counted in memory and counted
+//! anew by every start.
+
+use bytes::Bytes;
+use log::{Disk, IoContext, LogError, Lsn, Stamper, list_if_there};
+use message::{MessageRef, Properties};
+use meta::Name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use stdx::lock;
+use store::backlog::{SharedBody, SharedProperties};
+use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
+use store::{StoreError, StoredBody};
+
+/// Has a directory for each virtual host that has files of its own.
+pub const VHOSTS_DIR: &str = "vhosts";
+/// Properties of at least this length that go to several queues are stored once for all of them.
+pub const SHARED_PROPERTIES_MIN_BYTES: usize = 4 * 1024;
+/// Bytes of a virtual host's name in its directory's; the rest of a longer one is a number.
+const DIR_NAME_BYTES_MAX: usize = 100;
+
+/// The stores of a node.
+#[derive(Debug)]
+pub struct MessageStores {
+    disk: Arc<dyn Disk>,
+    file_bytes: u32,
+    embed_below: usize,
+    stamper: Arc<Stamper>,
+    stores: Mutex<Stores>,
+    unsynced: Unsynced,
+}
+
+/// Stores in which something may wait for a sync.
+type Unsynced = Arc<Mutex<Vec<Arc<BodyStore>>>>;
+
+#[derive(Debug, Default)]
+struct Stores {
+    by_vhost: BTreeMap<Name, Arc<BodyStore>>,
+    /// Everything that names a body is counted.
+    is_counted: bool,
+    /// Stores of virtual hosts that are gone: to be removed when the log is durable up to there.
+    leaving: BTreeMap<Name, Lsn>,
+}
+
+/// A virtual host's bodies.
+#[derive(Debug)]
+pub struct BodyStore {
+    blobs: BlobStore,
+    unsynced: Unsynced,
+    /// Whether it is in `unsynced`.
+    is_unsynced: AtomicBool,
+}
+
+impl MessageStores {
+    /// Without any store. A body of `embed_below` bytes or more is worth being stored once; files
+    /// take no more from `file_bytes` on, 0 for the usual length.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        embed_below: usize,
+        file_bytes: u32,
+        stamper: Arc<Stamper>,
+    ) -> Self {
+        Self {
+            disk,
+            file_bytes,
+            embed_below,
+            stamper,
+            stores: Mutex::default(),
+            unsynced: Unsynced::default(),
+        }
+    }
+
+    /// Opens the stores of the virtual hosts there are, and removes those of others.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn open_all<'a>(
+        &self,
+        vhosts: impl Iterator<Item = &'a Name>,
+    ) -> Result<(), StoreError> {
+        let found = list_if_there(self.disk.as_ref(), VHOSTS_DIR)?;
+        let mut found: BTreeSet<String> = found.into_iter().flatten().collect();
+        let mut stores = lock(&self.stores);
+        for vhost in vhosts {
+            if found.remove(&dir_name(vhost)) {
+                let blobs = BlobStore::open(Arc::clone(&self.disk), self.options(vhost))?;
+                stores.by_vhost.insert(vhost.clone(), Arc::new(self.store(blobs)));
+            }
+        }
+        for left in found {
+            self.remove(&format!("{VHOSTS_DIR}/{left}"))?;
+        }
+        Ok(())
+    }
+
+    fn options(&self, vhost: &str) -> BlobOptions {
+        let stamper = Arc::clone(&self.stamper);
+        let mut options = BlobOptions { stamper, ..BlobOptions::new(bodies_dir_of(vhost)) };
+        if self.file_bytes > 0 {
+            options.file_bytes = self.file_bytes;
+        }
+        options
+    }
+
+    fn store(&self, blobs: BlobStore) -> BodyStore {
+        let unsynced = Arc::clone(&self.unsynced);
+        BodyStore { blobs, unsynced, is_unsynced: AtomicBool::new(false) }
+    }
+
+    fn remove(&self, vhost_dir: &str) -> Result<(), StoreError> {
+        BlobStore::remove_all(self.disk.as_ref(), &format!("{vhost_dir}/bodies"))?;
+        Ok(self.disk.remove_dir(vhost_dir).context("remove", vhost_dir)?)
+    }
+
+    /// The store of a virtual host. Touches no disk.
+    pub fn of(&self, vhost: &Name) -> Arc<BodyStore> {
+        let mut stores = lock(&self.stores);
+        if let Some(store) = stores.by_vhost.get(vhost) {
+            return Arc::clone(store);
+        }
+        let blobs = BlobStore::create(Arc::clone(&self.disk), self.options(vhost));
+        if stores.is_counted {
+            blobs.start_reclaiming();
+        }
+        let store = Arc::new(self.store(blobs));
+        stores.by_vhost.insert(vhost.clone(), Arc::clone(&store));
+        store
+    }
+
+    /// All stores there are.
+    pub fn all(&self) -> Vec<(Name, Arc<BodyStore>)> {
+        let stores = lock(&self.stores);
+        let named = |(vhost, store): (&Name, &Arc<BodyStore>)| (vhost.clone(), Arc::clone(store));
+        stores.by_vhost.iter().map(named).collect()
+    }
+
+    /// Whether a body is worth being stored once when several queues log it.
+    pub const fn is_stored(&self, body_bytes: usize) -> bool {
+        body_bytes >= self.embed_below
+    }
+
+    /// Makes durable what was appended before the call.
+    ///
+    /// # Errors
+    /// The disk's; nothing that names a body may be reported durable any more.
+    pub(crate) fn sync(&self) -> Result<(), LogError> {
+        let stores = std::mem::take(&mut *lock(&self.unsynced));
+        let poisoned = |error: StoreError| LogError::Poisoned { reason: error.to_string() };
+        for store in stores {
+            // What comes from now on may be in this sync or not.
+            store.is_unsynced.store(false, Ordering::SeqCst);
+            store.blobs.sync().map_err(poisoned)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was appended before the call, whether log entries are to name it or not.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.all().iter().try_for_each(|(_, store)| store.blobs.sync())
+    }
+
+    /// Everything that names a body is counted: what nobody names may go.
+    pub(crate) fn start_reclaiming(&self) {
+        let mut stores = lock(&self.stores);
+        stores.is_counted = true;
+        stores.by_vhost.values().for_each(|store| store.blobs.start_reclaiming());
+    }
+
+    /// Removes the stores of virtual hosts that are no more, once nobody uses them and that is
+    /// durable. `appended` and `durable`: how far the log has come.
+    pub fn leave(&self, is_there: impl Fn(&str) -> bool, appended: Lsn, durable: Lsn) {
+        let mut stores = lock(&self.stores);
+        let Stores { by_vhost, leaving, .. } = &mut *stores;
+        leaving.retain(|vhost, _| !is_there(vhost));
+        for vhost in by_vhost.keys().filter(|vhost| !is_there(vhost)) {
+            leaving.entry(vhost.clone()).or_insert(appended);
+        }
+        let mut left = Vec::new();
+        for (vhost, upto) in leaving.iter().filter(|(_, upto)| **upto <= durable) {
+            let is_unused = |store: &mut Arc<BodyStore>| Arc::get_mut(store).is_some();
+            if by_vhost.get_mut(vhost).is_none_or(is_unused) {
+                by_vhost.remove(vhost);
+                left.push(vhost.clone());
+            }
+            debug_assert!(*upto <= durable);
+        }
+        for vhost in left {
+            leaving.remove(&vhost);
+            if let Err(error) = self.remove(&format!("{VHOSTS_DIR}/{}", dir_name(&vhost))) {
+                tracing::warn!("cannot remove the files of virtual host {vhost}: {error}");
+            }
+        }
+    }
+}
+
+impl Drop for MessageStores {
+    /// Stores keep the list they are in.
+    fn drop(&mut self) {
+        lock(&self.unsynced).clear();
+    }
+}
+
+impl BodyStore {
+    /// Takes a body, with one reference.
+    fn append(self: &Arc<Self>, parts: &[&[u8]]) -> BlobId {
+        let blob = self.blobs.append(parts);
+        if !self.is_unsynced.swap(true, Ordering::SeqCst) {
+            lock(&self.unsynced).push(Arc::clone(self));
+        }
+        blob
+    }
+
+    /// Adds a reference; false if there is no such body.
+    pub(crate) fn retain(&self, blob: BlobId) -> bool {
+        self.blobs.retain(blob, 1)
+    }
+
+    /// Gives references back, after the log was told what they were for.
+    pub(crate) fn release(&self, blobs: impl IntoIterator<Item = BlobId>) {
+        for blob in blobs {
+            if !self.blobs.release(blob, 1) {
+                tracing::error!("{blob:?} in {} is released and was not there", self.blobs.dir());
+            }
+        }
+    }
+
+    /// The files.
+    pub(crate) const fn blobs(&self) -> &BlobStore {
+        &self.blobs
+    }
+
+    /// The figures of its files.
+    pub fn stats(&self) -> BlobStats {
+        self.blobs.stats()
+    }
+}
+
+/// Where the bodies of a virtual host are.
+pub fn bodies_dir_of(vhost: &str) -> String {
+    format!("{VHOSTS_DIR}/{}/bodies", dir_name(vhost))
+}
+
+/// Where the body of one message is stored that goes to several queues: nowhere until the first of
+/// them logs it, or has it written with a page. Keeps a reference until it is dropped.
+#[derive(Debug)]
+pub struct BodyHome {
+    store: Arc<BodyStore>,
+    stored: OnceLock<StoredBody>,
+    /// Properties that are stored in front of it.
+    properties: Option<SharedProperties>,
+    /// Log entries name it. One queue alone logs it with the message: that is one write and one sync.
+    is_logged_apart: bool,
+}
+
+impl BodyHome {
+    /// In that store, for the body of a message with these properties that so many queues log.
+    pub fn new(store: &Arc<BodyStore>, properties: &[u8], n_logging: usize) -> Arc<Self> {
+        let is_large = properties.len() >= SHARED_PROPERTIES_MIN_BYTES;
+        Arc::new(Self {
+            store: Arc::clone(store),
+            stored: OnceLock::new(),
+            properties: is_large.then(|| shared(properties)),
+            is_logged_apart: n_logging > 1,
+        })
+    }
+
+    /// Whether log entries name it.
+    pub(crate) const fn is_logged_apart(&self) -> bool {
+        self.is_logged_apart
+    }
+
+    /// Sees to it that `body` is in the store; returns how many bytes were added to it.
+    pub(crate) fn settle(&self, body: &[u8]) -> usize {
+        let mut added_bytes = 0;
+        self.stored.get_or_init(|| {
+            let properties = self.properties.as_ref().map_or(&[][..], |shared| &shared.whole);
+            added_bytes = properties.len() + body.len();
+            let blob = self.store.append(&[properties, body]);
+            let bytes = u32::try_from(body.len()).expect("bodies are < 4 GiB");
+            let properties_bytes = u32::try_from(properties.len()).expect("properties are < 4 GiB");
+            StoredBody { blob, bytes, properties_bytes }
+        });
+        added_bytes
+    }
+
+    /// The message as the log is to have it, and where the rest of it is.
+    pub(crate) fn logged<'m>(
+        &'m self,
+        message: &MessageRef<'m>,
+    ) -> (MessageRef<'m>, Option<StoredBody>) {
+        let stored = self.stored().filter(|_| self.is_logged_apart);
+        let brief = self.properties.as_ref().filter(|_| stored.is_some());
+        let properties = brief.map_or(message.properties, |shared| &shared.brief);
+        (MessageRef { properties, ..*message }, stored)
+    }
+
+    /// Where it is.
+    pub(crate) fn stored(&self) -> Option<StoredBody> {
+        self.stored.get().copied()
+    }
+
+    /// A reference for the caller.
+    pub(crate) fn retain(&self) -> Option<BlobId> {
+        let blob = self.stored.get()?.blob;
+        self.store.retain(blob);
+        Some(blob)
+    }
+}
+
+impl SharedBody for BodyHome {
+    fn name(&self, body: &[u8]) -> (Option<BlobId>, usize) {
+        let added_bytes = self.settle(body);
+        (self.retain(), added_bytes)
+    }
+
+    fn properties(&self) -> Option<&SharedProperties> {
+        self.properties.as_ref()
+    }
+}
+
+/// Properties to be shared. Their priority is known before they are read, for queues go by it.
+#[cold]
+fn shared(properties: &[u8]) -> SharedProperties {
+    let priority = message::View::of(properties).priority();
+    let brief = Properties { priority, ..Properties::default() }.to_bytes();
+    SharedProperties { whole: Bytes::copy_from_slice(properties), brief }
+}
+
+impl Drop for BodyHome {
+    fn drop(&mut self) {
+        self.store.release(self.stored().map(|stored| stored.blob));
+    }
+}
+
+/// The name of a virtual host's directory: its own, with other characters than letters, digits, `-`
+/// and `_` as `%` and their number. Of a long one only the beginning, with a number of the whole.
+pub(crate) fn dir_name(vhost: &str) -> String {
+    let mut name = String::new();
+    for byte in vhost.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
+            name.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ok = write!(name, "%{byte:02X}").is_ok();
+        }
+    }
+    if name.len() > DIR_NAME_BYTES_MAX {
+        let number =
+            |number: u64, byte: u8| (number ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let number = vhost.bytes().fold(0xcbf2_9ce4_8422_2325, number);
+        name.truncate(DIR_NAME_BYTES_MAX);
+        let _ok = write!(name, "~{number:016x}").is_ok();
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use log::MemoryDisk;
+
+    #[test]
+    fn names_of_directories_are_plain_and_differ() {
+        assert_eq!(dir_name("/"), "%2F");
+        assert_eq!(dir_name("a-b_c.d/é"), "a-b_c%2Ed%2F%C3%A9");
+        let long = [dir_name(&"/".repeat(255)), dir_name(&"/".repeat(254))];
+        assert!(long.iter().all(|name| name.len() < 255 && name.is_ascii()) && long[0] != long[1]);
+    }
+
+    fn bodies(disk: &MemoryDisk) -> MessageStores {
+        MessageStores::new(Arc::new(disk.clone()), 10, 0, Arc::default())
+    }
+
+    fn keep(bodies: &MessageStores, vhost: &Name, body: &[u8]) -> BlobId {
+        let home = BodyHome::new(&bodies.of(vhost), &[], 2);
+        assert_eq!(home.settle(body), body.len());
+        assert_eq!(home.settle(body), 0, "it is there");
+        let blob = home.retain().unwrap();
+        bodies.sync().unwrap();
+        blob
+    }
+
+    #[test]
+    fn a_body_is_stored_once_and_goes_with_its_last_reference() {
+        let disk = MemoryDisk::new();
+        let bodies = bodies(&disk);
+        let vhost = Name::from("a");
+        bodies.start_reclaiming();
+        let blob = keep(&bodies, &vhost, b"ten or more");
+        let store = bodies.of(&vhost);
+        assert_eq!(store.stats().live_blobs, 1);
+        store.release([blob]);
+        assert_eq!(store.stats().live_blobs, 0);
+    }
+
+    #[test]
+    fn files_go_with_their_virtual_host_when_that_is_durable() {
+        let disk = MemoryDisk::new();
+        let bodies = bodies(&disk);
+        let [stays, goes] = ["stays", "goes"].map(Name::from);
+        keep(&bodies, &stays, b"a body");
+        keep(&bodies, &goes, b"another");
+        let is_there = |vhost: &str| vhost == "stays";
+        bodies.leave(is_there, Lsn(5), Lsn(4));
+        bodies.leave(is_there, Lsn(7), Lsn(4));
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["goes", "stays"]);
+        let user = bodies.of(&goes);
+        bodies.leave(is_there, Lsn(7), Lsn(5));
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["goes", "stays"], "somebody uses it");
+        drop(user);
+        bodies.leave(is_there, Lsn(7), Lsn(5));
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays"]);
+    }
+
+    #[test]
+    fn a_start_removes_files_of_virtual_hosts_that_are_gone() {
+        let disk = MemoryDisk::new();
+        let [stays, goes] = ["stays", "goes"].map(Name::from);
+        let before = bodies(&disk);
+        let blob = keep(&before, &stays, b"a body");
+        keep(&before, &goes, b"another");
+        let after = bodies(&disk);
+        after.open_all([&stays].into_iter()).unwrap();
+        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays"]);
+        let mut found = Vec::new();
+        after.of(&stays).blobs().read(blob, &mut found).unwrap();
+        assert_eq!(found, b"a body");
+    }
+}

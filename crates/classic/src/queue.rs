@@ -1,0 +1,687 @@
+//! A queue at run time: the pure core, the content, and the consumers' outboxes behind one lock.
+//!
+//! Lock order: a queue's lock, then the log's append lock, a `ConfirmQueue`'s or an outbox's. Never two
+//! queues at a time, nothing awaited under the lock, wakers are called by the caller after it is given back.
+
+mod alarms;
+mod attach;
+mod confirm_on;
+mod consumer_channel;
+mod consumer_timeout;
+mod consumers;
+mod content;
+mod dead_letters;
+mod delay_header;
+mod delayed;
+mod deletion;
+mod deliveries;
+mod delivery_counts;
+mod durability;
+mod files_version;
+mod global_prefetch;
+mod head;
+mod incoming;
+mod last_use;
+mod paging;
+mod policy;
+mod recover_pages;
+mod returning;
+mod state;
+mod unfit;
+mod waiting_letters;
+
+pub use alarms::AlarmTimes;
+pub use confirm_on::PendingConfirms;
+pub use confirm_on::{Confirm, ConfirmRef};
+pub use consumer_timeout::AckTimeout;
+pub use dead_letters::{DeadLetter, DeadLetterTo, RejectedDeadLetters};
+pub use delay_header::{DELAY, delay_ms_of};
+pub use delayed::{Delayed, DelayedMessage, HeldBack};
+pub use deletion::{DeleteConditions, QueueRefused};
+pub use delivery_counts::RecoveredDeliveryCounts;
+pub(crate) use durability::{CopyOutcome, LogPageOutcome, OlderContent, ReadForPage};
+pub use files_version::FilesVersion;
+pub use global_prefetch::ChannelLimit;
+pub use head::head_timestamp;
+pub use incoming::{Any, Incoming, Publishes};
+pub use policy::{LetterBatch, RefusedItem};
+pub(crate) use recover_pages::{PageRead, ScanStep};
+pub use returning::Returning;
+pub use state::{Attach, Owner};
+pub use waiting_letters::DeadLetters;
+
+use crate::message_store::BodyStore;
+use crate::pager::BodyRefs;
+use crate::records;
+use crate::storage::Storage;
+use confirm::DurabilityToken;
+use durability::Durability;
+use log::{SegmentCounts, SegmentId, Wal};
+use meta::{QueueDef, QueueId, QueueSettings, QueueVersion};
+use queue::ConsumerKey;
+use session::{ChannelId, LinkId, Outbox, Position, Settle};
+use smallvec::SmallVec;
+use state::QueueState;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::Waker;
+use store::Queued;
+use store::backlog::{LiveMessage, PageNote, RestoreError};
+use store::blob::BlobId;
+
+/// A backlog of more messages than this, or ...
+const DEEP_MESSAGES: u64 = 16 * 1024;
+/// ... of more bytes keeps consumers busy for longer than a publisher is slowed down at a time.
+const DEEP_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Publishers are slowed down while more messages than this wait to be dead-lettered.
+const DEPARTING_MAX: u64 = 16 * 1024;
+
+/// Wakers to be called when no lock is held.
+pub type Wakes = SmallVec<[Waker; 4]>;
+
+/// Wakes every connection task that was given something.
+pub fn wake_all(wakes: &mut Wakes) {
+    for waker in wakes.drain(..) {
+        waker.wake();
+    }
+}
+
+/// Bodies of at least this size are kept in shared memory rather than copied into a page.
+pub const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
+
+/// A queue.
+#[derive(Debug)]
+pub struct Queue {
+    me: Weak<Self>,
+    def: Arc<QueueDef>,
+    storage: Arc<Storage>,
+    /// Of its virtual host.
+    bodies: Arc<BodyStore>,
+    local: Mutex<QueueState>,
+    is_loading: AtomicBool,
+    /// See [`Queue::confirm_on`].
+    confirm_on: AtomicU8,
+    /// The version its files have.
+    pub files_version: FilesVersion,
+    /// Figures for listings, written at the end of every operation.
+    pub counters: QueueCounters,
+}
+
+/// A queue's figures. Gauges are as of the last operation, totals since the node started.
+#[derive(Debug, Default)]
+pub struct QueueCounters {
+    /// Messages ready for delivery.
+    pub n_ready: AtomicU64,
+    /// Messages delivered and not settled.
+    pub n_unacked: AtomicU64,
+    /// Attached consumers.
+    pub n_consumers: AtomicU64,
+    /// Bytes of ready and unacked messages, envelopes included.
+    pub message_bytes: AtomicU64,
+    /// Messages put in.
+    pub n_published: AtomicU64,
+    /// Messages given to consumers or `get`.
+    pub n_delivered: AtomicU64,
+    /// Messages settled as done.
+    pub n_acked: AtomicU64,
+    /// Deliveries of messages that were delivered before.
+    pub n_redelivered: AtomicU64,
+    /// Publishes that are to be confirmed once they are consumed.
+    pub n_pending_confirms: AtomicU64,
+    /// Messages that are gone and still to be dead-lettered.
+    pub n_departing: AtomicU64,
+    /// See [`Queue::conversion`].
+    conversion: AtomicU64,
+    /// `n_delivered` when a publisher was slowed down last.
+    slowed_at: AtomicU64,
+}
+
+/// Why a consumer could not be attached or a message not be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachRefused {
+    /// The queue is being deleted.
+    Gone,
+    /// Another consumer is exclusive, or this one would be and is not alone.
+    ExclusiveUse,
+}
+
+/// How a consumer's word was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a consumer may have asked for what its queue cannot do"]
+pub enum Settled {
+    /// As it was meant.
+    All,
+    /// The queue keeps no record of what its consumers hold: they cannot give a message back. It stays
+    /// theirs.
+    NotByThisMode,
+}
+
+/// The fate of a queue after a consumer went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterDetach {
+    /// The queue goes on.
+    Stays,
+    /// It was an auto-delete queue's last consumer: the caller deletes the queue. It takes no new
+    /// consumers from now on.
+    DeleteQueue,
+}
+
+impl AfterDetach {
+    /// Of both: a queue is deleted once.
+    pub const fn or(self, other: Self) -> Self {
+        match self {
+            Self::Stays => other,
+            Self::DeleteQueue => self,
+        }
+    }
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(def: Arc<QueueDef>, settings: QueueSettings, storage: Arc<Storage>) -> Arc<Self> {
+        let keeping = Durability::new(def.durable);
+        Self::with_keeping(def, settings, storage, keeping)
+    }
+
+    /// A queue in the older form, whose files are yet to be read or made.
+    pub fn new_older(
+        def: Arc<QueueDef>,
+        settings: QueueSettings,
+        storage: Arc<Storage>,
+    ) -> Arc<Self> {
+        Self::with_keeping(def, settings, storage, Durability::loading())
+    }
+
+    fn with_keeping(
+        def: Arc<QueueDef>,
+        settings: QueueSettings,
+        storage: Arc<Storage>,
+        keeping: Durability,
+    ) -> Arc<Self> {
+        let is_loading = AtomicBool::new(keeping.is_loading());
+        let version = if keeping.is_loading() { QueueVersion::V1 } else { QueueVersion::V2 };
+        let files_version = FilesVersion::new(def.id, version);
+        let mut local = QueueState::new(keeping);
+        let confirm = settings.confirm;
+        local.begin_rules(settings, storage.time.monotonic_ms());
+        let local = Mutex::new(local);
+        let counters = QueueCounters::default();
+        let bodies = storage.bodies.of(&def.vhost);
+        let queue = Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            def,
+            storage,
+            bodies,
+            local,
+            is_loading,
+            files_version,
+            confirm_on: AtomicU8::default(),
+            counters,
+        });
+        stdx::lock(&queue.local).set_confirming(&queue, confirm);
+        queue
+    }
+
+    /// Its definition.
+    #[must_use]
+    pub const fn def(&self) -> &Arc<QueueDef> {
+        &self.def
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.def.id
+    }
+
+    fn wal(&self) -> &Wal {
+        &self.storage.wal
+    }
+
+    /// Runs `act` under the lock, brings the counters up to date, and wakes who was given something.
+    fn with<T>(&self, act: impl FnOnce(&mut QueueState, &mut Wakes) -> T) -> T {
+        let mut wakes = Wakes::new();
+        let result = self.with_wakes(&mut wakes, act);
+        wake_all(&mut wakes);
+        result
+    }
+
+    /// As [`Queue::with`], and leaves the waking to the caller.
+    fn with_wakes<T>(
+        &self,
+        wakes: &mut Wakes,
+        act: impl FnOnce(&mut QueueState, &mut Wakes) -> T,
+    ) -> T {
+        let (result, is_pager_wanted, is_keeper_wanted) = {
+            let mut local = stdx::lock(&self.local);
+            let result = act(&mut local, wakes);
+            let is_keeper_wanted = local.settle_rules(self);
+            local.send_answers(self, wakes);
+            local.content.trim(&self.storage.pool);
+            local.content.settle_journal(self);
+            self.publish_counters(&local);
+            (result, local.settle_paging(&self.storage, wakes), is_keeper_wanted)
+        };
+        if is_keeper_wanted && let Some(me) = self.me.upgrade() {
+            self.storage.host.send_letters_of(me);
+        }
+        if is_pager_wanted && let Some(me) = self.me.upgrade() {
+            self.storage.pager.ask(me);
+        }
+        result
+    }
+
+    fn publish_counters(&self, local: &QueueState) {
+        let counters = &self.counters;
+        counters.n_ready.store(local.fifo.messages().n_ready(), Ordering::Relaxed);
+        counters.n_unacked.store(local.fifo.consumers().n_held(), Ordering::Relaxed);
+        counters.n_consumers.store(local.fifo.consumers().n_active() as u64, Ordering::Relaxed);
+        let stored_bytes = local.content.backlog.stored_bytes();
+        let before = counters.message_bytes.swap(stored_bytes, Ordering::Relaxed);
+        let held = &self.storage.pager.held_bytes;
+        if stored_bytes >= before {
+            held.fetch_add(stored_bytes - before, Ordering::Relaxed);
+        } else {
+            held.fetch_sub(before - stored_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the publisher that asks should let the consumers have their turn: the backlog is deep,
+    /// and they are taking from it.
+    ///
+    /// It is a matter of shares of the processor, not a limit. Consumers that are stuck, or slow by
+    /// design, take little: a publisher is slowed down again only after they have taken a good part
+    /// of what would make the backlog shallow.
+    pub fn slows_down(&self) -> bool {
+        let counters = &self.counters;
+        if counters.n_departing.load(Ordering::Relaxed) > DEPARTING_MAX {
+            return true;
+        }
+        let n_ready = counters.n_ready.load(Ordering::Relaxed);
+        let n_held = counters.n_unacked.load(Ordering::Relaxed);
+        let bytes = counters.message_bytes.load(Ordering::Relaxed);
+        let ready_bytes = (bytes / (n_ready + n_held).max(1)).saturating_mul(n_ready);
+        let is_deep = n_ready > DEEP_MESSAGES || ready_bytes > DEEP_BYTES;
+        if !is_deep || counters.n_consumers.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let n_delivered = counters.n_delivered.load(Ordering::Relaxed);
+        let n_taken = n_delivered.wrapping_sub(counters.slowed_at.load(Ordering::Relaxed));
+        let is_taking = n_taken >= (n_ready / 64).clamp(1, DEEP_MESSAGES / 64);
+        if is_taking {
+            counters.slowed_at.store(n_delivered, Ordering::Relaxed);
+        }
+        is_taking
+    }
+
+    /// Puts messages in, in order. Returns what must be durable before those of them that are
+    /// persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
+    /// publishes to a queue that goes away).
+    pub fn publish(
+        &self,
+        publishes: Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> DurabilityToken {
+        self.counters.n_published.fetch_add(publishes.messages.len() as u64, Ordering::Relaxed);
+        self.with_wakes(wakes, |local, wakes| local.publish(self, publishes, refused, wakes))
+    }
+
+    /// Attaches a consumer; the outbox is told before its first delivery.
+    pub fn attach(&self, attach: Attach<'_>) -> Result<ConsumerKey, AttachRefused> {
+        self.with(|local, wakes| local.attach(self, attach, wakes))
+    }
+
+    /// Attaches something that only takes what it asks for (`basic.get`).
+    pub fn attach_passive(&self, owner: Owner) -> Result<ConsumerKey, AttachRefused> {
+        self.with(|local, _| local.attach_passive(owner))
+    }
+
+    /// Gives the next message to `outbox`, if there is one and it is in memory.
+    pub fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
+        self.with(|local, wakes| local.get(self, get, wakes))
+    }
+
+    /// Works off what a consumer says about messages it was given. Unknown ones are passed over:
+    /// they were taken from it meanwhile.
+    pub fn settle(&self, consumer: ConsumerKey, settles: &[Settle], wakes: &mut Wakes) -> Settled {
+        self.with_wakes(wakes, |local, wakes| local.settle(self, consumer, settles, wakes))
+    }
+
+    /// Everything these consumers hold goes back to the queue, but for what is to be kept of each,
+    /// before anybody is given any of it; they stay attached.
+    pub fn requeue_all(&self, consumers: &[(ConsumerKey, HashSet<u64>)]) {
+        self.with(|local, wakes| {
+            local.record_held(consumers.iter().map(|(consumer, _)| *consumer));
+            for (consumer, kept) in consumers {
+                local.requeue_all(self, *consumer, kept);
+            }
+            local.deliveries().dispatch(self, wakes);
+        });
+    }
+
+    /// Ends a consumer's deliveries; what it holds stays held. `told` runs under the lock, after
+    /// the last delivery.
+    pub fn cancel(&self, consumer: ConsumerKey, told: impl FnOnce()) -> AfterDetach {
+        self.with(|local, wakes| {
+            let after = local.cancel(self, consumer);
+            told();
+            local.deliveries().dispatch(self, wakes);
+            after
+        })
+    }
+
+    /// Changes a consumer's prefetch limit.
+    pub fn set_prefetch(&self, consumer: ConsumerKey, prefetch: Option<u32>) {
+        self.with(|local, wakes| {
+            local.deliveries().set_prefetch(consumer, prefetch);
+            local.deliveries().dispatch(self, wakes);
+        });
+    }
+
+    /// Takes consumers away and gives back what they hold, before anybody else gets any of it.
+    pub fn detach(&self, consumers: &[ConsumerKey]) -> AfterDetach {
+        self.with(|local, wakes| {
+            local.record_held(consumers.iter().copied());
+            let after = consumers.iter().fold(AfterDetach::Stays, |after, consumer| {
+                after.or(local.detach(self, *consumer))
+            });
+            local.deliveries().dispatch(self, wakes);
+            after
+        })
+    }
+
+    /// Ends the deliveries of consumers of one connection, and takes those away for good that hold
+    /// nothing; `holding` gets the others. What they leave to others is given out later, by
+    /// [`Queue::detach`].
+    pub fn retire(&self, consumers: &[ConsumerKey], holding: &mut Vec<ConsumerKey>) -> AfterDetach {
+        self.with(|local, _| {
+            local.record_held(consumers.iter().copied());
+            let mut after = AfterDetach::Stays;
+            for consumer in consumers {
+                after = after.or(local.cancel(self, *consumer));
+                if !local.detach_idle(*consumer) {
+                    holding.push(*consumer);
+                }
+            }
+            after
+        })
+    }
+
+    /// Takes a consumer away for good if it gets nothing any more and holds nothing; true when it
+    /// did.
+    pub fn detach_idle(&self, consumer: ConsumerKey) -> bool {
+        stdx::lock(&self.local).detach_idle(consumer)
+    }
+
+    /// Adds up how many messages each channel holds.
+    pub fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
+        if self.counters.n_unacked.load(Ordering::Relaxed) > 0 {
+            stdx::lock(&self.local).count_held(held);
+        }
+    }
+
+    /// From now on the consumer is one of those that share `limit`.
+    pub fn limit_consumer(&self, consumer: ConsumerKey, limit: &Arc<ChannelLimit>) {
+        self.with(|local, _| local.deliveries().limit_consumer(consumer, limit));
+    }
+
+    /// The limit that the consumer shares has room again.
+    pub fn resume_limited(&self, consumer: ConsumerKey) {
+        self.with(|local, wakes| {
+            local.deliveries().resume_limited(consumer);
+            local.deliveries().dispatch(self, wakes);
+        });
+    }
+
+    /// The consumer's connection can take deliveries again.
+    pub fn resume(&self, consumer: ConsumerKey) {
+        self.with(|local, wakes| {
+            local.deliveries().resume(consumer, wakes);
+            local.deliveries().dispatch(self, wakes);
+        });
+    }
+
+    /// Drops every ready message; returns how many.
+    pub fn purge(&self) -> u64 {
+        self.with(|local, _| local.purge(self) + local.leaving().purge_waiting_letters(self))
+    }
+
+    /// Drops everything and tells the consumers. The queue takes nothing from now on. Returns the
+    /// number of ready messages that went.
+    pub fn delete(&self) -> u64 {
+        let (n_ready, letters) = self.with(|local, wakes| {
+            let letters = local.leaving().last_letters(self);
+            (local.delete(self, wakes), letters)
+        });
+        if let Some(letters) = letters {
+            self.storage.host.send_rejected(letters);
+        }
+        n_ready
+    }
+
+    /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on.
+    /// Returns the number of ready messages that will go with it.
+    pub fn give_up(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        stdx::lock(&self.local).give_up(conditions)
+    }
+
+    /// Whether it is deleted, or about to be.
+    pub fn is_deleted(&self) -> bool {
+        stdx::lock(&self.local).is_deleted()
+    }
+
+    /// Whether a consumer would be given the next message at once.
+    pub fn takes_at_once(&self) -> bool {
+        stdx::lock(&self.local).fifo.takes_at_once()
+    }
+
+    /// Ready messages and consumers, exactly as of now.
+    pub fn ready_and_consumers(&self) -> (u64, u64) {
+        let local = stdx::lock(&self.local);
+        (local.fifo.messages().n_ready(), local.fifo.consumers().n_active() as u64)
+    }
+
+    /// Moves the messages that lie in log segment `segment` to the log's end.
+    pub fn relocate(&self, segment: SegmentId) -> u64 {
+        let mut local = stdx::lock(&self.local);
+        let (wal, queue) = (self.wal(), self.def.id.0);
+        let message = |survivor: LiveMessage<'_>| {
+            let LiveMessage { position, message, stored } = survivor;
+            let appended = records::append_message(wal, queue, position, &message, stored);
+            wal.release(segment, 1);
+            appended.at.segment
+        };
+        let page = |note: &PageNote| {
+            let is_needed = !note.live.is_empty();
+            let moved_to = is_needed.then(|| records::append_paged(wal, queue, note).at.segment);
+            wal.release(segment, 1);
+            moved_to
+        };
+        self.files_version.relocate(wal, segment);
+        local.move_noted_returns(self, segment);
+        local.content.backlog.relocate(segment, message, page)
+    }
+
+    /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.
+    pub fn restoring(&self) -> QueueRecovery<'_> {
+        QueueRecovery { queue: self, local: stdx::lock(&self.local), reads_later: false }
+    }
+
+    /// The first position that no consumer was given.
+    pub fn first_undelivered(&self) -> u64 {
+        stdx::lock(&self.local).first_undelivered()
+    }
+
+    /// Its consumers, for listings.
+    pub fn consumers(&self) -> Vec<ConsumerView> {
+        stdx::lock(&self.local).consumers()
+    }
+}
+
+/// One `basic.get`.
+pub struct Get<'a> {
+    /// On whose behalf: see [`Queue::attach_passive`].
+    pub consumer: ConsumerKey,
+    /// The channel that asks.
+    pub channel: ChannelId,
+    /// The link that it settles with.
+    pub link: LinkId,
+    /// The outbox that is given the message.
+    pub outbox: &'a Arc<dyn Outbox>,
+    /// It settles nothing.
+    pub no_ack: bool,
+}
+
+/// The outcome of a `basic.get`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Got {
+    /// It was given a message.
+    Message,
+    /// There is none.
+    Nothing,
+    /// There is one: try again after [`Queue::head_in_memory`].
+    NotInMemory,
+    /// There is one that its client cannot be sent: the connection is about to end.
+    Unfit,
+}
+
+/// A consumer as listings show it.
+#[derive(Clone, Debug)]
+pub struct ConsumerView {
+    /// The connection it belongs to.
+    pub connection: meta::ConnectionId,
+    /// The channel it belongs to.
+    pub channel: ChannelId,
+    /// Its tag.
+    pub consumer_tag: session::ShortString,
+    /// Whether it settles what it gets.
+    pub ack_required: bool,
+    /// Unsettled deliveries allowed at a time; 0 for no limit.
+    pub prefetch_count: u32,
+    /// Whether it is the only one allowed.
+    pub exclusive: bool,
+    /// Its arguments.
+    pub arguments: session::Table,
+    /// Whether it gets deliveries.
+    pub activity: Activity,
+}
+
+/// Whether a consumer gets deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It does, as others may.
+    Up,
+    /// It does, as the only one.
+    SingleActive,
+    /// It waits to be the only one that does.
+    Waiting,
+}
+
+impl Activity {
+    /// As listings show it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::SingleActive => "single_active",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+/// A queue that is being filled after a start.
+pub struct QueueRecovery<'a> {
+    queue: &'a Queue,
+    local: MutexGuard<'a, QueueState>,
+    reads_later: bool,
+}
+
+impl QueueRecovery<'_> {
+    /// Whether a page must be read for what the core has to know of its messages.
+    pub fn must_read(&self, note: &PageNote) -> bool {
+        note.is_annotated || self.local.policy.needs_content()
+    }
+
+    /// Pages are read later, and the core is told of all messages then: the queue's clients wait.
+    pub fn read_later(&mut self) {
+        self.reads_later = true;
+        self.queue.start_reading(&mut self.local);
+    }
+
+    /// Puts a message back in. Positions rise from call to call.
+    pub fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
+        if !self.reads_later {
+            self.local.restore_in_core(self.queue, queued);
+        }
+        self.local.content.backlog.restore(&self.queue.storage.pool, queued, segment);
+    }
+
+    /// Adds a reference of a stored body; false if there is no such body.
+    pub fn retain_body(&self, blob: BlobId) -> bool {
+        self.queue.bodies.retain(blob)
+    }
+
+    /// Page images that name stored bodies, and which of those in them are the queue's.
+    pub fn names(&self) -> Vec<BodyRefs> {
+        let named = self.local.content.backlog.pages().images_with_bodies();
+        let names = |(image, positions)| {
+            let bodies = Arc::clone(&self.queue.bodies);
+            BodyRefs { bodies, image, is_durable: true, positions }
+        };
+        named.map(names).collect()
+    }
+
+    /// Puts a page back in: what is left of it. Positions rise from call to call.
+    ///
+    /// # Errors
+    /// The note cannot be true.
+    pub fn page(&mut self, note: &PageNote, segment: SegmentId) -> Result<(), RestoreError> {
+        self.local.restore_page(note, segment)?;
+        if !self.reads_later {
+            self.local.restore_unread(note);
+        }
+        Ok(())
+    }
+
+    /// Tells the core how often messages came back, once they are back. Returns which log segments that
+    /// needs.
+    pub fn returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
+        self.local.restore_returns(before)
+    }
+
+    /// Ends the restoring: positions from `next_position` on are free, and those below
+    /// `seen_below` may have been delivered before.
+    pub fn end(mut self, next_position: u64, seen_below: u64) {
+        if self.reads_later {
+            self.queue.publish_counters(&self.local);
+            // The core will be told of them.
+            let n_messages = self.local.content.backlog.pages().n_messages();
+            self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
+            return;
+        }
+        self.local.restored(next_position, seen_below);
+        // Nothing departs yet: only the alarm is set.
+        self.local.settle_rules(self.queue);
+        self.queue.publish_counters(&self.local);
+    }
+}
+
+/// A position as sessions name it.
+const fn position(at: u64) -> Position {
+    Position(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With its counts it fits into what allocators give for 1,024 bytes.
+    #[test]
+    fn an_idle_queue_is_small() {
+        let bytes = size_of::<Queue>() + 2 * size_of::<usize>();
+        assert!(bytes <= 1_024, "{bytes}");
+    }
+}

@@ -1,0 +1,57 @@
+//! When a queue has itself called. Knows times, and not what is due then.
+
+use super::Queue;
+use stdx::TimeScale;
+
+/// A queue's alarm, before and from now on.
+#[derive(Clone, Copy, Debug)]
+pub struct AlarmTimes {
+    /// Until now; none if there was none.
+    pub before_ms: Option<u64>,
+    /// From now on; none if there is to be none.
+    pub at_ms: Option<u64>,
+}
+
+/// The alarms of one queue, as its keeper of rules has them.
+#[derive(Debug, Default)]
+pub(super) struct QueueAlarms {
+    /// For messages.
+    unix_ms: Option<u64>,
+    /// For a queue that nobody uses.
+    monotonic_ms: Option<u64>,
+}
+
+impl QueueAlarms {
+    /// Has the queue called at `at_ms` at the latest. An alarm that comes too early finds nothing to do, and
+    /// costs less than moving it each time.
+    pub(super) fn set(&mut self, queue: &Queue, scale: TimeScale, at_ms: Option<u64>) {
+        let set_ms = self.on(scale);
+        if at_ms.is_some_and(|at_ms| set_ms.is_none_or(|set_ms| at_ms < set_ms)) {
+            let times = AlarmTimes { before_ms: std::mem::replace(set_ms, at_ms), at_ms };
+            queue.storage.host.set_alarm(&queue.me, queue.id(), (scale, times));
+        }
+    }
+
+    /// The alarm has come.
+    pub(super) const fn note_come(&mut self, scale: TimeScale) {
+        *self.on(scale) = None;
+    }
+
+    /// Takes them back.
+    pub(super) fn clear(&mut self, queue: &Queue) {
+        for scale in [TimeScale::Unix, TimeScale::Monotonic] {
+            let before_ms = self.on(scale).take();
+            if before_ms.is_some() {
+                let times = AlarmTimes { before_ms, at_ms: None };
+                queue.storage.host.set_alarm(&queue.me, queue.id(), (scale, times));
+            }
+        }
+    }
+
+    const fn on(&mut self, scale: TimeScale) -> &mut Option<u64> {
+        match scale {
+            TimeScale::Unix => &mut self.unix_ms,
+            TimeScale::Monotonic => &mut self.monotonic_ms,
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Publishes that are confirmed once a consumer has had them (`x-confirm-on`): who waits for which message,
+//! how many may wait, and what becomes of those that nobody will consume. Where each stands is kept by
+//! `queue::ConfirmWaiters`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
+
+use super::incoming::{Any, Incoming, Publishes};
+use super::policy::RefusedItem;
+use super::state::QueueState;
+use super::{Queue, Wakes};
+use confirm::{DurabilityToken, Publisher};
+use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
+use queue::{Awaiting, ConfirmWaiters, ConsumerKey, PositionRange, UnackedTracking};
+use session::{Confirmation, LinkId};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A publish that is to be confirmed.
+#[derive(Clone, Debug)]
+pub struct Confirm {
+    /// The channel that waits.
+    pub publisher: Arc<Publisher>,
+    /// Its number on its channel.
+    pub sequence: u64,
+}
+
+/// Likewise, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfirmRef<'p> {
+    /// The channel that waits.
+    pub publisher: &'p Arc<Publisher>,
+    /// Its number on its channel.
+    pub sequence: u64,
+}
+
+impl Confirm {
+    pub(crate) const fn as_ref(&self) -> ConfirmRef<'_> {
+        ConfirmRef { publisher: &self.publisher, sequence: self.sequence }
+    }
+}
+
+/// Publishes of a queue that wait for its consumers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingConfirms {
+    /// Publishes.
+    pub n: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+    /// How long the oldest has waited, in milliseconds; none if none waits.
+    pub oldest_ms: Option<u64>,
+}
+
+/// Confirms of a queue that wait for its consumers.
+#[derive(Debug, Default)]
+struct ConsumerConfirms {
+    settings: ConfirmSettings,
+    pending: ConfirmWaiters,
+    publishers: Publishers,
+    /// Not yet sent: by publisher and number.
+    answers: Vec<(u32, u64, Confirmation)>,
+}
+
+/// Publishers that wait, by the numbers that `ConfirmWaiters` knows them by.
+#[derive(Debug, Default)]
+struct Publishers {
+    known: Vec<Option<Waiting>>,
+    free: Vec<u32>,
+    by_address: HashMap<usize, u32>,
+    /// Who came last.
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    publisher: Arc<Publisher>,
+    n: u64,
+}
+
+fn address(publisher: &Arc<Publisher>) -> usize {
+    Arc::as_ptr(publisher).addr()
+}
+
+impl Publishers {
+    /// The number of a publisher that waits for one more.
+    fn add(&mut self, publisher: &Arc<Publisher>) -> u32 {
+        let is_it = |known: &Waiting| Arc::ptr_eq(&known.publisher, publisher);
+        let is_last = self.get_mut(self.last).is_some_and(|known| is_it(known));
+        if !is_last {
+            self.last = self.number_of(publisher);
+        }
+        let number = self.last;
+        if let Some(known) = self.get_mut(number) {
+            known.n += 1;
+        }
+        number
+    }
+
+    fn number_of(&mut self, publisher: &Arc<Publisher>) -> u32 {
+        let Self { known, free, by_address, .. } = self;
+        *by_address.entry(address(publisher)).or_insert_with(|| {
+            let waiting = Some(Waiting { publisher: Arc::clone(publisher), n: 0 });
+            let number = free.pop().unwrap_or_else(|| {
+                known.push(None);
+                u32::try_from(known.len() - 1).expect("fewer than 2^32 publishers")
+            });
+            if let Some(place) = known.get_mut(number as usize) {
+                *place = waiting;
+            }
+            number
+        })
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut Waiting> {
+        self.known.get_mut(number as usize)?.as_mut()
+    }
+
+    /// The publisher, which waits for `n` less.
+    fn less(&mut self, number: u32, n: u64) -> Option<Arc<Publisher>> {
+        let known = self.get_mut(number)?;
+        known.n -= n;
+        let publisher = Arc::clone(&known.publisher);
+        if known.n == 0 {
+            self.by_address.remove(&address(&publisher));
+            self.free.push(number);
+            if let Some(place) = self.known.get_mut(number as usize) {
+                *place = None;
+            }
+        }
+        Some(publisher)
+    }
+}
+
+impl ConsumerConfirms {
+    fn wait(&mut self, at: u64, confirm: ConfirmRef<'_>, bytes: usize, now_ms: u64) {
+        let awaiting = Awaiting {
+            publisher: self.publishers.add(confirm.publisher),
+            sequence: confirm.sequence,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+        };
+        self.pending.wait(at, awaiting, now_ms);
+    }
+
+    #[inline]
+    fn answer(&mut self, at: u64, answer: Confirmation) {
+        if let Some(Awaiting { publisher, sequence, .. }) = self.pending.take(at) {
+            self.answers.push((publisher, sequence, answer));
+        }
+    }
+
+    /// Whether so many more may wait.
+    fn has_room(&self, n: u64, bytes: u64) -> bool {
+        self.pending.len() + n <= self.settings.max_pending
+            && self.pending.bytes() + bytes <= self.settings.max_pending_bytes
+    }
+
+    fn send(&mut self, wakes: &mut Wakes) {
+        if !self.answers.is_sorted_by_key(|(publisher, sequence, _)| (*publisher, *sequence)) {
+            self.answers.sort_unstable_by_key(|(publisher, sequence, _)| (*publisher, *sequence));
+        }
+        for of_publisher in self.answers.chunk_by(|a, b| a.0 == b.0) {
+            let Some((number, ..)) = of_publisher.first() else { continue };
+            let publisher = self.publishers.less(*number, of_publisher.len() as u64);
+            let runs = of_publisher.chunk_by(|a, b| a.1 + 1 == b.1 && a.2 == b.2);
+            let runs = runs.filter_map(|run| {
+                let ((_, first, answer), (_, last, _)) = (run.first()?, run.last()?);
+                Some((*first, *last, *answer))
+            });
+            wakes.extend(publisher.and_then(|publisher| publisher.answer(runs)));
+        }
+        self.answers.clear();
+    }
+}
+
+/// The confirms of a queue that wait for its consumers; none where confirms wait for nothing but disks.
+#[derive(Debug, Default)]
+pub(super) struct Confirms(Option<Box<ConsumerConfirms>>);
+
+impl Confirms {
+    /// Confirms are as `settings` say from now on.
+    pub(super) fn set(&mut self, settings: ConfirmSettings) {
+        if settings.on.is_late() {
+            self.0.get_or_insert_default().settings = settings;
+        } else if let Some(confirming) = &mut self.0 {
+            confirming.settings = settings;
+        }
+    }
+
+    /// Some wait for consumers from now on, whatever the settings say. True if none did.
+    pub(super) fn begin(&mut self) -> bool {
+        let is_first = self.0.is_none();
+        self.0.get_or_insert_default();
+        is_first
+    }
+
+    /// How exactly the core must know what consumers hold.
+    pub(super) fn tracking(&self) -> UnackedTracking {
+        match self.0.as_deref() {
+            None => UnackedTracking::Settled,
+            Some(confirming) if confirming.settings.on == ConfirmOn::AckDirect => {
+                UnackedTracking::Unrecorded
+            }
+            Some(_) => UnackedTracking::All,
+        }
+    }
+
+    /// Refuses what may not wait. Returns the places of the others if there are such.
+    pub(super) fn with_room(
+        &self,
+        has_consumers: bool,
+        messages: &[Incoming<'_>],
+        bytes: u64,
+        refused: &mut Vec<RefusedItem>,
+    ) -> Option<Vec<u32>> {
+        let confirming = self.0.as_deref()?;
+        let without_consumer =
+            confirming.settings.without_consumer == WithoutConsumer::Nack && !has_consumers;
+        if !without_consumer && confirming.has_room(messages.len() as u64, bytes) {
+            return None;
+        }
+        let (mut n, mut bytes) = (0, 0);
+        let mut admitted = Vec::with_capacity(messages.len());
+        for (item, incoming) in (0..).zip(messages) {
+            if incoming.confirm.is_some() {
+                let size = incoming.message.body.len() as u64;
+                if without_consumer || !confirming.has_room(n + 1, bytes + size) {
+                    refused.push(RefusedItem { item, dead_letter_to: None });
+                    continue;
+                }
+                n += 1;
+                bytes += size;
+            }
+            admitted.push(item);
+        }
+        Some(admitted)
+    }
+
+    /// The publishers of messages that are put in from position `first` on wait for their consumers.
+    pub(super) fn wait_for(&mut self, messages: &[Incoming<'_>], first: u64, now_ms: u64) {
+        let Some(confirming) = &mut self.0 else { return };
+        for (incoming, at) in messages.iter().zip(first..) {
+            if let Some(confirm) = incoming.confirm {
+                confirming.wait(at, confirm, incoming.message.body.len(), now_ms);
+            }
+        }
+    }
+
+    /// A consumer has had the message.
+    #[inline]
+    pub(super) fn consumed(&mut self, at: u64) {
+        if let Some(confirming) = &mut self.0 {
+            confirming.answer(at, Confirmation::Ack);
+        }
+    }
+
+    /// No consumer will have these messages.
+    #[inline]
+    pub(super) fn not_consumed(&mut self, positions: PositionRange) {
+        if let Some(confirming) = &mut self.0 {
+            let ConsumerConfirms { pending, answers, .. } = &mut **confirming;
+            pending.take_range(positions, |Awaiting { publisher, sequence, .. }| {
+                answers.push((publisher, sequence, Confirmation::Nack));
+            });
+        }
+    }
+
+    /// Who waits for a message that goes elsewhere: it is answered there.
+    pub(super) fn take(&mut self, at: u64) -> Option<Confirm> {
+        let confirming = self.0.as_deref_mut()?;
+        let Awaiting { publisher, sequence, .. } = confirming.pending.take(at)?;
+        let publisher = confirming.publishers.less(publisher, 1)?;
+        Some(Confirm { publisher, sequence })
+    }
+
+    /// A message did not go elsewhere after all.
+    pub(super) fn put_back(&mut self, at: u64, confirm: &Confirm, bytes: usize, now_ms: u64) {
+        self.0.get_or_insert_default().wait(at, confirm.as_ref(), bytes, now_ms);
+    }
+
+    /// Whether anything waits, or may.
+    #[inline]
+    pub(super) const fn any(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Tells publishers what became of their messages. Returns how many wait; none when that was the last
+    /// of it.
+    #[inline(never)]
+    pub(super) fn send(&mut self, wakes: &mut Wakes) -> Option<u64> {
+        let confirming = self.0.as_deref_mut()?;
+        if !confirming.answers.is_empty() {
+            confirming.send(wakes);
+        }
+        let n_pending = confirming.pending.len();
+        let is_over = n_pending == 0 && !confirming.settings.on.is_late();
+        if is_over {
+            self.0 = None;
+        }
+        (!is_over).then_some(n_pending)
+    }
+
+    fn pending(&self, now_ms: u64) -> PendingConfirms {
+        let Some(ConsumerConfirms { pending, .. }) = self.0.as_deref() else {
+            return PendingConfirms::default();
+        };
+        PendingConfirms {
+            n: pending.len(),
+            bytes: pending.bytes(),
+            oldest_ms: pending.oldest_ms().map(|came_ms| now_ms.saturating_sub(came_ms)),
+        }
+    }
+
+    fn since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
+        let confirming = self.0.as_deref()?;
+        let number = *confirming.publishers.by_address.get(&address(publisher))?;
+        let mut pending = confirming.pending.iter();
+        let (first, _) = pending.find(|(_, awaiting)| awaiting.publisher == number)?;
+        confirming.pending.came_ms(first).into()
+    }
+}
+
+impl QueueState {
+    /// As [`QueueState::publish`], for a queue whose publishes are confirmed once they are consumed: small
+    /// messages are not kept for a restart, and what may not wait is refused.
+    #[inline(never)]
+    pub(super) fn publish_late(
+        &mut self,
+        queue: &Queue,
+        Publishes { messages, mut any, is_late }: Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) {
+        if self.deleted {
+            let awaited = (0..).zip(messages).filter(|(_, it)| it.confirm.is_some());
+            refused.extend(awaited.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
+            return;
+        }
+        if self.confirms.begin() {
+            self.fifo.consumers_mut().set_tracking(self.confirms.tracking());
+        }
+        let (mut any_large, mut bytes) = (false, 0);
+        for Incoming { message, home, .. } in &mut *messages {
+            let n_bytes = message.body.len() + message.properties.len();
+            let is_large = queue.storage.bodies.is_stored(n_bytes);
+            any_large |= is_large;
+            if message.persistent && !is_large {
+                message.persistent = false;
+                *home = None;
+            }
+            bytes += message.body.len() as u64;
+        }
+        any = Any { logged: any.logged && any_large, stored: any.stored && any_large, ..any };
+        // What is kept all the same need not be durable: a consumer's word counts.
+        let Some(places) =
+            self.confirms.with_room(self.fifo.consumers().n_active() > 0, messages, bytes, refused)
+        else {
+            let publishes = Publishes { messages, any, is_late };
+            let DurabilityToken { .. } = self.publish_here(queue, publishes, refused, wakes);
+            return;
+        };
+        let admitted = places.iter().filter_map(|place| messages.get(*place as usize).copied());
+        let mut admitted: Vec<Incoming<'_>> = admitted.collect();
+        let n_refused = refused.len();
+        let publishes = Publishes { messages: &mut admitted, any, is_late };
+        let DurabilityToken { .. } = self.publish_here(queue, publishes, refused, wakes);
+        for refused in refused.iter_mut().skip(n_refused) {
+            let place = places.get(refused.item as usize);
+            refused.item = *place.expect("`admitted` has as many places");
+        }
+    }
+
+    /// Confirms are as `settings` say from now on.
+    pub(super) fn set_confirming(&mut self, queue: &Queue, settings: ConfirmSettings) {
+        self.confirms.set(settings);
+        self.fifo.consumers_mut().set_tracking(self.confirms.tracking());
+        queue.note_confirm_on(settings.on);
+    }
+
+    /// Tells publishers what became of their messages, after every operation.
+    #[inline]
+    pub(super) fn send_answers(&mut self, queue: &Queue, wakes: &mut Wakes) {
+        if self.confirms.any() {
+            let n_pending = self.confirms.send(wakes);
+            queue.counters.n_pending_confirms.store(n_pending.unwrap_or(0), Ordering::Relaxed);
+            if n_pending.is_none() {
+                self.fifo.consumers_mut().set_tracking(self.confirms.tracking());
+            }
+        }
+    }
+
+    /// Messages that consumers of one connection hold without a record of which are recorded now:
+    /// they are to be given back, or the outbox will not be at hand any more.
+    pub(super) fn record_held(&mut self, consumers: impl IntoIterator<Item = ConsumerKey>) {
+        let host = |consumer: ConsumerKey| self.consumers.get(consumer);
+        let unrecorded = consumers.into_iter().filter(|one| {
+            self.fifo.consumers().get(*one).is_some_and(queue::Consumer::holds_unrecorded)
+        });
+        let mut unrecorded: Vec<(LinkId, ConsumerKey)> =
+            unrecorded.filter_map(|consumer| Some((host(consumer)?.link, consumer))).collect();
+        let Some(first) = unrecorded.first().and_then(|(_, consumer)| host(*consumer)) else {
+            return;
+        };
+        unrecorded.sort_unstable();
+        let links: Vec<LinkId> = unrecorded.iter().map(|(link, _)| *link).collect();
+        for (link, position) in first.outbox.unsettled(&links) {
+            let known = unrecorded.binary_search_by_key(&link, |(link, _)| *link).ok();
+            if let Some((_, consumer)) = known.and_then(|index| unrecorded.get(index)) {
+                self.fifo.consumers_mut().record(*consumer, [position.0]);
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// The event that its publishes are confirmed upon.
+    #[must_use]
+    pub fn confirm_on(&self) -> ConfirmOn {
+        match self.confirm_on.load(Ordering::Relaxed) {
+            1 => ConfirmOn::Ack,
+            2 => ConfirmOn::AckDirect,
+            _ => ConfirmOn::Enqueue,
+        }
+    }
+
+    fn note_confirm_on(&self, on: ConfirmOn) {
+        let shown = match on {
+            ConfirmOn::Enqueue => 0,
+            ConfirmOn::Ack => 1,
+            ConfirmOn::AckDirect => 2,
+        };
+        self.confirm_on.store(shown, Ordering::Relaxed);
+    }
+
+    /// Publishes that wait for its consumers.
+    #[must_use]
+    pub fn pending_confirms(&self) -> PendingConfirms {
+        stdx::lock(&self.local).confirms.pending(self.storage.time.unix_ms())
+    }
+
+    /// When the first publish of this publisher came that waits for consumers.
+    pub fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
+        stdx::lock(&self.local).confirms.since_ms(publisher)
+    }
+
+    /// Messages that a consumer holds without a record of which: of those that its client has
+    /// settled, and a transaction not yet.
+    pub fn record(&self, consumer: ConsumerKey, positions: impl Iterator<Item = u64>) {
+        stdx::lock(&self.local).fifo.consumers_mut().record(consumer, positions);
+    }
+}

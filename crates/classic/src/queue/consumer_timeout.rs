@@ -1,0 +1,152 @@
+//! Messages that wait for their acknowledgement for too long.
+//!
+//! Nothing is noted when a message is given out. What each consumer holds is looked at now and then, and
+//! what is held newly is gathered in a set with the time of that look: a bit or so per message. A message
+//! that is still there when its set is as old as the time-out is overdue; it was given out before that by
+//! an eighth of the time-out at most.
+
+use super::Queue;
+use super::consumer_channel::ConsumerChannel;
+use super::consumers::Consumers;
+use super::state::QueueState;
+use meta::ConnectionId;
+use queue::{ConsumerKey, Fifo, PositionSet};
+use session::ChannelId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+/// Sets of a consumer: each covers this part of the time-out.
+const SETS_MAX: u64 = 8;
+
+/// Messages that consumers hold, by when they were first seen to.
+#[derive(Debug, Default)]
+pub(super) struct UnackedAges(BTreeMap<ConsumerKey, VecDeque<UnackedSince>>);
+
+/// Messages that were first seen to be held together.
+#[derive(Debug)]
+struct UnackedSince {
+    since_ms: u64,
+    positions: PositionSet,
+}
+
+/// A channel that holds a message for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckTimeout {
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// For how long it may.
+    pub timeout_ms: u64,
+}
+
+impl UnackedAges {
+    /// The message comes back to the queue: it is not held any more, even if the same consumer gets it
+    /// again before the next look.
+    pub(super) fn forget(&mut self, consumer: ConsumerKey, position: u64) {
+        for seen in self.0.get_mut(&consumer).into_iter().flatten() {
+            seen.positions.remove(position);
+        }
+    }
+
+    /// Likewise all that a consumer holds.
+    pub(super) fn forget_all(&mut self, consumer: ConsumerKey) {
+        self.0.remove(&consumer);
+    }
+}
+
+impl UnackedAges {
+    /// The channels that hold a message for too long as of `now_ms`.
+    fn overdue(
+        &mut self,
+        fifo: &Fifo,
+        consumers: &Consumers,
+        timeout_ms_of: impl Fn(Option<&ConsumerChannel>) -> Option<u64>,
+        now_ms: u64,
+    ) -> Vec<AckTimeout> {
+        let mut overdue = Vec::new();
+        self.0.retain(|consumer, _| {
+            fifo.consumers().get(*consumer).map_or(0, queue::Consumer::n_held) > 0
+        });
+        for (consumer, (connection, channel)) in consumers.owners() {
+            let timeout_ms = timeout_ms_of(consumers.get(consumer));
+            let Some(timeout_ms) = timeout_ms
+                .filter(|_| fifo.consumers().get(consumer).map_or(0, queue::Consumer::n_held) > 0)
+            else {
+                continue;
+            };
+            let sets = self.0.entry(consumer).or_default();
+            if look_at(fifo, consumer, sets, timeout_ms, now_ms) {
+                overdue.push(AckTimeout { connection, channel, timeout_ms });
+            }
+        }
+        overdue
+    }
+}
+
+/// Whether the consumer holds something for too long.
+fn look_at(
+    fifo: &Fifo,
+    consumer: ConsumerKey,
+    sets: &mut VecDeque<UnackedSince>,
+    timeout_ms: u64,
+    now_ms: u64,
+) -> bool {
+    for seen in sets.iter_mut() {
+        // One that is still held says enough.
+        while seen
+            .positions
+            .first()
+            .is_some_and(|at| !fifo.consumers().get(consumer).is_some_and(|it| it.holds(at)))
+        {
+            seen.positions.pop_first();
+        }
+    }
+    sets.retain(|seen| !seen.positions.is_empty());
+    if sets.front().is_some_and(|oldest| now_ms >= oldest.since_ms + timeout_ms) {
+        return true;
+    }
+    let is_time = |newest: &UnackedSince| now_ms >= newest.since_ms + timeout_ms.div_ceil(SETS_MAX);
+    if sets.back().is_none_or(is_time) {
+        let is_new = |at: &u64| !sets.iter().any(|seen| seen.positions.contains(*at));
+        let mut positions = PositionSet::new();
+        for at in fifo
+            .consumers()
+            .get(consumer)
+            .into_iter()
+            .flat_map(queue::Consumer::held)
+            .filter(is_new)
+        {
+            positions.push_back(at, 1);
+        }
+        if !positions.is_empty() {
+            sets.push_back(UnackedSince { since_ms: now_ms, positions });
+        }
+    }
+    false
+}
+
+/// A consumer's own time-out.
+fn own_timeout_ms(consumer: &ConsumerChannel) -> Option<u64> {
+    let own_ms = consumer.arguments.get(b"x-consumer-timeout")?.as_i64()?;
+    u64::try_from(own_ms).ok()
+}
+
+impl Queue {
+    /// The channels that hold a message of this queue for too long, as of now by a clock that never
+    /// goes back.
+    pub fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
+        if self.counters.n_unacked.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut local = stdx::lock(&self.local);
+        let of_queue_ms = local.policy.consumer_timeout_ms();
+        let QueueState { fifo, consumers, watched, .. } = &mut *local;
+        // A consumer's own, or the queue's, or the node's.
+        let timeout_ms_of = |consumer: Option<&ConsumerChannel>| {
+            let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);
+            timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
+        };
+        watched.overdue(fifo, consumers, timeout_ms_of, now_ms)
+    }
+}

@@ -1,0 +1,140 @@
+//! Those who take messages from a queue, beside the core: which channel and outbox each belongs to. Never
+//! what they hold.
+
+use super::Queue;
+use super::consumer_channel::ConsumerChannel;
+use super::global_prefetch::ChannelLimit;
+use super::state::Owner;
+use message::MessageRef;
+use queue::ConsumerKey;
+use std::sync::Arc;
+
+/// Consumers and `get`s by the keys that the core knows them by.
+#[derive(Default)]
+pub(super) struct Consumers {
+    /// Consumers that get messages.
+    channels: Vec<Option<ConsumerChannel>>,
+    /// Whose each is, also those that only hold messages.
+    owners: Vec<Option<Owner>>,
+    /// Consumers that share a limit with others of their channel.
+    n_limited: usize,
+    /// Consumers that are exclusive: one at most.
+    n_exclusive: usize,
+    had_any: bool,
+}
+
+impl Consumers {
+    /// Adds a consumer.
+    pub(super) fn add(&mut self, key: ConsumerKey, consumer: ConsumerChannel) {
+        debug_assert!(self.n_exclusive == 0, "an exclusive consumer is the only one");
+        self.n_limited += usize::from(consumer.limit.is_some());
+        self.n_exclusive += usize::from(consumer.exclusive);
+        self.add_owner(key, (consumer.connection, consumer.channel));
+        put_at(&mut self.channels, key, consumer);
+        self.had_any = true;
+    }
+
+    /// Adds one that only takes what it asks for.
+    pub(super) fn add_owner(&mut self, key: ConsumerKey, owner: Owner) {
+        put_at(&mut self.owners, key, owner);
+    }
+
+    /// A consumer that gets messages.
+    pub(super) fn get(&self, key: ConsumerKey) -> Option<&ConsumerChannel> {
+        self.channels.get(key.0 as usize)?.as_ref()
+    }
+
+    /// Likewise.
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: ConsumerKey) -> Option<&mut ConsumerChannel> {
+        self.channels.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    /// The channel that one belongs to, if it gets or holds messages.
+    pub(super) fn owner(&self, key: ConsumerKey) -> Option<Owner> {
+        self.owners.get(key.0 as usize).copied().flatten()
+    }
+
+    /// A consumer gets no more messages.
+    pub(super) fn remove(&mut self, key: ConsumerKey) {
+        let place = self.channels.get_mut(key.0 as usize);
+        let Some(left) = place.and_then(Option::take) else { return };
+        self.n_limited -= usize::from(left.limit.is_some());
+        self.n_exclusive -= usize::from(left.exclusive);
+    }
+
+    /// One holds nothing any more, and gets nothing.
+    pub(super) fn forget_owner(&mut self, key: ConsumerKey) {
+        if let Some(place) = self.owners.get_mut(key.0 as usize) {
+            *place = None;
+        }
+    }
+
+    /// From now on a consumer is one of those that share `limit`.
+    pub(super) fn limit(&mut self, key: ConsumerKey, limit: &Arc<ChannelLimit>) {
+        let place = self.channels.get_mut(key.0 as usize);
+        if let Some(consumer) = place.and_then(Option::as_mut) {
+            self.n_limited += usize::from(consumer.limit.is_none());
+            consumer.limit = Some(Arc::clone(limit));
+        }
+    }
+
+    /// Takes all of them away, and returns those that got messages.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = ConsumerChannel> {
+        let Self { channels, had_any, .. } = std::mem::take(self);
+        self.had_any = had_any;
+        channels.into_iter().flatten()
+    }
+
+    /// Those that get messages.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ConsumerKey, &ConsumerChannel)> {
+        let numbered = (0..).map(ConsumerKey).zip(&self.channels);
+        numbered.filter_map(|(key, consumer)| Some((key, consumer.as_ref()?)))
+    }
+
+    /// The channels of those that get or hold messages.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (ConsumerKey, Owner)> {
+        let numbered = (0..).map(ConsumerKey).zip(&self.owners);
+        numbered.filter_map(|(key, owner)| Some((key, (*owner)?)))
+    }
+
+    /// Whether some share a limit with others of their channel.
+    #[inline]
+    pub(super) const fn any_limited(&self) -> bool {
+        self.n_limited > 0
+    }
+
+    /// Whether one of them is the only one allowed.
+    pub(super) const fn is_exclusive(&self) -> bool {
+        self.n_exclusive > 0
+    }
+
+    /// Whether there ever was one that got messages.
+    pub(super) const fn had_any(&self) -> bool {
+        self.had_any
+    }
+
+    /// Tells the firehose of a message that one was given.
+    #[cold]
+    pub(super) fn trace(
+        &self,
+        queue: &Queue,
+        key: ConsumerKey,
+        redelivered: bool,
+        message: &MessageRef<'_>,
+    ) {
+        if let Some(owner) = self.owner(key) {
+            queue.storage.host.trace_delivery(&queue.def, owner, redelivered, message);
+        }
+    }
+}
+
+fn put_at<T>(places: &mut Vec<Option<T>>, key: ConsumerKey, value: T) {
+    let slot = key.0 as usize;
+    if places.len() <= slot {
+        places.resize_with(slot + 1, || None);
+    }
+    if let Some(place) = places.get_mut(slot) {
+        *place = Some(value);
+    }
+}

@@ -1,0 +1,75 @@
+//! Messages that leave a queue by its rules, on their way to where its dead letters go. Never where that is.
+
+use super::{Confirm, SHARED_BODY_MIN_BYTES};
+use message::{Body, MessageRef, OwnedMessage};
+use meta::{Name, QueueDef};
+use queue::Reason;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Where a queue's dead letters go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterTo {
+    /// The exchange, which need not exist.
+    pub exchange: Name,
+    /// Instead of the keys a message has.
+    pub routing_key: Option<Vec<u8>>,
+}
+
+/// A message that dies, apart from where it was.
+#[derive(Debug)]
+pub struct DeadLetter {
+    /// The rule it left by.
+    pub reason: Reason,
+    /// Where it is in its queue, if it is in one.
+    pub(crate) position: u64,
+    /// How many positions depart before it, of those that were asked for with it.
+    pub n_before: u64,
+    /// Who waits for it to be consumed.
+    pub confirm: Option<Confirm>,
+    message: OwnedMessage,
+}
+
+impl DeadLetter {
+    /// A copy of a message that has no place yet.
+    pub fn of(message: &MessageRef<'_>, reason: Reason) -> Self {
+        // A queue whose confirms wait for consumers does not keep what it is given.
+        let persistent = message.persistent || message.view().is_persistent();
+        let message = OwnedMessage::new(&MessageRef { persistent, ..*message });
+        Self { reason, position: 0, n_before: 0, confirm: None, message }
+    }
+
+    /// The message: a small body is to be copied into pages, a larger one shared.
+    pub fn message(&self) -> MessageRef<'_> {
+        let message = self.message.message();
+        match message.body {
+            Body::Shared(body) if body.len() < SHARED_BODY_MIN_BYTES => {
+                MessageRef { body: Body::Borrowed(body), ..message }
+            }
+            Body::Shared(_) | Body::Borrowed(_) => message,
+        }
+    }
+
+    /// Bytes it takes.
+    pub fn bytes(&self) -> usize {
+        self.message().size_bytes() + size_of::<Self>()
+    }
+}
+
+/// Letters that are in no queue.
+#[derive(Debug)]
+pub struct RejectedDeadLetters {
+    /// The queue that did not take them.
+    pub from: Arc<QueueDef>,
+    /// Where they go.
+    pub to: Arc<DeadLetterTo>,
+    /// The letters, in order.
+    pub letters: VecDeque<DeadLetter>,
+}
+
+impl RejectedDeadLetters {
+    /// Bytes they take.
+    pub fn bytes(&self) -> usize {
+        self.letters.iter().map(DeadLetter::bytes).sum()
+    }
+}

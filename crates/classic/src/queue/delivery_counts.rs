@@ -1,0 +1,138 @@
+//! How often messages came back, in the log: for queues with a delivery limit, so that a message no
+//! consumer can cope with does not begin anew with the node.
+//!
+//! A note tells the counts of some messages as they are then. The log needs it until a later one tells
+//! all of them anew, or until none is left that came back. Nobody waits for a note to be durable.
+
+use super::Queue;
+use super::policy::Leaving;
+use super::state::QueueState;
+use crate::records;
+use log::{SegmentCounts, SegmentId, Wal};
+use queue::{DeliveryCounts, Fifo};
+use std::collections::BTreeMap;
+use store::backlog::Lookup;
+
+/// Counts in one entry of the log.
+const PER_ENTRY: usize = 4_096;
+/// All counts are noted anew after so many at the earliest.
+const RENEW_FROM: usize = 4_096;
+
+/// The counts that the log knows.
+#[derive(Debug, Default)]
+pub(super) struct DeliveryCountLog {
+    /// Where the notes lie that are needed.
+    segments: SegmentCounts,
+    /// Counts noted since all were, or since the start.
+    n_since: usize,
+    /// Counts noted when all were.
+    n_all: usize,
+}
+
+/// Counts before a restart, and where they were noted.
+#[derive(Debug, Default)]
+pub struct RecoveredDeliveryCounts {
+    /// By position.
+    pub counts: BTreeMap<u64, DeliveryCounts>,
+    /// The segments of the notes.
+    pub segments: SegmentCounts,
+}
+
+impl DeliveryCountLog {
+    pub(super) fn any(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
+    /// Nothing of it is needed any more.
+    pub(super) fn release(&mut self, wal: &Wal) {
+        self.segments.release(wal);
+        *self = Self::default();
+    }
+
+    fn add(&mut self, wal: &Wal, queue: u64, counts: &[(u64, DeliveryCounts)]) {
+        for some in counts.chunks(PER_ENTRY) {
+            self.segments.add(records::append_returned(wal, queue, false, some).at.segment);
+        }
+        self.n_since += counts.len();
+    }
+
+    /// Tells all of them anew.
+    fn renew(&mut self, wal: &Wal, queue: u64, counts: &[(u64, DeliveryCounts)]) {
+        let mut before = std::mem::take(self);
+        let (first, rest) = counts.split_at(counts.len().min(PER_ENTRY));
+        self.segments.add(records::append_returned(wal, queue, true, first).at.segment);
+        self.add(wal, queue, rest);
+        (self.n_since, self.n_all) = (0, counts.len());
+        before.release(wal);
+    }
+
+    const fn is_worn(&self) -> bool {
+        self.n_since >= RENEW_FROM && self.n_since >= 2 * self.n_all
+    }
+}
+
+/// How often messages came back, of those that did.
+fn returned(fifo: &Fifo) -> impl Iterator<Item = (u64, DeliveryCounts)> + '_ {
+    fifo.messages().policy().into_iter().flat_map(|policy| policy.returns().iter())
+}
+
+impl Leaving<'_> {
+    /// Notes how often messages came back, of those whose counts have changed.
+    pub(super) fn note_returns(&mut self, queue: &Queue) {
+        let policy = self.fifo.messages_mut().policy_mut();
+        let changed = policy.map(|it| it.returns_mut().take_changed()).unwrap_or_default();
+        let Some(ruling) = self.policy.state.as_deref_mut() else { return };
+        let (noted, wal, id) = (&mut ruling.noted_returns, queue.wal(), queue.id().0);
+        if !self.content.durability.is_logged {
+            noted.release(wal);
+            return;
+        }
+        if !changed.is_empty() {
+            noted.add(wal, id, &changed);
+        }
+        if !noted.any() {
+            return;
+        }
+        if ruling.settings.delivery_limit.is_none() {
+            // They count no more, and do not when there is a limit again.
+            noted.renew(wal, id, &[]);
+            noted.release(wal);
+        } else if returned(self.fifo).next().is_none() {
+            noted.release(wal);
+        } else if noted.is_worn() {
+            let all: Vec<_> = returned(self.fifo).collect();
+            noted.renew(wal, id, &all);
+        }
+    }
+}
+
+impl QueueState {
+    /// Notes anew what lies in a log segment that is to go.
+    pub(super) fn move_noted_returns(&mut self, queue: &Queue, segment: SegmentId) {
+        let Some(ruling) = self.policy.state.as_deref_mut() else { return };
+        if ruling.noted_returns.segments.has(segment) {
+            let all: Vec<_> = returned(&self.fifo).collect();
+            ruling.noted_returns.renew(queue.wal(), queue.id().0, &all);
+        }
+    }
+
+    /// Tells the core of counts before a restart, of messages that are still there. Returns which log
+    /// segments that needs.
+    pub(super) fn restore_returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
+        let RecoveredDeliveryCounts { counts, segments } = before;
+        let mut any = false;
+        for (position, counts) in counts {
+            if !matches!(self.content.backlog.get(position), Lookup::Gone) {
+                if let Some(policy) = self.fifo.messages_mut().policy_mut() {
+                    policy.returns_mut().restore(position, counts);
+                }
+                any = true;
+            }
+        }
+        let Some(ruling) = self.policy.state.as_deref_mut().filter(|_| any) else {
+            return SegmentCounts::default();
+        };
+        ruling.noted_returns.segments = segments.clone();
+        segments
+    }
+}

@@ -1,0 +1,114 @@
+//! A prefetch limit that the consumers of one channel share, whatever their queues: `basic.qos` with
+//! `global`, as it was before RabbitMQ 4.3. Knows numbers and links; must never know queues: who waits for
+//! room is told to the session, which knows where they are.
+
+use queue::AckMode;
+use session::LinkId;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Mutex;
+
+/// The messages that the consumers of a channel hold together, and who of them waits.
+#[derive(Debug, Default)]
+pub struct ChannelLimit(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// 0 is no limit.
+    prefetch: u64,
+    n_unsettled: u64,
+    /// Consumers that could be given something if there was room; each once.
+    waiting: BTreeSet<LinkId>,
+    /// Who got the last place: the others are before it.
+    last: Option<LinkId>,
+}
+
+impl State {
+    const fn has_room(&self) -> bool {
+        self.prefetch == 0 || self.n_unsettled < self.prefetch
+    }
+
+    /// Those who wait, in turn, if there is room.
+    fn take_waiting(&mut self) -> Vec<LinkId> {
+        if !self.has_room() {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let is_before = |link: &&LinkId| Some(**link) <= self.last;
+        let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let after = waiting.range((after, Bound::Unbounded));
+        after.chain(waiting.iter().take_while(is_before)).copied().collect()
+    }
+}
+
+impl ChannelLimit {
+    /// Takes a place for one delivery; false if there is none: then the consumer waits. COMPAT: who settles
+    /// nothing takes no place, and waits all the same.
+    pub(super) fn admits(&self, link: LinkId, settling: AckMode) -> bool {
+        let mut state = stdx::lock(&self.0);
+        if !state.has_room() {
+            state.waiting.insert(link);
+            return false;
+        }
+        if settling == AckMode::Manual {
+            state.n_unsettled += 1;
+            state.last = Some(link);
+        }
+        true
+    }
+
+    /// Counts what consumers hold that were there before the limit.
+    pub(super) fn count(&self, n: u64) {
+        stdx::lock(&self.0).n_unsettled += n;
+    }
+
+    /// Changes the limit; 0 for none. Who may go on.
+    pub fn set(&self, prefetch: u16) -> Vec<LinkId> {
+        let mut state = stdx::lock(&self.0);
+        state.prefetch = u64::from(prefetch);
+        state.take_waiting()
+    }
+
+    /// So many deliveries were settled. Who may go on.
+    pub fn release(&self, n: u64) -> Vec<LinkId> {
+        let mut state = stdx::lock(&self.0);
+        state.n_unsettled = state.n_unsettled.saturating_sub(n);
+        state.take_waiting()
+    }
+
+    /// Everything but so many deliveries went back. Who may go on.
+    pub fn recover(&self, n_left: u64) -> Vec<LinkId> {
+        let mut state = stdx::lock(&self.0);
+        state.n_unsettled = n_left;
+        state.take_waiting()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_shared_and_given_in_turn() {
+        let limit = ChannelLimit::default();
+        limit.set(1);
+        let admits = |link| limit.admits(LinkId(link), AckMode::Manual);
+        assert!(admits(1));
+        assert!(!admits(1) && !admits(2) && !admits(2) && !admits(3));
+        assert!(!limit.admits(LinkId(4), AckMode::Auto));
+        assert_eq!(limit.release(1), [2, 3, 4, 1].map(LinkId));
+        assert!(limit.admits(LinkId(4), AckMode::Auto), "takes no place");
+        assert!(admits(2));
+        assert!(!admits(3) && !admits(1));
+        assert_eq!(limit.set(2), [3, 1].map(LinkId));
+        assert!(admits(3));
+        assert!(!admits(1));
+        assert_eq!(limit.release(0), []);
+        assert_eq!(limit.set(0), [LinkId(1)]);
+        assert!(admits(1) && admits(1));
+        limit.set(1);
+        assert!(!admits(1));
+        assert_eq!(limit.recover(1), []);
+        assert_eq!(limit.recover(0), [LinkId(1)]);
+    }
+}

@@ -1,0 +1,38 @@
+//! Messages on their way into a queue.
+
+use super::confirm_on::ConfirmRef;
+use crate::message_store::BodyHome;
+use message::MessageRef;
+use std::sync::Arc;
+
+/// A message on its way in.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The message.
+    pub message: MessageRef<'a>,
+    /// Where its body is stored, once for all its queues.
+    pub home: Option<&'a Arc<BodyHome>>,
+    /// Its publisher, if that waits for it to be confirmed.
+    pub confirm: Option<ConfirmRef<'a>>,
+}
+
+/// Whether any of some messages ...
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Any {
+    /// is persistent, and some of its queues are durable.
+    pub logged: bool,
+    /// has a home for its body.
+    pub stored: bool,
+    /// has an expiration.
+    pub expiring: bool,
+}
+
+/// Messages on their way into one queue, in order; never none.
+pub struct Publishes<'b, 'a> {
+    /// The queue may change how it keeps them.
+    pub messages: &'b mut [Incoming<'a>],
+    /// Of all of them.
+    pub any: Any,
+    /// They are confirmed once a consumer has had them.
+    pub is_late: bool,
+}

@@ -1,0 +1,41 @@
+//! For how long nobody has used a queue. Counts time that passes while a node is up, over clean restarts too;
+//! after a crash it begins anew.
+
+use super::Queue;
+
+/// When a queue was used last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LastUse {
+    /// Time that passes: when that was, or when the node has started.
+    at_ms: u64,
+    /// For so long it had not been used by then.
+    unused_before_ms: u64,
+}
+
+impl LastUse {
+    pub(super) const fn now(now_ms: u64) -> Self {
+        Self { at_ms: now_ms, unused_before_ms: 0 }
+    }
+
+    /// When a queue will not have been used for `expires_ms`.
+    pub(super) const fn expires_at_ms(self, expires_ms: u64) -> u64 {
+        self.at_ms.saturating_add(expires_ms.saturating_sub(self.unused_before_ms))
+    }
+}
+
+impl Queue {
+    /// For how long nobody has used it, if it goes when that is too long.
+    pub fn unused_for_ms(&self) -> Option<u64> {
+        let local = stdx::lock(&self.local);
+        local.policy.unused_ms(local.fifo.consumers().n_active() > 0)?;
+        let LastUse { at_ms, unused_before_ms } = local.policy.state.as_deref()?.last_use;
+        Some(self.storage.time.monotonic_ms().saturating_sub(at_ms) + unused_before_ms)
+    }
+
+    /// When the node was stopped, nobody had used it for so long.
+    pub fn restore_last_use(&self, unused_before_ms: u64) {
+        if let Some(ruling) = &mut stdx::lock(&self.local).policy.state {
+            ruling.last_use.unused_before_ms = unused_before_ms;
+        }
+    }
+}

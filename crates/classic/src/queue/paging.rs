@@ -1,0 +1,207 @@
+//! The queue's side of paging: jobs of its backlog, and what comes of them.
+
+use super::state::QueueState;
+use super::{Queue, Wakes};
+use crate::message_store::BodyStore;
+use crate::pager::Account;
+use crate::records;
+use crate::storage::Storage;
+use queue::PositionRange;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
+use store::blob::BlobId;
+
+/// The state of a queue's paging.
+#[derive(Debug, Default)]
+pub(super) struct Paging {
+    /// The pager is to come, or is at it.
+    is_asked: bool,
+    account: Account,
+    /// Who waits for the first ready message to be in memory.
+    waiting: Vec<Waker>,
+    /// Of two messages that are wanted, one to be given out and one to be dead-lettered, the latter is
+    /// read next.
+    is_turn_of_departing: bool,
+}
+
+impl Queue {
+    /// The storage it shares with the node's other queues.
+    pub const fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    pub(crate) const fn bodies(&self) -> &Arc<BodyStore> {
+        &self.bodies
+    }
+
+    /// Whether nothing can be delivered before a page is read.
+    #[must_use]
+    pub fn waits_for_page(&self) -> bool {
+        stdx::lock(&self.local).is_head_cold()
+    }
+
+    /// Pages of the backlog that are not in memory.
+    #[must_use]
+    pub fn pages_on_disk(&self) -> usize {
+        let local = stdx::lock(&self.local);
+        local.content.backlog.pages().n_pages() - local.content.backlog.pages().n_pages_here()
+    }
+
+    /// Asks the pager if there is something to do.
+    pub fn look_at_pages(&self) {
+        self.with(|_, _| ());
+    }
+
+    /// Resolves when the first ready message is in memory, or there is none.
+    pub async fn head_in_memory(&self) {
+        poll_fn(|context| {
+            self.with(|local, _| {
+                if local.is_deleted() || !local.is_head_cold() {
+                    return Poll::Ready(());
+                }
+                stdx::add_waker(&mut local.paging.waiting, context.waker());
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+}
+
+impl QueueState {
+    /// The position whose message is wanted in memory: the first ready one or the first one that is to
+    /// be dead-lettered; else the one the next message gets.
+    fn head(&self) -> u64 {
+        if let Some(departing) =
+            self.policy.departing().filter(|_| !self.policy.are_letters_waiting())
+        {
+            let is_cold = matches!(self.content.backlog.get(departing), Lookup::Cold);
+            let is_next = self.paging.is_turn_of_departing || !self.is_head_cold();
+            let is_wanted = if is_cold { is_next } else { self.policy.awaits_keeper() };
+            if is_wanted {
+                return departing;
+            }
+        }
+        self.fifo.messages().head().unwrap_or_else(|| self.fifo.messages().next_position())
+    }
+
+    /// Whether the first ready message is on disk only.
+    pub(super) fn is_head_cold(&self) -> bool {
+        let head = self.fifo.messages().head();
+        head.is_some_and(|head| matches!(self.content.backlog.get(head), Lookup::Cold))
+    }
+
+    /// Brings up to date what depends on the backlog, after every operation. True if the pager is
+    /// to be asked.
+    pub(super) fn settle_paging(&mut self, storage: &Storage, wakes: &mut Wakes) -> bool {
+        self.account(storage);
+        if !self.paging.waiting.is_empty() && (self.is_deleted() || !self.is_head_cold()) {
+            wakes.extend(self.paging.waiting.drain(..));
+        }
+        if self.paging.is_asked {
+            return false;
+        }
+        let allowance_bytes = storage.pager.allowance_bytes();
+        self.content.backlog.only_read(storage.is_short());
+        self.paging.is_asked = self.content.backlog.wants_job(self.head(), allowance_bytes);
+        self.paging.is_asked
+    }
+
+    fn account(&mut self, storage: &Storage) {
+        storage.pager.account(&mut self.paging.account, self.content.backlog.resident_bytes());
+    }
+
+    /// Messages are damaged: nobody is given them.
+    fn lose(&mut self, queue: &Queue, lost: impl Iterator<Item = Range<u64>>, reason: &str) {
+        let range = |range: Range<u64>| PositionRange { start: range.start, end: range.end };
+        let lost: Vec<_> = lost.map(range).collect();
+        let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
+        stdx::lock(&queue.storage.losses).n_messages += n_lost;
+        tracing::error!(
+            queue = %queue.def.name,
+            vhost = %queue.def.vhost,
+            "{n_lost} messages are lost, positions {lost:?}: {reason}"
+        );
+        for range in &lost {
+            self.fifo.messages_mut().discard(*range);
+            self.confirms.not_consumed(*range);
+        }
+        if queue.def.durable {
+            records::append_purged(queue.wal(), queue.id().0, &lost);
+        }
+    }
+}
+
+/// A queue as the pager sees it: jobs of its backlog, and what comes of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paged<'q>(&'q Queue);
+
+impl Queue {
+    /// The queue as the pager sees it.
+    #[must_use]
+    pub(crate) const fn paged(&self) -> Paged<'_> {
+        Paged(self)
+    }
+}
+
+impl Paged<'_> {
+    /// The next job of the pager's turn. After none, the queue asks anew when there is one.
+    pub(crate) fn next_job(&self, image: &mut Image) -> Option<Job> {
+        let mut local = stdx::lock(&self.0.local);
+        let head = local.head();
+        let allowance_bytes = self.0.storage.pager.allowance_bytes();
+        local.content.backlog.only_read(self.0.storage.is_short());
+        let job =
+            local.content.backlog.next_job(&self.0.storage.pool, head, allowance_bytes, image);
+        local.paging.is_asked = job.is_some();
+        local.account(&self.0.storage);
+        job
+    }
+
+    /// A page's image is where it is to be, and durable if it is to be.
+    pub(crate) fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
+        self.0.with(|local, _| {
+            match local.content.backlog.written(page, blob) {
+                Some(written) => local.content.note_page(self.0, page, &written),
+                // It was emptied meanwhile.
+                None => {
+                    self.0.storage.images.store(is_durable).release(blob, 1);
+                }
+            }
+        });
+    }
+
+    /// A page was read, or why it cannot be.
+    pub(crate) fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {
+        self.0.with(|local, wakes| {
+            local.paging.is_turn_of_departing ^= true;
+            let pool = &self.0.storage.pool;
+            let result = loaded.and_then(|loaded| {
+                let arrived = local.content.backlog.loaded(pool, page, loaded);
+                arrived.map_err(|error| error.to_string())
+            });
+            match result {
+                Ok(None) => {}
+                Ok(Some(arrived)) => {
+                    if let Some(freed) = &arrived.page {
+                        self.0.storage.free_page(freed.clone(), &self.0.bodies);
+                    }
+                    self.0.bodies.release(arrived.bodies.iter().copied());
+                    if !arrived.lost.is_empty() {
+                        let lost = arrived.lost.iter().map(|at| *at..at + 1);
+                        local.lose(self.0, lost, "they cannot be read, or their bodies");
+                    }
+                }
+                Err(reason) => {
+                    if let Some((lost, dropped)) = local.content.backlog.failed(pool, page) {
+                        local.lose(self.0, lost.into_iter(), &reason);
+                        local.content.let_go(self.0, dropped);
+                    }
+                }
+            }
+            local.deliveries().dispatch(self.0, wakes);
+        });
+    }
+}

@@ -1,0 +1,455 @@
+//! The queue's side of its rules: what it is asked to be, what leaves it by itself, and when to look
+//! again. The order things happen in is told in crate `queue`, `queue_policy.rs`.
+
+mod arrivals;
+mod leaving;
+
+pub(super) use arrivals::PutIn;
+use arrivals::arrival;
+pub(super) use leaving::Leaving;
+
+use super::alarms::QueueAlarms;
+use super::dead_letters::{DeadLetter, DeadLetterTo};
+use super::delivery_counts::DeliveryCountLog;
+use super::last_use::LastUse;
+use super::state::QueueState;
+use super::waiting_letters::Keeper;
+use super::{AfterDetach, Queue, Wakes};
+use amqp091::{ShortString, Value};
+use message::MessageRef;
+use meta::{Overflow, QueueSettings, RetryType};
+use queue::{Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stdx::TimeScale;
+use store::backlog::Lookup;
+
+/// The rules of a queue besides giving out messages in order.
+#[derive(Debug, Default)]
+pub(super) struct PolicyState {
+    pub(super) settings: QueueSettings,
+    pub(super) noted_returns: DeliveryCountLog,
+    /// Of the definitions `settings` are from.
+    epoch: u64,
+    dead_letter_to: Option<Arc<DeadLetterTo>>,
+    /// Messages that are gone and whose content is still needed: to be dead-lettered, or to know
+    /// their sizes.
+    departing: VecDeque<Departing>,
+    n_departing: u64,
+    n_unsized: u64,
+    /// Of the first of them the keeper has copies, and is sending them.
+    pub(super) n_sending: u64,
+    pub(super) keeper: Keeper,
+    /// When the keeper comes anyway.
+    alarms: QueueAlarms,
+    pub(super) last_use: LastUse,
+}
+
+/// Messages that are gone and whose content is still needed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departing {
+    gone: Gone,
+    /// Their sizes no longer count as ready.
+    pub(super) is_sized: bool,
+}
+
+/// A message that a full queue did not take.
+#[derive(Clone, Debug)]
+pub struct RefusedItem {
+    /// Its place among those that came with it.
+    pub item: u32,
+    /// It is to be dead-lettered.
+    pub dead_letter_to: Option<Arc<DeadLetterTo>>,
+}
+
+/// Dead letters to be sent.
+pub struct LetterBatch {
+    /// Where they go.
+    pub to: Arc<DeadLetterTo>,
+    /// The letters, in order.
+    pub letters: Vec<DeadLetter>,
+    /// How many messages they are, with those that were lost meanwhile.
+    pub n_positions: u64,
+}
+
+impl PolicyState {
+    fn new(settings: QueueSettings, last_use: LastUse) -> Self {
+        let dead_letter_to = settings.dead_letter.exchange.clone().map(|exchange| {
+            Arc::new(DeadLetterTo {
+                exchange,
+                routing_key: settings.dead_letter.routing_key.clone(),
+            })
+        });
+        Self { settings, dead_letter_to, last_use, ..Self::default() }
+    }
+
+    fn rules(&self) -> QueuePolicy {
+        let settings = &self.settings;
+        let is_limited = settings.length.any();
+        let overflow = match settings.length.overflow {
+            Overflow::RejectPublish if is_limited => queue::Overflow::RejectPublish,
+            Overflow::RejectPublishDeadLetter if is_limited => queue::Overflow::RejectPublishDlx,
+            Overflow::DropHead | Overflow::RejectPublish | Overflow::RejectPublishDeadLetter => {
+                queue::Overflow::DropHead
+            }
+        };
+        QueuePolicy {
+            priority_max: settings.max_priority,
+            limits: Limits {
+                messages_max: settings.length.messages_max,
+                bytes_max: settings.length.bytes_max,
+                overflow,
+            },
+            delivery_limit: settings.delivery_limit,
+            counts_returns: false,
+            notes_returns: settings.delivery_limit.is_some(),
+            retry: settings.delayed_retry.map(|retry| Retry {
+                on: match retry.on {
+                    RetryType::All => RetryOn::All,
+                    RetryType::Failed => RetryOn::Failed,
+                    RetryType::Returned => RetryOn::Released,
+                },
+                min_ms: retry.min_ms,
+                max_ms: retry.max_ms,
+            }),
+        }
+    }
+
+    const fn counts_bytes(&self) -> bool {
+        self.settings.length.bytes_max.is_some()
+    }
+
+    const fn counts_returns(&self) -> bool {
+        self.settings.delivery_limit.is_some() || self.settings.delayed_retry.is_some()
+    }
+
+    fn may_note_returns(&self) -> bool {
+        self.settings.delivery_limit.is_some() || self.noted_returns.any()
+    }
+
+    /// Whether messages that come must be looked at.
+    fn looks_at_arrivals(&self) -> bool {
+        self.settings.message_ttl_ms.is_some()
+            || self.settings.holds_back
+            || self.settings.max_priority > 0
+            || self.settings.length.any()
+    }
+
+    const fn refuses(&self) -> bool {
+        let length = &self.settings.length;
+        length.any() && !matches!(length.overflow, Overflow::DropHead)
+    }
+
+    fn depart(&mut self, departing: Departing) {
+        let Departing { gone, is_sized } = departing;
+        self.n_departing += gone.positions.len();
+        self.n_unsized += if is_sized { 0 } else { gone.positions.len() };
+        if let Some(last) = self.departing.back_mut()
+            && last.gone.reason == gone.reason
+            && last.is_sized == is_sized
+            && last.gone.positions.end == gone.positions.start
+        {
+            last.gone.positions.end = gone.positions.end;
+            return;
+        }
+        self.departing.push_back(departing);
+    }
+
+    /// Takes all that depart.
+    pub(super) fn take_departing(&mut self) -> Vec<PositionRange> {
+        (self.n_departing, self.n_unsized) = (0, 0);
+        self.departing.drain(..).map(|departing| departing.gone.positions).collect()
+    }
+
+    /// Takes the first of those that depart.
+    pub(super) fn take_departed(&mut self) -> Option<u64> {
+        let first = self.departing.front_mut()?;
+        let positions = &mut first.gone.positions;
+        let at = positions.start;
+        positions.start += 1;
+        self.n_departing -= 1;
+        self.n_unsized -= u64::from(!first.is_sized);
+        if positions.is_empty() {
+            self.departing.pop_front();
+        }
+        Some(at)
+    }
+}
+
+/// A queue's policy; none for a plain queue.
+#[derive(Debug, Default)]
+pub(super) struct Policy {
+    pub(super) state: Option<Box<PolicyState>>,
+    /// The core is to be told the sizes of messages that are given out.
+    pub(super) notes_sizes: bool,
+}
+
+impl Policy {
+    pub(super) fn keeper(&self) -> Keeper {
+        self.state.as_deref().map(|ruling| ruling.keeper).unwrap_or_default()
+    }
+
+    /// Whether dead letters wait for space.
+    pub(super) fn are_letters_waiting(&self) -> bool {
+        self.keeper() == Keeper::WaitsForSpace
+    }
+
+    pub(super) fn first_departing(&self) -> Option<Departing> {
+        self.state.as_deref()?.departing.front().copied()
+    }
+
+    /// The first message that departs.
+    pub(super) fn departing(&self) -> Option<u64> {
+        Some(self.first_departing()?.gone.positions.start)
+    }
+
+    /// Whether the keeper comes for the first message that departs, which is in memory for it.
+    pub(super) fn awaits_keeper(&self) -> bool {
+        self.keeper() == Keeper::ToCome
+    }
+
+    /// How long a message may wait for its acknowledgement, if the queue says so.
+    pub(super) fn consumer_timeout_ms(&self) -> Option<u64> {
+        self.state.as_deref()?.settings.consumer_timeout_ms
+    }
+
+    /// Whether only one consumer at a time is given messages.
+    pub(super) fn is_single_active(&self) -> bool {
+        self.state.as_deref().is_some_and(|ruling| ruling.settings.single_active_consumer)
+    }
+
+    /// Whether messages say how often they came back.
+    pub(super) fn counts_returns(&self) -> bool {
+        self.state.as_deref().is_some_and(PolicyState::counts_returns)
+    }
+
+    /// Whether the core has to know something about each message.
+    pub(super) fn needs_content(&self) -> bool {
+        self.state
+            .as_deref()
+            .is_some_and(|ruling| ruling.settings.max_priority > 0 || ruling.counts_bytes())
+    }
+
+    /// A message of an earlier life, as the core is to know it.
+    pub(super) fn recovered(
+        &self,
+        at: u64,
+        message: &MessageRef<'_>,
+        bytes: u64,
+    ) -> queue::RecoveredMessages {
+        let has_priorities =
+            self.state.as_deref().is_some_and(|ruling| ruling.settings.max_priority > 0);
+        let MessageAttrs { priority, deadline_ms, bytes } = arrival(message, has_priorities, bytes);
+        let positions = PositionRange::one(at);
+        queue::RecoveredMessages {
+            positions,
+            priority,
+            deadline_ms,
+            bytes,
+            returns: Default::default(),
+        }
+    }
+
+    /// The keeper sends no more than the first `n` for now.
+    pub(super) fn set_sending(&mut self, n: u64) {
+        if let Some(ruling) = &mut self.state {
+            ruling.n_sending = n;
+        }
+    }
+
+    /// When the queue will have been unused for too long.
+    pub(super) fn unused_ms(&self, has_consumers: bool) -> Option<u64> {
+        let ruling = self.state.as_deref()?;
+        let expires_ms = ruling.settings.expires_ms.filter(|_| !has_consumers)?;
+        Some(ruling.last_use.expires_at_ms(expires_ms))
+    }
+
+    /// Somebody uses the queue.
+    pub(super) fn touch(&mut self, queue: &Queue) {
+        if let Some(ruling) = &mut self.state
+            && ruling.settings.expires_ms.is_some()
+        {
+            ruling.last_use = LastUse::now(queue.storage.time.monotonic_ms());
+        }
+    }
+
+    /// Nothing is kept in mind of what went.
+    pub(super) fn end_rules(&mut self, queue: &Queue) {
+        let Some(mut ruling) = self.state.take() else { return };
+        ruling.noted_returns.release(queue.wal());
+        ruling.alarms.clear(queue);
+    }
+}
+
+impl QueueState {
+    /// Brings up to date what depends on rules, after every operation. True if the keeper is to be
+    /// asked.
+    #[inline]
+    pub(super) fn settle_rules(&mut self, queue: &Queue) -> bool {
+        if self.policy.state.is_none() && self.fifo.messages().policy().is_none() {
+            return false;
+        }
+        self.settle_ruling(queue)
+    }
+
+    #[inline(never)]
+    fn settle_ruling(&mut self, queue: &Queue) -> bool {
+        if self.policy.state.as_deref().is_some_and(PolicyState::may_note_returns) {
+            self.leaving().note_returns(queue);
+        }
+        let dead_letters =
+            self.policy.state.as_deref().is_some_and(|it| it.dead_letter_to.is_some());
+        let is_asked = matches!(self.policy.keeper(), Keeper::ToCome | Keeper::AtIt);
+        if !dead_letters && !is_asked && self.policy.departing().is_some() {
+            self.leaving().shed(queue);
+            self.content.note_in_log(queue);
+        }
+        self.set_alarms(queue);
+        let departing = self.policy.departing().filter(|_| !self.is_deleted());
+        let is_at_hand =
+            departing.is_some_and(|at| !matches!(self.content.backlog.get(at), Lookup::Cold));
+        let ruling = self.policy.state.get_or_insert_default();
+        queue.counters.n_departing.store(ruling.n_departing, Ordering::Relaxed);
+        let asks = is_at_hand && dead_letters && ruling.keeper == Keeper::Away;
+        if asks {
+            ruling.keeper = Keeper::ToCome;
+        }
+        asks
+    }
+
+    fn set_alarms(&mut self, queue: &Queue) {
+        if self.is_deleted() {
+            return;
+        }
+        let deadline_ms = next_deadline(&self.fifo);
+        let unused_ms = self.policy.unused_ms(self.fifo.consumers().n_active() > 0);
+        let alarms = &mut self.policy.state.get_or_insert_default().alarms;
+        alarms.set(queue, TimeScale::Unix, deadline_ms);
+        alarms.set(queue, TimeScale::Monotonic, unused_ms);
+    }
+
+    /// The queue's time has come.
+    fn on_time(&mut self, queue: &Queue, scale: TimeScale, wakes: &mut Wakes) -> AfterDetach {
+        if let Some(ruling) = &mut self.policy.state {
+            ruling.alarms.note_come(scale);
+        }
+        if self.is_deleted() {
+            return AfterDetach::Stays;
+        }
+        let now_ms = queue.storage.time.unix_ms();
+        if let Some(policy) = self.fifo.messages_mut().policy_mut() {
+            policy.wake(now_ms);
+        }
+        self.leaving().enforce(queue, now_ms);
+        self.deliveries().dispatch(queue, wakes);
+        let is_over = |unused_ms| unused_ms <= queue.storage.time.monotonic_ms();
+        if self.policy.unused_ms(self.fifo.consumers().n_active() > 0).is_some_and(is_over) {
+            self.mark_deleted();
+            return AfterDetach::DeleteQueue;
+        }
+        AfterDetach::Stays
+    }
+
+    /// Takes what the queue is asked to be, as of definitions `epoch`.
+    pub(super) fn set_settings(&mut self, queue: &Queue, settings: &QueueSettings, epoch: u64) {
+        if self.is_deleted() {
+            return;
+        }
+        let is_same = self.policy.state.as_deref().map_or_else(
+            || is_plain(settings),
+            |ruling| ruling.epoch > epoch || ruling.settings == *settings,
+        );
+        if is_same {
+            return;
+        }
+        let now_ms = queue.storage.time.unix_ms();
+        let counted_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
+        let last_use = LastUse::now(queue.storage.time.monotonic_ms());
+        let fresh = PolicyState { epoch, ..PolicyState::new(settings.clone(), last_use) };
+        match &mut self.policy.state {
+            Some(ruling) => {
+                if ruling.settings.expires_ms != fresh.settings.expires_ms {
+                    ruling.last_use = last_use;
+                }
+                ruling.settings = fresh.settings;
+                ruling.dead_letter_to = fresh.dead_letter_to;
+                ruling.epoch = epoch;
+            }
+            None => self.policy.state = Some(Box::new(fresh)),
+        }
+        let rules = self.policy.state.as_deref().map(PolicyState::rules).unwrap_or_default();
+        self.fifo.set_policy(rules);
+        self.policy.notes_sizes = rules.limits.bytes_max.is_some();
+        if rules.limits.bytes_max.is_some() && !counted_bytes {
+            self.leaving().count_bytes();
+        }
+        self.leaving().enforce(queue, now_ms);
+    }
+
+    /// Begins a queue that is asked to be so.
+    pub(super) fn begin_rules(&mut self, settings: QueueSettings, now_ms: u64) {
+        if is_plain(&settings) {
+            return;
+        }
+        let ruling = PolicyState::new(settings, LastUse::now(now_ms));
+        self.fifo.set_policy(ruling.rules());
+        if ruling.settings.single_active_consumer {
+            self.fifo.consumers_mut().make_single_active();
+        }
+        self.policy.notes_sizes = ruling.counts_bytes();
+        self.policy.state = Some(Box::new(ruling));
+    }
+}
+
+impl Queue {
+    /// Carries out everything that is due by now. To be called when the alarm comes.
+    pub fn on_time(&self, scale: TimeScale) -> AfterDetach {
+        self.with(|local, wakes| local.on_time(self, scale, wakes))
+    }
+
+    /// Somebody declared it again.
+    pub fn touch(&self) {
+        self.with(|local, _| local.policy.touch(self));
+    }
+
+    /// Takes what definitions of that epoch ask it to be.
+    pub fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
+        self.with(|local, _| {
+            if !local.is_deleted() {
+                local.set_confirming(self, settings.confirm);
+                local.set_settings(self, settings, epoch);
+            }
+        });
+    }
+}
+
+/// When the first message expires or is to be given out again, by the time of day.
+fn next_deadline(core: &Fifo) -> Option<u64> {
+    core.messages().policy().and_then(queue::PolicyState::next_deadline)
+}
+
+/// Whether a queue with these settings does nothing by rules.
+fn is_plain(settings: &QueueSettings) -> bool {
+    let QueueSettings { version, confirm, .. } = *settings;
+    *settings == QueueSettings { version, confirm, ..QueueSettings::default() }
+}
+
+/// The properties with what the core knows about how often a message came back; none if it did not.
+pub(super) fn with_counts(
+    message: &MessageRef<'_>,
+    counts: queue::DeliveryCounts,
+) -> Option<Vec<u8>> {
+    if counts == queue::DeliveryCounts::default() {
+        return None;
+    }
+    Some(message.view().with_changed_headers(|headers| {
+        for (name, n) in
+            [("x-delivery-count", counts.n_failed), ("x-acquired-count", counts.n_acquired)]
+        {
+            if n > 0 {
+                headers.insert(ShortString::from_static(name), Value::I64(i64::from(n)));
+            }
+        }
+    }))
+}

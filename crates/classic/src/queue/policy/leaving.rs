@@ -1,0 +1,238 @@
+//! Messages that leave a queue by its rules: expired, too many, delivered too often; dead-lettered or
+//! forgotten.
+
+use super::{Departing, LetterBatch, Policy, PolicyState, next_deadline};
+use crate::queue::Queue;
+use crate::queue::confirm_on::Confirms;
+use crate::queue::content::Content;
+use crate::queue::dead_letters::{DeadLetter, RejectedDeadLetters};
+use queue::{Fifo, Gone, PositionRange, Reason};
+use std::sync::Arc;
+use store::backlog::Lookup;
+
+/// Messages that expire in one go, more or less.
+const EXPIRE_AT_A_TIME: u64 = 4_096;
+/// Dead letters of a queue that goes which are sent ...
+const LAST_LETTERS_MAX: usize = 64 * 1024;
+/// ... and their bytes; any more go with it.
+const LAST_LETTER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Ranges of more messages are forgotten together.
+const ONE_BY_ONE_MAX: u64 = 64;
+
+/// The parts of a queue that have to do with what leaves it by itself.
+pub(in crate::queue) struct Leaving<'s> {
+    pub(in crate::queue) fifo: &'s mut Fifo,
+    pub(in crate::queue) content: &'s mut Content,
+    pub(in crate::queue) confirms: &'s mut Confirms,
+    pub(in crate::queue) policy: &'s mut Policy,
+}
+
+impl Leaving<'_> {
+    /// After messages came in or back: what is too much goes, and what is over.
+    pub(in crate::queue) fn enforce(&mut self, queue: &Queue, now_ms: u64) {
+        if self.fifo.messages().policy().is_none() {
+            return;
+        }
+        while self.knows_its_bytes() {
+            let Some(dropped) = self.fifo.messages_mut().drop_over_limit() else { break };
+            self.leave(queue, &[dropped]);
+        }
+        self.expire(queue, now_ms);
+        self.content.note_in_log(queue);
+    }
+
+    /// Whether nothing is gone whose size is not known yet, where sizes count.
+    fn knows_its_bytes(&self) -> bool {
+        self.policy.state.as_deref().is_none_or(|ruling| ruling.n_unsized == 0)
+    }
+
+    /// Takes out what is over now, a limited number at a time.
+    fn expire(&mut self, queue: &Queue, now_ms: u64) {
+        if next_deadline(self.fifo).is_none_or(|deadline_ms| deadline_ms > now_ms) {
+            return;
+        }
+        let mut gone = Vec::new();
+        self.fifo.messages_mut().expire(now_ms, EXPIRE_AT_A_TIME, &mut gone);
+        self.leave(queue, &gone);
+    }
+
+    /// Messages are gone by a rule: they are dead-lettered where that is wanted, or forgotten.
+    pub(in crate::queue) fn leave(&mut self, queue: &Queue, gone: &[Gone]) {
+        for gone in gone {
+            let was_ready = matches!(gone.reason, Reason::Expired | Reason::MaxLen);
+            let counts_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
+            if !(was_ready && counts_bytes) {
+                self.leave_sized(queue, Departing { gone: *gone, is_sized: true });
+                continue;
+            }
+            for at in gone.positions.start..gone.positions.end {
+                let is_sized = self.note_bytes_gone(at);
+                let gone = Gone { positions: PositionRange::one(at), ..*gone };
+                self.leave_sized(queue, Departing { gone, is_sized });
+            }
+        }
+    }
+
+    /// Tells the core the size of a message that is ready no more; false if it is not at hand.
+    pub(in crate::queue) fn note_bytes_gone(&mut self, at: u64) -> bool {
+        match self.content.backlog.get(at) {
+            Lookup::Here(message) => {
+                if let Some(policy) = self.fifo.messages_mut().policy_mut() {
+                    policy.ready_bytes_mut().left(message.body.len() as u64);
+                }
+            }
+            Lookup::Cold => return false,
+            Lookup::Gone => {}
+        }
+        true
+    }
+
+    fn leave_sized(&mut self, queue: &Queue, departing: Departing) {
+        match &mut self.policy.state {
+            Some(ruling) if ruling.dead_letter_to.is_some() || !departing.is_sized => {
+                ruling.depart(departing);
+            }
+            Some(_) | None => self.forget(queue, departing.gone.positions),
+        }
+    }
+
+    /// Forgets messages that are gone.
+    fn forget(&mut self, queue: &Queue, positions: PositionRange) {
+        if positions.len() <= ONE_BY_ONE_MAX {
+            self.confirms.not_consumed(positions);
+            for at in positions.start..positions.end {
+                self.content.release(&queue.storage.pool, at);
+            }
+        } else {
+            self.drop_ranges(queue, &[positions]);
+        }
+    }
+
+    /// Forgets what departs and is to be dead-lettered nowhere, as far as it is at hand.
+    pub(super) fn shed(&mut self, queue: &Queue) {
+        while let Some(departing) = self.policy.first_departing() {
+            let at = departing.gone.positions.start;
+            if !departing.is_sized && !self.note_bytes_gone(at) {
+                return;
+            }
+            self.policy.state.as_deref_mut().and_then(PolicyState::take_departed);
+            self.confirms.not_consumed(PositionRange::one(at));
+            self.content.release(&queue.storage.pool, at);
+        }
+    }
+
+    /// Forgets messages that are gone together.
+    pub(in crate::queue) fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
+        gone.iter().for_each(|range| self.confirms.not_consumed(*range));
+        self.content.drop_ranges(queue, gone);
+    }
+
+    /// Expires what is over, before somebody is given something.
+    pub(in crate::queue) fn look_at_time(&mut self, queue: &Queue) {
+        if next_deadline(self.fifo).is_some() {
+            let now_ms = queue.storage.time.unix_ms();
+            self.enforce(queue, now_ms);
+        }
+    }
+
+    /// Messages came back to the queue; some of them are gone.
+    pub(in crate::queue) fn after_return(&mut self, queue: &Queue, gone: &[Gone]) {
+        self.leave(queue, gone);
+        if self.fifo.messages().policy().is_some() {
+            self.enforce(queue, queue.storage.time.unix_ms());
+        }
+    }
+
+    /// The time messages come back at, where that matters.
+    pub(in crate::queue) fn returned_ms(&self, queue: &Queue) -> u64 {
+        if self.fifo.messages().policy().is_some() { queue.storage.time.unix_ms() } else { 0 }
+    }
+
+    /// Counts the sizes of messages that are there already. Of those that are on disk only, an average
+    /// is counted.
+    pub(super) fn count_bytes(&mut self) {
+        let (mut n_here, mut bytes_here, mut n_cold) = (0_u64, 0_u64, 0_u64);
+        for at in self.fifo.messages().ready().flat_map(|range| range.start..range.end) {
+            match self.content.backlog.get(at) {
+                Lookup::Here(message) => {
+                    n_here += 1;
+                    bytes_here += message.body.len() as u64;
+                }
+                Lookup::Cold => n_cold += 1,
+                Lookup::Gone => {}
+            }
+        }
+        let of_cold = bytes_here.checked_div(n_here).unwrap_or(0).saturating_mul(n_cold);
+        let held: Vec<u64> = self.fifo.consumers().held().map(|(_, at)| at).collect();
+        let Some(policy) = self.fifo.messages_mut().policy_mut() else { return };
+        policy.ready_bytes_mut().set(bytes_here.saturating_add(of_cold));
+        for at in held {
+            if let Lookup::Here(message) = self.content.backlog.get(at) {
+                policy.note_held(at, message.body.len() as u64);
+            }
+        }
+    }
+
+    pub(in crate::queue) fn letters(
+        &mut self,
+        n_max: usize,
+        bytes_max: usize,
+    ) -> Option<LetterBatch> {
+        let ruling = self.policy.state.as_deref()?;
+        let to = ruling.dead_letter_to.clone()?;
+        let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0 };
+        let mut bytes = 0;
+        let each = |departing: &Departing| {
+            let Gone { positions, reason } = departing.gone;
+            (positions.start..positions.end).map(move |at| (at, reason))
+        };
+        for (at, reason) in ruling.departing.iter().flat_map(each) {
+            match self.content.backlog.get(at) {
+                Lookup::Here(message) => {
+                    let mut letter = DeadLetter::of(&message, reason);
+                    (letter.position, letter.n_before) = (at, batch.n_positions);
+                    bytes += letter.bytes();
+                    batch.letters.push(letter);
+                }
+                Lookup::Cold => break,
+                Lookup::Gone => {}
+            }
+            batch.n_positions += 1;
+            if batch.letters.len() >= n_max || bytes >= bytes_max {
+                break;
+            }
+        }
+        for letter in &mut batch.letters {
+            letter.confirm = self.confirms.take(letter.position);
+        }
+        (batch.n_positions > 0).then_some(batch)
+    }
+
+    /// The queue goes: what was to be dead-lettered still is, as far as it is at hand, nobody is
+    /// at it already, and there is space for it.
+    pub(in crate::queue) fn last_letters(&mut self, queue: &Queue) -> Option<RejectedDeadLetters> {
+        if self.policy.are_letters_waiting() {
+            return None;
+        }
+        let ruling = self.policy.state.as_deref_mut()?;
+        for _ in 0..std::mem::take(&mut ruling.n_sending) {
+            ruling.take_departed();
+        }
+        let batch = self.letters(LAST_LETTERS_MAX, LAST_LETTER_BYTES_MAX)?;
+        let LetterBatch { to, letters, .. } = batch;
+        Some(RejectedDeadLetters { from: Arc::clone(&queue.def), to, letters: letters.into() })
+    }
+
+    /// Drops the dead letters that wait for space, as who purges or deletes the queue wants it. How many
+    /// there were.
+    pub(in crate::queue) fn purge_waiting_letters(&mut self, queue: &Queue) -> u64 {
+        if !self.policy.are_letters_waiting() {
+            return 0;
+        }
+        let Some(ruling) = self.policy.state.as_deref_mut() else { return 0 };
+        let mut gone: Vec<PositionRange> = ruling.take_departing();
+        gone.sort_unstable_by_key(|range| range.start);
+        self.drop_ranges(queue, &gone);
+        gone.iter().map(|range| range.len()).sum()
+    }
+}

@@ -1,0 +1,297 @@
+//! The state that a queue's lock guards: core, content and consumers, and the order things happen in.
+
+use super::confirm_on::Confirms;
+use super::consumer_timeout::UnackedAges;
+use super::consumers::Consumers;
+use super::content::Content;
+use super::deletion::{DeleteConditions, QueueRefused};
+use super::deliveries::{Assignment, Deliveries};
+use super::durability::Durability;
+use super::global_prefetch::ChannelLimit;
+use super::incoming::Publishes;
+use super::paging::Paging;
+use super::policy::{Leaving, Policy, PutIn, RefusedItem};
+use super::{Queue, Settled, Wakes};
+use confirm::DurabilityToken;
+use log::SegmentId;
+use meta::ConnectionId;
+use queue::{Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, RecoveredMessages, Return};
+use session::{ChannelId, Event, LinkId, Outbox, Outcome, Settle, ShortString, Sink, Table};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::Queued;
+use store::backlog::{PageNote, RestoreError};
+
+/// A consumer on its way in.
+pub struct Attach<'a> {
+    /// How the core is to treat it.
+    pub checkout: Checkout,
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its name in the outbox.
+    pub link: LinkId,
+    /// The outbox of its connection.
+    pub outbox: &'a Arc<dyn Outbox>,
+    /// Its tag.
+    pub consumer_tag: &'a ShortString,
+    /// It is to be the only one.
+    pub exclusive: bool,
+    /// Its arguments.
+    pub arguments: Table,
+    /// Whether the client waits for an answer.
+    pub answer: bool,
+    /// The limit it shares with the other consumers of its channel.
+    pub limit: Option<Arc<ChannelLimit>>,
+}
+
+/// The channel a consumer belongs to.
+pub type Owner = (ConnectionId, ChannelId);
+
+/// The state under a queue's lock.
+pub(crate) struct QueueState {
+    pub(super) fifo: Fifo,
+    pub(super) content: Content,
+    pub(super) paging: Paging,
+    pub(super) policy: Policy,
+    pub(super) confirms: Confirms,
+    pub(super) consumers: Consumers,
+    handed: Vec<Assignment>,
+    pub(super) deleted: bool,
+    /// Messages that are held for long.
+    pub(super) watched: UnackedAges,
+}
+
+impl std::fmt::Debug for QueueState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueueState").field("fifo", &self.fifo).finish_non_exhaustive()
+    }
+}
+
+impl QueueState {
+    pub(super) fn new(keeping: Durability) -> Self {
+        Self {
+            fifo: Fifo::new(),
+            content: Content::new(keeping),
+            paging: Paging::default(),
+            policy: Policy::default(),
+            confirms: Confirms::default(),
+            consumers: Consumers::default(),
+            handed: Vec::new(),
+            deleted: false,
+            watched: UnackedAges::default(),
+        }
+    }
+
+    /// The parts that have to do with who is given what.
+    #[inline]
+    pub(super) fn deliveries(&mut self) -> Deliveries<'_> {
+        let counts_returns = self.policy.counts_returns();
+        Deliveries {
+            fifo: &mut self.fifo,
+            content: &mut self.content,
+            consumers: &mut self.consumers,
+            confirms: &mut self.confirms,
+            handed: &mut self.handed,
+            notes_sizes: self.policy.notes_sizes,
+            counts_returns,
+        }
+    }
+
+    /// The parts that have to do with what leaves the queue by itself.
+    pub(super) const fn leaving(&mut self) -> Leaving<'_> {
+        Leaving {
+            fifo: &mut self.fifo,
+            content: &mut self.content,
+            confirms: &mut self.confirms,
+            policy: &mut self.policy,
+        }
+    }
+
+    pub(super) const fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
+    pub(super) const fn mark_deleted(&mut self) {
+        self.deleted = true;
+    }
+
+    pub(super) fn give_up(&mut self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        if conditions.if_unused && self.fifo.consumers().n_active() > 0 {
+            return Err(QueueRefused::InUse);
+        }
+        if conditions.if_empty && self.fifo.messages().n_ready() > 0 {
+            return Err(QueueRefused::NotEmpty);
+        }
+        self.deleted = true;
+        Ok(self.fifo.messages().n_ready())
+    }
+
+    /// Puts messages in; those it does not take are `refused`.
+    pub(super) fn publish(
+        &mut self,
+        queue: &Queue,
+        publishes: Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> DurabilityToken {
+        debug_assert!(!queue.is_loading(), "publishers wait for a queue that is being read");
+        if publishes.is_late {
+            self.publish_late(queue, publishes, refused, wakes);
+            return DurabilityToken::default();
+        }
+        if self.deleted {
+            return DurabilityToken::default();
+        }
+        self.publish_here(queue, publishes, refused, wakes)
+    }
+
+    /// Puts messages in, whatever their confirms wait for.
+    #[inline]
+    pub(super) fn publish_here(
+        &mut self,
+        queue: &Queue,
+        publishes: Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> DurabilityToken {
+        if publishes.any.expiring || self.policy.state.is_some() {
+            return self.publish_by_rules(queue, publishes, refused, wakes);
+        }
+        self.deliveries().publish_together(queue, &publishes, &PutIn::PLAINLY, wakes)
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        queue: &Queue,
+        consumer: ConsumerKey,
+        settles: &[Settle],
+        wakes: &mut Wakes,
+    ) -> Settled {
+        let mut settled = Settled::All;
+        let mut n_acked = 0;
+        let (mut gone, mut any_back) = (Vec::new(), false);
+        for settle in settles {
+            let at = settle.position.0;
+            match settle.outcome {
+                Outcome::Accepted => {
+                    if self.fifo.settle(consumer, at).is_ok() {
+                        n_acked += 1;
+                        self.content.release(&queue.storage.pool, at);
+                        self.confirms.consumed(at);
+                    }
+                }
+                _ if self.is_unrecorded(consumer, at) => settled = Settled::NotByThisMode,
+                Outcome::Rejected => {
+                    if let Ok(rejected) = self.fifo.reject(consumer, at) {
+                        n_acked += 1;
+                        gone.push(rejected);
+                    }
+                }
+                // Unknown positions were taken from the consumer meanwhile: nothing to give back.
+                Outcome::Modified | Outcome::Released => {
+                    let now_ms = self.leaving().returned_ms(queue);
+                    let how = match settle.outcome {
+                        Outcome::Modified => Return::Failed,
+                        Outcome::Accepted | Outcome::Rejected | Outcome::Released => {
+                            Return::Released
+                        }
+                    };
+                    self.watched.forget(consumer, at);
+                    let back = self.fifo.give_back(consumer, at, how, now_ms, &mut gone);
+                    any_back |= back.is_ok();
+                }
+            }
+        }
+        queue.counters.n_acked.fetch_add(n_acked, Ordering::Relaxed);
+        if any_back || !gone.is_empty() {
+            self.leaving().after_return(queue, &gone);
+        }
+        self.deliveries().dispatch(queue, wakes);
+        settled
+    }
+
+    /// Whether the consumer holds the message without a record of it. It has one from now on: its
+    /// client names it no more.
+    fn is_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
+        let is = self.fifo.consumers().get(consumer).is_some_and(queue::Consumer::holds_unrecorded)
+            && !self.fifo.consumers().get(consumer).is_some_and(|it| it.holds(at));
+        if is {
+            self.fifo.consumers_mut().record(consumer, [at]);
+        }
+        is
+    }
+
+    pub(super) fn purge(&mut self, queue: &Queue) -> u64 {
+        let mut gone = Vec::new();
+        let n_messages = self.fifo.messages_mut().purge(&mut gone);
+        self.leaving().drop_ranges(queue, &gone);
+        n_messages
+    }
+
+    /// The definition's removal is in the log already (or is of no durable queue): only the places
+    /// in the log are given back.
+    pub(super) fn delete(&mut self, queue: &Queue, wakes: &mut Wakes) -> u64 {
+        self.deleted = true;
+        let n_ready = self.fifo.messages().n_ready();
+        for host in self.consumers.drain() {
+            wakes.extend(host.outbox.batch(&mut |sink: &mut dyn Sink| {
+                sink.event(Event::ConsumerCancelled {
+                    channel: host.channel,
+                    link: host.link,
+                    consumer_tag: &host.consumer_tag,
+                });
+            }));
+        }
+        self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
+        let dropped = self.content.backlog.clear(&queue.storage.pool);
+        self.content.let_go(queue, dropped);
+        self.drop_journal(queue, wakes);
+        self.fifo = Fifo::new();
+        self.policy.end_rules(queue);
+        n_ready
+    }
+
+    pub(super) fn restore_page(
+        &mut self,
+        note: &PageNote,
+        segment: SegmentId,
+    ) -> Result<(), RestoreError> {
+        self.content.backlog.restore_page(note, segment)?;
+        Ok(())
+    }
+
+    /// Tells the core of a message of an earlier life.
+    pub(super) fn restore_in_core(&mut self, queue: &Queue, queued: &Queued<'_>) {
+        let stored = self.stored_of(queued);
+        self.fifo.restore(&stored, restored_ms(queue, &stored));
+    }
+
+    /// Puts the messages of a page back of which nothing needs to be known.
+    pub(super) fn restore_unread(&mut self, note: &PageNote) {
+        for range in &note.live {
+            let positions = PositionRange { start: range.start, end: range.end };
+            self.fifo
+                .restore(&RecoveredMessages { positions, ..RecoveredMessages::NOTHING_KNOWN }, 0);
+        }
+    }
+
+    pub(super) fn restored(&mut self, next_position: u64, seen_below: u64) {
+        self.fifo.messages_mut().restored(next_position, seen_below, &PositionSet::new());
+    }
+
+    pub(super) fn first_undelivered(&self) -> u64 {
+        let seen = self.fifo.seen();
+        match seen.last().filter(|_| self.policy.needs_content()) {
+            // With priorities messages were delivered above others that were not.
+            Some(last) => last + 1,
+            None => self.fifo.messages().first_undelivered(),
+        }
+    }
+}
+
+/// The time a message comes back after a start, where that matters.
+pub(super) fn restored_ms(queue: &Queue, stored: &RecoveredMessages) -> u64 {
+    stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms())
+}

@@ -1,0 +1,20 @@
+//! Messages whose properties are more than a client takes at once. Whoever would be given one loses its
+//! connection, and the message stays where it is. Must never know how large a frame is.
+
+use message::MessageRef;
+
+/// Bytes that telling how often a message came back adds to its properties, at most.
+pub(super) const COUNTS_BYTES_MAX: usize = 64;
+
+/// The sizes of the first ready message.
+pub(super) struct Next {
+    pub(super) size_bytes: usize,
+    pub(super) properties_bytes: usize,
+}
+
+impl Next {
+    #[inline]
+    pub(super) fn of(message: &MessageRef<'_>) -> Self {
+        Self { size_bytes: message.size_bytes(), properties_bytes: message.properties.len() }
+    }
+}

@@ -1,0 +1,100 @@
+//! Who is at the dead letters. While the disk is short of space they wait where they are, neither ready nor
+//! unacked.
+
+use super::Queue;
+use super::dead_letters::DeadLetter;
+use super::policy::LetterBatch;
+use queue::PositionRange;
+use store::backlog::Lookup;
+
+/// The progress of the thread of rules with messages that depart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Keeper {
+    /// It was not asked to come.
+    #[default]
+    Away,
+    /// It is to come: the first of them stays in memory.
+    ToCome,
+    /// It is at it.
+    AtIt,
+    /// It comes when there is space for them.
+    WaitsForSpace,
+}
+
+/// The dead letters of a queue, as the one sees them who sends them.
+#[derive(Clone, Copy, Debug)]
+pub struct DeadLetters<'q>(&'q Queue);
+
+impl Queue {
+    /// Its dead letters.
+    #[must_use]
+    pub const fn dead_letters(&self) -> DeadLetters<'_> {
+        DeadLetters(self)
+    }
+}
+
+impl DeadLetters<'_> {
+    /// The first dead letters, about so many. They stay until [`DeadLetters::left`] says that they
+    /// are elsewhere. None if there are none for now; then it asks again.
+    pub fn first(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
+        self.0.with(|local, _| {
+            let batch = local.leaving().letters(n_max, bytes_max);
+            if let Some(ruling) = &mut local.policy.state {
+                ruling.keeper = if batch.is_some() { Keeper::AtIt } else { Keeper::Away };
+                ruling.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);
+            }
+            batch
+        })
+    }
+
+    /// The first `n` dead letters are where they should be.
+    pub fn left(&self, n: u64) {
+        self.0.with(|local, _| {
+            for _ in 0..n {
+                let first = local.policy.first_departing();
+                let Some(ruling) = &mut local.policy.state else { break };
+                let Some(at) = ruling.take_departed() else { break };
+                if first.is_some_and(|first| !first.is_sized) {
+                    local.leaving().note_bytes_gone(at);
+                }
+                // Of one that was lost meanwhile no letter told its publisher.
+                local.confirms.not_consumed(PositionRange::one(at));
+                local.content.release(&self.0.storage.pool, at);
+            }
+            if let Some(ruling) = &mut local.policy.state {
+                ruling.keeper = Keeper::Away;
+                ruling.n_sending = 0;
+            }
+            local.content.note_in_log(self.0);
+            local.leaving().enforce(self.0, self.0.storage.time.unix_ms());
+        });
+    }
+
+    /// The dead letters wait until the keeper asks for them again: they need not be in memory.
+    pub fn wait_for_space(&self) {
+        self.0.with(|local, _| {
+            if let Some(ruling) = &mut local.policy.state {
+                ruling.keeper = Keeper::WaitsForSpace;
+            }
+        });
+    }
+
+    /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
+    pub fn keep(&self, unsent: &[DeadLetter], n: u64) {
+        self.0.with(|local, _| {
+            let now_ms = self.0.storage.time.unix_ms();
+            for DeadLetter { position, confirm, .. } in unsent {
+                let Some(confirm) = confirm else { continue };
+                let bytes = match local.content.backlog.get(*position) {
+                    Lookup::Here(message) => message.body.len(),
+                    Lookup::Cold | Lookup::Gone => 0,
+                };
+                local.confirms.put_back(*position, confirm, bytes, now_ms);
+            }
+            local.policy.set_sending(n);
+            if local.is_deleted() {
+                local.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
+            }
+        });
+    }
+}

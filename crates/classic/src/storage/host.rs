@@ -1,0 +1,49 @@
+//! The node as its queues know it: asked to call them when it is time, to send dead letters, to tell who was
+//! given what. Queues know no exchanges, definitions or connections.
+
+use crate::queue::{AlarmTimes, Owner, Queue, RejectedDeadLetters};
+use background::Capacity;
+use message::MessageRef;
+use meta::{QueueDef, QueueId, QueueVersion};
+use std::fmt::Debug;
+use std::sync::{Arc, Weak};
+use stdx::TimeScale;
+
+/// The node as its queues know it. Called under queues' locks: takes no lock of a queue.
+pub trait QueueHost: Capacity + Debug {
+    /// Has [`Queue::on_time`] called at `times.at_ms` instead of at `times.before_ms`, both on that scale.
+    fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, alarm: (TimeScale, AlarmTimes));
+
+    /// Sends a queue's dead letters soon. The queue sees to it that it asks once.
+    fn send_letters_of(&self, queue: Arc<Queue>);
+
+    /// Sends letters that are in no queue.
+    fn send_rejected(&self, letters: RejectedDeadLetters);
+
+    /// A queue has been read after a start: letters may go there.
+    fn note_loaded(&self);
+
+    /// There is space on the disk again: what waited for it goes on.
+    fn note_space(&self);
+
+    /// Whether deliveries are traced: cheap to ask.
+    fn is_traced(&self) -> bool;
+
+    /// Takes a copy of a message that was given to a channel just now, if it is traced.
+    fn trace_delivery(
+        &self,
+        queue: &Arc<QueueDef>,
+        to: Owner,
+        redelivered: bool,
+        message: &MessageRef<'_>,
+    );
+}
+
+/// The one who says which version queues should have.
+pub trait QueueVersions: Debug + Send + Sync {
+    /// Queues whose version is not the one they should have.
+    fn queues_to_convert(&self) -> Vec<Arc<Queue>>;
+
+    /// The version a queue should have.
+    fn wanted_version(&self, def: &QueueDef) -> QueueVersion;
+}

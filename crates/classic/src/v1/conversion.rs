@@ -1,0 +1,391 @@
+//! Queues go from one form into the other while they are used.
+//!
+//! ```text
+//! both are written: the old form counts, what is new goes into both
+//!     -> what was there before is copied, page by page
+//!     -> confirms wait for both; the new form becomes durable
+//! one log entry: the new form counts
+//!     -> the old form is let go of when that entry is durable
+//! ```
+//! Nobody waits for more than the copying of a page. A crash before the entry is durable leaves the
+//! old form complete, one after it the new; a start removes what the losing side has left. Many
+//! queues go together, so that they share what has to wait for the disk.
+
+use super::load::image_from_journal;
+use super::worker::{SYNC_ALL_FROM, sync};
+use super::{Shared, journals_dir_of};
+use crate::journal::Journal;
+use crate::queue::{CopyOutcome, LogPageOutcome, Queue, ReadForPage};
+use crate::storage::QueueVersions;
+use crate::storage::Storage;
+use background::Capacity as _;
+use bytes::Bytes;
+use log::{IoContext, Lsn};
+use meta::QueueVersion;
+use std::iter::once;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::StoreError;
+use store::backlog::{PersistentPositions, StoredPage};
+use store::blob::BlobId;
+use store::v1::V1Queue;
+
+/// Queues that go together at most ...
+const GROUP_QUEUES_MAX: usize = 256;
+/// ... as long as they have no more than this.
+const GROUP_BYTES_MAX: u64 = 12 << 20;
+/// Images that are copied before they are made durable.
+const COPIED_BYTES_MAX: u64 = 8 << 20;
+
+/// One queue on its way.
+struct Conversion {
+    queue: Arc<Queue>,
+    to: QueueVersion,
+    /// The journal it comes from, or goes to.
+    journal: Arc<Journal>,
+    /// Copied up to here.
+    next: u64,
+    /// Messages from this position on are in both forms already.
+    upto: u64,
+    /// An image that could not be read, unless it was replaced meanwhile.
+    damaged: Option<BlobId>,
+}
+
+/// An image that was appended to the durable ones.
+struct Copied {
+    queue: Arc<Queue>,
+    page: StoredPage,
+    durable: BlobId,
+    persistent: PersistentPositions,
+    /// Where the conversion goes on if this comes to nothing.
+    from: u64,
+}
+
+/// Queues that go together.
+pub(super) struct Group {
+    conversions: Vec<Conversion>,
+    /// Those before this one are copied.
+    at: usize,
+    copied: Vec<Copied>,
+    copied_bytes: u64,
+    /// Everything is in both forms when the log is durable up to here.
+    settled_upto: Option<Lsn>,
+}
+
+/// The outcome of a part of the work.
+pub(super) enum Converted {
+    /// There is more to do.
+    Part,
+    /// Something has to happen elsewhere first.
+    Wait,
+    /// These have their new form. Journals are no longer needed when the log is durable.
+    Done { left: Vec<(u64, Arc<Journal>)> },
+}
+
+impl Group {
+    /// Takes as many of `waiting` as may go together.
+    pub(super) fn start(
+        storage: &Storage,
+        versions: &dyn QueueVersions,
+        waiting: &mut Vec<Arc<Queue>>,
+        may_start: impl Fn(u64) -> bool,
+    ) -> Result<Option<Self>, StoreError> {
+        let mut conversions = Vec::new();
+        let mut bytes = 0;
+        let mut postponed = Vec::new();
+        while let Some(queue) = waiting.pop() {
+            if queue.is_deleted() {
+                continue;
+            }
+            let wanted = versions.wanted_version(queue.def());
+            if queue.files_version.get() == wanted {
+                continue;
+            }
+            if queue.is_loading() || !may_start(queue.id().0) {
+                postponed.push(queue);
+                continue;
+            }
+            bytes += queue.counters.message_bytes.load(Ordering::Relaxed);
+            conversions.extend(Conversion::start(storage, queue, wanted)?);
+            if conversions.len() >= GROUP_QUEUES_MAX || bytes >= GROUP_BYTES_MAX {
+                break;
+            }
+        }
+        postponed.append(waiting);
+        *waiting = postponed;
+        if conversions.is_empty() {
+            return Ok(None);
+        }
+        let copied = Vec::new();
+        Ok(Some(Self { conversions, at: 0, copied, copied_bytes: 0, settled_upto: None }))
+    }
+
+    /// Whether everything is in both forms.
+    pub(super) fn is_copied(&self) -> bool {
+        self.at >= self.conversions.len() && self.copied.is_empty()
+    }
+
+    /// Does a part of the work.
+    pub(super) fn step(
+        &mut self,
+        shared: &Shared,
+        storage: &Storage,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Converted, StoreError> {
+        if !storage.wal.has_capacity() || !storage.pager.has_capacity() {
+            return Ok(Converted::Wait);
+        }
+        if self.copied_bytes >= COPIED_BYTES_MAX {
+            self.attach_copied(storage)?;
+            return Ok(Converted::Part);
+        }
+        let Some(conversion) = self.conversions.get_mut(self.at) else {
+            if !self.copied.is_empty() {
+                self.attach_copied(storage)?;
+                return Ok(Converted::Part);
+            }
+            return self.finish(shared, storage);
+        };
+        if conversion.queue.is_deleted() {
+            self.conversions.remove(self.at);
+            return Ok(Converted::Part);
+        }
+        let is_copied = match conversion.to {
+            QueueVersion::V1 => conversion.pour(shared, storage)?,
+            QueueVersion::V2 => match conversion.log_part(storage, scratch)? {
+                Logged::Part { copied } => {
+                    self.copied_bytes += copied.as_ref().map_or(0, |_| scratch.len() as u64);
+                    self.copied.extend(copied);
+                    false
+                }
+                Logged::Busy => return Ok(Converted::Wait),
+                Logged::All => true,
+            },
+        };
+        conversion.show_progress();
+        self.at += usize::from(is_copied);
+        Ok(Converted::Part)
+    }
+
+    /// Makes the copied images durable, and has the log name them.
+    fn attach_copied(&mut self, storage: &Storage) -> Result<(), StoreError> {
+        storage.images.durable.sync()?;
+        self.copied_bytes = 0;
+        for Copied { queue, page, durable, persistent, from } in self.copied.drain(..) {
+            if queue.version_change().log_image(&page, durable, &persistent) {
+                continue;
+            }
+            // It was read, or has gone, meanwhile.
+            let place = self.conversions.iter_mut().position(|one| Arc::ptr_eq(&one.queue, &queue));
+            if let Some(place) = place
+                && let Some(conversion) = self.conversions.get_mut(place)
+            {
+                conversion.next = conversion.next.min(from);
+                self.at = self.at.min(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything is in both forms: makes the new one durable. Confirms wait for both from here on,
+    /// for the definitions, which say which form counts, may be written at any moment after the
+    /// change.
+    fn settle(&self, shared: &Shared, storage: &Storage) -> Result<Lsn, StoreError> {
+        self.conversions.iter().for_each(|one| one.queue.version_change().await_both());
+        let to_older = || self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
+        let journals: Vec<_> = to_older().map(|one| Arc::clone(&one.journal)).collect();
+        sync(shared, storage, &journals)?;
+        if journals.len() < SYNC_ALL_FROM {
+            // What was removed there must not come back, also if nothing was written since.
+            for dir in to_older().map(|one| journals_dir_of(one.queue.id().0)) {
+                storage.disk.sync_dir(&dir).context("sync", &dir)?;
+            }
+        }
+        Ok(storage.wal.stats().appended_upto)
+    }
+
+    /// The new form is to count.
+    fn finish(&mut self, shared: &Shared, storage: &Storage) -> Result<Converted, StoreError> {
+        let upto = match self.settled_upto {
+            Some(upto) => upto,
+            None => {
+                let upto = self.settle(shared, storage)?;
+                self.settled_upto = Some(upto);
+                upto
+            }
+        };
+        if storage.wal.durable_upto() < upto {
+            storage.wal.commit_soon();
+            return Ok(Converted::Wait);
+        }
+        self.conversions.iter().for_each(|one| one.queue.version_change().complete(one.to));
+        let mut left = Vec::new();
+        for conversion in self.conversions.drain(..) {
+            conversion.queue.version_change().show_progress(None);
+            if conversion.to == QueueVersion::V2 && !conversion.queue.is_deleted() {
+                left.push((conversion.queue.id().0, conversion.journal));
+            }
+        }
+        Ok(Converted::Done { left })
+    }
+}
+
+enum Logged {
+    Part {
+        copied: Option<Copied>,
+    },
+    /// A page is being read.
+    Busy,
+    All,
+}
+
+impl Conversion {
+    /// From here on both forms are written. None if the queue has gone.
+    fn start(
+        storage: &Storage,
+        queue: Arc<Queue>,
+        to: QueueVersion,
+    ) -> Result<Option<Self>, StoreError> {
+        let begun = match to {
+            QueueVersion::V1 => {
+                let dir = journals_dir_of(queue.id().0);
+                // Remains of an attempt that did not come to its end.
+                storage.journals.forget(queue.id().0)?;
+                V1Queue::remove_all(storage.disk.as_ref(), &dir)?;
+                let disk = Arc::clone(&storage.disk);
+                let options = storage.journal_options(queue.id().0);
+                let (v1, _) = V1Queue::open(disk, options, &mut |_| ())?;
+                let journal = Journal::new(v1, Arc::clone(queue.bodies()));
+                queue.version_change().write_journal_too(&journal).map(|upto| (journal, upto))
+            }
+            QueueVersion::V2 => queue.version_change().write_log_too(),
+        };
+        let Some((journal, upto)) = begun else { return Ok(None) };
+        let conversion = Self { queue, to, journal, next: 0, upto, damaged: None };
+        conversion.show_progress();
+        Ok(Some(conversion))
+    }
+
+    fn show_progress(&self) {
+        let permille = self.next.min(self.upto) * 1000 / self.upto.max(1);
+        self.queue.version_change().show_progress(Some((self.to, permille)));
+    }
+
+    /// Publishes a page in the journal. True when there is none left.
+    fn pour(&mut self, shared: &Shared, storage: &Storage) -> Result<bool, StoreError> {
+        let mut read = ReadForPage::default();
+        loop {
+            match self.queue.version_change().pour_page(&self.journal, self.next..self.upto, &read)
+            {
+                CopyOutcome::All => {
+                    self.next = self.upto;
+                    return Ok(true);
+                }
+                CopyOutcome::Upto(next) => {
+                    self.next = next;
+                    self.journal.v1.make_room(self.journal.bodies.blobs())?;
+                    shared.count(&self.journal);
+                    return Ok(false);
+                }
+                CopyOutcome::Damaged { next } => {
+                    self.leave_behind(storage, "its image is damaged");
+                    self.next = next;
+                }
+                CopyOutcome::Read { blob, next, .. } if self.damaged == Some(blob) => {
+                    self.leave_behind(storage, "its image cannot be read");
+                    self.next = next;
+                }
+                CopyOutcome::Read { blob, is_durable, .. } => {
+                    let mut image = Vec::new();
+                    let found = self.read_image(storage, blob, is_durable, &mut image)?;
+                    read.image = found.map(|blob| (blob, image));
+                }
+                CopyOutcome::ReadBodies(blobs) => self.read_bodies(&blobs, &mut read)?,
+            }
+        }
+    }
+
+    fn read_bodies(&self, blobs: &[BlobId], read: &mut ReadForPage) -> Result<(), StoreError> {
+        let mut bytes = Vec::new();
+        for blob in blobs {
+            let body = match self.queue.bodies().blobs().read(*blob, &mut bytes) {
+                Ok(()) => Some(Bytes::copy_from_slice(&bytes)),
+                Err(error) if error.is_of_disk() => return Err(error),
+                // Its message may have gone meanwhile; else nobody could be given it.
+                Err(error) => {
+                    tracing::warn!("a body is not converted: {error}");
+                    None
+                }
+            };
+            read.bodies.insert(*blob, body);
+        }
+        Ok(())
+    }
+
+    /// Has a page logged, or its image copied.
+    fn log_part(&mut self, storage: &Storage, scratch: &mut Vec<u8>) -> Result<Logged, StoreError> {
+        scratch.clear();
+        let from = self.next;
+        let page = match self.queue.version_change().log_page(from..self.upto) {
+            LogPageOutcome::All => return Ok(Logged::All),
+            LogPageOutcome::Busy => return Ok(Logged::Busy),
+            LogPageOutcome::Upto(next) => {
+                self.next = next;
+                return Ok(Logged::Part { copied: None });
+            }
+            LogPageOutcome::Stored(page) => page,
+        };
+        let is_damaged = self.damaged == Some(page.blob);
+        let read = if is_damaged && !page.is_durable {
+            // The journal has them.
+            let first = page.page.first();
+            image_from_journal(&self.journal, once(first..page.next), first, scratch)?;
+            (!scratch.is_empty()).then_some(page.blob)
+        } else {
+            self.read_image(storage, page.blob, page.is_durable, scratch)?
+        };
+        let persistent = PersistentPositions::of(scratch).ok().filter(|_| read.is_some());
+        let Some(persistent) = persistent else {
+            self.damaged = Some(page.blob);
+            if is_damaged {
+                self.leave_behind(storage, "its image cannot be read");
+                self.next = page.next;
+            }
+            return Ok(Logged::Part { copied: None });
+        };
+        self.next = page.next;
+        let durable =
+            if page.is_durable { page.blob } else { storage.images.durable.append(&[&*scratch]) };
+        let queue = Arc::clone(&self.queue);
+        Ok(Logged::Part { copied: Some(Copied { queue, page, durable, persistent, from }) })
+    }
+
+    /// Reads an image. None if that cannot be done, perhaps because it was replaced meanwhile.
+    fn read_image(
+        &mut self,
+        storage: &Storage,
+        blob: BlobId,
+        is_durable: bool,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<BlobId>, StoreError> {
+        match storage.images.store(is_durable).read(blob, into) {
+            Ok(()) => Ok(Some(blob)),
+            Err(error) if error.is_of_disk() => Err(error),
+            Err(_) => {
+                self.damaged = Some(blob);
+                Ok(None)
+            }
+        }
+    }
+
+    fn leave_behind(&self, storage: &Storage, why: &str) {
+        stdx::lock(&storage.losses).n_unreadable += 1;
+        let def = self.queue.def();
+        tracing::error!(
+            queue = %def.name,
+            vhost = %def.vhost,
+            position = self.next,
+            "a page of messages is not converted: {why}"
+        );
+    }
+}

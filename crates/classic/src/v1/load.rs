@@ -1,0 +1,139 @@
+//! From files to a queue in memory, after a start; or the files of a new queue.
+
+use super::worker::LOAD_BYTES;
+use crate::journal::Journal;
+use crate::queue::{OlderContent, Queue};
+use crate::storage::Storage;
+use queue::PositionSet;
+use std::ops::Range;
+use std::sync::Arc;
+use store::StoreError;
+use store::backlog::PageWriter;
+use store::blob::BlobId;
+use store::v1::V1Queue;
+
+/// A queue that is being loaded. Nobody else uses it.
+pub(super) struct Loading {
+    queue: Arc<Queue>,
+    journal: Arc<Journal>,
+    left: Range<u64>,
+    found: PositionSet,
+    cursor: Option<u64>,
+    n_lost: u64,
+}
+
+impl Loading {
+    /// Looks at a queue's files. None when the queue is gone.
+    pub(super) fn start(
+        storage: &Arc<Storage>,
+        queue: Arc<Queue>,
+        cursor: Option<u64>,
+    ) -> Result<Option<Self>, StoreError> {
+        if queue.is_deleted() {
+            return Ok(None);
+        }
+        let mut found = PositionSet::new();
+        let options = storage.journal_options(queue.id().0);
+        let (v1, recovered) = V1Queue::open(Arc::clone(&storage.disk), options, &mut |live| {
+            found.push_back(live.position, 1);
+        })?;
+        let unreadable = recovered.damage.iter().chain(&recovered.torn);
+        unreadable.for_each(|damage| storage.note_unreadable(damage));
+        for torn in &recovered.torn {
+            tracing::warn!(
+                queue = %queue.def().name,
+                vhost = %queue.def().vhost,
+                "a write was cut off, or is damaged, and whether it was ever confirmed is not known: {torn}"
+            );
+        }
+        for damage in &recovered.damage {
+            tracing::error!(
+                queue = %queue.def().name,
+                vhost = %queue.def().vhost,
+                "confirmed messages may be lost, or acknowledged ones come again: {damage}"
+            );
+        }
+        let left = found.first().unwrap_or(0)..recovered.next_position;
+        let journal = Journal::new(v1, Arc::clone(queue.bodies()));
+        Ok(Some(Self { queue, journal, left, found, cursor, n_lost: 0 }))
+    }
+
+    /// Reads about `bytes_max` of messages. True when that was the last of it.
+    pub(super) fn step(
+        &mut self,
+        storage: &Arc<Storage>,
+        bytes_max: u64,
+    ) -> Result<bool, StoreError> {
+        if self.queue.is_deleted() {
+            return Ok(true);
+        }
+        if !self.left.is_empty() {
+            let Self { queue, journal, left, found, n_lost, .. } = self;
+            let mut failure = None;
+            left.start = journal.v1.read(left.clone(), bytes_max, &mut |position, queued| {
+                match queued {
+                    Ok(queued) => queue.filling().message(position, &queued.message),
+                    // What may go better next time is not given up.
+                    Err(error) if error.is_of_disk() => failure = Some(error),
+                    Err(error) => {
+                        found.remove(position);
+                        *n_lost += 1;
+                        tracing::error!(position, "a message cannot be read: {error}");
+                    }
+                }
+            });
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            self.queue.look_at_pages();
+        }
+        if !self.left.is_empty() {
+            return Ok(false);
+        }
+        if self.n_lost > 0 {
+            stdx::lock(&storage.losses).n_messages += self.n_lost;
+            tracing::error!(queue = %self.queue.def().name, "{} messages are lost", self.n_lost);
+        }
+        let next_position = self.left.end.max(self.cursor.unwrap_or(0));
+        self.queue.filling().end_with_journal(OlderContent {
+            journal: Arc::clone(&self.journal),
+            next_position,
+            // Without the note of a clean stop anything may have been delivered.
+            seen_below: self.cursor.unwrap_or(next_position),
+            log_upto: storage.wal.stats().appended_upto,
+        });
+        Ok(true)
+    }
+}
+
+/// Makes the image of a page that begins at `first` from what a journal has of `positions`, for one
+/// that is damaged. None of them, no image.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn image_from_journal(
+    journal: &Journal,
+    positions: impl IntoIterator<Item = Range<u64>>,
+    first: u64,
+    into: &mut Vec<u8>,
+) -> Result<(), StoreError> {
+    let mut writer = PageWriter::of_page(first);
+    let mut failure = None;
+    for mut left in positions {
+        while !left.is_empty() {
+            left.start =
+                journal.v1.read(left.clone(), LOAD_BYTES, &mut |position, queued| match queued {
+                    Ok(queued) => writer.push(&queued),
+                    Err(error) if error.is_of_disk() => failure = Some(error),
+                    Err(error) => tracing::error!(position, "a message cannot be read: {error}"),
+                });
+        }
+    }
+    into.clear();
+    writer.finish(|parts| {
+        into.extend(parts.iter().copied().flatten());
+        // It stays in memory.
+        BlobId { file: 0, index: 0 }
+    });
+    failure.map_or(Ok(()), Err)
+}

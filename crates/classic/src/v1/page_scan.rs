@@ -1,0 +1,57 @@
+//! Reads the page images of queues with rules after a start: see `queue/recover_pages.rs`.
+
+use crate::queue::{PageRead, Queue, ScanStep};
+use crate::storage::Storage;
+use std::sync::Arc;
+use store::StoreError;
+
+/// A queue whose page images are being read.
+#[derive(Debug)]
+pub struct Reading {
+    queue: Arc<Queue>,
+    next_position: u64,
+    seen_below: u64,
+    /// The next page begins here.
+    at: u64,
+}
+
+impl Reading {
+    /// The images of `queue`: positions from `next_position` on are free, those below `seen_below` may have
+    /// been delivered.
+    pub const fn new(queue: Arc<Queue>, next_position: u64, seen_below: u64) -> Self {
+        Self { queue, next_position, seen_below, at: 0 }
+    }
+
+    /// Reads about `bytes_max` of images. True when that was the last of it.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
+        let (mut bytes, mut read) = (0, None);
+        loop {
+            match self.queue.filling().tell_part(self.at, read.as_ref()) {
+                ScanStep::Upto(next) => {
+                    self.at = next;
+                    if bytes >= bytes_max {
+                        return Ok(false);
+                    }
+                }
+                ScanStep::Read { blob, is_durable } => {
+                    let mut image = Vec::new();
+                    let is_read = match storage.images.store(is_durable).read(blob, &mut image) {
+                        Ok(()) => true,
+                        // What may go better next time is not given up.
+                        Err(error) if error.is_of_disk() => return Err(error),
+                        Err(_) => false,
+                    };
+                    bytes += image.len() as u64;
+                    read = Some(PageRead { blob, bytes: is_read.then_some(image) });
+                }
+                ScanStep::All => {
+                    self.queue.filling().end(self.next_position, self.seen_below);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}

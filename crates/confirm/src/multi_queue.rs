@@ -1,0 +1,117 @@
+//! Publishes whose confirms several have a part in: queues that wait for their consumers, and disks.
+
+use super::{Confirmation, Run};
+use session::{ChannelId, Sink};
+use std::collections::BTreeMap;
+
+/// Publishes of a connection that several have yet to answer, by channel and number.
+#[derive(Debug, Default)]
+pub(super) struct MultiQueueConfirms(BTreeMap<(ChannelId, u64), Part>);
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    n_left: u32,
+    /// The publisher was told so already.
+    is_refused: bool,
+}
+
+impl MultiQueueConfirms {
+    /// One of those who have to answers; of a publish that is not in here it is the only one. The
+    /// publisher is told once all have agreed, or the first has not. Returns of how many publishes it
+    /// was the only one.
+    #[inline]
+    pub(super) fn answer(&mut self, sink: &mut dyn Sink, run: Run, answer: Confirmation) -> u64 {
+        if self.0.is_empty() {
+            sink.confirm(run.channel, run.first, run.last, answer);
+            return run.len();
+        }
+        let mut n_alone = 0;
+        for sequence in run.first..=run.last {
+            n_alone += u64::from(!self.knows(run.channel, sequence));
+            if let Some(answer) = self.answer_one(run.channel, sequence, 1, answer) {
+                sink.confirm(run.channel, sequence, sequence, answer);
+            }
+        }
+        n_alone
+    }
+
+    /// `n` of those who have to answer do. Returns what the publisher is told now.
+    pub(super) fn answer_one(
+        &mut self,
+        channel: ChannelId,
+        sequence: u64,
+        n: u32,
+        answer: Confirmation,
+    ) -> Option<Confirmation> {
+        let Some(part) = self.0.get_mut(&(channel, sequence)) else { return Some(answer) };
+        part.n_left = part.n_left.saturating_sub(n);
+        let is_last = part.n_left == 0;
+        let told = match answer {
+            Confirmation::Nack if !std::mem::replace(&mut part.is_refused, true) => Some(answer),
+            Confirmation::Ack if is_last && !part.is_refused => Some(answer),
+            Confirmation::Ack | Confirmation::Nack => None,
+        };
+        if is_last {
+            self.0.remove(&(channel, sequence));
+        }
+        told
+    }
+
+    /// `n` more have to answer a publish beside who says so.
+    pub(super) fn add(&mut self, channel: ChannelId, sequence: u64, n: u32) {
+        let part = self.0.entry((channel, sequence));
+        part.or_insert(Part { n_left: 1, is_refused: false }).n_left += n;
+    }
+
+    /// Whether several have a part in a publish.
+    pub(super) fn knows(&self, channel: ChannelId, sequence: u64) -> bool {
+        self.0.contains_key(&(channel, sequence))
+    }
+
+    /// Publishes of a channel that were not answered yet.
+    pub(super) fn n_open(&self, channel: ChannelId) -> u64 {
+        let of_channel = self.0.range((channel, 0)..=(channel, u64::MAX));
+        of_channel.filter(|(_, part)| !part.is_refused).count() as u64
+    }
+
+    /// Drops those of a channel.
+    pub(super) fn forget(&mut self, channel: ChannelId) {
+        self.0.retain(|(of, _), _| *of != channel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Confirmation::{Ack, Nack};
+
+    const CHANNEL: ChannelId = ChannelId(1);
+
+    #[test]
+    fn the_last_of_all_confirms_and_the_first_refusal_refuses() {
+        let mut parts = MultiQueueConfirms::default();
+        assert_eq!(parts.answer_one(CHANNEL, 1, 1, Ack), Some(Ack), "nobody else has a part");
+        parts.add(CHANNEL, 1, 2);
+        assert_eq!(parts.answer_one(CHANNEL, 1, 1, Ack), None);
+        assert_eq!(parts.n_open(CHANNEL), 1);
+        assert_eq!(parts.answer_one(CHANNEL, 1, 2, Ack), Some(Ack));
+        assert!(!parts.knows(CHANNEL, 1));
+        parts.add(CHANNEL, 2, 2);
+        assert_eq!(parts.answer_one(CHANNEL, 2, 1, Nack), Some(Nack));
+        assert_eq!(parts.n_open(CHANNEL), 0);
+        assert_eq!(parts.answer_one(CHANNEL, 2, 1, Nack), None);
+        assert_eq!(parts.answer_one(CHANNEL, 2, 1, Ack), None, "it was refused");
+        assert!(!parts.knows(CHANNEL, 2));
+    }
+
+    #[test]
+    fn a_part_may_become_several() {
+        let mut parts = MultiQueueConfirms::default();
+        parts.add(CHANNEL, 7, 1);
+        assert_eq!(parts.answer_one(CHANNEL, 7, 1, Ack), None);
+        assert_eq!(parts.answer_one(CHANNEL, 7, 1, Ack), Some(Ack));
+        parts.add(CHANNEL, 8, 1);
+        parts.forget(CHANNEL);
+        assert!(!parts.knows(CHANNEL, 8));
+    }
+}

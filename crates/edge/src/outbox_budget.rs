@@ -1,0 +1,105 @@
+//! The memory one outbox may hold, so that all outboxes of a node together keep within bounds, however many
+//! clients there are. Knows their number; must never know what they hold.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// With this many bytes waiting at most, links are told that there is no room; with less where there are
+/// many connections ([`OutboxBudget`]). When half of it or less is on its way, links that found no room are
+/// resumed.
+pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
+/// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
+/// high water, do not come near: a slow consumer is still heard.
+pub const OUTBOX_STUCK_BYTES: usize = 8 * OUTBOX_HIGH_WATER_BYTES;
+/// Memory of all outboxes together, unless there are so many that each has its least.
+const OUTBOXES_BYTES: usize = 32 * OUTBOX_HIGH_WATER_BYTES;
+/// An outbox may always hold this much.
+const HIGH_WATER_BYTES_MIN: usize = 16 * 1024;
+
+/// The number of a node's outboxes, and the memory each may hold.
+#[derive(Debug)]
+pub struct OutboxBudget {
+    n: AtomicUsize,
+    high_water_bytes: AtomicUsize,
+}
+
+impl Default for OutboxBudget {
+    fn default() -> Self {
+        Self { n: AtomicUsize::new(0), high_water_bytes: AtomicUsize::new(OUTBOX_HIGH_WATER_BYTES) }
+    }
+}
+
+impl OutboxBudget {
+    /// With this many bytes waiting in it, the links of an outbox are told that there is no room.
+    #[must_use]
+    pub fn high_water_bytes(&self) -> usize {
+        self.high_water_bytes.load(Ordering::Relaxed)
+    }
+
+    fn add(&self) {
+        self.divide(self.n.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+
+    fn remove(&self) {
+        self.divide(self.n.fetch_sub(1, Ordering::Relaxed) - 1);
+    }
+
+    fn divide(&self, n: usize) {
+        let share = OUTBOXES_BYTES / n.max(1);
+        let share = share.clamp(HIGH_WATER_BYTES_MIN, OUTBOX_HIGH_WATER_BYTES);
+        self.high_water_bytes.store(share, Ordering::Relaxed);
+    }
+}
+
+/// One outbox's share of the budget, as of the last look at it.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Arc<OutboxBudget>,
+    high_water_bytes: usize,
+}
+
+impl Share {
+    pub(crate) fn new(budget: &Arc<OutboxBudget>) -> Self {
+        budget.add();
+        Self { budget: Arc::clone(budget), high_water_bytes: budget.high_water_bytes() }
+    }
+
+    /// With this many bytes waiting, links are told that there is no room.
+    #[inline]
+    pub(crate) const fn high_water_bytes(&self) -> usize {
+        self.high_water_bytes
+    }
+
+    pub(crate) fn look_again(&mut self) {
+        self.high_water_bytes = self.budget.high_water_bytes();
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_share_what_few_do_not_need() {
+        let budget = OutboxBudget::default();
+        let share_of = |n: usize| {
+            for _ in 0..n {
+                budget.add();
+            }
+            let share = budget.high_water_bytes();
+            for _ in 0..n {
+                budget.remove();
+            }
+            share
+        };
+        let shares = [0, 1, 32, 64, 1_024, 100_000].map(share_of);
+        assert_eq!(shares.map(|bytes| bytes >> 10), [1_024, 1_024, 1_024, 512, 32, 16]);
+        assert_eq!(budget.high_water_bytes(), OUTBOX_HIGH_WATER_BYTES);
+    }
+}

@@ -1,0 +1,90 @@
+//! The exchange between a connection's task and its front, turn by turn.
+
+use session::{Error, Table};
+
+/// The outcome of a read.
+#[derive(Debug)]
+pub struct Progress {
+    /// The number of bytes of the input that may be dropped, once the requests are worked off.
+    pub consumed: usize,
+    /// Bytes of input, counted after the consumed ones, without which a further read is in vain;
+    /// 0 when that is not known.
+    pub wanted: usize,
+    /// The step to take after the requests are worked off.
+    pub step: Step,
+}
+
+/// The event that the connection waits for.
+#[derive(Debug)]
+pub enum Step {
+    /// More input.
+    More,
+    /// To be called again with the rest of the input.
+    Again,
+    /// A login to be checked; the front is told the outcome.
+    Authenticate(Box<Login>),
+    /// A virtual host to be opened; the front is told the outcome.
+    Open {
+        /// The virtual host the client asks for.
+        vhost: String,
+    },
+    /// Nothing: input is dropped from here on. The outbox says when and how to close.
+    Close,
+}
+
+/// The client's login.
+pub struct Login {
+    /// The name of its SASL mechanism.
+    pub mechanism: &'static str,
+    /// The user; empty for anonymous.
+    pub user: String,
+    /// The password; `None` where none is asked for.
+    pub password: Option<Vec<u8>>,
+    /// The client's own description.
+    pub client_properties: Table,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login")
+            .field("mechanism", &self.mechanism)
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reason why a login fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthFailure {
+    /// User and password do not fit, or the user may not come from there: the client is told no
+    /// more than that.
+    Refused,
+    /// Another reason, told as it is.
+    Error(Error),
+}
+
+/// The outcome of a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tick {
+    /// Nothing, or a heartbeat was put into the outbox. Ask again at this time, in monotonic
+    /// milliseconds; `None` for no earlier than something else happens.
+    Next(Option<u64>),
+    /// As `Next`; and the connection has become idle: buffers are to be given back.
+    Idle(Option<u64>),
+    /// The peer is dead or too slow: drop the socket. The reason is for the log.
+    Dead(&'static str),
+}
+
+/// The reason for dropping a connection whose client was silent for too long. COMPAT: RabbitMQ's words.
+pub const MISSED_HEARTBEATS: &str = "missed heartbeats from client";
+
+/// The limits that client and server agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Most channels; 0 for no limit.
+    pub channel_max: u16,
+    /// Largest frame in bytes; 0 for no limit.
+    pub frame_max: u32,
+    /// Heartbeat interval in seconds; 0 for none.
+    pub heartbeat_s: u16,
+}

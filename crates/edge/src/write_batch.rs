@@ -1,0 +1,88 @@
+//! Bytes that were taken from an outbox to be written.
+
+use crate::CloseMode;
+use crate::write_rope::{Cursor, WriteRope};
+use session::{Error, LinkId};
+use std::io::IoSlice;
+
+/// Bytes taken from an outbox, and how far they are written.
+#[derive(Debug, Default)]
+pub struct WriteBatch {
+    pub(crate) rope: WriteRope,
+    pub(crate) cursor: Cursor,
+    pub(crate) n_left: usize,
+    /// The end of the batch among all bytes ever taken.
+    pub(crate) ends_at: u64,
+    pub(crate) is_watched: bool,
+    pub(crate) resume: Vec<LinkId>,
+    pub(crate) refusal: Option<Box<Error>>,
+    pub(crate) close_mode: Option<CloseMode>,
+}
+
+impl WriteBatch {
+    /// Fills `slices` with what is to be written next; returns how many were filled.
+    pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.cursor.fill(&self.rope, slices)
+    }
+
+    /// Notes that `n` bytes were written.
+    pub fn advance(&mut self, n: usize) {
+        self.cursor.advance(&self.rope, n);
+        self.n_left = self.n_left.saturating_sub(n);
+    }
+
+    /// Whether everything is written.
+    #[must_use]
+    pub const fn is_written(&self) -> bool {
+        self.n_left == 0
+    }
+
+    /// The number of bytes left to write.
+    #[must_use]
+    pub const fn n_left(&self) -> usize {
+        self.n_left
+    }
+
+    /// Bytes written of all that were ever taken.
+    pub(crate) const fn n_written(&self) -> u64 {
+        self.ends_at.saturating_sub(self.n_left as u64)
+    }
+
+    /// Whether something is settled by being written: the outbox is to be told of each write
+    /// ([`Outgoing::wrote`](crate::Outgoing::wrote)).
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    /// Links that found no room and may go on: the caller asks the broker for more on them.
+    pub const fn resume(&mut self) -> &mut Vec<LinkId> {
+        &mut self.resume
+    }
+
+    /// Whether the connection is to be failed.
+    #[must_use]
+    pub const fn has_refusal(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// The error with which the connection is to be failed: there was something the client could not be
+    /// sent.
+    pub const fn take_refusal(&mut self) -> Option<Box<Error>> {
+        self.refusal.take()
+    }
+
+    /// Set when nothing follows these bytes.
+    #[must_use]
+    pub const fn close_mode(&self) -> Option<CloseMode> {
+        self.close_mode
+    }
+
+    /// Gives back memory: the connection has nothing to do.
+    pub fn trim(&mut self) {
+        if self.is_written() {
+            let (refusal, close_mode) = (self.refusal.take(), self.close_mode);
+            *self = Self { refusal, close_mode, ..Self::default() };
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Bytes to be written, with large shared bodies spliced in instead of copied.
+
+use bytes::Bytes;
+use std::io::IoSlice;
+
+/// A buffer with shared slices between its bytes.
+#[derive(Debug, Default)]
+pub struct WriteRope {
+    bytes: Vec<u8>,
+    splices: Vec<Splice>,
+    spliced_bytes: usize,
+}
+
+/// A shared slice that goes out before the byte at this index.
+#[derive(Debug)]
+struct Splice {
+    at: usize,
+    shared: Bytes,
+}
+
+impl WriteRope {
+    pub(crate) const fn new() -> Self {
+        Self { bytes: Vec::new(), splices: Vec::new(), spliced_bytes: 0 }
+    }
+
+    /// The bytes that are not shared, to be added to.
+    #[inline]
+    pub const fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Appends a shared slice.
+    pub fn splice(&mut self, shared: Bytes) {
+        self.spliced_bytes += shared.len();
+        self.splices.push(Splice { at: self.bytes.len(), shared });
+    }
+
+    /// All bytes, spliced ones included.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        self.bytes.len() + self.spliced_bytes
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.splices.clear();
+        self.spliced_bytes = 0;
+    }
+
+    /// Gives the buffer of an empty rope back if it is larger than that.
+    pub(crate) fn give_back(&mut self, bytes_max: usize) {
+        if self.bytes.capacity() > bytes_max {
+            *self = Self::new();
+        }
+    }
+
+    /// Memory held without need.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        if self.n_bytes() == 0 { self.bytes.capacity() + self.splices.capacity() } else { 0 }
+    }
+}
+
+/// The position up to which a rope is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    byte: usize,
+    splice: usize,
+    /// Bytes written of the splice at `splice`.
+    within: usize,
+}
+
+impl Cursor {
+    /// Fills `slices` with what comes next; returns how many were filled.
+    pub(crate) fn fill<'a>(self, rope: &'a WriteRope, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut n_filled = 0;
+        let mut at = self;
+        for slot in slices {
+            let Some(piece) = at.piece(rope) else { break };
+            *slot = IoSlice::new(piece);
+            n_filled += 1;
+            at.step(rope, piece.len());
+        }
+        n_filled
+    }
+
+    /// Moves on by `n` bytes.
+    pub(crate) fn advance(&mut self, rope: &WriteRope, mut n: usize) {
+        while n > 0 {
+            let Some(piece) = self.piece(rope) else { return };
+            let step = piece.len().min(n);
+            self.step(rope, step);
+            n -= step;
+        }
+    }
+
+    /// The next contiguous bytes; never empty.
+    fn piece(self, rope: &WriteRope) -> Option<&[u8]> {
+        let until = match rope.splices.get(self.splice) {
+            Some(splice) if self.byte >= splice.at => return splice.shared.get(self.within..),
+            Some(splice) => splice.at,
+            None => rope.bytes.len(),
+        };
+        rope.bytes.get(self.byte..until).filter(|piece| !piece.is_empty())
+    }
+
+    /// Moves on within the next piece.
+    fn step(&mut self, rope: &WriteRope, n: usize) {
+        match rope.splices.get(self.splice) {
+            Some(splice) if self.byte >= splice.at => {
+                self.within += n;
+                if self.within >= splice.shared.len() {
+                    self.splice += 1;
+                    self.within = 0;
+                }
+            }
+            Some(_) | None => self.byte += n,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_in_order_however_they_are_cut() {
+        let mut rope = WriteRope::default();
+        rope.bytes.extend_from_slice(b"ab");
+        rope.splice(Bytes::from_static(b"CDE"));
+        rope.splice(Bytes::from_static(b"F"));
+        rope.bytes.extend_from_slice(b"gh");
+        rope.splice(Bytes::from_static(b"I"));
+        assert_eq!(rope.n_bytes(), 9);
+        for cut in 1..=9 {
+            let (mut cursor, mut written) = (Cursor::default(), Vec::new());
+            while written.len() < rope.n_bytes() {
+                let mut slices = [IoSlice::new(&[]); 3];
+                let n = cursor.fill(&rope, &mut slices);
+                let bytes: Vec<u8> = slices[..n].iter().flat_map(|slice| slice.to_vec()).collect();
+                let taken = bytes.len().min(cut);
+                written.extend_from_slice(&bytes[..taken]);
+                cursor.advance(&rope, taken);
+            }
+            assert_eq!(written, b"abCDEFghI");
+            assert_eq!(cursor.fill(&rope, &mut [IoSlice::new(&[])]), 0);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Parameters that operators set: in a virtual host by component, and of the whole cluster.
+
+use imbl::OrdMap;
+use routing::Name;
+
+use crate::checks::check_name;
+use crate::error::MetaError;
+use crate::parameter::Json;
+
+/// The parameters of a virtual host by component, then name.
+#[derive(Clone, Debug, Default)]
+pub struct Parameters(OrdMap<Name, OrdMap<Name, Json>>);
+
+impl Parameters {
+    /// A parameter.
+    #[must_use]
+    pub fn get(&self, component: &str, name: &str) -> Option<&Json> {
+        self.0.get(component)?.get(name)
+    }
+
+    /// All of them: component, name, value.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Name, &Json)> {
+        (self.0.iter()).flat_map(|(component, parameters)| {
+            parameters.iter().map(move |(name, value)| (component, name, value))
+        })
+    }
+
+    pub(crate) fn check_names(component: &Name, name: &Name) -> Result<(), MetaError> {
+        check_name("component", component)?;
+        check_name("parameter", name)
+    }
+
+    pub(crate) fn set(&mut self, component: &Name, name: &Name, value: &Json) {
+        let of_component = self.0.entry(component.clone()).or_default();
+        of_component.insert(name.clone(), value.clone());
+    }
+
+    pub(crate) fn clear(&mut self, component: &Name, name: &Name) -> Result<(), MetaError> {
+        let missing = || MetaError::ItemNotFound(format!("Parameter '{name}' of '{component}'"));
+        let of_component = self.0.get_mut(component).ok_or_else(missing)?;
+        of_component.remove(name).ok_or_else(missing)?;
+        if of_component.is_empty() {
+            self.0.remove(component);
+        }
+        Ok(())
+    }
+}
+
+/// The parameters of the whole cluster by name.
+#[derive(Clone, Debug, Default)]
+pub struct GlobalParameters(OrdMap<Name, Json>);
+
+impl GlobalParameters {
+    /// A parameter.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Json> {
+        self.0.get(name)
+    }
+
+    /// All of them: name, value.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Json)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn set(&mut self, name: &Name, value: &Json) -> Result<(), MetaError> {
+        check_name("parameter", name)?;
+        self.0.insert(name.clone(), value.clone());
+        Ok(())
+    }
+
+    pub(crate) fn clear(&mut self, name: &Name) -> Result<(), MetaError> {
+        let removed = self.0.remove(name);
+        removed.map(|_| ()).ok_or_else(|| MetaError::ItemNotFound(format!("Parameter '{name}'")))
+    }
+}

@@ -1,0 +1,167 @@
+//! The protocols that clients are served in: the one place of this crate that tells them apart. A further
+//! protocol is a further arm of [`Front`] and [`ClientOutbox`].
+
+use edge::{AuthFailure, Negotiated, Progress, Tick, WriteBatch};
+use session::{Error, Outbox, Request, Settle};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use stdx::Now;
+
+/// The front of a connection, in the client's protocol.
+#[derive(Debug)]
+pub(crate) enum Front {
+    Amqp091(front_amqp091::Connection),
+}
+
+impl Front {
+    pub(crate) fn amqp091(settings: &Arc<front_amqp091::Settings>, now: Now) -> Self {
+        Self::Amqp091(front_amqp091::Connection::new(Arc::clone(settings), now))
+    }
+
+    /// The protocol's name in the log.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Amqp091(_) => "AMQP",
+        }
+    }
+
+    /// The protocol's name in listings.
+    pub(crate) const fn listed_as(&self) -> &'static str {
+        match self {
+            Self::Amqp091(_) => "{0,9,1}",
+        }
+    }
+
+    pub(crate) fn outbox(&self) -> ClientOutbox {
+        match self {
+            Self::Amqp091(front) => ClientOutbox::Amqp091(front.outbox()),
+        }
+    }
+
+    /// Decodes as much of `input` as can be decoded; what is asked for is appended to `requests`.
+    pub(crate) fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<Request>) -> Progress {
+        match self {
+            Self::Amqp091(front) => front.read(now, input, requests),
+        }
+    }
+
+    /// The outcome of a login that [`Front::read`] asked for.
+    pub(crate) fn authenticated(&mut self, result: Result<(), AuthFailure>) {
+        match self {
+            Self::Amqp091(front) => front.authenticated(result),
+        }
+    }
+
+    /// The outcome of a virtual host's opening that [`Front::read`] asked for.
+    pub(crate) fn opened(&mut self, now: Now, result: Result<(), Error>) {
+        match self {
+            Self::Amqp091(front) => front.opened(now, result),
+        }
+    }
+
+    /// Does what is due by now; says when to ask again at the latest.
+    pub(crate) fn tick(&mut self, now: Now) -> Tick {
+        match self {
+            Self::Amqp091(front) => front.tick(now),
+        }
+    }
+
+    /// Something was written to the socket.
+    pub(crate) const fn wrote(&mut self, now: Now) {
+        match self {
+            Self::Amqp091(front) => front.wrote(now),
+        }
+    }
+
+    /// The client is listened to from now on, or not.
+    pub(crate) const fn set_reading(&mut self, now: Now, reading: bool) {
+        match self {
+            Self::Amqp091(front) => front.set_reading(now, reading),
+        }
+    }
+
+    /// Bytes of messages of which a part is missing.
+    pub(crate) fn unfinished_bytes(&mut self) -> u64 {
+        match self {
+            Self::Amqp091(front) => front.unfinished_bytes(),
+        }
+    }
+
+    /// Whether the client has said that it speaks this protocol.
+    pub(crate) fn has_begun(&self) -> bool {
+        match self {
+            Self::Amqp091(front) => front.has_begun(),
+        }
+    }
+
+    pub(crate) const fn negotiated(&self) -> Negotiated {
+        match self {
+            Self::Amqp091(front) => front.negotiated(),
+        }
+    }
+
+    /// The reason, for the log, why the connection ended without a broker's doing.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Amqp091(front) => front.failure(),
+        }
+    }
+}
+
+/// The outbox of a front's client.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientOutbox {
+    Amqp091(Arc<front_amqp091::ClientOutbox>),
+}
+
+impl ClientOutbox {
+    /// As the broker knows it.
+    pub(crate) fn for_broker(&self) -> Arc<dyn Outbox> {
+        match self {
+            Self::Amqp091(outbox) => Arc::clone(outbox) as Arc<dyn Outbox>,
+        }
+    }
+
+    /// Takes everything that waits into `batch`, which must be written by now. False when there is nothing
+    /// to do.
+    pub(crate) fn try_take(&self, batch: &mut WriteBatch) -> bool {
+        match self {
+            Self::Amqp091(outbox) => outbox.try_take(batch),
+        }
+    }
+
+    /// As [`ClientOutbox::try_take`]; with nothing to do, the task is woken by the next thing put in.
+    pub(crate) fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()> {
+        match self {
+            Self::Amqp091(outbox) => outbox.poll_take(cx, batch),
+        }
+    }
+
+    /// As much of a batch as is no longer left in it was written.
+    pub(crate) fn wrote(&self, batch: &WriteBatch) {
+        match self {
+            Self::Amqp091(outbox) => outbox.wrote(batch),
+        }
+    }
+
+    /// Whether deliveries were settled by being written.
+    pub(crate) fn has_settled(&self) -> bool {
+        match self {
+            Self::Amqp091(outbox) => outbox.has_settled(),
+        }
+    }
+
+    /// Takes some of the deliveries that were settled by being written. False when there are none.
+    pub(crate) fn take_settled(&self, settles: &mut Vec<Settle>) -> bool {
+        match self {
+            Self::Amqp091(outbox) => outbox.take_settled(settles),
+        }
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn n_pending(&self) -> usize {
+        match self {
+            Self::Amqp091(outbox) => outbox.n_pending(),
+        }
+    }
+}

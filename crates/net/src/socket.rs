@@ -1,0 +1,96 @@
+//! A client's socket in two halves, and what is asked of them. Whatever lies between the system's socket and
+//! the protocol, such as TLS, is a further arm of [`SocketReader`] and [`SocketWriter`].
+
+use std::io::{self, IoSlice};
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+/// The halves of a socket that carries the protocol's bytes as they are.
+pub(crate) fn plain(socket: TcpStream) -> (SocketReader, SocketWriter) {
+    let (from_peer, to_peer) = socket.into_split();
+    (SocketReader::Plain(from_peer), SocketWriter::Plain(to_peer))
+}
+
+/// The reading half, which also closes the socket.
+#[derive(Debug)]
+pub(crate) enum SocketReader {
+    Plain(OwnedReadHalf),
+}
+
+impl SocketReader {
+    /// Reads once.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        space: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(half) => Pin::new(half).poll_read(cx, space),
+        }
+    }
+
+    /// Waits until there is something to be dropped, or the end.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Plain(half) => half.readable().await,
+        }
+    }
+
+    /// Reads what nobody is going to look at, as far as `sink` goes.
+    pub(crate) fn drop_some(&self, sink: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(half) => half.try_read(sink),
+        }
+    }
+
+    /// Tells the peer that nothing follows.
+    pub(crate) fn shut_down(&self) -> io::Result<()> {
+        match self {
+            Self::Plain(half) => SockRef::from(half.as_ref()).shutdown(Shutdown::Write),
+        }
+    }
+
+    /// Has the socket forget what was not sent when it is dropped. Otherwise the system would go on trying to
+    /// send it, and a client that only writes would not learn that it is disconnected.
+    pub(crate) fn reset(&self) -> io::Result<()> {
+        match self {
+            Self::Plain(half) => half.as_ref().set_zero_linger(),
+        }
+    }
+}
+
+/// The writing half.
+#[derive(Debug)]
+pub(crate) enum SocketWriter {
+    Plain(OwnedWriteHalf),
+}
+
+impl SocketWriter {
+    /// Waits for room.
+    pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Plain(half) => half.as_ref().poll_write_ready(cx).map(drop),
+        }
+    }
+
+    /// Writes what there is room for; an error of the kind `WouldBlock` when there is none.
+    pub(crate) fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (self, slices) {
+            (Self::Plain(half), [one]) => half.try_write(one),
+            (Self::Plain(half), many) => half.try_write_vectored(many),
+        }
+    }
+
+    /// Drops the half without telling the peer that nothing follows.
+    pub(crate) fn leave_open(self) {
+        match self {
+            Self::Plain(half) => half.forget(),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One consumer of a queue: its credit, and what it holds.
+
+use super::{AckMode, Checkout, UnackedTracking};
+use crate::unacked::Unacked;
+use std::collections::HashSet;
+
+/// The part of a consumer at its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Gets deliveries.
+    Active,
+    /// Waits until it is the single active consumer.
+    Standby,
+    /// Gets nothing by itself any more, or never did (`basic.get`), but may hold messages.
+    Passive,
+}
+
+/// A change of the line that a consumer of some priority stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    Enter(i64),
+    Leave(i64),
+}
+
+/// Whether a message is held by being given to a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    No,
+    Recorded,
+    Counted,
+}
+
+impl Held {
+    const fn by(settling: AckMode, tracking: UnackedTracking) -> Self {
+        match (settling, tracking) {
+            (AckMode::Auto, UnackedTracking::Settled) => Self::No,
+            (AckMode::Manual, UnackedTracking::Unrecorded) => Self::Counted,
+            (_, _) => Self::Recorded,
+        }
+    }
+}
+
+/// One consumer: its credit, and the messages it holds.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    checkout: Checkout,
+    unacked: Unacked,
+    /// Whether messages it is given are held.
+    by_giving: Held,
+    /// Messages it holds besides, without a record of which they are.
+    n_unrecorded: usize,
+    /// Wants no more for the moment: its connection cannot take them.
+    paused: bool,
+    role: Role,
+    /// Whether it stands in line for its turn.
+    in_line: bool,
+}
+
+impl Consumer {
+    pub(super) fn new(checkout: Checkout, role: Role, tracking: UnackedTracking) -> Self {
+        Self {
+            checkout,
+            unacked: Unacked::default(),
+            by_giving: Held::by(checkout.settling, tracking),
+            n_unrecorded: 0,
+            paused: false,
+            role,
+            in_line: false,
+        }
+    }
+
+    /// Messages it holds.
+    #[inline]
+    #[must_use]
+    pub const fn n_held(&self) -> usize {
+        self.unacked.len() + self.n_unrecorded
+    }
+
+    /// The positions it holds, lowest first; those without a record are not among them.
+    pub fn held(&self) -> impl Iterator<Item = u64> + '_ {
+        self.unacked.iter()
+    }
+
+    /// Whether it holds the message at `position`, with a record of it.
+    #[must_use]
+    pub fn holds(&self, position: u64) -> bool {
+        self.unacked.holds(position)
+    }
+
+    /// Whether it holds messages without a record of which they are.
+    #[must_use]
+    pub const fn holds_unrecorded(&self) -> bool {
+        self.n_unrecorded > 0
+    }
+
+    pub(super) fn record(&mut self, positions: impl IntoIterator<Item = u64>) {
+        for position in positions {
+            if self.n_unrecorded > 0 && !self.unacked.holds(position) {
+                self.n_unrecorded -= 1;
+                self.unacked.hold(position);
+            }
+        }
+    }
+
+    /// Whether being given a message settles it.
+    pub(crate) fn settling(&self) -> AckMode {
+        if self.by_giving == Held::No { AckMode::Auto } else { AckMode::Manual }
+    }
+
+    /// The settlement it asked for.
+    pub(super) const fn wished(&self) -> AckMode {
+        self.checkout.settling
+    }
+
+    #[inline(always)]
+    pub(super) fn give(&mut self, position: u64) -> AckMode {
+        match self.by_giving {
+            Held::Recorded => self.unacked.hold(position),
+            Held::No => return AckMode::Auto,
+            Held::Counted => self.n_unrecorded += 1,
+        }
+        AckMode::Manual
+    }
+
+    pub(super) fn hold(&mut self, position: u64) {
+        self.unacked.hold(position);
+    }
+
+    /// Lets go of `position`; of those without a record, it may be any. Returns how many it has let go
+    /// of; none if it does not hold that.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, position: u64) -> Option<u64> {
+        if !self.unacked.release(position) {
+            self.n_unrecorded = self.n_unrecorded.checked_sub(1)?;
+        }
+        Some(1)
+    }
+
+    /// As [`Consumer::settle`], of those with a record only.
+    #[inline(always)]
+    pub(crate) fn let_go(&mut self, position: u64) -> Option<u64> {
+        self.unacked.release(position).then_some(1)
+    }
+
+    /// Lets go of all that it has a record of, but for `kept`.
+    pub(crate) fn let_go_all(&mut self, kept: &HashSet<u64>) -> Vec<u64> {
+        let all = std::mem::take(&mut self.unacked);
+        let (stays, held): (Vec<u64>, Vec<u64>) = all.iter().partition(|at| kept.contains(at));
+        stays.into_iter().for_each(|position| self.unacked.hold(position));
+        held
+    }
+
+    pub(super) const fn set_tracking(&mut self, tracking: UnackedTracking) {
+        self.by_giving = Held::by(self.checkout.settling, tracking);
+    }
+
+    pub(super) const fn set_prefetch(&mut self, prefetch: Option<u32>) {
+        self.checkout.prefetch = prefetch;
+    }
+
+    pub(super) const fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    pub(super) const fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(super) const fn set_role(&mut self, role: Role) {
+        self.role = role;
+    }
+
+    #[inline]
+    fn wants_more(&self) -> bool {
+        if self.role != Role::Active || self.paused {
+            return false;
+        }
+        match (self.checkout.settling, self.checkout.prefetch) {
+            (AckMode::Auto, _) | (AckMode::Manual, None) => true,
+            (AckMode::Manual, Some(limit)) => self.n_held() < limit as usize,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn is_in_line(&self) -> bool {
+        self.in_line
+    }
+
+    /// Whether it enters its line now, or leaves it.
+    #[inline]
+    pub(super) fn update_line(&mut self) -> Option<Move> {
+        let wants_more = self.wants_more();
+        if self.in_line == wants_more {
+            return None;
+        }
+        self.in_line = wants_more;
+        let priority = self.checkout.priority;
+        Some(if wants_more { Move::Enter(priority) } else { Move::Leave(priority) })
+    }
+
+    /// Whether it stays in its line after a delivery.
+    #[inline(always)]
+    pub(super) fn stays_in_line(&mut self) -> bool {
+        self.in_line = self.wants_more();
+        self.in_line
+    }
+}

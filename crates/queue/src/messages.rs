@@ -1,0 +1,285 @@
+use crate::consumers::{AckMode, Consumers};
+use crate::delivery_counts::{DeliveryCounts, Return};
+use crate::policy_state::PolicyState;
+use crate::positions::{PositionRange, PositionSet};
+use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
+
+/// The messages of a queue that nobody holds: ready in their order, or waiting to be tried again.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    next_position: u64,
+    /// The ready ones of a plain queue; empty in one with a policy.
+    ready: PositionSet,
+    /// Positions nobody holds that a consumer had before.
+    redelivered: PositionSet,
+    /// Everything that a policy needs; none in a plain queue.
+    policy: Option<Box<PolicyState>>,
+}
+
+impl Messages {
+    /// Messages a consumer could get now.
+    #[inline]
+    #[must_use]
+    pub fn n_ready(&self) -> u64 {
+        self.policy.as_ref().map_or(self.ready.len(), |policy| policy.priorities().n_ready())
+    }
+
+    /// The position the next message will get.
+    #[must_use]
+    pub const fn next_position(&self) -> u64 {
+        self.next_position
+    }
+
+    /// The position of the message that is given out next.
+    #[must_use]
+    pub fn head(&self) -> Option<u64> {
+        self.policy.as_ref().map_or_else(|| self.ready.first(), |policy| policy.priorities().head())
+    }
+
+    /// Ready positions by priority, of those priorities that have any, rising.
+    pub fn ready_by_priority(&self) -> impl Iterator<Item = (u8, &PositionSet)> + '_ {
+        let plain = (!self.ready.is_empty()).then_some((0, &self.ready));
+        let policy = self.policy.iter().flat_map(|policy| policy.priorities().ready());
+        plain.into_iter().chain(policy)
+    }
+
+    /// The ready positions, by rising priority.
+    pub fn ready(&self) -> impl Iterator<Item = PositionRange> + '_ {
+        self.ready_by_priority().flat_map(|(_, set)| set.ranges())
+    }
+
+    /// The lowest position that no consumer was ever given.
+    #[must_use]
+    pub fn first_undelivered(&self) -> u64 {
+        let fresh = |range: &PositionRange| {
+            (range.start..range.end).find(|position| !self.redelivered.contains(*position))
+        };
+        let first_of = |set: &PositionSet| set.ranges().find_map(|range| fresh(&range));
+        let firsts = self.ready_by_priority().filter_map(|(_, set)| first_of(set));
+        firsts.min().unwrap_or(self.next_position)
+    }
+
+    /// The state of its policy, or of messages that expire; none in a plain queue.
+    #[must_use]
+    pub fn policy(&self) -> Option<&PolicyState> {
+        self.policy.as_deref()
+    }
+
+    /// The same, to be told.
+    pub fn policy_mut(&mut self) -> Option<&mut PolicyState> {
+        self.policy.as_deref_mut()
+    }
+
+    /// Takes a new policy. The highest priority stays as it is once there is one.
+    pub(crate) fn set_policy(&mut self, policy: QueuePolicy, consumers: &Consumers) {
+        match &mut self.policy {
+            None if policy.is_plain() => {}
+            None => self.begin_policy(policy, consumers),
+            Some(state) => state.set(policy),
+        }
+    }
+
+    #[cold]
+    fn begin_policy(&mut self, policy: QueuePolicy, consumers: &Consumers) {
+        let mut state = Box::new(PolicyState::new(policy));
+        state.adopt(&self.ready, consumers.held().map(|(_, position)| position));
+        self.ready.clear();
+        self.policy = Some(state);
+    }
+
+    /// Puts `n` messages at the tail of a plain queue, or gives positions to messages that go through.
+    #[inline]
+    pub(crate) fn push(&mut self, n: u64) -> u64 {
+        debug_assert!(self.policy.is_none(), "a queue with a policy is told more");
+        let first = self.pass(n);
+        self.ready.push_back(first, n);
+        first
+    }
+
+    /// Gives `n` messages positions that are gone at once; returns the first.
+    #[inline]
+    pub(crate) const fn pass(&mut self, n: u64) -> u64 {
+        let first = self.next_position;
+        self.next_position += n;
+        first
+    }
+
+    /// Puts messages in that a policy or a deadline applies to.
+    #[inline(never)]
+    pub(crate) fn put(
+        &mut self,
+        n: u64,
+        arrival: &MessageAttrs,
+        now_ms: u64,
+        consumers: &Consumers,
+    ) -> u64 {
+        let is_moot = |policy: &PolicyState| consumers.n_held() == 0 && policy.is_moot();
+        if arrival.deadline_ms.is_none() && self.policy().is_none_or(is_moot) {
+            self.policy = None;
+            return self.push(n);
+        }
+        let start = self.pass(n);
+        let range = PositionRange { start, end: start + n };
+        if let Some(policy) = self.policy_for(consumers) {
+            policy.put(range, arrival, now_ms, consumers.n_held());
+        }
+        start
+    }
+
+    #[inline(always)]
+    fn policy_for(&mut self, consumers: &Consumers) -> Option<&mut PolicyState> {
+        if self.policy.is_none() {
+            self.begin_policy(QueuePolicy::default(), consumers);
+        }
+        self.policy.as_deref_mut()
+    }
+
+    /// Takes the next message out, to be settled so; whether a consumer had it before.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, settling: impl FnOnce() -> AckMode) -> Option<(u64, bool)> {
+        let position = match &mut self.policy {
+            None => self.ready.pop_first()?,
+            Some(policy) => policy.pop_next(settling())?,
+        };
+        let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
+        Some((position, redelivered))
+    }
+
+    /// A message that was held is gone.
+    #[inline]
+    pub(crate) fn forget(&mut self, position: u64) {
+        if let Some(policy) = &mut self.policy {
+            policy.forget(position);
+        }
+    }
+
+    /// A message that was held comes back: it is ready at its old place, or waits, or is gone.
+    pub(crate) fn come_back(
+        &mut self,
+        position: u64,
+        how: Return,
+        now_ms: u64,
+        gone: &mut Vec<Gone>,
+    ) {
+        debug_assert!(position < self.next_position, "it was given out");
+        let reason = match &mut self.policy {
+            None => {
+                self.ready.insert(position);
+                None
+            }
+            Some(policy) => policy.come_back(position, how, now_ms),
+        };
+        match reason {
+            Some(reason) => gone.push(Gone { positions: PositionRange::one(position), reason }),
+            None => {
+                self.redelivered.insert(position);
+            }
+        }
+    }
+
+    /// Takes out one message that is too many: the oldest of the lowest priority.
+    pub fn drop_over_limit(&mut self) -> Option<Gone> {
+        // COMPAT: RabbitMQ's priority queues drop the oldest of the highest priority.
+        let position = self.policy.as_mut()?.pop_over_limit()?;
+        if !self.redelivered.is_empty() {
+            self.redelivered.remove(position);
+        }
+        Some(Gone { positions: PositionRange::one(position), reason: Reason::MaxLen })
+    }
+
+    /// Takes out ready messages whose time is over, wherever they stand, and not many more than
+    /// `limit`; `gone` gets them. Held ones go when they come back.
+    pub fn expire(&mut self, now_ms: u64, limit: u64, gone: &mut Vec<Gone>) {
+        let Some(policy) = &mut self.policy else { return };
+        let mut taken = Vec::new();
+        policy.expire(now_ms, limit, &mut taken);
+        self.forget_redelivered(&taken);
+        let reason = Reason::Expired;
+        gone.extend(taken.into_iter().map(|positions| Gone { positions, reason }));
+    }
+
+    fn forget_redelivered(&mut self, taken: &[PositionRange]) {
+        if self.redelivered.is_empty() {
+            return;
+        }
+        let mut scratch = Vec::new();
+        for range in taken {
+            self.redelivered.take_range(*range, &mut scratch);
+            scratch.clear();
+        }
+    }
+
+    /// Takes the ready ones among `positions` out: their messages are lost. Held ones stay.
+    pub fn discard(&mut self, positions: PositionRange) {
+        let mut taken = Vec::new();
+        match &mut self.policy {
+            None => {
+                self.ready.take_range(positions, &mut taken);
+            }
+            Some(policy) => policy.take_ready(positions, &mut taken),
+        }
+        self.forget_redelivered(&taken);
+    }
+
+    /// Takes every message out that nobody holds; `gone` gets their positions.
+    pub fn purge(&mut self, gone: &mut Vec<PositionRange>) -> u64 {
+        let before = gone.len();
+        gone.extend(self.ready.ranges());
+        self.ready.clear();
+        if let Some(policy) = &mut self.policy {
+            policy.purge(gone);
+        }
+        self.redelivered.clear();
+        gone.iter().skip(before).map(|range| range.len()).sum()
+    }
+
+    /// Puts messages back as they were before a restart; above those put back before.
+    pub(crate) fn restore(
+        &mut self,
+        stored: &RecoveredMessages,
+        now_ms: u64,
+        consumers: &Consumers,
+    ) {
+        let RecoveredMessages { positions: range, priority, deadline_ms, bytes, returns } = *stored;
+        assert!(self.next_position <= range.start, "messages are put back in rising order");
+        self.next_position = range.end;
+        if self.policy.is_none() && deadline_ms.is_none() {
+            self.ready.push_back(range.start, range.len());
+            return;
+        }
+        let Some(policy) = self.policy_for(consumers) else { return };
+        policy.put(range, &MessageAttrs { priority, deadline_ms, bytes }, now_ms, 0);
+        if returns != DeliveryCounts::default() {
+            for position in range.start..range.end {
+                policy.returns_mut().restore(position, returns);
+            }
+        }
+    }
+
+    /// Says that all messages are back. A consumer may have seen those below `seen_below`, and those
+    /// in `seen`; the next message gets `next_position`.
+    pub fn restored(&mut self, next_position: u64, seen_below: u64, seen: &PositionSet) {
+        assert!(self.next_position <= next_position, "positions are given out once");
+        self.next_position = next_position;
+        let mut ready: Vec<PositionRange> = self.ready().collect();
+        ready.sort_unstable_by_key(|range| range.start);
+        self.redelivered.clear();
+        for range in &ready {
+            let end = range.end.min(seen_below);
+            self.redelivered.push_back(range.start, end.saturating_sub(range.start));
+        }
+        let above = seen.ranges_from(seen_below).flat_map(|range| range.start..range.end);
+        let mut ready = ready.into_iter().peekable();
+        for position in above {
+            while ready.next_if(|range| range.end <= position).is_some() {}
+            if ready.peek().is_some_and(|range| range.start <= position) {
+                self.redelivered.insert(position);
+            }
+        }
+    }
+
+    /// Positions nobody holds that a consumer had before.
+    pub(crate) const fn redelivered(&self) -> &PositionSet {
+        &self.redelivered
+    }
+}

@@ -1,0 +1,49 @@
+//! The directory of a store on its disk.
+
+use std::sync::Arc;
+
+use log::Disk;
+
+use super::{BlobOptions, open};
+use crate::error::{Poison, Result, StoreError};
+
+/// A store's directory. A failure that leaves it unknown what is durable is for good.
+#[derive(Debug)]
+pub(super) struct Dir {
+    disk: Arc<dyn Disk>,
+    options: BlobOptions,
+    poison: Poison,
+}
+
+impl Dir {
+    pub(super) fn new(disk: Arc<dyn Disk>, options: BlobOptions) -> Self {
+        Self { disk, options, poison: Poison::default() }
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref()
+    }
+
+    pub(super) const fn options(&self) -> &BlobOptions {
+        &self.options
+    }
+
+    /// Whether anything in it survives a restart.
+    pub(super) const fn is_durable(&self) -> bool {
+        !self.options.is_volatile
+    }
+
+    pub(super) fn file_name(&self, number: u32) -> String {
+        open::file_name(&self.options.dir, number)
+    }
+
+    /// Fails after a failure for good.
+    pub(super) fn alive(&self) -> Result<()> {
+        self.poison.check(&self.options.dir)
+    }
+
+    /// Makes a failure one for good.
+    pub(super) fn poison(&self, error: StoreError) -> StoreError {
+        self.poison.by(error)
+    }
+}

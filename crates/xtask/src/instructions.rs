@@ -116,7 +116,7 @@ fn count_one(name: &str) -> anyhow::Result<f64> {
     Ok(count)
 }
 
-/// The program, run by `by`. What its memory looks like must not depend on the environment.
+/// The program, run by `by`, with an environment of its own.
 fn program(by: &[&str]) -> Command {
     let program = repository::target().join("release/instructions").into_os_string();
     let mut words = by.iter().map(Into::into).chain([program]);

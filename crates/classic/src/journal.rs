@@ -9,8 +9,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use store::Queued;
+use store::backlog::PageWriter;
+use store::blob::BlobId;
 use store::v1::V1Queue;
+use store::{Queued, StoreError};
+
+/// Bytes read from a queue's files before others have their turn.
+pub(crate) const READ_BYTES: u64 = 1 << 20;
 
 /// The journal of a queue of version 1, and who waits for it to be durable.
 #[derive(Debug)]
@@ -77,6 +82,38 @@ impl Journal {
     /// All messages in a range are gone.
     pub(crate) fn ack_range(&self, positions: Range<u64>) {
         self.v1.ack(positions);
+    }
+
+    /// Makes the image of a page that begins at `first` from what it has of `positions`, for one that is
+    /// damaged. None of them, no image.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn page_image(
+        &self,
+        positions: impl IntoIterator<Item = Range<u64>>,
+        first: u64,
+        into: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let mut writer = PageWriter::of_page(first);
+        let mut failure = None;
+        for mut left in positions {
+            while !left.is_empty() {
+                let mut take = |position, queued: Result<Queued<'_>, StoreError>| match queued {
+                    Ok(queued) => writer.push(&queued),
+                    Err(error) if error.is_of_disk() => failure = Some(error),
+                    Err(error) => tracing::error!(position, "a message cannot be read: {error}"),
+                };
+                left.start = self.v1.read(left.clone(), READ_BYTES, &mut take);
+            }
+        }
+        into.clear();
+        writer.finish(|parts| {
+            into.extend(parts.iter().copied().flatten());
+            // It stays in memory.
+            BlobId { file: 0, index: 0 }
+        });
+        failure.map_or(Ok(()), Err)
     }
 
     /// Tells those whose notes are durable.

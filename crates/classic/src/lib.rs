@@ -3,6 +3,7 @@
 //! exchanges: queues ask their [`QueueHost`].
 //! Start reading at [`Queue`], then `queue/state.rs`, then [`Storage`].
 
+mod body_refs;
 mod journal;
 mod message_store;
 mod options;
@@ -12,22 +13,21 @@ mod records;
 mod storage;
 mod v1;
 
+pub use crate::body_refs::BodyRefs;
 pub use crate::journal::Journal;
 pub use crate::message_store::{
     BodyHome, BodyStore, MessageStores, SHARED_PROPERTIES_MIN_BYTES, VHOSTS_DIR, bodies_dir_of,
 };
 pub use crate::options::{PagerOptions, StorageOptions};
-pub use crate::pager::{BodyRefs, Pager, PagerStepper};
+pub use crate::pager::{Pager, PagerStepper};
 pub use crate::queue::{
     AckTimeout, Activity, AfterDetach, AlarmTimes, Any, Attach, AttachRefused, ChannelLimit,
     Confirm, ConfirmRef, ConsumerView, DELAY, DeadLetter, DeadLetterTo, DeadLetters, Delayed,
     DelayedMessage, DeleteConditions, FilesVersion, Get, Got, HeldBack, Incoming, LetterBatch,
-    Owner, PendingConfirms, Publishes, Queue, QueueCounters, QueueRecovery, QueueRefused,
-    RecoveredDeliveryCounts, RefusedItem, RejectedDeadLetters, Returning, SHARED_BODY_MIN_BYTES,
-    Settled, Wakes, delay_ms_of, head_timestamp, wake_all,
+    Owner, PendingConfirms, Publishes, Queue, QueueCounters, QueueHost, QueueRecovery,
+    QueueRefused, QueueVersions, RecoveredDeliveryCounts, RefusedItem, RejectedDeadLetters,
+    Returning, SHARED_BODY_MIN_BYTES, Settled, Wakes, delay_ms_of, head_timestamp, wake_all,
 };
 pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
-pub use crate::storage::{
-    Images, Losses, PAGES_DIR, QueueHost, QueueVersions, Storage, StorageParts,
-};
+pub use crate::storage::{Images, Losses, PAGES_DIR, Storage, StorageParts};
 pub use crate::v1::{ClassicV1, ClassicV1Stepper, QUEUES_DIR, Reading, journals_dir_of};

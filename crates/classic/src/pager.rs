@@ -10,18 +10,16 @@
 //! other writes images, reports them, and reclaims files. A queue is locked for one job or report
 //! at a time. What fails here ends the log: see [`Pager::failure`].
 
-mod body_refs;
 mod work;
 
-pub use body_refs::BodyRefs;
 pub use work::PagerStepper;
 pub(crate) use work::{ImageWritten, start};
 
+use crate::body_refs::{BodyRefCounter, BodyRefs};
 use crate::options::PagerOptions;
 use crate::queue::Queue;
 use background::Poison;
 use background::{Capacity, CapacityWaiters};
-use body_refs::BodyRefCounter;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};

@@ -20,6 +20,7 @@ mod durability;
 mod files_version;
 mod global_prefetch;
 mod head;
+mod host;
 mod incoming;
 mod last_use;
 mod paging;
@@ -43,6 +44,7 @@ pub(crate) use durability::{CopyOutcome, LogPageOutcome, OlderContent, ReadForPa
 pub use files_version::FilesVersion;
 pub use global_prefetch::ChannelLimit;
 pub use head::head_timestamp;
+pub use host::{QueueHost, QueueVersions};
 pub use incoming::{Any, Incoming, Publishes};
 pub use policy::{LetterBatch, RefusedItem};
 pub(crate) use recover_pages::{PageRead, ScanStep};
@@ -50,8 +52,8 @@ pub use returning::Returning;
 pub use state::{Attach, Owner};
 pub use waiting_letters::DeadLetters;
 
+use crate::body_refs::BodyRefs;
 use crate::message_store::BodyStore;
-use crate::pager::BodyRefs;
 use crate::records;
 use crate::storage::Storage;
 use confirm::DurabilityToken;

@@ -1,16 +1,16 @@
 //! The storage that the queues of a node share: the log, and the stores of pages that are not in memory.
 
-mod host;
 mod open;
 mod scarcity;
 
-pub use host::{QueueHost, QueueVersions};
 pub use open::StorageParts;
 pub(crate) use scarcity::Scarcity;
 
+use crate::body_refs::BodyRefs;
 use crate::message_store::{BodyStore, MessageStores};
 use crate::options::StorageOptions;
-use crate::pager::{BodyRefs, Pager};
+use crate::pager::Pager;
+use crate::queue::QueueHost;
 use crate::v1::{ClassicV1, journals_dir_of};
 use background::Capacity;
 use log::{Disk, Stamper, Wal};

@@ -15,14 +15,13 @@ mod load;
 mod page_scan;
 mod worker;
 
-pub(crate) use load::image_from_journal;
 pub use page_scan::Reading;
 pub use worker::ClassicV1Stepper;
 pub(crate) use worker::start;
 
 use crate::journal::Journal;
 use crate::queue::Queue;
-use crate::storage::QueueVersions;
+use crate::queue::QueueVersions;
 use background::Poison;
 use background::{Capacity, CapacityWaiters};
 use log::Lsn;

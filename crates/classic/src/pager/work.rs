@@ -1,9 +1,8 @@
 //! The pager's two kinds of work, and the threads or the steps that do it.
 
-use super::{AfterSync, Shared, body_refs};
+use super::{AfterSync, Shared};
 use crate::queue::Queue;
 use crate::storage::Storage;
-use crate::v1;
 use bytes::Bytes;
 use log::Lsn;
 use std::collections::BTreeMap;
@@ -164,12 +163,8 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
     if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
         let (name, vhost) = (&queue.def().name, &queue.def().vhost);
         tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
-        v1::image_from_journal(
-            &journal,
-            wanted.ranges_from(page.first()),
-            page.first(),
-            &mut scratch.bytes,
-        )?;
+        let positions = wanted.ranges_from(page.first());
+        journal.page_image(positions, page.first(), &mut scratch.bytes)?;
         let read = LoadedPage::read(&storage.pool, &scratch.bytes, &wanted);
         loaded = read.map_err(|_| reason.clone());
     }
@@ -211,7 +206,7 @@ fn run_syncs(shared: &Shared, storage: &Weak<Storage>) {
     while let Some(due) = wait_for_unsynced(shared, rests) {
         sync(shared, due.written);
         let Some(storage) = storage.upgrade() else { return };
-        body_refs::work_off(shared, &storage);
+        count_bodies(shared, &storage);
         if due.is_reclaim_due || rests {
             rests = reclaim(&storage, &mut reclaiming);
         }
@@ -273,6 +268,23 @@ fn sync(shared: &Shared, written: Vec<ImageWritten>) {
     drop(state);
     shared.asked.notify_one();
     shared.tell_of_capacity();
+}
+
+/// Reads some of the images whose bodies are to be counted or given back, and does that.
+fn count_bodies(shared: &Shared, storage: &Storage) {
+    let (part, is_last) = stdx::lock(&shared.state).naming.next();
+    let mut scratch = Vec::new();
+    for (act, names) in part {
+        let images = storage.images.store(names.is_durable);
+        if let Err(reason) = names.apply(act, images, &mut scratch) {
+            // Their bodies stay until a start finds that nobody names them.
+            tracing::error!("cannot tell which bodies image {:?} names: {reason}", names.image);
+        }
+        storage.release_image(names.image, names.is_durable);
+    }
+    if is_last && stdx::lock(&shared.state).naming.end_counting() {
+        storage.bodies.start_reclaiming();
+    }
 }
 
 /// Gives space of files back, a part at a time. True if there is more to do soon.
@@ -396,7 +408,7 @@ impl PagerStepper {
         let Some(storage) = self.storage.upgrade() else { return false };
         let is_due = stdx::lock(&self.shared.state).naming.is_due();
         if is_due {
-            body_refs::work_off(&self.shared, &storage);
+            count_bodies(&self.shared, &storage);
         }
         is_due
     }

@@ -1,9 +1,10 @@
 //! The storage's start: parts the log needs before it is opened, then the rest on top of it.
 
-use super::{Images, Losses, QueueHost, Scarcity, Storage};
+use super::{Images, Losses, Scarcity, Storage};
 use crate::message_store::MessageStores;
 use crate::options::StorageOptions;
 use crate::pager::{self, Pager, PagerStepper};
+use crate::queue::QueueHost;
 use crate::v1::{self, ClassicV1, ClassicV1Stepper};
 use background::Poison;
 use log::{Disk, LogError, Stamper, Wal};

@@ -11,12 +11,11 @@
 //! old form complete, one after it the new; a start removes what the losing side has left. Many
 //! queues go together, so that they share what has to wait for the disk.
 
-use super::load::image_from_journal;
 use super::worker::{SYNC_ALL_FROM, sync};
 use super::{Shared, journals_dir_of};
 use crate::journal::Journal;
+use crate::queue::QueueVersions;
 use crate::queue::{CopyOutcome, LogPageOutcome, Queue, ReadForPage};
-use crate::storage::QueueVersions;
 use crate::storage::Storage;
 use background::Capacity as _;
 use bytes::Bytes;
@@ -339,7 +338,7 @@ impl Conversion {
         let read = if is_damaged && !page.is_durable {
             // The journal has them.
             let first = page.page.first();
-            image_from_journal(&self.journal, once(first..page.next), first, scratch)?;
+            self.journal.page_image(once(first..page.next), first, scratch)?;
             (!scratch.is_empty()).then_some(page.blob)
         } else {
             self.read_image(storage, page.blob, page.is_durable, scratch)?

@@ -1,6 +1,5 @@
 //! From files to a queue in memory, after a start; or the files of a new queue.
 
-use super::worker::LOAD_BYTES;
 use crate::journal::Journal;
 use crate::queue::{OlderContent, Queue};
 use crate::storage::Storage;
@@ -8,8 +7,6 @@ use queue::PositionSet;
 use std::ops::Range;
 use std::sync::Arc;
 use store::StoreError;
-use store::backlog::PageWriter;
-use store::blob::BlobId;
 use store::v1::V1Queue;
 
 /// A queue that is being loaded. Nobody else uses it.
@@ -104,36 +101,4 @@ impl Loading {
         });
         Ok(true)
     }
-}
-
-/// Makes the image of a page that begins at `first` from what a journal has of `positions`, for one
-/// that is damaged. None of them, no image.
-///
-/// # Errors
-/// The disk's.
-pub(crate) fn image_from_journal(
-    journal: &Journal,
-    positions: impl IntoIterator<Item = Range<u64>>,
-    first: u64,
-    into: &mut Vec<u8>,
-) -> Result<(), StoreError> {
-    let mut writer = PageWriter::of_page(first);
-    let mut failure = None;
-    for mut left in positions {
-        while !left.is_empty() {
-            left.start =
-                journal.v1.read(left.clone(), LOAD_BYTES, &mut |position, queued| match queued {
-                    Ok(queued) => writer.push(&queued),
-                    Err(error) if error.is_of_disk() => failure = Some(error),
-                    Err(error) => tracing::error!(position, "a message cannot be read: {error}"),
-                });
-        }
-    }
-    into.clear();
-    writer.finish(|parts| {
-        into.extend(parts.iter().copied().flatten());
-        // It stays in memory.
-        BlobId { file: 0, index: 0 }
-    });
-    failure.map_or(Ok(()), Err)
 }

@@ -4,9 +4,9 @@ use super::conversion::{Converted, Group};
 use super::load::Loading;
 use super::page_scan::Reading;
 use super::{ClassicV1, OPEN_JOURNALS_MAX, QUEUES_DIR, Shared, State, Task, journals_dir_of};
-use crate::journal::Journal;
+use crate::journal::{Journal, READ_BYTES};
 use crate::queue::Queue;
-use crate::storage::QueueVersions;
+use crate::queue::QueueVersions;
 use crate::storage::Storage;
 use background::Capacity as _;
 use log::{IoContext, LogError, Lsn, list_if_there};
@@ -28,8 +28,6 @@ const LOOK_MS_MAX: u64 = 8;
 const BUSY_TURNS: u32 = 16;
 /// So many journals are cheaper to sync with everything else on the disk.
 pub(super) const SYNC_ALL_FROM: usize = 16;
-/// Bytes read of a queue before others have their turn.
-pub(super) const LOAD_BYTES: u64 = 1 << 20;
 
 /// Starts the thread.
 ///
@@ -189,13 +187,13 @@ impl Worker {
             if !storage.pager.has_capacity() {
                 return Ok(Next::Look);
             }
-            if loading.step(storage, LOAD_BYTES)? {
+            if loading.step(storage, READ_BYTES)? {
                 self.loading = None;
             }
             return Ok(Next::Go);
         }
         if let Some(reading) = &mut self.reading {
-            if reading.step(storage, LOAD_BYTES)? {
+            if reading.step(storage, READ_BYTES)? {
                 self.reading = None;
             }
             return Ok(Next::Go);

@@ -1,7 +1,7 @@
 //! The node as its queues know it: asked to call them when it is time, to send dead letters, to tell who was
 //! given what. Queues know no exchanges, definitions or connections.
 
-use crate::queue::{AlarmTimes, Owner, Queue, RejectedDeadLetters};
+use super::{AlarmTimes, Owner, Queue, RejectedDeadLetters};
 use background::Capacity;
 use message::MessageRef;
 use meta::{QueueDef, QueueId, QueueVersion};

@@ -1,0 +1,102 @@
+//! Bodies that are named by page images only: references that nobody counts or gives back before
+//! the image is read.
+
+use crate::message_store::BodyStore;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use store::backlog::{PageBitmap, stored_bodies};
+use store::blob::{BlobId, BlobStore};
+
+/// Images read at a time.
+const IMAGES_PER_PART: usize = 128;
+
+/// Stored bodies that a page image names. Holds a reference of the image.
+#[derive(Debug)]
+pub struct BodyRefs {
+    /// Where the bodies are.
+    pub(crate) bodies: Arc<BodyStore>,
+    /// The image.
+    pub image: BlobId,
+    pub(crate) is_durable: bool,
+    /// Of the messages whose bodies are meant.
+    pub(crate) positions: PageBitmap,
+}
+
+/// The act to be done to the bodies that are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Retain,
+    Release,
+}
+
+impl BodyRefs {
+    /// Reads the image in `images`, and does what is to be done for the bodies it names.
+    ///
+    /// # Errors
+    /// The image cannot be read, and why.
+    pub(crate) fn apply(
+        &self,
+        act: Act,
+        images: &BlobStore,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        images.read(self.image, scratch).map_err(|error| error.to_string())?;
+        let found = stored_bodies(scratch, &self.positions).map_err(|error| error.to_string())?;
+        match act {
+            Act::Release => self.bodies.release(found),
+            // One that is not there is told of when its message is wanted.
+            Act::Retain => found.into_iter().for_each(|blob| {
+                let _is_there = self.bodies.retain(blob);
+            }),
+        }
+        Ok(())
+    }
+}
+
+/// Images that wait to be read.
+#[derive(Debug, Default)]
+pub(crate) struct BodyRefCounter {
+    /// Of an earlier life: what they name is not counted yet.
+    uncounted: VecDeque<BodyRefs>,
+    /// Of pages that are gone.
+    owed: VecDeque<BodyRefs>,
+    /// Everything of the earlier life is counted, and the stores were told.
+    is_counted: bool,
+}
+
+impl BodyRefCounter {
+    /// Whether there is something to be done.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.is_counted || !self.owed.is_empty()
+    }
+
+    /// References of bodies that images of an earlier life name are to be counted.
+    pub(crate) fn count(&mut self, names: Vec<BodyRefs>) {
+        self.uncounted.extend(names);
+    }
+
+    /// References that an image names are to be given back.
+    pub(crate) fn release(&mut self, names: BodyRefs) {
+        self.owed.push_back(names);
+    }
+
+    /// Nobody will work it off.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { is_counted: true, ..Self::default() };
+    }
+
+    /// Some of what is first to be done, and whether it is the last of an earlier life.
+    pub(crate) fn next(&mut self) -> (Vec<(Act, BodyRefs)>, bool) {
+        let n = self.uncounted.len().min(IMAGES_PER_PART);
+        let counted = self.uncounted.drain(..n).map(|names| (Act::Retain, names));
+        let mut part: Vec<_> = counted.collect();
+        let n = self.owed.len().min(IMAGES_PER_PART - part.len());
+        part.extend(self.owed.drain(..n).map(|names| (Act::Release, names)));
+        (part, self.uncounted.is_empty())
+    }
+
+    /// Everything of an earlier life is counted; false if that is known already.
+    pub(crate) const fn end_counting(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_counted, true)
+    }
+}

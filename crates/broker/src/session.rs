@@ -117,6 +117,7 @@ impl Session {
             hold.keep(input, requests.drain(..));
             return Ok(());
         }
+        stdx::walk::step("submit");
         let result = self.run_requests(input, requests).await;
         requests.clear();
         result
@@ -138,6 +139,7 @@ impl Session {
     /// Wakes the connections that were given something. To be called before the caller waits for
     /// anything.
     pub fn wake(&mut self) {
+        stdx::walk::step("wake");
         self.client.turn.wake();
     }
 

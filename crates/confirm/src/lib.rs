@@ -348,6 +348,7 @@ impl CommitListener for ConfirmQueue {
         let n_done = state.waiting.partition_point(|waiting| waiting.upto <= upto);
         let mut waker = None;
         if n_done > 0 {
+            stdx::walk::step("confirm");
             let State { waiting, parts, .. } = &mut *state;
             waker = self.outbox.batch(&mut |sink: &mut dyn Sink| {
                 for Waiting { run, .. } in waiting.drain(..n_done) {

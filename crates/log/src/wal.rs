@@ -404,6 +404,7 @@ impl Wal {
     /// If the batch exceeds [`MAX_APPEND_BYTES`].
     pub fn append(&self, fill: impl FnOnce(&mut Batch<'_>)) -> Appended {
         let mut state = self.shared.state();
+        stdx::walk::step("log");
         let (appended, bytes) = state.append(fill);
         self.shared.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared.wake_if_needed(state);

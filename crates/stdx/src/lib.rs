@@ -1,4 +1,5 @@
-//! Small helpers every crate may use: time as a value, and reading and writing of internal records.
+//! Small helpers every crate may use: time as a value, reading and writing of internal records, marks along the
+//! walk of a message.
 //! Knows integers and bytes. Never sockets, files, queues; of clocks only the functions it is given.
 //! Start reading at [`Now`] and [`record`].
 
@@ -6,6 +7,7 @@ mod clock;
 mod edit_distance;
 pub mod record;
 mod time;
+pub mod walk;
 
 pub use clock::{Clock, TimeScale, WallClock};
 pub use edit_distance::edit_distance;

@@ -185,6 +185,7 @@ impl Batch {
 
     #[inline]
     fn push(&mut self, publish: PendingPublish) -> u32 {
+        stdx::walk::step("gather");
         let item = u32::try_from(self.pending.len()).expect("a batch holds fewer publishes");
         self.any.logged |= publish.logged;
         self.any.stored |= publish.changed.as_ref().is_some_and(|one| one.home.is_some());

@@ -92,6 +92,7 @@ impl Publishing {
     ) -> Result<(), Error> {
         let Some(channel) = client.channels.get_mut(publish.channel) else { return Ok(()) };
         channel.counters.note_published();
+        stdx::walk::step("route");
         let numbered = Numbered { index, publish, sequence: channel.next_sequence() };
         let (exchange, routing_key) = address_of(publish, input);
         if direct_reply_to::is_reply(exchange, routing_key) {

@@ -83,6 +83,7 @@ impl Settling {
 
     /// Settles on one link, under one lock.
     fn settle_part(&mut self, turn: &mut Turn, links: &Links, part: &[Settle]) {
+        stdx::walk::step("settle");
         let Some(link) = part.first().and_then(|settle| links.get(settle.link)) else {
             return;
         };

@@ -141,6 +141,7 @@ impl Deliveries<'_> {
         kept: Option<LoggedAt>,
         wakes: &mut Wakes,
     ) -> Option<KeptTogether> {
+        stdx::walk::step("enqueue");
         let message = &incoming.message;
         let next = match () {
             () if self.fifo.is_waiting() => None,
@@ -335,6 +336,7 @@ impl Deliveries<'_> {
         if self.handed.is_empty() {
             return;
         }
+        stdx::walk::step("assign");
         let mut handed = std::mem::take(self.handed);
         let first = handed.first().map(|one| one.assigned.consumer);
         if handed.iter().any(|one| Some(one.assigned.consumer) != first) {

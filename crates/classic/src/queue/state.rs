@@ -169,6 +169,7 @@ impl QueueState {
         settles: &[Settle],
         wakes: &mut Wakes,
     ) -> Settled {
+        stdx::walk::step("release");
         let mut settled = Settled::All;
         let mut n_acked = 0;
         let (mut gone, mut any_back) = (Vec::new(), false);

@@ -168,6 +168,7 @@ impl Incoming {
                     return;
                 }
                 ready_channel = publish.channel;
+                stdx::walk::step("decode");
                 tags.guard = None;
                 reading.requests.push(Request::Publish(inline_publish(&publish, reading.at)));
                 reading.at += publish.len;
@@ -656,6 +657,7 @@ fn resolve(
     id: u16,
     settlement: Settlement,
 ) -> Result<(), Error> {
+    stdx::walk::step("resolve");
     let Settlement { tag, outcome } = settlement;
     let requests = &mut *reading.requests;
     let known = tags.locked().channels().settle(id, tag, |link, position| {

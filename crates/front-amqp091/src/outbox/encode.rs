@@ -21,6 +21,7 @@ use session::{
 
 impl Sink for Locked {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        stdx::walk::step("encode");
         let Self { links, channels, out, terms: Terms { frame_max, .. } } = self;
         // Its consumer is lost, or its channel is.
         let Some(link) = links.get_mut(link) else { return Room::Full };

@@ -179,6 +179,7 @@ impl Committer {
             }
         };
         if sync {
+            stdx::walk::step("sync");
             synced += self.files.sync()?;
             self.sync_time = lately(self.sync_time, began.elapsed());
             counters.syncs.fetch_add(1, Ordering::Relaxed);

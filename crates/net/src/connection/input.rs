@@ -92,6 +92,7 @@ impl Input {
             return Poll::Pending;
         };
         let n = space.filled().len();
+        stdx::walk::step("read");
         self.len += n;
         if n == n_space && self.buffer.len() >= self.size {
             self.size = (self.size * 2).min(READ_BYTES_MAX.max(self.size));

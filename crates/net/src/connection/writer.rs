@@ -244,6 +244,7 @@ impl Writer {
     }
 
     fn write(&self, batch: &mut WriteBatch) -> io::Result<Wrote> {
+        stdx::walk::step("write");
         let wrote = self.write_bytes(batch)?;
         if batch.is_watched() {
             self.outbox.wrote(batch);

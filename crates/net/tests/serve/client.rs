@@ -15,7 +15,7 @@ use log::{Disk, MemoryDisk, WalOptions};
 use meta::{Command, PasswordHash};
 use net::{Clock, Descriptors, ListenAddress, Listener, Server, ServerSettings, Timers};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -25,6 +25,14 @@ const FRAME_MAX: u32 = 131_072;
 /// Nothing in these tests takes long; more than this is a hang.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+static NODES: RwLock<()> = RwLock::new(());
+
+/// A node's hold on [`NODES`].
+enum Process {
+    Shared { _nodes: RwLockReadGuard<'static, ()> },
+    Alone { _nodes: RwLockWriteGuard<'static, ()> },
+}
+
 /// A node.
 pub(crate) struct Site {
     pub(crate) broker: Arc<Broker>,
@@ -32,6 +40,7 @@ pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     /// Whether listeners are suspended.
     pub(crate) suspended: watch::Sender<bool>,
+    _process: Process,
 }
 
 impl Site {
@@ -41,6 +50,21 @@ impl Site {
 
     /// With settings of its sockets other than those of most tests.
     pub(crate) fn start_with(front: Settings, change: impl FnOnce(&mut ServerSettings)) -> Self {
+        let nodes = NODES.read().unwrap_or_else(PoisonError::into_inner);
+        Self::start_in(Process::Shared { _nodes: nodes }, front, change)
+    }
+
+    /// With no other node in the process.
+    pub(crate) fn start_alone() -> Self {
+        let nodes = NODES.write().unwrap_or_else(PoisonError::into_inner);
+        Self::start_in(Process::Alone { _nodes: nodes }, Settings::default(), |_settings| {})
+    }
+
+    fn start_in(
+        process: Process,
+        front: Settings,
+        change: impl FnOnce(&mut ServerSettings),
+    ) -> Self {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
         let wal = WalOptions { segment_bytes: 1 << 24, ..WalOptions::default() };
         let broker = Broker::open(disk, wal).unwrap();
@@ -76,7 +100,7 @@ impl Site {
             Timers::start().unwrap(),
         );
         tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
-        Self { broker, server, address, suspended }
+        Self { broker, server, address, suspended, _process: process }
     }
 
     pub(crate) async fn wait_until_empty(&self) {
@@ -199,8 +223,18 @@ impl Client {
     }
 
     pub(crate) fn put_message(&mut self, channel: u16, publish: BasicPublish<'_>, body: &[u8]) {
+        self.put_content(channel, publish, PropertiesRef::EMPTY, body);
+    }
+
+    pub(crate) fn put_content(
+        &mut self,
+        channel: u16,
+        publish: BasicPublish<'_>,
+        properties: PropertiesRef<'_>,
+        body: &[u8],
+    ) {
         publish.encode_frame(channel, &mut self.output);
-        encode_content(channel, PropertiesRef::EMPTY, body, FRAME_MAX, &mut self.output);
+        encode_content(channel, properties, body, FRAME_MAX, &mut self.output);
     }
 
     pub(crate) async fn flush(&mut self) {

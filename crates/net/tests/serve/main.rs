@@ -4,6 +4,8 @@
 mod client;
 #[cfg(test)]
 mod proxied;
+#[cfg(all(test, debug_assertions))]
+mod walk;
 
 #[cfg(test)]
 mod tests {

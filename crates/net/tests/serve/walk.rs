@@ -1,0 +1,106 @@
+//! The walk of one message: the table in ARCHITECTURE.md, held against the marks that a message meets.
+
+use crate::client::{Client, Said, Site};
+use amqp091::method::{
+    BasicAck, BasicConsume, BasicPublish, BasicQos, ConfirmSelect, QueueDeclare,
+};
+use amqp091::{Properties, PropertiesRef};
+use std::collections::BTreeSet;
+use std::path::Path;
+use stdx::walk::{self, Step};
+
+/// A walk of more steps, or through more files, is too long to be remembered.
+const STEPS_MAX: usize = 35;
+const FILES_MAX: usize = 20;
+/// Where the table is, and the crates its files are in.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A row of the table.
+#[derive(Debug)]
+struct Row {
+    step: String,
+    done_by: String,
+    /// From the root of the repository.
+    files: Vec<String>,
+}
+
+impl Row {
+    /// A row of a table that has three columns, the first with the step's name in bold.
+    fn parse(line: &str) -> Option<Self> {
+        let cells: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
+        let [step, done_by, files] = cells.try_into().ok()?;
+        let step = step.split("**").nth(1)?.to_owned();
+        let quoted = files.split('`').skip(1).step_by(2);
+        let files = quoted.filter(|name| name.ends_with(".rs"));
+        let files = files.map(|name| format!("crates/{name}")).collect();
+        Some(Self { step, done_by: done_by.to_owned(), files })
+    }
+
+    fn is_by_commit_thread(&self) -> bool {
+        self.done_by.starts_with("commit thread")
+    }
+}
+
+fn table() -> Vec<Row> {
+    let page = std::fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = page.split_once("\n## The walk of one message\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    section.lines().filter_map(Row::parse).collect()
+}
+
+/// One persistent message: published, confirmed, consumed and acknowledged.
+async fn walk_of_one_message() -> Vec<Step> {
+    let site = Site::start_alone();
+    let mut publisher = Client::open(site.address, "guest").await;
+    let declare = QueueDeclare { queue: b"q", durable: true, ..QueueDeclare::default() };
+    publisher.call(1, declare, "queue.declare-ok").await;
+    publisher.call(1, ConfirmSelect::default(), "confirm.select-ok").await;
+    let mut consumer = Client::open(site.address, "guest").await;
+    let consume = BasicConsume { queue: b"q", ..BasicConsume::default() };
+    consumer.call(1, consume, "basic.consume-ok").await;
+
+    let persistent = Properties { delivery_mode: Some(2), ..Properties::default() }.to_bytes();
+    let persistent = PropertiesRef::parse(&persistent).unwrap();
+    let publish = BasicPublish { routing_key: b"q", ..BasicPublish::default() };
+    walk::record();
+    publisher.put_content(1, publish, persistent, b"walks");
+    publisher.flush().await;
+    assert_eq!(publisher.hear().await, Said::Ack(1));
+    assert_eq!(consumer.delivery().await, (1, b"walks".to_vec()));
+    consumer.put(1, BasicAck { delivery_tag: 1, multiple: false });
+    consumer.call(1, BasicQos::default(), "basic.qos-ok").await;
+    walk::take()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_takes_the_steps_of_the_table_in_their_order() {
+    let table = table();
+    let walk = walk_of_one_message().await;
+    let row_of = |step: &Step| {
+        let row = table.iter().find(|row| row.step == step.name);
+        row.unwrap_or_else(|| panic!("{step:?} is no step of the table"))
+    };
+    for step in &walk {
+        let row = row_of(step);
+        assert!(row.files.iter().any(|file| file == step.file), "{step:?} is elsewhere: {row:?}");
+    }
+    // The commit thread does its part beside the others.
+    for by_commit_thread in [false, true] {
+        let is_part = |row: &&Row| row.is_by_commit_thread() == by_commit_thread;
+        let of_table: Vec<&str> = table.iter().filter(is_part).map(|row| &*row.step).collect();
+        let of_walk: Vec<&str> =
+            walk.iter().map(row_of).filter(is_part).map(|row| &*row.step).collect();
+        assert_eq!(of_walk, of_table);
+    }
+}
+
+#[test]
+fn the_walk_is_short_and_its_files_exist() {
+    let table = table();
+    let files: BTreeSet<&String> = table.iter().flat_map(|row| &row.files).collect();
+    assert!(table.len() <= STEPS_MAX, "{} steps", table.len());
+    assert!(files.len() <= FILES_MAX, "{} files: {files:#?}", files.len());
+    for file in files {
+        assert!(Path::new(ROOT).join(file).is_file(), "there is no {file}");
+    }
+}

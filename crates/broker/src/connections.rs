@@ -33,12 +33,8 @@ pub struct Identity {
     pub protocol: &'static str,
     /// SASL mechanism.
     pub auth_mechanism: String,
-    /// Negotiated heartbeat in seconds; 0 for none.
-    pub heartbeat_s: u16,
-    /// Negotiated largest frame in bytes.
-    pub frame_max: u32,
-    /// Negotiated number of channels.
-    pub channel_max: u16,
+    /// Limits agreed on with the client.
+    pub negotiated: session::Negotiated,
     /// The properties the client gave of itself.
     pub client_properties: session::Table,
     /// When it connected, in milliseconds since 1970.

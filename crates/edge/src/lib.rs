@@ -19,6 +19,6 @@ pub use closing::{CloseMode, Closing};
 pub use delivery_tags::{DeliveryTags, Unsettled};
 pub use outbox_budget::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, OutboxBudget};
 pub use outgoing::Outgoing;
-pub use step::{AuthFailure, Login, MISSED_HEARTBEATS, Negotiated, Progress, Step, Tick};
+pub use step::{AuthFailure, Login, MISSED_HEARTBEATS, Progress, Step, Tick};
 pub use write_batch::WriteBatch;
 pub use write_rope::WriteRope;

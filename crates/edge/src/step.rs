@@ -77,14 +77,3 @@ pub enum Tick {
 
 /// The reason for dropping a connection whose client was silent for too long. COMPAT: RabbitMQ's words.
 pub const MISSED_HEARTBEATS: &str = "missed heartbeats from client";
-
-/// The limits that client and server agreed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Negotiated {
-    /// Most channels; 0 for no limit.
-    pub channel_max: u16,
-    /// Largest frame in bytes; 0 for no limit.
-    pub frame_max: u32,
-    /// Heartbeat interval in seconds; 0 for none.
-    pub heartbeat_s: u16,
-}

@@ -1,8 +1,8 @@
 //! The protocols that clients are served in: the one place of this crate that tells them apart. A further
 //! protocol is a further arm of [`Front`] and [`ClientOutbox`].
 
-use edge::{AuthFailure, Negotiated, Progress, Tick, WriteBatch};
-use session::{Error, Outbox, Request, Settle};
+use edge::{AuthFailure, Progress, Tick, WriteBatch};
+use session::{Error, Negotiated, Outbox, Request, Settle};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use stdx::Now;

@@ -31,19 +31,13 @@ pub(crate) struct Config {
     pub(crate) connection: ConnectionLimits,
     pub(crate) limits: NodeLimits,
     pub(crate) access: Access,
-    pub(crate) first_start: FirstStart,
-    /// Imported at every start; then nothing of `first_start` is made.
-    pub(crate) definitions: Option<DefinitionsSource>,
+    pub(crate) definitions: Definitions,
     pub(crate) resources: Resources,
     pub(crate) storage: Storage,
     pub(crate) logging: Logging,
     /// The name clients and operators see; derived from the host's name when absent.
     pub(crate) cluster_name: Option<String>,
     pub(crate) messages: Messages,
-    /// Defaults of new virtual hosts, without the passwords of users.
-    pub(crate) vhost_defaults: VhostDefaults,
-    /// Passwords of the default users of new virtual hosts, by user.
-    pub(crate) default_passwords: BTreeMap<String, String>,
     /// The settings in effect, by key, as they would be written; secrets are masked.
     pub(crate) settings: Vec<(String, String)>,
 }
@@ -134,6 +128,18 @@ pub(crate) enum Validator {
     Anything,
     MinLength,
     Pattern,
+}
+
+/// Definitions that the node makes by itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Definitions {
+    pub(crate) first_start: FirstStart,
+    /// Imported at every start; then nothing of `first_start` is made.
+    pub(crate) imported: Option<DefinitionsSource>,
+    /// Defaults of new virtual hosts, without the passwords of users.
+    pub(crate) vhost_defaults: VhostDefaults,
+    /// Passwords of the default users of new virtual hosts, by user.
+    pub(crate) default_passwords: BTreeMap<String, String>,
 }
 
 /// The user and virtual host that a node creates in an empty data directory.
@@ -537,10 +543,11 @@ impl Draft {
             config.access.auth_mechanisms = self.auth_mechanisms.into_values().collect();
         }
         if !self.tags.is_empty() {
-            config.first_start.tags = chosen(self.tags);
+            config.definitions.first_start.tags = chosen(self.tags);
         }
         let DefinitionsDraft { path, skip_if_unchanged } = self.definitions;
-        config.definitions = path.map(|path| DefinitionsSource { path, skip_if_unchanged });
+        config.definitions.imported =
+            path.map(|path| DefinitionsSource { path, skip_if_unchanged });
         let resources = &mut config.resources;
         resources.memory_high =
             self.memory_high.finish(resources.memory_high, "vm_memory_high_watermark", warnings);
@@ -590,16 +597,7 @@ impl Default for Config {
                 },
                 hashing: HashAlgorithm::default(),
             },
-            first_start: FirstStart {
-                vhost: "/".to_owned(),
-                user: "guest".to_owned(),
-                pass: "guest".to_owned(),
-                tags: vec!["administrator".to_owned()],
-                configure: ".*".to_owned(),
-                write: ".*".to_owned(),
-                read: ".*".to_owned(),
-            },
-            definitions: None,
+            definitions: Definitions::default(),
             resources: Resources {
                 memory_high: Threshold::OfMemory(0.6),
                 disk_free: Threshold::Bytes(50_000_000),
@@ -619,9 +617,21 @@ impl Default for Config {
                 routing_node: None,
                 sent_time: false,
             },
-            vhost_defaults: VhostDefaults::default(),
-            default_passwords: BTreeMap::new(),
             settings: Vec::new(),
+        }
+    }
+}
+
+impl Default for FirstStart {
+    fn default() -> Self {
+        Self {
+            vhost: "/".to_owned(),
+            user: "guest".to_owned(),
+            pass: "guest".to_owned(),
+            tags: vec!["administrator".to_owned()],
+            configure: ".*".to_owned(),
+            write: ".*".to_owned(),
+            read: ".*".to_owned(),
         }
     }
 }

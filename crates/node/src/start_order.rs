@@ -91,7 +91,7 @@ async fn serve(
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
     let broker = components::open_broker(config, data_dir, (disk, &monitor), failed)?;
     monitor.watch_disk(&broker);
-    match &config.definitions {
+    match &config.definitions.imported {
         Some(source) => definitions::load(&broker, source, config.access.hashing).await?,
         None => components::create_defaults(&broker, config).await?,
     }

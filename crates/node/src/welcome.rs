@@ -7,8 +7,8 @@ use crate::config::{Config, FirstStart};
 
 /// The lines below the one that says the node is ready. Without a listener only the tool is named.
 pub(crate) fn lines(config: &Config, address: Option<SocketAddr>, data_dir: &Path) -> String {
-    let first = &config.first_start;
-    let connect = match (address, &config.definitions) {
+    let first = &config.definitions.first_start;
+    let connect = match (address, &config.definitions.imported) {
         (None, _) => String::new(),
         (Some(address), Some(_)) => {
             format!("  clients:  amqp://USER:PASSWORD@{}, as its definitions say\n", near(address))
@@ -29,7 +29,7 @@ pub(crate) fn lines(config: &Config, address: Option<SocketAddr>, data_dir: &Pat
 
 /// The password is told only if everybody knows it anyway.
 fn login(first: &FirstStart) -> String {
-    let known = first.pass == Config::default().first_start.pass;
+    let known = first.pass == Config::default().definitions.first_start.pass;
     format!("{}:{}", first.user, if known { first.pass.as_str() } else { "PASSWORD" })
 }
 
@@ -65,9 +65,9 @@ mod tests {
             "clients:  amqp://guest:guest@127.0.0.1:5672  (from this machine only)"
         );
         let other = first_line(|config| {
-            config.first_start.user = "app".to_owned();
-            config.first_start.pass = "secret".to_owned();
-            config.first_start.vhost = "a/b".to_owned();
+            config.definitions.first_start.user = "app".to_owned();
+            config.definitions.first_start.pass = "secret".to_owned();
+            config.definitions.first_start.vhost = "a/b".to_owned();
         });
         assert_eq!(other, "clients:  amqp://app:PASSWORD@127.0.0.1:5672/a%2Fb");
         assert!(

@@ -32,3 +32,14 @@ pub struct LinkId(pub u64);
 /// A message's place in its queue: rises with every message put into that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position(pub u64);
+
+/// The limits that client and server agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Most channels; 0 for no limit.
+    pub channel_max: u16,
+    /// Largest frame in bytes; 0 for no limit.
+    pub frame_max: u32,
+    /// Heartbeat interval in seconds; 0 for none.
+    pub heartbeat_s: u16,
+}

@@ -100,9 +100,9 @@ impl Events<'_> {
                 .text("vhost", vhost)
                 .text("protocol", identity.protocol)
                 .text("auth_mechanism", &identity.auth_mechanism)
-                .number("timeout", identity.heartbeat_s)
-                .number("frame_max", identity.frame_max)
-                .number("channel_max", identity.channel_max)
+                .number("timeout", identity.negotiated.heartbeat_s)
+                .number("frame_max", identity.negotiated.frame_max)
+                .number("channel_max", identity.negotiated.channel_max)
                 .number("connected_at", i64::try_from(identity.connected_at_ms).unwrap_or(0))
         });
     }

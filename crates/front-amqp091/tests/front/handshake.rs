@@ -3,9 +3,9 @@ use amqp091::method::{
     BasicAck, ChannelOpen, ConnectionOpen, ConnectionSecureOk, ConnectionStartOk, ConnectionTuneOk,
 };
 use amqp091::{Method, ProtocolHeader, TableRef, decode_frame};
-use edge::{AuthFailure, CloseMode, Negotiated, Step};
+use edge::{AuthFailure, CloseMode, Step};
 use front_amqp091::{Mechanism, Settings};
-use session::{Error, ErrorKind};
+use session::{Error, ErrorKind, Negotiated};
 
 fn start_ok<'a>(
     properties: &'a [u8],

@@ -175,7 +175,6 @@ impl Task {
 
     fn identity(&self, logged_in: LoggedIn, vhost: String) -> Identity {
         let (peer, local) = (canonical(self.name.peer), canonical(self.name.local));
-        let negotiated = self.front.negotiated();
         Identity {
             user: logged_in.user,
             vhost,
@@ -186,9 +185,7 @@ impl Task {
             port: local.port(),
             protocol: self.front.listed_as(),
             auth_mechanism: logged_in.mechanism.to_owned(),
-            heartbeat_s: negotiated.heartbeat_s,
-            frame_max: negotiated.frame_max,
-            channel_max: negotiated.channel_max,
+            negotiated: self.front.negotiated(),
             client_properties: logged_in.client_properties,
             connected_at_ms: self.server.clock.now().unix_ms,
         }

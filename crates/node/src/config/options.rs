@@ -61,11 +61,11 @@ fn fits<T: TryFrom<u64>>(number: u64) -> T {
 }
 
 fn limits_of<'d>(draft: &'d mut Draft, id: &str) -> &'d mut DefaultLimits {
-    draft.config.vhost_defaults.limits.entry(id.to_owned()).or_default()
+    draft.config.definitions.vhost_defaults.limits.entry(id.to_owned()).or_default()
 }
 
 fn policy_of<'d>(draft: &'d mut Draft, id: &str) -> &'d mut DefaultPolicy {
-    draft.config.vhost_defaults.operator_policies.entry(id.to_owned()).or_default()
+    draft.config.definitions.vhost_defaults.operator_policies.entry(id.to_owned()).or_default()
 }
 
 fn set_in_policy(draft: &mut Draft, id: &str, key: &'static str, value: u64) {
@@ -73,7 +73,7 @@ fn set_in_policy(draft: &mut Draft, id: &str, key: &'static str, value: u64) {
 }
 
 fn user_of<'d>(draft: &'d mut Draft, name: &str) -> &'d mut DefaultUser {
-    draft.config.vhost_defaults.users.entry(name.to_owned()).or_default()
+    draft.config.definitions.vhost_defaults.users.entry(name.to_owned()).or_default()
 }
 
 const fn row(
@@ -397,19 +397,19 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "default_vhost",
         "/",
-        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.vhost)),
+        Kind::Text(|d, v| v.clone_into(&mut d.config.definitions.first_start.vhost)),
         "The virtual host created when a node starts on an empty data directory.",
     ),
     row(
         "default_user",
         "guest",
-        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.user)),
+        Kind::Text(|d, v| v.clone_into(&mut d.config.definitions.first_start.user)),
         "The user created when a node starts on an empty data directory.",
     ),
     row(
         "default_pass",
         "guest",
-        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.pass)),
+        Kind::Text(|d, v| v.clone_into(&mut d.config.definitions.first_start.pass)),
         "The password of that user.",
     ),
     row(
@@ -424,19 +424,19 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "default_permissions.configure",
         ".*",
-        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.configure)),
+        Kind::Text(|d, v| v.clone_into(&mut d.config.definitions.first_start.configure)),
         "Regular expression for the names of what that user may declare and delete.",
     ),
     row(
         "default_permissions.write",
         ".*",
-        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.write)),
+        Kind::Text(|d, v| v.clone_into(&mut d.config.definitions.first_start.write)),
         "Regular expression for the names of what that user may publish to.",
     ),
     row(
         "default_permissions.read",
         ".*",
-        Kind::Text(|d, v| v.clone_into(&mut d.config.first_start.read)),
+        Kind::Text(|d, v| v.clone_into(&mut d.config.definitions.first_start.read)),
         "Regular expression for the names of what that user may consume from.",
     ),
     row(
@@ -581,7 +581,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "",
         Kind::NamedText(|d, name, v| {
             user_of(d, name);
-            d.config.default_passwords.insert(name.to_owned(), v.to_owned());
+            d.config.definitions.default_passwords.insert(name.to_owned(), v.to_owned());
         }),
         "The password of that user, who cannot log in with one when it is not set.",
     ),

@@ -57,6 +57,18 @@ fn each_documented_default_is_the_default() {
     }
 }
 
+fn first_start_of_v() -> FirstStart {
+    FirstStart {
+        vhost: "v".to_owned(),
+        user: "u".to_owned(),
+        pass: "p#".to_owned(),
+        tags: vec!["monitoring".to_owned()],
+        configure: "^c".to_owned(),
+        write: "^w".to_owned(),
+        read: "^r".to_owned(),
+    }
+}
+
 #[test]
 fn every_option_finds_its_field() {
     let changed = config(
@@ -101,15 +113,7 @@ fn every_option_finds_its_field() {
             anonymous_pass: "x".to_owned(),
             ..Config::default().access
         },
-        first_start: FirstStart {
-            vhost: "v".to_owned(),
-            user: "u".to_owned(),
-            pass: "p#".to_owned(),
-            tags: words(&["monitoring"]),
-            configure: "^c".to_owned(),
-            write: "^w".to_owned(),
-            read: "^r".to_owned(),
-        },
+        definitions: Definitions { first_start: first_start_of_v(), ..Definitions::default() },
         resources: Resources {
             memory_high: Threshold::Bytes(1 << 30),
             disk_free: Threshold::OfMemory(1.5),
@@ -148,7 +152,8 @@ fn definitions_and_their_limits_find_their_fields() {
         exchanges: Some(5),
         permits: BTreeMap::from([("global_qos".to_owned(), true)]),
     };
-    let definitions = Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true });
+    let imported = Some(DefinitionsSource { path: "/b".into(), skip_if_unchanged: true });
+    let definitions = Definitions { imported, ..Definitions::default() };
     assert_eq!(changed, Config { limits, definitions, ..Config::default() });
 }
 
@@ -220,10 +225,10 @@ fn what_new_virtual_hosts_get_finds_its_fields() {
          default_users.ann.vhost_pattern = ^a\ndefault_users.ann.password = secret\n\
          default_users.ann.tags = monitoring, management\ndefault_users.ann.read = ^r\n",
     );
-    let limits = &changed.vhost_defaults.limits["1"];
+    let limits = &changed.definitions.vhost_defaults.limits["1"];
     assert_eq!(limits.pattern, "^shop");
     assert_eq!((limits.limits.max_queues, limits.limits.max_connections), (Some(5), Some(-1)));
-    let policy = &changed.vhost_defaults.operator_policies["ttl"];
+    let policy = &changed.definitions.vhost_defaults.operator_policies["ttl"];
     assert_eq!((policy.vhost_pattern.as_str(), policy.queue_pattern.as_str()), ("^v", "^q"));
     assert_eq!(policy.apply_to, ApplyTo::ClassicQueues);
     let settings = [
@@ -236,10 +241,10 @@ fn what_new_virtual_hosts_get_finds_its_fields() {
         ("queue-version", 1),
     ];
     assert_eq!(policy.settings, BTreeMap::from(settings));
-    let user = &changed.vhost_defaults.users["ann"];
+    let user = &changed.definitions.vhost_defaults.users["ann"];
     assert_eq!((user.vhost_pattern.as_str(), user.read.as_str()), ("^a", "^r"));
     assert_eq!((user.configure.as_str(), user.tags.len()), (".*", 2));
-    assert_eq!(changed.default_passwords["ann"], "secret");
+    assert_eq!(changed.definitions.default_passwords["ann"], "secret");
     let shown = format!("{:?}", changed.settings);
     assert!(!shown.contains("secret"), "{shown}");
     assert_eq!(
@@ -429,8 +434,8 @@ fn an_argument_goes_before_a_variable_and_a_variable_before_a_file() {
         load(sources).unwrap().0
     };
     let config = with(&["default_user=argument"]);
-    assert_eq!(config.first_start.user, "argument");
-    assert_eq!(config.first_start.vhost, "variable");
+    assert_eq!(config.definitions.first_start.user, "argument");
+    assert_eq!(config.definitions.first_start.vhost, "variable");
     assert_eq!(config.connection.heartbeat_s, 1);
     assert_eq!(config.listeners.tcp, [ListenAddress::Every(2)]);
     let both = [ListenAddress::Every(1), ListenAddress::Every(3)];

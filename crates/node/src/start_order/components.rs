@@ -95,7 +95,7 @@ pub(crate) async fn publish_log(
     broker: &Arc<Broker>,
 ) -> anyhow::Result<Option<LogExchange>> {
     let Some(lines) = log.lines() else { return Ok(None) };
-    let exchange = LogExchange::start(lines, broker, &config.first_start.vhost).await;
+    let exchange = LogExchange::start(lines, broker, &config.definitions.first_start.vhost).await;
     exchange.map(Some).context("cannot start the thread that publishes the log")
 }
 
@@ -118,9 +118,9 @@ fn limits(config: &Config) -> Limits {
 
 /// Defaults of new virtual hosts, with the passwords of their users.
 fn vhost_defaults(config: &Config) -> VhostDefaults {
-    let mut defaults = config.vhost_defaults.clone();
+    let mut defaults = config.definitions.vhost_defaults.clone();
     for (name, user) in &mut defaults.users {
-        if let Some(password) = config.default_passwords.get(name) {
+        if let Some(password) = config.definitions.default_passwords.get(name) {
             user.password = PasswordHash::by(config.access.hashing, random_salt(), password);
         }
     }
@@ -148,7 +148,7 @@ pub(crate) async fn create_defaults(broker: &Broker, config: &Config) -> anyhow:
     if !broker.is_new() {
         return Ok(());
     }
-    let first = &config.first_start;
+    let first = &config.definitions.first_start;
     let (vhost, user) = (first.vhost.as_str(), first.user.as_str());
     let metadata = VhostMetadata {
         description: "Default virtual host".to_owned(),

@@ -144,7 +144,7 @@ pub(crate) fn timed_out(invocation: &Invocation) -> Failure {
         code::TEMPORARY,
         format!(
             "Error: operation {} on node {} timed out. Timeout value used: {timeout_ms}",
-            invocation.verb.name,
+            invocation.verb.name(),
             invocation.node()
         ),
     )

@@ -31,7 +31,7 @@ const DISK: Kind = Kind {
 };
 
 fn kind_of(invocation: &Invocation) -> Kind {
-    if invocation.verb.name == "set_disk_free_limit" { DISK } else { MEMORY }
+    if invocation.verb.name() == "set_disk_free_limit" { DISK } else { MEMORY }
 }
 
 /// Whether the parameters make sense.

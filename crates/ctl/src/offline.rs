@@ -34,7 +34,7 @@ pub(crate) fn help(invocation: &Invocation) -> Result<Answer, Failure> {
 pub(crate) fn autocomplete(invocation: &Invocation) -> Result<Answer, Failure> {
     let prefix = invocation.param("prefix");
     let names =
-        invocation.tool.verbs().map(|verb| verb.name).filter(|name| name.starts_with(prefix));
+        invocation.tool.verbs().map(|verb| verb.name()).filter(|name| name.starts_with(prefix));
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     Ok(if names.is_empty() { Answer::Silent } else { Answer::Text(names.join("\n")) })
@@ -61,7 +61,7 @@ pub(crate) fn not_available(invocation: &Invocation) -> Result<Answer, Failure> 
         code::SOFTWARE,
         format!(
             "{} is not available: a node runs or is stopped as a whole. Use stop or shutdown.",
-            invocation.verb.name
+            invocation.verb.name()
         ),
     ))
 }

@@ -141,7 +141,7 @@ fn as_json<'p>(
 
 /// `Enabling plugins on node rabbit@box:` and their names.
 pub(crate) fn change_banner(invocation: &Invocation) -> String {
-    let doing = if invocation.verb.name == "disable" { "Disabling" } else { "Enabling" };
+    let doing = if invocation.verb.name() == "disable" { "Disabling" } else { "Enabling" };
     let node = invocation.node();
     if invocation.flag("all") {
         return format!("{doing} ALL plugins on node {node}");
@@ -157,7 +157,7 @@ pub(crate) fn enable(invocation: &Invocation) -> Result<Answer, Failure> {
         return unchanged(invocation);
     }
     let not_found = format!("The following plugins were not found: {}", missing.join(", "));
-    if invocation.verb.name == "set" {
+    if invocation.verb.name() == "set" {
         return Err(Failure::error(code::DATA, not_found));
     }
     let atoms: Vec<String> = missing.iter().map(|name| format!(":{name}")).collect();
@@ -174,7 +174,7 @@ fn unchanged(invocation: &Invocation) -> Result<Answer, Failure> {
     if invocation.flag("online") {
         run::ask(invocation, "state", &json!({}))?;
     }
-    let stay: Vec<&str> = match invocation.verb.name {
+    let stay: Vec<&str> = match invocation.verb.name() {
         "disable" => names(invocation).filter(|name| is_built_in(name)).collect(),
         _ => Vec::new(),
     };

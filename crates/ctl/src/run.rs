@@ -6,7 +6,7 @@ use crate::failure::{Failure, code};
 use crate::output::{self, Answer, Rows, Style};
 use crate::render;
 use crate::verb::Invocation;
-use crate::verb::{Action, Banner};
+use crate::verb::{Action, Banner, Input};
 use serde_json::Value;
 use std::io::{BufRead, Write};
 
@@ -37,11 +37,7 @@ pub(crate) fn execute(
         None => None,
     };
     print(terminal, &banner(invocation));
-    ask_for_secret(invocation, terminal)?;
-    if let Some(name) = invocation.verb.document {
-        let text = document::read(invocation.param("file"), terminal.input)?;
-        invocation.params.insert(name.to_owned(), text.into());
-    }
+    read_input(invocation, terminal)?;
     if invocation.flag("dry-run") {
         return Ok(());
     }
@@ -93,12 +89,26 @@ fn banner(invocation: &Invocation) -> String {
     }
 }
 
-/// Reads a secret that was not given as an argument.
-fn ask_for_secret(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> Result<(), Failure> {
-    let Some(prompt) = invocation.verb.prompt else { return Ok(()) };
-    if invocation.params.contains_key(prompt.param) {
-        return Ok(());
-    }
+/// Reads a document, or a secret that was not given as an argument.
+fn read_input(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> Result<(), Failure> {
+    let (name, text) = match invocation.verb.input {
+        Some(Input::Document(name)) => {
+            (name, document::read(invocation.param("file"), terminal.input)?)
+        }
+        Some(Input::Secret { param, code }) if !invocation.params.contains_key(param) => {
+            (param, ask_for_secret(invocation, terminal, code)?)
+        }
+        Some(Input::Secret { .. }) | None => return Ok(()),
+    };
+    invocation.params.insert(name.to_owned(), text.into());
+    Ok(())
+}
+
+fn ask_for_secret(
+    invocation: &Invocation,
+    terminal: &mut Terminal<'_>,
+    code: u8,
+) -> Result<String, Failure> {
     if !invocation.output_less() {
         let hashed = invocation.flag("pre-hashed-password");
         let text = if hashed { "Hashed and salted password: \n" } else { "Password: \n" };
@@ -107,12 +117,9 @@ fn ask_for_secret(invocation: &mut Invocation, terminal: &mut Terminal<'_>) -> R
     let mut line = String::new();
     let mut input = std::io::Read::take(&mut *terminal.input, PASSWORD_BYTES_MAX);
     match input.read_line(&mut line) {
-        Ok(1..) => {
-            invocation.params.insert(prompt.param.to_owned(), line.trim().into());
-            Ok(())
-        }
+        Ok(1..) => Ok(line.trim().to_owned()),
         Ok(0) | Err(_) => {
-            Err(Failure::error(prompt.code, "Password is not provided via argument or stdin"))
+            Err(Failure::error(code, "Password is not provided via argument or stdin"))
         }
     }
 }

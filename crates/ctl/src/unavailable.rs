@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn nothing_that_is_there_is_called_unavailable() {
         for verb in TABLES.iter().flat_map(|table| table.iter()) {
-            assert_eq!(refusal(verb.name), None, "{}", verb.name);
+            assert_eq!(refusal(verb.name()), None, "{}", verb.name());
         }
         assert_eq!(refusal("grow").map(|failure| failure.code), Some(69));
         assert_eq!(refusal("bogus"), None);

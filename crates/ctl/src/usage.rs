@@ -42,17 +42,17 @@ const OPTIONS: &str = "\
 
 /// The list of verbs, by section.
 pub(crate) fn commands(tool: &Tool) -> String {
-    let width = tool.verbs().map(|verb| verb.name.len()).max().unwrap_or_default();
+    let width = tool.verbs().map(|verb| verb.name().len()).max().unwrap_or_default();
     let mut text = String::new();
     for section in Section::ALL {
         let mut verbs: Vec<&Verb> = tool.verbs().filter(|verb| verb.section == section).collect();
         if verbs.is_empty() {
             continue;
         }
-        verbs.sort_unstable_by_key(|verb| verb.name);
+        verbs.sort_unstable_by_key(|verb| verb.name());
         text.push_str(&format!("\n{}:\n\n", heading(section.title())));
         for verb in verbs {
-            text.push_str(&format!("   {:width$}  {}\n", verb.name, verb.description));
+            text.push_str(&format!("   {:width$}  {}\n", verb.name(), verb.description));
         }
     }
     text

@@ -123,9 +123,8 @@ pub(crate) type Render = fn(&Invocation, Value) -> Result<Answer, Failure>;
 /// One verb.
 #[derive(Clone, Copy)]
 pub(crate) struct Verb {
-    pub(crate) name: &'static str,
     pub(crate) section: Section,
-    /// As shown by help, without the tool and the general options.
+    /// As shown by help, without the tool and the general options: first the verb's name.
     pub(crate) usage: &'static str,
     pub(crate) description: &'static str,
     /// Positional parameters in order: `name`, `name?` (optional), `name*` (all that follow).
@@ -135,11 +134,8 @@ pub(crate) struct Verb {
     pub(crate) switches: &'static [Switch],
     /// Whether `--vhost` means something to it.
     pub(crate) vhost: bool,
-    /// Asked for on standard input when it is missing: the parameter and the prompt.
-    pub(crate) prompt: Option<Prompt>,
-    /// Read before the node is asked: from the file that the parameter `file` names, or from standard
-    /// input. The request has it under this name.
-    pub(crate) document: Option<&'static str>,
+    /// Read before the node is asked.
+    pub(crate) input: Option<Input>,
     pub(crate) check: Option<Check>,
     /// `None`: no limit unless `--timeout` says so. Milliseconds.
     pub(crate) timeout_ms: Option<u64>,
@@ -147,17 +143,24 @@ pub(crate) struct Verb {
     pub(crate) action: Action,
 }
 
-/// A secret that may be typed instead of given.
+impl Verb {
+    pub(crate) fn name(&self) -> &'static str {
+        self.usage.split(' ').next().unwrap_or_default()
+    }
+}
+
+/// Text that a verb reads besides its command line.
 #[derive(Clone, Copy)]
-pub(crate) struct Prompt {
-    pub(crate) param: &'static str,
-    /// The exit code when there is none.
-    pub(crate) code: u8,
+pub(crate) enum Input {
+    /// A parameter that may be typed instead of given, and the exit code when there is none.
+    Secret { param: &'static str, code: u8 },
+    /// A document, from the file that the parameter `file` names or from standard input. The request has
+    /// it under this name.
+    Document(&'static str),
 }
 
 /// The defaults that the tables of verbs start from.
 pub(crate) const VERB: Verb = Verb {
-    name: "",
     section: Section::Help,
     usage: "",
     description: "",
@@ -165,8 +168,7 @@ pub(crate) const VERB: Verb = Verb {
     columns: None,
     switches: &[],
     vhost: false,
-    prompt: None,
-    document: None,
+    input: None,
     check: None,
     timeout_ms: None,
     banner: Banner::None,

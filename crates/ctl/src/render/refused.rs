@@ -7,7 +7,7 @@ use serde_json::json;
 
 /// `text` is what the kind needs: a name, or a sentence.
 pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failure {
-    let verb = invocation.verb.name;
+    let verb = invocation.verb.name();
     if invocation.format == Format::Json
         && let Some(message) = message_for_machines(verb, kind, text)
     {

@@ -8,7 +8,6 @@ const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "set_permissions",
         usage: "set_permissions [--vhost <vhost>] <username> <conf> <write> <read>",
         description: "Says what a user may configure, write and read in a vhost",
         params: &["user", "configure", "write", "read"],
@@ -18,7 +17,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "set_permissions_globally",
         usage: "set_permissions_globally <username> <conf> <write> <read>",
         description: "Says what a user may configure, write and read in every vhost",
         params: &["user", "configure", "write", "read"],
@@ -27,7 +25,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "clear_permissions",
         usage: "clear_permissions [--vhost <vhost>] <username>",
         description: "Bars a user from a vhost",
         params: &["user"],
@@ -37,7 +34,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "list_permissions",
         usage: "list_permissions [--vhost <vhost>] [--no-table-headers]",
         description: "Lists who may do what in a vhost",
         vhost: true,
@@ -46,7 +42,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "list_user_permissions",
         usage: "list_user_permissions [--no-table-headers] <username>",
         description: "Lists what a user may do in which vhost",
         params: &["user"],
@@ -55,7 +50,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "set_topic_permissions",
         usage: "set_topic_permissions [--vhost <vhost>] <username> <exchange> <write> <read>",
         description: "Says which routing keys of a topic exchange a user may write and read",
         params: &["user", "exchange", "write", "read"],
@@ -67,7 +61,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "clear_topic_permissions",
         usage: "clear_topic_permissions [--vhost <vhost>] <username> [<exchange>]",
         description: "Removes a user's topic permissions for a vhost or an exchange",
         params: &["user", "exchange?"],
@@ -89,7 +82,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "list_topic_permissions",
         usage: "list_topic_permissions [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the topic permissions of a vhost",
         vhost: true,
@@ -98,7 +90,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..ACCESS
     },
     Verb {
-        name: "list_user_topic_permissions",
         usage: "list_user_topic_permissions [--no-table-headers] <username>",
         description: "Lists the topic permissions of a user",
         params: &["user"],

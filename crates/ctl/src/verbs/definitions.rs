@@ -2,13 +2,12 @@
 
 use crate::document;
 use crate::options::{flag, text};
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Input, Section, VERB, Verb};
 
 const DEFINITIONS: Verb = Verb { section: Section::Definitions, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "export_definitions",
         usage: "export_definitions <file_path | \"-\"> [--format json] [--vhost <vhost>]",
         description: "Writes definitions to a file or to standard output",
         params: &["file"],
@@ -24,7 +23,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..DEFINITIONS
     },
     Verb {
-        name: "import_definitions",
         usage: "import_definitions [<file_path> | \"-\"] [--format json] [--skip-if-unchanged] \
                 [--strict] [--vhost <vhost>]",
         description: "Takes definitions from a file or from standard input; with --strict the exit \
@@ -36,7 +34,7 @@ pub(super) const VERBS: &[Verb] = &[
             flag("strict", None),
             text("vhost", Some('p')),
         ],
-        document: Some("definitions"),
+        input: Some(Input::Document("definitions")),
         check: Some(document::check_import),
         banner: Banner::Made(document::import_banner),
         action: Action::Ask("import_definitions", document::imported),

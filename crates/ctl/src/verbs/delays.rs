@@ -9,7 +9,6 @@ const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "list_delayed_messages",
         usage: "list_delayed_messages [--vhost <vhost>] [--limit <limit>] <exchange>",
         description: "Lists the messages that an exchange delays, the next one first",
         params: &["exchange"],
@@ -24,7 +23,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..DELAYS
     },
     Verb {
-        name: "cancel_delayed_message",
         usage: "cancel_delayed_message [--vhost <vhost>] <exchange> <id>",
         description: "Drops a message that an exchange delays, named by its id in the listing",
         params: &["exchange", "id"],

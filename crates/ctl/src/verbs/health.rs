@@ -12,7 +12,6 @@ const HEALTH: Verb = Verb { section: Section::Monitoring, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "ping",
         usage: "ping",
         description: "Checks that the node's process answers",
         timeout_ms: Some(60_000),
@@ -29,7 +28,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "check_running",
         usage: "check_running",
         description: "Checks that the node has started; the exit code tells",
         banner: Banner::Text("Checking if RabbitMQ is running on node {node} ..."),
@@ -37,7 +35,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "is_running",
         usage: "is_running",
         description: "Tells whether the node has started",
         banner: Banner::Text("Asking node {node} for its status ..."),
@@ -45,7 +42,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "is_booting",
         usage: "is_booting",
         description: "Tells whether the node is about to start",
         banner: Banner::Text("Asking node {node} for its boot status ..."),
@@ -53,7 +49,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "alarms",
         usage: "alarms",
         description: "Lists the alarms in effect",
         banner: Banner::Text("Asking node {node} to report any known resource alarms ..."),
@@ -61,7 +56,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "check_alarms",
         usage: "check_alarms",
         description: "Checks that no alarm is in effect; the exit code tells",
         banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
@@ -69,7 +63,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "check_local_alarms",
         usage: "check_local_alarms",
         description: "Checks that no alarm is in effect on the node; the exit code tells",
         banner: Banner::Text("Asking node {node} to report any local resource alarms ..."),
@@ -77,7 +70,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "listeners",
         usage: "listeners",
         description: "Lists what the node listens on",
         banner: Banner::Text("Asking node {node} to report its protocol listeners ..."),
@@ -85,7 +77,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "check_port_listener",
         usage: "check_port_listener <port>",
         description: "Checks that the node listens on a port; the exit code tells",
         params: &["port"],
@@ -100,7 +91,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "check_protocol_listener",
         usage: "check_protocol_listener <protocol>",
         description: "Checks that the node speaks a protocol; the exit code tells",
         params: &["protocol"],
@@ -111,7 +101,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "check_port_connectivity",
         usage: "check_port_connectivity [--address <target address>]",
         description: "Checks that each port the node listens on takes connections",
         switches: &[text("address", Some('a'))],
@@ -132,7 +121,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "check_virtual_hosts",
         usage: "check_virtual_hosts",
         description: "Checks that every virtual host works; the exit code tells",
         banner: Banner::Text("Checking if all vhosts are running on node {node} ..."),
@@ -140,7 +128,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "server_version",
         usage: "server_version",
         description: "Shows the node's version",
         banner: Banner::Text("Asking node {node} for its RabbitMQ version..."),
@@ -148,7 +135,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HEALTH
     },
     Verb {
-        name: "node_health_check",
         section: Section::Deprecated,
         usage: "node_health_check",
         description: "Does nothing; use one of the health checks",

@@ -122,7 +122,6 @@ const BINDING: &[&str] = &[
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "list_queues",
         usage: "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
                 [--no-table-headers] [<column>, ...]",
         description: "Lists the queues of a vhost",
@@ -141,7 +140,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..MONITORING
     },
     Verb {
-        name: "list_unresponsive_queues",
         usage: "list_unresponsive_queues [--local] [--queue-timeout <seconds>] [<column> ...] \
                 [--no-table-headers]",
         description: "Lists nothing: a queue answers as long as its node does",
@@ -159,7 +157,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..MONITORING
     },
     Verb {
-        name: "list_exchanges",
         usage: "list_exchanges [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the exchanges of a vhost",
         columns: Some(Columns {
@@ -172,7 +169,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..MONITORING
     },
     Verb {
-        name: "list_bindings",
         usage: "list_bindings [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the bindings of a vhost",
         columns: Some(Columns { known: BINDING, shown: BINDING }),
@@ -182,7 +178,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..MONITORING
     },
     Verb {
-        name: "list_connections",
         usage: "list_connections [--no-table-headers] [<column> ...]",
         description: "Lists the clients' connections",
         columns: Some(Columns {
@@ -194,7 +189,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..MONITORING
     },
     Verb {
-        name: "list_channels",
         usage: "list_channels [--no-table-headers] [<column> ...]",
         description: "Lists the clients' channels",
         columns: Some(Columns {
@@ -206,7 +200,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..MONITORING
     },
     Verb {
-        name: "list_consumers",
         usage: "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         description: "Lists the consumers of a vhost",
         columns: Some(Columns {

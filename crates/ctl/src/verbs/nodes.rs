@@ -16,7 +16,6 @@ const NODES: Verb = Verb { section: Section::Nodes, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "help",
         usage: "help (<command> | [--list-commands])",
         description: "Shows how a command is used",
         params: &["command?"],
@@ -25,14 +24,12 @@ pub(super) const VERBS: &[Verb] = &[
         ..HELP
     },
     Verb {
-        name: "version",
         usage: "version",
         description: "Shows this tool's version",
         action: Action::Offline(offline::version),
         ..HELP
     },
     Verb {
-        name: "await_startup",
         usage: "await_startup",
         description: "Waits until the node has started",
         timeout_ms: Some(300_000),
@@ -40,7 +37,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
-        name: "await_online_nodes",
         section: Section::Cluster,
         usage: "await_online_nodes <count>",
         description: "Waits until that many nodes of the cluster have started",
@@ -59,7 +55,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "wait",
         usage: "wait [<pidfile>] [--pid|-P <pid>]",
         description: "Waits until the node of a process has started",
         params: &["pidfile?"],
@@ -78,7 +73,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
-        name: "stop",
         usage: "stop [--idempotent] [<pidfile>]",
         description: "Stops the node; with a pid file, waits until its process is gone",
         params: &["pidfile?"],
@@ -95,7 +89,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
-        name: "shutdown",
         usage: "shutdown [--wait]",
         description: "Stops the node and waits until its process is gone",
         switches: &[flag("wait", None)],
@@ -104,7 +97,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
-        name: "start_app",
         usage: "start_app",
         description: "Does nothing: a node that can be reached has been started",
         banner: Banner::Text("Starting node {node} ..."),
@@ -112,7 +104,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
-        name: "stop_app",
         usage: "stop_app",
         description: "Not available: a node is stopped as a whole, with stop or shutdown",
         banner: Banner::Text("Stopping rabbit application on node {node} ..."),
@@ -120,7 +111,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
-        name: "status",
         section: Section::Monitoring,
         usage: "status [--unit <unit>]",
         description: "Shows how the node is",
@@ -140,7 +130,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "environment",
         section: Section::Configuration,
         usage: "environment",
         description: "Shows the settings in effect",
@@ -149,7 +138,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "report",
         section: Section::Monitoring,
         usage: "report",
         description: "Shows everything that helps to find a fault",
@@ -158,7 +146,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "autocomplete",
         usage: "autocomplete [<prefix>]",
         description: "Lists the commands that begin like this",
         params: &["prefix?"],
@@ -166,7 +153,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..HELP
     },
     Verb {
-        name: "force_gc",
         usage: "force_gc",
         description: "Does nothing: memory is given back as soon as it is not needed",
         banner: Banner::Text("Will ask all processes on node {node} to schedule a GC run"),
@@ -174,14 +160,12 @@ pub(super) const VERBS: &[Verb] = &[
         ..NODES
     },
     Verb {
-        name: "rotate_logs",
         usage: "rotate_logs",
         description: "Has the node open its log file anew, after it was moved away",
         action: Action::Ask("rotate_logs", render::done),
         ..NODES
     },
     Verb {
-        name: "suspend_listeners",
         section: Section::Operations,
         usage: "suspend_listeners",
         description: "Lets no more clients connect; those that are connected stay",
@@ -193,7 +177,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "resume_listeners",
         section: Section::Operations,
         usage: "resume_listeners",
         description: "Lets clients connect again after suspend_listeners",
@@ -205,7 +188,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "log_location",
         section: Section::Monitoring,
         usage: "log_location [--all|-a]",
         description: "Shows where the node logs to",
@@ -219,7 +201,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "list_deprecated_features",
         section: Section::FeatureFlags,
         usage: "list_deprecated_features [--used] [<column> ...]",
         description: "Lists deprecated features and whether they are permitted",
@@ -241,7 +222,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "check_if_any_deprecated_features_are_used",
         section: Section::Monitoring,
         usage: "check_if_any_deprecated_features_are_used",
         description: "Fails if a deprecated feature is in use",
@@ -250,7 +230,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "cluster_status",
         section: Section::Cluster,
         usage: "cluster_status",
         description: "Shows the nodes of the cluster",
@@ -260,7 +239,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "list_feature_flags",
         section: Section::FeatureFlags,
         usage: "list_feature_flags [<column> ...]",
         description: "Lists feature flags",
@@ -276,7 +254,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "enable_feature_flag",
         section: Section::FeatureFlags,
         usage: "enable_feature_flag [--experimental] <all | feature_flag>",
         description: "Does nothing: a node has every feature it knows",

@@ -26,7 +26,6 @@ const LOG_LEVELS: [&str; 9] =
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "set_policy",
         usage: "set_policy [--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] \
                 <name> <pattern> <definition>",
         description: "Sets a policy",
@@ -40,7 +39,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..POLICIES
     },
     Verb {
-        name: "clear_policy",
         usage: "clear_policy [--vhost <vhost>] <name>",
         description: "Removes a policy",
         params: &["name"],
@@ -49,7 +47,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..POLICIES
     },
     Verb {
-        name: "list_policies",
         usage: "list_policies [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the policies of a vhost",
         banner: Banner::Text("Listing policies for vhost \"{vhost}\" ..."),
@@ -57,7 +54,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..POLICIES
     },
     Verb {
-        name: "list_policies_that_match",
         usage: "list_policies_that_match [--vhost <vhost>] [--object-type <type>] <object_name>",
         description: "Lists the policies that match a queue or exchange, the one in force first",
         params: &["name"],
@@ -80,7 +76,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..POLICIES
     },
     Verb {
-        name: "set_operator_policy",
         usage: "set_operator_policy [--vhost <vhost>] [--priority <priority>] \
                 [--apply-to <apply-to>] <name> <pattern> <definition>",
         description: "Sets a policy that overrides others",
@@ -94,7 +89,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..POLICIES
     },
     Verb {
-        name: "clear_operator_policy",
         usage: "clear_operator_policy [--vhost <vhost>] <name>",
         description: "Removes an operator policy",
         params: &["name"],
@@ -103,7 +97,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..POLICIES
     },
     Verb {
-        name: "list_operator_policies",
         usage: "list_operator_policies [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the operator policies of a vhost",
         banner: Banner::Text("Listing operator policy overrides for vhost \"{vhost}\" ..."),
@@ -111,7 +104,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..POLICIES
     },
     Verb {
-        name: "set_parameter",
         usage: "set_parameter [--vhost <vhost>] <component_name> <name> <value>",
         description: "Sets a runtime parameter of a vhost",
         params: &["component", "name", "value"],
@@ -124,7 +116,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..PARAMETERS
     },
     Verb {
-        name: "clear_parameter",
         usage: "clear_parameter [--vhost <vhost>] <component_name> <name>",
         description: "Removes a runtime parameter of a vhost",
         params: &["component", "name"],
@@ -137,7 +128,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..PARAMETERS
     },
     Verb {
-        name: "list_parameters",
         usage: "list_parameters [--vhost <vhost>] [--no-table-headers]",
         description: "Lists the runtime parameters of a vhost",
         vhost: true,
@@ -146,7 +136,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..PARAMETERS
     },
     Verb {
-        name: "set_global_parameter",
         usage: "set_global_parameter <name> <value>",
         description: "Sets a runtime parameter of the cluster",
         params: &["name", "value"],
@@ -155,7 +144,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..PARAMETERS
     },
     Verb {
-        name: "clear_global_parameter",
         usage: "clear_global_parameter <name>",
         description: "Removes a runtime parameter of the cluster",
         params: &["name"],
@@ -164,7 +152,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..PARAMETERS
     },
     Verb {
-        name: "list_global_parameters",
         usage: "list_global_parameters [--no-table-headers]",
         description: "Lists the runtime parameters of the cluster",
         banner: Banner::Text("Listing global runtime parameters ..."),
@@ -172,7 +159,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..PARAMETERS
     },
     Verb {
-        name: "set_cluster_name",
         section: Section::Configuration,
         usage: "set_cluster_name <name>",
         description: "Names the cluster",
@@ -182,7 +168,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "set_log_level",
         section: Section::Configuration,
         usage: "set_log_level <log_level>",
         description: "Sets the least level that is logged, until the node restarts",
@@ -204,7 +189,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VERB
     },
     Verb {
-        name: "set_vm_memory_high_watermark",
         usage: "set_vm_memory_high_watermark <fraction> | absolute <value>",
         description: "Makes publishers wait when more memory is used, until the node restarts",
         banner: Banner::Made(|invocation| {
@@ -217,7 +201,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..LIMITS
     },
     Verb {
-        name: "set_disk_free_limit",
         usage: "set_disk_free_limit <disk_limit> | mem_relative <fraction>",
         description: "Makes publishers wait when less disk is free, until the node restarts",
         banner: Banner::Made(|invocation| {

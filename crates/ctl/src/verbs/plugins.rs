@@ -17,7 +17,6 @@ const CHANGE: Verb = Verb {
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "list",
         usage: "list [<pattern>] [--verbose] [--minimal] [--enabled] [--implicitly-enabled]",
         description: "Lists plugins, all of which are part of the node and enabled",
         params: &["pattern?"],
@@ -34,20 +33,17 @@ pub(super) const VERBS: &[Verb] = &[
         ..PLUGINS
     },
     Verb {
-        name: "enable",
         usage: "enable <plugin> [...] | --all [--offline] [--online]",
         description: "Does nothing for a plugin that is part of the node; refuses any other",
         ..CHANGE
     },
     Verb {
-        name: "disable",
         usage: "disable <plugin> [...] | --all [--offline] [--online]",
         description: "Does nothing: what is part of the node stays enabled",
         action: Action::Offline(plugins::disable),
         ..CHANGE
     },
     Verb {
-        name: "set",
         usage: "set [<plugin> ...] [--offline] [--online]",
         description: "Does nothing for plugins that are part of the node; refuses any other",
         switches: &[flag("online", None), flag("offline", None)],
@@ -55,7 +51,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..CHANGE
     },
     Verb {
-        name: "is_enabled",
         usage: "is_enabled <plugin> [...] [--offline] [--online]",
         description: "Checks that the node has what these plugins do; the exit code tells",
         banner: Banner::Made(plugins::is_enabled_banner),

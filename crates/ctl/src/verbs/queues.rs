@@ -12,7 +12,6 @@ const OPERATIONS: Verb = Verb { section: Section::Operations, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "delete_queue",
         usage: "delete_queue [--vhost <vhost>] <queue_name> [--if-empty|-e] [--if-unused|-u] \
                 [--force]",
         description: "Deletes a queue",
@@ -46,7 +45,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..QUEUES
     },
     Verb {
-        name: "purge_queue",
         usage: "purge_queue <queue>",
         description: "Drops the ready messages of a queue",
         params: &["name"],
@@ -55,7 +53,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..QUEUES
     },
     Verb {
-        name: "close_connection",
         usage: "close_connection <connection pid> <explanation>",
         description: "Closes a connection, named by its pid or its name",
         params: &["pid", "explanation"],
@@ -64,7 +61,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..OPERATIONS
     },
     Verb {
-        name: "close_all_connections",
         usage: "close_all_connections [--vhost <vhost> --limit <limit>] [-n <node> --global] \
                 [--per-connection-delay <delay>] <explanation>",
         description: "Closes the connections to a virtual host or the node",
@@ -98,7 +94,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..OPERATIONS
     },
     Verb {
-        name: "close_all_user_connections",
         usage: "close_all_user_connections <username> <explanation>",
         description: "Closes the connections of a user",
         params: &["user", "explanation"],

@@ -10,7 +10,6 @@ const TRACING: Verb =
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "trace_on",
         usage: "trace_on [--vhost <vhost>] [--user <user>]",
         description: "Copies what is published and delivered to the exchange amq.rabbitmq.trace",
         banner: Banner::Made(|invocation| told(invocation, "Starting")),
@@ -18,7 +17,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..TRACING
     },
     Verb {
-        name: "trace_off",
         usage: "trace_off [--vhost <vhost>] [--user <user>]",
         description: "Ends what trace_on began",
         banner: Banner::Made(|invocation| told(invocation, "Stopping")),

@@ -22,7 +22,6 @@ const OF_CLUSTERS: Verb = Verb {
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "drain",
         usage: "drain",
         description: "Closes all client connections and lets nobody connect, until revive",
         banner: Banner::Text(
@@ -33,7 +32,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..UPGRADE
     },
     Verb {
-        name: "revive",
         usage: "revive",
         description: "Lets clients connect again after drain",
         banner: Banner::Text(
@@ -44,7 +42,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..UPGRADE
     },
     Verb {
-        name: "post_upgrade",
         usage: "post_upgrade",
         description: "Does nothing: there are no queues to spread over nodes",
         banner: Banner::Text("Executing post upgrade tasks..."),
@@ -52,25 +49,21 @@ pub(super) const VERBS: &[Verb] = &[
         ..UPGRADE
     },
     Verb {
-        name: "await_online_quorum_plus_one",
         usage: "await_online_quorum_plus_one",
         description: "Does nothing: no queue has replicas on other nodes",
         ..OF_CLUSTERS
     },
     Verb {
-        name: "await_online_synchronized_mirror",
         usage: "await_online_synchronized_mirror",
         description: "Does nothing: no queue has mirrors on other nodes",
         ..OF_CLUSTERS
     },
     Verb {
-        name: "check_if_node_is_quorum_critical",
         usage: "check_if_node_is_quorum_critical",
         description: "Passes: no queue has replicas on other nodes",
         ..OF_CLUSTERS
     },
     Verb {
-        name: "check_if_node_is_mirror_sync_critical",
         usage: "check_if_node_is_mirror_sync_critical",
         description: "Passes: no queue has mirrors on other nodes",
         ..OF_CLUSTERS

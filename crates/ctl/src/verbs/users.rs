@@ -7,7 +7,7 @@ use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
 use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Prompt, Section, VERB, Verb};
+use crate::verb::{Action, Banner, Input, Section, VERB, Verb};
 use serde_json::{Value, json};
 
 /// As many tags as RabbitMQ lets a user have.
@@ -17,12 +17,11 @@ const USERS: Verb = Verb { section: Section::Users, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "add_user",
         usage: "add_user <username> [<password>] [<password_hash> --pre-hashed-password]",
         description: "Creates a user, who has no permissions yet",
         params: &["user", "password?"],
         switches: &[flag("pre-hashed-password", None)],
-        prompt: Some(Prompt { param: "password", code: code::DATA }),
+        input: Some(Input::Secret { param: "password", code: code::DATA }),
         check: Some(|invocation| {
             if invocation.param("user").is_empty() {
                 return Err(Invalid::BadArgument("user cannot be an empty string".to_owned()));
@@ -34,7 +33,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..USERS
     },
     Verb {
-        name: "delete_user",
         usage: "delete_user <username>",
         description: "Removes a user",
         params: &["user"],
@@ -43,7 +41,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..USERS
     },
     Verb {
-        name: "list_users",
         usage: "list_users [--no-table-headers]",
         description: "Lists users and their tags",
         banner: Banner::Text("Listing users ..."),
@@ -51,17 +48,15 @@ pub(super) const VERBS: &[Verb] = &[
         ..USERS
     },
     Verb {
-        name: "change_password",
         usage: "change_password <username> <password>",
         description: "Gives a user another password",
         params: &["user", "password?"],
-        prompt: Some(Prompt { param: "password", code: code::SOFTWARE }),
+        input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: Banner::Text("Changing password for user \"{user}\" ..."),
         action: Action::Ask("change_password", render::done),
         ..USERS
     },
     Verb {
-        name: "clear_password",
         usage: "clear_password <username>",
         description: "Takes a user's password away, so that none is accepted",
         params: &["user"],
@@ -70,17 +65,15 @@ pub(super) const VERBS: &[Verb] = &[
         ..USERS
     },
     Verb {
-        name: "authenticate_user",
         usage: "authenticate_user <username> <password>",
         description: "Tries a user's password; the exit code tells",
         params: &["user", "password?"],
-        prompt: Some(Prompt { param: "password", code: code::SOFTWARE }),
+        input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: Banner::Text("Authenticating user \"{user}\" ..."),
         action: Action::Ask("authenticate_user", |_, _| Ok(Answer::Text("Success".to_owned()))),
         ..USERS
     },
     Verb {
-        name: "set_user_tags",
         usage: "set_user_tags <username> <tag> [...]",
         description: "Replaces a user's tags",
         params: &["user", "tags*"],
@@ -95,7 +88,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..USERS
     },
     Verb {
-        name: "hash_password",
         usage: "hash_password <cleartext_password> [--hashing-algorithm <algorithm>]",
         description: "Prints the salted hash of a password",
         params: &["password?"],
@@ -107,12 +99,11 @@ pub(super) const VERBS: &[Verb] = &[
                 None => "Will hash provided password".to_owned(),
             }
         }),
-        prompt: Some(Prompt { param: "password", code: code::SOFTWARE }),
+        input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         action: Action::Offline(offline::hash_password),
         ..USERS
     },
     Verb {
-        name: "set_user_limits",
         usage: "set_user_limits <username> <definition>",
         description: "Limits a user's connections and channels",
         params: &["user", "definition"],
@@ -121,7 +112,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..USERS
     },
     Verb {
-        name: "clear_user_limits",
         usage: "clear_user_limits <username> <limit_type> | all",
         description: "Removes one or all of a user's limits",
         params: &["user", "limit"],
@@ -135,7 +125,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..USERS
     },
     Verb {
-        name: "list_user_limits",
         usage: "list_user_limits [--user <username>] [--global]",
         description: "Shows the limits of one user or of all",
         switches: &[flag("global", None), text("user", None)],

@@ -11,7 +11,6 @@ const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
 
 pub(super) const VERBS: &[Verb] = &[
     Verb {
-        name: "add_vhost",
         usage: "add_vhost <vhost> [--description <description> --tags \"<tag1>,<tag2>,<...>\" \
                 --default-queue-type <quorum|classic|stream>]",
         description: "Creates a virtual host",
@@ -27,7 +26,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "delete_vhost",
         usage: "delete_vhost <vhost>",
         description: "Deletes a virtual host and all that is in it",
         params: &["vhost"],
@@ -36,7 +34,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "restart_vhost",
         usage: "restart_vhost [--vhost <vhost>]",
         description: "Does nothing: a virtual host is up as long as its node is",
         vhost: true,
@@ -48,7 +45,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "list_vhosts",
         section: Section::Access,
         usage: "list_vhosts [--no-table-headers] [<column> ...]",
         description: "Lists virtual hosts",
@@ -73,7 +69,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "reconcile_vhosts",
         usage: "reconcile_vhosts",
         description: "Does nothing: a virtual host is up as long as its node is",
         banner: Banner::Text(
@@ -83,7 +78,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "set_vhost_tags",
         usage: "set_vhost_tags <vhost> <tag> [...]",
         description: "Replaces a virtual host's tags",
         params: &["vhost", "tags*"],
@@ -92,7 +86,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "update_vhost_metadata",
         usage: "update_vhost_metadata <vhost> [--description=<description>] \
                 [--tags=\"<tag1>,<tag2>,<...>\"] [--default-queue-type=<quorum|classic|stream>] \
                 [--protected-from-deletion=<true|false>]",
@@ -116,7 +109,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "enable_vhost_deletion_protection",
         usage: "enable_vhost_deletion_protection <vhost>",
         description: "Keeps a virtual host from being deleted",
         params: &["vhost"],
@@ -127,7 +119,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "disable_vhost_deletion_protection",
         usage: "disable_vhost_deletion_protection <vhost>",
         description: "Lets a virtual host be deleted",
         params: &["vhost"],
@@ -139,7 +130,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "set_vhost_limits",
         usage: "set_vhost_limits [--vhost <vhost>] <definition>",
         description: "Limits a virtual host's connections and queues",
         params: &["definition"],
@@ -149,7 +139,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "clear_vhost_limits",
         usage: "clear_vhost_limits [--vhost <vhost>]",
         description: "Removes a virtual host's limits",
         vhost: true,
@@ -158,7 +147,6 @@ pub(super) const VERBS: &[Verb] = &[
         ..VHOSTS
     },
     Verb {
-        name: "list_vhost_limits",
         usage: "list_vhost_limits [--vhost <vhost>] [--global] [--no-table-headers]",
         description: "Shows the limits of one virtual host or of all",
         switches: &[flag("global", None)],

@@ -1,5 +1,5 @@
-//! Small helpers every crate may use: time as a value, reading and writing of internal records, marks along the
-//! walk of a message.
+//! Small helpers every crate may use: time as a value, reading and writing of internal records, marks
+//! along the walk of a message.
 //! Knows integers and bytes. Never sockets, files, queues; of clocks only the functions it is given.
 //! Start reading at [`Now`] and [`record`].
 

@@ -45,6 +45,17 @@ pub struct Checkout {
     pub priority: i64,
 }
 
+impl Checkout {
+    /// The credit of a consumer with nothing in its way but its prefetch limit.
+    #[must_use]
+    pub const fn credit(&self) -> u32 {
+        match (self.settling, self.prefetch) {
+            (AckMode::Manual, Some(limit)) => limit,
+            (AckMode::Manual, None) | (AckMode::Auto, _) => u32::MAX,
+        }
+    }
+}
+
 /// The consumers of one queue and whose turn it is.
 #[derive(Clone, Debug, Default)]
 pub struct Consumers {
@@ -220,26 +231,11 @@ impl Consumers {
         Some(n_released)
     }
 
-    /// Gives the consumer nothing until it is resumed: its connection is full.
-    pub fn pause(&mut self, key: ConsumerKey) {
-        if let Some(consumer) = self.table.get_mut(key) {
-            consumer.set_paused(true);
-            self.update_line(key);
-        }
-    }
-
-    /// Undoes [`Consumers::pause`].
-    pub fn resume(&mut self, key: ConsumerKey) {
-        if let Some(consumer) = self.table.get_mut(key) {
-            consumer.set_paused(false);
-            self.update_line(key);
-        }
-    }
-
-    /// Changes how many unsettled deliveries the consumer may have; those it has stay.
-    pub fn set_prefetch(&mut self, key: ConsumerKey, prefetch: Option<u32>) {
+    /// Changes a consumer's credit: it is given messages while it holds fewer than that. Those it holds
+    /// stay. At first it has [what its prefetch limit allows](Checkout::credit).
+    pub fn set_credit(&mut self, key: ConsumerKey, credit: u32) {
         let Some(consumer) = self.table.get_mut(key) else { return };
-        consumer.set_prefetch(prefetch);
+        consumer.set_credit(credit);
         self.update_line(key);
     }
 

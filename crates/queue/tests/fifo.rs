@@ -128,14 +128,14 @@ fn a_cancelled_consumer_may_still_settle() {
 }
 
 #[test]
-fn a_paused_consumer_gets_nothing_until_resumed() {
+fn a_consumer_without_credit_gets_nothing_until_it_has_some() {
     let mut fifo = Fifo::new();
     let consumer = fifo.consumers_mut().attach(auto_ack());
-    fifo.consumers_mut().pause(consumer);
-    fifo.enqueue(1);
+    fifo.consumers_mut().set_credit(consumer, 0);
+    fifo.enqueue(2);
     assert!(fifo.is_waiting());
-    fifo.consumers_mut().resume(consumer);
-    assert_eq!(deliver_all(&mut fifo), [(0, 0, false)]);
+    fifo.consumers_mut().set_credit(consumer, 1);
+    assert_eq!(deliver_all(&mut fifo), [(0, 0, false), (0, 1, false)], "it holds nothing");
 }
 
 #[test]
@@ -183,9 +183,7 @@ enum Step {
     Detach(usize),
     DetachUntold(usize),
     Cancel(usize),
-    Pause(usize),
-    Resume(usize),
-    SetPrefetch(usize, Option<u32>),
+    SetCredit(usize, u32),
     Purge,
     Hold(UnackedTracking),
     Record(usize),
@@ -194,6 +192,10 @@ enum Step {
 
 fn prefetch() -> impl Strategy<Value = Option<u32>> {
     prop::option::of(1..4_u32)
+}
+
+fn credit() -> impl Strategy<Value = u32> {
+    prop_oneof![0..4_u32, Just(u32::MAX)]
 }
 
 fn holding() -> impl Strategy<Value = UnackedTracking> {
@@ -218,9 +220,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<usize>().prop_map(Step::Detach),
         1 => any::<usize>().prop_map(Step::DetachUntold),
         1 => any::<usize>().prop_map(Step::Cancel),
-        1 => any::<usize>().prop_map(Step::Pause),
-        1 => any::<usize>().prop_map(Step::Resume),
-        1 => (any::<usize>(), prefetch()).prop_map(|(n, limit)| Step::SetPrefetch(n, limit)),
+        3 => (any::<usize>(), credit()).prop_map(|(n, credit)| Step::SetCredit(n, credit)),
         1 => Just(Step::Purge),
         2 => holding().prop_map(Step::Hold),
         1 => any::<usize>().prop_map(Step::Record),
@@ -230,9 +230,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 struct Consumer {
     settling: AckMode,
-    prefetch: Option<u32>,
+    credit: u32,
     is_active: bool,
-    is_paused: bool,
     /// Gets what it takes.
     takes: bool,
 }
@@ -255,10 +254,7 @@ impl Model {
 
     fn wants_more(&self, key: ConsumerKey) -> bool {
         let Some(consumer) = self.consumers.get(&key) else { return false };
-        let Consumer { settling, prefetch, is_active, is_paused, .. } = *consumer;
-        let limit = prefetch.filter(|_| settling == AckMode::Manual);
-        let has_credit = limit.is_none_or(|limit| self.held_by(key).len() < limit as usize);
-        is_active && !is_paused && has_credit
+        consumer.is_active && self.held_by(key).len() < consumer.credit as usize
     }
 
     fn n_active(&self) -> usize {
@@ -333,17 +329,9 @@ impl Pair {
                 self.fifo.consumers_mut().cancel(key);
                 self.change(key, |consumer| consumer.is_active = false);
             }),
-            Step::Pause(n) => pick(n).into_iter().for_each(|key| {
-                self.fifo.consumers_mut().pause(key);
-                self.change(key, |consumer| consumer.is_paused = true);
-            }),
-            Step::Resume(n) => pick(n).into_iter().for_each(|key| {
-                self.fifo.consumers_mut().resume(key);
-                self.change(key, |consumer| consumer.is_paused = false);
-            }),
-            Step::SetPrefetch(n, prefetch) => pick(n).into_iter().for_each(|key| {
-                self.fifo.consumers_mut().set_prefetch(key, prefetch);
-                self.change(key, |consumer| consumer.prefetch = prefetch);
+            Step::SetCredit(n, credit) => pick(n).into_iter().for_each(|key| {
+                self.fifo.consumers_mut().set_credit(key, credit);
+                self.change(key, |consumer| consumer.credit = credit);
             }),
             Step::Purge => {
                 let mut gone = Vec::new();
@@ -374,8 +362,8 @@ impl Pair {
     }
 
     fn note_attached(&mut self, key: ConsumerKey, checkout: Checkout, is_active: bool) {
-        let Checkout { settling, prefetch, .. } = checkout;
-        let new = Consumer { settling, prefetch, is_active, is_paused: false, takes: !is_active };
+        let (settling, credit) = (checkout.settling, checkout.credit());
+        let new = Consumer { settling, credit, is_active, takes: !is_active };
         assert!(self.model.consumers.insert(key, new).is_none());
     }
 

@@ -215,7 +215,7 @@ fn only_the_single_active_consumer_gets_deliveries() {
     assert_eq!((fifo.consumers().n_active(), active(&fifo)), (3, Some(first)));
     fifo.enqueue(3);
     assert_eq!(fifo.next_delivery().map(|given| given.consumer), Some(first));
-    fifo.consumers_mut().set_prefetch(first, Some(1));
+    fifo.consumers_mut().set_credit(first, 1);
     assert!(fifo.is_waiting(), "the others get nothing while the first is at its limit");
     fifo.consumers_mut().cancel(first);
     assert_eq!(active(&fifo), Some(third));

@@ -1,6 +1,6 @@
 //! Those who take messages: consumers and `get`, as they come and go.
 
-use super::consumer_channel::ConsumerChannel;
+use super::consumer_channel::{ConsumerChannel, OutboxRoom};
 use super::deliveries::Assignment;
 use super::policy::with_counts;
 use super::state::{Attach, Owner, QueueState};
@@ -39,7 +39,7 @@ impl QueueState {
             });
             room_bytes = sink.room_bytes();
         }));
-        let mut host = ConsumerChannel {
+        let host = ConsumerChannel {
             connection: attach.connection,
             channel: attach.channel,
             link: attach.link,
@@ -48,11 +48,9 @@ impl QueueState {
             checkout: attach.checkout,
             exclusive: attach.exclusive,
             arguments: attach.arguments,
-            room_bytes: 0,
-            held_back: false,
+            room: OutboxRoom::of(room_bytes),
             limit: attach.limit,
         };
-        host.set_room(room_bytes);
         self.consumers.add(key, host);
         self.policy.touch(queue);
         self.leaving().look_at_time(queue);

@@ -4,7 +4,7 @@
 use super::global_prefetch::ChannelLimit;
 use meta::ConnectionId;
 use queue::Checkout;
-use session::{ChannelId, LinkId, Outbox, ShortString, Table};
+use session::{ChannelId, LinkId, Outbox, Room, ShortString, Table};
 use std::sync::Arc;
 
 /// A consumer outside the core.
@@ -17,18 +17,73 @@ pub(super) struct ConsumerChannel {
     pub(super) checkout: Checkout,
     pub(super) exclusive: bool,
     pub(super) arguments: Table,
-    /// Bytes its outbox takes, as of its last word.
-    pub(super) room_bytes: i64,
-    /// Paused by us because `room_bytes` ran out; its outbox was not asked yet.
-    pub(super) held_back: bool,
+    pub(super) room: OutboxRoom,
     /// The limit it shares with the other consumers of its channel.
     pub(super) limit: Option<Arc<ChannelLimit>>,
 }
 
 impl ConsumerChannel {
-    /// Takes note of the room in its outbox. It is given one delivery at least, so that it can say that it is
-    /// full.
-    pub(super) fn set_room(&mut self, bytes: usize) {
-        self.room_bytes = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
+    /// Its credit at the core: what its prefetch limit allows, but none while its outbox has no room.
+    pub(super) fn credit(&self) -> u32 {
+        if self.room.giving == Giving::Yes { self.checkout.credit() } else { 0 }
+    }
+}
+
+/// The room for deliveries in a consumer's outbox, as far as its queue knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutboxRoom {
+    /// Bytes it takes, as of its last word.
+    bytes: i64,
+    giving: Giving,
+}
+
+/// Whether a consumer is given anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Giving {
+    Yes,
+    /// Not until its outbox was asked, which is about to be: the room it had is used up.
+    UsedUp,
+    /// Not until its connection, or the limit it shares, has room again.
+    No,
+}
+
+impl OutboxRoom {
+    /// The room of so many bytes. One delivery at least is given, so that the outbox can say that it is full.
+    pub(super) fn of(bytes: usize) -> Self {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
+        Self { bytes, giving: Giving::Yes }
+    }
+
+    /// Takes what a message needs. True if nothing is left.
+    #[inline]
+    pub(super) const fn take(&mut self, n_bytes: u64) -> bool {
+        self.bytes = self.bytes.saturating_sub_unsigned(n_bytes);
+        if self.bytes <= 0 {
+            self.giving = Giving::UsedUp;
+        }
+        self.bytes <= 0
+    }
+
+    /// Takes the outbox's word.
+    pub(super) fn note(&mut self, room: Room) {
+        *self = match room {
+            Room::Bytes(bytes) if self.giving == Giving::No => {
+                Self { giving: Giving::No, ..Self::of(bytes) }
+            }
+            Room::Bytes(bytes) => Self::of(bytes),
+            Room::Full => Self { bytes: 0, giving: Giving::No },
+        };
+    }
+
+    /// Nothing is given for now.
+    pub(super) const fn close(&mut self) {
+        self.giving = Giving::No;
+    }
+
+    /// The limit it shares has room again. Its outbox may be full all the same, and says so then.
+    pub(super) fn reopen(&mut self) {
+        if self.giving == Giving::No {
+            self.giving = Giving::Yes;
+        }
     }
 }

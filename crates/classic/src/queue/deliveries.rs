@@ -1,6 +1,7 @@
 //! Messages on their way to consumers: the core says whose turn it is, and each outbox is told once.
 
 use super::confirm_on::Confirms;
+use super::consumer_channel::OutboxRoom;
 use super::consumers::Consumers;
 use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
@@ -126,7 +127,7 @@ impl Deliveries<'_> {
             }
         }
         self.fifo.pass_on(n_passed as u64);
-        self.note_room(consumer, room);
+        self.change_room(consumer, |it| it.note(room));
         queue.counters.n_delivered.fetch_add(n_passed as u64, Ordering::Relaxed);
         n_passed
     }
@@ -243,7 +244,7 @@ impl Deliveries<'_> {
             let consumer =
                 self.fifo.consumers().next().filter(|_| self.fifo.messages().head().is_some())?;
             if !self.fits_consumer(queue, consumer, properties_bytes, wakes) {
-                self.fifo.consumers_mut().pause(consumer);
+                self.change_room(consumer, OutboxRoom::close);
                 continue;
             }
             let host = self.consumers.get_mut(consumer);
@@ -253,7 +254,7 @@ impl Deliveries<'_> {
             };
             let settling = host.checkout.settling;
             if !limit.admits(host.link, settling) {
-                self.fifo.consumers_mut().pause(consumer);
+                self.change_room(consumer, OutboxRoom::close);
                 continue;
             }
             let given = self.fifo.next_delivery();
@@ -272,9 +273,7 @@ impl Deliveries<'_> {
 
     /// The consumer's channel has room again. Its connection may be full all the same.
     pub(super) fn resume_limited(&mut self, consumer: ConsumerKey) {
-        if self.consumers.get_mut(consumer).is_some_and(|host| !host.held_back) {
-            self.fifo.consumers_mut().resume(consumer);
-        }
+        self.change_room(consumer, OutboxRoom::reopen);
     }
 
     /// Whether a client takes the properties of the next message; if not, its connection is about to end.
@@ -313,10 +312,8 @@ impl Deliveries<'_> {
     fn charge(&mut self, assigned: Assigned, size_bytes: usize) {
         let Some(host) = self.consumers.get_mut(assigned.consumer) else { return };
         let n_bytes = (size_bytes + DELIVERY_BYTES) as u64;
-        host.room_bytes = host.room_bytes.saturating_sub_unsigned(n_bytes);
-        if host.room_bytes <= 0 && !host.held_back {
-            host.held_back = true;
-            self.fifo.consumers_mut().pause(assigned.consumer);
+        if host.room.take(n_bytes) {
+            self.fifo.consumers_mut().set_credit(assigned.consumer, 0);
         }
     }
 
@@ -404,41 +401,30 @@ impl Deliveries<'_> {
             }
         });
         wakes.extend(waker);
-        self.note_room(consumer, room);
+        self.change_room(consumer, |it| it.note(room));
     }
 
-    /// Takes note of the room that a consumer's outbox said it has.
-    fn note_room(&mut self, consumer: ConsumerKey, room: Room) {
+    /// Changes what is known of the room in a consumer's outbox, and its credit with it.
+    fn change_room(&mut self, consumer: ConsumerKey, change: impl FnOnce(&mut OutboxRoom)) {
         let Some(host) = self.consumers.get_mut(consumer) else { return };
-        match room {
-            Room::Bytes(bytes) => {
-                host.set_room(bytes);
-                if std::mem::take(&mut host.held_back) {
-                    self.fifo.consumers_mut().resume(consumer);
-                }
-            }
-            Room::Full => {
-                host.room_bytes = 0;
-                host.held_back = false;
-                self.fifo.consumers_mut().pause(consumer);
-            }
+        let credit = host.credit();
+        change(&mut host.room);
+        if host.credit() != credit {
+            self.fifo.consumers_mut().set_credit(consumer, host.credit());
         }
     }
 
     pub(super) fn resume(&mut self, consumer: ConsumerKey, wakes: &mut Wakes) {
-        if let Some(host) = self.consumers.get_mut(consumer) {
-            let mut room_bytes = 0;
-            wakes.extend(host.outbox.batch(&mut |sink| room_bytes = sink.room_bytes()));
-            host.set_room(room_bytes);
-            host.held_back = false;
-            self.fifo.consumers_mut().resume(consumer);
-        }
+        let Some(host) = self.consumers.get(consumer) else { return };
+        let mut room_bytes = 0;
+        wakes.extend(host.outbox.batch(&mut |sink| room_bytes = sink.room_bytes()));
+        self.change_room(consumer, |it| *it = OutboxRoom::of(room_bytes));
     }
 
     pub(super) fn set_prefetch(&mut self, consumer: ConsumerKey, prefetch: Option<u32>) {
-        self.fifo.consumers_mut().set_prefetch(consumer, prefetch);
         if let Some(host) = self.consumers.get_mut(consumer) {
             host.checkout.prefetch = prefetch;
+            self.fifo.consumers_mut().set_credit(consumer, host.credit());
         }
     }
 

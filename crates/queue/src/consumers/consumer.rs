@@ -43,14 +43,15 @@ impl Held {
 /// One consumer: its credit, and the messages it holds.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    checkout: Checkout,
+    settling: AckMode,
+    priority: i64,
+    /// Messages it may hold at a time.
+    credit: u32,
     unacked: Unacked,
     /// Whether messages it is given are held.
     by_giving: Held,
     /// Messages it holds besides, without a record of which they are.
     n_unrecorded: usize,
-    /// Wants no more for the moment: its connection cannot take them.
-    paused: bool,
     role: Role,
     /// Whether it stands in line for its turn.
     in_line: bool,
@@ -59,11 +60,12 @@ pub struct Consumer {
 impl Consumer {
     pub(super) fn new(checkout: Checkout, role: Role, tracking: UnackedTracking) -> Self {
         Self {
-            checkout,
+            settling: checkout.settling,
+            priority: checkout.priority,
+            credit: checkout.credit(),
             unacked: Unacked::default(),
             by_giving: Held::by(checkout.settling, tracking),
             n_unrecorded: 0,
-            paused: false,
             role,
             in_line: false,
         }
@@ -109,7 +111,7 @@ impl Consumer {
 
     /// The settlement it asked for.
     pub(super) const fn wished(&self) -> AckMode {
-        self.checkout.settling
+        self.settling
     }
 
     #[inline(always)]
@@ -151,15 +153,11 @@ impl Consumer {
     }
 
     pub(super) const fn set_tracking(&mut self, tracking: UnackedTracking) {
-        self.by_giving = Held::by(self.checkout.settling, tracking);
+        self.by_giving = Held::by(self.settling, tracking);
     }
 
-    pub(super) const fn set_prefetch(&mut self, prefetch: Option<u32>) {
-        self.checkout.prefetch = prefetch;
-    }
-
-    pub(super) const fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
+    pub(super) const fn set_credit(&mut self, credit: u32) {
+        self.credit = credit;
     }
 
     pub(super) const fn role(&self) -> Role {
@@ -172,13 +170,7 @@ impl Consumer {
 
     #[inline]
     fn wants_more(&self) -> bool {
-        if self.role != Role::Active || self.paused {
-            return false;
-        }
-        match (self.checkout.settling, self.checkout.prefetch) {
-            (AckMode::Auto, _) | (AckMode::Manual, None) => true,
-            (AckMode::Manual, Some(limit)) => self.n_held() < limit as usize,
-        }
+        self.role == Role::Active && self.n_held() < self.credit as usize
     }
 
     #[inline]
@@ -194,8 +186,7 @@ impl Consumer {
             return None;
         }
         self.in_line = wants_more;
-        let priority = self.checkout.priority;
-        Some(if wants_more { Move::Enter(priority) } else { Move::Leave(priority) })
+        Some(if wants_more { Move::Enter(self.priority) } else { Move::Leave(self.priority) })
     }
 
     /// Whether it stays in its line after a delivery.

@@ -1,9 +1,11 @@
 //! Threads that work beside the connections' ones: how they end, how the failure of one ends the log, and how
 //! publishers wait for those that have too much to do. Never what it is that they do.
-//! Start reading at [`spawn`] and [`Capacity`].
+//! Start reading at [`Inbox`].
 
 mod capacity;
+mod inbox;
 mod thread;
 
 pub use capacity::{Capacity, CapacityWaiters, capacity_of_all};
+pub use inbox::{Inbox, Next, Pending};
 pub use thread::{Poison, join, spawn};

@@ -70,7 +70,7 @@ impl From<LogFailed> for ChangeError {
 #[derive(Debug)]
 pub struct Broker {
     pub(crate) storage: Arc<Storage>,
-    pub(crate) timers: QueueTimers,
+    pub(crate) timers: Arc<QueueTimers>,
     options: BrokerOptions,
     pub(crate) control_plane: Arc<ControlPlane>,
     pub(crate) exchanges: Arc<Exchanges>,
@@ -88,7 +88,7 @@ pub struct Broker {
 
 impl Broker {
     pub(crate) fn assemble(
-        (storage, timers): (Arc<Storage>, QueueTimers),
+        (storage, timers): (Arc<Storage>, Arc<QueueTimers>),
         definitions: Definitions,
         options: BrokerOptions,
         was_new: bool,
@@ -283,7 +283,7 @@ impl Broker {
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
         self.storage.time.tick(now);
-        self.timers.look_at_time();
+        self.timers.look_again();
         self.keep_log_short();
         self.keep_memory_small();
         let Storage { disk, wal, .. } = &*self.storage;
@@ -374,7 +374,7 @@ impl Broker {
         let unused: Vec<_> = unused.collect();
         self.storage.pager.end();
         self.storage.v1.end();
-        self.timers.end();
+        self.timers.stop();
         for journal in view.queues().filter_map(|queue| queue.journal()) {
             self.storage.v1.sync_at_end(&self.storage, &journal)?;
         }
@@ -391,7 +391,7 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.storage.pager.end();
         self.storage.v1.end();
-        self.timers.end();
+        self.timers.stop();
         self.view().queues().filter_map(|queue| queue.journal()).for_each(|journal| journal.fail());
     }
 }

@@ -14,6 +14,7 @@ use crate::log_records::{self, Entry};
 use crate::options::BrokerOptions;
 use crate::rules::{self, QueueTimersStepper};
 use crate::timers::QueueTimers;
+use background::Poison;
 use bytes::Bytes;
 use classic::PagerStepper;
 use classic::QueueEntry;
@@ -218,18 +219,19 @@ fn parts_before_log(
     disk: &Arc<dyn Disk>,
     options: &StorageOptions,
     of_log: &mut WalOptions,
-) -> (StorageParts, QueueTimers) {
+) -> (StorageParts, Arc<QueueTimers>) {
     let parts = StorageParts::new(disk, options, &of_log.stamper);
-    let rules = QueueTimers::default();
-    of_log.before_commit = Some(Box::new(parts.before_commit(rules.failure())));
-    (parts, rules)
+    let failure = Poison::default();
+    let timers = QueueTimers::new(&failure);
+    of_log.before_commit = Some(Box::new(parts.before_commit(failure)));
+    (parts, timers)
 }
 
 /// Puts everything in its place. Also returns what must be durable before anybody is given a
 /// message: that the cursors of the last stop are no longer so, and which version files have.
 fn finish(
     replay: Replay,
-    (parts, rules): (StorageParts, QueueTimers),
+    (parts, timers): (StorageParts, Arc<QueueTimers>),
     wal: Wal,
     disk: &Arc<dyn Disk>,
     settings: BrokerOptions,
@@ -240,13 +242,14 @@ fn finish(
     disk.sync_dir("").context("sync the directory of", DEFINITIONS_FILE)?;
     let is_v1 = |id| replay.versions.of(QueueId(id)) == QueueVersion::V1;
     let vhosts = replay.meta.vhosts().map(Vhost::name);
-    let storage = parts.open(wal, rules.host(), is_v1, vhosts)?;
+    let host = Arc::<QueueTimers>::clone(&timers);
+    let storage = parts.open(wal, host, is_v1, vhosts)?;
     storage.note_cut_off(replay.cut_off_bytes);
     let (definitions, versions_upto) = replay.into_definitions(&storage);
     storage.start_freeing();
     let started = has_cursors.then(|| log_records::node::append_started(&storage.wal).upto);
     let awaited = started.max(versions_upto);
-    Ok((Broker::assemble((storage, rules), definitions, settings, was_new), awaited))
+    Ok((Broker::assemble((storage, timers), definitions, settings, was_new), awaited))
 }
 
 impl Replay {

@@ -3,82 +3,230 @@
 //! `rules`.
 
 mod agenda;
-mod inbox;
 mod internal_message;
+mod requests;
 mod tracing;
 
-pub(crate) use inbox::{Inbox, Task};
 pub(crate) use internal_message::InternalMessage;
+pub(crate) use requests::Task;
 pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
-use background::Poison;
-use classic::{Queue, QueueHost, RejectedDeadLetters};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use background::{Capacity, Inbox, Next, Poison};
+use classic::{AlarmTimes, Owner, Queue, QueueHost, RejectedDeadLetters, Storage};
+use confirm::DurabilityToken;
+use log::{CommitListener, Lsn};
+use message::MessageRef;
+use meta::{QueueDef, QueueId};
+use requests::Requests;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use stdx::TimeScale;
 
-/// Acts on queues when their rules ask for it. Dropping it ends its thread.
-#[derive(Debug, Default)]
+/// Publishers wait while letters that are in no queue take more than this.
+const LETTER_BYTES_MAX: u64 = 8 << 20;
+
+/// Messages of the broker's own that wait to be published take at most this.
+const NOTICE_BYTES_MAX: usize = 8 << 20;
+
+/// The work of queues' rules, by time and as it is asked for. Its excess are letters that are in no queue.
+#[derive(Debug)]
 pub(crate) struct QueueTimers {
-    inbox: Arc<Inbox>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    inbox: Inbox<Requests>,
+    /// Of messages of the broker's own that wait.
+    notice_bytes: AtomicUsize,
+    n_notices_dropped: AtomicUsize,
+    tracing: Tracing,
 }
 
 impl QueueTimers {
-    /// The host of the queues.
-    pub(crate) fn host(&self) -> Arc<dyn QueueHost> {
-        Arc::<Inbox>::clone(&self.inbox)
+    /// Nothing to be done. When its thread panics that is a `failure`: rules that nobody keeps would fill
+    /// queues without a word.
+    pub(crate) fn new(failure: &Poison) -> Arc<Self> {
+        Arc::new(Self {
+            inbox: Inbox::new(LETTER_BYTES_MAX, failure),
+            notice_bytes: AtomicUsize::new(0),
+            n_notices_dropped: AtomicUsize::new(0),
+            tracing: Tracing::default(),
+        })
     }
 
-    /// Sends letters that are in no queue.
-    pub(crate) fn send(&self, letters: RejectedDeadLetters) {
-        self.inbox.send_rejected(letters);
+    /// Starts the thread that does it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn start_thread(
+        self: &Arc<Self>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let to_end = Arc::clone(self);
+        self.inbox.spawn("rules", move || drop(to_end.inbox.end()), run)
+    }
+
+    /// Waits for something to do; none when there will be nothing any more.
+    pub(crate) fn wait(&self, storage: &Weak<Storage>) -> Option<Task> {
+        self.inbox.wait(|requests| match storage.upgrade() {
+            Some(storage) => requests.next(&storage),
+            None => Next::End,
+        })
+    }
+
+    /// The next thing to do; none if there is nothing for now.
+    pub(crate) fn step(&self, storage: &Storage) -> Option<Task> {
+        self.inbox.step(|requests| requests.next(storage))
+    }
+
+    /// The time has changed, or something else that work waits for.
+    pub(crate) fn look_again(&self) {
+        self.inbox.add(|_| ());
     }
 
     /// Has these queues look again at what policies ask for.
     pub(crate) fn review(&self, queues: impl Iterator<Item = Arc<Queue>>) {
-        self.inbox.review(queues);
+        self.inbox.add(|requests| requests.to_review.extend(queues));
     }
 
-    /// Time has gone on.
-    pub(crate) fn look_at_time(&self) {
-        self.inbox.note_space();
+    /// A queue's letters go to one that is being read after a start: they wait for that.
+    pub(crate) fn defer(&self, queue: Arc<Queue>) {
+        self.inbox.add(|requests| requests.deferred.push(queue));
     }
 
-    /// Set when its thread has panicked: rules that nobody keeps would fill queues without a word.
-    pub(crate) fn failure(&self) -> Poison {
-        self.inbox.failure()
+    /// A queue's letters wait for space on the disk.
+    pub(crate) fn wait_for_space(&self, queue: Arc<Queue>) {
+        self.inbox.add(|requests| requests.without_space.push(queue));
     }
 
-    /// Everything that is to be done.
-    pub(crate) const fn inbox(&self) -> &Arc<Inbox> {
-        &self.inbox
+    /// The first `n` letters of a queue are where they should be once this is durable.
+    pub(crate) fn settle_when_durable(
+        self: &Arc<Self>,
+        storage: &Storage,
+        (queue, n): (Arc<Queue>, u64),
+        awaited: DurabilityToken,
+    ) {
+        let nudge = |upto| WakeOnDurable { timers: Arc::clone(self), upto };
+        if let Some(upto) = awaited.log {
+            storage.wal.watch(Arc::new(nudge(upto)));
+        }
+        for (journal, note) in &awaited.journals {
+            journal.wait(*note, Box::new(nudge(Lsn(0))));
+        }
+        self.inbox.add(|requests| requests.settling.push((queue, n, awaited)));
     }
 
-    /// The thread that does it.
-    pub(crate) fn set_thread(&self, thread: JoinHandle<()>) {
-        *stdx::lock(&self.thread) = Some(thread);
-    }
-
-    /// Whose messages are traced.
-    pub(crate) fn tracing(&self) -> &Tracing {
-        self.inbox.tracing()
+    /// Of letters that are in no queue these are left; `sent_bytes` are gone.
+    pub(crate) fn put_back(&self, left: RejectedDeadLetters, sent_bytes: usize) {
+        if !left.letters.is_empty() {
+            self.inbox.add(|requests| requests.undelivered.push_front(left));
+        }
+        self.inbox.remove_excess(sent_bytes as u64);
+        self.inbox.tell_of_capacity();
     }
 
     /// Publishes a message of the broker's own soon, or drops it if too much waits already.
     pub(crate) fn post(&self, message: InternalMessage) {
-        self.inbox.post(message);
+        let bytes = message.size_bytes();
+        let before = self.notice_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > NOTICE_BYTES_MAX {
+            self.notice_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            if self.n_notices_dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+                ::tracing::warn!("traces or events are dropped: there are too many");
+            }
+            return;
+        }
+        self.inbox.add(|requests| requests.notices.push_back(message));
+    }
+
+    /// A message of so many bytes has been published.
+    pub(crate) fn note_published(&self, bytes: usize) {
+        let left = self.notice_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        if left == 0 {
+            let n_dropped = self.n_notices_dropped.swap(0, Ordering::Relaxed);
+            if n_dropped > 0 {
+                ::tracing::warn!("{n_dropped} traces or events were dropped");
+            }
+        }
+    }
+
+    /// Whose messages are traced.
+    pub(crate) const fn tracing(&self) -> &Tracing {
+        &self.tracing
     }
 
     /// Does nothing any more, and lets nobody wait.
-    pub(crate) fn end(&self) {
-        self.inbox.end();
-        let thread = stdx::lock(&self.thread).take();
-        thread.into_iter().for_each(background::join);
+    pub(crate) fn stop(&self) {
+        self.inbox.stop();
     }
 }
 
-impl Drop for QueueTimers {
-    fn drop(&mut self) {
-        self.end();
+impl QueueHost for QueueTimers {
+    fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, alarm: (TimeScale, AlarmTimes)) {
+        self.inbox.add_quietly(|requests| requests.agenda.set(queue, id, alarm));
+    }
+
+    fn send_letters_of(&self, queue: Arc<Queue>) {
+        self.inbox.add(|requests| requests.asked.push_back(queue));
+    }
+
+    fn send_rejected(&self, letters: RejectedDeadLetters) {
+        self.inbox.add_excess(letters.bytes() as u64);
+        self.inbox.add(|requests| requests.undelivered.push_back(letters));
+    }
+
+    fn note_loaded(&self) {
+        self.inbox.add(|requests| requests.asked.extend(requests.deferred.drain(..)));
+    }
+
+    fn note_space(&self) {
+        self.look_again();
+    }
+
+    fn is_traced(&self) -> bool {
+        self.tracing.is_any()
+    }
+
+    fn trace_delivery(
+        &self,
+        queue: &Arc<QueueDef>,
+        to: Owner,
+        redelivered: bool,
+        message: &MessageRef<'_>,
+    ) {
+        if let Some(delivered) = self.tracing.delivered(queue, to, redelivered, message) {
+            self.post(InternalMessage::Delivered(Box::new(delivered)));
+        }
+    }
+}
+
+impl Capacity for QueueTimers {
+    fn has_capacity(&self) -> bool {
+        self.inbox.has_capacity()
+    }
+
+    fn poll_capacity(&self, waker: &Waker) -> bool {
+        self.inbox.poll_capacity(waker)
+    }
+}
+
+/// Tells the thread of rules that something it waits for may be durable.
+struct WakeOnDurable {
+    timers: Arc<QueueTimers>,
+    upto: Lsn,
+}
+
+impl CommitListener for WakeOnDurable {
+    fn durable(&self, upto: Lsn) -> bool {
+        if upto < self.upto {
+            return true;
+        }
+        self.timers.look_again();
+        false
+    }
+}
+
+impl confirm::JournalSynced for WakeOnDurable {
+    fn synced(self: Box<Self>) -> Option<Waker> {
+        self.timers.look_again();
+        None
     }
 }

@@ -4,9 +4,9 @@ use super::transfer::{self, Sent};
 use crate::broker::Broker;
 use crate::firehose::notice_of;
 use crate::publish::publish_internally;
-use crate::timers::{Inbox, InternalMessage, Task};
+use crate::timers::{InternalMessage, QueueTimers, Task};
 use classic::Storage;
-use classic::{AfterDetach, Queue, RejectedDeadLetters};
+use classic::{AfterDetach, Queue, QueueHost as _, RejectedDeadLetters};
 use meta::Command;
 use std::sync::{Arc, Weak};
 
@@ -20,21 +20,15 @@ const LETTER_BYTES_PER_TURN: usize = 1 << 20;
 /// # Errors
 /// The system's.
 pub(crate) fn start(broker: &Arc<Broker>) -> std::io::Result<()> {
-    let inbox = Arc::clone(broker.timers.inbox());
-    let to_end = Arc::clone(&inbox);
-    let (storage, weak) = (Arc::downgrade(&broker.storage), Arc::downgrade(broker));
-    let run = move || {
-        while let Some(task) = inbox.wait(&storage) {
-            work_off(&inbox, &weak, task);
+    let QueueTimersStepper { timers, storage, broker: weak } = QueueTimersStepper::new(broker);
+    broker.timers.start_thread(move || {
+        while let Some(task) = timers.wait(&storage) {
+            work_off(&timers, &weak, task);
         }
-    };
-    let failure = broker.timers.failure();
-    let thread = background::spawn("rules", failure, move || to_end.end(), run)?;
-    broker.timers.set_thread(thread);
-    Ok(())
+    })
 }
 
-fn work_off(inbox: &Arc<Inbox>, broker: &Weak<Broker>, task: Task) {
+fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
     let Some(broker) = broker.upgrade() else { return };
     match task {
         Task::OnTime(queue, scale) => {
@@ -46,21 +40,21 @@ fn work_off(inbox: &Arc<Inbox>, broker: &Weak<Broker>, task: Task) {
             }
         }
         Task::Settled(queue, n) => queue.dead_letters().left(n),
-        Task::Letters(queue) => send_letters(inbox, &broker, queue),
-        Task::RejectedDeadLetters(letters) => send_undelivered(inbox, &broker, letters),
+        Task::Letters(queue) => send_letters(timers, &broker, queue),
+        Task::RejectedDeadLetters(letters) => send_undelivered(&broker, letters),
         Task::InternalMessage(message) => {
             let bytes = message.size_bytes();
             publish(&broker, message);
-            inbox.note_published(bytes);
+            timers.note_published(bytes);
         }
         Task::Review(queues) => queues.iter().for_each(|queue| broker.review_rules(queue)),
     }
 }
 
-fn send_letters(inbox: &Arc<Inbox>, broker: &Broker, queue: Arc<Queue>) {
+fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<Queue>) {
     if broker.storage.is_short() {
         queue.dead_letters().wait_for_space();
-        inbox.wait_for_space(queue);
+        timers.wait_for_space(queue);
         return;
     }
     let Some(batch) = queue.dead_letters().first(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else {
@@ -69,7 +63,7 @@ fn send_letters(inbox: &Arc<Inbox>, broker: &Broker, queue: Arc<Queue>) {
     match transfer::send(broker, queue.def(), &batch.to, &batch.letters) {
         Sent::NotYet => {
             queue.dead_letters().keep(&batch.letters, 0);
-            inbox.defer(queue);
+            timers.defer(queue);
         }
         Sent::Done { n_letters, awaited, undelivered } => {
             let unsent = batch.letters.get(n_letters..).unwrap_or_default();
@@ -77,18 +71,18 @@ fn send_letters(inbox: &Arc<Inbox>, broker: &Broker, queue: Arc<Queue>) {
             if !unsent.is_empty() {
                 queue.dead_letters().keep(unsent, n_positions);
             }
-            undelivered.into_iter().for_each(|letters| broker.timers.send(letters));
+            undelivered.into_iter().for_each(|letters| broker.timers.send_rejected(letters));
             // In one log the order is enough: what came first is durable first.
             if awaited.journals.is_empty() && queue.journal().is_none() {
                 queue.dead_letters().left(n_positions);
                 return;
             }
-            inbox.settle_when_durable(&broker.storage, (queue, n_positions), awaited);
+            timers.settle_when_durable(&broker.storage, (queue, n_positions), awaited);
         }
     }
 }
 
-fn send_undelivered(inbox: &Arc<Inbox>, broker: &Broker, mut letters: RejectedDeadLetters) {
+fn send_undelivered(broker: &Broker, mut letters: RejectedDeadLetters) {
     let (turn, _) = letters.letters.as_slices();
     let turn = turn.get(..LETTERS_PER_TURN).unwrap_or(turn);
     let n_done = match transfer::send(broker, &letters.from, &letters.to, turn) {
@@ -101,12 +95,12 @@ fn send_undelivered(inbox: &Arc<Inbox>, broker: &Broker, mut letters: RejectedDe
             turn.len()
         }
         Sent::Done { n_letters, undelivered, .. } => {
-            undelivered.into_iter().for_each(|letters| broker.timers.send(letters));
+            undelivered.into_iter().for_each(|letters| broker.timers.send_rejected(letters));
             n_letters
         }
     };
     let bytes = letters.letters.drain(..n_done).map(|letter| letter.bytes()).sum();
-    inbox.put_back(letters, bytes);
+    broker.timers.put_back(letters, bytes);
 }
 
 /// Publishes a message of the broker's own.
@@ -126,24 +120,23 @@ fn publish(broker: &Broker, message: InternalMessage) {
 /// The work of that thread, done by the caller. For simulation.
 #[derive(Debug)]
 pub struct QueueTimersStepper {
-    inbox: Arc<Inbox>,
+    timers: Arc<QueueTimers>,
     storage: Weak<Storage>,
     broker: Weak<Broker>,
 }
 
 impl QueueTimersStepper {
     pub(crate) fn new(broker: &Arc<Broker>) -> Self {
-        let inbox = Arc::clone(broker.timers.inbox());
-        Self { inbox, storage: Arc::downgrade(&broker.storage), broker: Arc::downgrade(broker) }
+        let timers = Arc::clone(&broker.timers);
+        Self { timers, storage: Arc::downgrade(&broker.storage), broker: Arc::downgrade(broker) }
     }
 
     /// Does one thing; false if there was nothing to do.
     pub fn step(&mut self) -> bool {
         let Some(storage) = self.storage.upgrade() else { return false };
-        let task = self.inbox.next(&storage);
+        let Some(task) = self.timers.step(&storage) else { return false };
         drop(storage);
-        let Some(task) = task else { return false };
-        work_off(&self.inbox, &self.broker, task);
+        work_off(&self.timers, &self.broker, task);
         true
     }
 }

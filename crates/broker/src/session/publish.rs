@@ -16,6 +16,7 @@ use crate::publish::{
 };
 use background::capacity_of_all;
 use bytes::Bytes;
+use classic::QueueHost as _;
 use classic::{BodyHome, BodyStore};
 use confirm::{DurabilityToken, Run};
 use message::MessageRef;
@@ -356,7 +357,7 @@ impl Publishing {
             self.trace_batch(client, input, requests);
         }
         for letters in self.batch.take_undelivered() {
-            client.access.broker().timers.send(letters);
+            client.access.broker().timers.send_rejected(letters);
         }
         awaited
     }

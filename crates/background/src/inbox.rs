@@ -38,7 +38,7 @@ pub enum Next<T> {
 pub struct Inbox<P> {
     state: Mutex<State<P>>,
     wanted: Condvar,
-    /// What publishers wait for to become less than its limit.
+    /// The excess, in bytes: publishers wait while it is not below its limit.
     excess_bytes: AtomicU64,
     excess_bytes_max: u64,
     waiters: CapacityWaiters,
@@ -130,17 +130,17 @@ impl<P: Pending> Inbox<P> {
         Ok(())
     }
 
-    /// There is so much more of what publishers wait for to become less.
+    /// There is so much more excess, for which publishers may have to wait.
     pub fn add_excess(&self, bytes: u64) {
         self.excess_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// There is so much less of it. Those who wait are told by [`Inbox::tell_of_capacity`].
+    /// There is so much less excess. Those who wait are told by [`Inbox::tell_of_capacity`].
     pub fn remove_excess(&self, bytes: u64) {
         self.excess_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// What publishers wait for to become less than its limit.
+    /// The excess, in bytes.
     pub fn excess_bytes(&self) -> u64 {
         self.excess_bytes.load(Ordering::Relaxed)
     }

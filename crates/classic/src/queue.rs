@@ -504,7 +504,7 @@ impl Queue {
         };
         self.files_version.relocate(wal, segment);
         local.move_noted_returns(self, segment);
-        local.content.backlog.relocate(segment, message, page)
+        local.content.backlog.log_places().relocate(segment, message, page)
     }
 
     /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.

@@ -8,7 +8,7 @@
 //! ```
 //! Messages are appended at the tail and released in any order; a page goes when its last message
 //! does, and one that is emptied before it is written is never written. When the queue takes more
-//! memory than it is allowed, [`Backlog::next_job`] says which pages to write or to load, and lets
+//! memory than it is allowed, [`Jobs::next`] says which pages to write or to load, and lets
 //! go of those that have an image: the pages at the head and the tail stay, those in between go.
 //!
 //! A pure state machine: it does no IO and knows no clock. A host runs the jobs, outside of any lock
@@ -16,10 +16,10 @@
 //! be emptied, purged or refilled meanwhile; the report then finds no page of that key.
 
 mod convert;
-mod convert_log;
 mod image;
 mod jobs;
 mod kept;
+mod log_places;
 mod page;
 mod page_bitmap;
 mod page_bytes;
@@ -33,21 +33,20 @@ mod slot;
 mod tests;
 
 pub use convert::{HerePart, PageWriter, Part, WrittenPage};
-pub use convert_log::{ImageLogged, PersistentPositions, StoredPage, ToLog};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
-pub use jobs::{Job, Loaded, Written};
+pub use jobs::{Job, Jobs, Loaded, Written};
 pub use kept::SharedProperties;
+pub use log_places::{ImageLogged, LogPlaces, PersistentPositions, StoredPage, ToLog};
 pub use page_bitmap::PageBitmap;
 pub use pages::Pages;
 pub use pool::PagePool;
 pub use relocate::{Dropped, LiveMessage, PageNote, RestoreError};
 
 use crate::blob::BlobId;
-use jobs::Writing;
+use jobs::Paging;
 use log::SegmentId;
 use message::{Body, MessageRef};
 use page::{Added, BodyPlace, Page, to_u16};
-use plan::PAGE_BYTES_MAX;
 use segments::SegmentNumber;
 use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
 use std::sync::Arc;
@@ -72,7 +71,7 @@ impl PageKey {
 pub enum Lookup<'a> {
     /// In memory.
     Here(MessageRef<'a>),
-    /// On disk, or its body is: [`Backlog::next_job`] has its page loaded when it is the head.
+    /// On disk, or its body is: [`Jobs::next`] has its page loaded when it is the head.
     Cold,
     /// It was released, never there, or lost by damage.
     Gone,
@@ -122,59 +121,18 @@ pub struct FreedPage {
 }
 
 /// The content of a queue by position. See the module's description.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Backlog {
     pages: Pages,
-    /// The size pages are filled to.
-    page_bytes: usize,
-    memory: Memory,
-    /// Images under way to disk: few.
-    writing: Vec<Writing>,
+    paging: Paging,
     stored_bytes: u64,
-    /// Consumers were given no position from here on, as far as is known.
-    reach: u64,
-    /// Pages may be here without their stored bodies.
-    may_lack_bodies: bool,
-    /// See [`Backlog::only_read`].
-    only_reads: bool,
-}
-
-/// Memory of the pages.
-#[derive(Clone, Copy, Debug, Default)]
-struct Memory {
-    resident_bytes: usize,
-    /// Of them, those of pages whose images are under way to disk.
-    writing_bytes: usize,
-    /// Not yet resident, but being loaded.
-    loading_bytes: usize,
-}
-
-impl Default for Backlog {
-    fn default() -> Self {
-        Self {
-            pages: Pages::default(),
-            page_bytes: PAGE_BYTES_MAX,
-            memory: Memory::default(),
-            writing: Vec::new(),
-            stored_bytes: 0,
-            reach: 0,
-            may_lack_bodies: false,
-            only_reads: false,
-        }
-    }
 }
 
 impl Backlog {
-    /// An empty one.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Memory its pages take: content and 16 bytes for each message.
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
-        self.memory.resident_bytes
+        self.paging.resident_bytes
     }
 
     /// Bytes of all messages, wherever they are, as [`MessageRef::size_bytes`] counts them.
@@ -187,6 +145,16 @@ impl Backlog {
     #[must_use]
     pub const fn pages(&self) -> &Pages {
         &self.pages
+    }
+
+    /// The way of its pages to disk and back.
+    pub const fn jobs(&mut self) -> Jobs<'_> {
+        Jobs { pages: &mut self.pages, paging: &mut self.paging }
+    }
+
+    /// The places of its messages in the log.
+    pub const fn log_places(&mut self) -> LogPlaces<'_> {
+        LogPlaces { pages: &mut self.pages, paging: &mut self.paging }
     }
 
     #[cfg(test)]
@@ -254,12 +222,12 @@ impl Backlog {
         let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segments.number(segment));
         push(page, segment);
         slot.span = to_u16(page.entries.len());
-        self.memory.resident_bytes += page.cost_bytes() - before;
+        self.paging.resident_bytes += page.cost_bytes() - before;
     }
 
     /// The slot that takes `position` next: the last one, or a new one behind it.
     fn slot_for(&mut self, pool: &PagePool, position: u64, body: BodyPlace) -> &mut Slot {
-        let page_bytes = self.page_bytes;
+        let page_bytes = self.paging.page_bytes;
         let fits = match self.pages.back_mut() {
             Some(slot) if slot.is_closed => false,
             Some(slot) if slot.n_live == 0 => {
@@ -321,9 +289,9 @@ impl Backlog {
             Content::Here(page) => {
                 let gone = page.release(position)?;
                 if gone.kept_bytes > 0 {
-                    self.memory.resident_bytes -= gone.kept_bytes;
+                    self.paging.resident_bytes -= gone.kept_bytes;
                     if slot.busy == Busy::Writing {
-                        self.memory.writing_bytes -= gone.kept_bytes;
+                        self.paging.writing_bytes -= gone.kept_bytes;
                     }
                 }
                 Released {
@@ -341,7 +309,7 @@ impl Backlog {
         let (is_empty, has_image, is_closed) =
             (slot.n_live == 0, slot.image.is_some(), slot.is_closed);
         self.stored_bytes -= released.size_bytes;
-        self.reach = self.reach.max(position + 1);
+        self.paging.reach = self.paging.reach.max(position + 1);
         if is_empty {
             if is_closed || at + 1 < self.pages.slots().len() {
                 released.page = self.retire(pool, at).map(Box::new);
@@ -360,7 +328,7 @@ impl Backlog {
         if let Some(slot) = self.pages.back_mut()
             && let Content::Here(page) = &mut slot.content
         {
-            self.memory.resident_bytes -= page.cost_bytes();
+            self.paging.resident_bytes -= page.cost_bytes();
             page.clear();
             slot.span = 0;
         }
@@ -378,9 +346,9 @@ impl Backlog {
     fn remove(&mut self, pool: &PagePool, at: usize) {
         let Some(slot) = self.pages.remove(at) else { return };
         self.stored_bytes -= slot.live_bytes;
-        self.end_job(slot.key(), slot.busy, slot.cost_bytes());
+        self.paging.end_job(slot.key(), slot.busy, slot.cost_bytes());
         if let Content::Here(page) = slot.content {
-            self.memory.resident_bytes -= page.cost_bytes();
+            self.paging.resident_bytes -= page.cost_bytes();
             pool.give(page);
         }
     }
@@ -399,7 +367,7 @@ impl Backlog {
             return;
         }
         if let Some(Slot { content: Content::Here(page), .. }) = self.pages.remove_only() {
-            self.memory.resident_bytes -= page.cost_bytes();
+            self.paging.resident_bytes -= page.cost_bytes();
             pool.give(page);
         }
     }

@@ -37,7 +37,7 @@ struct Unnamed {
 impl Content {
     pub(super) fn new(durability: Durability) -> Self {
         Self {
-            backlog: Backlog::new(),
+            backlog: Backlog::default(),
             durability,
             settled: Vec::new(),
             freed: SegmentCounts::default(),
@@ -235,7 +235,7 @@ impl Content {
         let storage = &queue.storage;
         if let Some(note) = &written.note {
             let appended = records::append_paged(&storage.wal, queue.id().0, note);
-            self.backlog.paged_in_log(page, appended.at.segment);
+            self.backlog.log_places().paged_in_log(page, appended.at.segment);
         }
         for (segment, n) in &written.segments {
             storage.wal.release(*segment, *n);

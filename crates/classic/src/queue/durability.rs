@@ -376,7 +376,7 @@ impl VersionChange<'_> {
                 .at
                 .segment
         };
-        match local.content.backlog.log_next(positions.start, append) {
+        match local.content.backlog.log_places().log_next(positions.start, append) {
             None => LogPageOutcome::All,
             Some(ToLog::Busy) => LogPageOutcome::Busy,
             Some(ToLog::Stored(page)) => LogPageOutcome::Stored(page),
@@ -398,7 +398,9 @@ impl VersionChange<'_> {
         persistent: &PersistentPositions,
     ) -> bool {
         let mut local = stdx::lock(&self.0.local);
-        let Some(logged) = local.content.backlog.image_logged(page, durable, persistent) else {
+        let Some(logged) =
+            local.content.backlog.log_places().image_logged(page, durable, persistent)
+        else {
             if !page.is_durable {
                 self.0.storage.images.durable.release(durable, 1);
             }
@@ -406,7 +408,7 @@ impl VersionChange<'_> {
         };
         if let Some(note) = &logged.note {
             let appended = records::append_paged(self.0.wal(), self.0.def.id.0, note);
-            local.content.backlog.paged_in_log(page.page, appended.at.segment);
+            local.content.backlog.log_places().paged_in_log(page.page, appended.at.segment);
         }
         if let Some(segment) = logged.noted_before {
             self.0.wal().release(segment, 1);
@@ -435,7 +437,7 @@ impl VersionChange<'_> {
                 keeping.is_logged = false;
                 keeping.counts = Authority::Journal;
                 keeping.journal_counts_from = Some(upto);
-                for (segment, n) in local.content.backlog.unlog() {
+                for (segment, n) in local.content.backlog.log_places().unlog() {
                     self.0.wal().release(segment, n);
                 }
             }

@@ -104,8 +104,9 @@ impl QueueState {
             return false;
         }
         let allowance_bytes = storage.pager.allowance_bytes();
-        self.content.backlog.only_read(storage.is_short());
-        self.paging.is_asked = self.content.backlog.wants_job(self.head(), allowance_bytes);
+        let (head, mut jobs) = (self.head(), self.content.backlog.jobs());
+        jobs.only_read(storage.is_short());
+        self.paging.is_asked = jobs.are_wanted(head, allowance_bytes);
         self.paging.is_asked
     }
 
@@ -152,9 +153,9 @@ impl Paged<'_> {
         let mut local = stdx::lock(&self.0.local);
         let head = local.head();
         let allowance_bytes = self.0.storage.pager.allowance_bytes();
-        local.content.backlog.only_read(self.0.storage.is_short());
-        let job =
-            local.content.backlog.next_job(&self.0.storage.pool, head, allowance_bytes, image);
+        let mut jobs = local.content.backlog.jobs();
+        jobs.only_read(self.0.storage.is_short());
+        let job = jobs.next(&self.0.storage.pool, head, allowance_bytes, image);
         local.paging.is_asked = job.is_some();
         local.account(&self.0.storage);
         job
@@ -163,7 +164,7 @@ impl Paged<'_> {
     /// A page's image is where it is to be, and durable if it is to be.
     pub(crate) fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
         self.0.with(|local, _| {
-            match local.content.backlog.written(page, blob) {
+            match local.content.backlog.jobs().written(page, blob) {
                 Some(written) => local.content.note_page(self.0, page, &written),
                 // It was emptied meanwhile.
                 None => {

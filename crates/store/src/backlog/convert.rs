@@ -314,7 +314,7 @@ mod tests {
             let pool = PagePool::default();
             let (pages, images) = write_pages(&all);
             prop_assert_eq!(pages.len(), images.len());
-            let mut backlog = Backlog::new();
+            let mut backlog = Backlog::default();
             for page in &pages {
                 backlog.restore_page(&page.all, log::SegmentId(1)).unwrap();
             }
@@ -361,7 +361,7 @@ mod tests {
 
         #[test]
         fn a_backlog_in_memory_is_gone_through_in_order(all in messages(), from in 0_u64..200) {
-            let (pool, mut backlog) = (PagePool::default(), Backlog::new());
+            let (pool, mut backlog) = (PagePool::default(), Backlog::default());
             for message in &all {
                 let queued = queued(message);
                 let body = vec![1; queued.body_bytes() as usize];

@@ -2,7 +2,8 @@
 
 use super::image::{Image, ImageError, LoadedPage};
 use super::page_bitmap::PageBitmap;
-use super::plan::{Planner, Step, page_bytes};
+use super::pages::Pages;
+use super::plan::{PAGE_BYTES_MAX, Planner, Step, page_bytes};
 use super::pool::PagePool;
 use super::segments::SegmentNumber;
 use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage, load_bytes};
@@ -13,7 +14,7 @@ use log::SegmentId;
 /// Something the host is to do, then to report under the page's key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Write the image that was made. Then [`Backlog::written`]; what holds logged messages must be
+    /// Write the image that was made. Then [`Jobs::written`]; what holds logged messages must be
     /// durable first.
     Write {
         /// Of this page.
@@ -38,7 +39,7 @@ pub enum Job {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Written {
     /// The note for the log about the page, when any of its messages is to survive a restart;
-    /// then [`Backlog::paged_in_log`].
+    /// then [`LogPlaces::paged_in_log`].
     pub note: Option<PageNote>,
     /// Log segments that held its messages, with how many: to be released after the note.
     pub segments: Vec<(SegmentId, u64)>,
@@ -68,31 +69,91 @@ pub(super) struct Writing {
     pub(super) is_durable: bool,
 }
 
-impl Backlog {
-    const fn planner(&self) -> Planner<'_> {
-        Planner {
-            pages: &self.pages,
-            memory: &self.memory,
-            may_lack_bodies: self.may_lack_bodies,
-            only_reads: self.only_reads,
+/// Which pages are in memory, and what is under way.
+#[derive(Debug)]
+pub(super) struct Paging {
+    /// The size pages are filled to.
+    pub(super) page_bytes: usize,
+    pub(super) resident_bytes: usize,
+    /// Of them, those of pages whose images are under way to disk.
+    pub(super) writing_bytes: usize,
+    /// Not yet resident, but being loaded.
+    pub(super) loading_bytes: usize,
+    /// Images under way to disk: few.
+    pub(super) writing: Vec<Writing>,
+    /// Consumers were given no position from here on, as far as is known.
+    pub(super) reach: u64,
+    /// Pages may be here without their stored bodies.
+    pub(super) may_lack_bodies: bool,
+    /// See [`Jobs::only_read`].
+    pub(super) only_reads: bool,
+}
+
+impl Default for Paging {
+    fn default() -> Self {
+        Self {
+            page_bytes: PAGE_BYTES_MAX,
+            resident_bytes: 0,
+            writing_bytes: 0,
+            loading_bytes: 0,
+            writing: Vec::new(),
+            reach: 0,
+            may_lack_bodies: false,
+            only_reads: false,
         }
+    }
+}
+
+impl Paging {
+    /// A job on this page is over, or nobody cares for it any more.
+    pub(super) fn end_job(
+        &mut self,
+        page: PageKey,
+        busy: Busy,
+        cost_bytes: usize,
+    ) -> Option<Writing> {
+        match busy {
+            Busy::Idle => None,
+            Busy::Loading => {
+                self.loading_bytes -= cost_bytes;
+                None
+            }
+            Busy::Writing => {
+                self.writing_bytes -= cost_bytes;
+                let at = self.writing.iter().position(|writing| writing.page == page)?;
+                Some(self.writing.swap_remove(at))
+            }
+        }
+    }
+}
+
+/// The way of a backlog's pages to disk and back.
+#[derive(Debug)]
+pub struct Jobs<'a> {
+    pub(super) pages: &'a mut Pages,
+    pub(super) paging: &'a mut Paging,
+}
+
+impl Jobs<'_> {
+    const fn planner(&self) -> Planner<'_> {
+        Planner { pages: self.pages, paging: self.paging }
     }
 
     /// The next job so that the messages from `head`, the first ready position, are in memory and
     /// all pages take no more than `allowance_bytes` of it, as far as that can be. Pages that have an
     /// image are let go of at once; the image of one to be written is put into `image`. Several jobs
     /// may be under way at a time: call it until there is none.
-    pub fn next_job(
+    pub fn next(
         &mut self,
         pool: &PagePool,
         head: u64,
         allowance_bytes: usize,
         image: &mut Image,
     ) -> Option<Job> {
-        self.page_bytes = page_bytes(allowance_bytes);
-        self.may_lack_bodies &= self.pages.slots().iter().any(Slot::lacks_bodies);
+        self.paging.page_bytes = page_bytes(allowance_bytes);
+        self.paging.may_lack_bodies &= self.pages.slots().iter().any(Slot::lacks_bodies);
         if !self.pages.slots().is_empty() {
-            self.reach = self.reach.max(head.min(self.pages.end()));
+            self.paging.reach = self.paging.reach.max(head.min(self.pages.end()));
         }
         loop {
             match self.planner().next_step(head, allowance_bytes)? {
@@ -103,16 +164,16 @@ impl Backlog {
         }
     }
 
-    /// Whether [`Backlog::next_job`] would find something to do. From now on pages are filled to what
+    /// Whether [`Jobs::next`] would find something to do. From now on pages are filled to what
     /// suits the allowance.
     #[must_use]
-    pub fn wants_job(&mut self, head: u64, allowance_bytes: usize) -> bool {
-        self.page_bytes = page_bytes(allowance_bytes);
+    pub fn are_wanted(&mut self, head: u64, allowance_bytes: usize) -> bool {
+        self.paging.page_bytes = page_bytes(allowance_bytes);
         let all_here = self.pages.here().len() == self.pages.slots().len();
         if all_here
-            && self.memory.resident_bytes <= allowance_bytes
+            && self.paging.resident_bytes <= allowance_bytes
             && self.pages.sparse().is_empty()
-            && !self.may_lack_bodies
+            && !self.paging.may_lack_bodies
         {
             return false;
         }
@@ -122,19 +183,19 @@ impl Backlog {
     /// From now on nothing is written to make room, or not so any more: what is in memory and in no image
     /// stays there.
     pub const fn only_read(&mut self, on: bool) {
-        self.only_reads = on;
+        self.paging.only_reads = on;
     }
 
     /// Lets go of a page that has an image.
     fn evict(&mut self, pool: &PagePool, at: usize) {
-        let reach = self.reach;
+        let reach = self.paging.reach;
         let Some(slot) = self.pages.get_mut(at) else { return };
         let Some(page) = slot.page() else { return };
         let cold = Cold::of(slot, page, slot.first < reach);
         slot.is_closed = true;
         let first = slot.first;
         if let Content::Here(page) = std::mem::replace(&mut slot.content, Content::Cold(cold)) {
-            self.memory.resident_bytes -= page.cost_bytes();
+            self.paging.resident_bytes -= page.cost_bytes();
             self.pages.forget_here(first);
             pool.give(page);
         }
@@ -151,14 +212,14 @@ impl Backlog {
         let page = slot.page()?;
         let is_durable = page.live().any(|(_, entry)| entry.segment.is_logged());
         image.write(pool, first, page);
-        self.writing.push(Writing {
+        self.paging.writing.push(Writing {
             page: slot.key(),
             live_bytes: slot.live_bytes,
             load_bytes: load_bytes(page, image.len()),
             n_entries: slot.n_live,
             is_durable,
         });
-        self.memory.writing_bytes += page.cost_bytes();
+        self.paging.writing_bytes += page.cost_bytes();
         Some(Job::Write { page: slot.key(), is_durable })
     }
 
@@ -170,39 +231,9 @@ impl Backlog {
             wanted.add_all(owed);
         }
         slot.busy = Busy::Loading;
-        self.memory.loading_bytes += slot.cost_bytes();
+        self.paging.loading_bytes += slot.cost_bytes();
         let (blob, is_durable) = (image.blob, image.is_durable);
         Some(Job::Load { page: slot.key(), blob, is_durable, wanted })
-    }
-
-    /// A job on this page is over, or nobody cares for it any more.
-    pub(super) fn end_job(
-        &mut self,
-        page: PageKey,
-        busy: Busy,
-        cost_bytes: usize,
-    ) -> Option<Writing> {
-        match busy {
-            Busy::Idle => None,
-            Busy::Loading => {
-                self.memory.loading_bytes -= cost_bytes;
-                None
-            }
-            Busy::Writing => {
-                self.memory.writing_bytes -= cost_bytes;
-                let at = self.writing.iter().position(|writing| writing.page == page)?;
-                Some(self.writing.swap_remove(at))
-            }
-        }
-    }
-
-    /// Nothing came of a job, and it may be given out again.
-    pub fn abandon(&mut self, page: PageKey) {
-        if let Some(slot) = self.pages.index_of_key(page).and_then(|at| self.pages.get_mut(at)) {
-            let busy = std::mem::replace(&mut slot.busy, Busy::Idle);
-            let cost_bytes = slot.cost_bytes();
-            self.end_job(page, busy, cost_bytes);
-        }
     }
 
     /// The page's image is written as `blob`, and durable if it is to be. None when the page is gone
@@ -212,7 +243,7 @@ impl Backlog {
         let slot = self.pages.get_mut(at).filter(|slot| slot.busy == Busy::Writing)?;
         slot.busy = Busy::Idle;
         let cost_bytes = slot.cost_bytes();
-        let made = self.end_job(page, Busy::Writing, cost_bytes)?;
+        let made = self.paging.end_job(page, Busy::Writing, cost_bytes)?;
         let slot = self.pages.get_mut(at)?;
         let replaced = slot.free_image();
         let segments = slot.move_into_image(blob, &made);
@@ -223,15 +254,9 @@ impl Backlog {
         self.pages.note_sparse(at);
         Some(Written { note, segments, replaced })
     }
+}
 
-    /// Where in the log the note about the page is.
-    pub fn paged_in_log(&mut self, page: PageKey, segment: SegmentId) {
-        let slot = self.pages.index_of_key(page).and_then(|at| self.pages.get_mut(at));
-        if let Some(image) = slot.and_then(|slot| slot.image.as_mut()) {
-            image.segment = segment;
-        }
-    }
-
+impl Backlog {
     /// The page is read. None when it is gone meanwhile.
     ///
     /// # Errors
@@ -252,9 +277,9 @@ impl Backlog {
             return Err(ImageError::OtherPage);
         }
         slot.busy = Busy::Idle;
-        self.memory.loading_bytes -= slot.cost_bytes();
+        self.paging.loading_bytes -= slot.cost_bytes();
         let arrived = slot.take_in(loaded.page);
-        self.memory.resident_bytes += slot.cost_bytes();
+        self.paging.resident_bytes += slot.cost_bytes();
         self.stored_bytes = self.stored_bytes - arrived.live_bytes_before + slot.live_bytes;
         let (first, n_live) = (slot.first, slot.n_live);
         self.pages.come_here(first);

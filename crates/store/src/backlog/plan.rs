@@ -5,7 +5,7 @@
 //! between window and tail from the tail backwards, then those before the head, whose messages
 //! consumers hold.
 
-use super::Memory;
+use super::jobs::Paging;
 use super::pages::Pages;
 use super::slot::{Busy, Slot};
 use std::ops::Range;
@@ -41,11 +41,7 @@ pub(super) fn page_bytes(allowance_bytes: usize) -> usize {
 /// A look at a backlog to find what is to be done next.
 pub(super) struct Planner<'a> {
     pub(super) pages: &'a Pages,
-    pub(super) memory: &'a Memory,
-    /// Pages may be here without their stored bodies.
-    pub(super) may_lack_bodies: bool,
-    /// Nothing is written to make room.
-    pub(super) only_reads: bool,
+    pub(super) paging: &'a Paging,
 }
 
 impl Planner<'_> {
@@ -54,7 +50,7 @@ impl Planner<'_> {
         if let Some(step) = self.next_without_bodies(&window) {
             return Some(step);
         }
-        let taken = self.memory.resident_bytes + self.memory.loading_bytes;
+        let taken = self.paging.resident_bytes + self.paging.loading_bytes;
         let missing = |at: &usize| {
             self.pages
                 .slots()
@@ -65,11 +61,11 @@ impl Planner<'_> {
         let wanted = window.slots.clone().find(missing);
         // Consumers wait for the head: it is loaded at once, also beyond the allowance.
         if let Some(at) = wanted.filter(|at| *at == window.slots.start)
-            && (self.memory.loading_bytes == 0 || taken + cost(at) <= allowance_bytes)
+            && (self.paging.loading_bytes == 0 || taken + cost(at) <= allowance_bytes)
         {
             return Some(Step::Load(at));
         }
-        let needed = taken - self.memory.writing_bytes + wanted.map_or(0, cost);
+        let needed = taken - self.paging.writing_bytes + wanted.map_or(0, cost);
         if let Some(excess) = needed.checked_sub(allowance_bytes).filter(|excess| *excess > 0)
             && let Some(step) = self.make_room(&window, excess)
         {
@@ -106,7 +102,7 @@ impl Planner<'_> {
 
     /// A page in the window that lacks stored bodies is written, let go of and loaded with them.
     fn next_without_bodies(&self, window: &Window) -> Option<Step> {
-        if !self.may_lack_bodies {
+        if !self.paging.may_lack_bodies {
             return None;
         }
         let slots = window.slots.clone().filter_map(|at| Some((at, self.pages.slots().get(at)?)));
@@ -122,7 +118,7 @@ impl Planner<'_> {
         if let Some((at, _)) = clean {
             return Some(Step::Evict(at));
         }
-        if self.only_reads {
+        if self.paging.only_reads {
             return None;
         }
         // Of those that must go all the same, the oldest first: what is read in order later is
@@ -159,7 +155,7 @@ impl Planner<'_> {
     /// A page whose sparse image can be replaced now. One that consumers are just working off goes
     /// soon: those in the window and shortly before it are left alone.
     fn next_rewrite(&self, window: &Window, allowance_bytes: usize) -> Option<Step> {
-        if self.only_reads {
+        if self.paging.only_reads {
             return None;
         }
         let worked_off = window.slots.start.saturating_sub(SETTLING_PAGES)..window.slots.end;
@@ -172,9 +168,9 @@ impl Planner<'_> {
             if slot.page().is_some() {
                 return Some(Step::Write(at));
             }
-            let free = allowance_bytes.saturating_sub(self.memory.resident_bytes);
-            if self.memory.loading_bytes == 0
-                && (slot.cost_bytes() <= free || self.memory.writing_bytes == 0)
+            let free = allowance_bytes.saturating_sub(self.paging.resident_bytes);
+            if self.paging.loading_bytes == 0
+                && (slot.cost_bytes() <= free || self.paging.writing_bytes == 0)
             {
                 return Some(Step::Load(at));
             }

@@ -2,10 +2,10 @@
 //! many messages go at once.
 
 use super::jobs::count_segment;
-use super::page::{BodyPlace, Entry, Page, SPAN_MAX, to_u16};
+use super::page::{BodyPlace, Page, SPAN_MAX, to_u16};
 use super::page_bitmap::PageBitmap;
 use super::pool::PagePool;
-use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage};
+use super::slot::{Busy, Cold, Content, Slot, StoredImage};
 use super::{Backlog, FreedPage, PageKey};
 use crate::blob::BlobId;
 use crate::queued::{Queued, StoredBody};
@@ -163,37 +163,6 @@ impl Backlog {
         Some((lost, dropped))
     }
 
-    /// Moves what lies in log segment `segment` to the log's end: calls `message` for every message
-    /// there and `page` for every page whose note is there. What they return is the segment it lies
-    /// in from now on; they let go of its place in the old one. A note without positions is of a page
-    /// that a restart needs not, and `page` may leave it at none. Returns how many were visited.
-    pub fn relocate(
-        &mut self,
-        segment: SegmentId,
-        mut message: impl FnMut(LiveMessage<'_>) -> SegmentId,
-        mut page: impl FnMut(&PageNote) -> Option<SegmentId>,
-    ) -> u64 {
-        let mut n_moved = 0;
-        for slot in self.pages.iter_mut() {
-            if slot.image.is_some_and(|image| image.segment == segment) {
-                let moved_to = slot.note().and_then(|note| page(&note));
-                if let Some(image) = &mut slot.image {
-                    image.segment = moved_to.unwrap_or(NO_SEGMENT);
-                }
-                n_moved += 1;
-            }
-            if let Content::Here(page) = &mut slot.content
-                && page.segments.contains(segment)
-            {
-                let in_it =
-                    |page: &Page, entry: Entry| page.segments.of(entry.segment) == Some(segment);
-                n_moved += page.append_to_log(in_it, &mut message);
-                page.segments.forget(segment);
-            }
-        }
-        n_moved
-    }
-
     /// Puts a message of an earlier life back, from log segment `segment`; if its body is stored, one
     /// reference is the backlog's, and the body is read when its turn comes. Positions rise.
     pub fn restore(&mut self, pool: &PagePool, queued: &Queued<'_>, segment: SegmentId) {
@@ -205,7 +174,7 @@ impl Backlog {
         self.put(pool, queued.position, what, Some(segment), |page, segment| {
             page.push_queued(queued, segment);
         });
-        self.may_lack_bodies |= stored.blob_bytes() > 0;
+        self.paging.may_lack_bodies |= stored.blob_bytes() > 0;
     }
 
     /// Puts a page of an earlier life back: `note` as it stands in log segment `segment`, but that

@@ -29,7 +29,6 @@ enum Step {
     PurgeRange(u64, u64),
     NextJob,
     Complete(usize),
-    Abandon(usize),
     FailLoad(usize),
     Relocate,
     NextSegment,
@@ -83,7 +82,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..400_u64, 0..200_u64).prop_map(|(at, n)| Step::PurgeRange(at, n)),
         20 => Just(Step::NextJob),
         16 => any::<usize>().prop_map(Step::Complete),
-        1 => any::<usize>().prop_map(Step::Abandon),
         1 => any::<usize>().prop_map(Step::FailLoad),
         2 => Just(Step::Relocate),
         3 => Just(Step::NextSegment),
@@ -260,7 +258,7 @@ fn reports_about_a_page_that_is_gone_are_passed_over() {
     let pages: Vec<_> = {
         let mut image = super::Image::default();
         let (head, allowance) = (host.head(), 64 << 10);
-        let next = |_| host.backlog.next_job(&host.pool, head, allowance, &mut image);
+        let next = |_| host.backlog.jobs().next(&host.pool, head, allowance, &mut image);
         (0..10)
             .map_while(next)
             .map(|job| match job {
@@ -272,9 +270,8 @@ fn reports_about_a_page_that_is_gone_are_passed_over() {
     host.backlog.clear(&host.pool);
     let blob = crate::blob::BlobId { file: 1, index: 1 };
     for page in pages {
-        assert_eq!(host.backlog.written(page, blob), None);
+        assert_eq!(host.backlog.jobs().written(page, blob), None);
         assert_eq!(host.backlog.failed(&host.pool, page), None);
-        host.backlog.abandon(page);
     }
 }
 

@@ -151,7 +151,7 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new() -> Self {
         Self {
-            backlog: Backlog::new(),
+            backlog: Backlog::default(),
             pool: PagePool::default(),
             allowance: 16 << 10,
             gap_every: 50,
@@ -252,12 +252,6 @@ impl Host {
             }
             Step::NextJob => self.next_job(),
             Step::Complete(n) => self.complete(*n),
-            Step::Abandon(n) => {
-                if let Some(n) = n.checked_rem(self.jobs.len()) {
-                    let job = self.jobs.remove(n);
-                    self.backlog.abandon(job.page());
-                }
-            }
             Step::FailLoad(n) => self.fail_load(*n),
             Step::Relocate => self.relocate(),
             Step::NextSegment => self.segment += 1,
@@ -410,8 +404,9 @@ impl Host {
 
     pub(super) fn next_job(&mut self) {
         let mut image = Image::default();
-        let wants = self.backlog.wants_job(self.head(), self.allowance);
-        let job = self.backlog.next_job(&self.pool, self.head(), self.allowance, &mut image);
+        let (head, mut jobs) = (self.head(), self.backlog.jobs());
+        let wants = jobs.are_wanted(head, self.allowance);
+        let job = jobs.next(&self.pool, head, self.allowance, &mut image);
         assert!(wants || job.is_none());
         if let Some(job) = job {
             self.start(job, &image);
@@ -442,7 +437,7 @@ impl Host {
             Pending::Write { page, bytes, is_durable } => {
                 let blob = self.new_blob();
                 self.images.insert(blob, (bytes, is_durable));
-                match self.backlog.written(page, blob) {
+                match self.backlog.jobs().written(page, blob) {
                     Some(written) => self.finish_write(page, written),
                     None => drop(self.images.remove(&blob)),
                 }
@@ -456,7 +451,7 @@ impl Host {
             assert!(!note.live.is_empty());
             self.retain(1);
             let segment = self.append(Logged::Note(note));
-            self.backlog.paged_in_log(page, segment);
+            self.backlog.log_places().paged_in_log(page, segment);
         }
         for (segment, n) in written.segments {
             self.let_go(segment, n);
@@ -497,7 +492,7 @@ impl Host {
         let Some(oldest) = oldest.filter(|oldest| *oldest < self.segment) else { return };
         let to = SegmentId(self.segment);
         let moved = RefCell::new(Vec::new());
-        let n_visited = self.backlog.relocate(
+        let n_visited = self.backlog.log_places().relocate(
             SegmentId(oldest),
             |survivor| {
                 let stored = &self.messages[&survivor.position];
@@ -523,7 +518,7 @@ impl Host {
 
     /// The messages are kept elsewhere from now on.
     fn unlog(&mut self) {
-        for (segment, n) in self.backlog.unlog() {
+        for (segment, n) in self.backlog.log_places().unlog() {
             self.let_go(segment, n);
         }
         assert!(self.retained.values().all(|n| *n == 0), "nothing is left in the log");
@@ -543,7 +538,7 @@ impl Host {
         };
         let segment = SegmentId(self.segment);
         let found = RefCell::new(Vec::new());
-        let to_log = self.backlog.log_next(logging.start, |survivor| {
+        let to_log = self.backlog.log_places().log_next(logging.start, |survivor| {
             let stored = &self.messages[&survivor.position];
             assert!(stored.is_survivor(&survivor), "{survivor:?} of {stored:?}");
             found.borrow_mut().push(survivor.position);
@@ -577,7 +572,7 @@ impl Host {
         let persistent = PersistentPositions::of(&bytes).unwrap();
         let blob = if page.is_durable { page.blob } else { self.new_blob() };
         self.images.insert(blob, (bytes, true));
-        let logged = self.backlog.image_logged(page, blob, &persistent).unwrap();
+        let logged = self.backlog.log_places().image_logged(page, blob, &persistent).unwrap();
         if let Some(note) = logged.note {
             for at in note.live.iter().cloned().flatten() {
                 self.contents.insert(at, self.messages[&at].clone());
@@ -585,7 +580,7 @@ impl Host {
             }
             self.retain(1);
             let segment = self.append(Logged::Note(note));
-            self.backlog.paged_in_log(page.page, segment);
+            self.backlog.log_places().paged_in_log(page.page, segment);
         }
         if let Some(segment) = logged.noted_before {
             self.let_go(segment, 1);
@@ -683,7 +678,7 @@ impl Host {
             assert_eq!(slot.live().len(), usize::from(slot.n_live));
         }
         let backlog = &self.backlog;
-        assert_eq!(backlog.memory.resident_bytes, cost);
+        assert_eq!(backlog.paging.resident_bytes, cost);
         assert_eq!(backlog.pages().n_messages() == 0, self.messages.is_empty());
         if !self.inexact || backlog.pages().n_pages_here() == backlog.pages().n_pages() {
             let sizes: u64 = self.messages.values().map(Stored::size).sum();
@@ -694,9 +689,9 @@ impl Host {
             let slots = backlog.pages.slots().iter().filter(move |slot| slot.busy == busy);
             slots.map(Slot::cost_bytes).sum::<usize>()
         };
-        assert_eq!(backlog.memory.writing_bytes, of_jobs(Busy::Writing));
-        assert_eq!(backlog.memory.loading_bytes, of_jobs(Busy::Loading));
-        assert!(self.jobs.len() >= backlog.writing.len());
+        assert_eq!(backlog.paging.writing_bytes, of_jobs(Busy::Writing));
+        assert_eq!(backlog.paging.loading_bytes, of_jobs(Busy::Loading));
+        assert!(self.jobs.len() >= backlog.paging.writing.len());
         assert!(backlog.pages.here().iter().is_sorted());
     }
 
@@ -713,7 +708,8 @@ impl Host {
             n_rounds += 1;
             assert!(n_rounds < 10_000, "the jobs come to an end");
         }
-        assert!(!self.backlog.wants_job(self.head(), self.allowance));
+        let head = self.head();
+        assert!(!self.backlog.jobs().are_wanted(head, self.allowance));
     }
 
     pub(super) fn check_residency(&self) {
@@ -771,7 +767,7 @@ impl Recovery {
     }
 
     fn restore(mut self, host: &mut Host) -> Backlog {
-        let mut backlog = Backlog::new();
+        let mut backlog = Backlog::default();
         let left: Vec<_> = self.messages.into_iter().collect();
         for run in left.chunk_by(|(_, a), (_, b)| a.1.is_some() && a.1 == b.1) {
             let (at, (segment, page)) = run[0];

@@ -145,19 +145,19 @@ fn every_cut_of_an_image_is_an_error() {
 #[test]
 fn the_image_of_another_page_is_refused() {
     let pool = PagePool::default();
-    let mut backlog = Backlog::new();
+    let mut backlog = Backlog::default();
     let (mut image, allowance) = (Image::default(), 16 << 10);
-    assert_eq!(backlog.next_job(&pool, 0, allowance, &mut image), None);
+    assert_eq!(backlog.jobs().next(&pool, 0, allowance, &mut image), None);
     for at in 0..400 {
         let body = [7; 100];
         let message = message(b"k", &[], Body::Borrowed(&body));
         backlog.push(&pool, at, &message, None, None);
     }
-    while let Some(job) = backlog.next_job(&pool, 0, allowance, &mut image) {
+    while let Some(job) = backlog.jobs().next(&pool, 0, allowance, &mut image) {
         let Job::Write { page, .. } = job else { panic!("nothing is to be loaded yet") };
-        backlog.written(page, STORED).unwrap();
+        backlog.jobs().written(page, STORED).unwrap();
     }
-    let job = backlog.next_job(&pool, 200, allowance, &mut image);
+    let job = backlog.jobs().next(&pool, 200, allowance, &mut image);
     let Some(Job::Load { page, wanted, .. }) = job else { panic!("the head is to be loaded") };
     let other = LoadedPage::read(&pool, GOLDEN, &wanted).unwrap();
     assert_eq!(backlog.loaded(&pool, page, other), Err(ImageError::OtherPage));
@@ -213,7 +213,7 @@ proptest! {
 #[test]
 fn a_page_without_gaps_is_copied_as_it_is() {
     let pool = PagePool::default();
-    let mut backlog = Backlog::new();
+    let mut backlog = Backlog::default();
     backlog.push(&pool, 7, &message(b"k", &[], Body::Borrowed(b"body")), None, None);
     let Lookup::Here(found) = backlog.get(7) else { panic!("it is here") };
     assert_eq!(found.body.bytes(), b"body");

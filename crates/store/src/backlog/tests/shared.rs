@@ -36,7 +36,7 @@ fn backlog_of(pool: &PagePool, body: &Bytes, home: &Arc<Home>) -> Backlog {
         persistent: false,
         annotations: Default::default(),
     };
-    let mut backlog = Backlog::new();
+    let mut backlog = Backlog::default();
     for at in 0..N_MESSAGES {
         let home = Arc::clone(home);
         backlog.push_shared(pool, at, &message, None, (home, None));
@@ -48,7 +48,7 @@ fn backlog_of(pool: &PagePool, body: &Bytes, home: &Arc<Home>) -> Backlog {
 /// the body store has more.
 fn write_page(pool: &PagePool, backlog: &mut Backlog) -> (u64, Vec<BlobId>, usize) {
     let mut image = Image::default();
-    let job = backlog.next_job(pool, 0, 0, &mut image);
+    let job = backlog.jobs().next(pool, 0, 0, &mut image);
     let Some(Job::Write { page, is_durable: false }) = job else { panic!("{job:?}") };
     assert!(image.len() < 1024, "the body is not in the image");
     let mut all = PageBitmap::none();
@@ -97,7 +97,7 @@ fn properties_that_several_backlogs_have_are_kept_once_with_the_body() {
         persistent: false,
         annotations: Default::default(),
     };
-    let mut backlog = Backlog::new();
+    let mut backlog = Backlog::default();
     for at in 0..2 {
         let home: Arc<dyn SharedBody> = home.clone();
         backlog.push_shared(&pool, at, &message, None, (home, None));
@@ -107,11 +107,11 @@ fn properties_that_several_backlogs_have_are_kept_once_with_the_body() {
     let size_bytes = message.size_bytes() as u64;
     assert_eq!(backlog.stored_bytes(), 2 * size_bytes);
     let mut image = Image::default();
-    let job = backlog.next_job(&pool, 0, 0, &mut image);
+    let job = backlog.jobs().next(&pool, 0, 0, &mut image);
     let Some(Job::Write { page, .. }) = job else { panic!("{job:?}") };
     let bytes = image.parts().concat();
     assert!(bytes.len() < 1024, "neither is in the image");
-    backlog.written(page, BlobId { file: 1, index: 1 }).unwrap();
+    backlog.jobs().written(page, BlobId { file: 1, index: 1 }).unwrap();
     let mut read = LoadedPage::read_all(&pool, &bytes).unwrap();
     let brief: Vec<_> = read.messages().map(|one| one.message.properties.to_vec()).collect();
     assert_eq!(brief, [b"brief"], "known before the body is read");

@@ -1,13 +1,15 @@
-//! A queue changes its form: its messages leave the log for another place, or come into it.
+//! The places of messages in the log: they move within it, leave it for another form of storage, or come
+//! into it.
 
 use super::image::{ImageError, persistent_positions};
-use super::jobs::count_segment;
+use super::jobs::{Paging, count_segment};
 use super::page::{Entry, Page};
 use super::page_bitmap::PageBitmap;
+use super::pages::Pages;
 use super::relocate::LiveMessage;
 use super::segments::SegmentNumber;
 use super::slot::{Busy, Content, NO_SEGMENT};
-use super::{Backlog, FreedPage, PageKey, PageNote};
+use super::{FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
 use log::SegmentId;
 
@@ -21,7 +23,7 @@ pub enum ToLog {
         /// Its image, which is its no more, with the log's note about it.
         freed: Option<FreedPage>,
     },
-    /// It is on disk: its image is to be among the durable ones, and [`Backlog::image_logged`].
+    /// It is on disk: its image is to be among the durable ones, and [`LogPlaces::image_logged`].
     Stored(StoredPage),
     /// It is being read: to be asked for again when it is there.
     Busy,
@@ -43,7 +45,7 @@ pub struct StoredPage {
 /// Messages of a page that is on disk only, as they are logged by its image.
 #[derive(Debug)]
 pub struct ImageLogged {
-    /// The note for the log; none if it needs to know nothing. Then [`Backlog::paged_in_log`].
+    /// The note for the log; none if it needs to know nothing. Then [`LogPlaces::paged_in_log`].
     pub note: Option<PageNote>,
     /// The log segment with the note before that one, to be released once.
     pub noted_before: Option<SegmentId>,
@@ -65,7 +67,53 @@ impl PersistentPositions {
     }
 }
 
-impl Backlog {
+/// The places of a backlog's messages in the log.
+#[derive(Debug)]
+pub struct LogPlaces<'a> {
+    pub(super) pages: &'a mut Pages,
+    pub(super) paging: &'a mut Paging,
+}
+
+impl LogPlaces<'_> {
+    /// Moves what lies in log segment `segment` to the log's end: calls `message` for every message
+    /// there and `page` for every page whose note is there. What they return is the segment it lies
+    /// in from now on; they let go of its place in the old one. A note without positions is of a page
+    /// that a restart needs not, and `page` may leave it at none. Returns how many were visited.
+    pub fn relocate(
+        &mut self,
+        segment: SegmentId,
+        mut message: impl FnMut(LiveMessage<'_>) -> SegmentId,
+        mut page: impl FnMut(&PageNote) -> Option<SegmentId>,
+    ) -> u64 {
+        let mut n_moved = 0;
+        for slot in self.pages.iter_mut() {
+            if slot.image.is_some_and(|image| image.segment == segment) {
+                let moved_to = slot.note().and_then(|note| page(&note));
+                if let Some(image) = &mut slot.image {
+                    image.segment = moved_to.unwrap_or(NO_SEGMENT);
+                }
+                n_moved += 1;
+            }
+            if let Content::Here(page) = &mut slot.content
+                && page.segments.contains(segment)
+            {
+                let in_it =
+                    |page: &Page, entry: Entry| page.segments.of(entry.segment) == Some(segment);
+                n_moved += page.append_to_log(in_it, &mut message);
+                page.segments.forget(segment);
+            }
+        }
+        n_moved
+    }
+
+    /// Where in the log the note about the page is.
+    pub fn paged_in_log(&mut self, page: PageKey, segment: SegmentId) {
+        let slot = self.pages.index_of_key(page).and_then(|at| self.pages.get_mut(at));
+        if let Some(image) = slot.and_then(|slot| slot.image.as_mut()) {
+            image.segment = segment;
+        }
+    }
+
     /// Forgets that anything is logged: it is kept elsewhere from now on. Returns the log segments
     /// that messages and notes lay in, with how many: to be released.
     pub fn unlog(&mut self) -> Vec<(SegmentId, u64)> {
@@ -142,7 +190,7 @@ impl Backlog {
     }
 
     fn writes_durably(&self, page: PageKey) -> bool {
-        self.writing.iter().any(|writing| writing.page == page && writing.is_durable)
+        self.paging.writing.iter().any(|writing| writing.page == page && writing.is_durable)
     }
 
     /// The image being written is found to be of no page.
@@ -151,7 +199,7 @@ impl Backlog {
         let (key, cost_bytes) = (slot.key(), slot.cost_bytes());
         let busy = std::mem::replace(&mut slot.busy, Busy::Idle);
         self.pages.rename(at);
-        self.end_job(key, busy, cost_bytes);
+        self.paging.end_job(key, busy, cost_bytes);
     }
 
     /// The image of a page that was on disk is durable as `durable`: the same one if it was among

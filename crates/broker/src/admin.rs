@@ -1,10 +1,10 @@
 //! Operators' requests to a running node, beyond definitions.
 
 use crate::broker::Broker;
+use crate::queue_ref::QueueRef;
 use crate::slices::Slices;
-use classic::{Delayed, DeleteConditions, Queue, QueueRefused};
+use classic::{Delayed, DeleteConditions, QueueRefused};
 use meta::{Command, ConnectionId, MetaError};
-use std::sync::Arc;
 
 impl Broker {
     /// As [`Broker::apply_definition`] for many changes in order, which become durable together.
@@ -38,18 +38,18 @@ impl Broker {
 
     /// A queue by name, unless it is the broker's own.
     #[must_use]
-    pub fn queue(&self, vhost: &str, name: &str) -> Option<Arc<Queue>> {
+    pub fn queue(&self, vhost: &str, name: &str) -> Option<QueueRef> {
         self.view().queue(vhost, name).filter(|queue| !queue.def().is_internal())
     }
 
     /// The consumers of every queue, with their queue.
     #[must_use]
-    pub fn consumers(&self) -> Vec<(Arc<Queue>, crate::ConsumerView)> {
+    pub fn consumers(&self) -> Vec<(QueueRef, crate::ConsumerView)> {
         let view = self.view();
-        let of_queue = |queue: &Arc<Queue>| {
-            let queue = Arc::clone(queue);
+        let of_queue = |queue: &QueueRef| {
+            let queue = queue.clone();
             let consumers = queue.consumers();
-            consumers.into_iter().map(move |consumer| (Arc::clone(&queue), consumer))
+            consumers.into_iter().map(move |consumer| (queue.clone(), consumer))
         };
         view.queues().flat_map(of_queue).collect()
     }
@@ -73,7 +73,7 @@ impl Operations<'_> {
     /// others wait for.
     #[must_use]
     pub fn held_back(&self, vhost: &str, exchange: &str, n_max: usize) -> Option<Vec<Delayed>> {
-        Some(self.delayed_queue(vhost, exchange)?.held_back().first(n_max))
+        Some(self.delayed_queue(vhost, exchange)?.as_classic()?.held_back().first(n_max))
     }
 
     /// Resolves when it is known what an exchange holds back: after a start that may take a while.
@@ -87,7 +87,7 @@ impl Operations<'_> {
     pub async fn cancel_held_back(&self, vhost: &str, exchange: &str, id: u64) -> bool {
         let Some(queue) = self.delayed_queue(vhost, exchange) else { return false };
         queue.loaded().await;
-        let is_cancelled = queue.held_back().cancel(id);
+        let is_cancelled = queue.as_classic().is_some_and(|queue| queue.held_back().cancel(id));
         let upto = self.0.storage.wal.stats().appended_upto;
         if is_cancelled && confirm::durable(&self.0.storage.wal, upto).await.is_err() {
             std::future::pending::<()>().await;
@@ -95,7 +95,7 @@ impl Operations<'_> {
         is_cancelled
     }
 
-    fn delayed_queue(&self, vhost: &str, exchange: &str) -> Option<Arc<Queue>> {
+    fn delayed_queue(&self, vhost: &str, exchange: &str) -> Option<QueueRef> {
         self.0.view().queue(vhost, &meta::delayed_queue_of(exchange))
     }
 

@@ -17,9 +17,9 @@ use crate::interceptors::Interceptors;
 use crate::log_records;
 use crate::names::NameSource;
 use crate::options::{BrokerOptions, Limits};
+use crate::queue_ref::QueueRef;
 use crate::slices::Slices;
 use crate::timers::QueueTimers;
-use classic::Queue;
 use classic::Storage;
 use confirm::{self, LogFailed};
 use log::{Lsn, Owner};
@@ -266,7 +266,7 @@ impl Broker {
 
     /// Has queues take what changed policies ask for: at once, or, if they are many, in slices while
     /// everything goes on.
-    fn review_settings(&self, queues: Vec<Arc<Queue>>) {
+    fn review_settings(&self, queues: Vec<QueueRef>) {
         if queues.len() <= RULES_AT_ONCE_MAX {
             queues.iter().for_each(|queue| self.review_rules(queue));
         } else {
@@ -275,7 +275,7 @@ impl Broker {
     }
 
     /// Has a queue take what it is asked to be now.
-    pub(crate) fn review_rules(&self, queue: &Queue) {
+    pub(crate) fn review_rules(&self, queue: &QueueRef) {
         let view = self.view();
         queue.set_settings(&view.meta.queue_settings(queue.def()), view.epoch);
     }
@@ -298,7 +298,9 @@ impl Broker {
         }
         self.holdings.note_unacked(self.figures().unacked_by_connection(), &self.connections);
         let (view, node_timeout_ms) = (self.view(), self.limits().consumer_timeout_ms);
-        for overdue in view.queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms)) {
+        for overdue in
+            view.classic_queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms))
+        {
             if let Some(connection) = self.connections.get(overdue.connection) {
                 connection.note_overdue(overdue.channel, overdue.timeout_ms);
             }
@@ -311,7 +313,7 @@ impl Broker {
     fn keep_memory_small(&self) {
         let pager = &self.storage.pager;
         if pager.has_excess() {
-            for queue in self.view().queues() {
+            for queue in self.view().classic_queues() {
                 queue.look_at_pages();
             }
         }
@@ -344,7 +346,9 @@ impl Broker {
         };
         let (view, owners) = (self.view(), self.storage.wal.owners_in(oldest.id));
         for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
-            queue.relocate(oldest.id);
+            if let Some(queue) = queue.as_classic() {
+                queue.relocate(oldest.id);
+            }
         }
     }
 
@@ -367,15 +371,16 @@ impl Broker {
             self.control_plane.write_snapshot()?;
         }
         let view = self.view();
-        let known = view.queues().filter(|queue| queue.def().durable && !queue.is_loading());
+        let known =
+            view.classic_queues().filter(|queue| queue.def().durable && !queue.is_loading());
         let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();
-        let durable = view.queues().filter(|queue| queue.def().durable);
+        let durable = view.classic_queues().filter(|queue| queue.def().durable);
         let unused = durable.filter_map(|one| Some((one.id().0, one.unused_for_ms()?)));
         let unused: Vec<_> = unused.collect();
         self.storage.pager.end();
         self.storage.v1.end();
         self.timers.stop();
-        for journal in view.queues().filter_map(|queue| queue.journal()) {
+        for journal in view.classic_queues().filter_map(|queue| queue.journal()) {
             self.storage.v1.sync_at_end(&self.storage, &journal)?;
         }
         self.storage.journals.sync()?;
@@ -392,6 +397,9 @@ impl Drop for Broker {
         self.storage.pager.end();
         self.storage.v1.end();
         self.timers.stop();
-        self.view().queues().filter_map(|queue| queue.journal()).for_each(|journal| journal.fail());
+        self.view()
+            .classic_queues()
+            .filter_map(|queue| queue.journal())
+            .for_each(|journal| journal.fail());
     }
 }

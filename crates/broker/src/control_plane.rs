@@ -13,10 +13,9 @@ pub use snapshot::DEFINITIONS_FILE;
 
 use crate::exchanges::{Exchanges, StatefulExchanges};
 use crate::options::BrokerOptions;
+use crate::queue_ref::QueueRef;
 use crate::slices::SLICE;
-use classic::Queue;
-use classic::QueueVersions;
-use classic::Storage;
+use classic::{Queue, QueueVersions, Storage};
 use log::{Lsn, Owner, SegmentId};
 use meta::{
     Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueVersion, Removed, State,
@@ -32,7 +31,7 @@ pub struct View {
     pub epoch: u64,
     /// The definitions.
     pub meta: State,
-    queues: imbl::OrdMap<QueueId, Arc<Queue>>,
+    queues: imbl::OrdMap<QueueId, QueueRef>,
     /// Exchanges that do more than route.
     pub(crate) exchanges: Arc<StatefulExchanges>,
 }
@@ -40,19 +39,24 @@ pub struct View {
 impl View {
     /// The queue of that id.
     #[must_use]
-    pub fn queue_by_id(&self, id: QueueId) -> Option<Arc<Queue>> {
+    pub fn queue_by_id(&self, id: QueueId) -> Option<QueueRef> {
         self.queues.get(&id).cloned()
     }
 
     /// The queue of that name.
     #[must_use]
-    pub fn queue(&self, vhost: &str, name: &str) -> Option<Arc<Queue>> {
+    pub fn queue(&self, vhost: &str, name: &str) -> Option<QueueRef> {
         self.queue_by_id(self.meta.queue(vhost, name)?.id)
     }
 
     /// All queues, in no particular order.
-    pub fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+    pub fn queues(&self) -> impl Iterator<Item = &QueueRef> {
         self.queues.values()
+    }
+
+    /// The classic ones among them, for background work.
+    pub fn classic_queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.queues.values().filter_map(QueueRef::as_classic)
     }
 }
 
@@ -60,7 +64,7 @@ impl View {
 #[derive(Debug)]
 pub(crate) struct Definitions {
     pub(crate) meta: State,
-    pub(crate) queues: imbl::OrdMap<QueueId, Arc<Queue>>,
+    pub(crate) queues: imbl::OrdMap<QueueId, QueueRef>,
     pub(crate) log: CommandLog,
     /// Deletions that go in slices, and are not logged yet.
     pub(crate) n_unbinding: usize,
@@ -71,7 +75,7 @@ pub(crate) struct Definitions {
 pub(crate) struct Changed {
     pub(crate) outcome: Outcome,
     /// Queues that are gone from the definitions, and still have their messages.
-    pub(crate) gone: Vec<Arc<Queue>>,
+    pub(crate) gone: Vec<QueueRef>,
     /// In the order in which they are to be carried out.
     pub(crate) effects: Vec<Effect>,
     /// Durable when the log is so up to here.
@@ -222,7 +226,7 @@ impl ControlPlane {
         definitions: &mut Definitions,
         outcome: &Outcome,
         new_queue: Option<NewQueue>,
-    ) -> Vec<Arc<Queue>> {
+    ) -> Vec<QueueRef> {
         if let Some(NewQueue { def, version_at }) = new_queue {
             let storage = Arc::clone(&self.storage);
             let settings = definitions.meta.queue_settings(&def);
@@ -235,7 +239,7 @@ impl ControlPlane {
                 }
                 None => Queue::new(def, settings, storage),
             };
-            definitions.queues.insert(queue.id(), queue);
+            definitions.queues.insert(queue.id(), QueueRef::Classic(queue));
         }
         let removed_queue = |removed: &Removed| match removed {
             Removed::Queue(def) => Some(def.id),
@@ -289,7 +293,7 @@ impl QueueVersions for ControlPlane {
             let wanted = || view.meta.wanted_version(queue.def(), self.default_version);
             queue.def().durable && queue.files_version.get() != wanted()
         };
-        view.queues().filter(is_wrong).cloned().collect()
+        view.classic_queues().filter(is_wrong).cloned().collect()
     }
 
     fn wanted_version(&self, def: &QueueDef) -> QueueVersion {

@@ -2,11 +2,11 @@
 
 use crate::broker::Broker;
 use crate::connections::Connection;
-use classic::{Losses, Queue};
+use crate::queue_ref::QueueRef;
+use classic::Losses;
 use meta::{ConnectionId, Name};
 use session::ChannelId;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::blob::BlobStats;
 
@@ -39,8 +39,7 @@ impl Figures<'_> {
     ) -> Option<u64> {
         let publisher = connection.confirms.get()?.publisher(channel)?;
         let view = self.0.view();
-        let waited_for =
-            |queue: &&Arc<Queue>| queue.counters.n_pending_confirms.load(Ordering::Relaxed) > 0;
+        let waited_for = |queue: &&QueueRef| queue.stat().n_pending_confirms > 0;
         let queues = view.queues().filter(waited_for);
         let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
         Some(self.0.storage.time.unix_ms().saturating_sub(oldest_ms))

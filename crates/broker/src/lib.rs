@@ -19,6 +19,7 @@ mod log_records;
 mod names;
 mod options;
 mod publish;
+mod queue_ref;
 mod recovery;
 mod repair;
 mod rules;
@@ -40,6 +41,7 @@ pub use crate::firehose::Firehose;
 pub use crate::interceptors::{Interceptors, Overwrite};
 pub use crate::log_exchange::LogLine;
 pub use crate::options::{BrokerOptions, Limits};
+pub use crate::queue_ref::QueueRef;
 pub use crate::recovery::{Found, OpenError, Steppers};
 pub use crate::repair::{Repair, repair};
 pub use crate::rules::QueueTimersStepper;
@@ -49,8 +51,8 @@ pub use classic::ClassicV1Stepper;
 pub use classic::Losses;
 pub use classic::PagerStepper;
 pub use classic::{
-    Activity, ConsumerView, Delayed, DelayedMessage, DeleteConditions, PendingConfirms, Queue,
-    QueueCounters, QueueRefused, head_timestamp,
+    Activity, ConsumerView, Delayed, DelayedMessage, DeleteConditions, PendingConfirms,
+    QueueRefused, QueueStat,
 };
 pub use classic::{PagerOptions, StorageOptions};
 pub use stdx::Clock;

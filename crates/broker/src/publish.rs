@@ -22,10 +22,9 @@ pub(crate) use groups::BatchGroups;
 pub(crate) use internal::{publish_internally, publish_to};
 pub(crate) use shared_body::{is_shared, is_stored_once, shared_body, shared_home};
 
-use classic::Queue;
-use std::sync::Arc;
+use crate::queue_ref::QueueRef;
 
 /// How many of `queues` log a persistent message.
-pub(crate) fn n_durable(queues: &[Arc<Queue>]) -> usize {
+pub(crate) fn n_durable(queues: &[QueueRef]) -> usize {
     queues.iter().filter(|queue| queue.def().durable).count()
 }

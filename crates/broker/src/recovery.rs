@@ -12,6 +12,7 @@ use crate::log_records::definitions::DefinitionEntry;
 use crate::log_records::node::NodeEntry;
 use crate::log_records::{self, Entry};
 use crate::options::BrokerOptions;
+use crate::queue_ref::QueueRef;
 use crate::rules::{self, QueueTimersStepper};
 use crate::timers::QueueTimers;
 use background::Poison;
@@ -356,7 +357,7 @@ impl Replay {
                 }
             };
             versions_upto = self.restore_version(&queue).max(versions_upto);
-            queues.insert(def.id, queue);
+            queues.insert(def.id, QueueRef::Classic(queue));
         }
         storage.v1.load_all(older, to_read);
         let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);

@@ -11,6 +11,7 @@ pub(crate) use internal_message::InternalMessage;
 pub(crate) use requests::Task;
 pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
+use crate::queue_ref::QueueRef;
 use background::{Capacity, Inbox, Next, Poison};
 use classic::{AlarmTimes, Owner, Queue, QueueHost, RejectedDeadLetters, Storage};
 use confirm::DurabilityToken;
@@ -83,7 +84,7 @@ impl QueueTimers {
     }
 
     /// Has these queues look again at what policies ask for.
-    pub(crate) fn review(&self, queues: impl Iterator<Item = Arc<Queue>>) {
+    pub(crate) fn review(&self, queues: impl Iterator<Item = QueueRef>) {
         self.inbox.add(|requests| requests.to_review.extend(queues));
     }
 

@@ -2,7 +2,7 @@
 
 use crate::connections::Connection;
 use crate::figures::Figures;
-use classic::Queue;
+use crate::queue_ref::QueueRef;
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Heaviest {
 #[derive(Debug)]
 pub struct HeavyQueue {
     /// The queue.
-    pub queue: Arc<Queue>,
+    pub queue: QueueRef,
     /// Ready and unacked messages.
     pub n_messages: u64,
     /// Their bytes, in memory or on disk.
@@ -96,16 +96,10 @@ impl Figures<'_> {
     #[must_use]
     pub fn heaviest(&self, n: usize) -> Heaviest {
         let view = self.0.view();
-        let heavy = |queue: &Arc<Queue>| {
-            let counters = &queue.counters;
-            let n_ready = counters.n_ready.load(Ordering::Relaxed);
-            let n_messages = n_ready + counters.n_unacked.load(Ordering::Relaxed);
-            let message_bytes = counters.message_bytes.load(Ordering::Relaxed);
-            (n_messages > 0).then(|| HeavyQueue {
-                queue: Arc::clone(queue),
-                n_messages,
-                message_bytes,
-            })
+        let heavy = |queue: &QueueRef| {
+            let stat = queue.stat();
+            let (n_messages, message_bytes) = (stat.n_ready + stat.n_unacked, stat.message_bytes);
+            (n_messages > 0).then(|| HeavyQueue { queue: queue.clone(), n_messages, message_bytes })
         };
         let mut queues: Vec<HeavyQueue> = view.queues().filter_map(heavy).collect();
         queues.sort_unstable_by_key(|heavy| Reverse(heavy.message_bytes));

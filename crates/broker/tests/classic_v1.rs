@@ -67,7 +67,7 @@ fn convert(broker: &Arc<Broker>, version: u8) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let is_converted = |view: &View| {
         let mut durable = view.queues().filter(|queue| queue.def().durable);
-        durable.all(|queue| queue.files_version.get().number() == version)
+        durable.all(|queue| queue.stat().version.number() == version)
     };
     while !is_converted(&broker.view()) {
         assert!(Instant::now() < deadline, "the queues are not converted");

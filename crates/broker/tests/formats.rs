@@ -17,7 +17,6 @@ use log::{
 };
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A copy of a sample directory.
 fn sample(name: &str) -> Arc<MemoryDisk> {
@@ -52,10 +51,10 @@ fn a_first_start_that_is_cut_short_leaves_data_that_opens() {
             let (broker, mut steppers) = start_first(&disk).unwrap();
             while steppers.older.step() || steppers.log.step() {}
             let queue = broker.view().queue("shop", "older").unwrap();
-            let n_ready = queue.counters.n_ready.load(Ordering::Relaxed);
-            assert_eq!((queue.files_version.get().number(), n_ready), (1, 33), "{operation}");
+            let n_ready = queue.stat().n_ready;
+            assert_eq!((queue.stat().version.number(), n_ready), (1, 33), "{operation}");
             let sizes = broker.view().queue("shop", "sizes").unwrap();
-            assert_eq!(sizes.files_version.get().number(), 2);
+            assert_eq!(sizes.stat().version.number(), 2);
         }
         if was_whole {
             break;

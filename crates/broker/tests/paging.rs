@@ -7,12 +7,11 @@
 #[path = "support/client.rs"]
 mod client;
 
-use broker::{Broker, PagerOptions, Queue, StorageOptions};
+use broker::{Broker, PagerOptions, QueueRef, StorageOptions};
 use client::{Client, Kind, start, start_with};
 use log::{CrashOutcome, Disk, MemoryDisk, WalOptions};
 use session::{Flag, Op, Outcome};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stdx::Now;
 
@@ -43,7 +42,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn queue(broker: &Broker) -> Arc<Queue> {
+fn queue(broker: &Broker) -> QueueRef {
     broker.view().queue("/", "q").unwrap()
 }
 
@@ -68,7 +67,9 @@ fn deep_in(broker: &Arc<Broker>, mut client: Client, n: usize, kind: Kind) -> Cl
         client.wait_for(heard, 1);
     }
     let n_pages_min = n * 100 / ALLOWANCE_BYTES;
-    wait_until("pages to be written", || queue(broker).pages_on_disk() > n_pages_min);
+    wait_until("pages to be written", || {
+        queue(broker).as_classic().unwrap().pages_on_disk() > n_pages_min
+    });
     client
 }
 
@@ -111,7 +112,7 @@ fn a_backlog_on_disk_is_there_after_a_crash_without_being_read() {
     client.wait_for(heard, 1);
     let survivors = disk.survive(CrashOutcome::OnlySynced);
     let broker = node(&survivors);
-    let n_pages = queue(&broker).pages_on_disk();
+    let n_pages = queue(&broker).as_classic().unwrap().pages_on_disk();
     assert!(n_pages > 1_000 * 100 / ALLOWANCE_BYTES, "{n_pages} pages are on disk");
     let mut client = Client::connect(&broker);
     assert_eq!(drained(&mut client, 1_000), delivered(0..1_000, " again"));
@@ -153,7 +154,7 @@ fn few_messages_that_stay_do_not_keep_much_space() {
         // It comes again, behind those that are settled later.
         client.settle(1, Outcome::Modified);
     }
-    let n_ready = || queue(&broker).counters.n_ready.load(Ordering::Relaxed);
+    let n_ready = || queue(&broker).stat().n_ready;
     wait_until("what was given back to be delivered again", || n_ready() == 0);
     let live_bytes = broker.figures().message_bytes();
     assert!(live_bytes < most_bytes / 20, "{live_bytes} of {most_bytes}");
@@ -206,7 +207,7 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
         let waiting = scope.spawn(move || (client.get("q"), client));
         assert_eq!(other.get("other"), ["got at once again left 0"]);
         assert!(queue(&broker).is_loading() && !waiting.is_finished());
-        assert_eq!(queue(&broker).counters.n_ready.load(Ordering::Relaxed), N + 1, "as listed");
+        assert_eq!(queue(&broker).stat().n_ready, N + 1, "as listed");
         while queue(&broker).is_loading() {
             steppers.older.step();
         }
@@ -246,5 +247,5 @@ fn publishers_wait_while_pages_cannot_be_written() {
     // It is synced: there is room.
     while pager.step_sync() || pager.step_jobs() {}
     assert!(!client.session().is_held());
-    assert!(queue(&broker).pages_on_disk() > 3);
+    assert!(queue(&broker).as_classic().unwrap().pages_on_disk() > 3);
 }

@@ -149,7 +149,8 @@ fn they_leave_memory_and_come_back_also_after_a_crash() {
         publish(&mut client, &[id]);
     }
     let view = broker.view();
-    let is_away = |queue: &&str| view.queue("/", queue).unwrap().pages_on_disk() > 5;
+    let is_away =
+        |queue: &&str| view.queue("/", queue).unwrap().as_classic().unwrap().pages_on_disk() > 5;
     wait_until("pages to be written", || DURABLE.iter().chain(&["transient"]).all(is_away));
     drop(view);
     assert!(broker.figures().pages().0.live_bytes < 20_000, "pages have none of them");
@@ -267,7 +268,7 @@ fn convert(broker: &Arc<Broker>, version: u8) {
     wait_until("the queues to be converted", || {
         let view = broker.view();
         let mut durable = view.queues().filter(|queue| queue.def().durable);
-        durable.all(|queue| queue.files_version.get().number() == version)
+        durable.all(|queue| queue.stat().version.number() == version)
     });
 }
 

@@ -238,13 +238,7 @@ fn a_cycle_without_a_reject_ends() {
         std::thread::yield_now();
     }
     at(&broker, 20);
-    let queues = || {
-        broker
-            .view()
-            .queues()
-            .map(|queue| queue.counters.n_departing.load(std::sync::atomic::Ordering::Relaxed))
-            .sum::<u64>()
-    };
+    let queues = || broker.view().queues().map(|queue| queue.stat().n_departing).sum::<u64>();
     while client.ask_ready("b") > 0 || queues() > 0 {
         std::thread::yield_now();
     }
@@ -673,7 +667,7 @@ fn rules_outlive_a_crash() {
     let heard = client.publish_with("", "q", &messages);
     assert_eq!(client.wait_for(heard, 1), ["ack 1..=41"]);
     let queue = broker.view().queue("/", "q").unwrap();
-    while queue.pages_on_disk() < 5 {
+    while queue.as_classic().unwrap().pages_on_disk() < 5 {
         std::thread::yield_now();
     }
     let survivors = disk.survive(CrashOutcome::OnlySynced);

@@ -6,10 +6,12 @@
 mod alarms;
 mod attach;
 mod confirm_on;
+mod consumer;
 mod consumer_channel;
 mod consumer_timeout;
 mod consumers;
 mod content;
+mod counters;
 mod dead_letters;
 mod delay_header;
 mod delayed;
@@ -26,7 +28,7 @@ mod last_use;
 mod paging;
 mod policy;
 mod recover_pages;
-mod returning;
+mod release;
 mod state;
 mod unfit;
 mod waiting_letters;
@@ -34,7 +36,9 @@ mod waiting_letters;
 pub use alarms::AlarmTimes;
 pub use confirm_on::PendingConfirms;
 pub use confirm_on::{Confirm, ConfirmRef};
+pub use consumer::Consumer;
 pub use consumer_timeout::AckTimeout;
+pub use counters::QueueStat;
 pub use dead_letters::{DeadLetter, DeadLetterTo, RejectedDeadLetters};
 pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
@@ -48,7 +52,7 @@ pub use host::{QueueHost, QueueVersions};
 pub use incoming::{Any, Incoming, Publishes};
 pub use policy::{LetterBatch, RefusedItem};
 pub(crate) use recover_pages::{PageRead, ScanStep};
-pub use returning::Returning;
+pub use release::{Release, Returning};
 pub use state::{Attach, Owner};
 pub use waiting_letters::DeadLetters;
 
@@ -57,28 +61,20 @@ use crate::message_store::BodyStore;
 use crate::records;
 use crate::storage::Storage;
 use confirm::DurabilityToken;
+use counters::QueueCounters;
 use durability::Durability;
 use log::{SegmentCounts, SegmentId, Wal};
 use meta::{QueueDef, QueueId, QueueSettings, QueueVersion};
-use queue::ConsumerKey;
-use session::{ChannelId, LinkId, Outbox, Position, Settle};
+use session::{ChannelId, LinkId, Outbox, Position};
 use smallvec::SmallVec;
 use state::QueueState;
-use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use store::Queued;
 use store::backlog::{LiveMessage, PageNote, RestoreError};
 use store::blob::BlobId;
-
-/// A backlog of more messages than this, or ...
-const DEEP_MESSAGES: u64 = 16 * 1024;
-/// ... of more bytes keeps consumers busy for longer than a publisher is slowed down at a time.
-const DEEP_BYTES: u64 = 4 * 1024 * 1024;
-
-/// Publishers are slowed down while more messages than this wait to be dead-lettered.
-const DEPARTING_MAX: u64 = 16 * 1024;
 
 /// Wakers to be called when no lock is held.
 pub type Wakes = SmallVec<[Waker; 4]>;
@@ -107,37 +103,7 @@ pub struct Queue {
     confirm_on: AtomicU8,
     /// The version its files have.
     pub files_version: FilesVersion,
-    /// Figures for listings, written at the end of every operation.
-    pub counters: QueueCounters,
-}
-
-/// A queue's figures. Gauges are as of the last operation, totals since the node started.
-#[derive(Debug, Default)]
-pub struct QueueCounters {
-    /// Messages ready for delivery.
-    pub n_ready: AtomicU64,
-    /// Messages delivered and not settled.
-    pub n_unacked: AtomicU64,
-    /// Attached consumers.
-    pub n_consumers: AtomicU64,
-    /// Bytes of ready and unacked messages, envelopes included.
-    pub message_bytes: AtomicU64,
-    /// Messages put in.
-    pub n_published: AtomicU64,
-    /// Messages given to consumers or `get`.
-    pub n_delivered: AtomicU64,
-    /// Messages settled as done.
-    pub n_acked: AtomicU64,
-    /// Deliveries of messages that were delivered before.
-    pub n_redelivered: AtomicU64,
-    /// Publishes that are to be confirmed once they are consumed.
-    pub n_pending_confirms: AtomicU64,
-    /// Messages that are gone and still to be dead-lettered.
-    pub n_departing: AtomicU64,
-    /// See [`Queue::conversion`].
-    conversion: AtomicU64,
-    /// `n_delivered` when a publisher was slowed down last.
-    slowed_at: AtomicU64,
+    pub(crate) counters: QueueCounters,
 }
 
 /// Why a consumer could not be attached or a message not be fetched.
@@ -238,6 +204,12 @@ impl Queue {
         self.def.id
     }
 
+    /// Its figures as of the last operation.
+    #[must_use]
+    pub fn stat(&self) -> QueueStat {
+        self.counters.stat(self.files_version.get())
+    }
+
     fn wal(&self) -> &Wal {
         &self.storage.wal
     }
@@ -263,7 +235,7 @@ impl Queue {
             local.send_answers(self, wakes);
             local.content.trim(&self.storage.pool);
             local.content.settle_journal(self);
-            self.publish_counters(&local);
+            self.counters.publish(&local, &self.storage.pager.held_bytes);
             (result, local.settle_paging(&self.storage, wakes), is_keeper_wanted)
         };
         if is_keeper_wanted && let Some(me) = self.me.upgrade() {
@@ -275,21 +247,6 @@ impl Queue {
         result
     }
 
-    fn publish_counters(&self, local: &QueueState) {
-        let counters = &self.counters;
-        counters.n_ready.store(local.fifo.messages().n_ready(), Ordering::Relaxed);
-        counters.n_unacked.store(local.fifo.consumers().n_held(), Ordering::Relaxed);
-        counters.n_consumers.store(local.fifo.consumers().n_active() as u64, Ordering::Relaxed);
-        let stored_bytes = local.content.backlog.stored_bytes();
-        let before = counters.message_bytes.swap(stored_bytes, Ordering::Relaxed);
-        let held = &self.storage.pager.held_bytes;
-        if stored_bytes >= before {
-            held.fetch_add(stored_bytes - before, Ordering::Relaxed);
-        } else {
-            held.fetch_sub(before - stored_bytes, Ordering::Relaxed);
-        }
-    }
-
     /// Whether the publisher that asks should let the consumers have their turn: the backlog is deep,
     /// and they are taking from it.
     ///
@@ -297,25 +254,7 @@ impl Queue {
     /// design, take little: a publisher is slowed down again only after they have taken a good part
     /// of what would make the backlog shallow.
     pub fn slows_down(&self) -> bool {
-        let counters = &self.counters;
-        if counters.n_departing.load(Ordering::Relaxed) > DEPARTING_MAX {
-            return true;
-        }
-        let n_ready = counters.n_ready.load(Ordering::Relaxed);
-        let n_held = counters.n_unacked.load(Ordering::Relaxed);
-        let bytes = counters.message_bytes.load(Ordering::Relaxed);
-        let ready_bytes = (bytes / (n_ready + n_held).max(1)).saturating_mul(n_ready);
-        let is_deep = n_ready > DEEP_MESSAGES || ready_bytes > DEEP_BYTES;
-        if !is_deep || counters.n_consumers.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let n_delivered = counters.n_delivered.load(Ordering::Relaxed);
-        let n_taken = n_delivered.wrapping_sub(counters.slowed_at.load(Ordering::Relaxed));
-        let is_taking = n_taken >= (n_ready / 64).clamp(1, DEEP_MESSAGES / 64);
-        if is_taking {
-            counters.slowed_at.store(n_delivered, Ordering::Relaxed);
-        }
-        is_taking
+        self.counters.slows_down()
     }
 
     /// Puts messages in, in order. Returns what must be durable before those of them that are
@@ -327,95 +266,19 @@ impl Queue {
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        self.counters.n_published.fetch_add(publishes.messages.len() as u64, Ordering::Relaxed);
         self.with_wakes(wakes, |local, wakes| local.publish(self, publishes, refused, wakes))
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
-    pub fn attach(&self, attach: Attach<'_>) -> Result<ConsumerKey, AttachRefused> {
-        self.with(|local, wakes| local.attach(self, attach, wakes))
+    pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Consumer, AttachRefused> {
+        let key = self.with(|local, wakes| local.attach(self, attach, wakes))?;
+        Ok(Consumer { queue: Arc::clone(self), key })
     }
 
     /// Attaches something that only takes what it asks for (`basic.get`).
-    pub fn attach_passive(&self, owner: Owner) -> Result<ConsumerKey, AttachRefused> {
-        self.with(|local, _| local.attach_passive(owner))
-    }
-
-    /// Gives the next message to `outbox`, if there is one and it is in memory.
-    pub fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
-        self.with(|local, wakes| local.get(self, get, wakes))
-    }
-
-    /// Works off what a consumer says about messages it was given. Unknown ones are passed over:
-    /// they were taken from it meanwhile.
-    pub fn settle(&self, consumer: ConsumerKey, settles: &[Settle], wakes: &mut Wakes) -> Settled {
-        self.with_wakes(wakes, |local, wakes| local.settle(self, consumer, settles, wakes))
-    }
-
-    /// Everything these consumers hold goes back to the queue, but for what is to be kept of each,
-    /// before anybody is given any of it; they stay attached.
-    pub fn requeue_all(&self, consumers: &[(ConsumerKey, HashSet<u64>)]) {
-        self.with(|local, wakes| {
-            local.record_held(consumers.iter().map(|(consumer, _)| *consumer));
-            for (consumer, kept) in consumers {
-                local.requeue_all(self, *consumer, kept);
-            }
-            local.deliveries().dispatch(self, wakes);
-        });
-    }
-
-    /// Ends a consumer's deliveries; what it holds stays held. `told` runs under the lock, after
-    /// the last delivery.
-    pub fn cancel(&self, consumer: ConsumerKey, told: impl FnOnce()) -> AfterDetach {
-        self.with(|local, wakes| {
-            let after = local.cancel(self, consumer);
-            told();
-            local.deliveries().dispatch(self, wakes);
-            after
-        })
-    }
-
-    /// Changes a consumer's prefetch limit.
-    pub fn set_prefetch(&self, consumer: ConsumerKey, prefetch: Option<u32>) {
-        self.with(|local, wakes| {
-            local.deliveries().set_prefetch(consumer, prefetch);
-            local.deliveries().dispatch(self, wakes);
-        });
-    }
-
-    /// Takes consumers away and gives back what they hold, before anybody else gets any of it.
-    pub fn detach(&self, consumers: &[ConsumerKey]) -> AfterDetach {
-        self.with(|local, wakes| {
-            local.record_held(consumers.iter().copied());
-            let after = consumers.iter().fold(AfterDetach::Stays, |after, consumer| {
-                after.or(local.detach(self, *consumer))
-            });
-            local.deliveries().dispatch(self, wakes);
-            after
-        })
-    }
-
-    /// Ends the deliveries of consumers of one connection, and takes those away for good that hold
-    /// nothing; `holding` gets the others. What they leave to others is given out later, by
-    /// [`Queue::detach`].
-    pub fn retire(&self, consumers: &[ConsumerKey], holding: &mut Vec<ConsumerKey>) -> AfterDetach {
-        self.with(|local, _| {
-            local.record_held(consumers.iter().copied());
-            let mut after = AfterDetach::Stays;
-            for consumer in consumers {
-                after = after.or(local.cancel(self, *consumer));
-                if !local.detach_idle(*consumer) {
-                    holding.push(*consumer);
-                }
-            }
-            after
-        })
-    }
-
-    /// Takes a consumer away for good if it gets nothing any more and holds nothing; true when it
-    /// did.
-    pub fn detach_idle(&self, consumer: ConsumerKey) -> bool {
-        stdx::lock(&self.local).detach_idle(consumer)
+    pub fn attach_passive(self: &Arc<Self>, owner: Owner) -> Result<Consumer, AttachRefused> {
+        let key = self.with(|local, _| local.attach_passive(owner))?;
+        Ok(Consumer { queue: Arc::clone(self), key })
     }
 
     /// Adds up how many messages each channel holds.
@@ -423,27 +286,6 @@ impl Queue {
         if self.counters.n_unacked.load(Ordering::Relaxed) > 0 {
             stdx::lock(&self.local).count_held(held);
         }
-    }
-
-    /// From now on the consumer is one of those that share `limit`.
-    pub fn limit_consumer(&self, consumer: ConsumerKey, limit: &Arc<ChannelLimit>) {
-        self.with(|local, _| local.deliveries().limit_consumer(consumer, limit));
-    }
-
-    /// The limit that the consumer shares has room again.
-    pub fn resume_limited(&self, consumer: ConsumerKey) {
-        self.with(|local, wakes| {
-            local.deliveries().resume_limited(consumer);
-            local.deliveries().dispatch(self, wakes);
-        });
-    }
-
-    /// The consumer's connection can take deliveries again.
-    pub fn resume(&self, consumer: ConsumerKey) {
-        self.with(|local, wakes| {
-            local.deliveries().resume(consumer, wakes);
-            local.deliveries().dispatch(self, wakes);
-        });
     }
 
     /// Drops every ready message; returns how many.
@@ -525,8 +367,6 @@ impl Queue {
 
 /// One `basic.get`.
 pub struct Get<'a> {
-    /// On whose behalf: see [`Queue::attach_passive`].
-    pub consumer: ConsumerKey,
     /// The channel that asks.
     pub channel: ChannelId,
     /// The link that it settles with.
@@ -657,8 +497,9 @@ impl QueueRecovery<'_> {
     /// Ends the restoring: positions from `next_position` on are free, and those below
     /// `seen_below` may have been delivered before.
     pub fn end(mut self, next_position: u64, seen_below: u64) {
+        let held_bytes = &self.queue.storage.pager.held_bytes;
         if self.reads_later {
-            self.queue.publish_counters(&self.local);
+            self.queue.counters.publish(&self.local, held_bytes);
             // The core will be told of them.
             let n_messages = self.local.content.backlog.pages().n_messages();
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
@@ -667,7 +508,7 @@ impl QueueRecovery<'_> {
         self.local.restored(next_position, seen_below);
         // Nothing departs yet: only the alarm is set.
         self.local.settle_rules(self.queue);
-        self.queue.publish_counters(&self.local);
+        self.queue.counters.publish(&self.local, held_bytes);
     }
 }
 

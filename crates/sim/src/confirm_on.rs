@@ -21,7 +21,6 @@ use meta::QueueVersion;
 use session::{ChannelId, ErrorKind, Outcome, Position, Request};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
@@ -241,10 +240,8 @@ impl ConfirmOn {
         for name in self.queues() {
             let Some(queue) = self.harness.queue(name) else { continue };
             let pending = queue.pending_confirms();
-            let counters = &queue.counters;
-            let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-            let n_there =
-                load(&counters.n_ready) + load(&counters.n_unacked) + load(&counters.n_departing);
+            let stat = queue.stat();
+            let n_there = stat.n_ready + stat.n_unacked + stat.n_departing;
             if pending.n > n_there {
                 fail(format!("{} wait for {n_there} messages of {name}", pending.n));
             }
@@ -255,7 +252,7 @@ impl ConfirmOn {
             {
                 fail(format!("{} wait for messages of {name}", pending.n));
             }
-            if pending.n != load(&counters.n_pending_confirms) {
+            if pending.n != stat.n_pending_confirms {
                 fail(format!("{name} is listed with other confirms than it has"));
             }
         }

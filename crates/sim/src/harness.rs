@@ -6,7 +6,7 @@ use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_p
 use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use crate::trace::Trace;
-use broker::{Clock, Queue, Session, Stop};
+use broker::{Clock, QueueRef, Session, Stop};
 use log::{CrashOutcome, Durability, Fault, MemoryDisk};
 use meta::Command;
 use session::{Outcome, Request};
@@ -193,7 +193,7 @@ impl Harness {
     }
 
     /// The queue of this name, if it is there.
-    pub(crate) fn queue(&self, name: &str) -> Option<Arc<Queue>> {
+    pub(crate) fn queue(&self, name: &str) -> Option<QueueRef> {
         self.node.as_ref()?.broker.view().queue("/", name)
     }
 

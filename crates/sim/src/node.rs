@@ -168,7 +168,7 @@ impl Node {
         // Of each queue that says so, the entry stays that says which version its files have.
         let view = self.broker.view();
         let n_versions =
-            view.queues().filter(|queue| queue.files_version.is_logged()).count() as u64;
+            view.classic_queues().filter(|queue| queue.files_version.is_logged()).count() as u64;
         let live = stats.oldest.map_or(0, |oldest| oldest.live);
         if live > n_versions || (n_versions == 0 && stats.segments > 1) {
             return Err(format!("the log is not freed: {stats:?}"));

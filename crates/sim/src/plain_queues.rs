@@ -224,8 +224,9 @@ impl PlainQueues {
     fn note_older(&mut self) {
         let Some(node) = &self.harness.node else { return };
         let view = node.broker.view();
-        let is_older = |queue: &&Arc<broker::Queue>| {
-            queue.files_version.get() == QueueVersion::V1 || queue.conversion().is_some()
+        let is_older = |queue: &&broker::QueueRef| {
+            let stat = queue.stat();
+            stat.version == QueueVersion::V1 || stat.conversion.is_some()
         };
         let names = view.queues().filter(is_older).map(|queue| queue.def().name.to_string());
         self.older.extend(names);
@@ -396,18 +397,13 @@ impl PlainQueues {
         let (mut bytes, mut is_exact) = (0, true);
         for (name, queue) in &self.model.queues {
             let Some(found) = view.queue("/", name) else { continue };
-            let counters = &found.counters;
-            let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-            let actual = (
-                load(&counters.n_ready),
-                load(&counters.n_unacked),
-                load(&counters.message_bytes),
-                load(&counters.n_consumers),
-            );
+            let Some(classic) = found.as_classic() else { continue };
+            let stat = found.stat();
+            let actual = (stat.n_ready, stat.n_unacked, stat.message_bytes, stat.n_consumers);
             let (ready, unacked, of_messages) = self.model.counts(name);
             bytes += of_messages;
             // What went while it was on disk only was not looked at.
-            let is_in_memory = found.pages_on_disk() == 0;
+            let is_in_memory = classic.pages_on_disk() == 0;
             is_exact &= is_in_memory;
             let of_messages = if is_in_memory { of_messages } else { actual.2 };
             let expected = (ready, unacked, of_messages, self.model.n_consumers(name));
@@ -418,7 +414,7 @@ impl PlainQueues {
                 fail(format!("{name} is not as durable as declared"));
             }
             expect_ok(
-                self.model.check_queue(name, found.waits_for_page(), |key| self.is_full(key)),
+                self.model.check_queue(name, classic.waits_for_page(), |key| self.is_full(key)),
             );
         }
         if is_exact && bytes != self.broker().figures().message_bytes() {

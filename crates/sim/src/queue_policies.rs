@@ -197,9 +197,7 @@ impl QueuePolicies {
             }
             let view = self.harness.node.as_ref().map(|node| node.broker.view());
             let queue = view.and_then(|view| view.queue("/", spec.name));
-            let n_ready = queue.map_or(0, |queue| {
-                queue.counters.n_ready.load(std::sync::atomic::Ordering::Relaxed)
-            });
+            let n_ready = queue.map_or(0, |queue| queue.stat().n_ready);
             // Sizes of what is on disk only are found out before more goes.
             if n_ready > max && spec.max_bytes.is_none() {
                 fail(format!("{} has {n_ready} messages", spec.name));

@@ -3,13 +3,12 @@
 
 use super::{BY_ITSELF, Broker};
 use crate::slices::Slices;
-use classic::Queue;
-use meta::{Command, ConnectionId, Done};
+use meta::{Command, ConnectionId, Done, QueueId};
 
 impl Broker {
     /// Deletes a queue, unless it is gone already.
-    pub(crate) async fn drop_queue(&self, queue: &Queue) {
-        self.drop_definition(Command::DeleteQueueById { id: queue.id() }).await;
+    pub(crate) async fn drop_queue(&self, id: QueueId) {
+        self.drop_definition(Command::DeleteQueueById { id }).await;
     }
 
     /// Deletes the exclusive queues of a connection.

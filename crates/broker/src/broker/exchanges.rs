@@ -3,12 +3,12 @@
 use super::Broker;
 use crate::control_plane::View;
 use crate::publish::publish_to;
+use crate::queue_ref::QueueRef;
 use ::routing::{Message, Passage};
 use amqp091::{ShortString, Table};
-use classic::{Queue, Wakes, wake_all};
+use classic::{Wakes, wake_all};
 use message::MessageRef;
 use meta::{BindingSpec, Command, DestinationName, ExchangeDef, Name, NamedBy, QueueDeclare};
-use std::sync::Arc;
 
 impl Broker {
     /// Gives each delaying exchange a queue of its own; it goes with the exchange.
@@ -62,7 +62,7 @@ fn declaration_of(vhost: &Name, queue: Name, exchange: &ExchangeDef) -> Command 
 }
 
 /// The queues behind a new binding that a message of before goes to.
-fn missed_by(view: &View, spec: &BindingSpec, message: &MessageRef<'_>) -> Vec<Arc<Queue>> {
+fn missed_by(view: &View, spec: &BindingSpec, message: &MessageRef<'_>) -> Vec<QueueRef> {
     match &spec.destination {
         DestinationName::Queue(name) => view.queue(&spec.vhost, name).into_iter().collect(),
         DestinationName::Exchange(name) => view.route(&spec.vhost, name, message),
@@ -76,7 +76,7 @@ impl View {
         vhost: &str,
         exchange: &str,
         message: &MessageRef<'_>,
-    ) -> Vec<Arc<Queue>> {
+    ) -> Vec<QueueRef> {
         let properties = message.view();
         let keys = [message.routing_key];
         let seen =

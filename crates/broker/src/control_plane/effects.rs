@@ -1,9 +1,8 @@
 //! The effects of a change of definitions outside of them, as data: the broker carries them out.
 
 use super::Definitions;
-use classic::Queue;
+use crate::queue_ref::QueueRef;
 use meta::{BindingSpec, Command, Done, Name, Outcome, Removed, State};
-use std::sync::Arc;
 
 /// Something to be done after a change.
 #[derive(Debug)]
@@ -11,7 +10,7 @@ pub(crate) enum Effect {
     /// Queues may have to be stored in another form.
     ReviewVersions,
     /// These queues may have other settings.
-    ReviewSettings(Vec<Arc<Queue>>),
+    ReviewSettings(Vec<QueueRef>),
     /// Connections to a virtual host that is gone are closed.
     CloseConnectionsTo(Name),
     /// Connections of a user that is gone are closed.

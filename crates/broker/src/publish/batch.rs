@@ -3,11 +3,12 @@
 use super::groups::{BatchGroups, Groups, KEPT_PUBLISHES};
 use super::refused::dead_letters_of;
 use crate::exchanges::{DedupBarrier, Exchanges};
+use crate::queue_ref::QueueRef;
 use crate::slices::WORK_MAX;
 use bytes::Bytes;
 use classic::BodyHome;
 use classic::RejectedDeadLetters;
-use classic::{Any, ConfirmRef, Incoming, Publishes, Queue, Wakes};
+use classic::{Any, ConfirmRef, Incoming, Publishes, Wakes};
 use confirm::{AnsweringQueues, DurabilityToken, Publisher};
 use message::{Body, MessageRef};
 use meta::Name;
@@ -132,7 +133,7 @@ pub(crate) struct Batch {
 
 /// Messages that one queue is told of at once.
 struct Portion<'b> {
-    queue: &'b Arc<Queue>,
+    queue: &'b QueueRef,
     is_late: bool,
     /// It is the queue of a delaying exchange.
     holds_back: bool,
@@ -166,7 +167,7 @@ impl Batch {
     }
 
     /// Adds a publish for `queues`.
-    pub(crate) fn add(&mut self, publish: PendingPublish, queues: &[Arc<Queue>]) {
+    pub(crate) fn add(&mut self, publish: PendingPublish, queues: &[QueueRef]) {
         let item = self.push(publish);
         self.groups.add(item, queues);
     }
@@ -176,7 +177,7 @@ impl Batch {
     pub(crate) fn add_remembered(
         &mut self,
         publish: PendingPublish,
-        queues: &[Arc<Queue>],
+        queues: &[QueueRef],
         groups: &mut BatchGroups,
     ) {
         let item = self.push(publish);
@@ -309,7 +310,7 @@ impl Batch {
     }
 
     /// A queue that is still being read, so that nothing can be put in yet.
-    pub(crate) fn loading(&self) -> Option<Arc<Queue>> {
+    pub(crate) fn loading(&self) -> Option<QueueRef> {
         self.groups.loading().cloned()
     }
 
@@ -360,7 +361,7 @@ impl Putting {
         let places = refused.iter().filter_map(|one| items.get(one.item as usize));
         let all = if is_late { &mut self.refused_late } else { &mut self.refused };
         all.extend(places);
-        dead_letters_of(queue, &refused, messages)
+        dead_letters_of(queue.def(), &refused, messages)
     }
 }
 

@@ -1,10 +1,9 @@
 //! The messages of a batch by queue.
 
-use classic::Queue;
+use crate::queue_ref::QueueRef;
 use meta::QueueId;
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Publishes for which an empty group keeps memory: more than one read holds.
 pub(super) const KEPT_PUBLISHES: usize = 16 * 1024;
@@ -12,7 +11,7 @@ pub(super) const KEPT_PUBLISHES: usize = 16 * 1024;
 /// The messages of a batch that go to one queue.
 #[derive(Debug)]
 pub(super) struct Group {
-    queue: Option<Arc<Queue>>,
+    queue: Option<QueueRef>,
     /// It confirms once a consumer has had a message.
     pub(super) is_late: bool,
     pub(super) items: Vec<u32>,
@@ -20,7 +19,7 @@ pub(super) struct Group {
 
 impl Group {
     /// None in a group of an older batch.
-    pub(super) const fn queue(&self) -> Option<&Arc<Queue>> {
+    pub(super) const fn queue(&self) -> Option<&QueueRef> {
         self.queue.as_ref()
     }
 }
@@ -54,7 +53,7 @@ impl Groups {
     pub(super) fn add_remembered(
         &mut self,
         item: u32,
-        queues: &[Arc<Queue>],
+        queues: &[QueueRef],
         remembered: &mut BatchGroups,
     ) {
         // The number of the first batch is 1.
@@ -69,7 +68,7 @@ impl Groups {
     }
 
     /// Adds a message to the groups of these queues.
-    pub(super) fn add(&mut self, item: u32, queues: &[Arc<Queue>]) {
+    pub(super) fn add(&mut self, item: u32, queues: &[QueueRef]) {
         for queue in queues {
             let group = self.group_for(queue);
             self.add_to_group(item, group);
@@ -83,7 +82,7 @@ impl Groups {
         }
     }
 
-    fn group_for(&mut self, queue: &Arc<Queue>) -> u32 {
+    fn group_for(&mut self, queue: &QueueRef) -> u32 {
         if let Some(group) = self.by_queue.get(&queue.id()) {
             return *group;
         }
@@ -91,10 +90,10 @@ impl Groups {
         let is_late = queue.confirm_on().is_late();
         self.any_late |= is_late;
         if let Some(group) = self.all.get_mut(self.n) {
-            group.queue = Some(Arc::clone(queue));
+            group.queue = Some(queue.clone());
             group.is_late = is_late;
         } else {
-            self.all.push(Group { queue: Some(Arc::clone(queue)), is_late, items: Vec::new() });
+            self.all.push(Group { queue: Some(queue.clone()), is_late, items: Vec::new() });
         }
         let number = u32::try_from(self.n).expect("fewer than 2^32 queues");
         self.n += 1;
@@ -106,7 +105,7 @@ impl Groups {
         self.all.get(..self.n).unwrap_or_default()
     }
 
-    fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+    fn queues(&self) -> impl Iterator<Item = &QueueRef> {
         self.all().iter().filter_map(Group::queue)
     }
 
@@ -116,7 +115,7 @@ impl Groups {
     }
 
     /// A queue that is still being read after a start.
-    pub(super) fn loading(&self) -> Option<&Arc<Queue>> {
+    pub(super) fn loading(&self) -> Option<&QueueRef> {
         self.queues().filter(|_| self.any_loading).find(|queue| queue.is_loading())
     }
 

@@ -2,7 +2,8 @@
 
 use super::{Batch, PendingPublish, Source, n_durable};
 use crate::control_plane::View;
-use classic::{Queue, Wakes, wake_all};
+use crate::queue_ref::QueueRef;
+use classic::{Wakes, wake_all};
 use confirm::Publisher;
 use message::MessageRef;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(crate) fn publish_internally(view: &View, vhost: &str, message: &MessageRef<
 }
 
 /// Puts a message into queues. Those that are still being read after a start take none.
-pub(crate) fn publish_to(mut queues: Vec<Arc<Queue>>, message: &MessageRef<'_>, wakes: &mut Wakes) {
+pub(crate) fn publish_to(mut queues: Vec<QueueRef>, message: &MessageRef<'_>, wakes: &mut Wakes) {
     queues.retain(|queue| !queue.is_loading());
     let logged = message.persistent && n_durable(&queues) > 0;
     let mut batch = Batch::default();

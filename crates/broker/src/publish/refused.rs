@@ -1,12 +1,13 @@
 //! Messages that a full queue did not take, on their way to where its dead letters go.
 
-use classic::{DeadLetter, Incoming, Queue, RefusedItem, RejectedDeadLetters};
+use classic::{DeadLetter, Incoming, RefusedItem, RejectedDeadLetters};
+use meta::QueueDef;
 use queue::Reason;
 use std::sync::Arc;
 
 /// Messages that a queue did not take and has dead-lettered instead.
 pub(super) fn dead_letters_of(
-    queue: &Queue,
+    queue: &Arc<QueueDef>,
     refused: &[RefusedItem],
     messages: &[Incoming<'_>],
 ) -> Option<RejectedDeadLetters> {
@@ -14,5 +15,5 @@ pub(super) fn dead_letters_of(
     let dead = refused.iter().filter(|refused| refused.dead_letter_to.is_some());
     let dead = dead.filter_map(|refused| messages.get(refused.item as usize));
     let letters = dead.map(|dead| DeadLetter::of(&dead.message, Reason::MaxLen)).collect();
-    Some(RejectedDeadLetters { from: Arc::clone(queue.def()), to, letters })
+    Some(RejectedDeadLetters { from: Arc::clone(queue), to, letters })
 }

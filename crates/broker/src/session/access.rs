@@ -3,7 +3,7 @@
 use crate::broker::{Broker, ChangeError};
 use crate::connections::Connection;
 use crate::control_plane::View;
-use classic::Queue;
+use crate::queue_ref::QueueRef;
 use confirm::LogFailed;
 use meta::{
     Command, Done, ErrorKind as MetaKind, ExchangeKind, MetaError, Name, Permission, Resource,
@@ -102,7 +102,7 @@ impl Access {
         allowed.map_err(|error| refused(&error))
     }
 
-    pub(super) fn find_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
+    pub(super) fn find_queue(&self, name: &Name) -> Result<QueueRef, Error> {
         let vhost = self.vhost();
         let found = self.view.queue(&vhost, name);
         found.ok_or_else(|| {
@@ -111,13 +111,13 @@ impl Access {
     }
 
     /// As [`Access::find_queue`], and waits while it is being read after a start.
-    pub(super) async fn find_loaded_queue(&self, name: &Name) -> Result<Arc<Queue>, Error> {
+    pub(super) async fn find_loaded_queue(&self, name: &Name) -> Result<QueueRef, Error> {
         let queue = self.find_queue(name)?;
         queue.loaded().await;
         Ok(queue)
     }
 
-    pub(super) fn check_exclusive_access(&self, queue: &Queue) -> Result<(), Error> {
+    pub(super) fn check_exclusive_access(&self, queue: &QueueRef) -> Result<(), Error> {
         queue.def().check_access(Some(self.connection.id)).map_err(|error| refused(&error))
     }
 

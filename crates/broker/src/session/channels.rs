@@ -1,10 +1,10 @@
 //! A connection's channels and links.
 
 use crate::connections::ChannelCounters;
-use classic::{ChannelLimit, Queue};
+use crate::queue_ref::LinkRef;
+use classic::ChannelLimit;
 use confirm::Publisher;
 use meta::QueueId;
-use queue::ConsumerKey;
 use session::{ChannelId, LinkId, Request, Settle, ShortString};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -81,12 +81,18 @@ impl Tx {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(super) channel: ChannelId,
-    pub(super) queue: Arc<Queue>,
-    pub(super) consumer: ConsumerKey,
+    pub(super) consumer: LinkRef,
     /// Still given deliveries.
     pub(super) active: bool,
     /// Messages are settled by being delivered to it.
     pub(super) no_ack: bool,
+}
+
+impl Link {
+    /// Whether both belong to one queue.
+    pub(super) fn is_at_queue_of(&self, other: &Self) -> bool {
+        self.consumer.def().id == other.consumer.def().id
+    }
 }
 
 /// Channels by number. Numbers are small: a list indexed by them is the quickest map.

@@ -5,8 +5,9 @@ use super::client::Client;
 use super::links::{Links, tell_consumer};
 use super::{Handled, direct_reply_to};
 use crate::limits;
-use classic::{AfterDetach, Attach, AttachRefused, Get, Got, Queue};
-use meta::Permission;
+use crate::queue_ref::QueueRef;
+use classic::{AfterDetach, Attach, AttachRefused, Get, Got};
+use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout};
 use session::{
     Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkId, ShortString, Table, Value,
@@ -33,7 +34,7 @@ impl Links {
         let checkout = Checkout {
             settling: if consume.no_ack { AckMode::Auto } else { AckMode::Manual },
             prefetch: client.channels.prefetch(channel),
-            priority: priority(&consume.arguments, &queue)?,
+            priority: priority(&consume.arguments, queue.def())?,
         };
         let link = self.next_id();
         let attached = queue.attach(Attach {
@@ -48,12 +49,12 @@ impl Links {
             answer: !control.nowait,
             limit: client.channels.limit(channel),
         });
-        let consumer = attached.map_err(|refused| refusal(refused, &queue))?;
+        let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
         tell_consumer(
             &client.access,
             "consumer.created",
             channel,
-            (&queue, &consumer_tag),
+            (queue.def(), &consumer_tag),
             |facts| {
                 facts
                     .put("exclusive", consume.exclusive)
@@ -62,7 +63,7 @@ impl Links {
                     .table("arguments", &consume.arguments)
             },
         );
-        self.insert(link, Link { channel, queue, consumer, active: true, no_ack: consume.no_ack });
+        self.insert(link, Link { channel, consumer, active: true, no_ack: consume.no_ack });
         if let Some(channel) = client.channels.get_mut(channel) {
             channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
@@ -123,8 +124,9 @@ impl Links {
             return Ok(ShortString::truncated(&client.access.broker().names.name("amq.ctag-")));
         }
         let known = client.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
-        let in_use =
-            known.and_then(|link| self.get(*link)).is_some_and(|link| !link.queue.is_deleted());
+        let in_use = known
+            .and_then(|link| self.get(*link))
+            .is_some_and(|link| !link.consumer.queue().is_deleted());
         if in_use || client.is_reply_tag(channel, wanted) {
             let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
             return Err(Error::new(ErrorKind::NotAllowed, text));
@@ -153,22 +155,21 @@ impl Links {
             return client.turn.answer(cancelled(of_replies));
         };
         link.active = false;
-        let queue = Arc::clone(&link.queue);
-        let consumer = link.consumer;
+        let consumer = link.consumer.clone();
         let tell = || client.turn.tell(|sink| sink.event(cancelled(Some(id))));
-        let after = queue.cancel(consumer, tell);
+        let after = consumer.cancel(tell);
         tell_consumer(
             &client.access,
             "consumer.deleted",
             channel,
-            (&queue, consumer_tag),
+            (consumer.def(), consumer_tag),
             |facts| facts,
         );
-        if queue.detach_idle(consumer) {
+        if consumer.detach_idle() {
             self.forget(&mut client.channels, id);
         }
         if after == AfterDetach::DeleteQueue {
-            client.access.broker().drop_queue(&queue).await;
+            client.access.broker().drop_queue(consumer.def().id).await;
         }
         Ok(Handled::Answered)
     }
@@ -185,15 +186,15 @@ impl Links {
         let queue = client.access.find_loaded_queue(&name).await?;
         client.access.check_exclusive_access(&queue)?;
         let link = self.get_link(client, channel, &queue, no_ack)?;
-        let Some(consumer) = self.get(link).map(|link| link.consumer) else {
-            return Err(refusal(AttachRefused::Gone, &queue));
+        let Some(Link { consumer, .. }) = self.get(link) else {
+            return Err(refusal(AttachRefused::Gone, queue.def()));
         };
-        let get = Get { consumer, channel, link, outbox: client.turn.outbox(), no_ack };
+        let get = Get { channel, link, outbox: client.turn.outbox(), no_ack };
         loop {
-            match queue.get(&get).map_err(|refused| refusal(refused, &queue))? {
+            match consumer.get(&get).map_err(|refused| refusal(refused, queue.def()))? {
                 Got::Message | Got::Unfit => return Ok(Handled::Answered),
                 Got::Nothing => return client.turn.answer(Event::GetEmpty(channel)),
-                Got::NotInMemory => queue.head_in_memory().await,
+                Got::NotInMemory => consumer.next_in_memory().await,
             }
         }
     }
@@ -203,7 +204,7 @@ impl Links {
         &mut self,
         client: &mut Client,
         channel: ChannelId,
-        queue: &Arc<Queue>,
+        queue: &QueueRef,
         no_ack: bool,
     ) -> Result<LinkId, Error> {
         let key = (queue.id(), no_ack);
@@ -213,11 +214,10 @@ impl Links {
         }
         let consumer = queue
             .attach_passive((client.access.connection().id, channel))
-            .map_err(|refused| refusal(refused, queue))?;
+            .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
         // Not active: it goes when the last message got has been settled.
-        let queue = Arc::clone(queue);
-        self.insert(link, Link { channel, queue, consumer, active: false, no_ack });
+        self.insert(link, Link { channel, consumer, active: false, no_ack });
         if let Some(channel) = client.channels.get_mut(channel) {
             channel.gets.insert(key, link);
             channel.links.insert(link);
@@ -226,8 +226,8 @@ impl Links {
     }
 }
 
-fn refusal(refused: AttachRefused, queue: &Queue) -> Error {
-    let resource = queue.def().resource();
+fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
+    let resource = queue.resource();
     match refused {
         AttachRefused::Gone => Error::new(ErrorKind::NotFound, format!("no {resource}")),
         AttachRefused::ExclusiveUse => {
@@ -237,13 +237,13 @@ fn refusal(refused: AttachRefused, queue: &Queue) -> Error {
 }
 
 /// `x-priority` of a consumer: any integer; 0 when missing.
-fn priority(arguments: &Table, queue: &Queue) -> Result<i64, Error> {
+fn priority(arguments: &Table, queue: &QueueDef) -> Result<i64, Error> {
     let Some(value) = arguments.get(b"x-priority") else { return Ok(0) };
     let integer = if matches!(value, Value::Timestamp(_)) { None } else { value.as_i64() };
     integer.ok_or_else(|| {
         let text = format!(
             "invalid arg 'x-priority' for {}: \"expected integer, got {}\"",
-            queue.def().resource(),
+            queue.resource(),
             value.type_name()
         );
         Error::new(ErrorKind::PreconditionFailed, text)

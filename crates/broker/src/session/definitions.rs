@@ -3,7 +3,8 @@
 use super::Handled;
 use super::access::refused;
 use super::client::Client;
-use classic::{DeleteConditions, Queue, QueueRefused};
+use crate::queue_ref::QueueRef;
+use classic::{DeleteConditions, QueueRefused};
 use meta::{
     BindingSpec, Command, DestinationName, Done, MetaError, NODE_EXCHANGES, Name, NamedBy,
     Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
@@ -12,7 +13,6 @@ use session::{
     ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclaration, Flag,
     QueueBinding, QueueDeclaration, ShortString, Table,
 };
-use std::sync::Arc;
 
 /// A queue that somebody deletes while it is declared is declared anew so many times.
 const DECLARE_TRIES_MAX: usize = 8;
@@ -241,7 +241,7 @@ impl<'c> DefinitionRequests<'c> {
         &mut self,
         channel: ChannelId,
         declare: &QueueDeclaration,
-    ) -> Result<Arc<Queue>, Error> {
+    ) -> Result<QueueRef, Error> {
         let named_by = if declare.queue.as_bytes().is_empty() && !declare.passive {
             NamedBy::Server
         } else {
@@ -285,7 +285,7 @@ impl<'c> DefinitionRequests<'c> {
             }
             // It was there already, but its last consumer has just gone and it goes too: the
             // client gets a new one.
-            self.client.access.broker().drop_queue(&queue).await;
+            self.client.access.broker().drop_queue(queue.id()).await;
         }
         // Somebody deleted it between the two steps, or does so as fast as it is declared.
         let text = format!("no {}", Resource::queue(&self.client.access.vhost(), &name));

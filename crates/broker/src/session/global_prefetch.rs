@@ -22,7 +22,7 @@ impl Links {
             let links = self.iter();
             let consumers = links.filter(|(of, link)| link.channel == id && !gets.contains(of));
             for (_, link) in consumers {
-                link.queue.limit_consumer(link.consumer, &limit);
+                link.consumer.limit(&limit);
             }
         }
         self.go_on(&limit.set(prefetch_count));
@@ -55,7 +55,7 @@ impl Links {
 
     fn go_on(&self, links: &[LinkId]) {
         for link in links.iter().filter_map(|link| self.get(*link)) {
-            link.queue.resume_limited(link.consumer);
+            link.consumer.resume_limited();
         }
     }
 }

@@ -6,13 +6,13 @@ use super::channels::{Channel, Channels, Link, Tx};
 use super::client::Client;
 use super::turn::Turn;
 use crate::broker::EventHeaders;
+use crate::queue_ref::ReleaseRef;
 use crate::slices::SLICE;
-use classic::{AfterDetach, Queue, Returning};
-use queue::{ConsumerKey, Return};
+use classic::AfterDetach;
+use meta::QueueDef;
+use queue::Return;
 use session::{ChannelId, Error, Event, LinkId, MethodTag, Request, ShortString};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::collections::{HashMap, HashSet};
 
 /// Messages that are settled or come back under one lock; one read has fewer that name one each.
 pub(super) const SETTLES_AT_ONCE: usize = 4096;
@@ -54,7 +54,7 @@ impl Links {
             if let Request::Settle(settle) = request
                 && let Some(link) = self.get(settle.link)
             {
-                link.queue.record(link.consumer, std::iter::once(settle.position.0));
+                link.consumer.record(std::iter::once(settle.position.0));
             }
         }
     }
@@ -64,7 +64,7 @@ impl Links {
         let Some(link) = self.links.remove(&id) else { return };
         let Some(channel) = channels.get_mut(link.channel) else { return };
         channel.links.remove(&id);
-        let gets = (link.queue.id(), link.no_ack);
+        let gets = (link.consumer.def().id, link.no_ack);
         if channel.gets.get(&gets) == Some(&id) {
             channel.gets.remove(&gets);
         }
@@ -74,7 +74,7 @@ impl Links {
     pub(super) fn resume(&self, client: &Client, links: &[LinkId]) {
         for id in links {
             match self.links.get(id) {
-                Some(link) => link.queue.resume(link.consumer),
+                Some(link) => link.consumer.resume(),
                 None => {
                     let connection = client.access.connection().id;
                     client.access.broker().replies.resume(connection, *id);
@@ -89,7 +89,7 @@ impl Links {
         let prefetch = channels.prefetch(channel);
         let links = channels.get(channel).into_iter().flat_map(|open| &open.links);
         for link in links.filter_map(|id| self.links.get(id)).filter(|link| link.active) {
-            link.queue.set_prefetch(link.consumer, prefetch);
+            link.consumer.set_prefetch(prefetch);
         }
     }
 
@@ -101,24 +101,21 @@ impl Links {
         channel: ChannelId,
         origin: MethodTag,
     ) -> Result<Handled, Error> {
-        let mut queues: BTreeMap<_, (Arc<Queue>, Vec<_>)> = BTreeMap::new();
         let answered = client.turn.answer(Event::Done { channel, origin })?;
         let Some(open) = client.channels.get(channel) else { return Ok(answered) };
         let mut settled = open.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default();
-        for id in &open.links {
-            let settled = settled.remove(id).unwrap_or_default();
-            // What nobody acknowledges is on its way.
-            if let Some(link) = self.links.get(id).filter(|link| !link.no_ack) {
-                let of_queue = queues.entry(link.queue.id());
-                let (_, consumers) =
-                    of_queue.or_insert_with(|| (Arc::clone(&link.queue), Vec::new()));
-                consumers.push((link.consumer, settled));
+        // What nobody acknowledges is on its way.
+        let links = open.links.iter().filter_map(|id| Some((*id, self.links.get(id)?)));
+        let mut links: Vec<_> = links.filter(|(_, link)| !link.no_ack).collect();
+        links.sort_by_key(|(_, link)| link.consumer.def().id);
+        for of_queue in links.chunk_by(|(_, a), (_, b)| a.is_at_queue_of(b)) {
+            let consumers = of_queue
+                .iter()
+                .map(|(id, link)| (&link.consumer, settled.remove(id).unwrap_or_default()));
+            if let Some(mut release) = ReleaseRef::of(consumers) {
+                give_back_many(&mut client.turn, &mut release, Return::Released).await;
+                release.requeue_all();
             }
-        }
-        for (queue, consumers) in queues.values() {
-            let _returning =
-                give_back_many(&mut client.turn, queue, consumers, Return::Released).await;
-            queue.requeue_all(consumers);
         }
         self.make_room_after_recovery(&client.channels, channel);
         client.turn.tell(|sink| sink.released(channel));
@@ -130,23 +127,26 @@ impl Links {
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
         for (consumer_tag, link) in &closed.consumers {
             if let Some(link) = self.links.get(link) {
-                let consumer = (&*link.queue, consumer_tag);
+                let consumer = (&**link.consumer.def(), consumer_tag);
                 tell_consumer(&client.access, "consumer.deleted", id, consumer, |it| it);
             }
         }
         client.access.broker().events().channel("channel.closed", client.access.connection(), id);
         for (id, settled) in closed.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default() {
             if let Some(link) = self.links.get(&id) {
-                link.queue.record(link.consumer, settled.into_iter());
+                link.consumer.record(settled.into_iter());
             }
         }
         let ids = closed.links.iter();
         let mut links: Vec<Link> = ids.filter_map(|id| self.links.remove(id)).collect();
-        links.sort_by_key(|link| link.queue.id());
-        for of_queue in links.chunk_by(|a, b| a.queue.id() == b.queue.id()) {
-            let Some(Link { queue, .. }) = of_queue.first() else { continue };
-            if detach(&mut client.turn, queue, of_queue).await == AfterDetach::DeleteQueue {
-                client.access.broker().drop_queue(queue).await;
+        links.sort_by_key(|link| link.consumer.def().id);
+        for of_queue in links.chunk_by(Link::is_at_queue_of) {
+            let consumers = of_queue.iter().map(|link| (&link.consumer, HashSet::new()));
+            let Some(release) = ReleaseRef::of(consumers) else { continue };
+            if detach(&mut client.turn, release).await == AfterDetach::DeleteQueue
+                && let Some(link) = of_queue.first()
+            {
+                client.access.broker().drop_queue(link.consumer.def().id).await;
             }
             client.turn.did_steps(of_queue.len()).await;
         }
@@ -155,50 +155,43 @@ impl Links {
 
 /// Takes the consumers of one channel and one queue away. What they hold comes back together; of
 /// very many, those that hold nothing go before, in slices.
-async fn detach(turn: &mut Turn, queue: &Arc<Queue>, links: &[Link]) -> AfterDetach {
-    let mut consumers: Vec<ConsumerKey> = links.iter().map(|link| link.consumer).collect();
+async fn detach(turn: &mut Turn, mut release: ReleaseRef) -> AfterDetach {
     let mut after = AfterDetach::Stays;
-    if consumers.len() > SLICE {
-        let mut holding = Vec::new();
+    if release.n_consumers() > SLICE {
         // The single active one is likely to be the first: it goes last, rather than pass its part
         // on among them.
-        for slice in consumers.rchunks(SLICE) {
-            after = after.or(queue.retire(slice, &mut holding));
-            turn.did_steps(slice.len()).await;
+        let mut n = SLICE;
+        while let Some(of_slice) = release.retire(n) {
+            after = after.or(of_slice);
+            turn.did_steps(n).await;
+            n = SLICE.min(release.n_consumers());
         }
-        consumers = holding;
     }
-    let all: Vec<_> = consumers.iter().map(|consumer| (*consumer, HashSet::new())).collect();
-    let _returning = give_back_many(turn, queue, &all, Return::Failed).await;
-    after.or(queue.detach(&consumers))
+    give_back_many(turn, &mut release, Return::Failed).await;
+    after.or(release.detach())
 }
 
 /// Has consumers give back in slices what they hold, if it is very much, but for what is to be kept
-/// of each. Nobody is given any of it until what is returned is dropped.
-async fn give_back_many(
-    turn: &mut Turn,
-    queue: &Arc<Queue>,
-    consumers: &[(ConsumerKey, HashSet<u64>)],
-    how: Return,
-) -> Option<Returning> {
-    if queue.counters.n_unacked.load(Ordering::Relaxed) <= SETTLES_AT_ONCE as u64 {
-        return None;
+/// of each. Nobody is given any of it before the release has come to its end.
+async fn give_back_many(turn: &mut Turn, release: &mut ReleaseRef, how: Return) {
+    if !release.is_of_more_than(SETTLES_AT_ONCE) {
+        return;
     }
-    let returning = Returning::begin(queue);
-    for part in queue.held_by(consumers).chunks(SETTLES_AT_ONCE) {
-        queue.give_back(part, how);
-        turn.did(part.len()).await;
+    loop {
+        match release.give_back(SETTLES_AT_ONCE, how) {
+            0 => return,
+            n => turn.did(n).await,
+        }
     }
-    Some(returning)
 }
 
 pub(super) fn tell_consumer(
     access: &Access,
     event: &str,
     channel: ChannelId,
-    (queue, consumer_tag): (&Queue, &ShortString),
+    (queue, consumer_tag): (&QueueDef, &ShortString),
     more: impl FnOnce(EventHeaders) -> EventHeaders,
 ) {
-    let (by, queue) = ((&**access.connection(), channel), &queue.def().name);
+    let (by, queue) = ((&**access.connection(), channel), &queue.name);
     access.broker().events().consumer(event, by, (queue, consumer_tag), more);
 }

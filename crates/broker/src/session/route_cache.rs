@@ -1,12 +1,11 @@
 //! The routes a session remembers: for each exchange and key it used lately, the queues.
 
 use crate::publish::BatchGroups;
-use classic::Queue;
+use crate::queue_ref::QueueRef;
 use routing::ExchangeVersion;
 use session::Error;
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Routes kept per session; past this the memory is cleared and fills anew.
 const ROUTES_MAX: usize = 1_024;
@@ -30,7 +29,7 @@ pub(crate) enum RouteBasis {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
     /// The queues; empty when there are none.
-    pub(crate) queues: SmallVec<[Arc<Queue>; 1]>,
+    pub(crate) queues: SmallVec<[QueueRef; 1]>,
     /// How many of them are durable: those log a persistent message.
     pub(crate) n_durable: usize,
     /// It holds for messages without headers: with them it may be another.

@@ -5,7 +5,7 @@ use super::client::Client;
 use super::route_cache::{Remembered, Route, RouteBasis, RouteCache, Uncacheable};
 use crate::exchanges::{Admission, WatchedExchange};
 use crate::publish::{Batch, n_durable};
-use classic::Queue;
+use crate::queue_ref::QueueRef;
 use meta::{Name, QueueId, User};
 use routing::{Message, Passage, RouteOutcome};
 use session::ChannelId;
@@ -107,7 +107,7 @@ impl Router {
         let vhost = &client.access.connection().identity.vhost;
         let Some(routes) = view.meta.routes(vhost) else { return };
         let remembering = &mut self.remembering;
-        let mut delaying: SmallVec<[Arc<Queue>; 1]> = SmallVec::new();
+        let mut delaying: SmallVec<[QueueRef; 1]> = SmallVec::new();
         let mut absorbed = false;
         let now_ms = broker.now().unix_ms;
         let watch = |name: &Name| {

@@ -3,7 +3,8 @@
 use super::client::Client;
 use super::links::{Links, SETTLES_AT_ONCE};
 use super::turn::Turn;
-use classic::{Queue, Returning, Settled};
+use crate::queue_ref::QueueRef;
+use classic::{Returning, Settled};
 use session::{ChannelId, Error, Outcome, Settle};
 
 /// Settlements that were not told to their queues yet.
@@ -87,8 +88,8 @@ impl Settling {
         let Some(link) = part.first().and_then(|settle| links.get(settle.link)) else {
             return;
         };
-        if link.queue.settle(link.consumer, part, turn.wakes()) == Settled::NotByThisMode {
-            self.refused = Some((link.channel, not_by_this_mode(&link.queue)));
+        if link.consumer.settle(part, turn.wakes()) == Settled::NotByThisMode {
+            self.refused = Some((link.channel, not_by_this_mode(&link.consumer.queue())));
         }
     }
 }
@@ -96,13 +97,13 @@ impl Settling {
 /// Messages that go back in several parts go together: nobody is to be given what stands behind them.
 fn begin_return(links: &Links, alike: &[Settle]) -> Option<Returning> {
     let first = alike.first().filter(|it| goes_back(it) && alike.len() > SETTLES_AT_ONCE)?;
-    Some(Returning::begin(&links.get(first.link)?.queue))
+    links.get(first.link)?.consumer.begin_return()
 }
 
 fn after_settling(client: &mut Client, links: &mut Links, run: &[Settle]) {
     let Some(id) = run.first().map(|settle| settle.link) else { return };
     let Some(link) = links.get(id) else { return };
-    if !link.active && link.queue.detach_idle(link.consumer) {
+    if !link.active && link.consumer.detach_idle() {
         links.forget(&mut client.channels, id);
     }
 }
@@ -113,7 +114,7 @@ const fn goes_back(settle: &Settle) -> bool {
 }
 
 /// A consumer rejected what its queue has no record of.
-fn not_by_this_mode(queue: &Queue) -> Error {
+fn not_by_this_mode(queue: &QueueRef) -> Error {
     let text = format!(
         "basic.reject and basic.nack are not implemented for {}: it confirms on {} (x-confirm-on)",
         queue.def().resource(),

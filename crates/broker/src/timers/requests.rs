@@ -2,6 +2,7 @@
 
 use super::InternalMessage;
 use super::agenda::Agenda;
+use crate::queue_ref::QueueRef;
 use background::{Next, Pending};
 use classic::{Queue, RejectedDeadLetters, Storage};
 use confirm::DurabilityToken;
@@ -27,7 +28,7 @@ pub(super) struct Requests {
     /// Queues whose letters wait for space on the disk.
     pub(super) without_space: Vec<Arc<Queue>>,
     /// Queues that policies may ask to be different.
-    pub(super) to_review: VecDeque<Arc<Queue>>,
+    pub(super) to_review: VecDeque<QueueRef>,
     /// Messages of the broker's own; everything else comes first.
     pub(super) notices: VecDeque<InternalMessage>,
 }
@@ -43,7 +44,7 @@ pub(crate) enum Task {
     /// Letters that are in no queue.
     RejectedDeadLetters(RejectedDeadLetters),
     /// Settings may have changed.
-    Review(Vec<Arc<Queue>>),
+    Review(Vec<QueueRef>),
     /// A message of the broker's own.
     InternalMessage(InternalMessage),
 }

@@ -12,7 +12,6 @@ use session::{
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -506,7 +505,7 @@ impl World {
             let found = view.queue("/", &name_of(at)).unwrap();
             let pending = found.pending_confirms();
             assert_eq!((pending.n, pending.bytes), queue.pending(), "waiting for q{at}");
-            let n_ready = found.counters.n_ready.load(Ordering::Relaxed);
+            let n_ready = found.stat().n_ready;
             assert_eq!(n_ready, queue.n_ready(), "ready in q{at}");
         }
         for peer in &self.peers {

@@ -1,7 +1,6 @@
 //! Those who take messages: consumers and `get`, as they come and go.
 
 use super::consumer_channel::{ConsumerChannel, OutboxRoom};
-use super::deliveries::Assignment;
 use super::policy::with_counts;
 use super::state::{Attach, Owner, QueueState};
 use super::{Activity, AfterDetach, AttachRefused, ConsumerView, Get, Got, Queue, Wakes, position};
@@ -10,6 +9,7 @@ use queue::{AckMode, ConsumerKey, Return};
 use session::{Delivery, Event, Sink};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
 
 impl QueueState {
@@ -90,6 +90,7 @@ impl QueueState {
     pub(super) fn get(
         &mut self,
         queue: &Queue,
+        consumer: ConsumerKey,
         get: &Get<'_>,
         wakes: &mut Wakes,
     ) -> Result<Got, AttachRefused> {
@@ -108,7 +109,7 @@ impl QueueState {
             None | Some(_) => {}
         }
         let wished = if get.no_ack { AckMode::Auto } else { AckMode::Manual };
-        let Some(assigned) = self.fifo.take(get.consumer, wished) else {
+        let Some(assigned) = self.fifo.take(consumer, wished) else {
             return Ok(Got::Nothing);
         };
         let is_held = assigned.settling == AckMode::Manual;
@@ -144,9 +145,9 @@ impl QueueState {
         if queue.storage.host.is_traced()
             && let Lookup::Here(message) = self.content.backlog.get(assigned.position)
         {
-            self.consumers.trace(queue, get.consumer, assigned.redelivered, &message);
+            self.consumers.trace(queue, consumer, assigned.redelivered, &message);
         }
-        self.deliveries().count_deliveries(queue, &[Assignment { assigned, incoming: None }]);
+        queue.counters.n_delivered.fetch_add(1, Ordering::Relaxed);
         if is_held {
             self.content.durability.note_delivered(std::iter::once(assigned.position));
         }

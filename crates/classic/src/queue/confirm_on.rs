@@ -439,10 +439,4 @@ impl Queue {
     pub fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         stdx::lock(&self.local).confirms.since_ms(publisher)
     }
-
-    /// Messages that a consumer holds without a record of which: of those that its client has
-    /// settled, and a transaction not yet.
-    pub fn record(&self, consumer: ConsumerKey, positions: impl Iterator<Item = u64>) {
-        stdx::lock(&self.local).fifo.consumers_mut().record(consumer, positions);
-    }
 }

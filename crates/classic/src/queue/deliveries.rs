@@ -345,7 +345,7 @@ impl Deliveries<'_> {
         if queue.storage.host.is_traced() {
             self.trace_handed(queue, &handed, messages);
         }
-        self.count_deliveries(queue, &handed);
+        queue.counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
         let held = |one: &&Assignment| one.assigned.settling == AckMode::Manual;
         let held = handed.iter().filter(held).map(|one| one.assigned.position);
         self.content.durability.note_delivered(held);
@@ -425,15 +425,6 @@ impl Deliveries<'_> {
         if let Some(host) = self.consumers.get_mut(consumer) {
             host.checkout.prefetch = prefetch;
             self.fifo.consumers_mut().set_credit(consumer, host.credit());
-        }
-    }
-
-    pub(super) fn count_deliveries(&self, queue: &Queue, handed: &[Assignment]) {
-        let counters = &queue.counters;
-        let n_again = handed.iter().filter(|one| one.assigned.redelivered).count();
-        counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
-        if n_again > 0 {
-            counters.n_redelivered.fetch_add(n_again as u64, Ordering::Relaxed);
         }
     }
 

@@ -270,15 +270,6 @@ pub(crate) enum LogPageOutcome {
 }
 
 /// The queue goes into another form. `v1::conversion` says in which order.
-impl Queue {
-    /// The form it is being converted to, and how far that has come, in thousandths.
-    #[must_use]
-    pub fn conversion(&self) -> Option<(QueueVersion, u64)> {
-        let shown = self.counters.conversion.load(Ordering::Relaxed);
-        Some((QueueVersion::of_number(shown >> 32)?, (shown & u64::from(u32::MAX)) - 1))
-    }
-}
-
 impl QueueState {
     /// The queue is gone for good: so are its files, once the log says so durably.
     pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {

@@ -18,7 +18,6 @@ use meta::ConnectionId;
 use queue::{Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, RecoveredMessages, Return};
 use session::{ChannelId, Event, LinkId, Outbox, Outcome, Settle, ShortString, Sink, Table};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use store::Queued;
 use store::backlog::{PageNote, RestoreError};
 
@@ -171,14 +170,12 @@ impl QueueState {
     ) -> Settled {
         stdx::walk::step("release");
         let mut settled = Settled::All;
-        let mut n_acked = 0;
         let (mut gone, mut any_back) = (Vec::new(), false);
         for settle in settles {
             let at = settle.position.0;
             match settle.outcome {
                 Outcome::Accepted => {
                     if self.fifo.settle(consumer, at).is_ok() {
-                        n_acked += 1;
                         self.content.release(&queue.storage.pool, at);
                         self.confirms.consumed(at);
                     }
@@ -186,7 +183,6 @@ impl QueueState {
                 _ if self.is_unrecorded(consumer, at) => settled = Settled::NotByThisMode,
                 Outcome::Rejected => {
                     if let Ok(rejected) = self.fifo.reject(consumer, at) {
-                        n_acked += 1;
                         gone.push(rejected);
                     }
                 }
@@ -205,7 +201,6 @@ impl QueueState {
                 }
             }
         }
-        queue.counters.n_acked.fetch_add(n_acked, Ordering::Relaxed);
         if any_back || !gone.is_empty() {
             self.leaving().after_return(queue, &gone);
         }

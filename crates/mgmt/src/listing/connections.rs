@@ -4,7 +4,7 @@ use super::{channel_pid, connection_pid, row};
 use crate::Management;
 use crate::request::Request;
 use crate::table::table;
-use broker::{Activity, ChannelCounters, Connection, ConsumerView, Queue};
+use broker::{Activity, ChannelCounters, Connection, ConsumerView, QueueRef};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ pub(super) fn consumers(management: &Management, vhost: &str, request: &Request)
 
 fn consumer_value(
     node: &str,
-    queue: &Queue,
+    queue: &QueueRef,
     consumer: &ConsumerView,
     column: &str,
 ) -> Option<Value> {

@@ -4,11 +4,9 @@ use super::{connection_pid, queue_pid, row};
 use crate::Management;
 use crate::request::Request;
 use crate::table::table;
-use broker::{ConsumerView, Queue};
+use broker::{ConsumerView, QueueRef, QueueStat};
 use meta::{PolicyScope, QueueVersion, Vhost};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// COMPAT: a virtual host that does not exist has no queues.
 pub(super) fn queues(management: &Management, vhost: &str, request: &Request) -> Value {
@@ -29,16 +27,15 @@ pub(super) fn queues(management: &Management, vhost: &str, request: &Request) ->
         .filter_map(|def| view.queue_by_id(def.id))
         .map(|queue| {
             let exclusive = exclusive_consumer(&consumers, &queue);
-            let version = queue.files_version.get();
-            let shown = Shown { management, vhost, queue: &queue, version, exclusive };
+            let shown = Shown { management, vhost, queue: &queue, stat: queue.stat(), exclusive };
             row(request, |column| shown.value(column))
         })
         .collect()
 }
 
 fn exclusive_consumer<'c>(
-    consumers: &'c [(Arc<Queue>, ConsumerView)],
-    queue: &Queue,
+    consumers: &'c [(QueueRef, ConsumerView)],
+    queue: &QueueRef,
 ) -> Option<&'c ConsumerView> {
     let of_queue = consumers.iter().filter(|(other, _)| other.id() == queue.id());
     of_queue.map(|(_, consumer)| consumer).find(|consumer| consumer.exclusive)
@@ -47,9 +44,8 @@ fn exclusive_consumer<'c>(
 struct Shown<'a> {
     management: &'a Management,
     vhost: &'a Vhost,
-    queue: &'a Queue,
-    /// The form its messages have.
-    version: QueueVersion,
+    queue: &'a QueueRef,
+    stat: QueueStat,
     exclusive: Option<&'a ConsumerView>,
 }
 
@@ -88,7 +84,7 @@ impl Shown<'_> {
             }
             "state" => json!(if self.queue.is_loading() { "loading" } else { "running" }),
             "type" => json!(def.kind.as_str()),
-            "storage_version" => json!(self.version.number()),
+            "storage_version" => json!(self.stat.version.number()),
             "conversion" => json!(self.conversion()),
             _ => return None,
         })
@@ -99,7 +95,7 @@ impl Shown<'_> {
         let shown = |(to, permille): (QueueVersion, u64)| {
             format!("to {}, {} %", to.number(), permille / 10)
         };
-        self.queue.conversion().map_or_else(String::new, shown)
+        self.stat.conversion.map_or_else(String::new, shown)
     }
 
     /// COMPAT: no settings are an empty list.
@@ -109,27 +105,25 @@ impl Shown<'_> {
     }
 
     fn figure(&self, column: &str) -> Option<Value> {
-        let counters = &self.queue.counters;
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (ready, unacked) = (of(&counters.n_ready), of(&counters.n_unacked));
-        let bytes = of(&counters.message_bytes);
-        let consumers = of(&counters.n_consumers);
+        let (ready, unacked) = (self.stat.n_ready, self.stat.n_unacked);
         Some(match column {
             "messages_ready" | "messages_ready_ram" => json!(ready),
             "messages_unacknowledged" | "messages_unacknowledged_ram" => json!(unacked),
             "messages" | "messages_ram" => json!(ready + unacked),
-            "message_bytes" | "message_bytes_ram" | "memory" => json!(bytes),
+            "message_bytes" | "message_bytes_ram" | "memory" => json!(self.stat.message_bytes),
             // COMPAT: empty without one, and as long as the message lies on disk.
-            "head_message_timestamp" => json!(broker::head_timestamp(self.queue)?),
-            "consumers" => json!(consumers),
+            "head_message_timestamp" => json!(self.queue.head_timestamp()?),
+            "consumers" => json!(self.stat.n_consumers),
             "confirm_on" => json!(self.queue.confirm_on().as_str()),
-            "messages_unconfirmed" => json!(of(&counters.n_pending_confirms)),
+            "messages_unconfirmed" => json!(self.stat.n_pending_confirms),
             "message_bytes_unconfirmed" => json!(self.queue.pending_confirms().bytes),
             "oldest_unconfirmed_ms" => {
                 json!(self.queue.pending_confirms().oldest_ms.unwrap_or_default())
             }
             // Nothing keeps deliveries from being made at once, but credit.
-            "consumer_utilisation" | "consumer_capacity" => json!(u8::from(consumers > 0)),
+            "consumer_utilisation" | "consumer_capacity" => {
+                json!(u8::from(self.stat.n_consumers > 0))
+            }
             "disk_reads" | "disk_writes" => json!(0),
             _ => return None,
         })

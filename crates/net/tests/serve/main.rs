@@ -16,7 +16,6 @@ mod tests {
     };
     use amqp091::{ShortString, Table, TableRef, Value};
     use std::sync::Arc;
-    use std::sync::atomic::Ordering;
     use std::time::Duration;
 
     fn declare(queue: &str) -> QueueDeclare<'_> {
@@ -307,7 +306,7 @@ mod tests {
         publisher.flush().await;
         while publisher.hear().await != Said::Ack(n_messages) {}
         let queue = site.broker.view().queue("/", "q").unwrap();
-        let n_ready = queue.counters.n_ready.load(Ordering::Relaxed);
+        let n_ready = queue.stat().n_ready;
         assert!(n_ready > 1000, "{n_ready} are left in the queue");
         for n in 1..=n_messages {
             let (tag, received) = consumer.delivery().await;

@@ -1,0 +1,95 @@
+//! A consumer as its session holds it: everything it says to its queue.
+
+use super::global_prefetch::ChannelLimit;
+use super::release::Returning;
+use super::{AfterDetach, AttachRefused, Get, Got, Queue, Settled, Wakes};
+use queue::ConsumerKey;
+use session::Settle;
+use std::sync::Arc;
+
+/// A consumer, or the taker of `basic.get`s of one channel, at its queue.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    pub(super) queue: Arc<Queue>,
+    pub(super) key: ConsumerKey,
+}
+
+impl Consumer {
+    /// Its queue.
+    #[must_use]
+    pub const fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// Gives the next message to an outbox, if there is one and it is in memory.
+    ///
+    /// # Errors
+    /// The queue is being deleted.
+    pub fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
+        self.queue.with(|local, wakes| local.get(&self.queue, self.key, get, wakes))
+    }
+
+    /// Works off what it says about messages it was given. Unknown ones are passed over: they were taken
+    /// from it meanwhile.
+    pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
+        let queue = &*self.queue;
+        queue.with_wakes(wakes, |local, wakes| local.settle(queue, self.key, settles, wakes))
+    }
+
+    /// Messages it holds without a record of which: of those that its client has settled, and a transaction
+    /// not yet.
+    pub fn record(&self, positions: impl Iterator<Item = u64>) {
+        stdx::lock(&self.queue.local).fifo.consumers_mut().record(self.key, positions);
+    }
+
+    /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
+    pub fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
+        self.queue.with(|local, wakes| {
+            let after = local.cancel(&self.queue, self.key);
+            told();
+            local.deliveries().dispatch(&self.queue, wakes);
+            after
+        })
+    }
+
+    /// Takes it away for good if it gets nothing any more and holds nothing; true when it did.
+    #[must_use]
+    pub fn detach_idle(&self) -> bool {
+        stdx::lock(&self.queue.local).detach_idle(self.key)
+    }
+
+    /// Changes its prefetch limit.
+    pub fn set_prefetch(&self, prefetch: Option<u32>) {
+        self.queue.with(|local, wakes| {
+            local.deliveries().set_prefetch(self.key, prefetch);
+            local.deliveries().dispatch(&self.queue, wakes);
+        });
+    }
+
+    /// From now on it is one of those that share `limit`.
+    pub fn limit(&self, limit: &Arc<ChannelLimit>) {
+        self.queue.with(|local, _| local.deliveries().limit_consumer(self.key, limit));
+    }
+
+    /// The limit that it shares has room again.
+    pub fn resume_limited(&self) {
+        self.queue.with(|local, wakes| {
+            local.deliveries().resume_limited(self.key);
+            local.deliveries().dispatch(&self.queue, wakes);
+        });
+    }
+
+    /// Its connection can take deliveries again.
+    pub fn resume(&self) {
+        self.queue.with(|local, wakes| {
+            local.deliveries().resume(self.key, wakes);
+            local.deliveries().dispatch(&self.queue, wakes);
+        });
+    }
+
+    /// It is about to give messages back in several parts: nobody is given anything until what is returned
+    /// is dropped.
+    pub fn begin_return(&self) -> Returning {
+        Returning::begin(&self.queue)
+    }
+}

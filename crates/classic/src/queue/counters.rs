@@ -1,0 +1,106 @@
+//! A queue's figures, as others read them without its lock.
+
+use super::state::QueueState;
+use meta::QueueVersion;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A backlog of more messages than this, or ...
+const DEEP_MESSAGES: u64 = 16 * 1024;
+/// ... of more bytes keeps consumers busy for longer than a publisher is slowed down at a time.
+const DEEP_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Publishers are slowed down while more messages than this wait to be dead-lettered.
+const DEPARTING_MAX: u64 = 16 * 1024;
+
+/// A queue's figures at one moment, for listings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueStat {
+    /// Messages ready for delivery.
+    pub n_ready: u64,
+    /// Messages delivered and not settled.
+    pub n_unacked: u64,
+    /// Attached consumers.
+    pub n_consumers: u64,
+    /// Bytes of ready and unacked messages, envelopes included.
+    pub message_bytes: u64,
+    /// Publishes that are to be confirmed once they are consumed.
+    pub n_pending_confirms: u64,
+    /// Messages that are gone and still to be dead-lettered.
+    pub n_departing: u64,
+    /// The version its files have.
+    pub version: QueueVersion,
+    /// The version that its files are being converted to, and how far that has come, in thousandths.
+    pub conversion: Option<(QueueVersion, u64)>,
+}
+
+/// The figures of [`QueueStat`] as of the last operation, written at the end of each.
+#[derive(Debug, Default)]
+pub(crate) struct QueueCounters {
+    pub(crate) n_ready: AtomicU64,
+    pub(crate) n_unacked: AtomicU64,
+    n_consumers: AtomicU64,
+    pub(crate) message_bytes: AtomicU64,
+    pub(super) n_pending_confirms: AtomicU64,
+    pub(super) n_departing: AtomicU64,
+    /// The version in the upper half, the thousandths and one more in the lower; 0 for none.
+    pub(super) conversion: AtomicU64,
+    /// Messages given to consumers or `get` since the node started.
+    pub(super) n_delivered: AtomicU64,
+    /// `n_delivered` when a publisher was slowed down last.
+    slowed_at: AtomicU64,
+}
+
+impl QueueCounters {
+    /// The figures as of the last operation.
+    pub(super) fn stat(&self, version: QueueVersion) -> QueueStat {
+        let of = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        let conversion = of(&self.conversion);
+        QueueStat {
+            n_ready: of(&self.n_ready),
+            n_unacked: of(&self.n_unacked),
+            n_consumers: of(&self.n_consumers),
+            message_bytes: of(&self.message_bytes),
+            n_pending_confirms: of(&self.n_pending_confirms),
+            n_departing: of(&self.n_departing),
+            version,
+            conversion: QueueVersion::of_number(conversion >> 32)
+                .map(|to| (to, (conversion & u64::from(u32::MAX)) - 1)),
+        }
+    }
+
+    /// Takes the figures of an operation that ends; `held_bytes` are those of all queues together.
+    pub(super) fn publish(&self, local: &QueueState, held_bytes: &AtomicU64) {
+        self.n_ready.store(local.fifo.messages().n_ready(), Ordering::Relaxed);
+        self.n_unacked.store(local.fifo.consumers().n_held(), Ordering::Relaxed);
+        self.n_consumers.store(local.fifo.consumers().n_active() as u64, Ordering::Relaxed);
+        let stored_bytes = local.content.backlog.stored_bytes();
+        let before = self.message_bytes.swap(stored_bytes, Ordering::Relaxed);
+        if stored_bytes >= before {
+            held_bytes.fetch_add(stored_bytes - before, Ordering::Relaxed);
+        } else {
+            held_bytes.fetch_sub(before - stored_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// See [`Queue::slows_down`](super::Queue::slows_down).
+    pub(super) fn slows_down(&self) -> bool {
+        if self.n_departing.load(Ordering::Relaxed) > DEPARTING_MAX {
+            return true;
+        }
+        let n_ready = self.n_ready.load(Ordering::Relaxed);
+        let n_held = self.n_unacked.load(Ordering::Relaxed);
+        let bytes = self.message_bytes.load(Ordering::Relaxed);
+        let ready_bytes = (bytes / (n_ready + n_held).max(1)).saturating_mul(n_ready);
+        let is_deep = n_ready > DEEP_MESSAGES || ready_bytes > DEEP_BYTES;
+        if !is_deep || self.n_consumers.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let n_delivered = self.n_delivered.load(Ordering::Relaxed);
+        let n_taken = n_delivered.wrapping_sub(self.slowed_at.load(Ordering::Relaxed));
+        let is_taking = n_taken >= (n_ready / 64).clamp(1, DEEP_MESSAGES / 64);
+        if is_taking {
+            self.slowed_at.store(n_delivered, Ordering::Relaxed);
+        }
+        is_taking
+    }
+}

@@ -1,0 +1,169 @@
+//! Messages that come back to a queue together: of the consumers of a channel that ends or recovers, and very
+//! many of one consumer. They come slice after slice, and yet nobody is given what stands behind them before
+//! all are back.
+
+use super::consumer::Consumer;
+use super::state::QueueState;
+use super::{AfterDetach, Queue, Wakes};
+use queue::{ConsumerKey, Return};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Nobody is given anything until this is dropped.
+#[derive(Debug)]
+#[must_use = "consumers are given what stands behind messages that are to come back"]
+pub struct Returning(Arc<Queue>);
+
+impl Returning {
+    /// From now on.
+    pub(super) fn begin(queue: &Arc<Queue>) -> Self {
+        queue.with(|local, _| local.fifo.consumers_mut().begin_return());
+        Self(Arc::clone(queue))
+    }
+}
+
+impl Drop for Returning {
+    fn drop(&mut self) {
+        self.0.with(|local, wakes| {
+            local.fifo.consumers_mut().end_return();
+            local.deliveries().dispatch(&self.0, wakes);
+        });
+    }
+}
+
+/// The consumers of one channel at one queue, whose messages come back together.
+#[derive(Debug)]
+pub struct Release {
+    queue: Arc<Queue>,
+    consumers: Vec<ConsumerKey>,
+    /// Positions that consumers keep.
+    kept: HashMap<ConsumerKey, HashSet<u64>>,
+    /// Retired consumers that still hold something.
+    holding: Vec<ConsumerKey>,
+    /// Messages that are yet to come back in slices.
+    slices: Option<(std::vec::IntoIter<(ConsumerKey, u64)>, Returning)>,
+}
+
+impl Release {
+    /// These consumers, all of one queue, with the positions that each keeps; `None` without any.
+    pub fn of<'c>(consumers: impl Iterator<Item = (&'c Consumer, HashSet<u64>)>) -> Option<Self> {
+        let mut consumers = consumers.peekable();
+        let queue = Arc::clone(&consumers.peek()?.0.queue);
+        let (mut keys, mut kept) = (Vec::new(), HashMap::new());
+        for (consumer, of_consumer) in consumers {
+            keys.push(consumer.key);
+            if !of_consumer.is_empty() {
+                kept.insert(consumer.key, of_consumer);
+            }
+        }
+        Some(Self { queue, consumers: keys, kept, holding: Vec::new(), slices: None })
+    }
+
+    /// How many consumers these are.
+    #[must_use]
+    pub const fn n_consumers(&self) -> usize {
+        self.consumers.len()
+    }
+
+    /// Ends the deliveries of the last `n` consumers, and takes those of them away for good that hold
+    /// nothing. What they leave to others is given out by [`Release::detach`]. `None` when all were
+    /// retired: those are left then that hold something.
+    pub fn retire(&mut self, n: usize) -> Option<AfterDetach> {
+        let consumers = self.consumers.split_off(self.consumers.len().saturating_sub(n));
+        if consumers.is_empty() {
+            self.consumers = std::mem::take(&mut self.holding);
+            return None;
+        }
+        Some(self.queue.with(|local, _| {
+            local.record_held(consumers.iter().copied());
+            let mut after = AfterDetach::Stays;
+            for consumer in consumers {
+                after = after.or(local.cancel(&self.queue, consumer));
+                if !local.detach_idle(consumer) {
+                    self.holding.push(consumer);
+                }
+            }
+            after
+        }))
+    }
+
+    /// Whether the queue's consumers hold more than `n` messages.
+    #[must_use]
+    pub fn is_of_more_than(&self, n: usize) -> bool {
+        self.queue.counters.n_unacked.load(Ordering::Relaxed) > n as u64
+    }
+
+    /// Gives back up to `n` of the messages that the consumers do not keep; returns how many there were.
+    /// Nobody is given any of them until this is dropped.
+    pub fn give_back(&mut self, n: usize, how: Return) -> usize {
+        if self.slices.is_none() {
+            let returning = Returning::begin(&self.queue);
+            let held = self.held(&mut stdx::lock(&self.queue.local));
+            self.slices = Some((held.into_iter(), returning));
+        }
+        let Some((held, _)) = &mut self.slices else { return 0 };
+        let slice: Vec<_> = held.take(n).collect();
+        if !slice.is_empty() {
+            self.queue.with(|local, wakes| local.give_back(&self.queue, &slice, how, wakes));
+        }
+        slice.len()
+    }
+
+    fn held(&self, local: &mut QueueState) -> Vec<(ConsumerKey, u64)> {
+        local.record_held(self.consumers.iter().copied());
+        let held = self.consumers.iter().flat_map(|consumer| {
+            let kept = self.kept.get(consumer);
+            let known = local.fifo.consumers().get(*consumer);
+            let held = known.into_iter().flat_map(queue::Consumer::held);
+            let held = held.filter(move |at| !kept.is_some_and(|kept| kept.contains(at)));
+            held.map(|at| (*consumer, at))
+        });
+        held.collect()
+    }
+
+    /// Everything the consumers hold goes back, but for what each keeps, before anybody is given any of it;
+    /// they stay attached.
+    pub fn requeue_all(self) {
+        let (none, queue) = (HashSet::new(), &*self.queue);
+        queue.with(|local, wakes| {
+            local.record_held(self.consumers.iter().copied());
+            for consumer in &self.consumers {
+                local.requeue_all(queue, *consumer, self.kept.get(consumer).unwrap_or(&none));
+            }
+            local.deliveries().dispatch(queue, wakes);
+        });
+    }
+
+    /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.
+    pub fn detach(self) -> AfterDetach {
+        let queue = &*self.queue;
+        queue.with(|local, wakes| {
+            local.record_held(self.consumers.iter().copied());
+            let after = self.consumers.iter().fold(AfterDetach::Stays, |after, consumer| {
+                after.or(local.detach(queue, *consumer))
+            });
+            local.deliveries().dispatch(queue, wakes);
+            after
+        })
+    }
+}
+
+impl QueueState {
+    /// Messages come back that consumers hold; any others are passed over.
+    fn give_back(
+        &mut self,
+        queue: &Queue,
+        held: &[(ConsumerKey, u64)],
+        how: Return,
+        wakes: &mut Wakes,
+    ) {
+        let (now_ms, mut gone) = (self.leaving().returned_ms(queue), Vec::new());
+        for (consumer, at) in held {
+            self.watched.forget(*consumer, *at);
+            let _is_held = self.fifo.give_back(*consumer, *at, how, now_ms, &mut gone);
+        }
+        self.leaving().after_return(queue, &gone);
+        self.deliveries().dispatch(queue, wakes);
+    }
+}

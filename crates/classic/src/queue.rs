@@ -4,7 +4,6 @@
 //! queues at a time, nothing awaited under the lock, wakers are called by the caller after it is given back.
 
 mod alarms;
-mod attach;
 mod confirm_on;
 mod consumer;
 mod consumer_channel;
@@ -25,6 +24,7 @@ mod head;
 mod host;
 mod incoming;
 mod last_use;
+mod membership;
 mod paging;
 mod policy;
 mod recover_pages;
@@ -50,10 +50,10 @@ pub use global_prefetch::ChannelLimit;
 pub use head::head_timestamp;
 pub use host::{QueueHost, QueueVersions};
 pub use incoming::{Any, Incoming, Publishes};
+pub use membership::{Attach, Owner};
 pub use policy::{LetterBatch, RefusedItem};
 pub(crate) use recover_pages::{PageRead, ScanStep};
 pub use release::{Release, Returning};
-pub use state::{Attach, Owner};
 pub use waiting_letters::DeadLetters;
 
 use crate::body_refs::BodyRefs;
@@ -284,7 +284,7 @@ impl Queue {
     /// Adds up how many messages each channel holds.
     pub fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
         if self.counters.n_unacked.load(Ordering::Relaxed) > 0 {
-            stdx::lock(&self.local).count_held(held);
+            stdx::lock(&self.local).membership().count_held(held);
         }
     }
 
@@ -361,7 +361,7 @@ impl Queue {
 
     /// Its consumers, for listings.
     pub fn consumers(&self) -> Vec<ConsumerView> {
-        stdx::lock(&self.local).consumers()
+        stdx::lock(&self.local).membership().views()
     }
 }
 

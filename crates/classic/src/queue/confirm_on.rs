@@ -8,8 +8,8 @@ use super::state::QueueState;
 use super::{Queue, Wakes};
 use confirm::{DurabilityToken, Publisher};
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
-use queue::{Awaiting, ConfirmWaiters, ConsumerKey, PositionRange, UnackedTracking};
-use session::{Confirmation, LinkId};
+use queue::{Awaiting, ConfirmWaiters, PositionRange, UnackedTracking};
+use session::Confirmation;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -382,28 +382,6 @@ impl QueueState {
             queue.counters.n_pending_confirms.store(n_pending.unwrap_or(0), Ordering::Relaxed);
             if n_pending.is_none() {
                 self.fifo.consumers_mut().set_tracking(self.confirms.tracking());
-            }
-        }
-    }
-
-    /// Messages that consumers of one connection hold without a record of which are recorded now:
-    /// they are to be given back, or the outbox will not be at hand any more.
-    pub(super) fn record_held(&mut self, consumers: impl IntoIterator<Item = ConsumerKey>) {
-        let host = |consumer: ConsumerKey| self.consumers.get(consumer);
-        let unrecorded = consumers.into_iter().filter(|one| {
-            self.fifo.consumers().get(*one).is_some_and(queue::Consumer::holds_unrecorded)
-        });
-        let mut unrecorded: Vec<(LinkId, ConsumerKey)> =
-            unrecorded.filter_map(|consumer| Some((host(consumer)?.link, consumer))).collect();
-        let Some(first) = unrecorded.first().and_then(|(_, consumer)| host(*consumer)) else {
-            return;
-        };
-        unrecorded.sort_unstable();
-        let links: Vec<LinkId> = unrecorded.iter().map(|(link, _)| *link).collect();
-        for (link, position) in first.outbox.unsettled(&links) {
-            let known = unrecorded.binary_search_by_key(&link, |(link, _)| *link).ok();
-            if let Some((_, consumer)) = known.and_then(|index| unrecorded.get(index)) {
-                self.fifo.consumers_mut().record(*consumer, [position.0]);
             }
         }
     }

@@ -55,26 +55,26 @@ impl Consumer {
     /// Takes it away for good if it gets nothing any more and holds nothing; true when it did.
     #[must_use]
     pub fn detach_idle(&self) -> bool {
-        stdx::lock(&self.queue.local).detach_idle(self.key)
+        stdx::lock(&self.queue.local).membership().detach_idle(self.key)
     }
 
     /// Changes its prefetch limit.
     pub fn set_prefetch(&self, prefetch: Option<u32>) {
         self.queue.with(|local, wakes| {
-            local.deliveries().set_prefetch(self.key, prefetch);
+            local.membership().set_prefetch(self.key, prefetch);
             local.deliveries().dispatch(&self.queue, wakes);
         });
     }
 
     /// From now on it is one of those that share `limit`.
     pub fn limit(&self, limit: &Arc<ChannelLimit>) {
-        self.queue.with(|local, _| local.deliveries().limit_consumer(self.key, limit));
+        self.queue.with(|local, _| local.membership().limit(self.key, limit));
     }
 
     /// The limit that it shares has room again.
     pub fn resume_limited(&self) {
         self.queue.with(|local, wakes| {
-            local.deliveries().resume_limited(self.key);
+            local.membership().resume_limited(self.key);
             local.deliveries().dispatch(&self.queue, wakes);
         });
     }
@@ -82,7 +82,7 @@ impl Consumer {
     /// Its connection can take deliveries again.
     pub fn resume(&self) {
         self.queue.with(|local, wakes| {
-            local.deliveries().resume(self.key, wakes);
+            local.membership().resume(self.key, wakes);
             local.deliveries().dispatch(&self.queue, wakes);
         });
     }

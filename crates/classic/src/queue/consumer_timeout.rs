@@ -141,12 +141,12 @@ impl Queue {
         }
         let mut local = stdx::lock(&self.local);
         let of_queue_ms = local.policy.consumer_timeout_ms();
-        let QueueState { fifo, consumers, watched, .. } = &mut *local;
+        let QueueState { fifo, consumers, ages, .. } = &mut *local;
         // A consumer's own, or the queue's, or the node's.
         let timeout_ms_of = |consumer: Option<&ConsumerChannel>| {
             let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);
             timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
         };
-        watched.overdue(fifo, consumers, timeout_ms_of, now_ms)
+        ages.overdue(fifo, consumers, timeout_ms_of, now_ms)
     }
 }

@@ -4,9 +4,9 @@
 use super::Queue;
 use super::consumer_channel::ConsumerChannel;
 use super::global_prefetch::ChannelLimit;
-use super::state::Owner;
+use super::membership::Owner;
 use message::MessageRef;
-use queue::ConsumerKey;
+use queue::{ConsumerKey, Fifo};
 use std::sync::Arc;
 
 /// Consumers and `get`s by the keys that the core knows them by.
@@ -48,6 +48,22 @@ impl Consumers {
     #[inline]
     pub(super) fn get_mut(&mut self, key: ConsumerKey) -> Option<&mut ConsumerChannel> {
         self.channels.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    /// Changes something about a consumer that gets messages, and its credit as far as that follows.
+    #[inline]
+    pub(super) fn change(
+        &mut self,
+        core: &mut Fifo,
+        key: ConsumerKey,
+        change: impl FnOnce(&mut ConsumerChannel),
+    ) {
+        let Some(consumer) = self.get_mut(key) else { return };
+        let credit = consumer.credit();
+        change(consumer);
+        if consumer.credit() != credit {
+            core.consumers_mut().set_credit(key, consumer.credit());
+        }
     }
 
     /// The channel that one belongs to, if it gets or holds messages.

@@ -1,20 +1,17 @@
 //! Messages on their way to consumers: the core says whose turn it is, and each outbox is told once.
 
 use super::confirm_on::Confirms;
-use super::consumer_channel::OutboxRoom;
 use super::consumers::Consumers;
 use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
-use super::global_prefetch::ChannelLimit;
 use super::incoming::{Incoming, Publishes};
 use super::policy::{PutIn, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
-use super::{Queue, Wakes, position};
+use super::{Get, Got, Queue, Wakes, position};
 use confirm::DurabilityToken;
 use message::MessageRef;
 use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange};
-use session::{DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
-use std::sync::Arc;
+use session::{DELIVERY_BYTES, Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
 use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
 
@@ -127,7 +124,7 @@ impl Deliveries<'_> {
             }
         }
         self.fifo.pass_on(n_passed as u64);
-        self.change_room(consumer, |it| it.note(room));
+        self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
         queue.counters.n_delivered.fetch_add(n_passed as u64, Ordering::Relaxed);
         n_passed
     }
@@ -197,7 +194,7 @@ impl Deliveries<'_> {
 
     /// The size of the first ready message; none while it is on disk only. One that was lost while
     /// a consumer held it, and came back, is forgotten.
-    pub(super) fn size_of_next(&mut self) -> Option<Next> {
+    fn size_of_next(&mut self) -> Option<Next> {
         loop {
             let first = self.fifo.messages().head()?;
             match self.content.backlog.get(first) {
@@ -212,7 +209,7 @@ impl Deliveries<'_> {
     }
 
     /// The size of the first ready message's properties; none while it is not in memory.
-    pub(super) fn head_properties_bytes(&self) -> Option<usize> {
+    fn head_properties_bytes(&self) -> Option<usize> {
         match self.content.backlog.get(self.fifo.messages().head()?) {
             Lookup::Here(message) => Some(message.properties.len()),
             Lookup::Cold | Lookup::Gone => None,
@@ -221,7 +218,7 @@ impl Deliveries<'_> {
 
     /// The next message, which has so many bytes of properties, for the consumer whose turn it is, who takes
     /// such properties, and whose channel has room for it.
-    pub(super) fn next_delivery(
+    fn next_delivery(
         &mut self,
         queue: &Queue,
         properties_bytes: usize,
@@ -244,7 +241,7 @@ impl Deliveries<'_> {
             let consumer =
                 self.fifo.consumers().next().filter(|_| self.fifo.messages().head().is_some())?;
             if !self.fits_consumer(queue, consumer, properties_bytes, wakes) {
-                self.change_room(consumer, OutboxRoom::close);
+                self.consumers.change(self.fifo, consumer, |it| it.room.close());
                 continue;
             }
             let host = self.consumers.get_mut(consumer);
@@ -254,7 +251,7 @@ impl Deliveries<'_> {
             };
             let settling = host.checkout.settling;
             if !limit.admits(host.link, settling) {
-                self.change_room(consumer, OutboxRoom::close);
+                self.consumers.change(self.fifo, consumer, |it| it.room.close());
                 continue;
             }
             let given = self.fifo.next_delivery();
@@ -265,19 +262,8 @@ impl Deliveries<'_> {
         }
     }
 
-    /// From now on the consumer is one of those that share `limit`.
-    pub(super) fn limit_consumer(&mut self, consumer: ConsumerKey, limit: &Arc<ChannelLimit>) {
-        limit.count(self.fifo.consumers().get(consumer).map_or(0, queue::Consumer::n_held) as u64);
-        self.consumers.limit(consumer, limit);
-    }
-
-    /// The consumer's channel has room again. Its connection may be full all the same.
-    pub(super) fn resume_limited(&mut self, consumer: ConsumerKey) {
-        self.change_room(consumer, OutboxRoom::reopen);
-    }
-
     /// Whether a client takes the properties of the next message; if not, its connection is about to end.
-    pub(super) fn fits(
+    fn fits(
         &self,
         queue: &Queue,
         outbox: &dyn Outbox,
@@ -297,7 +283,7 @@ impl Deliveries<'_> {
 
     /// As [`Deliveries::fits`], for a consumer.
     #[cold]
-    pub(super) fn fits_consumer(
+    fn fits_consumer(
         &self,
         queue: &Queue,
         consumer: ConsumerKey,
@@ -318,7 +304,7 @@ impl Deliveries<'_> {
     }
 
     /// Tells the core the size of a message that was given out just now, where sizes count.
-    pub(super) fn note_sent(&mut self, assigned: &Assigned, bytes: Option<usize>) {
+    fn note_sent(&mut self, assigned: &Assigned, bytes: Option<usize>) {
         let bytes = bytes.unwrap_or_else(|| match self.content.backlog.get(assigned.position) {
             Lookup::Here(message) => message.body.len(),
             Lookup::Cold | Lookup::Gone => 0,
@@ -401,31 +387,72 @@ impl Deliveries<'_> {
             }
         });
         wakes.extend(waker);
-        self.change_room(consumer, |it| it.note(room));
+        self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
     }
 
-    /// Changes what is known of the room in a consumer's outbox, and its credit with it.
-    fn change_room(&mut self, consumer: ConsumerKey, change: impl FnOnce(&mut OutboxRoom)) {
-        let Some(host) = self.consumers.get_mut(consumer) else { return };
-        let credit = host.credit();
-        change(&mut host.room);
-        if host.credit() != credit {
-            self.fifo.consumers_mut().set_credit(consumer, host.credit());
+    /// Gives the next message to `get`'s outbox, if there is one and it is in memory.
+    pub(super) fn get(
+        &mut self,
+        queue: &Queue,
+        consumer: ConsumerKey,
+        get: &Get<'_>,
+        wakes: &mut Wakes,
+    ) -> Got {
+        match self.size_of_next() {
+            None if self.fifo.messages().n_ready() > 0 => return Got::NotInMemory,
+            Some(next) if !self.fits(queue, &**get.outbox, next.properties_bytes, wakes) => {
+                return Got::Unfit;
+            }
+            None | Some(_) => {}
         }
-    }
-
-    pub(super) fn resume(&mut self, consumer: ConsumerKey, wakes: &mut Wakes) {
-        let Some(host) = self.consumers.get(consumer) else { return };
-        let mut room_bytes = 0;
-        wakes.extend(host.outbox.batch(&mut |sink| room_bytes = sink.room_bytes()));
-        self.change_room(consumer, |it| *it = OutboxRoom::of(room_bytes));
-    }
-
-    pub(super) fn set_prefetch(&mut self, consumer: ConsumerKey, prefetch: Option<u32>) {
-        if let Some(host) = self.consumers.get_mut(consumer) {
-            host.checkout.prefetch = prefetch;
-            self.fifo.consumers_mut().set_credit(consumer, host.credit());
+        let wished = if get.no_ack { AckMode::Auto } else { AckMode::Manual };
+        let Some(assigned) = self.fifo.take(consumer, wished) else {
+            return Got::Nothing;
+        };
+        let is_held = assigned.settling == AckMode::Manual;
+        if self.notes_sizes {
+            self.note_sent(&assigned, None);
         }
+        let n_ready = self.fifo.messages().n_ready();
+        if let Lookup::Here(mut message) = self.content.backlog.get(assigned.position) {
+            let counts =
+                self.fifo.messages().policy().map_or_else(queue::DeliveryCounts::default, |it| {
+                    it.returns().of(assigned.position)
+                });
+            let counted = with_counts(&message, counts).filter(|_| self.counts_returns);
+            if let Some(counted) = &counted {
+                message.properties = counted;
+            }
+            let delivery = Delivery {
+                position: position(assigned.position),
+                redelivered: assigned.redelivered,
+                message: &message,
+                settled_by_write: get.no_ack && is_held,
+            };
+            wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
+                sink.event(Event::Got {
+                    channel: get.channel,
+                    link: get.link,
+                    delivery,
+                    no_ack: get.no_ack,
+                    n_ready,
+                });
+            }));
+        }
+        if queue.storage.host.is_traced()
+            && let Lookup::Here(message) = self.content.backlog.get(assigned.position)
+        {
+            self.consumers.trace(queue, consumer, assigned.redelivered, &message);
+        }
+        queue.counters.n_delivered.fetch_add(1, Ordering::Relaxed);
+        if is_held {
+            self.content.durability.note_delivered(std::iter::once(assigned.position));
+        }
+        if !is_held {
+            self.content.release(&queue.storage.pool, assigned.position);
+            self.content.note_in_log(queue);
+        }
+        Got::Message
     }
 
     /// Tells the firehose of what was handed over.

@@ -4,7 +4,7 @@
 
 use super::consumer::Consumer;
 use super::state::QueueState;
-use super::{AfterDetach, Queue, Wakes};
+use super::{AfterDetach, Queue};
 use queue::{ConsumerKey, Return};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -76,11 +76,11 @@ impl Release {
             return None;
         }
         Some(self.queue.with(|local, _| {
-            local.record_held(consumers.iter().copied());
+            local.membership().record_held(consumers.iter().copied());
             let mut after = AfterDetach::Stays;
             for consumer in consumers {
                 after = after.or(local.cancel(&self.queue, consumer));
-                if !local.detach_idle(consumer) {
+                if !local.membership().detach_idle(consumer) {
                     self.holding.push(consumer);
                 }
             }
@@ -105,16 +105,24 @@ impl Release {
         let Some((held, _)) = &mut self.slices else { return 0 };
         let slice: Vec<_> = held.take(n).collect();
         if !slice.is_empty() {
-            self.queue.with(|local, wakes| local.give_back(&self.queue, &slice, how, wakes));
+            self.queue.with(|local, wakes| {
+                local.give_back(&self.queue, |members, now_ms, gone| {
+                    for one in &slice {
+                        let _is_held = members.give_back(*one, how, now_ms, gone);
+                    }
+                });
+                local.deliveries().dispatch(&self.queue, wakes);
+            });
         }
         slice.len()
     }
 
     fn held(&self, local: &mut QueueState) -> Vec<(ConsumerKey, u64)> {
-        local.record_held(self.consumers.iter().copied());
+        let mut members = local.membership();
+        members.record_held(self.consumers.iter().copied());
         let held = self.consumers.iter().flat_map(|consumer| {
             let kept = self.kept.get(consumer);
-            let known = local.fifo.consumers().get(*consumer);
+            let known = members.fifo.consumers().get(*consumer);
             let held = known.into_iter().flat_map(queue::Consumer::held);
             let held = held.filter(move |at| !kept.is_some_and(|kept| kept.contains(at)));
             held.map(|at| (*consumer, at))
@@ -127,9 +135,12 @@ impl Release {
     pub fn requeue_all(self) {
         let (none, queue) = (HashSet::new(), &*self.queue);
         queue.with(|local, wakes| {
-            local.record_held(self.consumers.iter().copied());
+            local.membership().record_held(self.consumers.iter().copied());
             for consumer in &self.consumers {
-                local.requeue_all(queue, *consumer, self.kept.get(consumer).unwrap_or(&none));
+                let kept = self.kept.get(consumer).unwrap_or(&none);
+                local.give_back(queue, |members, now_ms, gone| {
+                    members.give_back_all(*consumer, kept, now_ms, gone);
+                });
             }
             local.deliveries().dispatch(queue, wakes);
         });
@@ -139,31 +150,12 @@ impl Release {
     pub fn detach(self) -> AfterDetach {
         let queue = &*self.queue;
         queue.with(|local, wakes| {
-            local.record_held(self.consumers.iter().copied());
+            local.membership().record_held(self.consumers.iter().copied());
             let after = self.consumers.iter().fold(AfterDetach::Stays, |after, consumer| {
                 after.or(local.detach(queue, *consumer))
             });
             local.deliveries().dispatch(queue, wakes);
             after
         })
-    }
-}
-
-impl QueueState {
-    /// Messages come back that consumers hold; any others are passed over.
-    fn give_back(
-        &mut self,
-        queue: &Queue,
-        held: &[(ConsumerKey, u64)],
-        how: Return,
-        wakes: &mut Wakes,
-    ) {
-        let (now_ms, mut gone) = (self.leaving().returned_ms(queue), Vec::new());
-        for (consumer, at) in held {
-            self.watched.forget(*consumer, *at);
-            let _is_held = self.fifo.give_back(*consumer, *at, how, now_ms, &mut gone);
-        }
-        self.leaving().after_return(queue, &gone);
-        self.deliveries().dispatch(queue, wakes);
     }
 }

@@ -7,46 +7,17 @@ use super::content::Content;
 use super::deletion::{DeleteConditions, QueueRefused};
 use super::deliveries::{Assignment, Deliveries};
 use super::durability::Durability;
-use super::global_prefetch::ChannelLimit;
 use super::incoming::Publishes;
+use super::membership::{Attach, Membership, Owner};
 use super::paging::Paging;
 use super::policy::{Leaving, Policy, PutIn, RefusedItem};
-use super::{Queue, Settled, Wakes};
+use super::{AfterDetach, AttachRefused, Get, Got, Queue, Settled, Wakes};
 use confirm::DurabilityToken;
 use log::SegmentId;
-use meta::ConnectionId;
-use queue::{Checkout, ConsumerKey, Fifo, PositionRange, PositionSet, RecoveredMessages, Return};
-use session::{ChannelId, Event, LinkId, Outbox, Outcome, Settle, ShortString, Sink, Table};
-use std::sync::Arc;
+use queue::{ConsumerKey, Fifo, Gone, PositionRange, PositionSet, RecoveredMessages, Return};
+use session::{Event, Outcome, Settle, Sink};
 use store::Queued;
 use store::backlog::{PageNote, RestoreError};
-
-/// A consumer on its way in.
-pub struct Attach<'a> {
-    /// How the core is to treat it.
-    pub checkout: Checkout,
-    /// Its connection.
-    pub connection: ConnectionId,
-    /// Its channel.
-    pub channel: ChannelId,
-    /// Its name in the outbox.
-    pub link: LinkId,
-    /// The outbox of its connection.
-    pub outbox: &'a Arc<dyn Outbox>,
-    /// Its tag.
-    pub consumer_tag: &'a ShortString,
-    /// It is to be the only one.
-    pub exclusive: bool,
-    /// Its arguments.
-    pub arguments: Table,
-    /// Whether the client waits for an answer.
-    pub answer: bool,
-    /// The limit it shares with the other consumers of its channel.
-    pub limit: Option<Arc<ChannelLimit>>,
-}
-
-/// The channel a consumer belongs to.
-pub type Owner = (ConnectionId, ChannelId);
 
 /// The state under a queue's lock.
 pub(crate) struct QueueState {
@@ -58,8 +29,7 @@ pub(crate) struct QueueState {
     pub(super) consumers: Consumers,
     handed: Vec<Assignment>,
     pub(super) deleted: bool,
-    /// Messages that are held for long.
-    pub(super) watched: UnackedAges,
+    pub(super) ages: UnackedAges,
 }
 
 impl std::fmt::Debug for QueueState {
@@ -79,7 +49,7 @@ impl QueueState {
             consumers: Consumers::default(),
             handed: Vec::new(),
             deleted: false,
-            watched: UnackedAges::default(),
+            ages: UnackedAges::default(),
         }
     }
 
@@ -96,6 +66,11 @@ impl QueueState {
             notes_sizes: self.policy.notes_sizes,
             counts_returns,
         }
+    }
+
+    /// The parts that have to do with who takes messages, and what each holds.
+    pub(super) const fn membership(&mut self) -> Membership<'_> {
+        Membership { fifo: &mut self.fifo, consumers: &mut self.consumers, ages: &mut self.ages }
     }
 
     /// The parts that have to do with what leaves the queue by itself.
@@ -180,7 +155,9 @@ impl QueueState {
                         self.confirms.consumed(at);
                     }
                 }
-                _ if self.is_unrecorded(consumer, at) => settled = Settled::NotByThisMode,
+                _ if self.membership().is_unrecorded(consumer, at) => {
+                    settled = Settled::NotByThisMode
+                }
                 Outcome::Rejected => {
                     if let Ok(rejected) = self.fifo.reject(consumer, at) {
                         gone.push(rejected);
@@ -195,8 +172,7 @@ impl QueueState {
                             Return::Released
                         }
                     };
-                    self.watched.forget(consumer, at);
-                    let back = self.fifo.give_back(consumer, at, how, now_ms, &mut gone);
+                    let back = self.membership().give_back((consumer, at), how, now_ms, &mut gone);
                     any_back |= back.is_ok();
                 }
             }
@@ -208,15 +184,83 @@ impl QueueState {
         settled
     }
 
-    /// Whether the consumer holds the message without a record of it. It has one from now on: its
-    /// client names it no more.
-    fn is_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
-        let is = self.fifo.consumers().get(consumer).is_some_and(queue::Consumer::holds_unrecorded)
-            && !self.fifo.consumers().get(consumer).is_some_and(|it| it.holds(at));
-        if is {
-            self.fifo.consumers_mut().record(consumer, [at]);
+    pub(super) fn attach(
+        &mut self,
+        queue: &Queue,
+        attach: Attach<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<ConsumerKey, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
         }
-        is
+        let is_single_active = self.policy.is_single_active();
+        let key = self.membership().attach(attach, is_single_active, wakes)?;
+        self.policy.touch(queue);
+        self.leaving().look_at_time(queue);
+        self.deliveries().dispatch(queue, wakes);
+        Ok(key)
+    }
+
+    pub(super) fn attach_passive(&mut self, owner: Owner) -> Result<ConsumerKey, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        Ok(self.membership().attach_passive(owner))
+    }
+
+    pub(super) fn get(
+        &mut self,
+        queue: &Queue,
+        consumer: ConsumerKey,
+        get: &Get<'_>,
+        wakes: &mut Wakes,
+    ) -> Result<Got, AttachRefused> {
+        if self.deleted {
+            return Err(AttachRefused::Gone);
+        }
+        self.policy.touch(queue);
+        self.leaving().look_at_time(queue);
+        Ok(self.deliveries().get(queue, consumer, get, wakes))
+    }
+
+    pub(super) fn cancel(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
+        self.policy.touch(queue);
+        self.membership().cancel(consumer);
+        self.after_detach(queue)
+    }
+
+    /// Takes a consumer away and gives back what it holds, of which there is a record.
+    pub(super) fn detach(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {
+        let now_ms = self.leaving().returned_ms(queue);
+        let mut gone = Vec::new();
+        let left = self.membership().detach(consumer, now_ms, &mut gone);
+        if left.was_active {
+            self.policy.touch(queue);
+        }
+        if left.n_requeued > 0 {
+            self.leaving().after_return(queue, &gone);
+        }
+        if left.was_active { self.after_detach(queue) } else { AfterDetach::Stays }
+    }
+
+    fn after_detach(&mut self, queue: &Queue) -> AfterDetach {
+        if self.deleted || !(queue.def.auto_delete && self.membership().are_all_gone()) {
+            return AfterDetach::Stays;
+        }
+        self.deleted = true;
+        AfterDetach::DeleteQueue
+    }
+
+    /// Messages that consumers hold come back, as `give_back` says.
+    pub(super) fn give_back(
+        &mut self,
+        queue: &Queue,
+        give_back: impl FnOnce(&mut Membership<'_>, u64, &mut Vec<Gone>),
+    ) {
+        let now_ms = self.leaving().returned_ms(queue);
+        let mut gone = Vec::new();
+        give_back(&mut self.membership(), now_ms, &mut gone);
+        self.leaving().after_return(queue, &gone);
     }
 
     pub(super) fn purge(&mut self, queue: &Queue) -> u64 {

@@ -1,0 +1,245 @@
+//! Who takes messages from a queue, and what each holds: consumers and `get`s, as they come and go.
+
+use super::consumer_channel::{ConsumerChannel, OutboxRoom};
+use super::consumer_timeout::UnackedAges;
+use super::consumers::Consumers;
+use super::global_prefetch::ChannelLimit;
+use super::{Activity, AttachRefused, ConsumerView, Wakes};
+use meta::ConnectionId;
+use queue::{AckMode, Checkout, ConsumerKey, Detached, Fifo, Gone, NotHeld, Return};
+use session::{ChannelId, Event, LinkId, Outbox, ShortString, Sink, Table};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// A consumer on its way in.
+pub struct Attach<'a> {
+    /// How the core is to treat it.
+    pub checkout: Checkout,
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its name in the outbox.
+    pub link: LinkId,
+    /// The outbox of its connection.
+    pub outbox: &'a Arc<dyn Outbox>,
+    /// Its tag.
+    pub consumer_tag: &'a ShortString,
+    /// It is to be the only one.
+    pub exclusive: bool,
+    /// Its arguments.
+    pub arguments: Table,
+    /// Whether the client waits for an answer.
+    pub answer: bool,
+    /// The limit it shares with the other consumers of its channel.
+    pub limit: Option<Arc<ChannelLimit>>,
+}
+
+/// The channel a consumer belongs to.
+pub type Owner = (ConnectionId, ChannelId);
+
+/// The parts of a queue that have to do with who takes messages from it, and what each holds.
+pub(super) struct Membership<'s> {
+    pub(super) fifo: &'s mut Fifo,
+    pub(super) consumers: &'s mut Consumers,
+    pub(super) ages: &'s mut UnackedAges,
+}
+
+impl Membership<'_> {
+    /// Adds a consumer, and tells its outbox.
+    pub(super) fn attach(
+        &mut self,
+        attach: Attach<'_>,
+        is_single_active: bool,
+        wakes: &mut Wakes,
+    ) -> Result<ConsumerKey, AttachRefused> {
+        let in_exclusive_use =
+            self.consumers.is_exclusive() || (attach.exclusive && is_single_active);
+        if in_exclusive_use || (attach.exclusive && self.fifo.consumers().n_active() > 0) {
+            return Err(AttachRefused::ExclusiveUse);
+        }
+        let key = self.fifo.consumers_mut().attach(attach.checkout);
+        let mut room_bytes = 0;
+        wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
+            sink.event(Event::Attached {
+                channel: attach.channel,
+                link: attach.link,
+                consumer_tag: attach.consumer_tag,
+                no_ack: attach.checkout.settling == AckMode::Auto,
+                answer: attach.answer,
+            });
+            room_bytes = sink.room_bytes();
+        }));
+        let host = ConsumerChannel {
+            connection: attach.connection,
+            channel: attach.channel,
+            link: attach.link,
+            outbox: Arc::clone(attach.outbox),
+            consumer_tag: attach.consumer_tag.clone(),
+            checkout: attach.checkout,
+            exclusive: attach.exclusive,
+            arguments: attach.arguments,
+            room: OutboxRoom::of(room_bytes),
+            limit: attach.limit,
+        };
+        self.consumers.add(key, host);
+        Ok(key)
+    }
+
+    /// Adds one that only takes what it asks for.
+    pub(super) fn attach_passive(&mut self, owner: Owner) -> ConsumerKey {
+        let key = self.fifo.consumers_mut().attach_passive();
+        self.consumers.add_owner(key, owner);
+        key
+    }
+
+    /// Ends a consumer's deliveries. Its outbox may still hold some; the core keeps what is unsettled.
+    pub(super) fn cancel(&mut self, consumer: ConsumerKey) {
+        self.record_held([consumer]);
+        self.fifo.consumers_mut().cancel(consumer);
+        self.consumers.remove(consumer);
+    }
+
+    /// Takes a consumer away and gives back what it holds, of which there is a record.
+    pub(super) fn detach(
+        &mut self,
+        consumer: ConsumerKey,
+        now_ms: u64,
+        gone: &mut Vec<Gone>,
+    ) -> Detached {
+        self.ages.forget_all(consumer);
+        self.consumers.remove(consumer);
+        self.consumers.forget_owner(consumer);
+        self.fifo.detach(consumer, Return::Failed, now_ms, gone)
+    }
+
+    /// Takes a consumer away if it gets nothing any more and holds nothing.
+    pub(super) fn detach_idle(&mut self, consumer: ConsumerKey) -> bool {
+        let is_idle = self.n_held(consumer) == 0;
+        if is_idle {
+            self.fifo.detach(consumer, Return::Released, 0, &mut Vec::new());
+            self.consumers.forget_owner(consumer);
+        }
+        is_idle
+    }
+
+    /// Whether there were consumers, and the last of them is gone.
+    pub(super) fn are_all_gone(&self) -> bool {
+        self.consumers.had_any() && self.fifo.consumers().n_active() == 0
+    }
+
+    /// Messages that one holds.
+    fn n_held(&self, consumer: ConsumerKey) -> usize {
+        self.fifo.consumers().get(consumer).map_or(0, queue::Consumer::n_held)
+    }
+
+    /// Adds up how many messages each channel holds.
+    pub(super) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
+        for (consumer, owner) in self.consumers.owners() {
+            match self.n_held(consumer) as u64 {
+                0 => {}
+                n => *held.entry(owner).or_default() += n,
+            }
+        }
+    }
+
+    /// A message that a consumer holds comes back.
+    pub(super) fn give_back(
+        &mut self,
+        (consumer, at): (ConsumerKey, u64),
+        how: Return,
+        now_ms: u64,
+        gone: &mut Vec<Gone>,
+    ) -> Result<(), NotHeld> {
+        self.ages.forget(consumer, at);
+        self.fifo.give_back(consumer, at, how, now_ms, gone)
+    }
+
+    /// Everything a consumer holds comes back, but for `kept`; it stays attached. There is a record of it.
+    pub(super) fn give_back_all(
+        &mut self,
+        consumer: ConsumerKey,
+        kept: &HashSet<u64>,
+        now_ms: u64,
+        gone: &mut Vec<Gone>,
+    ) {
+        self.ages.forget_all(consumer);
+        self.fifo.give_back_all(consumer, kept, Return::Released, now_ms, gone);
+    }
+
+    /// Whether the consumer holds the message without a record of it. It has one from now on: its
+    /// client names it no more.
+    pub(super) fn is_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
+        let is = self.fifo.consumers().get(consumer).is_some_and(queue::Consumer::holds_unrecorded)
+            && !self.fifo.consumers().get(consumer).is_some_and(|it| it.holds(at));
+        if is {
+            self.fifo.consumers_mut().record(consumer, [at]);
+        }
+        is
+    }
+
+    /// Messages that consumers of one connection hold without a record of which are recorded now:
+    /// they are to be given back, or the outbox will not be at hand any more.
+    pub(super) fn record_held(&mut self, consumers: impl IntoIterator<Item = ConsumerKey>) {
+        let host = |consumer: ConsumerKey| self.consumers.get(consumer);
+        let unrecorded = consumers.into_iter().filter(|one| {
+            self.fifo.consumers().get(*one).is_some_and(queue::Consumer::holds_unrecorded)
+        });
+        let mut unrecorded: Vec<(LinkId, ConsumerKey)> =
+            unrecorded.filter_map(|consumer| Some((host(consumer)?.link, consumer))).collect();
+        let Some(first) = unrecorded.first().and_then(|(_, consumer)| host(*consumer)) else {
+            return;
+        };
+        unrecorded.sort_unstable();
+        let links: Vec<LinkId> = unrecorded.iter().map(|(link, _)| *link).collect();
+        for (link, position) in first.outbox.unsettled(&links) {
+            let known = unrecorded.binary_search_by_key(&link, |(link, _)| *link).ok();
+            if let Some((_, consumer)) = known.and_then(|index| unrecorded.get(index)) {
+                self.fifo.consumers_mut().record(*consumer, [position.0]);
+            }
+        }
+    }
+
+    /// From now on the consumer is one of those that share `limit`.
+    pub(super) fn limit(&mut self, consumer: ConsumerKey, limit: &Arc<ChannelLimit>) {
+        limit.count(self.n_held(consumer) as u64);
+        self.consumers.limit(consumer, limit);
+    }
+
+    /// Changes a consumer's prefetch limit.
+    pub(super) fn set_prefetch(&mut self, consumer: ConsumerKey, prefetch: Option<u32>) {
+        self.consumers.change(self.fifo, consumer, |it| it.checkout.prefetch = prefetch);
+    }
+
+    /// The limit that a consumer shares has room again.
+    pub(super) fn resume_limited(&mut self, consumer: ConsumerKey) {
+        self.consumers.change(self.fifo, consumer, |it| it.room.reopen());
+    }
+
+    /// A consumer's outbox has room again.
+    pub(super) fn resume(&mut self, consumer: ConsumerKey, wakes: &mut Wakes) {
+        let Some(host) = self.consumers.get(consumer) else { return };
+        let mut room_bytes = 0;
+        wakes.extend(host.outbox.batch(&mut |sink| room_bytes = sink.room_bytes()));
+        self.consumers.change(self.fifo, consumer, |it| it.room = OutboxRoom::of(room_bytes));
+    }
+
+    /// The consumers, for listings.
+    pub(super) fn views(&self) -> Vec<ConsumerView> {
+        let view = |(consumer, host): (ConsumerKey, &ConsumerChannel)| ConsumerView {
+            connection: host.connection,
+            channel: host.channel,
+            consumer_tag: host.consumer_tag.clone(),
+            ack_required: host.checkout.settling == AckMode::Manual,
+            prefetch_count: host.checkout.prefetch.unwrap_or(0),
+            exclusive: host.exclusive,
+            arguments: host.arguments.clone(),
+            activity: match self.fifo.consumers().single() {
+                Some(single) if single.active() == Some(consumer) => Activity::SingleActive,
+                Some(_) => Activity::Waiting,
+                None => Activity::Up,
+            },
+        };
+        self.consumers.iter().map(view).collect()
+    }
+}

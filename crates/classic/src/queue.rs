@@ -171,9 +171,8 @@ impl Queue {
         let is_loading = AtomicBool::new(keeping.is_loading());
         let version = if keeping.is_loading() { QueueVersion::V1 } else { QueueVersion::V2 };
         let files_version = FilesVersion::new(def.id, version);
-        let mut local = QueueState::new(keeping);
-        let confirm = settings.confirm;
-        local.begin_rules(settings, storage.time.monotonic_ms());
+        let confirm_on = settings.confirm.on;
+        let local = QueueState::new(keeping, settings, storage.time.monotonic_ms());
         let local = Mutex::new(local);
         let counters = QueueCounters::default();
         let bodies = storage.bodies.of(&def.vhost);
@@ -188,7 +187,7 @@ impl Queue {
             confirm_on: AtomicU8::default(),
             counters,
         });
-        stdx::lock(&queue.local).set_confirming(&queue, confirm);
+        queue.note_confirm_on(confirm_on);
         queue
     }
 
@@ -231,12 +230,15 @@ impl Queue {
         let (result, is_pager_wanted, is_keeper_wanted) = {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
-            let is_keeper_wanted = local.settle_rules(self);
-            local.send_answers(self, wakes);
+            let is_deleted = local.deleted;
+            let is_keeper_wanted = local.leaving().settle(self, is_deleted);
+            let QueueState { confirms, fifo, .. } = &mut *local;
+            confirms.settle(self, fifo, wakes);
             local.content.trim(&self.storage.pool);
             local.content.settle_journal(self);
             self.counters.publish(&local, &self.storage.pager.held_bytes);
-            (result, local.settle_paging(&self.storage, wakes), is_keeper_wanted)
+            let is_pager_wanted = local.paging_turn().settle(&self.storage, is_deleted, wakes);
+            (result, is_pager_wanted, is_keeper_wanted)
         };
         if is_keeper_wanted && let Some(me) = self.me.upgrade() {
             self.storage.host.send_letters_of(me);
@@ -290,7 +292,7 @@ impl Queue {
 
     /// Drops every ready message; returns how many.
     pub fn purge(&self) -> u64 {
-        self.with(|local, _| local.purge(self) + local.leaving().purge_waiting_letters(self))
+        self.with(|local, _| local.leaving().purge(self))
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on. Returns the
@@ -345,7 +347,7 @@ impl Queue {
             moved_to
         };
         self.files_version.relocate(wal, segment);
-        local.move_noted_returns(self, segment);
+        local.leaving().move_noted_returns(self, segment);
         local.content.backlog.log_places().relocate(segment, message, page)
     }
 
@@ -356,7 +358,8 @@ impl Queue {
 
     /// The first position that no consumer was given.
     pub fn first_undelivered(&self) -> u64 {
-        stdx::lock(&self.local).first_undelivered()
+        let local = stdx::lock(&self.local);
+        local.policy.first_undelivered(&local.fifo)
     }
 
     /// Its consumers, for listings.
@@ -450,13 +453,14 @@ impl QueueRecovery<'_> {
     /// Pages are read later, and the core is told of all messages then: the queue's clients wait.
     pub fn read_later(&mut self) {
         self.reads_later = true;
-        self.queue.start_reading(&mut self.local);
+        self.local.content.durability.start_loading(self.queue);
     }
 
     /// Puts a message back in. Positions rise from call to call.
     pub fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
         if !self.reads_later {
-            self.local.restore_in_core(self.queue, queued);
+            let bytes = u64::from(queued.body_bytes());
+            self.local.restoring().message(self.queue, (queued.position, bytes), &queued.message);
         }
         self.local.content.backlog.restore(&self.queue.storage.pool, queued, segment);
     }
@@ -481,9 +485,9 @@ impl QueueRecovery<'_> {
     /// # Errors
     /// The note cannot be true.
     pub fn page(&mut self, note: &PageNote, segment: SegmentId) -> Result<(), RestoreError> {
-        self.local.restore_page(note, segment)?;
+        self.local.content.backlog.restore_page(note, segment)?;
         if !self.reads_later {
-            self.local.restore_unread(note);
+            self.local.restoring().unread(note);
         }
         Ok(())
     }
@@ -491,7 +495,7 @@ impl QueueRecovery<'_> {
     /// Tells the core how often messages came back, once they are back. Returns which log segments that
     /// needs.
     pub fn returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
-        self.local.restore_returns(before)
+        self.local.restoring().returns(before)
     }
 
     /// Ends the restoring: positions from `next_position` on are free, and those below
@@ -505,9 +509,10 @@ impl QueueRecovery<'_> {
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
             return;
         }
-        self.local.restored(next_position, seen_below);
+        self.local.restoring().end(next_position, seen_below);
         // Nothing departs yet: only the alarm is set.
-        self.local.settle_rules(self.queue);
+        let is_deleted = self.local.deleted;
+        self.local.leaving().settle(self.queue, is_deleted);
         self.queue.counters.publish(&self.local, held_bytes);
     }
 }

@@ -8,7 +8,7 @@ use super::state::QueueState;
 use super::{Queue, Wakes};
 use confirm::{DurabilityToken, Publisher};
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
-use queue::{Awaiting, ConfirmWaiters, PositionRange, UnackedTracking};
+use queue::{Awaiting, ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
 use session::Confirmation;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -176,23 +176,25 @@ pub(super) struct Confirms(Option<Box<ConsumerConfirms>>);
 
 impl Confirms {
     /// Confirms are as `settings` say from now on.
-    pub(super) fn set(&mut self, settings: ConfirmSettings) {
+    pub(super) fn set(&mut self, fifo: &mut Fifo, settings: ConfirmSettings) {
         if settings.on.is_late() {
             self.0.get_or_insert_default().settings = settings;
         } else if let Some(confirming) = &mut self.0 {
             confirming.settings = settings;
         }
+        fifo.consumers_mut().set_tracking(self.tracking());
     }
 
-    /// Some wait for consumers from now on, whatever the settings say. True if none did.
-    pub(super) fn begin(&mut self) -> bool {
-        let is_first = self.0.is_none();
-        self.0.get_or_insert_default();
-        is_first
+    /// Some wait for consumers from now on, whatever the settings say.
+    pub(super) fn begin(&mut self, fifo: &mut Fifo) {
+        if self.0.is_none() {
+            self.0.get_or_insert_default();
+            fifo.consumers_mut().set_tracking(self.tracking());
+        }
     }
 
     /// How exactly the core must know what consumers hold.
-    pub(super) fn tracking(&self) -> UnackedTracking {
+    fn tracking(&self) -> UnackedTracking {
         match self.0.as_deref() {
             None => UnackedTracking::Settled,
             Some(confirming) if confirming.settings.on == ConfirmOn::AckDirect => {
@@ -275,26 +277,26 @@ impl Confirms {
         self.0.get_or_insert_default().wait(at, confirm.as_ref(), bytes, now_ms);
     }
 
-    /// Whether anything waits, or may.
+    /// Tells publishers what became of their messages, after every operation.
     #[inline]
-    pub(super) const fn any(&self) -> bool {
-        self.0.is_some()
+    pub(super) fn settle(&mut self, queue: &Queue, fifo: &mut Fifo, wakes: &mut Wakes) {
+        if self.0.is_some() {
+            self.send(queue, fifo, wakes);
+        }
     }
 
-    /// Tells publishers what became of their messages. Returns how many wait; none when that was the last
-    /// of it.
     #[inline(never)]
-    pub(super) fn send(&mut self, wakes: &mut Wakes) -> Option<u64> {
-        let confirming = self.0.as_deref_mut()?;
+    fn send(&mut self, queue: &Queue, fifo: &mut Fifo, wakes: &mut Wakes) {
+        let Some(confirming) = self.0.as_deref_mut() else { return };
         if !confirming.answers.is_empty() {
             confirming.send(wakes);
         }
         let n_pending = confirming.pending.len();
-        let is_over = n_pending == 0 && !confirming.settings.on.is_late();
-        if is_over {
+        queue.counters.n_pending_confirms.store(n_pending, Ordering::Relaxed);
+        if n_pending == 0 && !confirming.settings.on.is_late() {
             self.0 = None;
+            fifo.consumers_mut().set_tracking(self.tracking());
         }
-        (!is_over).then_some(n_pending)
     }
 
     fn pending(&self, now_ms: u64) -> PendingConfirms {
@@ -333,9 +335,7 @@ impl QueueState {
             refused.extend(awaited.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
             return;
         }
-        if self.confirms.begin() {
-            self.fifo.consumers_mut().set_tracking(self.confirms.tracking());
-        }
+        self.confirms.begin(&mut self.fifo);
         let (mut any_large, mut bytes) = (false, 0);
         for Incoming { message, home, .. } in &mut *messages {
             let n_bytes = message.body.len() + message.properties.len();
@@ -366,25 +366,6 @@ impl QueueState {
             refused.item = *place.expect("`admitted` has as many places");
         }
     }
-
-    /// Confirms are as `settings` say from now on.
-    pub(super) fn set_confirming(&mut self, queue: &Queue, settings: ConfirmSettings) {
-        self.confirms.set(settings);
-        self.fifo.consumers_mut().set_tracking(self.confirms.tracking());
-        queue.note_confirm_on(settings.on);
-    }
-
-    /// Tells publishers what became of their messages, after every operation.
-    #[inline]
-    pub(super) fn send_answers(&mut self, queue: &Queue, wakes: &mut Wakes) {
-        if self.confirms.any() {
-            let n_pending = self.confirms.send(wakes);
-            queue.counters.n_pending_confirms.store(n_pending.unwrap_or(0), Ordering::Relaxed);
-            if n_pending.is_none() {
-                self.fifo.consumers_mut().set_tracking(self.confirms.tracking());
-            }
-        }
-    }
 }
 
 impl Queue {
@@ -398,7 +379,7 @@ impl Queue {
         }
     }
 
-    fn note_confirm_on(&self, on: ConfirmOn) {
+    pub(super) fn note_confirm_on(&self, on: ConfirmOn) {
         let shown = match on {
             ConfirmOn::Enqueue => 0,
             ConfirmOn::Ack => 1,

@@ -4,9 +4,9 @@
 use super::Queue;
 use super::state::QueueState;
 use message::MessageRef;
-use queue::PositionRange;
+use queue::{Fifo, PositionRange};
 use std::collections::{HashMap, HashSet};
-use store::backlog::{LoadedPage, Lookup};
+use store::backlog::{Backlog, LoadedPage, Lookup};
 use store::blob::BlobId;
 
 /// Bytes of page images that are read for one listing, more or less: enough for a thousand messages that
@@ -56,44 +56,34 @@ impl DelayedMessage {
     }
 }
 
-impl QueueState {
-    /// The first messages that are held back; and of those that are on disk only, by the number of their
-    /// row, the images they are in. Each image is kept until it is released once.
-    fn held_back(&self, queue: &Queue, n_max: usize) -> (Vec<Delayed>, Vec<(usize, Kept)>) {
-        let (mut rows, mut kept, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-        let by_deadline = self.fifo.messages().policy().into_iter().flat_map(|it| it.by_deadline());
-        for (due_ms, id) in by_deadline.take(n_max) {
-            let message = match self.content.backlog.get(id) {
-                Lookup::Here(message) => {
-                    Some(DelayedMessage::of(&message, message.body.len() as u64))
-                }
-                Lookup::Cold => {
-                    let image = self.content.backlog.pages().image_of(id);
-                    let image = image.map(|(blob, is_durable)| Kept { blob, is_durable });
-                    kept.extend(image.map(|image| (rows.len(), image)));
-                    None
-                }
-                Lookup::Gone => None,
-            };
-            rows.push(Delayed { id, due_ms, message });
-        }
-        kept.retain(|(_, image)| {
-            let store = queue.storage.images.store(image.is_durable);
-            seen.contains(image) || (store.retain(image.blob, 1) && seen.insert(*image))
-        });
-        (rows, kept)
+/// The first messages that are held back; and of those that are on disk only, by the number of their
+/// row, the images they are in. Each image is kept until it is released once.
+fn held_back(
+    queue: &Queue,
+    fifo: &Fifo,
+    backlog: &Backlog,
+    n_max: usize,
+) -> (Vec<Delayed>, Vec<(usize, Kept)>) {
+    let (mut rows, mut kept, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    let by_deadline = fifo.messages().policy().into_iter().flat_map(|it| it.by_deadline());
+    for (due_ms, id) in by_deadline.take(n_max) {
+        let message = match backlog.get(id) {
+            Lookup::Here(message) => Some(DelayedMessage::of(&message, message.body.len() as u64)),
+            Lookup::Cold => {
+                let image = backlog.pages().image_of(id);
+                let image = image.map(|(blob, is_durable)| Kept { blob, is_durable });
+                kept.extend(image.map(|image| (rows.len(), image)));
+                None
+            }
+            Lookup::Gone => None,
+        };
+        rows.push(Delayed { id, due_ms, message });
     }
-
-    fn cancel_held_back(&mut self, queue: &Queue, id: u64) -> bool {
-        let is_there =
-            self.fifo.messages().ready().any(|range| (range.start..range.end).contains(&id));
-        if is_there {
-            self.fifo.messages_mut().discard(PositionRange::one(id));
-            self.content.release(&queue.storage.pool, id);
-            self.content.note_in_log(queue);
-        }
-        is_there
-    }
+    kept.retain(|(_, image)| {
+        let store = queue.storage.images.store(image.is_durable);
+        seen.contains(image) || (store.retain(image.blob, 1) && seen.insert(*image))
+    });
+    (rows, kept)
 }
 
 /// Messages that the queue of a delaying exchange holds back.
@@ -112,7 +102,10 @@ impl HeldBack<'_> {
     /// The first `n_max` messages that are held back, in the order in which they go on. Reads from the
     /// disk those that are not in memory.
     pub fn first(&self, n_max: usize) -> Vec<Delayed> {
-        let (mut rows, kept) = stdx::lock(&self.0.local).held_back(self.0, n_max);
+        let (mut rows, kept) = {
+            let local = stdx::lock(&self.0.local);
+            held_back(self.0, &local.fifo, &local.content.backlog, n_max)
+        };
         let mut rows_of: HashMap<Kept, Vec<usize>> = HashMap::new();
         for (at, image) in &kept {
             rows_of.entry(*image).or_default().push(*at);
@@ -159,6 +152,15 @@ impl HeldBack<'_> {
 
     /// Drops a message that is held back; false if it is not, or not any more.
     pub fn cancel(&self, id: u64) -> bool {
-        self.0.with(|local, _| local.cancel_held_back(self.0, id))
+        self.0.with(|QueueState { fifo, content, .. }, _| {
+            let is_there =
+                fifo.messages().ready().any(|range| (range.start..range.end).contains(&id));
+            if is_there {
+                fifo.messages_mut().discard(PositionRange::one(id));
+                content.release(&self.0.storage.pool, id);
+                content.note_in_log(self.0);
+            }
+            is_there
+        })
     }
 }

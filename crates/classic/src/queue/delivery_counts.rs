@@ -5,13 +5,11 @@
 //! all of them anew, or until none is left that came back. Nobody waits for a note to be durable.
 
 use super::Queue;
-use super::policy::Leaving;
-use super::state::QueueState;
+use super::policy::{Leaving, Policy};
 use crate::records;
 use log::{SegmentCounts, SegmentId, Wal};
 use queue::{DeliveryCounts, Fifo};
 use std::collections::BTreeMap;
-use store::backlog::Lookup;
 
 /// Counts in one entry of the log.
 const PER_ENTRY: usize = 4_096;
@@ -104,34 +102,21 @@ impl Leaving<'_> {
             noted.renew(wal, id, &all);
         }
     }
-}
 
-impl QueueState {
     /// Notes anew what lies in a log segment that is to go.
     pub(super) fn move_noted_returns(&mut self, queue: &Queue, segment: SegmentId) {
         let Some(ruling) = self.policy.state.as_deref_mut() else { return };
         if ruling.noted_returns.segments.has(segment) {
-            let all: Vec<_> = returned(&self.fifo).collect();
+            let all: Vec<_> = returned(self.fifo).collect();
             ruling.noted_returns.renew(queue.wal(), queue.id().0, &all);
         }
     }
+}
 
-    /// Tells the core of counts before a restart, of messages that are still there. Returns which log
-    /// segments that needs.
-    pub(super) fn restore_returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
-        let RecoveredDeliveryCounts { counts, segments } = before;
-        let mut any = false;
-        for (position, counts) in counts {
-            if !matches!(self.content.backlog.get(position), Lookup::Gone) {
-                if let Some(policy) = self.fifo.messages_mut().policy_mut() {
-                    policy.returns_mut().restore(position, counts);
-                }
-                any = true;
-            }
-        }
-        let Some(ruling) = self.policy.state.as_deref_mut().filter(|_| any) else {
-            return SegmentCounts::default();
-        };
+impl Policy {
+    /// The log has notes in these segments. Returns which of them are needed.
+    pub(super) fn restore_noted_returns(&mut self, segments: SegmentCounts) -> SegmentCounts {
+        let Some(ruling) = self.state.as_deref_mut() else { return SegmentCounts::default() };
         ruling.noted_returns.segments = segments.clone();
         segments
     }

@@ -1,7 +1,6 @@
 //! The queue's side of the older form: where its messages are kept beyond a restart.
 
 use super::incoming::Incoming;
-use super::state::QueueState;
 use super::{Queue, Wakes};
 use crate::journal::Journal;
 use crate::records;
@@ -107,8 +106,31 @@ impl Durability {
         self.is_loading
     }
 
-    pub(super) const fn start_loading(&mut self) {
+    /// From now on clients wait until the queue is read.
+    pub(super) fn start_loading(&mut self, queue: &Queue) {
         self.is_loading = true;
+        queue.is_loading.store(true, Ordering::Release);
+    }
+
+    /// The queue has its messages: who waited for that goes on.
+    pub(super) fn end_loading(&mut self, queue: &Queue, wakes: &mut Wakes) {
+        if !std::mem::take(&mut self.is_loading) {
+            return;
+        }
+        queue.is_loading.store(false, Ordering::Release);
+        wakes.extend(self.waiting.drain(..));
+        queue.storage.host.note_loaded();
+    }
+
+    /// The queue is gone for good: so are its files, once the log says so durably.
+    pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {
+        queue.files_version.forget(queue.wal());
+        let journal = self.journal.take();
+        if journal.is_some() || (self.is_loading && self.counts == Authority::Journal) {
+            let upto = queue.wal().stats().appended_upto;
+            queue.storage.v1.remove(queue.id().0, journal, upto);
+        }
+        self.end_loading(queue, wakes);
     }
 
     /// Whether anything is kept.
@@ -170,15 +192,6 @@ impl Queue {
             Poll::Pending
         })
         .await;
-    }
-
-    pub(super) fn end_loading(&self, local: &mut QueueState, wakes: &mut Wakes) {
-        if !std::mem::take(&mut local.content.durability.is_loading) {
-            return;
-        }
-        self.is_loading.store(false, Ordering::Release);
-        wakes.extend(local.content.durability.waiting.drain(..));
-        self.storage.host.note_loaded();
     }
 
     /// Its journal, if it has one.
@@ -270,20 +283,6 @@ pub(crate) enum LogPageOutcome {
 }
 
 /// The queue goes into another form. `v1::conversion` says in which order.
-impl QueueState {
-    /// The queue is gone for good: so are its files, once the log says so durably.
-    pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {
-        queue.files_version.forget(queue.wal());
-        let journal = self.content.durability.journal.take();
-        let is_of_journal = self.content.durability.counts == Authority::Journal;
-        if journal.is_some() || (self.content.durability.is_loading && is_of_journal) {
-            let upto = queue.wal().stats().appended_upto;
-            queue.storage.v1.remove(queue.id().0, journal, upto);
-        }
-        queue.end_loading(self, wakes);
-    }
-}
-
 /// A queue on its way into the other version. `v1::conversion` says in which order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VersionChange<'q>(&'q Queue);

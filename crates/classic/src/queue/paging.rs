@@ -1,14 +1,13 @@
 //! The queue's side of paging: jobs of its backlog, and what comes of them.
 
-use super::state::QueueState;
+use super::content::Content;
+use super::policy::Policy;
 use super::{Queue, Wakes};
 use crate::message_store::BodyStore;
 use crate::pager::Account;
-use crate::records;
 use crate::storage::Storage;
-use queue::PositionRange;
+use queue::Fifo;
 use std::future::poll_fn;
-use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
@@ -40,7 +39,7 @@ impl Queue {
     /// Whether nothing can be delivered before a page is read.
     #[must_use]
     pub fn waits_for_page(&self) -> bool {
-        stdx::lock(&self.local).is_head_cold()
+        stdx::lock(&self.local).paging_turn().is_head_cold()
     }
 
     /// Pages of the backlog that are not in memory.
@@ -59,7 +58,7 @@ impl Queue {
     pub async fn head_in_memory(&self) {
         poll_fn(|context| {
             self.with(|local, _| {
-                if local.is_deleted() || !local.is_head_cold() {
+                if local.is_deleted() || !local.paging_turn().is_head_cold() {
                     return Poll::Ready(());
                 }
                 stdx::add_waker(&mut local.paging.waiting, context.waker());
@@ -70,13 +69,20 @@ impl Queue {
     }
 }
 
-impl QueueState {
+/// The parts of a queue that have to do with what is wanted in memory.
+pub(super) struct PagingTurn<'s> {
+    pub(super) fifo: &'s Fifo,
+    pub(super) content: &'s mut Content,
+    pub(super) policy: &'s Policy,
+    pub(super) paging: &'s mut Paging,
+}
+
+impl PagingTurn<'_> {
     /// The position whose message is wanted in memory: the first ready one or the first one that is to
     /// be dead-lettered; else the one the next message gets.
     fn head(&self) -> u64 {
-        if let Some(departing) =
-            self.policy.departing().filter(|_| !self.policy.are_letters_waiting())
-        {
+        let departing = self.policy.departing().filter(|_| !self.policy.are_letters_waiting());
+        if let Some(departing) = departing {
             let is_cold = matches!(self.content.backlog.get(departing), Lookup::Cold);
             let is_next = self.paging.is_turn_of_departing || !self.is_head_cold();
             let is_wanted = if is_cold { is_next } else { self.policy.awaits_keeper() };
@@ -88,16 +94,21 @@ impl QueueState {
     }
 
     /// Whether the first ready message is on disk only.
-    pub(super) fn is_head_cold(&self) -> bool {
+    fn is_head_cold(&self) -> bool {
         let head = self.fifo.messages().head();
         head.is_some_and(|head| matches!(self.content.backlog.get(head), Lookup::Cold))
     }
 
     /// Brings up to date what depends on the backlog, after every operation. True if the pager is
     /// to be asked.
-    pub(super) fn settle_paging(&mut self, storage: &Storage, wakes: &mut Wakes) -> bool {
+    pub(super) fn settle(
+        &mut self,
+        storage: &Storage,
+        is_deleted: bool,
+        wakes: &mut Wakes,
+    ) -> bool {
         self.account(storage);
-        if !self.paging.waiting.is_empty() && (self.is_deleted() || !self.is_head_cold()) {
+        if !self.paging.waiting.is_empty() && (is_deleted || !self.is_head_cold()) {
             wakes.extend(self.paging.waiting.drain(..));
         }
         if self.paging.is_asked {
@@ -114,24 +125,16 @@ impl QueueState {
         storage.pager.account(&mut self.paging.account, self.content.backlog.resident_bytes());
     }
 
-    /// Messages are damaged: nobody is given them.
-    fn lose(&mut self, queue: &Queue, lost: impl Iterator<Item = Range<u64>>, reason: &str) {
-        let range = |range: Range<u64>| PositionRange { start: range.start, end: range.end };
-        let lost: Vec<_> = lost.map(range).collect();
-        let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
-        stdx::lock(&queue.storage.losses).n_messages += n_lost;
-        tracing::error!(
-            queue = %queue.def.name,
-            vhost = %queue.def.vhost,
-            "{n_lost} messages are lost, positions {lost:?}: {reason}"
-        );
-        for range in &lost {
-            self.fifo.messages_mut().discard(*range);
-            self.confirms.not_consumed(*range);
-        }
-        if queue.def.durable {
-            records::append_purged(queue.wal(), queue.id().0, &lost);
-        }
+    /// The next job of the pager's turn.
+    fn next_job(&mut self, storage: &Storage, image: &mut Image) -> Option<Job> {
+        let head = self.head();
+        let allowance_bytes = storage.pager.allowance_bytes();
+        let mut jobs = self.content.backlog.jobs();
+        jobs.only_read(storage.is_short());
+        let job = jobs.next(&storage.pool, head, allowance_bytes, image);
+        self.paging.is_asked = job.is_some();
+        self.account(storage);
+        job
     }
 }
 
@@ -150,15 +153,7 @@ impl Queue {
 impl Paged<'_> {
     /// The next job of the pager's turn. After none, the queue asks anew when there is one.
     pub(crate) fn next_job(&self, image: &mut Image) -> Option<Job> {
-        let mut local = stdx::lock(&self.0.local);
-        let head = local.head();
-        let allowance_bytes = self.0.storage.pager.allowance_bytes();
-        let mut jobs = local.content.backlog.jobs();
-        jobs.only_read(self.0.storage.is_short());
-        let job = jobs.next(&self.0.storage.pool, head, allowance_bytes, image);
-        local.paging.is_asked = job.is_some();
-        local.account(&self.0.storage);
-        job
+        stdx::lock(&self.0.local).paging_turn().next_job(&self.0.storage, image)
     }
 
     /// A page's image is where it is to be, and durable if it is to be.
@@ -192,12 +187,12 @@ impl Paged<'_> {
                     self.0.bodies.release(arrived.bodies.iter().copied());
                     if !arrived.lost.is_empty() {
                         let lost = arrived.lost.iter().map(|at| *at..at + 1);
-                        local.lose(self.0, lost, "they cannot be read, or their bodies");
+                        local.leaving().lose(self.0, lost, "they cannot be read, or their bodies");
                     }
                 }
                 Err(reason) => {
                     if let Some((lost, dropped)) = local.content.backlog.failed(pool, page) {
-                        local.lose(self.0, lost.into_iter(), &reason);
+                        local.leaving().lose(self.0, lost.into_iter(), &reason);
                         local.content.let_go(self.0, dropped);
                     }
                 }

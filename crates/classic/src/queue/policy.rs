@@ -14,7 +14,7 @@ use super::delivery_counts::DeliveryCountLog;
 use super::last_use::LastUse;
 use super::state::QueueState;
 use super::waiting_letters::Keeper;
-use super::{AfterDetach, Queue, Wakes};
+use super::{AfterDetach, Queue};
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -186,6 +186,43 @@ pub(super) struct Policy {
 }
 
 impl Policy {
+    /// The policy of a queue that is asked to be so, which its core takes on.
+    pub(super) fn new(settings: QueueSettings, now_ms: u64, fifo: &mut Fifo) -> Self {
+        if is_plain(&settings) {
+            return Self::default();
+        }
+        let ruling = PolicyState::new(settings, LastUse::now(now_ms));
+        fifo.set_policy(ruling.rules());
+        if ruling.settings.single_active_consumer {
+            fifo.consumers_mut().make_single_active();
+        }
+        Self { notes_sizes: ruling.counts_bytes(), state: Some(Box::new(ruling)) }
+    }
+
+    /// The first position that no consumer was given.
+    pub(super) fn first_undelivered(&self, fifo: &Fifo) -> u64 {
+        match fifo.seen().last().filter(|_| self.needs_content()) {
+            // With priorities messages were delivered above others that were not.
+            Some(last) => last + 1,
+            None => fifo.messages().first_undelivered(),
+        }
+    }
+
+    /// Has the queue called when something will be due.
+    fn set_alarms(&mut self, fifo: &Fifo, queue: &Queue) {
+        let unused_ms = self.unused_ms(fifo.consumers().n_active() > 0);
+        let alarms = &mut self.state.get_or_insert_default().alarms;
+        alarms.set(queue, TimeScale::Unix, next_deadline(fifo));
+        alarms.set(queue, TimeScale::Monotonic, unused_ms);
+    }
+
+    /// An alarm has come.
+    pub(super) fn note_alarm(&mut self, scale: TimeScale) {
+        if let Some(ruling) = &mut self.state {
+            ruling.alarms.note_come(scale);
+        }
+    }
+
     pub(super) fn keeper(&self) -> Keeper {
         self.state.as_deref().map(|ruling| ruling.keeper).unwrap_or_default()
     }
@@ -282,31 +319,33 @@ impl Policy {
     }
 }
 
-impl QueueState {
+impl Leaving<'_> {
     /// Brings up to date what depends on rules, after every operation. True if the keeper is to be
     /// asked.
     #[inline]
-    pub(super) fn settle_rules(&mut self, queue: &Queue) -> bool {
+    pub(super) fn settle(&mut self, queue: &Queue, is_deleted: bool) -> bool {
         if self.policy.state.is_none() && self.fifo.messages().policy().is_none() {
             return false;
         }
-        self.settle_ruling(queue)
+        self.settle_ruling(queue, is_deleted)
     }
 
     #[inline(never)]
-    fn settle_ruling(&mut self, queue: &Queue) -> bool {
+    fn settle_ruling(&mut self, queue: &Queue, is_deleted: bool) -> bool {
         if self.policy.state.as_deref().is_some_and(PolicyState::may_note_returns) {
-            self.leaving().note_returns(queue);
+            self.note_returns(queue);
         }
         let dead_letters =
             self.policy.state.as_deref().is_some_and(|it| it.dead_letter_to.is_some());
         let is_asked = matches!(self.policy.keeper(), Keeper::ToCome | Keeper::AtIt);
         if !dead_letters && !is_asked && self.policy.departing().is_some() {
-            self.leaving().shed(queue);
+            self.shed(queue);
             self.content.note_in_log(queue);
         }
-        self.set_alarms(queue);
-        let departing = self.policy.departing().filter(|_| !self.is_deleted());
+        if !is_deleted {
+            self.policy.set_alarms(self.fifo, queue);
+        }
+        let departing = self.policy.departing().filter(|_| !is_deleted);
         let is_at_hand =
             departing.is_some_and(|at| !matches!(self.content.backlog.get(at), Lookup::Cold));
         let ruling = self.policy.state.get_or_insert_default();
@@ -318,44 +357,8 @@ impl QueueState {
         asks
     }
 
-    fn set_alarms(&mut self, queue: &Queue) {
-        if self.is_deleted() {
-            return;
-        }
-        let deadline_ms = next_deadline(&self.fifo);
-        let unused_ms = self.policy.unused_ms(self.fifo.consumers().n_active() > 0);
-        let alarms = &mut self.policy.state.get_or_insert_default().alarms;
-        alarms.set(queue, TimeScale::Unix, deadline_ms);
-        alarms.set(queue, TimeScale::Monotonic, unused_ms);
-    }
-
-    /// The queue's time has come.
-    fn on_time(&mut self, queue: &Queue, scale: TimeScale, wakes: &mut Wakes) -> AfterDetach {
-        if let Some(ruling) = &mut self.policy.state {
-            ruling.alarms.note_come(scale);
-        }
-        if self.is_deleted() {
-            return AfterDetach::Stays;
-        }
-        let now_ms = queue.storage.time.unix_ms();
-        if let Some(policy) = self.fifo.messages_mut().policy_mut() {
-            policy.wake(now_ms);
-        }
-        self.leaving().enforce(queue, now_ms);
-        self.deliveries().dispatch(queue, wakes);
-        let is_over = |unused_ms| unused_ms <= queue.storage.time.monotonic_ms();
-        if self.policy.unused_ms(self.fifo.consumers().n_active() > 0).is_some_and(is_over) {
-            self.mark_deleted();
-            return AfterDetach::DeleteQueue;
-        }
-        AfterDetach::Stays
-    }
-
     /// Takes what the queue is asked to be, as of definitions `epoch`.
     pub(super) fn set_settings(&mut self, queue: &Queue, settings: &QueueSettings, epoch: u64) {
-        if self.is_deleted() {
-            return;
-        }
         let is_same = self.policy.state.as_deref().map_or_else(
             || is_plain(settings),
             |ruling| ruling.epoch > epoch || ruling.settings == *settings,
@@ -382,23 +385,9 @@ impl QueueState {
         self.fifo.set_policy(rules);
         self.policy.notes_sizes = rules.limits.bytes_max.is_some();
         if rules.limits.bytes_max.is_some() && !counted_bytes {
-            self.leaving().count_bytes();
+            self.count_bytes();
         }
-        self.leaving().enforce(queue, now_ms);
-    }
-
-    /// Begins a queue that is asked to be so.
-    pub(super) fn begin_rules(&mut self, settings: QueueSettings, now_ms: u64) {
-        if is_plain(&settings) {
-            return;
-        }
-        let ruling = PolicyState::new(settings, LastUse::now(now_ms));
-        self.fifo.set_policy(ruling.rules());
-        if ruling.settings.single_active_consumer {
-            self.fifo.consumers_mut().make_single_active();
-        }
-        self.policy.notes_sizes = ruling.counts_bytes();
-        self.policy.state = Some(Box::new(ruling));
+        self.enforce(queue, now_ms);
     }
 }
 
@@ -417,8 +406,10 @@ impl Queue {
     pub fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
         self.with(|local, _| {
             if !local.is_deleted() {
-                local.set_confirming(self, settings.confirm);
-                local.set_settings(self, settings, epoch);
+                let QueueState { confirms, fifo, .. } = local;
+                confirms.set(fifo, settings.confirm);
+                self.note_confirm_on(settings.confirm.on);
+                local.leaving().set_settings(self, settings, epoch);
             }
         });
     }

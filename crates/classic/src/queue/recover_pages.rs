@@ -2,13 +2,16 @@
 //! and what is in page images must be read for that. Until then the queue's clients wait.
 
 use super::Queue;
+use super::content::Content;
+use super::delivery_counts::RecoveredDeliveryCounts;
 use super::durability::OlderContent;
-use super::state::{QueueState, restored_ms};
+use super::policy::Policy;
+use log::SegmentCounts;
 use message::MessageRef;
-use queue::PositionSet;
-use std::sync::atomic::Ordering;
+use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};
+use std::ops::Range;
 use store::Queued;
-use store::backlog::{LoadedPage, Part};
+use store::backlog::{LoadedPage, Lookup, PageNote, Part};
 use store::blob::BlobId;
 
 /// A page's image as it was read; none if it cannot be.
@@ -27,28 +30,96 @@ pub(crate) enum ScanStep {
     All,
 }
 
-impl Queue {
-    /// From now on its clients wait until it is read.
-    pub(super) fn start_reading(&self, local: &mut QueueState) {
-        local.content.durability.start_loading();
-        self.is_loading.store(true, Ordering::Release);
+/// The parts of a queue that learn of messages of an earlier life.
+pub(super) struct Restoring<'s> {
+    pub(super) fifo: &'s mut Fifo,
+    pub(super) content: &'s mut Content,
+    pub(super) policy: &'s mut Policy,
+}
+
+impl Restoring<'_> {
+    /// Tells the core of a message whose body has so many bytes. Positions rise from call to call.
+    pub(super) fn message(
+        &mut self,
+        queue: &Queue,
+        (at, body_bytes): (u64, u64),
+        message: &MessageRef<'_>,
+    ) {
+        tell(queue, self.fifo, &self.policy.recovered(at, message, body_bytes));
+    }
+
+    /// Tells the core of messages of which nothing needs to be known.
+    pub(super) fn unread(&mut self, note: &PageNote) {
+        for range in &note.live {
+            self.fifo.restore(&unknown(range.start..range.end), 0);
+        }
+    }
+
+    /// Tells the core of the messages of the first page at or behind `position`, with the image that was
+    /// read for it.
+    fn part(&mut self, queue: &Queue, position: u64, read: Option<&PageRead>) -> ScanStep {
+        let Self { fifo, content, policy } = self;
+        let mut tell_one = |it: Queued<'_>| {
+            let bytes = u64::from(it.body_bytes());
+            tell(queue, fifo, &policy.recovered(it.position, &it.message, bytes));
+        };
+        match content.backlog.pages().part_from(position) {
+            None => ScanStep::All,
+            Some(Part::Here(page)) => {
+                page.messages().for_each(tell_one);
+                ScanStep::Upto(page.end)
+            }
+            Some(Part::Stored { first, blob, is_durable, wanted, end }) => {
+                let Some(read) = read.filter(|read| read.blob == blob) else {
+                    return ScanStep::Read { blob, is_durable };
+                };
+                let bytes = read.bytes.as_deref();
+                match bytes.map(|bytes| LoadedPage::read(&queue.storage.pool, bytes, &wanted)) {
+                    Some(Ok(page)) => page.messages().for_each(&mut tell_one),
+                    // Its messages are lost when their turn comes.
+                    Some(Err(_)) | None => {
+                        let ranges = wanted.ranges_from(first).into_iter();
+                        ranges.for_each(|range| fifo.restore(&unknown(range), 0));
+                    }
+                }
+                ScanStep::Upto(end)
+            }
+        }
+    }
+
+    /// Tells the core how often messages came back, of those that are still there. Returns which log
+    /// segments that needs.
+    pub(super) fn returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
+        let RecoveredDeliveryCounts { counts, segments } = before;
+        let mut any = false;
+        for (position, counts) in counts {
+            if !matches!(self.content.backlog.get(position), Lookup::Gone) {
+                if let Some(policy) = self.fifo.messages_mut().policy_mut() {
+                    policy.returns_mut().restore(position, counts);
+                }
+                any = true;
+            }
+        }
+        let segments = if any { segments } else { SegmentCounts::default() };
+        self.policy.restore_noted_returns(segments)
+    }
+
+    /// The core knows all messages. Positions from `next_position` on are free, those below `seen_below`
+    /// may have been delivered before.
+    pub(super) fn end(&mut self, next_position: u64, seen_below: u64) {
+        self.fifo.messages_mut().restored(next_position, seen_below, &PositionSet::new());
     }
 }
 
 /// Messages of which nothing is known.
-fn unknown(ranges: Vec<std::ops::Range<u64>>) -> Vec<queue::RecoveredMessages> {
-    let of_range = |range: std::ops::Range<u64>| queue::RecoveredMessages {
-        positions: queue::PositionRange { start: range.start, end: range.end },
-        ..queue::RecoveredMessages::NOTHING_KNOWN
-    };
-    ranges.into_iter().map(of_range).collect()
+fn unknown(range: Range<u64>) -> RecoveredMessages {
+    let positions = PositionRange { start: range.start, end: range.end };
+    RecoveredMessages { positions, ..RecoveredMessages::NOTHING_KNOWN }
 }
 
-impl QueueState {
-    /// A message of an earlier life, as the core is to know it.
-    pub(super) fn stored_of(&self, queued: &Queued<'_>) -> queue::RecoveredMessages {
-        self.policy.recovered(queued.position, &queued.message, u64::from(queued.body_bytes()))
-    }
+/// Tells the core of messages; the time matters only where they expire.
+fn tell(queue: &Queue, fifo: &mut Fifo, stored: &RecoveredMessages) {
+    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms()));
 }
 
 /// A queue that is being filled after a start.
@@ -71,30 +142,7 @@ impl Filling<'_> {
         if local.is_deleted() {
             return ScanStep::All;
         }
-        let (stored, end) = match local.content.backlog.pages().part_from(position) {
-            None => return ScanStep::All,
-            Some(Part::Here(page)) => {
-                (page.messages().map(|queued| local.stored_of(&queued)).collect(), page.end)
-            }
-            Some(Part::Stored { first, blob, is_durable, wanted, end }) => {
-                let Some(read) = read.filter(|read| read.blob == blob) else {
-                    return ScanStep::Read { blob, is_durable };
-                };
-                let bytes = read.bytes.as_deref();
-                let page =
-                    bytes.map(|bytes| LoadedPage::read(&self.0.storage.pool, bytes, &wanted));
-                let stored = match page {
-                    Some(Ok(page)) => page.messages().map(|it| local.stored_of(&it)).collect(),
-                    // Its messages are lost when their turn comes.
-                    Some(Err(_)) | None => unknown(wanted.ranges_from(first)),
-                };
-                (stored, end)
-            }
-        };
-        for stored in &stored {
-            local.fifo.restore(stored, restored_ms(self.0, stored));
-        }
-        ScanStep::Upto(end)
+        local.restoring().part(self.0, position, read)
     }
 
     /// The core knows all messages: the queue can be used. Positions from `next_position` on are free,
@@ -102,8 +150,8 @@ impl Filling<'_> {
     pub(crate) fn end(&self, next_position: u64, seen_below: u64) {
         self.0.with(|local, wakes| {
             if !local.is_deleted() {
-                local.restored(next_position, seen_below);
-                self.0.end_loading(local, wakes);
+                local.restoring().end(next_position, seen_below);
+                local.content.durability.end_loading(self.0, wakes);
             }
         });
     }
@@ -113,8 +161,8 @@ impl Filling<'_> {
     pub(crate) fn message(&self, position: u64, message: &MessageRef<'_>) {
         let mut local = stdx::lock(&self.0.local);
         if !local.is_deleted() {
-            let stored = local.policy.recovered(position, message, message.body.len() as u64);
-            local.fifo.restore(&stored, restored_ms(self.0, &stored));
+            let bytes = message.body.len() as u64;
+            local.restoring().message(self.0, (position, bytes), message);
             local.content.backlog.push(&self.0.storage.pool, position, message, None, None);
         }
     }
@@ -126,9 +174,9 @@ impl Filling<'_> {
                 return;
             }
             let OlderContent { journal, next_position, seen_below, log_upto } = content;
-            local.fifo.messages_mut().restored(next_position, seen_below, &PositionSet::new());
+            local.restoring().end(next_position, seen_below);
             local.content.durability.use_journal(journal, log_upto);
-            self.0.end_loading(local, wakes);
+            local.content.durability.end_loading(self.0, wakes);
         });
     }
 }

@@ -9,15 +9,15 @@ use super::deliveries::{Assignment, Deliveries};
 use super::durability::Durability;
 use super::incoming::Publishes;
 use super::membership::{Attach, Membership, Owner};
-use super::paging::Paging;
+use super::paging::{Paging, PagingTurn};
 use super::policy::{Leaving, Policy, PutIn, RefusedItem};
+use super::recover_pages::Restoring;
 use super::{AfterDetach, AttachRefused, Get, Got, Queue, Settled, Wakes};
 use confirm::DurabilityToken;
-use log::SegmentId;
-use queue::{ConsumerKey, Fifo, Gone, PositionRange, PositionSet, RecoveredMessages, Return};
+use meta::QueueSettings;
+use queue::{ConsumerKey, Fifo, Gone, PositionRange, Return};
 use session::{Event, Outcome, Settle, Sink};
-use store::Queued;
-use store::backlog::{PageNote, RestoreError};
+use stdx::TimeScale;
 
 /// The state under a queue's lock.
 pub(crate) struct QueueState {
@@ -39,13 +39,16 @@ impl std::fmt::Debug for QueueState {
 }
 
 impl QueueState {
-    pub(super) fn new(keeping: Durability) -> Self {
+    pub(super) fn new(keeping: Durability, settings: QueueSettings, now_ms: u64) -> Self {
+        let (mut fifo, mut confirms) = (Fifo::new(), Confirms::default());
+        confirms.set(&mut fifo, settings.confirm);
+        let policy = Policy::new(settings, now_ms, &mut fifo);
         Self {
-            fifo: Fifo::new(),
+            fifo,
             content: Content::new(keeping),
             paging: Paging::default(),
-            policy: Policy::default(),
-            confirms: Confirms::default(),
+            policy,
+            confirms,
             consumers: Consumers::default(),
             handed: Vec::new(),
             deleted: false,
@@ -83,12 +86,24 @@ impl QueueState {
         }
     }
 
-    pub(super) const fn is_deleted(&self) -> bool {
-        self.deleted
+    /// The parts that have to do with what is wanted in memory.
+    #[inline]
+    pub(super) const fn paging_turn(&mut self) -> PagingTurn<'_> {
+        PagingTurn {
+            fifo: &self.fifo,
+            content: &mut self.content,
+            policy: &self.policy,
+            paging: &mut self.paging,
+        }
     }
 
-    pub(super) const fn mark_deleted(&mut self) {
-        self.deleted = true;
+    /// The parts that learn of messages of an earlier life.
+    pub(super) const fn restoring(&mut self) -> Restoring<'_> {
+        Restoring { fifo: &mut self.fifo, content: &mut self.content, policy: &mut self.policy }
+    }
+
+    pub(super) const fn is_deleted(&self) -> bool {
+        self.deleted
     }
 
     pub(super) fn give_up(&mut self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
@@ -263,11 +278,29 @@ impl QueueState {
         self.leaving().after_return(queue, &gone);
     }
 
-    pub(super) fn purge(&mut self, queue: &Queue) -> u64 {
-        let mut gone = Vec::new();
-        let n_messages = self.fifo.messages_mut().purge(&mut gone);
-        self.leaving().drop_ranges(queue, &gone);
-        n_messages
+    /// The queue's time has come.
+    pub(super) fn on_time(
+        &mut self,
+        queue: &Queue,
+        scale: TimeScale,
+        wakes: &mut Wakes,
+    ) -> AfterDetach {
+        self.policy.note_alarm(scale);
+        if self.deleted {
+            return AfterDetach::Stays;
+        }
+        let now_ms = queue.storage.time.unix_ms();
+        if let Some(policy) = self.fifo.messages_mut().policy_mut() {
+            policy.wake(now_ms);
+        }
+        self.leaving().enforce(queue, now_ms);
+        self.deliveries().dispatch(queue, wakes);
+        let is_over = |unused_ms| unused_ms <= queue.storage.time.monotonic_ms();
+        if self.policy.unused_ms(self.fifo.consumers().n_active() > 0).is_some_and(is_over) {
+            self.deleted = true;
+            return AfterDetach::DeleteQueue;
+        }
+        AfterDetach::Stays
     }
 
     /// The definition's removal is in the log already (or is of no durable queue): only the places
@@ -287,51 +320,9 @@ impl QueueState {
         self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
         let dropped = self.content.backlog.clear(&queue.storage.pool);
         self.content.let_go(queue, dropped);
-        self.drop_journal(queue, wakes);
+        self.content.durability.drop_journal(queue, wakes);
         self.fifo = Fifo::new();
         self.policy.end_rules(queue);
         n_ready
     }
-
-    pub(super) fn restore_page(
-        &mut self,
-        note: &PageNote,
-        segment: SegmentId,
-    ) -> Result<(), RestoreError> {
-        self.content.backlog.restore_page(note, segment)?;
-        Ok(())
-    }
-
-    /// Tells the core of a message of an earlier life.
-    pub(super) fn restore_in_core(&mut self, queue: &Queue, queued: &Queued<'_>) {
-        let stored = self.stored_of(queued);
-        self.fifo.restore(&stored, restored_ms(queue, &stored));
-    }
-
-    /// Puts the messages of a page back of which nothing needs to be known.
-    pub(super) fn restore_unread(&mut self, note: &PageNote) {
-        for range in &note.live {
-            let positions = PositionRange { start: range.start, end: range.end };
-            self.fifo
-                .restore(&RecoveredMessages { positions, ..RecoveredMessages::NOTHING_KNOWN }, 0);
-        }
-    }
-
-    pub(super) fn restored(&mut self, next_position: u64, seen_below: u64) {
-        self.fifo.messages_mut().restored(next_position, seen_below, &PositionSet::new());
-    }
-
-    pub(super) fn first_undelivered(&self) -> u64 {
-        let seen = self.fifo.seen();
-        match seen.last().filter(|_| self.policy.needs_content()) {
-            // With priorities messages were delivered above others that were not.
-            Some(last) => last + 1,
-            None => self.fifo.messages().first_undelivered(),
-        }
-    }
-}
-
-/// The time a message comes back after a start, where that matters.
-pub(super) fn restored_ms(queue: &Queue, stored: &RecoveredMessages) -> u64 {
-    stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms())
 }

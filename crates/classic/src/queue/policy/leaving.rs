@@ -6,7 +6,9 @@ use crate::queue::Queue;
 use crate::queue::confirm_on::Confirms;
 use crate::queue::content::Content;
 use crate::queue::dead_letters::{DeadLetter, RejectedDeadLetters};
+use crate::records;
 use queue::{Fifo, Gone, PositionRange, Reason};
+use std::ops::Range;
 use std::sync::Arc;
 use store::backlog::Lookup;
 
@@ -57,7 +59,7 @@ impl Leaving<'_> {
     }
 
     /// Messages are gone by a rule: they are dead-lettered where that is wanted, or forgotten.
-    pub(in crate::queue) fn leave(&mut self, queue: &Queue, gone: &[Gone]) {
+    fn leave(&mut self, queue: &Queue, gone: &[Gone]) {
         for gone in gone {
             let was_ready = matches!(gone.reason, Reason::Expired | Reason::MaxLen);
             let counts_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
@@ -122,9 +124,41 @@ impl Leaving<'_> {
     }
 
     /// Forgets messages that are gone together.
-    pub(in crate::queue) fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
+    fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
         gone.iter().for_each(|range| self.confirms.not_consumed(*range));
         self.content.drop_ranges(queue, gone);
+    }
+
+    /// Messages are damaged: nobody is given them.
+    pub(in crate::queue) fn lose(
+        &mut self,
+        queue: &Queue,
+        lost: impl Iterator<Item = Range<u64>>,
+        reason: &str,
+    ) {
+        let range = |range: Range<u64>| PositionRange { start: range.start, end: range.end };
+        let lost: Vec<_> = lost.map(range).collect();
+        let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
+        stdx::lock(&queue.storage.losses).n_messages += n_lost;
+        tracing::error!(
+            queue = %queue.def.name,
+            vhost = %queue.def.vhost,
+            "{n_lost} messages are lost, positions {lost:?}: {reason}"
+        );
+        for range in &lost {
+            self.fifo.messages_mut().discard(*range);
+            self.confirms.not_consumed(*range);
+        }
+        if queue.def.durable {
+            records::append_purged(queue.wal(), queue.id().0, &lost);
+        }
+    }
+    /// Drops every ready message, and the dead letters that wait for space; returns how many.
+    pub(in crate::queue) fn purge(&mut self, queue: &Queue) -> u64 {
+        let mut gone = Vec::new();
+        let n_ready = self.fifo.messages_mut().purge(&mut gone);
+        self.drop_ranges(queue, &gone);
+        n_ready + self.purge_waiting_letters(queue)
     }
 
     /// Expires what is over, before somebody is given something.
@@ -225,7 +259,7 @@ impl Leaving<'_> {
 
     /// Drops the dead letters that wait for space, as who purges or deletes the queue wants it. How many
     /// there were.
-    pub(in crate::queue) fn purge_waiting_letters(&mut self, queue: &Queue) -> u64 {
+    fn purge_waiting_letters(&mut self, queue: &Queue) -> u64 {
         if !self.policy.are_letters_waiting() {
             return 0;
         }

@@ -167,10 +167,6 @@ impl ProtocolHeader {
     pub const AMQP_0_9_1: Self = Self::Amqp([0, 0, 9, 1]);
     /// AMQP 0-9. COMPAT: RabbitMQ treats it as 0-9-1. Test: `protocol_headers`.
     pub const AMQP_0_9: Self = Self::Amqp([1, 1, 0, 9]);
-    /// AMQP 1.0 behind a SASL layer.
-    pub const AMQP_1_0_SASL: Self = Self::Amqp([3, 1, 0, 0]);
-    /// AMQP 1.0 without a SASL layer.
-    pub const AMQP_1_0: Self = Self::Amqp([0, 1, 0, 0]);
     /// The number of octets.
     pub const BYTES: usize = 8;
 
@@ -249,7 +245,7 @@ mod tests {
     fn protocol_headers() {
         assert_eq!(ProtocolHeader::decode(b"AMQP\0\0\x09\x01"), Some(ProtocolHeader::AMQP_0_9_1));
         assert!(ProtocolHeader::decode(b"AMQP\x01\x01\0\x09").unwrap().is_supported());
-        assert!(!ProtocolHeader::AMQP_1_0_SASL.is_supported());
+        assert!(!ProtocolHeader::Amqp([3, 1, 0, 0]).is_supported());
         assert_eq!(ProtocolHeader::decode(b"GET / HTTP/1.1"), Some(ProtocolHeader::HttpGet));
         assert_eq!(
             ProtocolHeader::decode(&[0x16, 3, 1, 2, 0, 1, 0, 0]),

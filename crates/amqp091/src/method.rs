@@ -244,18 +244,6 @@ impl Method<'_> {
     pub fn name(&self) -> &'static str {
         self.id().name().unwrap_or_default()
     }
-
-    /// Whether a content header follows.
-    #[must_use]
-    pub const fn has_content(&self) -> bool {
-        matches!(
-            self,
-            Self::BasicPublish(_)
-                | Self::BasicReturn(_)
-                | Self::BasicDeliver(_)
-                | Self::BasicGetOk(_)
-        )
-    }
 }
 
 /// The id in front of the fields: enough where a method is to be ignored or routed undecoded.
@@ -425,7 +413,7 @@ mod tests {
         assert_eq!(out, b"\x01\0\x01\0\0\0\x0c\0\x3c\0\x28\0\0\x02ex\x01k\x01\xCE");
         let method = Method::decode(&out[7..out.len() - 1]).unwrap();
         assert_eq!(method, Method::from(publish));
-        assert_eq!((method.name(), method.has_content()), ("basic.publish", true));
+        assert_eq!(method.name(), "basic.publish");
     }
 
     #[test]

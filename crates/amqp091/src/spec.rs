@@ -25,5 +25,3 @@ pub const HEARTBEAT_DEFAULT_SECS: u16 = 60;
 pub const CLASS_BASIC: u16 = 60;
 /// A message that is to survive a restart.
 pub const DELIVERY_MODE_PERSISTENT: u8 = 2;
-/// A message that may be lost with the node.
-pub const DELIVERY_MODE_TRANSIENT: u8 = 1;

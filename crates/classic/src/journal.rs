@@ -9,8 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use store::backlog::PageWriter;
-use store::blob::BlobId;
+use store::backlog::{LoadedPage, PagePool};
 use store::v1::V1Queue;
 use store::{Queued, StoreError};
 
@@ -84,36 +83,33 @@ impl Journal {
         self.v1.ack(positions);
     }
 
-    /// Makes the image of a page that begins at `first` from what it has of `positions`, for one that is
-    /// damaged. None of them, no image.
+    /// Fills the page that begins at `first` with what it has of `positions`, for one whose image is damaged.
+    /// None if it has none of them.
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn page_image(
+    pub(crate) fn page(
         &self,
-        positions: impl IntoIterator<Item = Range<u64>>,
+        pool: &PagePool,
         first: u64,
-        into: &mut Vec<u8>,
-    ) -> Result<(), StoreError> {
-        let mut writer = PageWriter::of_page(first);
+        positions: impl IntoIterator<Item = Range<u64>>,
+    ) -> Result<Option<LoadedPage>, StoreError> {
+        let mut page = LoadedPage::start(pool, first);
         let mut failure = None;
         for mut left in positions {
             while !left.is_empty() {
                 let mut take = |position, queued: Result<Queued<'_>, StoreError>| match queued {
-                    Ok(queued) => writer.push(&queued),
+                    Ok(queued) => {
+                        let pushed = page.push(&queued);
+                        debug_assert!(pushed.is_ok(), "positions rise");
+                    }
                     Err(error) if error.is_of_disk() => failure = Some(error),
                     Err(error) => tracing::error!(position, "a message cannot be read: {error}"),
                 };
                 left.start = self.v1.read(left.clone(), READ_BYTES, &mut take);
             }
         }
-        into.clear();
-        writer.finish(|parts| {
-            into.extend(parts.iter().copied().flatten());
-            // It stays in memory.
-            BlobId { file: 0, index: 0 }
-        });
-        failure.map_or(Ok(()), Err)
+        failure.map_or_else(|| Ok(Some(page).filter(|page| !page.is_empty())), Err)
     }
 
     /// Tells those whose notes are durable.

@@ -27,7 +27,7 @@ pub use consumers::{AckMode, Checkout, Consumer, Consumers, UnackedTracking};
 pub use delivery_counts::{DeliveryCounts, Return, Returns};
 pub use fifo::{Assigned, Detached, Fifo, NotHeld};
 pub use key::ConsumerKey;
-pub use limits::{Limits, Overflow, ReadyBytes, Refused};
+pub use limits::{Limits, ReadyBytes};
 pub use messages::Messages;
 pub use policy_state::PolicyState;
 pub use positions::{PositionRange, PositionSet};

@@ -1,17 +1,5 @@
 use std::collections::BTreeMap;
 
-/// The behaviour of a full queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overflow {
-    /// The new message goes in, and ready messages go until the queue is within its limits.
-    #[default]
-    DropHead,
-    /// The new message is refused.
-    RejectPublish,
-    /// The new message is refused and dead-lettered.
-    RejectPublishDlx,
-}
-
 /// How long a queue may get. Only ready messages and those that wait to be tried again count; their
 /// sizes are those of their bodies, as with RabbitMQ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,38 +8,17 @@ pub struct Limits {
     pub messages_max: Option<u64>,
     /// `max-length-bytes`.
     pub bytes_max: Option<u64>,
-    /// `overflow`.
-    pub overflow: Overflow,
-}
-
-/// A full queue does not take the message; its publisher is told so (`basic.nack`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// Whether the message is to be dead-lettered, with [`Reason::MaxLen`](crate::Reason::MaxLen).
-    pub dead_letter: bool,
+    /// New messages are refused (`overflow`); otherwise ready ones go until the queue is within its limits.
+    pub refuses: bool,
 }
 
 impl Limits {
-    /// Whether a queue of that size is too long.
-    fn exceeded_by(&self, n_messages: u64, n_bytes: u64) -> bool {
-        self.messages_max.is_some_and(|max| n_messages > max)
-            || self.bytes_max.is_some_and(|max| n_bytes > max)
-    }
-
     /// Whether ready messages go from a queue of that size. Where publishers are refused none does, not
     /// even when messages come back to a full queue, as with RabbitMQ.
     pub(crate) fn drops(&self, n_messages: u64, n_bytes: u64) -> bool {
-        self.overflow == Overflow::DropHead && self.exceeded_by(n_messages, n_bytes)
-    }
-
-    /// Whether a message goes into a queue that would be of that size with it.
-    pub(crate) fn admit(&self, n_messages: u64, n_bytes: u64) -> Result<(), Refused> {
-        let dead_letter = match self.overflow {
-            Overflow::DropHead => return Ok(()),
-            Overflow::RejectPublish => false,
-            Overflow::RejectPublishDlx => true,
-        };
-        if self.exceeded_by(n_messages, n_bytes) { Err(Refused { dead_letter }) } else { Ok(()) }
+        let is_exceeded = self.messages_max.is_some_and(|max| n_messages > max)
+            || self.bytes_max.is_some_and(|max| n_bytes > max);
+        is_exceeded && !self.refuses
     }
 }
 
@@ -117,20 +84,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_refused_when_it_would_be_one_too_many() {
-        let limits = Limits {
-            messages_max: Some(3),
-            bytes_max: Some(100),
-            overflow: Overflow::RejectPublishDlx,
-        };
-        assert_eq!(limits.admit(3, 100), Ok(()));
-        assert_eq!(limits.admit(4, 10), Err(Refused { dead_letter: true }));
-        assert_eq!(limits.admit(1, 101), Err(Refused { dead_letter: true }));
-        let limits = Limits { overflow: Overflow::RejectPublish, ..limits };
-        assert_eq!(limits.admit(4, 10), Err(Refused { dead_letter: false }));
-        let limits = Limits { overflow: Overflow::DropHead, ..limits };
-        assert_eq!(limits.admit(4, 1_000), Ok(()));
-        assert!(limits.exceeded_by(4, 0) && !limits.exceeded_by(3, 100));
+    fn a_queue_drops_what_is_too_much_unless_it_refuses() {
+        let limits = Limits { messages_max: Some(3), bytes_max: Some(100), refuses: false };
+        assert!(!limits.drops(3, 100) && limits.drops(4, 0) && limits.drops(1, 101));
+        assert!(!Limits { refuses: true, ..limits }.drops(4, 1_000));
     }
 
     #[test]

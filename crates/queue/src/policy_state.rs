@@ -1,7 +1,7 @@
 use crate::AckMode;
 use crate::delivery_counts::{DeliveryCounts, Return, Returns};
 use crate::expiry::Deadlines;
-use crate::limits::{ReadyBytes, Refused};
+use crate::limits::ReadyBytes;
 use crate::positions::{PositionRange, PositionSet};
 use crate::priorities::Priorities;
 use crate::queue_policy::{MessageAttrs, QueuePolicy, Reason};
@@ -91,12 +91,6 @@ impl PolicyState {
         for position in held {
             self.priorities.add_away(position, 0);
         }
-    }
-
-    /// Whether the queue takes a message of that size now.
-    pub fn admits(&self, bytes: u64) -> Result<(), Refused> {
-        let n_messages = self.priorities.n_ready() + self.delayed.len() + 1;
-        self.policy.limits.admit(n_messages, self.ready_bytes.get().saturating_add(bytes))
     }
 
     pub(crate) fn put(

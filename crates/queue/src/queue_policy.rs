@@ -8,9 +8,9 @@
 //! **Putting in.** Messages of a ruled queue, and messages with a deadline of any queue, go in by
 //! [`Fifo::put`] with [`MessageAttrs`]: priority (its property, 0 without one), deadline and body size.
 //! The deadline is the time of arrival plus the smaller of the queue's time to live and the message's
-//! `expiration`. Where [`Limits::overflow`] refuses, [`PolicyState::admits`] is asked before, message by
+//! `expiration`. Where [`Limits::refuses`] is set, the host compares sizes and limits before, message by
 //! message, with what came before it put in *and given out*; a refused one is neither logged nor put
-//! in, its publisher gets a nack, and it is dead-lettered if [`Refused`] says so.
+//! in, and its publisher gets a nack.
 //!
 //! **After every operation** that puts in or gives back, in this order, as RabbitMQ does it:
 //! 1. give out: [`Fifo::next_delivery`] until [`Fifo::is_waiting`] (so that a message with a time to

@@ -32,7 +32,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use convert::{HerePart, PageWriter, Part, WrittenPage};
+pub use convert::{HerePart, Part};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
 pub use jobs::{Job, Jobs, Loaded, Written};
 pub use kept::SharedProperties;

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use log::Disk;
-use stdx::{Now, lock};
+use stdx::lock;
 
 pub use block::Damage;
 pub use flush::Flushed;
@@ -50,8 +50,6 @@ pub struct V1Options {
     pub dir: String,
     /// A journal of this many operations is to be flushed: `queue_index_max_journal_entries`.
     pub journal_operations_max: u64,
-    /// Time after which a note is to be durable.
-    pub sync_after_ms: u64,
     /// [`V1Queue::has_room`] is false above this much that is not durable yet.
     pub unsynced_bytes_max: u64,
     /// Where it is told which files the queue has, and under which number; or nowhere.
@@ -59,13 +57,12 @@ pub struct V1Options {
 }
 
 impl V1Options {
-    /// 32,768 operations, 200 ms, 4 MiB, in `dir`.
+    /// 32,768 operations, 4 MiB, in `dir`.
     #[must_use]
     pub fn new(dir: impl Into<String>) -> Self {
         Self {
             dir: dir.into(),
             journal_operations_max: 32_768,
-            sync_after_ms: 200,
             unsynced_bytes_max: 4 << 20,
             told: None,
         }
@@ -148,18 +145,6 @@ impl V1Queue {
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.unsynced_bytes() < self.options.unsynced_bytes_max
-    }
-
-    /// When to sync at the latest, in monotonic milliseconds: the time the timer has from the first
-    /// call that finds something to sync. `None` if nothing waits.
-    #[must_use]
-    pub fn sync_due_ms(&self, now: Now) -> Option<u64> {
-        let mut state = lock(&self.state);
-        if !self.is_dirty() {
-            return None;
-        }
-        let since = *state.dirty_since_ms.get_or_insert(now.monotonic_ms);
-        Some(since.saturating_add(self.options.sync_after_ms))
     }
 
     /// Flushes or syncs if it is time to: for who publishes much at once.

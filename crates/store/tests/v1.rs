@@ -9,7 +9,6 @@ use std::sync::Arc;
 use log::{CrashOutcome, Disk, Fault, LogError, MemoryDisk, OpenMode};
 use message::{Body, MessageRef};
 use proptest::prelude::*;
-use stdx::Now;
 use store::blob::{BlobOptions, BlobStore};
 use store::v1::{Damage, JOURNALS_FILE, JournalTable, Recovered, V1Options, V1Queue};
 use store::{Queued, StoreError, StoredBody};
@@ -426,19 +425,6 @@ fn a_journal_is_flushed_when_it_is_full_and_segments_go_when_they_are_done_with(
     run.step(&Work::Flush).unwrap();
     assert_eq!(run.disk.list("q/v1").unwrap(), ["1.idx"]);
     run.check(u64::MAX);
-}
-
-#[test]
-fn the_timer_runs_from_the_first_look_at_something_unsynced() {
-    let mut run = Run::new();
-    let now = |monotonic_ms| Now { monotonic_ms, unix_ms: 0 };
-    assert_eq!(run.queue.sync_due_ms(now(10)), None);
-    run.publish(10, 0, true);
-    assert_eq!(run.queue.sync_due_ms(now(20)), Some(220));
-    run.publish(10, 0, true);
-    assert_eq!(run.queue.sync_due_ms(now(150)), Some(220));
-    run.step(&Work::Sync).unwrap();
-    assert_eq!(run.queue.sync_due_ms(now(230)), None);
 }
 
 #[test]

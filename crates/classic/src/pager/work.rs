@@ -164,9 +164,8 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
         let (name, vhost) = (&queue.def().name, &queue.def().vhost);
         tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
         let positions = wanted.ranges_from(page.first());
-        journal.page_image(positions, page.first(), &mut scratch.bytes)?;
-        let read = LoadedPage::read(&storage.pool, &scratch.bytes, &wanted);
-        loaded = read.map_err(|_| reason.clone());
+        let read = journal.page(&storage.pool, page.first(), positions)?;
+        loaded = read.ok_or_else(|| reason.clone());
     }
     if let Ok(loaded) = &mut loaded {
         fetch_bodies(&mut scratch.body_bytes, queue, loaded)?;

@@ -86,20 +86,12 @@ impl PolicyState {
 
     fn rules(&self) -> QueuePolicy {
         let settings = &self.settings;
-        let is_limited = settings.length.any();
-        let overflow = match settings.length.overflow {
-            Overflow::RejectPublish if is_limited => queue::Overflow::RejectPublish,
-            Overflow::RejectPublishDeadLetter if is_limited => queue::Overflow::RejectPublishDlx,
-            Overflow::DropHead | Overflow::RejectPublish | Overflow::RejectPublishDeadLetter => {
-                queue::Overflow::DropHead
-            }
-        };
         QueuePolicy {
             priority_max: settings.max_priority,
             limits: Limits {
                 messages_max: settings.length.messages_max,
                 bytes_max: settings.length.bytes_max,
-                overflow,
+                refuses: settings.length.overflow != Overflow::DropHead,
             },
             delivery_limit: settings.delivery_limit,
             counts_returns: false,

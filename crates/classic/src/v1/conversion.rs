@@ -338,8 +338,10 @@ impl Conversion {
         let read = if is_damaged && !page.is_durable {
             // The journal has them.
             let first = page.page.first();
-            self.journal.page_image(once(first..page.next), first, scratch)?;
-            (!scratch.is_empty()).then_some(page.blob)
+            self.journal.page(&storage.pool, first, once(first..page.next))?.map(|read| {
+                scratch.extend(read.image(&storage.pool).parts().concat());
+                page.blob
+            })
         } else {
             self.read_image(storage, page.blob, page.is_durable, scratch)?
         };

@@ -6,8 +6,8 @@ use model::{Message, Model, State};
 use proptest::prelude::*;
 use queue::{
     AckMode, Assigned, Checkout, Consumer, ConsumerKey, DeliveryCounts, Fifo, Gone, Limits,
-    MessageAttrs, Overflow, PolicyState, PositionRange, QueuePolicy, Reason, Retry, RetryOn,
-    Return, UnackedTracking,
+    MessageAttrs, PolicyState, PositionRange, QueuePolicy, Reason, Retry, RetryOn, Return,
+    UnackedTracking,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,13 +86,13 @@ prop_compose! {
         priority_max in prop_oneof![Just(0_u8), Just(5_u8)],
         messages_max in prop::option::of(2..12_u64),
         bytes_max in prop::option::of(50..300_u64),
-        overflow in prop_oneof![Just(Overflow::DropHead), Just(Overflow::RejectPublish), Just(Overflow::RejectPublishDlx)],
+        refuses in prop::bool::weighted(0.67),
         delivery_limit in prop::option::of(0..4_u32),
         on in prop::option::of(prop_oneof![Just(RetryOn::All), Just(RetryOn::Failed), Just(RetryOn::Released)]),
     ) -> QueuePolicy {
         QueuePolicy {
             priority_max,
-            limits: Limits { messages_max, bytes_max, overflow },
+            limits: Limits { messages_max, bytes_max, refuses },
             delivery_limit,
             counts_returns: true,
             notes_returns: true,
@@ -153,8 +153,7 @@ impl Pair {
     fn put(&mut self, priority: u8, ttl_ms: Option<u64>, bytes: u64) {
         let Self { fifo, model, .. } = self;
         let fits = !model.exceeds(model.n_counted() + 1, model.ready_bytes() + bytes);
-        let fits = fits || model.rules.limits.overflow == Overflow::DropHead;
-        assert_eq!(fifo.messages().policy().is_none_or(|it| it.admits(bytes).is_ok()), fits);
+        let fits = fits || !model.rules.limits.refuses;
         if fits {
             let deadline_ms = ttl_ms.map(|ttl| model.now_ms + ttl);
             let at = fifo.put(&MessageAttrs { priority, deadline_ms, bytes }, model.now_ms);
@@ -303,9 +302,7 @@ impl Pair {
     /// The duties of a host after every operation, but for giving out.
     fn tidy(&mut self) {
         let Self { fifo, model, .. } = self;
-        while model.rules.limits.overflow == Overflow::DropHead
-            && model.exceeds(model.n_counted(), model.ready_bytes())
-        {
+        while !model.rules.limits.refuses && model.exceeds(model.n_counted(), model.ready_bytes()) {
             let least =
                 model.ready().into_iter().min_by_key(|at| (model.message(*at).priority, *at));
             let dropped = fifo.messages_mut().drop_over_limit();

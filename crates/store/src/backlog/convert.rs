@@ -1,9 +1,8 @@
 //! Pages as a sequence of messages, and a sequence of messages as pages: how a queue's content goes
 //! from this form into another one and back.
 
-use super::PageNote;
 use super::image::{Image, ImageError, LoadedPage};
-use super::page::{ENTRY_BYTES, Page, SPAN_MAX, to_u16};
+use super::page::{Page, SPAN_MAX, to_u16};
 use super::page_bitmap::PageBitmap;
 use super::pages::Pages;
 use super::pool::PagePool;
@@ -11,121 +10,6 @@ use super::segments::SegmentNumber;
 use super::slot::Content;
 use crate::blob::BlobId;
 use crate::queued::Queued;
-
-/// Makes images of pages from messages in the order of their positions. Holds one page.
-#[derive(Debug)]
-pub struct PageWriter {
-    first: u64,
-    /// Begins there, wherever its first message lies.
-    is_placed: bool,
-    positions: Vec<u16>,
-    page: Page,
-    /// Of bodies in the body store, which a loaded page holds.
-    stored_bytes: usize,
-    all: Counted,
-    persistent: Counted,
-    image: Image,
-}
-
-#[derive(Debug)]
-struct Counted {
-    positions: PageBitmap,
-    bytes: u64,
-}
-
-impl Default for Counted {
-    fn default() -> Self {
-        Self { positions: PageBitmap::none(), bytes: 0 }
-    }
-}
-
-/// A page whose image was made, and what there is to know about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenPage {
-    /// The page with all of its messages.
-    pub all: PageNote,
-    /// The page as the log is to know it: with those that are to survive a restart, if there are any.
-    pub persistent: Option<PageNote>,
-}
-
-impl Default for PageWriter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl PageWriter {
-    /// With nothing in it.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            first: 0,
-            is_placed: false,
-            positions: Vec::new(),
-            page: Page::default(),
-            stored_bytes: 0,
-            all: Counted::default(),
-            persistent: Counted::default(),
-            image: Image::default(),
-        }
-    }
-
-    /// For one page that begins at `first`, which is to take the place of another image.
-    #[must_use]
-    pub fn of_page(first: u64) -> Self {
-        Self { first, is_placed: true, ..Self::new() }
-    }
-
-    /// Adds a message, whose position is higher than the one before it.
-    pub fn push(&mut self, queued: &Queued<'_>) {
-        if self.positions.is_empty() && !self.is_placed {
-            self.first = queued.position;
-        }
-        let at = to_u16(usize::try_from(queued.position - self.first).unwrap_or(usize::MAX));
-        debug_assert!(self.positions.last().is_none_or(|last| *last < at), "positions rise");
-        self.positions.push(at);
-        self.page.push_queued(queued, SegmentNumber::NONE);
-        self.stored_bytes += queued.stored.map_or(0, |stored| stored.blob_bytes() as usize);
-        let size_bytes = queued.size_bytes();
-        self.all.add(at, size_bytes);
-        if queued.message.persistent {
-            self.persistent.add(at, size_bytes);
-        }
-    }
-
-    /// Hands the image of what was added, if anything was, to `write`, which says where it is.
-    pub fn finish(&mut self, write: impl FnOnce(&[&[u8]]) -> BlobId) -> Option<WrittenPage> {
-        let last = *self.positions.last()?;
-        let n = self.positions.len();
-        self.image.write_dense(self.first, self.positions.drain(..), &self.page);
-        let blob = write(&self.image.parts());
-        let n_gaps = usize::from(last) + 1 - n;
-        let load_bytes = self.image.len() + n_gaps * ENTRY_BYTES + self.stored_bytes;
-        let note = |counted: Counted| PageNote {
-            first: self.first,
-            blob,
-            n_live: to_u16(counted.positions.len()),
-            live: counted.positions.ranges_from(self.first),
-            live_bytes: counted.bytes,
-            load_bytes: u32::try_from(load_bytes).unwrap_or(u32::MAX),
-            n_entries: to_u16(n),
-            has_bodies: self.stored_bytes > 0,
-            is_annotated: self.page.bytes.is_annotated(),
-        };
-        let all = note(std::mem::take(&mut self.all));
-        let persistent = note(std::mem::take(&mut self.persistent));
-        self.page.clear();
-        self.stored_bytes = 0;
-        Some(WrittenPage { all, persistent: Some(persistent).filter(|note| note.n_live > 0) })
-    }
-}
-
-impl Counted {
-    fn add(&mut self, at: u16, size_bytes: u64) {
-        self.positions.insert(at);
-        self.bytes += size_bytes;
-    }
-}
 
 /// The next part of a backlog that is converted.
 #[derive(Debug)]
@@ -213,6 +97,20 @@ impl LoadedPage {
         Ok(())
     }
 
+    /// Whether there is no message in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.page.entries.is_empty()
+    }
+
+    /// Its image.
+    #[must_use]
+    pub fn image(&self, pool: &PagePool) -> Image {
+        let mut image = Image::default();
+        image.write(pool, self.first, &self.page);
+        image
+    }
+
     /// Reads all messages of an image. Needs no lock.
     ///
     /// # Errors
@@ -231,9 +129,9 @@ impl LoadedPage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Backlog;
     use super::super::page::to_u32;
     use super::super::plan::PAGE_BYTES_MAX;
+    use super::super::{Backlog, PageNote};
     use super::*;
     use crate::queued::StoredBody;
     use message::{Body, MessageRef};
@@ -281,29 +179,37 @@ mod tests {
         (queued.position, message.body.bytes().to_vec(), queued.stored, message.persistent)
     }
 
-    fn is_full_for(writer: &PageWriter, message: &Message) -> bool {
-        let beyond = message.0 - writer.first >= SPAN_MAX as u64;
-        let n_bytes = writer.page.bytes.len() + message.1.len();
-        !writer.positions.is_empty() && (beyond || n_bytes > PAGE_BYTES_MAX)
-    }
-
-    fn write_pages(all: &[Message]) -> (Vec<WrittenPage>, Vec<Vec<u8>>) {
-        let (mut writer, mut pages, mut images) = (PageWriter::new(), Vec::new(), Vec::new());
-        let mut finish = |writer: &mut PageWriter| {
-            pages.extend(writer.finish(|parts| {
-                images.push(parts.concat());
-                BlobId { file: 1, index: to_u32(images.len() - 1) }
-            }));
-        };
-        for message in all {
-            if is_full_for(&writer, message) {
-                finish(&mut writer);
+    /// As many pages as the messages need, each with the log's note about it and its image.
+    fn write_pages(pool: &PagePool, all: &[Message]) -> Vec<(PageNote, Vec<u8>)> {
+        let mut left = all.iter().peekable();
+        let mut pages = Vec::new();
+        while let Some(first) = left.peek().map(|message| message.0) {
+            let mut page = LoadedPage::start(pool, first);
+            let (mut live, mut live_bytes) = (PageBitmap::none(), 0);
+            let fits = |page: &LoadedPage, message: &Message| {
+                let n_bytes = page.page.bytes.len() + message.1.len();
+                let spans = message.0 - first < SPAN_MAX as u64;
+                page.is_empty() || (spans && n_bytes <= PAGE_BYTES_MAX)
+            };
+            while let Some(message) = left.next_if(|message| fits(&page, message)) {
+                page.push(&queued(message)).unwrap();
+                live.insert(u16::try_from(message.0 - first).unwrap());
+                live_bytes += queued(message).size_bytes();
             }
-            writer.push(&queued(message));
+            let note = PageNote {
+                first,
+                blob: BlobId { file: 1, index: to_u32(pages.len()) },
+                n_live: to_u16(live.len()),
+                live: live.ranges_from(first),
+                live_bytes,
+                load_bytes: 0,
+                n_entries: to_u16(live.len()),
+                has_bodies: !page.wanted_bodies().is_empty(),
+                is_annotated: false,
+            };
+            pages.push((note, page.image(pool).parts().concat()));
         }
-        finish(&mut writer);
-        finish(&mut writer);
-        (pages, images)
+        pages
     }
 
     proptest! {
@@ -312,24 +218,18 @@ mod tests {
         #[test]
         fn what_is_written_to_pages_is_read_from_them(all in messages()) {
             let pool = PagePool::default();
-            let (pages, images) = write_pages(&all);
-            prop_assert_eq!(pages.len(), images.len());
+            let pages = write_pages(&pool, &all);
             let mut backlog = Backlog::default();
-            for page in &pages {
-                backlog.restore_page(&page.all, log::SegmentId(1)).unwrap();
+            for (note, _) in &pages {
+                backlog.restore_page(note, log::SegmentId(1)).unwrap();
             }
             let bytes: u64 = all.iter().map(|message| queued(message).size_bytes()).sum();
             prop_assert_eq!(backlog.stored_bytes(), bytes);
-            let kept: u64 = pages.iter().flat_map(|page| &page.persistent)
-                .map(|note| u64::from(note.n_live)).sum();
-            prop_assert_eq!(kept, all.iter().filter(|message| message.3).count() as u64);
             let (mut read, mut next) = (Vec::new(), 0);
             while let Some(part) = backlog.pages().part_from(next) {
                 let Part::Stored { blob, wanted, end, .. } = part else { panic!("all are cold") };
-                let image = &images[blob.index as usize];
+                let (_, image) = &pages[blob.index as usize];
                 let loaded = LoadedPage::read(&pool, image, &wanted).unwrap();
-                let note = &pages[blob.index as usize].all;
-                prop_assert!(loaded.page.cost_bytes() <= note.load_bytes as usize);
                 read.extend(loaded.messages().map(owned));
                 let whole = LoadedPage::read_all(&pool, image).unwrap();
                 prop_assert_eq!(whole.messages().count(), loaded.messages().count());

@@ -182,7 +182,6 @@ fn recover(
         next_position: 0,
         last_note: 0,
         synced_note: 0,
-        dirty_since_ms: None,
         generation: 0,
         counted: V1Stats::default(),
     };

@@ -155,8 +155,6 @@ pub(super) struct State {
     pub(super) last_note: u64,
     /// The same for what is durable.
     pub(super) synced_note: u64,
-    /// When the first note that is not durable was first asked about.
-    pub(super) dirty_since_ms: Option<u64>,
     /// Rises with each flush: what was looked up before may lie elsewhere.
     pub(super) generation: u64,
     pub(super) counted: V1Stats,

@@ -155,7 +155,6 @@ pub(super) fn count_files(ends: impl Iterator<Item = u64>) -> (u64, u64) {
 impl State {
     fn take_work(&mut self) -> Work {
         self.journal.close_block();
-        self.dirty_since_ms = None;
         Work {
             number: self.journal.number,
             handle: self.journal.handle.clone(),

@@ -2,7 +2,6 @@
 //! socket. Never queues, storage or any crate of the server: it sees the data directory and JSON.
 //! Start reading at [`run`], then `verb` for what a verb is and `verbs` for the list of them.
 
-mod base64;
 mod client;
 mod data_dir;
 mod document;

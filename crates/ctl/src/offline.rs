@@ -1,11 +1,12 @@
 //! Verbs that send the node no request, or more than one.
 
-use crate::base64;
 use crate::client::{Client, Unanswered, is_timeout, socket_path, timed_out};
 use crate::failure::{Failure, Invalid, code};
 use crate::output::{Answer, Format, Rows};
 use crate::verb::Invocation;
 use crate::{render, run, usage};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use md5::Md5;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
@@ -324,7 +325,7 @@ fn salted(algorithm: Algorithm, salt: [u8; 4], password: &str) -> String {
         Algorithm::Sha512 => bytes.extend_from_slice(&Sha512::digest(&input)),
         Algorithm::Md5 => bytes.extend_from_slice(&Md5::digest(&input)),
     }
-    base64::encode(&bytes)
+    BASE64_STANDARD.encode(&bytes)
 }
 
 #[cfg(test)]

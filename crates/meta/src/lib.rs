@@ -2,7 +2,6 @@
 //! parameters, exchanges, queues, bindings. Never sockets, files, clocks, messages, protocol codes.
 //! Start reading at [`State`], then [`Command`] and [`Outcome`].
 
-mod base64;
 mod checks;
 mod command;
 mod confirm_on;

@@ -2,14 +2,21 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use md5::Md5;
 use sha2::{Digest, Sha256, Sha512};
 
-use crate::base64;
 use crate::error::MetaError;
 
 /// Fresh random bytes; made by the caller, since nothing here is random.
 pub type Salt = [u8; 4];
+
+/// Base64 with padding. COMPAT: bits beyond the last byte are passed over, as with RabbitMQ.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// The longest hash with its salt, in bytes.
 const HASH_BYTES_MAX: usize = 4 + 64;
@@ -90,7 +97,7 @@ impl PasswordHash {
     /// # Errors
     /// [`MetaError::Invalid`] for what is not base64 or too long.
     pub fn from_base64(algorithm: HashAlgorithm, text: &str) -> Result<Self, MetaError> {
-        let salted = base64::decode(text).filter(|salted| salted.len() <= HASH_BYTES_MAX);
+        let salted = BASE64.decode(text).ok().filter(|salted| salted.len() <= HASH_BYTES_MAX);
         let salted = salted.ok_or_else(|| MetaError::Invalid("not_base64".to_owned()))?;
         Ok(Self { algorithm, salted })
     }
@@ -102,7 +109,7 @@ impl PasswordHash {
     /// The text for definitions.
     #[must_use]
     pub fn to_base64(&self) -> String {
-        base64::encode(&self.salted)
+        BASE64.encode(&self.salted)
     }
 
     pub(crate) fn salted(&self) -> &[u8] {
@@ -179,7 +186,10 @@ mod tests {
         assert!(!PasswordHash::default().verify(b"x"));
         let salt_only = PasswordHash::from_base64(HashAlgorithm::Sha256, "AAAAAA==").unwrap();
         assert!(!salt_only.verify(b"x"));
-        assert!(PasswordHash::from_base64(HashAlgorithm::Sha256, "not base64").is_err());
+        for bad in ["not base64", "Z", "Zg=", "Zg", "Z===", "Z g=", "Zm9v=Zg=", "Zm9\u{e9}"] {
+            assert!(PasswordHash::from_base64(HashAlgorithm::Sha256, bad).is_err(), "{bad}");
+        }
+        assert!(PasswordHash::from_base64(HashAlgorithm::Sha256, "Zh==").is_ok());
         assert!(PasswordHash::from_base64(HashAlgorithm::Sha256, &"AAAA".repeat(23)).is_err());
     }
 }

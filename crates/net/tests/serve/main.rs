@@ -4,7 +4,8 @@
 mod client;
 #[cfg(test)]
 mod proxied;
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
+#[cfg(debug_assertions)]
 mod walk;
 
 #[cfg(test)]

@@ -1,0 +1,545 @@
+//! A client without a protocol: requests in, a transcript of what the outbox was given out.
+
+use crate::first_user::first_user;
+use broker::{Broker, BrokerOptions, Identity, Limits, Session, StorageOptions};
+use log::{Disk, MemoryDisk, WalOptions};
+use message::Properties;
+use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use session::{
+    Attachment, ChannelId, Confirmation, Content, Control, Delivery, Event, LinkId, MethodTag, Op,
+    Outbox, Outcome, Position, Publish, QueueDeclaration, Request, ReturnReason, Room, Settle,
+    ShortString, Sink, Span, Table, Value,
+};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use stdx::Now;
+
+/// Everything a client was told, as short texts, and what it may settle.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    state: Mutex<Recorded>,
+}
+
+/// The message that was delivered last.
+#[derive(Clone, Default)]
+pub(crate) struct Last {
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+    pub(crate) properties: Vec<u8>,
+}
+
+#[derive(Default)]
+pub(crate) struct Recorded {
+    lines: Vec<String>,
+    links: HashMap<LinkId, (ChannelId, bool)>,
+    unsettled: Vec<(ChannelId, LinkId, Position)>,
+    /// To be settled once they are written.
+    unwritten: Vec<(ChannelId, LinkId, Position)>,
+    full: bool,
+    reply_to: String,
+    last: Last,
+    paused: Vec<LinkId>,
+}
+
+impl Outbox for Recorder {
+    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
+        fill(&mut *self.state.lock().unwrap());
+        None
+    }
+
+    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        let state = self.state.lock().unwrap();
+        let of_links = state.unsettled.iter().filter(|(_, of, _)| links.contains(of));
+        of_links.map(|(_, link, position)| (*link, *position)).collect()
+    }
+}
+
+fn last(delivery: &Delivery<'_>) -> Last {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Last {
+        exchange: text(delivery.message.exchange),
+        routing_key: text(delivery.message.routing_key),
+        properties: delivery.message.properties.to_vec(),
+    }
+}
+
+fn body(delivery: &Delivery<'_>) -> String {
+    let again = if delivery.redelivered { " again" } else { "" };
+    format!("{}{again}", String::from_utf8_lossy(delivery.message.body.bytes()))
+}
+
+impl Recorded {
+    fn note(&mut self, channel: ChannelId, link: LinkId, delivery: &Delivery<'_>, no_ack: bool) {
+        let noted = (channel, link, delivery.position);
+        if delivery.settled_by_write {
+            self.unwritten.push(noted);
+        } else if !no_ack {
+            self.unsettled.push(noted);
+        }
+    }
+}
+
+impl Sink for Recorded {
+    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        let (channel, no_ack) = self.links[&link];
+        self.lines.push(format!("deliver {}", body(&delivery)));
+        self.last = last(&delivery);
+        let properties = message::View::of(delivery.message.properties);
+        let reply_to = properties.reply_to().unwrap_or_default();
+        self.reply_to = String::from_utf8_lossy(reply_to).into_owned();
+        self.note(channel, link, &delivery, no_ack);
+        if self.full {
+            self.paused.push(link);
+            return Room::Full;
+        }
+        Room::Bytes(self.room_bytes())
+    }
+
+    fn room_bytes(&self) -> usize {
+        if self.full { 0 } else { 1 << 20 }
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        let line = match event {
+            Event::Attached { channel, link, no_ack, .. } => {
+                self.links.insert(link, (channel, no_ack));
+                "consuming".to_owned()
+            }
+            Event::Got { channel, link, delivery, no_ack, n_ready } => {
+                self.last = last(&delivery);
+                self.note(channel, link, &delivery, no_ack);
+                format!("got {} left {n_ready}", body(&delivery))
+            }
+            Event::Done { .. } => "done".to_owned(),
+            Event::QueueDeclared { n_ready, n_consumers, .. } => {
+                format!("declared {n_ready} {n_consumers}")
+            }
+            Event::Returned { message, reason, .. } => {
+                let why = match reason {
+                    ReturnReason::Unroutable => "",
+                    ReturnReason::NoConsumers => " without consumers",
+                };
+                format!("returned {}{why}", String::from_utf8_lossy(message.body.bytes()))
+            }
+            Event::ChannelFailed { error, .. } => {
+                format!("channel failed {:?}: {error}", error.kind)
+            }
+            Event::ConnectionFailed { error, .. } => {
+                format!("connection failed {:?}: {error}", error.kind)
+            }
+            Event::ChannelOpened(_) => "opened".to_owned(),
+            Event::ChannelClosed(_) => "closed".to_owned(),
+            Event::ConnectionClosed => "connection closed".to_owned(),
+            Event::Blocked { reason } => format!("blocked {reason}"),
+            Event::Unblocked => "unblocked".to_owned(),
+            Event::QueuePurged { n_messages, .. } => format!("purged {n_messages}"),
+            Event::QueueDeleted { n_messages, .. } => format!("deleted {n_messages}"),
+            Event::Detached { .. } => "cancelled".to_owned(),
+            Event::ConsumerCancelled { .. } => "consumer lost".to_owned(),
+            Event::GetEmpty(_) => "get empty".to_owned(),
+        };
+        self.lines.push(line);
+    }
+
+    fn confirm(&mut self, _: ChannelId, first: u64, last: u64, answer: Confirmation) {
+        self.lines.push(format!("{answer:?} {first}..={last}").to_lowercase());
+    }
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "the broker did not answer");
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn short(text: &str) -> ShortString {
+    ShortString::new(text.as_bytes()).unwrap()
+}
+
+/// Starts a node on `disk`; a new one gets vhost `/` and user `guest`.
+pub(crate) fn start(disk: &Arc<MemoryDisk>) -> Arc<Broker> {
+    start_on(disk.clone())
+}
+
+/// As [`start`], on any disk.
+pub(crate) fn start_on(disk: Arc<dyn Disk>) -> Arc<Broker> {
+    start_with(disk, &StorageOptions::default())
+}
+
+/// As [`start_on`], with other limits.
+pub(crate) fn start_with(disk: Arc<dyn Disk>, storage: &StorageOptions) -> Arc<Broker> {
+    start_limited(disk, storage, Limits::default())
+}
+
+/// As [`start_with`], with limits for clients.
+pub(crate) fn start_limited(
+    disk: Arc<dyn Disk>,
+    storage: &StorageOptions,
+    limits: Limits,
+) -> Arc<Broker> {
+    let settings = BrokerOptions { limits, ..BrokerOptions::from(storage.clone()) };
+    start_set(disk, settings)
+}
+
+/// As [`start_on`], with any settings.
+pub(crate) fn start_set(disk: Arc<dyn Disk>, settings: BrokerOptions) -> Arc<Broker> {
+    let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
+    let broker = Broker::open_with(disk, options, settings).unwrap();
+    if broker.is_new() {
+        for command in first_user() {
+            block_on(broker.apply_definition(command)).unwrap();
+        }
+    }
+    broker.tick(Now { monotonic_ms: 1, unix_ms: 1 });
+    broker
+}
+
+/// Sets the policy of that scope, for all exchanges and queues whose names match.
+pub(crate) fn set_policy(broker: &Broker, scope: PolicyScope, pattern: &str, definition: &str) {
+    let policy = PolicySpec {
+        name: "policy".into(),
+        pattern: pattern.to_owned(),
+        apply_to: ApplyTo::All,
+        definition: Json::parse(definition).unwrap(),
+        priority: 0,
+    };
+    block_on(broker.apply_definition(Command::SetPolicy { scope, vhost: "/".into(), policy }))
+        .unwrap();
+}
+
+/// Takes away what [`set_policy`] has set.
+pub(crate) fn clear_policy(broker: &Broker, scope: PolicyScope) {
+    let (vhost, name) = ("/".into(), "policy".into());
+    block_on(broker.apply_definition(Command::ClearPolicy { scope, vhost, name })).unwrap();
+}
+
+/// A connection with channel 1 open.
+pub(crate) struct Client {
+    session: Option<Session>,
+    recorder: Arc<Recorder>,
+}
+
+impl Client {
+    pub(crate) fn connect(broker: &Arc<Broker>) -> Self {
+        let recorder = Arc::new(Recorder::default());
+        let identity = Identity {
+            user: "guest".to_owned(),
+            vhost: "/".to_owned(),
+            name: "test".to_owned(),
+            ..Identity::default()
+        };
+        let outbox: Arc<dyn Outbox> = recorder.clone();
+        let session = Session::open(Arc::clone(broker), identity, outbox).unwrap();
+        let mut client = Self { session: Some(session), recorder };
+        assert_eq!(client.ask(Op::OpenChannel), ["opened"]);
+        client
+    }
+
+    pub(crate) fn session(&mut self) -> &mut Session {
+        self.session.as_mut().unwrap()
+    }
+
+    /// Everything the client was told since it was last asked.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut self.recorder.state.lock().unwrap().lines)
+    }
+
+    /// `heard` and what follows it, once there are `n` lines.
+    pub(crate) fn wait_for(&self, mut heard: Vec<String>, n: usize) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while heard.len() < n {
+            assert!(Instant::now() < deadline, "heard only {heard:?}");
+            heard.extend(self.heard());
+            std::thread::yield_now();
+        }
+        heard
+    }
+
+    pub(crate) fn submit(&mut self, input: &[u8], mut requests: Vec<Request>) -> Vec<String> {
+        let session = self.session.as_mut().unwrap();
+        let _stopped = block_on(session.submit(input, &mut requests)).is_err();
+        assert!(requests.is_empty());
+        self.heard()
+    }
+
+    pub(crate) fn ask(&mut self, op: Op) -> Vec<String> {
+        let control = Control { channel: ChannelId(1), origin: MethodTag(7), nowait: false, op };
+        self.submit(&[], vec![Request::Control(Box::new(control))])
+    }
+
+    pub(crate) fn declare(&mut self, queue: &str, durable: bool) -> Vec<String> {
+        self.declare_with(queue, durable, &[])
+    }
+
+    /// Declares a queue with arguments.
+    pub(crate) fn declare_with(
+        &mut self,
+        queue: &str,
+        durable: bool,
+        arguments: &[(&'static str, Value)],
+    ) -> Vec<String> {
+        self.ask(Op::DeclareQueue(declaration(queue, durable, arguments)))
+    }
+
+    /// Declares a queue passively.
+    pub(crate) fn look_up(&mut self, queue: &str) -> Vec<String> {
+        let declaration = QueueDeclaration { passive: true, ..declaration(queue, false, &[]) };
+        self.ask(Op::DeclareQueue(declaration))
+    }
+
+    /// Consumes with arguments.
+    pub(crate) fn consume_with(
+        &mut self,
+        queue: &str,
+        tag: &str,
+        exclusive: bool,
+        arguments: &[(&'static str, Value)],
+    ) -> Vec<String> {
+        self.ask(Op::Attach(Attachment {
+            queue: short(queue),
+            consumer_tag: short(tag),
+            no_ack: false,
+            exclusive,
+            arguments: table(arguments),
+        }))
+    }
+
+    pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) -> Vec<String> {
+        self.ask(Op::Attach(Attachment {
+            queue: short(queue),
+            consumer_tag: short(""),
+            no_ack,
+            exclusive: false,
+            arguments: Table::default(),
+        }))
+    }
+
+    pub(crate) fn get(&mut self, queue: &str) -> Vec<String> {
+        self.ask(Op::Get { queue: short(queue), no_ack: false })
+    }
+
+    /// Publishes bodies to a queue through the default exchange, in one read.
+    pub(crate) fn publish(&mut self, queue: &str, bodies: &[&str], kind: Kind) -> Vec<String> {
+        self.publish_to("", queue, bodies, kind)
+    }
+
+    /// Publishes bodies to an exchange, in one read.
+    pub(crate) fn publish_to(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        bodies: &[&str],
+        kind: Kind,
+    ) -> Vec<String> {
+        let mut input = Vec::new();
+        let mut requests = Vec::new();
+        for body in bodies {
+            let exchange = put(&mut input, exchange.as_bytes());
+            let routing_key = put(&mut input, key.as_bytes());
+            let properties = put(&mut input, &[0, 0]);
+            let body = put(&mut input, body.as_bytes());
+            requests.push(Request::Publish(Publish {
+                channel: ChannelId(1),
+                exchange,
+                routing_key,
+                properties,
+                content: Content::Inline(body),
+                mandatory: matches!(kind, Kind::Mandatory),
+                persistent: matches!(kind, Kind::Persistent),
+                immediate: false,
+                inspect: false,
+            }));
+        }
+        self.submit(&input, requests)
+    }
+
+    /// Publishes a request that asks for a direct reply.
+    pub(crate) fn request(&mut self, queue: &str, body: &str) -> Vec<String> {
+        let properties =
+            Properties { reply_to: Some(short("amq.rabbitmq.reply-to")), ..Properties::default() };
+        self.publish_with("", queue, &[(properties, body)])
+    }
+
+    /// Publishes bodies with properties that the broker looks at, in one read.
+    pub(crate) fn publish_with(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        messages: &[(Properties, &str)],
+    ) -> Vec<String> {
+        self.publish_as(exchange, key, messages, Kind::Transient)
+    }
+
+    /// As [`Client::publish_with`], of another kind.
+    pub(crate) fn publish_as(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        messages: &[(Properties, &str)],
+        kind: Kind,
+    ) -> Vec<String> {
+        let mut input = Vec::new();
+        let mut requests = Vec::new();
+        for (properties, body) in messages {
+            let is_persistent = properties.delivery_mode == Some(2);
+            let exchange = put(&mut input, exchange.as_bytes());
+            let routing_key = put(&mut input, key.as_bytes());
+            let properties = put(&mut input, &properties.to_bytes());
+            let content = Content::Inline(put(&mut input, body.as_bytes()));
+            requests.push(Request::Publish(Publish {
+                channel: ChannelId(1),
+                exchange,
+                routing_key,
+                properties,
+                content,
+                mandatory: matches!(kind, Kind::Mandatory),
+                persistent: is_persistent || matches!(kind, Kind::Persistent),
+                immediate: matches!(kind, Kind::Immediate),
+                inspect: true,
+            }));
+        }
+        self.submit(&input, requests)
+    }
+
+    /// The message that was delivered last.
+    pub(crate) fn last(&self) -> Last {
+        self.recorder.state.lock().unwrap().last.clone()
+    }
+
+    /// How many messages are ready in a queue.
+    pub(crate) fn ask_ready(&mut self, queue: &str) -> u64 {
+        let heard = self.ask(Op::DeclareQueue(QueueDeclaration {
+            queue: short(queue),
+            passive: true,
+            durable: false,
+            exclusive: false,
+            auto_delete: false,
+            arguments: Table::default(),
+        }));
+        heard[0].split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Gets a message from a queue that is about to have one.
+    pub(crate) fn get_soon(&mut self, queue: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let heard = self.get(queue);
+            if heard != ["get empty"] {
+                return heard.concat();
+            }
+            assert!(Instant::now() < deadline, "nothing came to {queue}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// The reply-to of the last delivery.
+    pub(crate) fn last_reply_to(&self) -> String {
+        self.recorder.state.lock().unwrap().reply_to.clone()
+    }
+
+    /// Settles the `n` oldest unsettled deliveries.
+    pub(crate) fn settle(&mut self, n: usize, outcome: Outcome) -> Vec<String> {
+        let taken: Vec<_> = self.recorder.state.lock().unwrap().unsettled.drain(..n).collect();
+        let requests = taken.into_iter().map(|(channel, link, position)| {
+            Request::Settle(Settle { channel, link, position, outcome })
+        });
+        self.submit(&[], requests.collect())
+    }
+
+    /// Settles the newest unsettled delivery.
+    pub(crate) fn settle_newest(&mut self, outcome: Outcome) -> Vec<String> {
+        let newest = self.recorder.state.lock().unwrap().unsettled.pop();
+        let requests = newest.into_iter().map(|(channel, link, position)| {
+            Request::Settle(Settle { channel, link, position, outcome })
+        });
+        self.submit(&[], requests.collect())
+    }
+
+    /// Deliveries are written to the client, which settles them where nobody else does.
+    pub(crate) fn write_out(&mut self) -> Vec<String> {
+        let written = std::mem::take(&mut self.recorder.state.lock().unwrap().unwritten);
+        let settles = written.into_iter().map(|(channel, link, position)| Settle {
+            channel,
+            link,
+            position,
+            outcome: Outcome::Accepted,
+        });
+        self.session().settle_written(&mut settles.collect());
+        self.session().wake();
+        self.heard()
+    }
+
+    /// Asks for something and settles all it holds, in one go.
+    pub(crate) fn ask_and_settle(&mut self, op: Op) -> Vec<String> {
+        let held = std::mem::take(&mut self.recorder.state.lock().unwrap().unsettled);
+        let control = Control { channel: ChannelId(1), origin: MethodTag(7), nowait: false, op };
+        let settles = held.into_iter().map(|(channel, link, position)| {
+            Request::Settle(Settle { channel, link, position, outcome: Outcome::Accepted })
+        });
+        let control = Request::Control(Box::new(control));
+        self.submit(&[], std::iter::once(control).chain(settles).collect())
+    }
+
+    /// From now on every delivery finds the outbox full.
+    pub(crate) fn fill_up(&self, full: bool) {
+        self.recorder.state.lock().unwrap().full = full;
+    }
+
+    pub(crate) fn resume(&mut self) -> Vec<String> {
+        let paused = std::mem::take(&mut self.recorder.state.lock().unwrap().paused);
+        self.session().resume(&paused);
+        self.heard()
+    }
+
+    pub(crate) fn disconnect(mut self) {
+        block_on(self.session.take().unwrap().close());
+    }
+}
+
+pub(crate) fn table(entries: &[(&'static str, Value)]) -> Table {
+    let mut table = Table::default();
+    for (name, value) in entries {
+        table.insert(ShortString::from_static(name), value.clone());
+    }
+    table
+}
+
+fn put(input: &mut Vec<u8>, bytes: &[u8]) -> Span {
+    let start = u32::try_from(input.len()).unwrap();
+    input.extend_from_slice(bytes);
+    Span { start, len: u32::try_from(bytes.len()).unwrap() }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Transient,
+    Persistent,
+    Mandatory,
+    Immediate,
+}
+
+fn declaration(
+    queue: &str,
+    durable: bool,
+    arguments: &[(&'static str, Value)],
+) -> QueueDeclaration {
+    QueueDeclaration {
+        queue: short(queue),
+        passive: false,
+        durable,
+        exclusive: false,
+        auto_delete: false,
+        arguments: table(arguments),
+    }
+}

@@ -1,0 +1,140 @@
+//! Messages that wait for their acknowledgement for too long.
+
+use crate::client::{Client, Kind, block_on, set_policy, short, start_limited};
+use broker::{Broker, Interrupt, Limits, StorageOptions};
+use log::MemoryDisk;
+use meta::PolicyScope;
+use session::{Op, Outcome, Value};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use stdx::Now;
+
+/// A node on which messages may wait for so many milliseconds.
+fn node(timeout_ms: Option<u64>) -> (Arc<Broker>, Client) {
+    let limits = Limits { consumer_timeout_ms: timeout_ms, ..Limits::default() };
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start_limited(disk, &StorageOptions::default(), limits);
+    let client = Client::connect(&broker);
+    (broker, client)
+}
+
+/// Time goes on to `until_ms` in seconds, as on a running node.
+fn pass(broker: &Broker, from_ms: u64, until_ms: u64) {
+    for ms in (from_ms..=until_ms).step_by(1_000) {
+        broker.tick(Now { monotonic_ms: ms, unix_ms: ms });
+    }
+}
+
+/// The interrupt the client's task would be asked to obey, and what the client hears when it is done.
+fn kicked(client: &mut Client) -> Option<Vec<String>> {
+    let connection = Arc::clone(client.session().connection());
+    let kicked = pin!(connection.kicked()).poll(&mut Context::from_waker(Waker::noop()));
+    match kicked {
+        Poll::Ready(Interrupt::FailOverdue) => {
+            block_on(client.session().fail_overdue());
+            Some(client.heard())
+        }
+        Poll::Ready(kick @ (Interrupt::Close(_) | Interrupt::Fail(_))) => panic!("{kick:?}"),
+        Poll::Pending => None,
+    }
+}
+
+fn refusal(timeout_ms: u64) -> Option<Vec<String>> {
+    Some(vec![format!(
+        "channel failed PreconditionFailed: delivery acknowledgement on channel 1 timed out. \
+         Timeout value used: {timeout_ms} ms. This timeout value can be configured, see consumers \
+         doc guide to learn more"
+    )])
+}
+
+/// The channel is closed, and all that it held goes to somebody else.
+#[test]
+fn a_channel_that_never_acknowledges_is_closed() {
+    let (broker, mut client) = node(Some(80_000));
+    client.declare("q", false);
+    client.publish("q", &["a", "b"], Kind::Transient);
+    client.consume("q", false);
+    pass(&broker, 1_000, 70_000);
+    assert_eq!(kicked(&mut client), None);
+    pass(&broker, 71_000, 91_000);
+    assert_eq!(kicked(&mut client), refusal(80_000));
+    assert_eq!(kicked(&mut client), None, "once");
+    let mut other = Client::connect(&broker);
+    assert_eq!(other.get("q"), ["got a again left 1"]);
+    // What `get` took counts as well.
+    pass(&broker, 92_000, 190_000);
+    assert_eq!(kicked(&mut other), refusal(80_000));
+}
+
+/// One that acknowledges in time stays, however long it goes on; so does one that takes long for each,
+/// or gives back what it gets.
+#[test]
+fn who_acknowledges_in_time_stays() {
+    let (broker, mut client) = node(Some(80_000));
+    client.declare("q", false);
+    for n in 0..40 {
+        client.publish("q", &["a", "b"], Kind::Transient);
+        let heard = client.get("q");
+        assert!(heard[0].starts_with("got"), "{heard:?}");
+        pass(&broker, n * 60_000 + 1_000, (n + 1) * 60_000);
+        assert_eq!(kicked(&mut client), None, "{n}");
+        let outcome = if n % 2 == 0 { Outcome::Modified } else { Outcome::Accepted };
+        client.settle(1, outcome);
+    }
+}
+
+/// One message that is left over is found among many that are acknowledged in time.
+#[test]
+fn the_one_that_is_forgotten_is_found() {
+    let (broker, mut client) = node(Some(80_000));
+    client.declare("q", false);
+    client.publish("q", &["forgotten"], Kind::Transient);
+    client.consume("q", false);
+    let mut other = Client::connect(&broker);
+    let mut closed_at = None;
+    for n in 0..10 {
+        other.publish("q", &["settled"], Kind::Transient);
+        client.heard();
+        pass(&broker, n * 20_000 + 1_000, (n + 1) * 20_000);
+        if kicked(&mut client).is_some() {
+            closed_at = Some((n + 1) * 20_000);
+            break;
+        }
+        client.settle_newest(Outcome::Accepted);
+    }
+    assert!(matches!(closed_at, Some(80_000..=100_000)), "{closed_at:?}");
+}
+
+/// A consumer says so itself, or its queue does by argument or policy; 0 is for ever.
+#[test]
+fn consumers_and_queues_have_their_own_time() {
+    let (broker, mut client) = node(None);
+    let timeout = |ms: i64| [("x-consumer-timeout", Value::I64(ms))];
+    client.declare_with("by argument", false, &timeout(16_000));
+    client.declare("by policy", false);
+    client.declare("by consumer", false);
+    set_policy(&broker, PolicyScope::User, "policy$", "{\"consumer-timeout\":24000}");
+    let mut now_ms = 1_000;
+    for (queue, own, expected) in [
+        ("by argument", None, Some(16_000)),
+        ("by policy", None, Some(24_000)),
+        ("by consumer", Some(8_000), Some(8_000)),
+        ("by argument", Some(32_000), Some(32_000)),
+        ("by argument", Some(0), None),
+    ] {
+        let mut client = Client::connect(&broker);
+        client.publish(queue, &["m"], Kind::Transient);
+        match own {
+            Some(own_ms) => client.consume_with(queue, "tag", false, &timeout(own_ms)),
+            None => client.consume(queue, false),
+        };
+        pass(&broker, now_ms, now_ms + 60_000);
+        now_ms += 61_000;
+        assert_eq!(kicked(&mut client), expected.and_then(refusal), "{queue} {own:?}");
+        client.ask(Op::OpenChannel);
+        client.ask(Op::PurgeQueue { queue: short(queue) });
+        client.disconnect();
+    }
+}

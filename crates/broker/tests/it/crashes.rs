@@ -1,0 +1,104 @@
+//! Answers that clients may be told around failures of the disk and restarts.
+
+use crate::client::{Client, Kind, short, start};
+use log::{CrashOutcome, Fault, MemoryDisk};
+use session::Op;
+use std::sync::Arc;
+
+/// Nobody had seen the message before the stop, somebody had before the crash.
+#[test]
+fn what_was_delivered_before_a_crash_comes_back_marked_also_after_a_clean_stop() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    client.ask(Op::EnableConfirms);
+    let heard = client.publish("q", &["a"], Kind::Persistent);
+    client.wait_for(heard, 1);
+    client.disconnect();
+    broker.stop().unwrap();
+
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
+
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a again"]);
+}
+
+#[test]
+fn nothing_is_reported_as_done_that_the_log_has_lost() {
+    let failed = ["connection failed InternalError: the log has failed"];
+    for failing in 0..2 {
+        let disk = Arc::new(MemoryDisk::new());
+        let broker = start(&disk);
+        let mut client = Client::connect(&broker);
+        client.declare("q", true);
+        client.ask(Op::EnableTransactions);
+        client.publish("q", &["a"], Kind::Persistent);
+        disk.inject(disk.operations(), Fault::Io);
+        let heard = if failing == 0 { client.ask(Op::Commit) } else { client.declare("p", true) };
+        assert_eq!(heard, failed);
+        // Also once the failure is known.
+        assert_eq!(Client::connect(&broker).declare("r", true), failed);
+    }
+}
+
+/// A consumer that takes what it gets at once lets messages pass without the log, until it is full.
+#[test]
+fn a_commit_waits_for_messages_that_did_not_pass_through() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let (mut publisher, mut consumer) = (Client::connect(&broker), Client::connect(&broker));
+    publisher.declare("q", true);
+    consumer.consume("q", true);
+    publisher.ask(Op::EnableTransactions);
+    publisher.publish("q", &["passes", "late"], Kind::Persistent);
+    consumer.fill_up(true);
+    assert_eq!(publisher.ask(Op::Commit), ["done"]);
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let broker = start(&disk);
+    assert_eq!(Client::connect(&broker).get("q"), ["got late again left 0"]);
+}
+
+/// Changes that a snapshot that fails would have covered are covered by the next one.
+#[test]
+fn a_snapshot_that_fails_leaves_nothing_in_the_log_for_ever() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    client.declare("q", true);
+    assert!(broker.figures().log().live_bytes > 0);
+    disk.inject(disk.operations(), Fault::NoSpace);
+    broker.snapshot_definitions().unwrap_err();
+    broker.snapshot_definitions().unwrap();
+    assert_eq!(broker.figures().log().live_bytes, 0);
+}
+
+/// Segments are freed oldest first: one that nobody consumes must not keep all behind it.
+#[test]
+fn the_log_does_not_grow_behind_a_queue_that_is_never_consumed() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut client = Client::connect(&broker);
+    for queue in ["kept", "busy"] {
+        client.declare(queue, true);
+    }
+    client.ask(Op::EnableConfirms);
+    let large = "x".repeat(200 * 1024);
+    let heard = client.publish("kept", &[large.as_str(); 6], Kind::Persistent);
+    client.wait_for(heard, 1);
+    for round in 0..40 {
+        let heard = client.publish("busy", &[&large, &large], Kind::Persistent);
+        client.wait_for(heard, 1);
+        client.ask(Op::PurgeQueue { queue: short("busy") });
+        broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
+    }
+    let stats = broker.figures().log();
+    assert!(stats.segments < 12, "{stats:?}");
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    assert_eq!(Client::connect(&start(&disk)).declare("kept", true), ["declared 6 0"]);
+}

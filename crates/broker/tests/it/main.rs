@@ -1,0 +1,21 @@
+//! The broker without a protocol: requests in, and what its clients are told.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::disallowed_methods, reason = "deadlines need a clock, and samples are files")]
+
+mod classic_v1;
+mod client;
+mod confirm_on;
+mod confirms;
+mod consumer_timeout;
+mod crashes;
+mod delayed_exchange;
+mod delivery;
+mod events;
+mod exchanges;
+mod first_user;
+mod formats;
+mod message_store;
+mod paging;
+mod properties;
+mod queue_policies;
+mod unbinding;

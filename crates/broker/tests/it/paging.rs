@@ -1,0 +1,244 @@
+//! Backlogs on disk: in order, through crashes, damage, slow disks; and their space given back.
+
+use crate::client::{Client, Kind, short, start, start_with};
+use broker::{Broker, PagerOptions, QueueRef, StorageOptions};
+use log::{CrashOutcome, Disk, MemoryDisk, WalOptions};
+use session::{Flag, Op, Outcome};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stdx::Now;
+
+const ALLOWANCE_BYTES: usize = 4_000;
+const FILE_BYTES: u32 = 20_000;
+
+/// Every queue may have little in memory.
+fn limits() -> StorageOptions {
+    let pager = PagerOptions {
+        budget_bytes: ALLOWANCE_BYTES,
+        allowance_bytes_min: ALLOWANCE_BYTES,
+        allowance_bytes_max: ALLOWANCE_BYTES,
+        excess_bytes_max: 20_000,
+        unsynced_bytes_max: 10_000,
+    };
+    StorageOptions { pager, page_file_bytes: FILE_BYTES, ..StorageOptions::default() }
+}
+
+fn node(disk: &MemoryDisk) -> Arc<Broker> {
+    start_with(Arc::new(disk.clone()), &limits())
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not in time");
+        std::thread::yield_now();
+    }
+}
+
+fn queue(broker: &Broker) -> QueueRef {
+    broker.view().queue("/", "q").unwrap()
+}
+
+fn body(n: usize) -> String {
+    format!("{n:0>100}")
+}
+
+/// A client, and `n` messages in the durable queue `q` that are where they belong.
+fn deep(broker: &Arc<Broker>, n: usize, kind: Kind) -> Client {
+    let mut client = Client::connect(broker);
+    client.declare("q", true);
+    deep_in(broker, client, n, kind)
+}
+
+/// As [`deep`], in a queue that is there.
+fn deep_in(broker: &Arc<Broker>, mut client: Client, n: usize, kind: Kind) -> Client {
+    client.ask(Op::EnableConfirms);
+    let bodies: Vec<String> = (0..n).map(body).collect();
+    for part in bodies.chunks(50) {
+        let part: Vec<&str> = part.iter().map(String::as_str).collect();
+        let heard = client.publish("q", &part, kind);
+        client.wait_for(heard, 1);
+    }
+    let n_pages_min = n * 100 / ALLOWANCE_BYTES;
+    wait_until("pages to be written", || {
+        queue(broker).as_classic().unwrap().pages_on_disk() > n_pages_min
+    });
+    client
+}
+
+/// The messages a consumer without acknowledgements gets in all, once they are `n`.
+fn drained(client: &mut Client, n: usize) -> Vec<String> {
+    let heard = client.consume("q", true);
+    client.wait_for(heard, n + 1).split_off(1)
+}
+
+fn delivered(n: std::ops::Range<usize>, again: &str) -> Vec<String> {
+    n.map(|n| format!("deliver {}{again}", body(n))).collect()
+}
+
+#[test]
+fn a_deep_backlog_is_delivered_in_order_from_disk() {
+    let broker = node(&MemoryDisk::new());
+    for kind in [Kind::Transient, Kind::Persistent] {
+        let mut client = deep(&broker, 1_000, kind);
+        let left = |n: usize| format!("got {} left {}", body(n), 999 - n);
+        for n in 0..300 {
+            assert_eq!(client.get("q"), [left(n)]);
+        }
+        assert_eq!(drained(&mut client, 700), delivered(300..1_000, ""));
+        client.settle(300, Outcome::Accepted);
+        client.disconnect();
+        assert_eq!(broker.figures().message_bytes(), 0);
+        let images =
+            || broker.figures().pages().0.live_blobs + broker.figures().pages().1.live_blobs;
+        wait_until("the pages to be let go of", || images() == 0);
+    }
+}
+
+#[test]
+fn a_backlog_on_disk_is_there_after_a_crash_without_being_read() {
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    let mut client = deep(&broker, 999, Kind::Persistent);
+    // What the log knows of pages is durable with it.
+    let heard = client.publish("q", &[&body(999)], Kind::Persistent);
+    client.wait_for(heard, 1);
+    let survivors = disk.survive(CrashOutcome::OnlySynced);
+    let broker = node(&survivors);
+    let n_pages = queue(&broker).as_classic().unwrap().pages_on_disk();
+    assert!(n_pages > 1_000 * 100 / ALLOWANCE_BYTES, "{n_pages} pages are on disk");
+    let mut client = Client::connect(&broker);
+    assert_eq!(drained(&mut client, 1_000), delivered(0..1_000, " again"));
+}
+
+#[test]
+fn a_damaged_page_is_lost_and_the_rest_of_the_queue_goes_on() {
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    deep(&broker, 1_000, Kind::Persistent);
+    let damaged = disk.survive(CrashOutcome::Everything);
+    let files = damaged.list("pages").unwrap();
+    assert!(damaged.flip_bit(&format!("pages/{}", files[0]), FILE_BYTES as usize / 2, 3));
+    let broker = node(&damaged);
+    let mut client = Client::connect(&broker);
+    let mut heard = client.consume("q", true);
+    wait_until("the queue to be empty", || broker.figures().message_bytes() == 0);
+    heard.extend(client.heard());
+    heard.retain(|line| line.starts_with("deliver"));
+    let n_lost = usize::try_from(broker.figures().losses().n_messages).unwrap();
+    assert!((1..200).contains(&n_lost), "{n_lost} are lost");
+    assert_eq!(heard.len(), 1_000 - n_lost);
+    assert!(heard.is_sorted(), "in order");
+    assert_eq!(client.publish("q", &["next"], Kind::Transient), ["deliver next"]);
+    assert_eq!(client.declare("q", true), ["declared 0 1"]);
+}
+
+/// Messages that consumers hold on to must not keep the space of those around them.
+#[test]
+fn few_messages_that_stay_do_not_keep_much_space() {
+    const N: usize = 2_000;
+    let broker = node(&MemoryDisk::new());
+    let mut client = deep(&broker, N, Kind::Persistent);
+    let most_bytes = broker.figures().pages().0.file_bytes;
+    let heard = client.consume("q", false);
+    client.wait_for(heard, N + 1);
+    for _ in 0..N / 50 {
+        client.settle(49, Outcome::Accepted);
+        // It comes again, behind those that are settled later.
+        client.settle(1, Outcome::Modified);
+    }
+    let n_ready = || queue(&broker).stat().n_ready;
+    wait_until("what was given back to be delivered again", || n_ready() == 0);
+    let live_bytes = broker.figures().message_bytes();
+    assert!(live_bytes < most_bytes / 20, "{live_bytes} of {most_bytes}");
+    wait_until("space to be given back", || {
+        broker.tick(Now { monotonic_ms: 2, unix_ms: 2 });
+        broker.figures().pages().0.file_bytes < 2 * live_bytes + 2 * u64::from(FILE_BYTES)
+    });
+}
+
+#[test]
+fn a_deep_queue_is_purged_and_deleted_without_being_read() {
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    let mut client = deep(&broker, 1_000, Kind::Persistent);
+    let purge = Op::PurgeQueue { queue: short("q") };
+    assert_eq!(client.ask(purge), ["purged 1000"]);
+    assert_eq!(broker.figures().message_bytes(), 0);
+    deep(&broker, 1_000, Kind::Persistent);
+    let (if_unused, if_empty) = (Flag::No, Flag::No);
+    let delete = Op::DeleteQueue { queue: short("q"), if_unused, if_empty };
+    assert_eq!(client.ask(delete), ["deleted 1000"]);
+    let images = |broker: &Broker| broker.figures().pages().0.live_blobs;
+    wait_until("the pages to be let go of", || images(&broker) == 0);
+    assert_eq!(broker.figures().message_bytes(), 0);
+    let broker = node(&disk.survive(CrashOutcome::OnlySynced));
+    assert_eq!((broker.figures().message_bytes(), images(&broker)), (0, 0));
+}
+
+/// A start does not read the pages of a queue with rules: it serves others while that is done, and keeps
+/// what the rules are about.
+#[test]
+fn pages_that_rules_are_about_are_read_behind_the_start() {
+    const N: u64 = 1_000;
+    let disk = MemoryDisk::new();
+    let broker = node(&disk);
+    let mut client = Client::connect(&broker);
+    client.declare("other", true);
+    client.declare_with("q", true, &[("x-message-ttl", 60_000.into())]);
+    let mut client = deep_in(&broker, client, usize::try_from(N).unwrap(), Kind::Persistent);
+    client.publish("other", &["at once"], Kind::Persistent);
+    let heard = client.publish("q", &["last"], Kind::Persistent);
+    client.wait_for(heard, 1);
+    drop((client, broker));
+    let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+    let opened = Broker::open_stepped(disk, WalOptions::default(), limits().into());
+    let (broker, mut steppers) = opened.unwrap();
+    let mut other = Client::connect(&broker);
+    let mut client = Client::connect(&broker);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || (client.get("q"), client));
+        assert_eq!(other.get("other"), ["got at once again left 0"]);
+        assert!(queue(&broker).is_loading() && !waiting.is_finished());
+        assert_eq!(queue(&broker).stat().n_ready, N + 1, "as listed");
+        while queue(&broker).is_loading() {
+            steppers.older.step();
+        }
+        while !waiting.is_finished() {
+            steppers.pager.step_jobs();
+            std::thread::yield_now();
+        }
+        let (heard, mut client) = waiting.join().unwrap();
+        assert_eq!(heard, [format!("got {} again left {N}", body(0))]);
+        broker.tick(Now { monotonic_ms: 50_000, unix_ms: 50_000 });
+        assert_eq!(client.ask_ready("q"), N);
+        broker.tick(Now { monotonic_ms: 61_000, unix_ms: 61_000 });
+        while steppers.rules.step() {}
+        assert_eq!(client.ask_ready("q"), 0, "their time is known");
+    });
+}
+
+/// Publishers wait for a disk that does not keep up, and memory stays bounded.
+#[test]
+fn publishers_wait_while_pages_cannot_be_written() {
+    let disk = MemoryDisk::new();
+    start(&Arc::new(disk.clone())).stop().unwrap();
+    let disk = Arc::new(disk.survive(CrashOutcome::Everything));
+    let opened = Broker::open_stepped(disk, WalOptions::default(), limits().into());
+    let (broker, steppers) = opened.unwrap();
+    let mut pager = steppers.pager;
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    let mut n = 0;
+    while !client.session().is_held() {
+        client.publish("q", &[&body(n)], Kind::Transient);
+        while pager.step_jobs() {}
+        n += 1;
+        assert!(n < 1_000, "{} bytes are waiting", broker.figures().message_bytes());
+    }
+    assert!(n > 100, "held after {n}");
+    // It is synced: there is room.
+    while pager.step_sync() || pager.step_jobs() {}
+    assert!(!client.session().is_held());
+    assert!(queue(&broker).as_classic().unwrap().pages_on_disk() > 3);
+}

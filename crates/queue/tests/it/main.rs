@@ -1,0 +1,5 @@
+//! The core's rules, by example and against models.
+
+mod fifo;
+mod policies_vs_model;
+mod queue_policies;

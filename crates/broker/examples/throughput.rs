@@ -8,7 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use broker::{Broker, Identity, Session};
-use log::{MemoryDisk, WalOptions};
+use log::WalOptions;
 use meta::{Command, PasswordHash};
 use session::{
     Attachment, ChannelId, Confirmation, Content, Control, Delivery, Event, Flag, LinkId,
@@ -20,6 +20,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use testing::MemoryDisk;
 
 const BATCH: usize = 1_000;
 const ROUNDS: usize = 2_000;

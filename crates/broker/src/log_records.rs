@@ -56,9 +56,10 @@ pub(crate) fn owned<'a>(entry: &log::Entry<'a>) -> Result<(Owner, &'a [u8]), Rec
 mod tests {
     use super::node::append_stopped;
     use super::*;
-    use log::{MemoryDisk, Wal, WalOptions};
+    use log::{Wal, WalOptions};
     use std::sync::Arc;
     use stdx::record::List;
+    use testing::MemoryDisk;
 
     fn show(entry: Entry<'_>) -> String {
         let all = |list: List<'_, (u64, u64)>| list.iter().collect::<Vec<_>>();

@@ -367,7 +367,7 @@ pub(crate) fn dir_name(vhost: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use log::MemoryDisk;
+    use testing::MemoryDisk;
 
     #[test]
     fn names_of_directories_are_plain_and_differ() {

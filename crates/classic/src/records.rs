@@ -308,8 +308,9 @@ fn read_range(reader: &mut Reader<'_>) -> Result<PositionRange, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use log::{MemoryDisk, WalOptions};
+    use log::WalOptions;
     use std::sync::Arc;
+    use testing::MemoryDisk;
 
     /// Entries as the log shows them after a restart, as text.
     fn reopened(fill: impl FnOnce(&Wal)) -> Vec<String> {

@@ -113,9 +113,9 @@ fn version(text: &[u8], file: String) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{MemoryDisk, OpenMode};
+    use crate::disk::OpenMode;
+    use crate::memory_disk::{CrashOutcome, Fault, MemoryDisk};
     use crate::snapshot::{read_snapshot, write_snapshot};
-    use crate::{CrashOutcome, Fault};
 
     fn put(disk: &MemoryDisk, name: &str, bytes: &[u8]) {
         disk.open(name, OpenMode::New).unwrap().write_at(0, bytes).unwrap();

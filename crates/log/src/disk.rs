@@ -4,11 +4,9 @@
 use std::fmt::Debug;
 use std::io;
 
-mod memory;
 mod real;
 mod reserved;
 
-pub use memory::{CrashOutcome, Fault, MemoryDisk};
 pub use real::RealDisk;
 pub use reserved::{RESERVE_BYTES_MAX, RESERVE_FILE, ReservedDisk, Scarcity};
 

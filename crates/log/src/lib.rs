@@ -15,8 +15,8 @@ mod wal;
 pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, crc32c};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE, may_be_new, version_in};
 pub use disk::{
-    CrashOutcome, Disk, DiskFile, DiskLock, Fault, MemoryDisk, OpenMode, RESERVE_BYTES_MAX,
-    RESERVE_FILE, RealDisk, ReservedDisk, Scarcity, Space,
+    Disk, DiskFile, DiskLock, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE, RealDisk, ReservedDisk,
+    Scarcity, Space,
 };
 pub use error::{IoContext, LogError, Refused};
 pub use files::{list_if_there, read_file};
@@ -28,3 +28,10 @@ pub use wal::{
     MAX_APPEND_BYTES, OnFailure, Salvaged, SegmentCounts, SegmentState, Stepper, Tail, Wal,
     WalFound, WalOptions, WalStats,
 };
+
+// The unit tests' disk, from its source: that of the crate `testing` is a disk of the log without tests.
+#[cfg(test)]
+extern crate self as log;
+#[cfg(test)]
+#[path = "../../testing/src/memory_disk.rs"]
+pub mod memory_disk;

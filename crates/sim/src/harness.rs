@@ -7,12 +7,13 @@ use crate::outbox::{Recorder, Transcript};
 use crate::random::Random;
 use crate::trace::Trace;
 use broker::{Clock, QueueRef, Session, Stop};
-use log::{CrashOutcome, Durability, Fault, MemoryDisk};
+use log::Durability;
 use meta::Command;
 use session::{Outcome, Request};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 /// Disk operations within which a planned loss of power comes that a start meets.
 const START_FAULT_WITHIN: usize = 12;

@@ -4,7 +4,7 @@ use crate::client::{control, short};
 use crate::outbox::{Given, Recorder, Transcript, What};
 use crate::random::Random;
 use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
-use log::{Disk, Durability, MemoryDisk, WalOptions};
+use log::{Disk, Durability, WalOptions};
 use meta::{ApplyTo, Command, Json, PasswordHash, PolicyScope, PolicySpec, QueueVersion};
 use session::Op;
 use std::future::Future;
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use testing::MemoryDisk;
 
 /// Steps after which something must have happened.
 pub(crate) const PATIENCE: usize = 1_000;

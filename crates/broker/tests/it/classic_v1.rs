@@ -2,11 +2,12 @@
 
 use crate::client::{Client, Kind, set_policy, short, start};
 use broker::{Broker, View};
-use log::{CrashOutcome, Disk, MemoryDisk};
+use log::Disk;
 use meta::PolicyScope;
 use session::{Op, Outcome, QueueDeclaration, Table};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use testing::{CrashOutcome, MemoryDisk};
 
 fn declare(client: &mut Client, queue: &str, version: i64) -> Vec<String> {
     let mut arguments = Table::default();

@@ -2,7 +2,7 @@
 
 use crate::first_user::first_user;
 use broker::{Broker, BrokerOptions, Identity, Limits, Session, StorageOptions};
-use log::{Disk, MemoryDisk, WalOptions};
+use log::{Disk, WalOptions};
 use message::Properties;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{
@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use stdx::Now;
+use testing::MemoryDisk;
 
 /// Everything a client was told, as short texts, and what it may settle.
 #[derive(Default)]

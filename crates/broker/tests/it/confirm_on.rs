@@ -2,11 +2,11 @@
 
 use crate::client::{Client, Kind, block_on, short, start, table};
 use broker::Broker;
-use log::MemoryDisk;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{Op, Outcome, QueueBinding, Value};
 use std::sync::Arc;
 use stdx::Now;
+use testing::MemoryDisk;
 
 const ACK: (&str, Value) = ("x-confirm-on", Value::I32(0));
 

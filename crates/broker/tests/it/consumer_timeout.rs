@@ -2,7 +2,6 @@
 
 use crate::client::{Client, Kind, block_on, set_policy, short, start_limited};
 use broker::{Broker, Interrupt, Limits, StorageOptions};
-use log::MemoryDisk;
 use meta::PolicyScope;
 use session::{Op, Outcome, Value};
 use std::future::Future;
@@ -10,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use stdx::Now;
+use testing::MemoryDisk;
 
 /// A node on which messages may wait for so many milliseconds.
 fn node(timeout_ms: Option<u64>) -> (Arc<Broker>, Client) {

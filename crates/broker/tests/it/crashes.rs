@@ -1,9 +1,9 @@
 //! Answers that clients may be told around failures of the disk and restarts.
 
 use crate::client::{Client, Kind, short, start};
-use log::{CrashOutcome, Fault, MemoryDisk};
 use session::Op;
 use std::sync::Arc;
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 /// Nobody had seen the message before the stop, somebody had before the crash.
 #[test]

@@ -4,7 +4,6 @@ use crate::client::{
     Client, Kind, block_on, clear_policy, set_policy, short, start, start_with, table,
 };
 use broker::{Broker, PagerOptions, StorageOptions};
-use log::{CrashOutcome, MemoryDisk};
 use message::Properties;
 use meta::PolicyScope;
 use session::{
@@ -13,6 +12,7 @@ use session::{
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Now;
+use testing::{CrashOutcome, MemoryDisk};
 
 fn new_node() -> (Arc<MemoryDisk>, Arc<Broker>, Client) {
     let disk = Arc::new(MemoryDisk::new());

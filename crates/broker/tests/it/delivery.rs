@@ -1,13 +1,13 @@
 //! The broker without a protocol: rules of delivery, confirms and recovery, over a disk in memory.
 
 use crate::client::{Client, Kind, block_on, short, start, start_limited};
-use log::MemoryDisk;
 use message::Properties;
 use session::{
     ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, QueueBinding, Table, Value,
 };
 use std::sync::Arc;
 use stdx::Now;
+use testing::MemoryDisk;
 
 fn node() -> (Arc<MemoryDisk>, Arc<broker::Broker>) {
     let disk = Arc::new(MemoryDisk::new());
@@ -115,7 +115,7 @@ fn confirmed_persistent_messages_survive_a_crash() {
     // An ack is written before anything later: wait for a later confirm.
     let heard = client.publish("q", &["d"], Kind::Persistent);
     assert_eq!(client.wait_for(heard, 2), ["deliver d", "ack 4..=4"]);
-    let survivors = Arc::new(disk.survive(log::CrashOutcome::OnlySynced));
+    let survivors = Arc::new(disk.survive(testing::CrashOutcome::OnlySynced));
     let again = start(&survivors);
     let mut client = Client::connect(&again);
     let heard = client.consume("q", true);

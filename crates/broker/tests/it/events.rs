@@ -2,7 +2,6 @@
 
 use crate::client::{Client, Kind, block_on, short, start, start_set, table};
 use broker::{Alarm, Broker, BrokerOptions, Interceptors, LogLine, Overwrite};
-use log::MemoryDisk;
 use message::Properties;
 use meta::{
     ApplyTo, Command, EVENT_EXCHANGE, Json, LOG_EXCHANGE, PasswordHash, PolicyScope, PolicySpec,
@@ -12,6 +11,7 @@ use session::{ExchangeDeclaration, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Now;
+use testing::MemoryDisk;
 
 const TRACE: &str = "amq.rabbitmq.trace";
 

@@ -2,12 +2,13 @@
 
 use crate::client::{Client, Kind, clear_policy, set_policy, short, start};
 use broker::{Broker, BrokerOptions};
-use log::{CrashOutcome, MemoryDisk, WalOptions};
+use log::WalOptions;
 use message::Properties;
 use meta::PolicyScope;
 use session::{ExchangeBinding, ExchangeDeclaration, Flag, Op, QueueBinding, Table, Value};
 use std::sync::Arc;
 use stdx::Now;
+use testing::{CrashOutcome, MemoryDisk};
 
 fn node() -> (Arc<Broker>, Client) {
     let broker = start(&Arc::new(MemoryDisk::new()));

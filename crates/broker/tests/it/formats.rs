@@ -5,11 +5,10 @@
 
 use crate::client::{Client, start};
 use broker::{Broker, BrokerOptions, OpenError, Steppers};
-use log::{
-    CrashOutcome, DataDir, Disk, Fault, Identities, MemoryDisk, NodeId, OpenMode, WalOptions,
-};
+use log::{DataDir, Disk, Identities, NodeId, OpenMode, WalOptions};
 use std::path::Path;
 use std::sync::Arc;
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 /// A copy of a sample directory.
 fn sample(name: &str) -> Arc<MemoryDisk> {

@@ -2,13 +2,14 @@
 
 use crate::client::{Client, Kind, block_on, short, start, start_with};
 use broker::{Broker, PagerOptions, StorageOptions};
-use log::{CrashOutcome, Disk, Fault, MemoryDisk};
+use log::Disk;
 use meta::Command;
 use session::{Op, Outcome, QueueBinding, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blob::BlobStats;
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const DURABLE: [&str; 3] = ["a", "b", "c"];
 

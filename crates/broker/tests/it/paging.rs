@@ -2,11 +2,12 @@
 
 use crate::client::{Client, Kind, short, start, start_with};
 use broker::{Broker, PagerOptions, QueueRef, StorageOptions};
-use log::{CrashOutcome, Disk, MemoryDisk, WalOptions};
+use log::{Disk, WalOptions};
 use session::{Flag, Op, Outcome};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Now;
+use testing::{CrashOutcome, MemoryDisk};
 
 const ALLOWANCE_BYTES: usize = 4_000;
 const FILE_BYTES: u32 = 20_000;

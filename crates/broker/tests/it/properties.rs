@@ -3,7 +3,6 @@
 
 use crate::client::{Client, set_policy, short, start, start_with, table};
 use broker::{Broker, PagerOptions, StorageOptions};
-use log::{CrashOutcome, Fault, MemoryDisk};
 use message::Properties;
 use meta::PolicyScope;
 use session::{Op, Outcome, QueueBinding, Table, Value};
@@ -11,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blob::BlobStats;
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const DURABLE: [&str; 3] = ["a", "b", "c"];
 const LARGE_BYTES: usize = 10_000;

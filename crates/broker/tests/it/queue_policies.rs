@@ -2,12 +2,12 @@
 
 use crate::client::{Client, Kind, clear_policy, set_policy, short, start, start_with};
 use broker::Broker;
-use log::{CrashOutcome, MemoryDisk};
 use message::Properties;
 use meta::PolicyScope;
 use session::{Op, Outcome, Table, Value};
 use std::sync::Arc;
 use stdx::Now;
+use testing::{CrashOutcome, MemoryDisk};
 
 const fn number(n: i64) -> Value {
     Value::I64(n)

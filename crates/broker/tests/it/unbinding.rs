@@ -3,7 +3,6 @@
 
 use crate::client::{block_on, start};
 use broker::Broker;
-use log::{CrashOutcome, MemoryDisk};
 use meta::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, NamedBy,
     QueueDeclare, RoutingKey,
@@ -13,6 +12,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use testing::{CrashOutcome, MemoryDisk};
 
 const BINDINGS: usize = 2_000;
 

@@ -184,7 +184,7 @@ impl ExtentFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{CrashOutcome, MemoryDisk};
+    use crate::memory_disk::{CrashOutcome, MemoryDisk};
 
     fn extent(n: u64) -> Extent {
         let (oldest, newest, synced) = (SegmentId(n), SegmentId(n + 1), Lsn(10 * n));

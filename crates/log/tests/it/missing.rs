@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use log::{
-    CrashOutcome, Disk, Identities, LOG_FILE, LogError, Lsn, MemoryDisk, NodeId, OpenMode, Owner,
-    Wal, WalFound, WalOptions,
+    Disk, Identities, LOG_FILE, LogError, Lsn, NodeId, OpenMode, Owner, Wal, WalFound, WalOptions,
 };
+use testing::{CrashOutcome, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
 
@@ -178,7 +178,7 @@ fn a_node_keeps_its_identity_and_one_of_an_older_format_gets_one() {
     for operation in 0..20 {
         for seed in 0..20 {
             let disk = older.survive(CrashOutcome::Everything);
-            disk.inject(operation, log::Fault::PowerLoss);
+            disk.inject(operation, testing::Fault::PowerLoss);
             let first = start_as(&disk, 8);
             let disk = disk.survive(CrashOutcome::Torn(seed));
             let then = start_as(&disk, 9).unwrap();

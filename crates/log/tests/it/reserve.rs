@@ -1,8 +1,9 @@
 //! The disk that keeps space back, and that waits for file descriptors.
 
-use log::{Disk, Fault, MemoryDisk, OpenMode, RESERVE_FILE, ReservedDisk, Scarcity};
+use log::{Disk, OpenMode, RESERVE_FILE, ReservedDisk, Scarcity};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
+use testing::{Fault, MemoryDisk};
 
 const DISK_BYTES: u64 = 80_000;
 const RESERVE_BYTES: u64 = DISK_BYTES / 8;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use log::{
-    CommitListener, CrashOutcome, Disk, Durability, ENTRY_HEADER_BYTES, EntryAddress, Fault,
-    Identities, LogError, Lsn, MemoryDisk, NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
+    CommitListener, Disk, Durability, ENTRY_HEADER_BYTES, EntryAddress, Identities, LogError, Lsn,
+    NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
 };
 use proptest::prelude::*;
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
 const N_OWNERS: u64 = 5;

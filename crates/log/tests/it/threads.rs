@@ -5,9 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use log::{
-    CommitListener, Durability, Fault, LogError, Lsn, MemoryDisk, Owner, RealDisk, Wal, WalOptions,
-};
+use log::{CommitListener, Durability, LogError, Lsn, Owner, RealDisk, Wal, WalOptions};
+use testing::{Fault, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
 

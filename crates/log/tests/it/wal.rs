@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use log::{
-    Appended, CommitListener, CrashOutcome, Disk, Durability, EntryAddress, Fault, Identities,
-    LogError, Lsn, MemoryDisk, NodeId, OpenMode, Owner, SegmentId, SegmentState, Stepper, Wal,
-    WalOptions,
+    Appended, CommitListener, Disk, Durability, EntryAddress, Identities, LogError, Lsn, NodeId,
+    OpenMode, Owner, SegmentId, SegmentState, Stepper, Wal, WalOptions,
 };
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
 

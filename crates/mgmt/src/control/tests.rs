@@ -2,7 +2,7 @@ use super::*;
 use crate::{FileDescriptors, ListenerInfo, NodeInfo, ResourceLimits, Resources, Threshold};
 use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Interrupt, Session};
-use log::{MemoryDisk, WalOptions};
+use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare};
 use session::{
     Attachment, ChannelId, Control, LinkId, MethodTag, Op, Outbox, Position, Request, ShortString,
@@ -13,6 +13,7 @@ use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Instant;
+use testing::MemoryDisk;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, watch};

@@ -11,12 +11,13 @@ use amqp091::{
 use auth::{Authenticator, Rules};
 use broker::Broker;
 use front_amqp091::Settings;
-use log::{Disk, MemoryDisk, WalOptions};
+use log::{Disk, WalOptions};
 use meta::{Command, PasswordHash};
 use net::{Clock, Descriptors, ListenAddress, Listener, Server, ServerSettings, Timers};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+use testing::MemoryDisk;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;

@@ -4,8 +4,8 @@ use super::ConfirmOn;
 use super::ledger::Copy;
 use crate::harness::{StartFaults, Started, expect_ok, fail};
 use broker::Clock;
-use log::MemoryDisk;
 use std::collections::BTreeMap;
+use testing::MemoryDisk;
 
 const LIVES_MAX: usize = 4;
 const WORK_MAX: usize = 120;

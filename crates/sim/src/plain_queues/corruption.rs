@@ -5,8 +5,8 @@ use super::PlainQueues;
 use crate::harness::fail;
 use crate::model::Found;
 use crate::node::{Node, SingleClient};
-use log::{CrashOutcome, MemoryDisk};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::{CrashOutcome, MemoryDisk};
 
 /// Words of which a refused start's error has at least one.
 const REASONS: &[&str] =

@@ -4,10 +4,10 @@ use super::{PATIENCE, PlainQueues, facts};
 use crate::client::{self, Client, Expect};
 use crate::harness::{StartFaults, Started, expect_ok};
 use crate::model::Found;
-use log::MemoryDisk;
 use meta::QueueVersion;
 use session::Op;
 use std::collections::BTreeMap;
+use testing::MemoryDisk;
 
 const LIVES_MAX: usize = 5;
 const WORK_MAX: usize = 120;

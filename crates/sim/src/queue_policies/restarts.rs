@@ -4,7 +4,7 @@ use super::QueuePolicies;
 use super::ledger::{Found, Seen};
 use crate::harness::{StartFaults, Started, expect_ok, fail};
 use broker::Clock;
-use log::MemoryDisk;
+use testing::MemoryDisk;
 
 const LIVES_MAX: usize = 4;
 const WORK_MAX: usize = 100;

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use log::{CrashOutcome, Disk, Fault, LogError, MemoryDisk, OpenMode};
+use log::{Disk, LogError, OpenMode};
 use proptest::prelude::*;
 use store::StoreError;
 use store::blob::{BlobId, BlobOptions, BlobStore};
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const FILE_BYTES: u32 = 600;
 

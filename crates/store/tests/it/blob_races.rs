@@ -4,8 +4,9 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use log::{Disk, DiskFile, DiskLock, MemoryDisk, OpenMode, Space};
+use log::{Disk, DiskFile, DiskLock, OpenMode, Space};
 use store::blob::{BlobId, BlobOptions, BlobStore};
+use testing::MemoryDisk;
 
 type Hook = Box<dyn FnOnce() + Send>;
 

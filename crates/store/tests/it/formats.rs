@@ -7,11 +7,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use log::{Disk, MemoryDisk, OpenMode};
+use log::{Disk, OpenMode};
 use message::{Body, MessageRef};
 use store::blob::{BlobId, BlobOptions, BlobStore};
 use store::v1::{Live, V1Options, V1Queue};
 use store::{Queued, StoredBody};
+use testing::MemoryDisk;
 
 fn samples(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(format)

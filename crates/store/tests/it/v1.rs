@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use log::{CrashOutcome, Disk, Fault, LogError, MemoryDisk, OpenMode};
+use log::{Disk, LogError, OpenMode};
 use message::{Body, MessageRef};
 use proptest::prelude::*;
 use store::blob::{BlobOptions, BlobStore};
 use store::v1::{Damage, JOURNALS_FILE, JournalTable, Recovered, V1Options, V1Queue};
 use store::{Queued, StoreError, StoredBody};
+use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const EMBED_BELOW: usize = 300;
 

@@ -4,7 +4,7 @@ use crate::confirms::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
 use crate::confirms::recording_outbox::{Given, RecordingOutbox};
 use crate::first_user::first_user;
 use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
-use log::{CrashOutcome, Disk, MemoryDisk, WalOptions};
+use log::{Disk, WalOptions};
 use session::{
     Attachment, ChannelId, Content, Control, Flag, LinkId, MethodTag, Op, Outbox, Outcome, Publish,
     QueueBinding, QueueDeclaration, Request, Settle, ShortString, Span, Table,
@@ -14,6 +14,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use testing::{CrashOutcome, MemoryDisk};
 
 pub(crate) const N_PEERS: usize = 3;
 /// Channels of each: two with confirms, one with transactions, one with neither.

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::io::Errno;
-
-use super::{Disk, DiskFile, DiskLock, OpenMode, Space};
+use log::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
 /// The unit in which unsynced writes survive or get lost; far below a real sector to tear more.
 const SECTOR_BYTES: usize = 16;
+/// The error of a process with too many files open.
+const EMFILE: i32 = 24;
 
 /// The effect on the operation it is injected into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -365,7 +365,7 @@ impl Fault {
         match self {
             Self::Io => io::Error::other("simulated input/output error"),
             Self::NoSpace => io::ErrorKind::StorageFull.into(),
-            Self::NoDescriptors => Errno::MFILE.into(),
+            Self::NoDescriptors => io::Error::from_raw_os_error(EMFILE),
             Self::PowerLoss => power_is_off(),
         }
     }

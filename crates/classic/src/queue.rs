@@ -316,7 +316,7 @@ impl Queue {
 
     /// Whether it is deleted, or about to be.
     pub fn is_deleted(&self) -> bool {
-        stdx::lock(&self.local).is_deleted()
+        stdx::lock(&self.local).deleted
     }
 
     /// Whether a consumer would be given the next message at once.

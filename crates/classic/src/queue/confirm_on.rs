@@ -2,11 +2,10 @@
 //! how many may wait, and what becomes of those that nobody will consume. Where each stands is kept by
 //! `queue::ConfirmWaiters`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
 
-use super::incoming::{Any, Incoming, Publishes};
+use super::incoming::Incoming;
 use super::policy::RefusedItem;
-use super::state::QueueState;
 use super::{Queue, Wakes};
-use confirm::{DurabilityToken, Publisher};
+use confirm::Publisher;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{Awaiting, ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
 use session::Confirmation;
@@ -316,55 +315,6 @@ impl Confirms {
         let mut pending = confirming.pending.iter();
         let (first, _) = pending.find(|(_, awaiting)| awaiting.publisher == number)?;
         confirming.pending.came_ms(first).into()
-    }
-}
-
-impl QueueState {
-    /// As [`QueueState::publish`], for a queue whose publishes are confirmed once they are consumed: small
-    /// messages are not kept for a restart, and what may not wait is refused.
-    #[inline(never)]
-    pub(super) fn publish_late(
-        &mut self,
-        queue: &Queue,
-        Publishes { messages, mut any, is_late }: Publishes<'_, '_>,
-        refused: &mut Vec<RefusedItem>,
-        wakes: &mut Wakes,
-    ) {
-        if self.deleted {
-            let awaited = (0..).zip(messages).filter(|(_, it)| it.confirm.is_some());
-            refused.extend(awaited.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
-            return;
-        }
-        self.confirms.begin(&mut self.fifo);
-        let (mut any_large, mut bytes) = (false, 0);
-        for Incoming { message, home, .. } in &mut *messages {
-            let n_bytes = message.body.len() + message.properties.len();
-            let is_large = queue.storage.bodies.is_stored(n_bytes);
-            any_large |= is_large;
-            if message.persistent && !is_large {
-                message.persistent = false;
-                *home = None;
-            }
-            bytes += message.body.len() as u64;
-        }
-        any = Any { logged: any.logged && any_large, stored: any.stored && any_large, ..any };
-        // What is kept all the same need not be durable: a consumer's word counts.
-        let Some(places) =
-            self.confirms.with_room(self.fifo.consumers().n_active() > 0, messages, bytes, refused)
-        else {
-            let publishes = Publishes { messages, any, is_late };
-            let DurabilityToken { .. } = self.publish_here(queue, publishes, refused, wakes);
-            return;
-        };
-        let admitted = places.iter().filter_map(|place| messages.get(*place as usize).copied());
-        let mut admitted: Vec<Incoming<'_>> = admitted.collect();
-        let n_refused = refused.len();
-        let publishes = Publishes { messages: &mut admitted, any, is_late };
-        let DurabilityToken { .. } = self.publish_here(queue, publishes, refused, wakes);
-        for refused in refused.iter_mut().skip(n_refused) {
-            let place = places.get(refused.item as usize);
-            refused.item = *place.expect("`admitted` has as many places");
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::consumers::Consumers;
 use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
 use super::incoming::{Incoming, Publishes};
-use super::policy::{PutIn, with_counts};
+use super::policy::{Arrivals, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Get, Got, Queue, Wakes, position};
 use confirm::DurabilityToken;
@@ -55,7 +55,7 @@ impl Deliveries<'_> {
         &mut self,
         queue: &Queue,
         &Publishes { ref messages, any, is_late }: &Publishes<'_, '_>,
-        put_in: &PutIn<'_>,
+        arrivals: Option<&Arrivals>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
         if is_late {
@@ -73,7 +73,10 @@ impl Deliveries<'_> {
         for (item, incoming) in (0..).zip(&**messages).skip(n_passed) {
             let kept = together.filter(|together| together.takes(incoming));
             let kept = kept.map(|together| together.kept);
-            let at = put_in.place(self.fifo, &incoming.message);
+            let at = match arrivals {
+                None => self.fifo.enqueue(1),
+                Some(arrivals) => arrivals.place(self.fifo, &incoming.message),
+            };
             if let Some(late) = self.put_in(queue, (item, at), incoming, kept, wakes) {
                 (upto, note) = (upto.max(late.upto), note.max(late.note));
             }

@@ -185,7 +185,7 @@ impl Queue {
         }
         poll_fn(|context| {
             let mut local = stdx::lock(&self.local);
-            if local.is_deleted() || !local.content.durability.is_loading {
+            if local.deleted || !local.content.durability.is_loading {
                 return Poll::Ready(());
             }
             stdx::add_waker(&mut local.content.durability.waiting, context.waker());
@@ -300,7 +300,7 @@ impl VersionChange<'_> {
     /// all is in both; none if the queue is not there to be converted.
     pub(crate) fn write_journal_too(&self, journal: &Arc<Journal>) -> Option<u64> {
         let mut local = stdx::lock(&self.0.local);
-        if local.is_deleted() || local.content.durability.journal.is_some() {
+        if local.deleted || local.content.durability.journal.is_some() {
             return None;
         }
         local.content.durability.journal = Some(Arc::clone(journal));
@@ -312,7 +312,7 @@ impl VersionChange<'_> {
     pub(crate) fn write_log_too(&self) -> Option<(Arc<Journal>, u64)> {
         let mut local = stdx::lock(&self.0.local);
         let journal = local.content.durability.journal.clone()?;
-        if local.is_deleted() || local.content.durability.is_logged {
+        if local.deleted || local.content.durability.is_logged {
             return None;
         }
         // What the log knows is from before the queue had the older form, or from an attempt that
@@ -417,7 +417,7 @@ impl VersionChange<'_> {
     /// From now on the other form counts: one log entry says so.
     pub(crate) fn complete(&self, to: QueueVersion) {
         let mut local = stdx::lock(&self.0.local);
-        if local.is_deleted() {
+        if local.deleted {
             return;
         }
         let upto = self.0.files_version.log(self.0.wal(), to);

@@ -58,7 +58,7 @@ impl Queue {
     pub async fn head_in_memory(&self) {
         poll_fn(|context| {
             self.with(|local, _| {
-                if local.is_deleted() || !local.paging_turn().is_head_cold() {
+                if local.deleted || !local.paging_turn().is_head_cold() {
                     return Poll::Ready(());
                 }
                 stdx::add_waker(&mut local.paging.waiting, context.waker());

@@ -4,7 +4,7 @@
 mod arrivals;
 mod leaving;
 
-pub(super) use arrivals::PutIn;
+pub(super) use arrivals::Arrivals;
 use arrivals::arrival;
 pub(super) use leaving::Leaving;
 
@@ -397,7 +397,7 @@ impl Queue {
     /// Takes what definitions of that epoch ask it to be.
     pub fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
         self.with(|local, _| {
-            if !local.is_deleted() {
+            if !local.deleted {
                 let QueueState { confirms, fifo, .. } = local;
                 confirms.set(fifo, settings.confirm);
                 self.note_confirm_on(settings.confirm.on);

@@ -139,7 +139,7 @@ impl Filling<'_> {
     /// read for it.
     pub(crate) fn tell_part(&self, position: u64, read: Option<&PageRead>) -> ScanStep {
         let mut local = stdx::lock(&self.0.local);
-        if local.is_deleted() {
+        if local.deleted {
             return ScanStep::All;
         }
         local.restoring().part(self.0, position, read)
@@ -149,7 +149,7 @@ impl Filling<'_> {
     /// those below `seen_below` may have been delivered before.
     pub(crate) fn end(&self, next_position: u64, seen_below: u64) {
         self.0.with(|local, wakes| {
-            if !local.is_deleted() {
+            if !local.deleted {
                 local.restoring().end(next_position, seen_below);
                 local.content.durability.end_loading(self.0, wakes);
             }
@@ -160,7 +160,7 @@ impl Filling<'_> {
     /// call.
     pub(crate) fn message(&self, position: u64, message: &MessageRef<'_>) {
         let mut local = stdx::lock(&self.0.local);
-        if !local.is_deleted() {
+        if !local.deleted {
             let bytes = message.body.len() as u64;
             local.restoring().message(self.0, (position, bytes), message);
             local.content.backlog.push(&self.0.storage.pool, position, message, None, None);
@@ -170,7 +170,7 @@ impl Filling<'_> {
     /// Everything was read: the queue can be used.
     pub(crate) fn end_with_journal(&self, content: OlderContent) {
         self.0.with(|local, wakes| {
-            if local.is_deleted() {
+            if local.deleted {
                 return;
             }
             let OlderContent { journal, next_position, seen_below, log_upto } = content;

@@ -7,10 +7,10 @@ use super::content::Content;
 use super::deletion::{DeleteConditions, QueueRefused};
 use super::deliveries::{Assignment, Deliveries};
 use super::durability::Durability;
-use super::incoming::Publishes;
+use super::incoming::{Incoming, Publishes};
 use super::membership::{Attach, Membership, Owner};
 use super::paging::{Paging, PagingTurn};
-use super::policy::{Leaving, Policy, PutIn, RefusedItem};
+use super::policy::{Arrivals, Leaving, Policy, RefusedItem};
 use super::recover_pages::Restoring;
 use super::{AfterDetach, AttachRefused, Get, Got, Queue, Settled, Wakes};
 use confirm::DurabilityToken;
@@ -102,10 +102,6 @@ impl QueueState {
         Restoring { fifo: &mut self.fifo, content: &mut self.content, policy: &mut self.policy }
     }
 
-    pub(super) const fn is_deleted(&self) -> bool {
-        self.deleted
-    }
-
     pub(super) fn give_up(&mut self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
         if conditions.if_unused && self.fifo.consumers().n_active() > 0 {
             return Err(QueueRefused::InUse);
@@ -126,29 +122,99 @@ impl QueueState {
         wakes: &mut Wakes,
     ) -> DurabilityToken {
         debug_assert!(!queue.is_loading(), "publishers wait for a queue that is being read");
-        if publishes.is_late {
-            self.publish_late(queue, publishes, refused, wakes);
-            return DurabilityToken::default();
+        match (publishes.is_late, self.deleted) {
+            (false, false) => self.put_in(queue, publishes, refused, wakes),
+            (false, true) => DurabilityToken::default(),
+            (true, false) => {
+                self.publish_late(queue, publishes, refused, wakes);
+                DurabilityToken::default()
+            }
+            (true, true) => {
+                let awaited = (0..).zip(publishes.messages).filter(|(_, it)| it.confirm.is_some());
+                refused.extend(awaited.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
+                DurabilityToken::default()
+            }
         }
-        if self.deleted {
-            return DurabilityToken::default();
+    }
+
+    /// As [`QueueState::publish`], for messages that are confirmed once they are consumed: small ones are not
+    /// kept for a restart, and what may not wait is refused. What is kept all the same need not be durable.
+    #[inline(never)]
+    fn publish_late(
+        &mut self,
+        queue: &Queue,
+        mut publishes: Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) {
+        self.confirms.begin(&mut self.fifo);
+        let bytes = publishes.keep_only_large(&queue.storage.bodies);
+        let Publishes { ref messages, any, is_late } = publishes;
+        let has_consumers = self.fifo.consumers().n_active() > 0;
+        let Some(places) = self.confirms.with_room(has_consumers, messages, bytes, refused) else {
+            let DurabilityToken { .. } = self.put_in(queue, publishes, refused, wakes);
+            return;
+        };
+        let admitted = places.iter().filter_map(|place| messages.get(*place as usize).copied());
+        let mut admitted: Vec<Incoming<'_>> = admitted.collect();
+        let n_refused = refused.len();
+        let admitted = Publishes { messages: &mut admitted, any, is_late };
+        let DurabilityToken { .. } = self.put_in(queue, admitted, refused, wakes);
+        for refused in refused.iter_mut().skip(n_refused) {
+            let place = places.get(refused.item as usize);
+            refused.item = *place.expect("`admitted` has as many places");
         }
-        self.publish_here(queue, publishes, refused, wakes)
     }
 
     /// Puts messages in, whatever their confirms wait for.
     #[inline]
-    pub(super) fn publish_here(
+    fn put_in(
         &mut self,
         queue: &Queue,
         publishes: Publishes<'_, '_>,
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        if publishes.any.expiring || self.policy.state.is_some() {
-            return self.publish_by_rules(queue, publishes, refused, wakes);
+        match self.policy.arrivals(queue, publishes.any) {
+            None => self.deliveries().publish_together(queue, &publishes, None, wakes),
+            Some(arrivals) => self.put_in_by_rules(queue, publishes, &arrivals, refused, wakes),
         }
-        self.deliveries().publish_together(queue, &publishes, &PutIn::PLAINLY, wakes)
+    }
+
+    /// Puts in what there is room for, and refuses the rest.
+    #[inline(never)]
+    fn put_in_by_rules(
+        &mut self,
+        queue: &Queue,
+        Publishes { messages, any, is_late }: Publishes<'_, '_>,
+        arrivals: &Arrivals,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> DurabilityToken {
+        arrivals.note_deadlines(messages);
+        let (mut awaited, mut at) = (DurabilityToken::default(), 0);
+        while let Some(rest) = messages.get_mut(at..).filter(|rest| !rest.is_empty()) {
+            let n_admitted = self.policy.n_admitted(&self.fifo, rest);
+            match rest.get_mut(..n_admitted).filter(|admitted| !admitted.is_empty()) {
+                Some(messages) => {
+                    let publishes = Publishes { messages, any, is_late };
+                    let put = self.deliveries().publish_together(
+                        queue,
+                        &publishes,
+                        Some(arrivals),
+                        wakes,
+                    );
+                    awaited.add(put);
+                    at += n_admitted;
+                }
+                None => {
+                    refused.push(self.policy.refuse(at));
+                    at += 1;
+                }
+            }
+        }
+        self.leaving().enforce(queue, arrivals.now_ms);
+        awaited
     }
 
     pub(super) fn settle(

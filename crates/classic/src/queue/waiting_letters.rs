@@ -92,7 +92,7 @@ impl DeadLetters<'_> {
                 local.confirms.put_back(*position, confirm, bytes, now_ms);
             }
             local.policy.set_sending(n);
-            if local.is_deleted() {
+            if local.deleted {
                 local.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
             }
         });

@@ -1,20 +1,18 @@
 //! Messages that come to a queue with rules: when each expires, where it has its place, and whether there is
 //! room for it.
 
-use super::{PolicyState, RefusedItem};
+use super::{Policy, PolicyState, RefusedItem};
+use crate::queue::Queue;
 use crate::queue::delay_header::delay_ms_of;
-use crate::queue::incoming::{Incoming, Publishes};
-use crate::queue::state::QueueState;
-use crate::queue::{Queue, Wakes};
-use confirm::DurabilityToken;
+use crate::queue::incoming::{Any, Incoming};
 use message::MessageRef;
 use meta::{LengthLimits, Overflow};
 use queue::{Fifo, MessageAttrs};
 use std::num::NonZeroU64;
 
 /// The rules for messages that come in now.
-struct Arrivals {
-    now_ms: u64,
+pub(in crate::queue) struct Arrivals {
+    pub(in crate::queue) now_ms: u64,
     ttl_ms: Option<u64>,
     has_priorities: bool,
     /// Each stays for as long as it says, and what it says of its expiration counts later.
@@ -38,8 +36,17 @@ impl Arrivals {
         NonZeroU64::new(self.now_ms.saturating_add(ttl_ms).max(1))
     }
 
-    fn arrival(&self, message: &MessageRef<'_>) -> MessageAttrs {
-        arrival(message, self.has_priorities, message.body.len() as u64)
+    /// Notes with each message when it expires.
+    pub(in crate::queue) fn note_deadlines(&self, messages: &mut [Incoming<'_>]) {
+        for Incoming { message, .. } in messages {
+            message.annotations.deadline_ms = self.deadline_ms(message);
+        }
+    }
+
+    /// Puts a message in its place.
+    pub(in crate::queue) fn place(&self, core: &mut Fifo, message: &MessageRef<'_>) -> u64 {
+        let bytes = message.body.len() as u64;
+        core.put(&arrival(message, self.has_priorities, bytes), self.now_ms)
     }
 }
 
@@ -52,95 +59,31 @@ pub(super) fn arrival(message: &MessageRef<'_>, has_priorities: bool, bytes: u64
     }
 }
 
-/// How messages get their positions.
-pub(in crate::queue) struct PutIn<'a>(Option<&'a Arrivals>);
-
-impl PutIn<'_> {
-    /// One after the other: for a queue without rules.
-    pub(in crate::queue) const PLAINLY: Self = Self(None);
-
-    /// Puts a message in its place.
+impl Policy {
+    /// The rules for messages that come in now; `None` if they need not be looked at.
     #[inline]
-    pub(in crate::queue) fn place(&self, core: &mut Fifo, message: &MessageRef<'_>) -> u64 {
-        match self.0 {
-            None => core.enqueue(1),
-            Some(arrivals) => core.put(&arrivals.arrival(message), arrivals.now_ms),
+    pub(in crate::queue) fn arrivals(&self, queue: &Queue, any: Any) -> Option<Arrivals> {
+        let ruling = self.state.as_deref();
+        if !any.expiring && ruling.is_none_or(|ruling| !ruling.looks_at_arrivals()) {
+            return None;
         }
-    }
-}
-
-impl QueueState {
-    /// As [`QueueState::publish`], for a queue that has rules, or messages that expire.
-    #[inline(never)]
-    pub(in crate::queue) fn publish_by_rules(
-        &mut self,
-        queue: &Queue,
-        publishes: Publishes<'_, '_>,
-        refused: &mut Vec<RefusedItem>,
-        wakes: &mut Wakes,
-    ) -> DurabilityToken {
-        let ruling = self.policy.state.as_deref();
-        if !publishes.any.expiring && ruling.is_none_or(|ruling| !ruling.looks_at_arrivals()) {
-            return self.deliveries().publish_together(queue, &publishes, &PutIn::PLAINLY, wakes);
-        }
-        let arrivals = Arrivals {
+        Some(Arrivals {
             now_ms: queue.storage.time.unix_ms(),
             ttl_ms: ruling.and_then(|ruling| ruling.settings.message_ttl_ms),
             has_priorities: ruling.is_some_and(|ruling| ruling.settings.max_priority > 0),
             holds_back: ruling.is_some_and(|ruling| ruling.settings.holds_back),
-        };
-        for Incoming { message, .. } in &mut *publishes.messages {
-            message.annotations.deadline_ms = arrivals.deadline_ms(message);
-        }
-        let put_in = PutIn(Some(&arrivals));
-        let awaited = if ruling.is_some_and(PolicyState::refuses) {
-            self.publish_admitted(queue, publishes, &put_in, refused, wakes)
-        } else {
-            self.deliveries().publish_together(queue, &publishes, &put_in, wakes)
-        };
-        self.leaving().enforce(queue, arrivals.now_ms);
-        awaited
+        })
     }
 
-    /// Puts in what there is room for, and refuses the rest.
-    fn publish_admitted(
-        &mut self,
-        queue: &Queue,
-        Publishes { messages, any, is_late }: Publishes<'_, '_>,
-        put_in: &PutIn<'_>,
-        refused: &mut Vec<RefusedItem>,
-        wakes: &mut Wakes,
-    ) -> DurabilityToken {
-        let mut awaited = DurabilityToken::default();
-        let mut at = 0;
-        while let Some(rest) = messages.get_mut(at..).filter(|rest| !rest.is_empty()) {
-            let n_admitted = self.n_admitted(rest);
-            let Some(admitted) = rest.get_mut(..n_admitted).filter(|these| !these.is_empty())
-            else {
-                let ruling = self.policy.state.as_deref();
-                let overflow = |ruling: &PolicyState| ruling.settings.length.overflow;
-                let dead_letter_to =
-                    ruling.filter(|it| overflow(it) == Overflow::RejectPublishDeadLetter);
-                let dead_letter_to = dead_letter_to.and_then(|it| it.dead_letter_to.clone());
-                let item = u32::try_from(at).expect("fewer messages than 2^32");
-                refused.push(RefusedItem { item, dead_letter_to });
-                at += 1;
-                continue;
-            };
-            let publishes = Publishes { messages: admitted, any, is_late };
-            awaited.add(self.deliveries().publish_together(queue, &publishes, put_in, wakes));
-            at += n_admitted;
-        }
-        awaited
-    }
-
-    /// How many of the first messages there is room for if nothing leaves.
-    fn n_admitted(&self, messages: &[Incoming<'_>]) -> usize {
-        let Some(ruling) = &self.policy.state else { return messages.len() };
+    /// How many of the first messages the queue takes now.
+    pub(in crate::queue) fn n_admitted(&self, fifo: &Fifo, messages: &[Incoming<'_>]) -> usize {
+        let Some(ruling) = self.state.as_deref().filter(|ruling| ruling.refuses()) else {
+            return messages.len();
+        };
         let LengthLimits { messages_max, bytes_max, .. } = ruling.settings.length;
-        let policy = self.fifo.messages().policy();
+        let policy = fifo.messages().policy();
         let n_delayed = policy.map_or(0, |it| it.delayed().len());
-        let n_there = self.fifo.messages().n_ready() + n_delayed;
+        let n_there = fifo.messages().n_ready() + n_delayed;
         let mut bytes = policy.map_or(0, |it| it.ready_bytes().get());
         let fits = |(n, incoming): &(u64, &Incoming<'_>)| {
             if messages_max.is_some_and(|max| n_there + n > max) {
@@ -152,5 +95,15 @@ impl QueueState {
             })
         };
         (1..).zip(messages).take_while(fits).count()
+    }
+
+    /// Where a message goes that the queue does not take.
+    pub(in crate::queue) fn refuse(&self, item: usize) -> RefusedItem {
+        let is_wanted =
+            |it: &&PolicyState| it.settings.length.overflow == Overflow::RejectPublishDeadLetter;
+        let ruling = self.state.as_deref().filter(is_wanted);
+        let dead_letter_to = ruling.and_then(|ruling| ruling.dead_letter_to.clone());
+        let item = u32::try_from(item).expect("fewer messages than 2^32");
+        RefusedItem { item, dead_letter_to }
     }
 }

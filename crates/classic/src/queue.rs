@@ -20,6 +20,7 @@ mod delivery_counts;
 mod durability;
 mod files_version;
 mod global_prefetch;
+mod hand_over;
 mod head;
 mod host;
 mod incoming;
@@ -230,6 +231,7 @@ impl Queue {
         let (result, is_pager_wanted, is_keeper_wanted) = {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
+            debug_assert!(local.hand_over.is_empty(), "what is assigned is handed over");
             let is_deleted = local.deleted;
             let is_keeper_wanted = local.leaving().settle(self, is_deleted);
             let QueueState { confirms, fifo, .. } = &mut *local;

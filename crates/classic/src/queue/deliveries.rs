@@ -1,38 +1,19 @@
-//! Messages on their way to consumers: the core says whose turn it is, and each outbox is told once.
+//! Messages on their way to consumers: the core says whose turn it is; `hand_over.rs` tells the outboxes.
 
 use super::confirm_on::Confirms;
 use super::consumers::Consumers;
 use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
+use super::hand_over::HandOver;
 use super::incoming::{Incoming, Publishes};
 use super::policy::{Arrivals, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Get, Got, Queue, Wakes, position};
 use confirm::DurabilityToken;
-use message::MessageRef;
 use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange};
-use session::{DELIVERY_BYTES, Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
+use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
 use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
-
-/// Messages assigned before they are handed to outboxes: bounds the scratch list.
-const HAND_OVER_MESSAGES_MAX: usize = 1_024;
-
-/// One assignment, waiting to be handed to its outbox.
-#[derive(Clone, Copy)]
-pub(super) struct Assignment {
-    pub(super) assigned: Assigned,
-    /// The place of the incoming message among those that came with it, when it was not stored.
-    pub(super) incoming: Option<u32>,
-}
-
-impl Assignment {
-    /// The incoming message, when it was not stored.
-    #[inline]
-    fn incoming_of<'m, 'a>(&self, messages: &'m [Incoming<'a>]) -> Option<&'m Incoming<'a>> {
-        messages.get(self.incoming? as usize)
-    }
-}
 
 /// The parts of a queue that have to do with who is given what.
 pub(super) struct Deliveries<'s> {
@@ -40,8 +21,7 @@ pub(super) struct Deliveries<'s> {
     pub(super) content: &'s mut Content,
     pub(super) consumers: &'s mut Consumers,
     pub(super) confirms: &'s mut Confirms,
-    /// Assigned and in no outbox yet.
-    pub(super) handed: &'s mut Vec<Assignment>,
+    pub(super) hand_over: &'s mut HandOver,
     /// The core is to be told the sizes of messages that are given out.
     pub(super) notes_sizes: bool,
     /// Messages say how often they came back.
@@ -80,56 +60,13 @@ impl Deliveries<'_> {
             if let Some(late) = self.put_in(queue, (item, at), incoming, kept, wakes) {
                 (upto, note) = (upto.max(late.upto), note.max(late.note));
             }
-            if self.handed.len() >= HAND_OVER_MESSAGES_MAX {
+            if self.hand_over.is_full() {
                 self.hand_over(queue, messages, wakes);
             }
         }
         self.hand_over(queue, messages, wakes);
         self.dispatch(queue, wakes);
         self.content.durability.awaited(upto, note)
-    }
-
-    /// Hands messages to a consumer that is the only one and settles nothing, straight from where
-    /// they lie, until its outbox is full. Returns how many: for those that is all there is to do.
-    fn pass_on(&mut self, queue: &Queue, messages: &[Incoming<'_>], wakes: &mut Wakes) -> usize {
-        let taker = if self.consumers.any_limited() { None } else { self.fifo.sole_taker() };
-        let Some(consumer) = taker else { return 0 };
-        let Some(host) = self.consumers.get_mut(consumer) else { return 0 };
-        let link = host.link;
-        let first = self.fifo.messages().next_position();
-        let (mut n_passed, mut room) = (0, Room::Full);
-        let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
-            for (Incoming { message, .. }, at) in messages.iter().zip(first..) {
-                if message.properties.len() > PROPERTIES_BYTES_ALWAYS_TAKEN {
-                    // Whether it can be sent at all is found out on the longer way.
-                    break;
-                }
-                let delivery = Delivery {
-                    position: position(at),
-                    redelivered: false,
-                    message,
-                    settled_by_write: false,
-                };
-                room = sink.deliver(link, delivery);
-                n_passed += 1;
-                if room == Room::Full {
-                    break;
-                }
-            }
-        });
-        wakes.extend(waker);
-        if n_passed == 0 {
-            return 0;
-        }
-        if queue.storage.host.is_traced() {
-            for incoming in messages.iter().take(n_passed) {
-                self.consumers.trace(queue, consumer, false, &incoming.message);
-            }
-        }
-        self.fifo.pass_on(n_passed as u64);
-        self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
-        queue.counters.n_delivered.fetch_add(n_passed as u64, Ordering::Relaxed);
-        n_passed
     }
 
     /// Puts one message where it has its place, and gives it to a consumer when one waits for it.
@@ -166,8 +103,12 @@ impl Deliveries<'_> {
             if self.notes_sizes {
                 self.note_sent(&assigned, direct.then(|| message.body.len()));
             }
-            self.charge(assigned, message.size_bytes());
-            self.handed.push(Assignment { assigned, incoming });
+            self.hand_over.push(
+                self.fifo,
+                self.consumers,
+                (assigned, incoming),
+                message.size_bytes(),
+            );
         }
         late
     }
@@ -175,7 +116,7 @@ impl Deliveries<'_> {
     /// Gives ready messages to consumers until there are no more, or nobody can take one.
     pub(super) fn dispatch(&mut self, queue: &Queue, wakes: &mut Wakes) {
         loop {
-            while self.handed.len() < HAND_OVER_MESSAGES_MAX && !self.fifo.is_waiting() {
+            while !self.hand_over.is_full() && !self.fifo.is_waiting() {
                 let Some(next) = self.size_of_next() else { break };
                 let properties_bytes = next.properties_bytes;
                 let Some(assigned) = self.next_delivery(queue, properties_bytes, wakes) else {
@@ -184,10 +125,9 @@ impl Deliveries<'_> {
                 if self.notes_sizes {
                     self.note_sent(&assigned, None);
                 }
-                self.charge(assigned, next.size_bytes);
-                self.handed.push(Assignment { assigned, incoming: None });
+                self.hand_over.push(self.fifo, self.consumers, (assigned, None), next.size_bytes);
             }
-            if self.handed.is_empty() {
+            if self.hand_over.is_empty() {
                 break;
             }
             self.hand_over(queue, &[], wakes);
@@ -297,15 +237,6 @@ impl Deliveries<'_> {
         host.is_none_or(|host| self.fits(queue, &*host.outbox, properties_bytes, wakes))
     }
 
-    /// Takes what the message needs from what the consumer's outbox is believed to hold.
-    fn charge(&mut self, assigned: Assigned, size_bytes: usize) {
-        let Some(host) = self.consumers.get_mut(assigned.consumer) else { return };
-        let n_bytes = (size_bytes + DELIVERY_BYTES) as u64;
-        if host.room.take(n_bytes) {
-            self.fifo.consumers_mut().set_credit(assigned.consumer, 0);
-        }
-    }
-
     /// Tells the core the size of a message that was given out just now, where sizes count.
     fn note_sent(&mut self, assigned: &Assigned, bytes: Option<usize>) {
         let bytes = bytes.unwrap_or_else(|| match self.content.backlog.get(assigned.position) {
@@ -315,82 +246,6 @@ impl Deliveries<'_> {
         if let Some(policy) = self.fifo.messages_mut().policy_mut() {
             policy.note_sent(assigned.position, assigned.settling, bytes as u64);
         }
-    }
-
-    /// Hands what was assigned to the outboxes, each locked once.
-    fn hand_over(&mut self, queue: &Queue, messages: &[Incoming<'_>], wakes: &mut Wakes) {
-        if self.handed.is_empty() {
-            return;
-        }
-        stdx::walk::step("assign");
-        let mut handed = std::mem::take(self.handed);
-        let first = handed.first().map(|one| one.assigned.consumer);
-        if handed.iter().any(|one| Some(one.assigned.consumer) != first) {
-            handed.sort_unstable_by_key(|one| (one.assigned.consumer, one.assigned.position));
-        }
-        for run in handed.chunk_by(|a, b| a.assigned.consumer == b.assigned.consumer) {
-            self.hand_to_one(run, messages, wakes);
-        }
-        if queue.storage.host.is_traced() {
-            self.trace_handed(queue, &handed, messages);
-        }
-        queue.counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
-        let held = |one: &&Assignment| one.assigned.settling == AckMode::Manual;
-        let held = handed.iter().filter(held).map(|one| one.assigned.position);
-        self.content.durability.note_delivered(held);
-        for one in &handed {
-            if one.assigned.settling == AckMode::Auto && one.incoming.is_none() {
-                self.content.release(&queue.storage.pool, one.assigned.position);
-            }
-        }
-        handed.clear();
-        *self.handed = handed;
-    }
-
-    fn hand_to_one(&mut self, run: &[Assignment], messages: &[Incoming<'_>], wakes: &mut Wakes) {
-        let Some(consumer) = run.first().map(|one| one.assigned.consumer) else { return };
-        let counts_returns = self.counts_returns;
-        let (backlog, fifo) = (&self.content.backlog, &self.fifo);
-        let Some(host) = self.consumers.get_mut(consumer) else { return };
-        let link = host.link;
-        let settles_nothing = host.checkout.settling == AckMode::Auto;
-        let mut room = Room::Full;
-        let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
-            for one in run {
-                let stored;
-                let message = match one.incoming_of(messages) {
-                    Some(incoming) => &incoming.message,
-                    None => {
-                        stored = backlog.get(one.assigned.position);
-                        let Lookup::Here(message) = &stored else { continue };
-                        message
-                    }
-                };
-                let delivery = Delivery {
-                    position: position(one.assigned.position),
-                    redelivered: one.assigned.redelivered,
-                    message,
-                    settled_by_write: settles_nothing && one.assigned.settling == AckMode::Manual,
-                };
-                if counts_returns
-                    && let Some(counted) = with_counts(
-                        message,
-                        fifo.messages()
-                            .policy()
-                            .map_or_else(queue::DeliveryCounts::default, |it| {
-                                it.returns().of(one.assigned.position)
-                            }),
-                    )
-                {
-                    let message = &MessageRef { properties: &counted, ..*message };
-                    room = sink.deliver(link, Delivery { message, ..delivery });
-                    continue;
-                }
-                room = sink.deliver(link, delivery);
-            }
-        });
-        wakes.extend(waker);
-        self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
     }
 
     /// Gives the next message to `get`'s outbox, if there is one and it is in memory.
@@ -418,13 +273,9 @@ impl Deliveries<'_> {
         }
         let n_ready = self.fifo.messages().n_ready();
         if let Lookup::Here(mut message) = self.content.backlog.get(assigned.position) {
-            let counts =
-                self.fifo.messages().policy().map_or_else(queue::DeliveryCounts::default, |it| {
-                    it.returns().of(assigned.position)
-                });
-            let counted = with_counts(&message, counts).filter(|_| self.counts_returns);
-            if let Some(counted) = &counted {
-                message.properties = counted;
+            let properties = with_counts(self.fifo, assigned.position, &message);
+            if let Some(properties) = properties.as_deref().filter(|_| self.counts_returns) {
+                message.properties = properties;
             }
             let delivery = Delivery {
                 position: position(assigned.position),
@@ -450,29 +301,10 @@ impl Deliveries<'_> {
         queue.counters.n_delivered.fetch_add(1, Ordering::Relaxed);
         if is_held {
             self.content.durability.note_delivered(std::iter::once(assigned.position));
-        }
-        if !is_held {
+        } else {
             self.content.release(&queue.storage.pool, assigned.position);
             self.content.note_in_log(queue);
         }
         Got::Message
-    }
-
-    /// Tells the firehose of what was handed over.
-    #[cold]
-    fn trace_handed(&self, queue: &Queue, handed: &[Assignment], messages: &[Incoming<'_>]) {
-        for one in handed {
-            let Assigned { consumer, position, redelivered, .. } = one.assigned;
-            match one.incoming_of(messages) {
-                Some(incoming) => {
-                    self.consumers.trace(queue, consumer, redelivered, &incoming.message)
-                }
-                None => {
-                    if let Lookup::Here(message) = self.content.backlog.get(position) {
-                        self.consumers.trace(queue, consumer, redelivered, &message);
-                    }
-                }
-            }
-        }
     }
 }

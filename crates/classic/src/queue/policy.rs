@@ -418,11 +418,9 @@ fn is_plain(settings: &QueueSettings) -> bool {
     *settings == QueueSettings { version, confirm, ..QueueSettings::default() }
 }
 
-/// The properties with what the core knows about how often a message came back; none if it did not.
-pub(super) fn with_counts(
-    message: &MessageRef<'_>,
-    counts: queue::DeliveryCounts,
-) -> Option<Vec<u8>> {
+/// The properties of the message at `position` with how often it came back; none if it did not.
+pub(super) fn with_counts(core: &Fifo, position: u64, message: &MessageRef<'_>) -> Option<Vec<u8>> {
+    let counts = core.messages().policy()?.returns().of(position);
     if counts == queue::DeliveryCounts::default() {
         return None;
     }

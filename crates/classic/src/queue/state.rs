@@ -5,8 +5,9 @@ use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
 use super::content::Content;
 use super::deletion::{DeleteConditions, QueueRefused};
-use super::deliveries::{Assignment, Deliveries};
+use super::deliveries::Deliveries;
 use super::durability::Durability;
+use super::hand_over::HandOver;
 use super::incoming::{Incoming, Publishes};
 use super::membership::{Attach, Membership, Owner};
 use super::paging::{Paging, PagingTurn};
@@ -27,7 +28,7 @@ pub(crate) struct QueueState {
     pub(super) policy: Policy,
     pub(super) confirms: Confirms,
     pub(super) consumers: Consumers,
-    handed: Vec<Assignment>,
+    pub(super) hand_over: HandOver,
     pub(super) deleted: bool,
     pub(super) ages: UnackedAges,
 }
@@ -50,7 +51,7 @@ impl QueueState {
             policy,
             confirms,
             consumers: Consumers::default(),
-            handed: Vec::new(),
+            hand_over: HandOver::default(),
             deleted: false,
             ages: UnackedAges::default(),
         }
@@ -65,7 +66,7 @@ impl QueueState {
             content: &mut self.content,
             consumers: &mut self.consumers,
             confirms: &mut self.confirms,
-            handed: &mut self.handed,
+            hand_over: &mut self.hand_over,
             notes_sizes: self.policy.notes_sizes,
             counts_returns,
         }

@@ -1,0 +1,214 @@
+//! Messages that were assigned, on their way into their consumers' outboxes: each outbox is told once, and
+//! says how much room it has left, which is the consumer's credit. Never whose turn it is.
+
+use super::consumers::Consumers;
+use super::deliveries::Deliveries;
+use super::incoming::Incoming;
+use super::policy::with_counts;
+use super::{Queue, Wakes, position};
+use message::MessageRef;
+use queue::{AckMode, Assigned, Fifo};
+use session::{DELIVERY_BYTES, Delivery, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
+use std::sync::atomic::Ordering;
+use store::backlog::Lookup;
+
+/// Messages assigned before they are handed over: bounds the list.
+const MESSAGES_MAX: usize = 1_024;
+
+/// One assignment, waiting to be handed to its outbox.
+#[derive(Clone, Copy, Debug)]
+struct Assignment {
+    assigned: Assigned,
+    /// The place of the incoming message among those that came with it, when it was not stored.
+    incoming: Option<u32>,
+}
+
+impl Assignment {
+    /// The incoming message, when it was not stored.
+    #[inline]
+    fn incoming_of<'m, 'a>(&self, messages: &'m [Incoming<'a>]) -> Option<&'m Incoming<'a>> {
+        messages.get(self.incoming? as usize)
+    }
+}
+
+/// Messages that were assigned and are in no outbox yet; none while the queue's lock is free.
+#[derive(Debug, Default)]
+pub(super) struct HandOver(Vec<Assignment>);
+
+impl HandOver {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether they are to be handed over before there are more.
+    pub(super) const fn is_full(&self) -> bool {
+        self.0.len() >= MESSAGES_MAX
+    }
+
+    /// Adds a message of so many bytes, which needs room in its consumer's outbox. It has a place among
+    /// those that came with it if it was not stored.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        fifo: &mut Fifo,
+        consumers: &mut Consumers,
+        (assigned, incoming): (Assigned, Option<u32>),
+        size_bytes: usize,
+    ) {
+        if let Some(host) = consumers.get_mut(assigned.consumer)
+            && host.room.take((size_bytes + DELIVERY_BYTES) as u64)
+        {
+            fifo.consumers_mut().set_credit(assigned.consumer, 0);
+        }
+        self.0.push(Assignment { assigned, incoming });
+    }
+}
+
+impl Deliveries<'_> {
+    /// Hands messages to a consumer that is the only one and settles nothing, straight from where
+    /// they lie, until its outbox is full. Returns how many: for those that is all there is to do.
+    pub(super) fn pass_on(
+        &mut self,
+        queue: &Queue,
+        messages: &[Incoming<'_>],
+        wakes: &mut Wakes,
+    ) -> usize {
+        let taker = if self.consumers.any_limited() { None } else { self.fifo.sole_taker() };
+        let Some(consumer) = taker else { return 0 };
+        let Some(host) = self.consumers.get_mut(consumer) else { return 0 };
+        let link = host.link;
+        let first = self.fifo.messages().next_position();
+        let (mut n_passed, mut room) = (0, Room::Full);
+        let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
+            for (Incoming { message, .. }, at) in messages.iter().zip(first..) {
+                if message.properties.len() > PROPERTIES_BYTES_ALWAYS_TAKEN {
+                    // Whether it can be sent at all is found out on the longer way.
+                    break;
+                }
+                let delivery = Delivery {
+                    position: position(at),
+                    redelivered: false,
+                    message,
+                    settled_by_write: false,
+                };
+                room = sink.deliver(link, delivery);
+                n_passed += 1;
+                if room == Room::Full {
+                    break;
+                }
+            }
+        });
+        wakes.extend(waker);
+        if n_passed == 0 {
+            return 0;
+        }
+        if queue.storage.host.is_traced() {
+            for incoming in messages.iter().take(n_passed) {
+                self.consumers.trace(queue, consumer, false, &incoming.message);
+            }
+        }
+        self.fifo.pass_on(n_passed as u64);
+        self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
+        queue.counters.n_delivered.fetch_add(n_passed as u64, Ordering::Relaxed);
+        n_passed
+    }
+
+    /// Hands what was assigned to the outboxes, each locked once.
+    pub(super) fn hand_over(
+        &mut self,
+        queue: &Queue,
+        messages: &[Incoming<'_>],
+        wakes: &mut Wakes,
+    ) {
+        if self.hand_over.is_empty() {
+            return;
+        }
+        stdx::walk::step("assign");
+        let mut handed = std::mem::take(&mut self.hand_over.0);
+        let first = handed.first().map(|one| one.assigned.consumer);
+        if handed.iter().any(|one| Some(one.assigned.consumer) != first) {
+            handed.sort_unstable_by_key(|one| (one.assigned.consumer, one.assigned.position));
+        }
+        for run in handed.chunk_by(|a, b| a.assigned.consumer == b.assigned.consumer) {
+            self.hand_to_one(run, messages, wakes);
+        }
+        if queue.storage.host.is_traced() {
+            self.trace_handed(queue, &handed, messages);
+        }
+        queue.counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
+        let held = |one: &&Assignment| one.assigned.settling == AckMode::Manual;
+        let held = handed.iter().filter(held).map(|one| one.assigned.position);
+        self.content.durability.note_delivered(held);
+        for one in &handed {
+            if one.assigned.settling == AckMode::Auto && one.incoming.is_none() {
+                self.content.release(&queue.storage.pool, one.assigned.position);
+            }
+        }
+        handed.clear();
+        self.hand_over.0 = handed;
+    }
+
+    fn hand_to_one(&mut self, run: &[Assignment], messages: &[Incoming<'_>], wakes: &mut Wakes) {
+        let Some(consumer) = run.first().map(|one| one.assigned.consumer) else { return };
+        let counts_returns = self.counts_returns;
+        let (backlog, fifo) = (&self.content.backlog, &self.fifo);
+        let Some(host) = self.consumers.get_mut(consumer) else { return };
+        let link = host.link;
+        let settles_nothing = host.checkout.settling == AckMode::Auto;
+        let mut room = Room::Full;
+        let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
+            for one in run {
+                let stored;
+                let message = match one.incoming_of(messages) {
+                    Some(incoming) => &incoming.message,
+                    None => {
+                        stored = backlog.get(one.assigned.position);
+                        let Lookup::Here(message) = &stored else {
+                            debug_assert!(false, "what is assigned is in memory");
+                            continue;
+                        };
+                        message
+                    }
+                };
+                let delivery = Delivery {
+                    position: position(one.assigned.position),
+                    redelivered: one.assigned.redelivered,
+                    message,
+                    settled_by_write: settles_nothing && one.assigned.settling == AckMode::Manual,
+                };
+                let properties = if counts_returns {
+                    with_counts(fifo, one.assigned.position, message)
+                } else {
+                    None
+                };
+                room = match properties {
+                    None => sink.deliver(link, delivery),
+                    Some(properties) => {
+                        let message = &MessageRef { properties: &properties, ..*message };
+                        sink.deliver(link, Delivery { message, ..delivery })
+                    }
+                };
+            }
+        });
+        wakes.extend(waker);
+        self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
+    }
+
+    /// Tells the firehose of what was handed over.
+    #[cold]
+    fn trace_handed(&self, queue: &Queue, handed: &[Assignment], messages: &[Incoming<'_>]) {
+        for one in handed {
+            let Assigned { consumer, position, redelivered, .. } = one.assigned;
+            match one.incoming_of(messages) {
+                Some(incoming) => {
+                    self.consumers.trace(queue, consumer, redelivered, &incoming.message)
+                }
+                None => {
+                    if let Lookup::Here(message) = self.content.backlog.get(position) {
+                        self.consumers.trace(queue, consumer, redelivered, &message);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -299,7 +299,7 @@ impl Broker {
         self.holdings.note_unacked(self.figures().unacked_by_connection(), &self.connections);
         let (view, node_timeout_ms) = (self.view(), self.limits().consumer_timeout_ms);
         for overdue in
-            view.classic_queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms))
+            view.classic_queues().flat_map(|queue| queue.upkeep().overdue(node_timeout_ms, now_ms))
         {
             if let Some(connection) = self.connections.get(overdue.connection) {
                 connection.note_overdue(overdue.channel, overdue.timeout_ms);
@@ -314,7 +314,7 @@ impl Broker {
         let pager = &self.storage.pager;
         if pager.has_excess() {
             for queue in self.view().classic_queues() {
-                queue.look_at_pages();
+                queue.upkeep().look_at_pages();
             }
         }
         let view = self.view();
@@ -347,7 +347,7 @@ impl Broker {
         let (view, owners) = (self.view(), self.storage.wal.owners_in(oldest.id));
         for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
             if let Some(queue) = queue.as_classic() {
-                queue.relocate(oldest.id);
+                queue.upkeep().relocate(oldest.id);
             }
         }
     }
@@ -371,16 +371,15 @@ impl Broker {
             self.control_plane.write_snapshot()?;
         }
         let view = self.view();
-        let known =
-            view.classic_queues().filter(|queue| queue.def().durable && !queue.is_loading());
-        let cursors: Vec<_> = known.map(|one| (one.id().0, one.first_undelivered())).collect();
         let durable = view.classic_queues().filter(|queue| queue.def().durable);
-        let unused = durable.filter_map(|one| Some((one.id().0, one.unused_for_ms()?)));
-        let unused: Vec<_> = unused.collect();
+        let notes: Vec<_> = durable.map(|one| (one.id().0, one.upkeep().stop_note())).collect();
+        let cursors = notes.iter().filter_map(|(id, note)| Some((*id, note.first_undelivered?)));
+        let unused = notes.iter().filter_map(|(id, note)| Some((*id, note.unused_ms?)));
+        let (cursors, unused): (Vec<_>, Vec<_>) = (cursors.collect(), unused.collect());
         self.storage.pager.end();
         self.storage.v1.end();
         self.timers.stop();
-        for journal in view.classic_queues().filter_map(|queue| queue.journal()) {
+        for journal in view.classic_queues().filter_map(|queue| queue.upkeep().journal()) {
             self.storage.v1.sync_at_end(&self.storage, &journal)?;
         }
         self.storage.journals.sync()?;
@@ -399,7 +398,7 @@ impl Drop for Broker {
         self.timers.stop();
         self.view()
             .classic_queues()
-            .filter_map(|queue| queue.journal())
+            .filter_map(|queue| queue.upkeep().journal())
             .for_each(|journal| journal.fail());
     }
 }

@@ -230,15 +230,12 @@ impl ControlPlane {
         if let Some(NewQueue { def, version_at }) = new_queue {
             let storage = Arc::clone(&self.storage);
             let settings = definitions.meta.queue_settings(&def);
-            let queue = match version_at {
-                Some(segment) => {
-                    let queue = Queue::new_older(def, settings, storage);
-                    queue.files_version.note_logged(segment);
-                    self.storage.v1.begin(Arc::clone(&queue));
-                    queue
-                }
-                None => Queue::new(def, settings, storage),
-            };
+            let version = version_at.map_or(QueueVersion::V2, |_| QueueVersion::V1);
+            let queue = Queue::new(def, settings, storage, version);
+            if let Some(segment) = version_at {
+                queue.files_version.note_logged(segment);
+                self.storage.v1.begin(Arc::clone(&queue));
+            }
             definitions.queues.insert(queue.id(), QueueRef::Classic(queue));
         }
         let removed_queue = |removed: &Removed| match removed {

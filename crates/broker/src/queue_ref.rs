@@ -93,13 +93,6 @@ impl QueueRef {
         }
     }
 
-    /// Ready messages and consumers, exactly as of now.
-    pub(crate) fn ready_and_consumers(&self) -> (u64, u64) {
-        match self {
-            Self::Classic(queue) => queue.ready_and_consumers(),
-        }
-    }
-
     /// Attaches a consumer; the outbox is told before its first delivery.
     pub(crate) fn attach(&self, attach: Attach<'_>) -> Result<LinkRef, AttachRefused> {
         match self {
@@ -162,7 +155,7 @@ impl QueueRef {
     #[must_use]
     pub fn consumers(&self) -> Vec<ConsumerView> {
         match self {
-            Self::Classic(queue) => queue.consumers(),
+            Self::Classic(queue) => queue.inspect().consumers(),
         }
     }
 
@@ -170,7 +163,7 @@ impl QueueRef {
     #[must_use]
     pub fn pending_confirms(&self) -> PendingConfirms {
         match self {
-            Self::Classic(queue) => queue.pending_confirms(),
+            Self::Classic(queue) => queue.inspect().pending_confirms(),
         }
     }
 
@@ -178,21 +171,21 @@ impl QueueRef {
     #[must_use]
     pub fn head_timestamp(&self) -> Option<u64> {
         match self {
-            Self::Classic(queue) => classic::head_timestamp(queue),
+            Self::Classic(queue) => queue.inspect().head_timestamp(),
         }
     }
 
     /// Adds up how many messages each channel holds.
     pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
         match self {
-            Self::Classic(queue) => queue.count_held(held),
+            Self::Classic(queue) => queue.inspect().count_held(held),
         }
     }
 
     /// When the first publish of this publisher came that waits for consumers.
     pub(crate) fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         match self {
-            Self::Classic(queue) => queue.pending_since_ms(publisher),
+            Self::Classic(queue) => queue.inspect().pending_since_ms(publisher),
         }
     }
 
@@ -235,7 +228,7 @@ impl LinkRef {
     /// Resolves when the next message is in memory, or there is none.
     pub(crate) async fn next_in_memory(&self) {
         match self {
-            Self::Classic(consumer) => consumer.queue().head_in_memory().await,
+            Self::Classic(consumer) => consumer.next_in_memory().await,
         }
     }
 

@@ -340,23 +340,18 @@ impl Replay {
         let mut versions_upto = None;
         for def in meta.queues().iter() {
             let settings = meta.queue_settings(def);
-            let queue = match self.versions.of(def.id) {
+            let version = self.versions.of(def.id);
+            let queue = Queue::new(Arc::clone(def), settings, Arc::clone(storage), version);
+            self.restore_last_use(&queue);
+            match version {
                 QueueVersion::V1 => {
                     // What the log has is left from a conversion that did not come to its end.
                     self.contents.drain(def.id.0, |_| ());
-                    let queue = Queue::new_older(Arc::clone(def), settings, Arc::clone(storage));
-                    self.restore_last_use(&queue);
                     older.push((Arc::clone(&queue), self.cursor_of(def.id)));
-                    queue
                 }
-                QueueVersion::V2 => {
-                    let queue = Queue::new(Arc::clone(def), settings, Arc::clone(storage));
-                    self.restore_last_use(&queue);
-                    to_read.extend(self.restore(&queue));
-                    queue
-                }
-            };
-            versions_upto = self.restore_version(&queue).max(versions_upto);
+                QueueVersion::V2 => to_read.extend(self.restore(&queue, storage)),
+            }
+            versions_upto = self.restore_version(&queue, &storage.wal).max(versions_upto);
             queues.insert(def.id, QueueRef::Classic(queue));
         }
         storage.v1.load_all(older, to_read);
@@ -366,15 +361,15 @@ impl Replay {
     }
 
     /// Has the log keep what it says of the version of a queue's files; or say it, if only definitions did.
-    fn restore_version(&self, queue: &Queue) -> Option<Lsn> {
+    fn restore_version(&self, queue: &Queue, wal: &Wal) -> Option<Lsn> {
         let id = queue.id();
         if let Some(segment) = self.versions.segment_of(id) {
-            queue.storage().wal.retain(segment, Owner(id.0), 1);
+            wal.retain(segment, Owner(id.0), 1);
             queue.files_version.note_logged(segment);
             return None;
         }
         (self.versions.of(id) == QueueVersion::V1)
-            .then(|| queue.files_version.log(&queue.storage().wal, QueueVersion::V1))
+            .then(|| queue.files_version.log(wal, QueueVersion::V1))
     }
 
     /// The first position that nobody was given before a clean stop.
@@ -387,12 +382,12 @@ impl Replay {
         if self.cursors.is_some()
             && let Some(unused_ms) = self.unused.get(&queue.id().0)
         {
-            queue.restore_last_use(*unused_ms);
+            queue.restoring().unused_before(*unused_ms);
         }
     }
 
     /// Fills a queue. What is to be read for that is left for later.
-    fn restore(&mut self, queue: &Arc<Queue>) -> Option<Reading> {
+    fn restore(&mut self, queue: &Arc<Queue>, storage: &Storage) -> Option<Reading> {
         let QueueId(id) = queue.id();
         let mut retained = SegmentCounts::default();
         let mut restoring = queue.restoring();
@@ -400,7 +395,6 @@ impl Replay {
         if reads_later {
             restoring.read_later();
         }
-        let storage = queue.storage();
         let images = &storage.images.durable;
         let returns = self.contents.take_returns(id);
         let next = self.contents.drain(id, |left| match left {

@@ -24,9 +24,10 @@ pub use crate::queue::{
     AckTimeout, Activity, AfterDetach, AlarmTimes, Any, Attach, AttachRefused, ChannelLimit,
     Confirm, ConfirmRef, Consumer, ConsumerView, DELAY, DeadLetter, DeadLetterTo, DeadLetters,
     Delayed, DelayedMessage, DeleteConditions, FilesVersion, Get, Got, HeldBack, Incoming,
-    LetterBatch, Owner, PendingConfirms, Publishes, Queue, QueueHost, QueueRecovery, QueueRefused,
-    QueueStat, QueueVersions, RecoveredDeliveryCounts, RefusedItem, RejectedDeadLetters, Release,
-    Returning, SHARED_BODY_MIN_BYTES, Settled, Wakes, delay_ms_of, head_timestamp, wake_all,
+    Inspection, LetterBatch, Owner, PendingConfirms, Publishes, Queue, QueueHost, QueueRecovery,
+    QueueRefused, QueueStat, QueueVersions, RecoveredDeliveryCounts, RefusedItem,
+    RejectedDeadLetters, Release, Returning, SHARED_BODY_MIN_BYTES, Settled, StopNote, Upkeep,
+    Wakes, delay_ms_of, wake_all,
 };
 pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
 pub use crate::storage::{Images, Losses, PAGES_DIR, Storage, StorageParts};

@@ -21,17 +21,19 @@ mod durability;
 mod files_version;
 mod global_prefetch;
 mod hand_over;
-mod head;
 mod host;
 mod incoming;
+mod inspection;
 mod last_use;
 mod membership;
 mod paging;
 mod policy;
 mod recover_pages;
+mod recovery;
 mod release;
 mod state;
 mod unfit;
+mod upkeep;
 mod waiting_letters;
 
 pub use alarms::AlarmTimes;
@@ -45,37 +47,35 @@ pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
 pub use deletion::{DeleteConditions, QueueRefused};
 pub use delivery_counts::RecoveredDeliveryCounts;
-pub(crate) use durability::{CopyOutcome, LogPageOutcome, OlderContent, ReadForPage};
+pub(crate) use durability::{
+    CopyOutcome, LogPageOutcome, OlderContent, ReadForPage, VersionChange,
+};
 pub use files_version::FilesVersion;
 pub use global_prefetch::ChannelLimit;
-pub use head::head_timestamp;
 pub use host::{QueueHost, QueueVersions};
 pub use incoming::{Any, Incoming, Publishes};
+pub use inspection::{Activity, ConsumerView, Inspection};
 pub use membership::{Attach, Owner};
+pub(crate) use paging::Paged;
 pub use policy::{LetterBatch, RefusedItem};
-pub(crate) use recover_pages::{PageRead, ScanStep};
+pub(crate) use recover_pages::{Filling, PageRead, ScanStep};
+pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
+pub use upkeep::{StopNote, Upkeep};
 pub use waiting_letters::DeadLetters;
 
-use crate::body_refs::BodyRefs;
 use crate::message_store::BodyStore;
-use crate::records;
 use crate::storage::Storage;
 use confirm::DurabilityToken;
 use counters::QueueCounters;
 use durability::Durability;
-use log::{SegmentCounts, SegmentId, Wal};
 use meta::{QueueDef, QueueId, QueueSettings, QueueVersion};
 use session::{ChannelId, LinkId, Outbox, Position};
 use smallvec::SmallVec;
 use state::QueueState;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
-use store::Queued;
-use store::backlog::{LiveMessage, PageNote, RestoreError};
-use store::blob::BlobId;
 
 /// Wakers to be called when no lock is held.
 pub type Wakes = SmallVec<[Waker; 4]>;
@@ -95,13 +95,11 @@ pub const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
 pub struct Queue {
     me: Weak<Self>,
     def: Arc<QueueDef>,
-    storage: Arc<Storage>,
+    pub(crate) storage: Arc<Storage>,
     /// Of its virtual host.
-    bodies: Arc<BodyStore>,
+    pub(crate) bodies: Arc<BodyStore>,
     local: Mutex<QueueState>,
     is_loading: AtomicBool,
-    /// See [`Queue::confirm_on`].
-    confirm_on: AtomicU8,
     /// The version its files have.
     pub files_version: FilesVersion,
     pub(crate) counters: QueueCounters,
@@ -148,29 +146,18 @@ impl AfterDetach {
 }
 
 impl Queue {
-    /// An empty queue.
-    pub fn new(def: Arc<QueueDef>, settings: QueueSettings, storage: Arc<Storage>) -> Arc<Self> {
-        let keeping = Durability::new(def.durable);
-        Self::with_keeping(def, settings, storage, keeping)
-    }
-
-    /// A queue in the older form, whose files are yet to be read or made.
-    pub fn new_older(
+    /// An empty queue. The files of one of version 1 are yet to be read or made.
+    pub fn new(
         def: Arc<QueueDef>,
         settings: QueueSettings,
         storage: Arc<Storage>,
+        version: QueueVersion,
     ) -> Arc<Self> {
-        Self::with_keeping(def, settings, storage, Durability::loading())
-    }
-
-    fn with_keeping(
-        def: Arc<QueueDef>,
-        settings: QueueSettings,
-        storage: Arc<Storage>,
-        keeping: Durability,
-    ) -> Arc<Self> {
+        let keeping = match version {
+            QueueVersion::V1 => Durability::loading(),
+            QueueVersion::V2 => Durability::new(def.durable),
+        };
         let is_loading = AtomicBool::new(keeping.is_loading());
-        let version = if keeping.is_loading() { QueueVersion::V1 } else { QueueVersion::V2 };
         let files_version = FilesVersion::new(def.id, version);
         let confirm_on = settings.confirm.on;
         let local = QueueState::new(keeping, settings, storage.time.monotonic_ms());
@@ -185,10 +172,9 @@ impl Queue {
             local,
             is_loading,
             files_version,
-            confirm_on: AtomicU8::default(),
             counters,
         });
-        queue.note_confirm_on(confirm_on);
+        queue.counters.set_confirm_on(confirm_on);
         queue
     }
 
@@ -208,10 +194,6 @@ impl Queue {
     #[must_use]
     pub fn stat(&self) -> QueueStat {
         self.counters.stat(self.files_version.get())
-    }
-
-    fn wal(&self) -> &Wal {
-        &self.storage.wal
     }
 
     /// Runs `act` under the lock, brings the counters up to date, and wakes who was given something.
@@ -285,13 +267,6 @@ impl Queue {
         Ok(Consumer { queue: Arc::clone(self), key })
     }
 
-    /// Adds up how many messages each channel holds.
-    pub fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
-        if self.counters.n_unacked.load(Ordering::Relaxed) > 0 {
-            stdx::lock(&self.local).membership().count_held(held);
-        }
-    }
-
     /// Drops every ready message; returns how many.
     pub fn purge(&self) -> u64 {
         self.with(|local, _| local.leaving().purge(self))
@@ -325,49 +300,6 @@ impl Queue {
     pub fn takes_at_once(&self) -> bool {
         stdx::lock(&self.local).fifo.takes_at_once()
     }
-
-    /// Ready messages and consumers, exactly as of now.
-    pub fn ready_and_consumers(&self) -> (u64, u64) {
-        let local = stdx::lock(&self.local);
-        (local.fifo.messages().n_ready(), local.fifo.consumers().n_active() as u64)
-    }
-
-    /// Moves the messages that lie in log segment `segment` to the log's end.
-    pub fn relocate(&self, segment: SegmentId) -> u64 {
-        let mut local = stdx::lock(&self.local);
-        let (wal, queue) = (self.wal(), self.def.id.0);
-        let message = |survivor: LiveMessage<'_>| {
-            let LiveMessage { position, message, stored } = survivor;
-            let appended = records::append_message(wal, queue, position, &message, stored);
-            wal.release(segment, 1);
-            appended.at.segment
-        };
-        let page = |note: &PageNote| {
-            let is_needed = !note.live.is_empty();
-            let moved_to = is_needed.then(|| records::append_paged(wal, queue, note).at.segment);
-            wal.release(segment, 1);
-            moved_to
-        };
-        self.files_version.relocate(wal, segment);
-        local.leaving().move_noted_returns(self, segment);
-        local.content.backlog.log_places().relocate(segment, message, page)
-    }
-
-    /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.
-    pub fn restoring(&self) -> QueueRecovery<'_> {
-        QueueRecovery { queue: self, local: stdx::lock(&self.local), reads_later: false }
-    }
-
-    /// The first position that no consumer was given.
-    pub fn first_undelivered(&self) -> u64 {
-        let local = stdx::lock(&self.local);
-        local.policy.first_undelivered(&local.fifo)
-    }
-
-    /// Its consumers, for listings.
-    pub fn consumers(&self) -> Vec<ConsumerView> {
-        stdx::lock(&self.local).membership().views()
-    }
 }
 
 /// One `basic.get`.
@@ -389,134 +321,10 @@ pub enum Got {
     Message,
     /// There is none.
     Nothing,
-    /// There is one: try again after [`Queue::head_in_memory`].
+    /// There is one: try again after [`Consumer::next_in_memory`].
     NotInMemory,
     /// There is one that its client cannot be sent: the connection is about to end.
     Unfit,
-}
-
-/// A consumer as listings show it.
-#[derive(Clone, Debug)]
-pub struct ConsumerView {
-    /// The connection it belongs to.
-    pub connection: meta::ConnectionId,
-    /// The channel it belongs to.
-    pub channel: ChannelId,
-    /// Its tag.
-    pub consumer_tag: session::ShortString,
-    /// Whether it settles what it gets.
-    pub ack_required: bool,
-    /// Unsettled deliveries allowed at a time; 0 for no limit.
-    pub prefetch_count: u32,
-    /// Whether it is the only one allowed.
-    pub exclusive: bool,
-    /// Its arguments.
-    pub arguments: session::Table,
-    /// Whether it gets deliveries.
-    pub activity: Activity,
-}
-
-/// Whether a consumer gets deliveries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activity {
-    /// It does, as others may.
-    Up,
-    /// It does, as the only one.
-    SingleActive,
-    /// It waits to be the only one that does.
-    Waiting,
-}
-
-impl Activity {
-    /// As listings show it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::SingleActive => "single_active",
-            Self::Waiting => "waiting",
-        }
-    }
-}
-
-/// A queue that is being filled after a start.
-pub struct QueueRecovery<'a> {
-    queue: &'a Queue,
-    local: MutexGuard<'a, QueueState>,
-    reads_later: bool,
-}
-
-impl QueueRecovery<'_> {
-    /// Whether a page must be read for what the core has to know of its messages.
-    pub fn must_read(&self, note: &PageNote) -> bool {
-        note.is_annotated || self.local.policy.needs_content()
-    }
-
-    /// Pages are read later, and the core is told of all messages then: the queue's clients wait.
-    pub fn read_later(&mut self) {
-        self.reads_later = true;
-        self.local.content.durability.start_loading(self.queue);
-    }
-
-    /// Puts a message back in. Positions rise from call to call.
-    pub fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
-        if !self.reads_later {
-            let bytes = u64::from(queued.body_bytes());
-            self.local.restoring().message(self.queue, (queued.position, bytes), &queued.message);
-        }
-        self.local.content.backlog.restore(&self.queue.storage.pool, queued, segment);
-    }
-
-    /// Adds a reference of a stored body; false if there is no such body.
-    pub fn retain_body(&self, blob: BlobId) -> bool {
-        self.queue.bodies.retain(blob)
-    }
-
-    /// Page images that name stored bodies, and which of those in them are the queue's.
-    pub fn names(&self) -> Vec<BodyRefs> {
-        let named = self.local.content.backlog.pages().images_with_bodies();
-        let names = |(image, positions)| {
-            let bodies = Arc::clone(&self.queue.bodies);
-            BodyRefs { bodies, image, is_durable: true, positions }
-        };
-        named.map(names).collect()
-    }
-
-    /// Puts a page back in: what is left of it. Positions rise from call to call.
-    ///
-    /// # Errors
-    /// The note cannot be true.
-    pub fn page(&mut self, note: &PageNote, segment: SegmentId) -> Result<(), RestoreError> {
-        self.local.content.backlog.restore_page(note, segment)?;
-        if !self.reads_later {
-            self.local.restoring().unread(note);
-        }
-        Ok(())
-    }
-
-    /// Tells the core how often messages came back, once they are back. Returns which log segments that
-    /// needs.
-    pub fn returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
-        self.local.restoring().returns(before)
-    }
-
-    /// Ends the restoring: positions from `next_position` on are free, and those below
-    /// `seen_below` may have been delivered before.
-    pub fn end(mut self, next_position: u64, seen_below: u64) {
-        let held_bytes = &self.queue.storage.pager.held_bytes;
-        if self.reads_later {
-            self.queue.counters.publish(&self.local, held_bytes);
-            // The core will be told of them.
-            let n_messages = self.local.content.backlog.pages().n_messages();
-            self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
-            return;
-        }
-        self.local.restoring().end(next_position, seen_below);
-        // Nothing departs yet: only the alarm is set.
-        let is_deleted = self.local.deleted;
-        self.local.leaving().settle(self.queue, is_deleted);
-        self.queue.counters.publish(&self.local, held_bytes);
-    }
 }
 
 /// A position as sessions name it.

@@ -403,7 +403,7 @@ impl PlainQueues {
             let (ready, unacked, of_messages) = self.model.counts(name);
             bytes += of_messages;
             // What went while it was on disk only was not looked at.
-            let is_in_memory = classic.pages_on_disk() == 0;
+            let is_in_memory = classic.inspect().pages_on_disk() == 0;
             is_exact &= is_in_memory;
             let of_messages = if is_in_memory { of_messages } else { actual.2 };
             let expected = (ready, unacked, of_messages, self.model.n_consumers(name));
@@ -414,7 +414,8 @@ impl PlainQueues {
                 fail(format!("{name} is not as durable as declared"));
             }
             expect_ok(
-                self.model.check_queue(name, classic.waits_for_page(), |key| self.is_full(key)),
+                self.model
+                    .check_queue(name, classic.inspect().waits_for_page(), |key| self.is_full(key)),
             );
         }
         if is_exact && bytes != self.broker().figures().message_bytes() {

@@ -32,7 +32,7 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
     let Some(broker) = broker.upgrade() else { return };
     match task {
         Task::OnTime(queue, scale) => {
-            if queue.on_time(scale) == AfterDetach::DeleteQueue {
+            if queue.upkeep().on_time(scale) == AfterDetach::DeleteQueue {
                 let gone = broker.change(&Command::DeleteQueueById { id: queue.id() });
                 if let Err(error) = gone {
                     tracing::debug!("an unused queue is not deleted: {error}");
@@ -73,7 +73,7 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<Queue>) {
             }
             undelivered.into_iter().for_each(|letters| broker.timers.send_rejected(letters));
             // In one log the order is enough: what came first is durable first.
-            if awaited.journals.is_empty() && queue.journal().is_none() {
+            if awaited.journals.is_empty() && queue.upkeep().journal().is_none() {
                 queue.dead_letters().left(n_positions);
                 return;
             }

@@ -4,7 +4,7 @@ use super::Handled;
 use super::access::refused;
 use super::client::Client;
 use crate::queue_ref::QueueRef;
-use classic::{DeleteConditions, QueueRefused};
+use classic::{DeleteConditions, QueueRefused, QueueStat};
 use meta::{
     BindingSpec, Command, DestinationName, Done, MetaError, NODE_EXCHANGES, Name, NamedBy,
     Permission, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
@@ -227,7 +227,7 @@ impl<'c> DefinitionRequests<'c> {
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        let (n_ready, n_consumers) = queue.ready_and_consumers();
+        let QueueStat { n_ready, n_consumers, .. } = queue.stat();
         let channel = control.channel;
         self.client.turn.answer(Event::QueueDeclared {
             channel,

@@ -477,7 +477,7 @@ fn what_is_on_disk_is_listed_too() {
     };
     let pages_on_disk = |broker: &Broker| {
         let queue = broker.view().queue("/", "amq.delayed.x").unwrap();
-        queue.as_classic().unwrap().pages_on_disk()
+        queue.as_classic().unwrap().inspect().pages_on_disk()
     };
     let deadline = Instant::now() + Duration::from_secs(20);
     while pages_on_disk(&broker) < 3 {

@@ -240,9 +240,9 @@ fn a_purge_of_what_is_on_disk_lets_go_of_its_bodies_also_after_a_restart() {
         assert_eq!(stats(&broker).live_blobs, 100);
         let view = broker.view();
         wait(&|| {
-            DURABLE
-                .iter()
-                .all(|one| view.queue("/", one).unwrap().as_classic().unwrap().pages_on_disk() > 5)
+            DURABLE.iter().all(|one| {
+                view.queue("/", one).unwrap().as_classic().unwrap().inspect().pages_on_disk() > 5
+            })
         });
         drop(view);
         if restarts {

@@ -62,7 +62,7 @@ fn deep_in(broker: &Arc<Broker>, mut client: Client, n: usize, kind: Kind) -> Cl
     }
     let n_pages_min = n * 100 / ALLOWANCE_BYTES;
     wait_until("pages to be written", || {
-        queue(broker).as_classic().unwrap().pages_on_disk() > n_pages_min
+        queue(broker).as_classic().unwrap().inspect().pages_on_disk() > n_pages_min
     });
     client
 }
@@ -106,7 +106,7 @@ fn a_backlog_on_disk_is_there_after_a_crash_without_being_read() {
     client.wait_for(heard, 1);
     let survivors = disk.survive(CrashOutcome::OnlySynced);
     let broker = node(&survivors);
-    let n_pages = queue(&broker).as_classic().unwrap().pages_on_disk();
+    let n_pages = queue(&broker).as_classic().unwrap().inspect().pages_on_disk();
     assert!(n_pages > 1_000 * 100 / ALLOWANCE_BYTES, "{n_pages} pages are on disk");
     let mut client = Client::connect(&broker);
     assert_eq!(drained(&mut client, 1_000), delivered(0..1_000, " again"));
@@ -241,5 +241,5 @@ fn publishers_wait_while_pages_cannot_be_written() {
     // It is synced: there is room.
     while pager.step_sync() || pager.step_jobs() {}
     assert!(!client.session().is_held());
-    assert!(queue(&broker).as_classic().unwrap().pages_on_disk() > 3);
+    assert!(queue(&broker).as_classic().unwrap().inspect().pages_on_disk() > 3);
 }

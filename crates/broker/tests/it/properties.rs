@@ -142,8 +142,9 @@ fn they_leave_memory_and_come_back_also_after_a_crash() {
         publish(&mut client, &[id]);
     }
     let view = broker.view();
-    let is_away =
-        |queue: &&str| view.queue("/", queue).unwrap().as_classic().unwrap().pages_on_disk() > 5;
+    let is_away = |queue: &&str| {
+        view.queue("/", queue).unwrap().as_classic().unwrap().inspect().pages_on_disk() > 5
+    };
     wait_until("pages to be written", || DURABLE.iter().chain(&["transient"]).all(is_away));
     drop(view);
     assert!(broker.figures().pages().0.live_bytes < 20_000, "pages have none of them");

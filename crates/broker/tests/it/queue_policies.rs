@@ -660,7 +660,7 @@ fn rules_outlive_a_crash() {
     let heard = client.publish_with("", "q", &messages);
     assert_eq!(client.wait_for(heard, 1), ["ack 1..=41"]);
     let queue = broker.view().queue("/", "q").unwrap();
-    while queue.as_classic().unwrap().pages_on_disk() < 5 {
+    while queue.as_classic().unwrap().inspect().pages_on_disk() < 5 {
         std::thread::yield_now();
     }
     let survivors = disk.survive(CrashOutcome::OnlySynced);

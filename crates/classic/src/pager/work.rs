@@ -1,7 +1,7 @@
 //! The pager's two kinds of work, and the threads or the steps that do it.
 
 use super::{AfterSync, Shared};
-use crate::queue::Queue;
+use crate::queue::{Paged, Queue};
 use crate::storage::Storage;
 use bytes::Bytes;
 use log::Lsn;
@@ -115,17 +115,17 @@ fn run_some(shared: &Shared, scratch: &mut Scratch, queue: &Arc<Queue>) -> Next 
     for _ in 0..JOBS_PER_TURN {
         let unsynced_bytes = stdx::lock(&shared.state).unsynced_bytes;
         let only_load = unsynced_bytes >= shared.options.unsynced_bytes_max;
-        if only_load && !queue.waits_for_page() {
+        if only_load && !queue.inspect().waits_for_page() {
             return Next::AfterSync;
         }
-        match queue.paged().next_job(&mut scratch.image) {
+        match Paged(queue).next_job(&mut scratch.image) {
             None => return Next::Done,
             Some(Job::Write { page, is_durable }) => {
                 write(shared, scratch, queue, page, is_durable);
             }
             Some(job @ Job::Load { .. }) => {
                 if let Err(error) = load(scratch, queue, job) {
-                    fail(shared, queue.storage(), &error);
+                    fail(shared, &queue.storage, &error);
                     return Next::Done;
                 }
             }
@@ -135,7 +135,7 @@ fn run_some(shared: &Shared, scratch: &mut Scratch, queue: &Arc<Queue>) -> Next 
 }
 
 fn write(shared: &Shared, scratch: &Scratch, queue: &Arc<Queue>, page: PageKey, is_durable: bool) {
-    let blob = queue.storage().images.store(is_durable).append(&scratch.image.parts());
+    let blob = queue.storage.images.store(is_durable).append(&scratch.image.parts());
     let stored_bytes = scratch.image.stored_bytes();
     let bytes = scratch.image.len() + stored_bytes;
     let has_stored = stored_bytes > 0;
@@ -151,7 +151,7 @@ fn write(shared: &Shared, scratch: &Scratch, queue: &Arc<Queue>, page: PageKey, 
 /// Reads a page. Damage is the queue's loss; what may go better next time is an error.
 fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), StoreError> {
     let Job::Load { page, blob, is_durable, wanted } = job else { return Ok(()) };
-    let storage = queue.storage();
+    let storage = &queue.storage;
     let read = storage.images.store(is_durable).read(blob, &mut scratch.bytes);
     let read = match read {
         Err(error) if error.is_of_disk() => return Err(error),
@@ -160,7 +160,7 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
     let mut loaded = read.map_err(|error| error.to_string()).and_then(|()| {
         LoadedPage::read(&storage.pool, &scratch.bytes, &wanted).map_err(|error| error.to_string())
     });
-    if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
+    if let (Err(reason), Some(journal)) = (&loaded, queue.upkeep().journal()) {
         let (name, vhost) = (&queue.def().name, &queue.def().vhost);
         tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
         let positions = wanted.ranges_from(page.first());
@@ -170,7 +170,7 @@ fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), Store
     if let Ok(loaded) = &mut loaded {
         fetch_bodies(&mut scratch.body_bytes, queue, loaded)?;
     }
-    queue.paged().loaded(page, loaded);
+    Paged(queue).loaded(page, loaded);
     Ok(())
 }
 
@@ -184,7 +184,7 @@ fn fetch_bodies(
     let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
     let mut next = wanted.iter();
     let mut failed = None;
-    queue.bodies().blobs().read_run(&names, scratch, &mut |_, body| {
+    queue.bodies.blobs().read_run(&names, scratch, &mut |_, body| {
         let Some(wanted) = next.next() else { return };
         match body {
             Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
@@ -244,13 +244,13 @@ fn wait_for_unsynced(shared: &Shared, rests: bool) -> Option<Due> {
 fn sync(shared: &Shared, written: Vec<ImageWritten>) {
     let bytes: usize = written.iter().map(|image| image.bytes).sum();
     if let Some(first) = written.first() {
-        let storage = Arc::clone(first.queue.storage());
+        let storage = Arc::clone(&first.queue.storage);
         let has_stored = written.iter().any(|image| image.has_stored);
         let stored = if has_stored { storage.bodies.flush() } else { Ok(()) };
         match stored.and_then(|()| storage.images.sync()) {
             Ok(()) => {
                 for image in &written {
-                    image.queue.paged().written(image.page, image.blob, image.is_durable);
+                    Paged(&image.queue).written(image.page, image.blob, image.is_durable);
                 }
                 if let Some(AfterSync(act)) = shared.after_sync.get() {
                     act();

@@ -3,6 +3,7 @@
 //! `queue::ConfirmWaiters`; which queues of a message have answered, by `confirm::MultiQueueConfirms`.
 
 use super::incoming::Incoming;
+use super::inspection::Inspection;
 use super::policy::RefusedItem;
 use super::{Queue, Wakes};
 use confirm::Publisher;
@@ -322,30 +323,20 @@ impl Queue {
     /// The event that its publishes are confirmed upon.
     #[must_use]
     pub fn confirm_on(&self) -> ConfirmOn {
-        match self.confirm_on.load(Ordering::Relaxed) {
-            1 => ConfirmOn::Ack,
-            2 => ConfirmOn::AckDirect,
-            _ => ConfirmOn::Enqueue,
-        }
+        self.counters.confirm_on()
     }
+}
 
-    pub(super) fn note_confirm_on(&self, on: ConfirmOn) {
-        let shown = match on {
-            ConfirmOn::Enqueue => 0,
-            ConfirmOn::Ack => 1,
-            ConfirmOn::AckDirect => 2,
-        };
-        self.confirm_on.store(shown, Ordering::Relaxed);
-    }
-
+impl Inspection<'_> {
     /// Publishes that wait for its consumers.
     #[must_use]
-    pub fn pending_confirms(&self) -> PendingConfirms {
-        stdx::lock(&self.local).confirms.pending(self.storage.time.unix_ms())
+    pub fn pending_confirms(self) -> PendingConfirms {
+        stdx::lock(&self.0.local).confirms.pending(self.0.storage.time.unix_ms())
     }
 
     /// When the first publish of this publisher came that waits for consumers.
-    pub fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
-        stdx::lock(&self.local).confirms.since_ms(publisher)
+    #[must_use]
+    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
+        stdx::lock(&self.0.local).confirms.since_ms(publisher)
     }
 }

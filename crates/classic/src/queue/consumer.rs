@@ -5,7 +5,9 @@ use super::release::Returning;
 use super::{AfterDetach, AttachRefused, Get, Got, Queue, Settled, Wakes};
 use queue::ConsumerKey;
 use session::Settle;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// A consumer, or the taker of `basic.get`s of one channel, at its queue.
 #[derive(Clone, Debug)]
@@ -27,6 +29,20 @@ impl Consumer {
     /// The queue is being deleted.
     pub fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
         self.queue.with(|local, wakes| local.get(&self.queue, self.key, get, wakes))
+    }
+
+    /// Resolves when the first ready message is in memory, or there is none.
+    pub async fn next_in_memory(&self) {
+        poll_fn(|context| {
+            self.queue.with(|local, _| {
+                if local.deleted || !local.paging_turn().is_head_cold() {
+                    return Poll::Ready(());
+                }
+                stdx::add_waker(&mut local.paging.waiting, context.waker());
+                Poll::Pending
+            })
+        })
+        .await;
     }
 
     /// Works off what it says about messages it was given. Unknown ones are passed over: they were taken

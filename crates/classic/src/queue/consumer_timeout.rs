@@ -5,10 +5,10 @@
 //! that is still there when its set is as old as the time-out is overdue; it was given out before that by
 //! an eighth of the time-out at most.
 
-use super::Queue;
 use super::consumer_channel::ConsumerChannel;
 use super::consumers::Consumers;
 use super::state::QueueState;
+use super::upkeep::Upkeep;
 use meta::ConnectionId;
 use queue::{ConsumerKey, Fifo, PositionSet};
 use session::ChannelId;
@@ -132,14 +132,15 @@ fn own_timeout_ms(consumer: &ConsumerChannel) -> Option<u64> {
     u64::try_from(own_ms).ok()
 }
 
-impl Queue {
+impl Upkeep<'_> {
     /// The channels that hold a message of this queue for too long, as of now by a clock that never
     /// goes back.
-    pub fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
-        if self.counters.n_unacked.load(Ordering::Relaxed) == 0 {
+    #[must_use]
+    pub fn overdue(self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
+        if self.0.counters.n_unacked.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let mut local = stdx::lock(&self.local);
+        let mut local = stdx::lock(&self.0.local);
         let of_queue_ms = local.policy.consumer_timeout_ms();
         let QueueState { fifo, consumers, ages, .. } = &mut *local;
         // A consumer's own, or the queue's, or the node's.

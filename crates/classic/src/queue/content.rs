@@ -92,7 +92,7 @@ impl Content {
         let ranges = gone.iter().map(|range| range.start..range.end);
         let dropped = self.backlog.purge(&queue.storage.pool, ranges);
         if dropped.any_logged {
-            records::append_purged(queue.wal(), queue.id().0, gone);
+            records::append_purged(&queue.storage.wal, queue.id().0, gone);
         }
         if let Some(journal) = &self.durability.journal {
             gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
@@ -122,7 +122,7 @@ impl Content {
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + Clone,
     ) -> KeptTogether {
         let appended = self.durability.is_logged.then(|| {
-            queue.wal().append(|batch| {
+            queue.storage.wal.append(|batch| {
                 let mut n_logged = 0;
                 for (at, incoming) in placed.clone() {
                     let (message, stored) = match incoming.home {
@@ -202,13 +202,13 @@ impl Content {
         if !self.settled.is_empty() {
             let Self { settled, scratch, durability, .. } = self;
             if durability.is_logged {
-                records::append_settled(queue.wal(), queue.id().0, settled, scratch);
+                records::append_settled(&queue.storage.wal, queue.id().0, settled, scratch);
             }
             if let Some(journal) = &durability.journal {
                 journal.ack(settled.iter().copied());
             }
             settled.clear();
-            self.freed.release(queue.wal());
+            self.freed.release(&queue.storage.wal);
         }
         let Some(unnamed) = &mut self.unnamed else { return };
         if !unnamed.bodies.is_empty() {
@@ -222,7 +222,7 @@ impl Content {
     /// Gives back what messages had that went together. The log knows that they are gone.
     pub(super) fn let_go(&self, queue: &Queue, dropped: Dropped) {
         for (segment, n) in dropped.segments {
-            queue.wal().release(segment, n);
+            queue.storage.wal.release(segment, n);
         }
         queue.bodies.release(dropped.bodies);
         for freed in dropped.pages {
@@ -249,7 +249,7 @@ impl Content {
     pub(super) fn settle_journal(&mut self, queue: &Queue) {
         let Some(journal) = &self.durability.journal else { return };
         queue.storage.v1.noted(journal);
-        self.durability.note_log_durable(queue.wal());
+        self.durability.note_log_durable(&queue.storage.wal);
     }
 
     pub(super) fn trim(&mut self, pool: &PagePool) {

@@ -1,8 +1,8 @@
 //! A queue's figures, as others read them without its lock.
 
 use super::state::QueueState;
-use meta::QueueVersion;
-use std::sync::atomic::{AtomicU64, Ordering};
+use meta::{ConfirmOn, QueueVersion};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// A backlog of more messages than this, or ...
 const DEEP_MESSAGES: u64 = 16 * 1024;
@@ -48,6 +48,8 @@ pub(crate) struct QueueCounters {
     pub(super) n_delivered: AtomicU64,
     /// `n_delivered` when a publisher was slowed down last.
     slowed_at: AtomicU64,
+    /// See [`Queue::confirm_on`](super::Queue::confirm_on).
+    confirm_on: AtomicU8,
 }
 
 impl QueueCounters {
@@ -80,6 +82,23 @@ impl QueueCounters {
         } else {
             held_bytes.fetch_sub(before - stored_bytes, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn confirm_on(&self) -> ConfirmOn {
+        match self.confirm_on.load(Ordering::Relaxed) {
+            1 => ConfirmOn::Ack,
+            2 => ConfirmOn::AckDirect,
+            _ => ConfirmOn::Enqueue,
+        }
+    }
+
+    pub(super) fn set_confirm_on(&self, on: ConfirmOn) {
+        let shown = match on {
+            ConfirmOn::Enqueue => 0,
+            ConfirmOn::Ack => 1,
+            ConfirmOn::AckDirect => 2,
+        };
+        self.confirm_on.store(shown, Ordering::Relaxed);
     }
 
     /// See [`Queue::slows_down`](super::Queue::slows_down).

@@ -124,10 +124,10 @@ impl Durability {
 
     /// The queue is gone for good: so are its files, once the log says so durably.
     pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {
-        queue.files_version.forget(queue.wal());
+        queue.files_version.forget(&queue.storage.wal);
         let journal = self.journal.take();
         if journal.is_some() || (self.is_loading && self.counts == Authority::Journal) {
-            let upto = queue.wal().stats().appended_upto;
+            let upto = queue.storage.wal.stats().appended_upto;
             queue.storage.v1.remove(queue.id().0, journal, upto);
         }
         self.end_loading(queue, wakes);
@@ -192,11 +192,6 @@ impl Queue {
             Poll::Pending
         })
         .await;
-    }
-
-    /// Its journal, if it has one.
-    pub fn journal(&self) -> Option<Arc<Journal>> {
-        stdx::lock(&self.local).content.durability.journal.clone()
     }
 }
 
@@ -285,15 +280,7 @@ pub(crate) enum LogPageOutcome {
 /// The queue goes into another form. `v1::conversion` says in which order.
 /// A queue on its way into the other version. `v1::conversion` says in which order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct VersionChange<'q>(&'q Queue);
-
-impl Queue {
-    /// The queue on its way into the other version.
-    #[must_use]
-    pub(crate) const fn version_change(&self) -> VersionChange<'_> {
-        VersionChange(self)
-    }
-}
+pub(crate) struct VersionChange<'q>(pub(crate) &'q Queue);
 
 impl VersionChange<'_> {
     /// From now on what is in the log goes into `journal` too. Returns the position from which on
@@ -318,7 +305,7 @@ impl VersionChange<'_> {
         // What the log knows is from before the queue had the older form, or from an attempt that
         // did not come to its end.
         records::append_purged(
-            self.0.wal(),
+            &self.0.storage.wal,
             self.0.def.id.0,
             &[PositionRange { start: 0, end: u64::MAX }],
         );
@@ -362,9 +349,15 @@ impl VersionChange<'_> {
         let mut local = stdx::lock(&self.0.local);
         let append = |survivor: LiveMessage<'_>| {
             let LiveMessage { position, message, stored } = survivor;
-            records::append_message(self.0.wal(), self.0.def.id.0, position, &message, stored)
-                .at
-                .segment
+            records::append_message(
+                &self.0.storage.wal,
+                self.0.def.id.0,
+                position,
+                &message,
+                stored,
+            )
+            .at
+            .segment
         };
         match local.content.backlog.log_places().log_next(positions.start, append) {
             None => LogPageOutcome::All,
@@ -397,11 +390,11 @@ impl VersionChange<'_> {
             return false;
         };
         if let Some(note) = &logged.note {
-            let appended = records::append_paged(self.0.wal(), self.0.def.id.0, note);
+            let appended = records::append_paged(&self.0.storage.wal, self.0.def.id.0, note);
             local.content.backlog.log_places().paged_in_log(page.page, appended.at.segment);
         }
         if let Some(segment) = logged.noted_before {
-            self.0.wal().release(segment, 1);
+            self.0.storage.wal.release(segment, 1);
         }
         if let Some(replaced) = logged.replaced {
             self.0.storage.free_page(replaced, &self.0.bodies);
@@ -420,7 +413,7 @@ impl VersionChange<'_> {
         if local.deleted {
             return;
         }
-        let upto = self.0.files_version.log(self.0.wal(), to);
+        let upto = self.0.files_version.log(&self.0.storage.wal, to);
         let keeping = &mut local.content.durability;
         match to {
             QueueVersion::V1 => {
@@ -428,7 +421,7 @@ impl VersionChange<'_> {
                 keeping.counts = Authority::Journal;
                 keeping.journal_counts_from = Some(upto);
                 for (segment, n) in local.content.backlog.log_places().unlog() {
-                    self.0.wal().release(segment, n);
+                    self.0.storage.wal.release(segment, n);
                 }
             }
             QueueVersion::V2 => {

@@ -1,7 +1,8 @@
 //! For how long nobody has used a queue. Counts time that passes while a node is up, over clean restarts too;
 //! after a crash it begins anew.
 
-use super::Queue;
+use super::recovery::QueueRecovery;
+use super::state::QueueState;
 
 /// When a queue was used last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,18 +24,17 @@ impl LastUse {
     }
 }
 
-impl Queue {
-    /// For how long nobody has used it, if it goes when that is too long.
-    pub fn unused_for_ms(&self) -> Option<u64> {
-        let local = stdx::lock(&self.local);
-        local.policy.unused_ms(local.fifo.consumers().n_active() > 0)?;
-        let LastUse { at_ms, unused_before_ms } = local.policy.state.as_deref()?.last_use;
-        Some(self.storage.time.monotonic_ms().saturating_sub(at_ms) + unused_before_ms)
-    }
+/// For how long nobody has used a queue, if it goes when that is too long.
+pub(super) fn unused_for_ms(local: &QueueState, now_ms: u64) -> Option<u64> {
+    local.policy.unused_ms(local.fifo.consumers().n_active() > 0)?;
+    let LastUse { at_ms, unused_before_ms } = local.policy.state.as_deref()?.last_use;
+    Some(now_ms.saturating_sub(at_ms) + unused_before_ms)
+}
 
-    /// When the node was stopped, nobody had used it for so long.
-    pub fn restore_last_use(&self, unused_before_ms: u64) {
-        if let Some(ruling) = &mut stdx::lock(&self.local).policy.state {
+impl QueueRecovery<'_> {
+    /// When the node was stopped, nobody had used the queue for so long.
+    pub fn unused_before(&mut self, unused_before_ms: u64) {
+        if let Some(ruling) = &mut self.local.policy.state {
             ruling.last_use.unused_before_ms = unused_before_ms;
         }
     }

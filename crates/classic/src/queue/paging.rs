@@ -3,13 +3,10 @@
 use super::content::Content;
 use super::policy::Policy;
 use super::{Queue, Wakes};
-use crate::message_store::BodyStore;
 use crate::pager::Account;
 use crate::storage::Storage;
 use queue::Fifo;
-use std::future::poll_fn;
-use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
 use store::blob::BlobId;
 
@@ -20,53 +17,10 @@ pub(super) struct Paging {
     is_asked: bool,
     account: Account,
     /// Who waits for the first ready message to be in memory.
-    waiting: Vec<Waker>,
+    pub(super) waiting: Vec<Waker>,
     /// Of two messages that are wanted, one to be given out and one to be dead-lettered, the latter is
     /// read next.
     is_turn_of_departing: bool,
-}
-
-impl Queue {
-    /// The storage it shares with the node's other queues.
-    pub const fn storage(&self) -> &Arc<Storage> {
-        &self.storage
-    }
-
-    pub(crate) const fn bodies(&self) -> &Arc<BodyStore> {
-        &self.bodies
-    }
-
-    /// Whether nothing can be delivered before a page is read.
-    #[must_use]
-    pub fn waits_for_page(&self) -> bool {
-        stdx::lock(&self.local).paging_turn().is_head_cold()
-    }
-
-    /// Pages of the backlog that are not in memory.
-    #[must_use]
-    pub fn pages_on_disk(&self) -> usize {
-        let local = stdx::lock(&self.local);
-        local.content.backlog.pages().n_pages() - local.content.backlog.pages().n_pages_here()
-    }
-
-    /// Asks the pager if there is something to do.
-    pub fn look_at_pages(&self) {
-        self.with(|_, _| ());
-    }
-
-    /// Resolves when the first ready message is in memory, or there is none.
-    pub async fn head_in_memory(&self) {
-        poll_fn(|context| {
-            self.with(|local, _| {
-                if local.deleted || !local.paging_turn().is_head_cold() {
-                    return Poll::Ready(());
-                }
-                stdx::add_waker(&mut local.paging.waiting, context.waker());
-                Poll::Pending
-            })
-        })
-        .await;
-    }
 }
 
 /// The parts of a queue that have to do with what is wanted in memory.
@@ -94,7 +48,7 @@ impl PagingTurn<'_> {
     }
 
     /// Whether the first ready message is on disk only.
-    fn is_head_cold(&self) -> bool {
+    pub(super) fn is_head_cold(&self) -> bool {
         let head = self.fifo.messages().head();
         head.is_some_and(|head| matches!(self.content.backlog.get(head), Lookup::Cold))
     }
@@ -140,15 +94,7 @@ impl PagingTurn<'_> {
 
 /// A queue as the pager sees it: jobs of its backlog, and what comes of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Paged<'q>(&'q Queue);
-
-impl Queue {
-    /// The queue as the pager sees it.
-    #[must_use]
-    pub(crate) const fn paged(&self) -> Paged<'_> {
-        Paged(self)
-    }
-}
+pub(crate) struct Paged<'q>(pub(crate) &'q Queue);
 
 impl Paged<'_> {
     /// The next job of the pager's turn. After none, the queue asks anew when there is one.

@@ -8,13 +8,13 @@ pub(super) use arrivals::Arrivals;
 use arrivals::arrival;
 pub(super) use leaving::Leaving;
 
+use super::Queue;
 use super::alarms::QueueAlarms;
 use super::dead_letters::{DeadLetter, DeadLetterTo};
 use super::delivery_counts::DeliveryCountLog;
 use super::last_use::LastUse;
 use super::state::QueueState;
 use super::waiting_letters::Keeper;
-use super::{AfterDetach, Queue};
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -306,7 +306,7 @@ impl Policy {
     /// Nothing is kept in mind of what went.
     pub(super) fn end_rules(&mut self, queue: &Queue) {
         let Some(mut ruling) = self.state.take() else { return };
-        ruling.noted_returns.release(queue.wal());
+        ruling.noted_returns.release(&queue.storage.wal);
         ruling.alarms.clear(queue);
     }
 }
@@ -384,11 +384,6 @@ impl Leaving<'_> {
 }
 
 impl Queue {
-    /// Carries out everything that is due by now. To be called when the alarm comes.
-    pub fn on_time(&self, scale: TimeScale) -> AfterDetach {
-        self.with(|local, wakes| local.on_time(self, scale, wakes))
-    }
-
     /// Somebody declared it again.
     pub fn touch(&self) {
         self.with(|local, _| local.policy.touch(self));
@@ -400,7 +395,7 @@ impl Queue {
             if !local.deleted {
                 let QueueState { confirms, fifo, .. } = local;
                 confirms.set(fifo, settings.confirm);
-                self.note_confirm_on(settings.confirm.on);
+                self.counters.set_confirm_on(settings.confirm.on);
                 local.leaving().set_settings(self, settings, epoch);
             }
         });

@@ -124,15 +124,7 @@ fn tell(queue: &Queue, fifo: &mut Fifo, stored: &RecoveredMessages) {
 
 /// A queue that is being filled after a start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Filling<'q>(&'q Queue);
-
-impl Queue {
-    /// The queue while it is filled after a start.
-    #[must_use]
-    pub(crate) const fn filling(&self) -> Filling<'_> {
-        Filling(self)
-    }
-}
+pub(crate) struct Filling<'q>(pub(crate) &'q Queue);
 
 impl Filling<'_> {
     /// Tells the core of the messages of the first page at or behind `position`, with the image that was

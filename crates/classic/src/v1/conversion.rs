@@ -14,8 +14,7 @@
 use super::worker::{SYNC_ALL_FROM, sync};
 use super::{Shared, journals_dir_of};
 use crate::journal::Journal;
-use crate::queue::QueueVersions;
-use crate::queue::{CopyOutcome, LogPageOutcome, Queue, ReadForPage};
+use crate::queue::{CopyOutcome, LogPageOutcome, Queue, QueueVersions, ReadForPage, VersionChange};
 use crate::storage::Storage;
 use background::Capacity as _;
 use bytes::Bytes;
@@ -171,7 +170,7 @@ impl Group {
         storage.images.durable.sync()?;
         self.copied_bytes = 0;
         for Copied { queue, page, durable, persistent, from } in self.copied.drain(..) {
-            if queue.version_change().log_image(&page, durable, &persistent) {
+            if VersionChange(&queue).log_image(&page, durable, &persistent) {
                 continue;
             }
             // It was read, or has gone, meanwhile.
@@ -190,7 +189,7 @@ impl Group {
     /// for the definitions, which say which form counts, may be written at any moment after the
     /// change.
     fn settle(&self, shared: &Shared, storage: &Storage) -> Result<Lsn, StoreError> {
-        self.conversions.iter().for_each(|one| one.queue.version_change().await_both());
+        self.conversions.iter().for_each(|one| VersionChange(&one.queue).await_both());
         let to_older = || self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
         let journals: Vec<_> = to_older().map(|one| Arc::clone(&one.journal)).collect();
         sync(shared, storage, &journals)?;
@@ -217,10 +216,10 @@ impl Group {
             storage.wal.commit_soon();
             return Ok(Converted::Wait);
         }
-        self.conversions.iter().for_each(|one| one.queue.version_change().complete(one.to));
+        self.conversions.iter().for_each(|one| VersionChange(&one.queue).complete(one.to));
         let mut left = Vec::new();
         for conversion in self.conversions.drain(..) {
-            conversion.queue.version_change().show_progress(None);
+            VersionChange(&conversion.queue).show_progress(None);
             if conversion.to == QueueVersion::V2 && !conversion.queue.is_deleted() {
                 left.push((conversion.queue.id().0, conversion.journal));
             }
@@ -254,10 +253,10 @@ impl Conversion {
                 let disk = Arc::clone(&storage.disk);
                 let options = storage.journal_options(queue.id().0);
                 let (v1, _) = V1Queue::open(disk, options, &mut |_| ())?;
-                let journal = Journal::new(v1, Arc::clone(queue.bodies()));
-                queue.version_change().write_journal_too(&journal).map(|upto| (journal, upto))
+                let journal = Journal::new(v1, Arc::clone(&queue.bodies));
+                VersionChange(&queue).write_journal_too(&journal).map(|upto| (journal, upto))
             }
-            QueueVersion::V2 => queue.version_change().write_log_too(),
+            QueueVersion::V2 => VersionChange(&queue).write_log_too(),
         };
         let Some((journal, upto)) = begun else { return Ok(None) };
         let conversion = Self { queue, to, journal, next: 0, upto, damaged: None };
@@ -267,15 +266,14 @@ impl Conversion {
 
     fn show_progress(&self) {
         let permille = self.next.min(self.upto) * 1000 / self.upto.max(1);
-        self.queue.version_change().show_progress(Some((self.to, permille)));
+        VersionChange(&self.queue).show_progress(Some((self.to, permille)));
     }
 
     /// Publishes a page in the journal. True when there is none left.
     fn pour(&mut self, shared: &Shared, storage: &Storage) -> Result<bool, StoreError> {
         let mut read = ReadForPage::default();
         loop {
-            match self.queue.version_change().pour_page(&self.journal, self.next..self.upto, &read)
-            {
+            match VersionChange(&self.queue).pour_page(&self.journal, self.next..self.upto, &read) {
                 CopyOutcome::All => {
                     self.next = self.upto;
                     return Ok(true);
@@ -307,7 +305,7 @@ impl Conversion {
     fn read_bodies(&self, blobs: &[BlobId], read: &mut ReadForPage) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         for blob in blobs {
-            let body = match self.queue.bodies().blobs().read(*blob, &mut bytes) {
+            let body = match self.queue.bodies.blobs().read(*blob, &mut bytes) {
                 Ok(()) => Some(Bytes::copy_from_slice(&bytes)),
                 Err(error) if error.is_of_disk() => return Err(error),
                 // Its message may have gone meanwhile; else nobody could be given it.
@@ -325,7 +323,7 @@ impl Conversion {
     fn log_part(&mut self, storage: &Storage, scratch: &mut Vec<u8>) -> Result<Logged, StoreError> {
         scratch.clear();
         let from = self.next;
-        let page = match self.queue.version_change().log_page(from..self.upto) {
+        let page = match VersionChange(&self.queue).log_page(from..self.upto) {
             LogPageOutcome::All => return Ok(Logged::All),
             LogPageOutcome::Busy => return Ok(Logged::Busy),
             LogPageOutcome::Upto(next) => {

@@ -1,7 +1,7 @@
 //! From files to a queue in memory, after a start; or the files of a new queue.
 
 use crate::journal::Journal;
-use crate::queue::{OlderContent, Queue};
+use crate::queue::{Filling, OlderContent, Queue};
 use crate::storage::Storage;
 use queue::PositionSet;
 use std::ops::Range;
@@ -51,7 +51,7 @@ impl Loading {
             );
         }
         let left = found.first().unwrap_or(0)..recovered.next_position;
-        let journal = Journal::new(v1, Arc::clone(queue.bodies()));
+        let journal = Journal::new(v1, Arc::clone(&queue.bodies));
         Ok(Some(Self { queue, journal, left, found, cursor, n_lost: 0 }))
     }
 
@@ -69,7 +69,7 @@ impl Loading {
             let mut failure = None;
             left.start = journal.v1.read(left.clone(), bytes_max, &mut |position, queued| {
                 match queued {
-                    Ok(queued) => queue.filling().message(position, &queued.message),
+                    Ok(queued) => Filling(queue).message(position, &queued.message),
                     // What may go better next time is not given up.
                     Err(error) if error.is_of_disk() => failure = Some(error),
                     Err(error) => {
@@ -82,7 +82,7 @@ impl Loading {
             if let Some(failure) = failure {
                 return Err(failure);
             }
-            self.queue.look_at_pages();
+            self.queue.upkeep().look_at_pages();
         }
         if !self.left.is_empty() {
             return Ok(false);
@@ -92,7 +92,7 @@ impl Loading {
             tracing::error!(queue = %self.queue.def().name, "{} messages are lost", self.n_lost);
         }
         let next_position = self.left.end.max(self.cursor.unwrap_or(0));
-        self.queue.filling().end_with_journal(OlderContent {
+        Filling(&self.queue).end_with_journal(OlderContent {
             journal: Arc::clone(&self.journal),
             next_position,
             // Without the note of a clean stop anything may have been delivered.

@@ -1,6 +1,6 @@
 //! Reads the page images of queues with rules after a start: see `queue/recover_pages.rs`.
 
-use crate::queue::{PageRead, Queue, ScanStep};
+use crate::queue::{Filling, PageRead, Queue, ScanStep};
 use crate::storage::Storage;
 use std::sync::Arc;
 use store::StoreError;
@@ -29,7 +29,7 @@ impl Reading {
     pub(super) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
         let (mut bytes, mut read) = (0, None);
         loop {
-            match self.queue.filling().tell_part(self.at, read.as_ref()) {
+            match Filling(&self.queue).tell_part(self.at, read.as_ref()) {
                 ScanStep::Upto(next) => {
                     self.at = next;
                     if bytes >= bytes_max {
@@ -48,7 +48,7 @@ impl Reading {
                     read = Some(PageRead { blob, bytes: is_read.then_some(image) });
                 }
                 ScanStep::All => {
-                    self.queue.filling().end(self.next_position, self.seen_below);
+                    Filling(&self.queue).end(self.next_position, self.seen_below);
                     return Ok(true);
                 }
             }

@@ -150,7 +150,7 @@ impl Leaving<'_> {
             self.confirms.not_consumed(*range);
         }
         if queue.def.durable {
-            records::append_purged(queue.wal(), queue.id().0, &lost);
+            records::append_purged(&queue.storage.wal, queue.id().0, &lost);
         }
     }
     /// Drops every ready message, and the dead letters that wait for space; returns how many.

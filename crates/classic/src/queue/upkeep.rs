@@ -14,7 +14,7 @@ use store::backlog::{LiveMessage, PageNote};
 #[derive(Clone, Copy, Debug)]
 pub struct Upkeep<'q>(pub(super) &'q Queue);
 
-/// What a clean stop notes about a queue that survives it.
+/// The note of a clean stop about a queue that survives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopNote {
     /// The first position that no consumer was given; none while the queue is still being read.
@@ -70,7 +70,7 @@ impl Upkeep<'_> {
         self.0.with(|local, wakes| local.on_time(self.0, scale, wakes))
     }
 
-    /// What a clean stop notes.
+    /// The note that a clean stop takes of it.
     #[must_use]
     pub fn stop_note(self) -> StopNote {
         let local = stdx::lock(&self.0.local);

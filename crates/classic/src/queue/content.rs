@@ -173,6 +173,7 @@ impl Content {
 
     /// Forgets a stored message.
     pub(super) fn release(&mut self, pool: &PagePool, at: u64) {
+        stdx::walk::step("release");
         let Some(released) = self.backlog.release(pool, at) else { return };
         if released.is_logged || self.durability.journal.is_some() {
             self.settled.push(at);

@@ -225,7 +225,6 @@ impl QueueState {
         settles: &[Settle],
         wakes: &mut Wakes,
     ) -> Settled {
-        stdx::walk::step("release");
         let mut settled = Settled::All;
         let (mut gone, mut any_back) = (Vec::new(), false);
         for settle in settles {

@@ -2,56 +2,14 @@
 
 use crate::broker::Broker;
 use crate::queue_ref::QueueRef;
-use crate::slices::Slices;
 use classic::{Delayed, DeleteConditions, QueueRefused};
-use meta::{Command, ConnectionId, MetaError};
+use meta::{Command, ConnectionId};
 
 impl Broker {
-    /// As [`Broker::apply_definition`] for many changes in order, which become durable together.
-    ///
-    /// # Errors
-    /// Which of them is refused, and why; those before it are in effect then.
-    pub async fn apply_definitions<'c>(
-        &self,
-        commands: impl Iterator<Item = &'c Command>,
-    ) -> Result<(), (usize, MetaError)> {
-        let mut upto = None;
-        let mut result = Ok(());
-        let mut slices = Slices::default();
-        for (at, command) in commands.enumerate() {
-            slices.did(1).await;
-            match self.change(command) {
-                Ok((_, made_upto)) => upto = Some(made_upto),
-                Err(error) => {
-                    result = Err((at, error));
-                    break;
-                }
-            }
-        }
-        if let Some(upto) = upto
-            && confirm::durable(&self.storage.wal, upto).await.is_err()
-        {
-            std::future::pending::<()>().await;
-        }
-        result
-    }
-
     /// A queue by name, unless it is the broker's own.
     #[must_use]
     pub fn queue(&self, vhost: &str, name: &str) -> Option<QueueRef> {
         self.view().queue(vhost, name).filter(|queue| !queue.def().is_internal())
-    }
-
-    /// The consumers of every queue, with their queue.
-    #[must_use]
-    pub fn consumers(&self) -> Vec<(QueueRef, crate::ConsumerView)> {
-        let view = self.view();
-        let of_queue = |queue: &QueueRef| {
-            let queue = queue.clone();
-            let consumers = queue.consumers();
-            consumers.into_iter().map(move |consumer| (queue.clone(), consumer))
-        };
-        view.queues().flat_map(of_queue).collect()
     }
 }
 
@@ -89,8 +47,8 @@ impl Operations<'_> {
         queue.loaded().await;
         let is_cancelled = queue.as_classic().is_some_and(|queue| queue.held_back().cancel(id));
         let upto = self.0.storage.wal.stats().appended_upto;
-        if is_cancelled && confirm::durable(&self.0.storage.wal, upto).await.is_err() {
-            std::future::pending::<()>().await;
+        if is_cancelled {
+            self.0.changes().durable(upto).await;
         }
         is_cancelled
     }

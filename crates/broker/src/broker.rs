@@ -1,15 +1,18 @@
 //! The broker of one node: definitions, queues, connections, and the log they share.
 
-mod deletion;
+mod changes;
 mod events;
 mod exchanges;
+mod upkeep;
 
+pub(crate) use changes::ChangeError;
+pub use changes::Changes;
 pub(crate) use events::EventHeaders;
 pub use events::Events;
 
 use crate::alarms::Alarms;
 use crate::connections::Connections;
-use crate::control_plane::{Changed, ControlPlane, Definitions, Effect, View};
+use crate::control_plane::{ControlPlane, Definitions, View};
 use crate::direct_reply_to::Replies;
 use crate::exchanges::Exchanges;
 use crate::held::Holdings;
@@ -17,54 +20,12 @@ use crate::interceptors::Interceptors;
 use crate::log_records;
 use crate::names::NameSource;
 use crate::options::{BrokerOptions, Limits};
-use crate::queue_ref::QueueRef;
-use crate::slices::Slices;
 use crate::timers::QueueTimers;
 use classic::Storage;
-use confirm::{self, LogFailed};
-use log::{Lsn, Owner};
-use meta::{Command, Done, MetaError, QueueId};
+use meta::{Command, Done, MetaError};
 use routing::Name;
 use std::sync::{Arc, OnceLock};
 use stdx::Now;
-
-/// Who has done what nobody asked for, as RabbitMQ names it ...
-const BY_ITSELF: &str = "rmq-internal";
-/// ... and what was asked for by the command line.
-const BY_OPERATOR: &str = "rmq-cli";
-
-/// Segments the log may have before survivors of the oldest are moved to its end.
-const RELOCATE_FROM_SEGMENTS: u64 = 4;
-/// Bytes of the log per byte that is needed at which the oldest segment is moved, however much of it
-/// is needed.
-const RELOCATE_ABOVE_FACTOR: u64 = 3;
-
-/// Queues are looked at for overdue messages each second, and later by a millisecond for so many.
-const OVERDUE_QUEUES_PER_MS: u64 = 20;
-
-/// Queues whose settings a change of policies changes before it is answered; more take it in slices.
-const RULES_AT_ONCE_MAX: usize = 256;
-
-/// Why a change of definitions is not reported as done.
-#[derive(Debug)]
-pub(crate) enum ChangeError {
-    /// The definitions refuse it: nothing has changed.
-    Refused(MetaError),
-    /// It will never be durable.
-    LogFailed,
-}
-
-impl From<MetaError> for ChangeError {
-    fn from(error: MetaError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<LogFailed> for ChangeError {
-    fn from(LogFailed: LogFailed) -> Self {
-        Self::LogFailed
-    }
-}
 
 /// The broker of one node.
 #[derive(Debug)]
@@ -118,10 +79,10 @@ impl Broker {
         broker.storage.v1.belong_to(control_plane);
         broker.storage.pager.after_sync(move || {
             if let Some(broker) = weak.upgrade() {
-                broker.keep_log_short();
+                upkeep::keep_log_short(&broker.control_plane, &broker.storage);
             }
         });
-        broker.keep_delayed_queues();
+        broker.changes().keep_delayed_queues();
         broker
     }
 
@@ -131,23 +92,18 @@ impl Broker {
         self.was_new
     }
 
-    /// Gives a virtual host that was created just now what new ones get.
-    fn apply_vhost_defaults(&self, vhost: &Name) {
-        for command in self.options.vhost_defaults.commands(&self.view().meta, vhost) {
-            if let Err(error) = self.change(&command) {
-                tracing::warn!(
-                    "what the virtual host '{vhost}' is to have from the start: {error}"
-                );
-            }
-        }
-    }
-
     pub(crate) const fn interceptors(&self) -> Interceptors {
         self.options.interceptors
     }
 
     pub(crate) const fn limits(&self) -> &Limits {
         &self.options.limits
+    }
+
+    /// Changes of definitions.
+    #[must_use]
+    pub const fn changes(&self) -> Changes<'_> {
+        Changes(self)
     }
 
     /// Everything as of now.
@@ -180,176 +136,22 @@ impl Broker {
     /// # Errors
     /// The definitions refuse it; nothing has changed then.
     pub async fn apply_definition(&self, command: Command) -> Result<Done, MetaError> {
-        match self.change_durably(&command, BY_OPERATOR).await {
+        match self.changes().apply_durably(&command, changes::BY_OPERATOR).await {
             Ok(done) => Ok(done),
             Err(ChangeError::Refused(error)) => Err(error),
             Err(ChangeError::LogFailed) => std::future::pending().await,
         }
     }
 
-    /// Makes the first definitions of a new data directory: all of them or, after a crash, none.
-    ///
-    /// # Errors
-    /// One of the commands is refused; those before it are in effect then.
-    pub async fn apply_first_definitions(&self, commands: &[Command]) -> Result<(), MetaError> {
-        self.carry_out(self.control_plane.submit_first(commands)?);
-        let upto = self.control_plane.logged_upto();
-        if confirm::durable(&self.storage.wal, upto).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        Ok(())
-    }
-
-    /// As [`Broker::apply_definition`], for those who must go on when the log has failed; `by` is the user
-    /// that events name.
-    pub(crate) async fn change_durably(
-        &self,
-        command: &Command,
-        by: &str,
-    ) -> Result<Done, ChangeError> {
-        let mut slices = Slices::default();
-        let is_unbinding = self.unbind_in_slices(command, by, &mut slices).await;
-        let changed = self.control_plane.submit(command);
-        if is_unbinding {
-            self.control_plane.end_unbinding();
-        }
-        let mut changed = changed?;
-        for queue in std::mem::take(&mut changed.gone) {
-            queue.delete();
-            slices.did(1).await;
-        }
-        let (done, upto) = self.after_change(changed, command, by);
-        confirm::durable(&self.storage.wal, upto).await?;
-        Ok(done)
-    }
-
-    /// Changes definitions and publishes the new view. Durable when the log is so up to what is
-    /// returned.
-    pub(crate) fn change(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
-        let mut changed = self.control_plane.submit(command)?;
-        for queue in std::mem::take(&mut changed.gone) {
-            queue.delete();
-        }
-        Ok(self.after_change(changed, command, BY_ITSELF))
-    }
-
-    /// Tells of a change and carries out what follows from it; `by` is the user that events name.
-    fn after_change(&self, changed: Changed, command: &Command, by: &str) -> (Done, Lsn) {
-        let Changed { outcome, effects, upto, .. } = changed;
-        self.events().definitions_changed(command, &outcome, by);
-        let any_defaults =
-            effects.iter().any(|effect| matches!(effect, Effect::ApplyVhostDefaults(_)));
-        self.carry_out(effects);
-        (outcome.done, if any_defaults { self.control_plane.logged_upto() } else { upto })
-    }
-
-    fn carry_out(&self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::ReviewVersions => self.storage.v1.review(),
-                Effect::ReviewSettings(queues) => self.review_settings(queues),
-                Effect::CloseConnectionsTo(vhost) => {
-                    self.timers.tracing().stop(&vhost, None);
-                    let reason = format!("vhost '{vhost}' is deleted");
-                    self.connections.kick_where(&reason, |one| one.vhost == *vhost);
-                }
-                Effect::CloseConnectionsOf(user) => {
-                    let reason = format!("user '{user}' is deleted");
-                    self.connections.kick_where(&reason, |one| one.user == *user);
-                }
-                Effect::KeepDelayedQueues => self.keep_delayed_queues(),
-                Effect::GiveHistory(spec) => self.give_history(&spec),
-                Effect::ApplyVhostDefaults(vhost) => self.apply_vhost_defaults(&vhost),
-            }
-        }
-    }
-
-    /// Has queues take what changed policies ask for: at once, or, if they are many, in slices while
-    /// everything goes on.
-    fn review_settings(&self, queues: Vec<QueueRef>) {
-        if queues.len() <= RULES_AT_ONCE_MAX {
-            queues.iter().for_each(|queue| self.review_rules(queue));
-        } else {
-            self.timers.review(queues.into_iter());
-        }
-    }
-
-    /// Has a queue take what it is asked to be now.
-    pub(crate) fn review_rules(&self, queue: &QueueRef) {
-        let view = self.view();
-        queue.set_settings(&view.meta.queue_settings(queue.def()), view.epoch);
-    }
-
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
         self.storage.time.tick(now);
         self.timers.look_again();
-        self.keep_log_short();
-        self.keep_memory_small();
+        upkeep::keep_log_short(&self.control_plane, &self.storage);
+        upkeep::keep_memory_small(&self.view(), &self.storage);
         let Storage { disk, wal, .. } = &*self.storage;
         self.exchanges.save_seen_at_times(disk.as_ref(), wal, now.monotonic_ms);
-        self.look_for_overdue(now.monotonic_ms);
-    }
-
-    /// Has channels closed that hold messages for too long, and connections that hold too many.
-    fn look_for_overdue(&self, now_ms: u64) {
-        if !self.holdings.is_look_due(now_ms) {
-            return;
-        }
-        self.holdings.note_unacked(self.figures().unacked_by_connection(), &self.connections);
-        let (view, node_timeout_ms) = (self.view(), self.limits().consumer_timeout_ms);
-        for overdue in
-            view.classic_queues().flat_map(|queue| queue.upkeep().overdue(node_timeout_ms, now_ms))
-        {
-            if let Some(connection) = self.connections.get(overdue.connection) {
-                connection.note_overdue(overdue.channel, overdue.timeout_ms);
-            }
-        }
-        let pause_ms = view.queues().count() as u64 / OVERDUE_QUEUES_PER_MS;
-        self.holdings.set_next_look(now_ms + pause_ms);
-    }
-
-    /// Has queues page that take more than they may since others have grown, and files reclaimed.
-    fn keep_memory_small(&self) {
-        let pager = &self.storage.pager;
-        if pager.has_excess() {
-            for queue in self.view().classic_queues() {
-                queue.upkeep().look_at_pages();
-            }
-        }
-        let view = self.view();
-        let is_there = |vhost: &str| view.meta.vhost(vhost).is_some();
-        // In this order: the view holds what is appended.
-        let log = self.storage.wal.stats();
-        self.storage.bodies.leave(is_there, log.appended_upto, log.durable_upto);
-        pager.reclaim();
-    }
-
-    /// Moves what is left in the oldest segment to the log's end when that is worth it.
-    fn keep_log_short(&self) {
-        let stats = self.storage.wal.stats();
-        let oldest = stats.oldest.filter(|_| stats.segments > RELOCATE_FROM_SEGMENTS);
-        if self.control_plane.is_snapshot_due(oldest)
-            && let Err(error) = self.control_plane.write_snapshot()
-        {
-            tracing::error!("cannot write the definitions: {error}");
-        }
-        // A segment that is needed as a whole is moved only when most of what lies behind it is
-        // superfluous: segments are freed oldest first.
-        let is_worth_it = |oldest: &log::SegmentState| {
-            oldest.live_bytes < oldest.bytes / 2
-                || stats.live_bytes < stats.bytes / RELOCATE_ABOVE_FACTOR
-        };
-        let may_move = |oldest: &log::SegmentState| self.storage.may_move(oldest.live_bytes);
-        let Some(oldest) = oldest.filter(is_worth_it).filter(may_move) else {
-            return;
-        };
-        let (view, owners) = (self.view(), self.storage.wal.owners_in(oldest.id));
-        for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
-            if let Some(queue) = queue.as_classic() {
-                queue.upkeep().relocate(oldest.id);
-            }
-        }
+        upkeep::look_for_overdue(self, now.monotonic_ms);
     }
 
     /// Writes the definitions as of now; the commands that led to them are no longer needed.

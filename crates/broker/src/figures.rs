@@ -3,7 +3,7 @@
 use crate::broker::Broker;
 use crate::connections::Connection;
 use crate::queue_ref::QueueRef;
-use classic::Losses;
+use classic::{ConsumerView, Losses};
 use meta::{ConnectionId, Name};
 use session::ChannelId;
 use std::collections::BTreeMap;
@@ -23,6 +23,18 @@ impl Broker {
 }
 
 impl Figures<'_> {
+    /// The consumers of every queue, with their queue.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<(QueueRef, ConsumerView)> {
+        let view = self.0.view();
+        let of_queue = |queue: &QueueRef| {
+            let queue = queue.clone();
+            let consumers = queue.consumers();
+            consumers.into_iter().map(move |consumer| (queue.clone(), consumer))
+        };
+        view.queues().flat_map(of_queue).collect()
+    }
+
     /// Bytes of messages that queues hold in memory.
     #[must_use]
     pub fn message_bytes(&self) -> u64 {

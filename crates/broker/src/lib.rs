@@ -31,7 +31,7 @@ mod top_users;
 
 pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
-pub use crate::broker::{Broker, Events};
+pub use crate::broker::{Broker, Changes, Events};
 pub use crate::connections::{
     ChannelCounters, Connection, Connections, Identity, Interrupt, Traffic,
 };

@@ -27,12 +27,13 @@ impl Broker {
     /// # Errors
     /// There is no such virtual host.
     pub async fn declare_log_exchange(&self, vhost: &str) -> Result<(), MetaError> {
-        self.declare_its_own(Name::from(vhost), LOG_EXCHANGE).await
+        self.changes().declare_own_exchange(Name::from(vhost), LOG_EXCHANGE).await
     }
 
     /// Publishes a line, if anybody listens. It is not persistent, and a full queue goes without.
     pub fn publish_log_line(&self, vhost: &str, line: &LogLine) {
-        if !self.has_listeners(vhost, LOG_EXCHANGE) {
+        let view = self.view();
+        if !view.has_listeners(vhost, LOG_EXCHANGE) {
             return;
         }
         let mut headers = Table::new();
@@ -52,6 +53,6 @@ impl Broker {
             persistent: false,
             annotations: Annotations::NONE,
         };
-        publish_internally(&self.view(), vhost, &message);
+        publish_internally(&view, vhost, &message);
     }
 }

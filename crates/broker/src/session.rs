@@ -321,7 +321,7 @@ impl Session {
             self.client.turn.did_steps(CHANNEL_STEPS).await;
         }
         let (broker, connection) = (self.client.access.broker(), self.connection());
-        broker.drop_exclusive_queues(connection.id).await;
+        broker.changes().drop_exclusive_queues(connection.id).await;
         broker.connections.close(connection.id);
         broker.holdings.forget(connection);
         broker.events().disconnected(connection);

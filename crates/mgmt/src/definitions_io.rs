@@ -60,7 +60,7 @@ pub async fn import_definitions(
         imported.warnings.extend(warnings);
         imported.n_changes += steps.len();
         for batch in steps.chunks(BATCH) {
-            let made = broker.apply_definitions(batch.iter().map(|step| &step.command)).await;
+            let made = broker.changes().apply_all(batch.iter().map(|step| &step.command)).await;
             made.map_err(|(n, error)| {
                 let what = batch.get(n).map_or("", |step| step.what.as_str());
                 (at, format!("{what}: {error}"))

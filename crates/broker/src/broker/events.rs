@@ -12,7 +12,7 @@ use crate::connections::{Connection, Identity};
 use crate::timers::InternalMessage;
 use amqp091::{ShortString, Table, Value};
 use message::{Body, Properties};
-use meta::{Command, EVENT_EXCHANGE, MetaError, Name};
+use meta::{EVENT_EXCHANGE, MetaError, Name};
 use session::ChannelId;
 
 /// The headers of an event.
@@ -52,10 +52,21 @@ impl EventHeaders {
 pub struct Events<'b>(&'b Broker);
 
 impl Events<'_> {
+    /// Tells of events from now on, in this virtual host. To be called once, before there are clients.
+    ///
+    /// # Errors
+    /// There is no such virtual host.
+    pub async fn tell_in(&self, vhost: &str) -> Result<(), MetaError> {
+        let vhost = Name::from(vhost);
+        self.0.changes().declare_own_exchange(vhost.clone(), EVENT_EXCHANGE).await?;
+        self.0.event_vhost.get_or_init(|| vhost);
+        Ok(())
+    }
+
     /// Tells of an event, if anybody listens. `facts` are gathered only then.
     pub(crate) fn tell(&self, event: &str, facts: impl FnOnce() -> EventHeaders) {
         let Some(vhost) = self.0.event_vhost.get() else { return };
-        if !self.0.has_listeners(vhost, EVENT_EXCHANGE) {
+        if !self.0.view().has_listeners(vhost, EVENT_EXCHANGE) {
             return;
         }
         let unix_ms = self.0.storage.time.unix_ms();
@@ -169,29 +180,6 @@ impl Broker {
     #[must_use]
     pub const fn events(&self) -> Events<'_> {
         Events(self)
-    }
-
-    /// Tells of events from now on, in this virtual host. To be called once, before there are clients.
-    ///
-    /// # Errors
-    /// There is no such virtual host.
-    pub async fn tell_events_in(&self, vhost: &str) -> Result<(), MetaError> {
-        let vhost = Name::from(vhost);
-        self.declare_its_own(vhost.clone(), EVENT_EXCHANGE).await?;
-        self.event_vhost.get_or_init(|| vhost);
-        Ok(())
-    }
-
-    /// Declares one of [`meta::NODE_EXCHANGES`].
-    pub(crate) async fn declare_its_own(&self, vhost: Name, name: &str) -> Result<(), MetaError> {
-        let exchange = meta::node_exchange(vhost, name);
-        self.apply_definition(Command::DeclareExchange(exchange)).await.map(|_| ())
-    }
-
-    /// Whether anybody would get what is published to an exchange.
-    pub(crate) fn has_listeners(&self, vhost: &str, exchange: &str) -> bool {
-        let view = self.view();
-        view.meta.routes(vhost).is_some_and(|routes| routes.n_bindings_from(exchange) > 0)
     }
 
     /// The node may use this much memory: connections may hold a part of it.

@@ -1,6 +1,5 @@
 //! The broker's part in exchanges that remember: their queues, and what newly bound destinations have missed.
 
-use super::Broker;
 use crate::control_plane::View;
 use crate::publish::publish_to;
 use crate::queue_ref::QueueRef;
@@ -10,41 +9,20 @@ use classic::{Wakes, wake_all};
 use message::MessageRef;
 use meta::{BindingSpec, Command, DestinationName, ExchangeDef, Name, NamedBy, QueueDeclare};
 
-impl Broker {
-    /// Gives each delaying exchange a queue of its own; it goes with the exchange.
-    pub(crate) fn keep_delayed_queues(&self) {
-        let view = self.view();
-        for (vhost, name, exchange) in view.exchanges.delaying() {
-            let Some(def) = view.meta.exchange(vhost, name) else { continue };
-            if view.meta.queue(vhost, exchange.delayed_queue()).is_none() {
-                let queue = exchange.delayed_queue().clone();
-                self.change_quietly(&declaration_of(vhost, queue, def));
-            }
-        }
+/// Gives what a newly bound destination has missed. COMPAT: only when the binding is new.
+pub(super) fn give_history(view: &View, spec: &BindingSpec) {
+    let source = view.exchanges.get(&spec.vhost, &spec.source);
+    let Some(history) = source.and_then(|source| source.history()) else { return };
+    let mut wakes = Wakes::new();
+    for remembered in history {
+        let message = remembered.message();
+        publish_to(missed_by(view, spec, &message), &message, &mut wakes);
     }
-
-    fn change_quietly(&self, command: &Command) {
-        if let Err(error) = self.change(command) {
-            tracing::warn!("the queue of a delaying exchange: {error}");
-        }
-    }
-
-    /// Gives what a newly bound destination has missed. COMPAT: only when the binding is new.
-    pub(crate) fn give_history(&self, spec: &BindingSpec) {
-        let view = self.view();
-        let source = view.exchanges.get(&spec.vhost, &spec.source);
-        let Some(history) = source.and_then(|source| source.history()) else { return };
-        let mut wakes = Wakes::new();
-        for remembered in history {
-            let message = remembered.message();
-            publish_to(missed_by(&view, spec, &message), &message, &mut wakes);
-        }
-        wake_all(&mut wakes);
-    }
+    wake_all(&mut wakes);
 }
 
 /// Makes the queue that holds messages back for an exchange: what is over goes on there.
-fn declaration_of(vhost: &Name, queue: Name, exchange: &ExchangeDef) -> Command {
+pub(super) fn declaration_of(vhost: &Name, queue: Name, exchange: &ExchangeDef) -> Command {
     let mut arguments = Table::new();
     let exchange_name: &str = &exchange.name;
     arguments.push(ShortString::from_static("x-dead-letter-exchange"), exchange_name);
@@ -70,6 +48,11 @@ fn missed_by(view: &View, spec: &BindingSpec, message: &MessageRef<'_>) -> Vec<Q
 }
 
 impl View {
+    /// Whether anybody would get what is published to an exchange.
+    pub(crate) fn has_listeners(&self, vhost: &str, exchange: &str) -> bool {
+        self.meta.routes(vhost).is_some_and(|routes| routes.n_bindings_from(exchange) > 0)
+    }
+
     /// The queues a message of the broker's own goes to from an exchange.
     pub(crate) fn route(
         &self,

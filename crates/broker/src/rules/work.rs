@@ -33,7 +33,7 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
     match task {
         Task::OnTime(queue, scale) => {
             if queue.upkeep().on_time(scale) == AfterDetach::DeleteQueue {
-                let gone = broker.change(&Command::DeleteQueueById { id: queue.id() });
+                let gone = broker.changes().apply(&Command::DeleteQueueById { id: queue.id() });
                 if let Err(error) = gone {
                     tracing::debug!("an unused queue is not deleted: {error}");
                 }
@@ -47,7 +47,9 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
             publish(&broker, message);
             timers.note_published(bytes);
         }
-        Task::Review(queues) => queues.iter().for_each(|queue| broker.review_rules(queue)),
+        Task::Review(queues) => {
+            queues.iter().for_each(|queue| broker.changes().review_rules(queue))
+        }
     }
 }
 

@@ -144,7 +144,7 @@ impl Access {
 
     /// Changes the definitions on the client's behalf; the change is durable then.
     pub(super) async fn change(&self, command: &Command) -> Result<Done, Error> {
-        Ok(self.broker.change_durably(command, &self.connection.identity.user).await?)
+        Ok(self.broker.changes().apply_durably(command, &self.connection.identity.user).await?)
     }
 }
 

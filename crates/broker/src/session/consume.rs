@@ -169,7 +169,7 @@ impl Links {
             self.forget(&mut client.channels, id);
         }
         if after == AfterDetach::DeleteQueue {
-            client.access.broker().drop_queue(consumer.def().id).await;
+            client.access.broker().changes().drop_queue(consumer.def().id).await;
         }
         Ok(Handled::Answered)
     }

@@ -285,7 +285,7 @@ impl<'c> DefinitionRequests<'c> {
             }
             // It was there already, but its last consumer has just gone and it goes too: the
             // client gets a new one.
-            self.client.access.broker().drop_queue(queue.id()).await;
+            self.client.access.broker().changes().drop_queue(queue.id()).await;
         }
         // Somebody deleted it between the two steps, or does so as fast as it is declared.
         let text = format!("no {}", Resource::queue(&self.client.access.vhost(), &name));

@@ -146,7 +146,7 @@ impl Links {
             if detach(&mut client.turn, release).await == AfterDetach::DeleteQueue
                 && let Some(link) = of_queue.first()
             {
-                client.access.broker().drop_queue(link.consumer.def().id).await;
+                client.access.broker().changes().drop_queue(link.consumer.def().id).await;
             }
             client.turn.did_steps(of_queue.len()).await;
         }

@@ -148,7 +148,7 @@ fn copies_that_are_too_many_are_dropped_and_nobody_waits() {
 }
 
 fn events(broker: &Arc<Broker>) -> Listener {
-    block_on(broker.tell_events_in("/")).unwrap();
+    block_on(broker.events().tell_in("/")).unwrap();
     Listener::new(broker, EVENT_EXCHANGE, "events", "#")
 }
 
@@ -354,8 +354,8 @@ fn the_exchange_for_events_is_the_brokers_own() {
     };
     let heard = client.ask(x());
     assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
-    assert!(block_on(broker.tell_events_in("nowhere")).is_err());
-    block_on(broker.tell_events_in("/")).unwrap();
+    assert!(block_on(broker.events().tell_in("nowhere")).is_err());
+    block_on(broker.events().tell_in("/")).unwrap();
     client.ask(Op::OpenChannel);
     assert_eq!(client.ask(x()), ["done"], "it is there now");
     let heard = client.publish_to(EVENT_EXCHANGE, "k", &["forged"], Kind::Transient);

@@ -281,7 +281,7 @@ fn a_single_active_consumer_is_followed_by_the_next() {
     for (client, tag) in [(&mut first, "1"), (&mut second, "2"), (&mut third, "3")] {
         assert_eq!(client.consume_with("q", tag, false, &[]), ["consuming"]);
     }
-    let views = broker.consumers();
+    let views = broker.figures().consumers();
     let active: Vec<_> = views.iter().map(|(_, one)| one.activity.as_str()).collect();
     assert_eq!(active, ["single_active", "waiting", "waiting"]);
     third.publish("q", &["a", "b"], Kind::Transient);

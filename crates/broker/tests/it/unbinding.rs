@@ -65,7 +65,7 @@ fn a_deletion_in_slices_is_done_as_a_whole_or_not_at_all() {
     for deletion in deletions {
         let disk = Arc::new(MemoryDisk::new());
         let broker = start(&disk);
-        block_on(broker.apply_definitions(commands().iter())).unwrap();
+        block_on(broker.changes().apply_all(commands().iter())).unwrap();
         {
             let mut deleting = pin!(broker.apply_definition(deletion.clone()));
             let mut context = Context::from_waker(Waker::noop());

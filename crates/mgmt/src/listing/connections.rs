@@ -102,7 +102,7 @@ fn channel_value(
 
 pub(super) fn consumers(management: &Management, vhost: &str, request: &Request) -> Value {
     let node = management.node_info.name.as_str();
-    let consumers = management.broker.consumers();
+    let consumers = management.broker.figures().consumers();
     consumers
         .iter()
         .filter(|(queue, _)| queue.def().vhost.as_str() == vhost)

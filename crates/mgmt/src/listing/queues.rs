@@ -20,7 +20,8 @@ pub(super) fn queues(management: &Management, vhost: &str, request: &Request) ->
     let wants_consumers = request
         .words("columns")
         .any(|column| matches!(column, "exclusive_consumer_pid" | "exclusive_consumer_tag"));
-    let consumers = if wants_consumers { management.broker.consumers() } else { Vec::new() };
+    let consumers =
+        if wants_consumers { management.broker.figures().consumers() } else { Vec::new() };
     vhost
         .queues()
         .filter(|def| !def.is_internal())

@@ -84,7 +84,7 @@ fn interceptors(config: &Config) -> Interceptors {
 /// Has the broker tell of events, if that is wanted.
 pub(crate) async fn tell_events(config: &Config, broker: &Broker) -> anyhow::Result<()> {
     let Some(vhost) = &config.messages.event_vhost else { return Ok(()) };
-    let told = broker.tell_events_in(vhost).await;
+    let told = broker.events().tell_in(vhost).await;
     told.with_context(|| format!("cannot tell events in the virtual host '{vhost}'"))
 }
 
@@ -169,7 +169,7 @@ pub(crate) async fn create_defaults(broker: &Broker, config: &Config) -> anyhow:
             read: first.read.clone(),
         },
     ];
-    broker.apply_first_definitions(&commands).await.context("cannot create the default user")
+    broker.changes().apply_first(&commands).await.context("cannot create the default user")
 }
 
 /// A password salt. The standard hasher's keys come from the operating system's random source.

@@ -1,0 +1,244 @@
+//! Changes of definitions: how they are applied, and what follows from them elsewhere.
+
+use super::Broker;
+use super::exchanges::{declaration_of, give_history};
+use crate::control_plane::{Changed, Effect};
+use crate::queue_ref::QueueRef;
+use crate::slices::Slices;
+use confirm::LogFailed;
+use log::Lsn;
+use meta::{Command, ConnectionId, Done, MetaError, QueueId};
+use routing::Name;
+
+/// Why a change of definitions is not reported as done.
+#[derive(Debug)]
+pub(crate) enum ChangeError {
+    /// The definitions refuse it: nothing has changed.
+    Refused(MetaError),
+    /// It will never be durable.
+    LogFailed,
+}
+
+impl From<MetaError> for ChangeError {
+    fn from(error: MetaError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<LogFailed> for ChangeError {
+    fn from(LogFailed: LogFailed) -> Self {
+        Self::LogFailed
+    }
+}
+
+/// Who has done what nobody asked for, as RabbitMQ names it ...
+const BY_ITSELF: &str = "rmq-internal";
+/// ... and what was asked for by the command line.
+pub(super) const BY_OPERATOR: &str = "rmq-cli";
+
+/// Queues whose settings a change of policies changes before it is answered; more take it in slices.
+const RULES_AT_ONCE_MAX: usize = 256;
+
+/// Changes of the broker's definitions.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<'b>(pub(super) &'b Broker);
+
+impl Changes<'_> {
+    /// As [`Broker::apply_definition`] for many changes in order, which become durable together.
+    ///
+    /// # Errors
+    /// Which of them is refused, and why; those before it are in effect then.
+    pub async fn apply_all<'c>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+    ) -> Result<(), (usize, MetaError)> {
+        let mut upto = None;
+        let mut result = Ok(());
+        let mut slices = Slices::default();
+        for (at, command) in commands.enumerate() {
+            slices.did(1).await;
+            match self.apply(command) {
+                Ok((_, made_upto)) => upto = Some(made_upto),
+                Err(error) => {
+                    result = Err((at, error));
+                    break;
+                }
+            }
+        }
+        if let Some(upto) = upto {
+            self.durable(upto).await;
+        }
+        result
+    }
+
+    /// Makes the first definitions of a new data directory: all of them or, after a crash, none.
+    ///
+    /// # Errors
+    /// One of the commands is refused; those before it are in effect then.
+    pub async fn apply_first(&self, commands: &[Command]) -> Result<(), MetaError> {
+        self.carry_out(self.0.control_plane.submit_first(commands)?);
+        self.durable(self.0.control_plane.logged_upto()).await;
+        Ok(())
+    }
+
+    /// Resolves when the log is durable up to there; never when it fails: the node is on its way down.
+    pub(crate) async fn durable(&self, upto: Lsn) {
+        if confirm::durable(&self.0.storage.wal, upto).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// As [`Broker::apply_definition`], for those who must go on when the log has failed; `by` is the user
+    /// that events name.
+    pub(crate) async fn apply_durably(
+        &self,
+        command: &Command,
+        by: &str,
+    ) -> Result<Done, ChangeError> {
+        let mut slices = Slices::default();
+        let is_unbinding = self.unbind_in_slices(command, by, &mut slices).await;
+        let changed = self.0.control_plane.submit(command);
+        if is_unbinding {
+            self.0.control_plane.end_unbinding();
+        }
+        let mut changed = changed?;
+        for queue in std::mem::take(&mut changed.gone) {
+            queue.delete();
+            slices.did(1).await;
+        }
+        let (done, upto) = self.after_change(changed, command, by);
+        confirm::durable(&self.0.storage.wal, upto).await?;
+        Ok(done)
+    }
+
+    /// Changes definitions and publishes the new view. Durable when the log is so up to what is
+    /// returned.
+    pub(crate) fn apply(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
+        let mut changed = self.0.control_plane.submit(command)?;
+        for queue in std::mem::take(&mut changed.gone) {
+            queue.delete();
+        }
+        Ok(self.after_change(changed, command, BY_ITSELF))
+    }
+
+    /// Tells of a change and carries out what follows from it; `by` is the user that events name.
+    fn after_change(&self, changed: Changed, command: &Command, by: &str) -> (Done, Lsn) {
+        let Changed { outcome, effects, upto, .. } = changed;
+        self.0.events().definitions_changed(command, &outcome, by);
+        let any_defaults =
+            effects.iter().any(|effect| matches!(effect, Effect::ApplyVhostDefaults(_)));
+        self.carry_out(effects);
+        (outcome.done, if any_defaults { self.0.control_plane.logged_upto() } else { upto })
+    }
+
+    fn carry_out(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::ReviewVersions => self.0.storage.v1.review(),
+                Effect::ReviewSettings(queues) => self.review_settings(queues),
+                Effect::CloseConnectionsTo(vhost) => {
+                    self.0.timers.tracing().stop(&vhost, None);
+                    let reason = format!("vhost '{vhost}' is deleted");
+                    self.0.connections.kick_where(&reason, |one| one.vhost == *vhost);
+                }
+                Effect::CloseConnectionsOf(user) => {
+                    let reason = format!("user '{user}' is deleted");
+                    self.0.connections.kick_where(&reason, |one| one.user == *user);
+                }
+                Effect::KeepDelayedQueues => self.keep_delayed_queues(),
+                Effect::GiveHistory(spec) => give_history(&self.0.view(), &spec),
+                Effect::ApplyVhostDefaults(vhost) => self.apply_vhost_defaults(&vhost),
+            }
+        }
+    }
+
+    /// Has queues take what changed policies ask for: at once, or, if they are many, in slices while
+    /// everything goes on.
+    fn review_settings(&self, queues: Vec<QueueRef>) {
+        if queues.len() <= RULES_AT_ONCE_MAX {
+            queues.iter().for_each(|queue| self.review_rules(queue));
+        } else {
+            self.0.timers.review(queues.into_iter());
+        }
+    }
+
+    /// Has a queue take what it is asked to be now.
+    pub(crate) fn review_rules(&self, queue: &QueueRef) {
+        let view = self.0.view();
+        queue.set_settings(&view.meta.queue_settings(queue.def()), view.epoch);
+    }
+
+    /// Gives a virtual host that was created just now what new ones get.
+    fn apply_vhost_defaults(&self, vhost: &Name) {
+        for command in self.0.options.vhost_defaults.commands(&self.0.view().meta, vhost) {
+            if let Err(error) = self.apply(&command) {
+                tracing::warn!(
+                    "what the virtual host '{vhost}' is to have from the start: {error}"
+                );
+            }
+        }
+    }
+
+    /// Gives each delaying exchange a queue of its own; it goes with the exchange.
+    pub(super) fn keep_delayed_queues(&self) {
+        let view = self.0.view();
+        for (vhost, name, exchange) in view.exchanges.delaying() {
+            let Some(def) = view.meta.exchange(vhost, name) else { continue };
+            if view.meta.queue(vhost, exchange.delayed_queue()).is_none() {
+                let queue = exchange.delayed_queue().clone();
+                if let Err(error) = self.apply(&declaration_of(vhost, queue, def)) {
+                    tracing::warn!("the queue of a delaying exchange: {error}");
+                }
+            }
+        }
+    }
+
+    /// Deletes a queue, unless it is gone already.
+    pub(crate) async fn drop_queue(&self, id: QueueId) {
+        self.drop_definition(Command::DeleteQueueById { id }).await;
+    }
+
+    /// Deletes the exclusive queues of a connection.
+    pub(crate) async fn drop_exclusive_queues(&self, owner: ConnectionId) {
+        while self.drop_definition(Command::DeleteExclusiveQueues { owner }).await {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Whether there was something to be deleted.
+    async fn drop_definition(&self, command: Command) -> bool {
+        match self.apply_durably(&command, BY_ITSELF).await {
+            Ok(done) => done != Done::Nothing,
+            Err(error) => {
+                tracing::debug!("not deleted: {error:?}");
+                false
+            }
+        }
+    }
+
+    /// Takes the bindings of what a command is about to delete out in slices, until there are few.
+    /// True if there were many: until the command has been carried out, definitions are not written
+    /// down. A node that ends before that finds all of them in its log.
+    async fn unbind_in_slices(&self, command: &Command, by: &str, slices: &mut Slices) -> bool {
+        let mut is_unbinding = false;
+        loop {
+            let removed = self.0.control_plane.unbind_slice(command, !is_unbinding);
+            if removed.is_empty() {
+                return is_unbinding;
+            }
+            is_unbinding = true;
+            self.0.events().unbound(&removed, by);
+            slices.did(removed.len()).await;
+        }
+    }
+
+    /// Declares one of [`meta::NODE_EXCHANGES`].
+    pub(crate) async fn declare_own_exchange(
+        &self,
+        vhost: Name,
+        name: &str,
+    ) -> Result<(), MetaError> {
+        let exchange = meta::node_exchange(vhost, name);
+        self.0.apply_definition(Command::DeclareExchange(exchange)).await.map(|_| ())
+    }
+}

@@ -1,0 +1,74 @@
+//! The broker's upkeep, set off by ticks and syncs.
+
+use super::Broker;
+use crate::control_plane::{ControlPlane, View};
+use classic::Storage;
+use log::Owner;
+use meta::QueueId;
+
+/// Segments the log may have before survivors of the oldest are moved to its end.
+const RELOCATE_FROM_SEGMENTS: u64 = 4;
+/// Bytes of the log per byte that is needed at which the oldest segment is moved, however much of it
+/// is needed.
+const RELOCATE_ABOVE_FACTOR: u64 = 3;
+
+/// Queues are looked at for overdue messages each second, and later by a millisecond for so many.
+const OVERDUE_QUEUES_PER_MS: u64 = 20;
+
+/// Has channels closed that hold messages for too long, and connections that hold too many.
+pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
+    if !broker.holdings.is_look_due(now_ms) {
+        return;
+    }
+    broker.holdings.note_unacked(broker.figures().unacked_by_connection(), &broker.connections);
+    let (view, node_timeout_ms) = (broker.view(), broker.limits().consumer_timeout_ms);
+    for overdue in view.classic_queues().flat_map(|queue| queue.upkeep().overdue(node_timeout_ms, now_ms)) {
+        if let Some(connection) = broker.connections.get(overdue.connection) {
+            connection.note_overdue(overdue.channel, overdue.timeout_ms);
+        }
+    }
+    let pause_ms = view.queues().count() as u64 / OVERDUE_QUEUES_PER_MS;
+    broker.holdings.set_next_look(now_ms + pause_ms);
+}
+
+/// Has queues page that take more than they may since others have grown, and files reclaimed.
+pub(super) fn keep_memory_small(view: &View, storage: &Storage) {
+    let pager = &storage.pager;
+    if pager.has_excess() {
+        for queue in view.classic_queues() {
+            queue.upkeep().look_at_pages();
+        }
+    }
+    let is_there = |vhost: &str| view.meta.vhost(vhost).is_some();
+    // In this order: the view holds what is appended.
+    let log = storage.wal.stats();
+    storage.bodies.leave(is_there, log.appended_upto, log.durable_upto);
+    pager.reclaim();
+}
+
+/// Moves what is left in the oldest segment to the log's end when that is worth it.
+pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
+    let stats = storage.wal.stats();
+    let oldest = stats.oldest.filter(|_| stats.segments > RELOCATE_FROM_SEGMENTS);
+    if control_plane.is_snapshot_due(oldest)
+        && let Err(error) = control_plane.write_snapshot()
+    {
+        tracing::error!("cannot write the definitions: {error}");
+    }
+    // A segment that is needed as a whole is moved only when most of what lies behind it is
+    // superfluous: segments are freed oldest first.
+    let is_worth_it = |oldest: &log::SegmentState| {
+        oldest.live_bytes < oldest.bytes / 2
+            || stats.live_bytes < stats.bytes / RELOCATE_ABOVE_FACTOR
+    };
+    let may_move = |oldest: &log::SegmentState| storage.may_move(oldest.live_bytes);
+    let Some(oldest) = oldest.filter(is_worth_it).filter(may_move) else {
+        return;
+    };
+    let (view, owners) = (control_plane.view(), storage.wal.owners_in(oldest.id));
+    for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
+        if let Some(queue) = queue.as_classic() {
+            queue.upkeep().relocate(oldest.id);
+        }
+    }
+}

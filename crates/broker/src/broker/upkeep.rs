@@ -22,7 +22,9 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
     }
     broker.holdings.note_unacked(broker.figures().unacked_by_connection(), &broker.connections);
     let (view, node_timeout_ms) = (broker.view(), broker.limits().consumer_timeout_ms);
-    for overdue in view.classic_queues().flat_map(|queue| queue.upkeep().overdue(node_timeout_ms, now_ms)) {
+    for overdue in
+        view.classic_queues().flat_map(|queue| queue.upkeep().overdue(node_timeout_ms, now_ms))
+    {
         if let Some(connection) = broker.connections.get(overdue.connection) {
             connection.note_overdue(overdue.channel, overdue.timeout_ms);
         }

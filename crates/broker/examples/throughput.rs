@@ -9,7 +9,6 @@
 
 use broker::{Broker, Identity, Session};
 use log::WalOptions;
-use meta::{Command, PasswordHash};
 use session::{
     Attachment, ChannelId, Confirmation, Content, Control, Delivery, Event, Flag, LinkId,
     MethodTag, Op, Outbox, Outcome, Position, Publish, QueueBinding, QueueDeclaration, Request,
@@ -75,19 +74,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn start() -> Arc<Broker> {
     let broker = Broker::open(Arc::new(MemoryDisk::new()), WalOptions::default()).unwrap();
-    let password = PasswordHash::new([0; 4], "guest");
-    let all = || ".*".to_owned();
-    for command in [
-        Command::CreateVhost { vhost: "/".into(), metadata: meta::VhostMetadata::default() },
-        Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
-        Command::SetPermissions {
-            user: "guest".into(),
-            vhost: "/".into(),
-            configure: all(),
-            write: all(),
-            read: all(),
-        },
-    ] {
+    for command in testing::first_user() {
         block_on(broker.apply_definition(command)).unwrap();
     }
     broker

@@ -29,9 +29,12 @@ pub use wal::{
     WalFound, WalOptions, WalStats,
 };
 
-// The unit tests' disk, from its source: that of the crate `testing` is a disk of the log without tests.
+// The unit tests' disk, from its source: the one of the crate `testing` is a disk of the log without tests.
 #[cfg(test)]
 extern crate self as log;
 #[cfg(test)]
 #[path = "../../testing/src/memory_disk.rs"]
 pub mod memory_disk;
+#[cfg(test)]
+#[path = "../../testing/src/random.rs"]
+pub mod random;

@@ -14,13 +14,13 @@ mod work;
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions};
 use crate::outbox::{Given, Recorder, What};
-use crate::random::Random;
 use broker::{Clock, Session};
 use ledger::{Copy, Ledger};
 use meta::QueueVersion;
 use session::{ChannelId, ErrorKind, Outcome, Position, Request};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testing::Random;
 
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;

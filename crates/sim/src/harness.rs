@@ -4,7 +4,6 @@
 
 use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
 use crate::outbox::{Recorder, Transcript};
-use crate::random::Random;
 use crate::trace::Trace;
 use broker::{Clock, QueueRef, Session, Stop};
 use log::Durability;
@@ -13,6 +12,7 @@ use session::{Outcome, Request};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
+use testing::Random;
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 /// Disk operations within which a planned loss of power comes that a start meets.

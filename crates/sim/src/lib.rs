@@ -15,7 +15,6 @@ mod node;
 mod outbox;
 mod plain_queues;
 mod queue_policies;
-mod random;
 mod trace;
 
 use confirm_on::{ConfirmOn, Kind};

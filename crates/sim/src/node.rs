@@ -2,10 +2,9 @@
 
 use crate::client::{control, short};
 use crate::outbox::{Given, Recorder, Transcript, What};
-use crate::random::Random;
 use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
 use log::{Disk, Durability, WalOptions};
-use meta::{ApplyTo, Command, Json, PasswordHash, PolicyScope, PolicySpec, QueueVersion};
+use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec, QueueVersion};
 use session::Op;
 use std::future::Future;
 use std::pin::pin;
@@ -14,6 +13,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use testing::MemoryDisk;
+use testing::Random;
 
 /// Steps after which something must have happened.
 pub(crate) const PATIENCE: usize = 1_000;
@@ -101,20 +101,8 @@ impl Node {
     }
 
     pub(crate) fn add_first_user(&mut self) {
-        let password = PasswordHash::new([0; 4], "guest");
-        let commands = [
-            Command::CreateVhost { vhost: "/".into(), metadata: meta::VhostMetadata::default() },
-            Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
-            Command::SetPermissions {
-                user: "guest".into(),
-                vhost: "/".into(),
-                configure: ".*".to_owned(),
-                write: ".*".to_owned(),
-                read: ".*".to_owned(),
-            },
-        ];
         let broker = Arc::clone(&self.broker);
-        for command in commands {
+        for command in testing::first_user() {
             let changed = block_on(broker.apply_definition(command), || {
                 self.step();
             });

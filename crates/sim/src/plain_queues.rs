@@ -9,13 +9,13 @@ use crate::client::{self, Client, Doing, Expect, Read};
 use crate::harness::{Connected, Harness, expect_ok, fail};
 use crate::model::{LinkKey, Model, Target};
 use crate::node::{Node, NodeOptions, PATIENCE, some_durability};
-use crate::random::Random;
 use broker::{Broker, Clock, Session};
 use meta::QueueVersion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
+use testing::Random;
 
 /// Turns of queues in the older form before a commit: everything they have to sync is done then.
 const OLDER_STEPS_MAX: usize = 50;

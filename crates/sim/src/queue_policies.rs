@@ -14,7 +14,6 @@ mod work;
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions, some_durability};
 use crate::outbox::{Given, Recorder, What};
-use crate::random::Random;
 use broker::{Clock, Session};
 use ledger::{Ledger, Seen, Violation};
 use meta::QueueVersion;
@@ -22,6 +21,7 @@ use session::{Position, Request};
 use spec::{QUEUES, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use testing::Random;
 
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;

@@ -1,7 +1,13 @@
-//! Parts of tests and of the simulator, built once for several crates: a disk in memory that loses power.
+//! Parts of tests and of the simulator, built once for several crates: a disk in memory that loses power, a
+//! client of AMQP 0-9-1, random numbers from a seed.
 //! Never part of the product.
-//! Start reading at [`MemoryDisk`].
+//! Start reading at [`MemoryDisk`] and [`client::Client`].
 
+pub mod client;
+mod first_user;
 mod memory_disk;
+mod random;
 
+pub use first_user::first_user;
 pub use memory_disk::{CrashOutcome, Fault, MemoryDisk};
+pub use random::Random;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::random::Random;
 use log::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
 /// The unit in which unsynced writes survive or get lost; far below a real sector to tear more.
@@ -109,7 +110,7 @@ impl MemoryDisk {
     #[must_use]
     pub fn survive(&self, survival: CrashOutcome) -> Self {
         let state = self.state();
-        let mut random = Random(match survival {
+        let mut random = Random::new(match survival {
             CrashOutcome::Torn(seed) => seed,
             CrashOutcome::Everything | CrashOutcome::OnlySynced => 0,
         });
@@ -298,21 +299,6 @@ fn power_is_off() -> io::Error {
 
 fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
-}
-
-/// A small generator (splitmix64): deterministic, and no dependency for it.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let z = z ^ (z >> 31);
-        usize::try_from(z % (bound.max(1) as u64)).unwrap_or(0)
-    }
 }
 
 impl State {

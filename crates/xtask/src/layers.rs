@@ -50,7 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perf", CODECS),
     ("bench", &["perf"]),
     ("node", &["net", "mgmt", "ctl", "bench"]),
-    ("testing", &["log"]),
+    ("testing", &["amqp091", "log", "meta"]),
     (
         "sim",
         &[
@@ -72,7 +72,7 @@ const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
 
 /// Crates that may use those, and read clocks.
 pub(crate) const IO_CRATES: &[&str] =
-    &["log", "cluster", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "sim"];
+    &["log", "cluster", "auth", "net", "mgmt", "node", "ctl", "perf", "bench", "testing", "sim"];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.
 const WAKES_TASKS: &[&str] = &["confirm", "broker"];

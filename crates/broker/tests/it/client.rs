@@ -1,6 +1,5 @@
 //! A client without a protocol: requests in, a transcript of what the outbox was given out.
 
-use crate::first_user::first_user;
 use broker::{Broker, BrokerOptions, Identity, Limits, Session, StorageOptions};
 use log::{Disk, WalOptions};
 use message::Properties;
@@ -18,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use stdx::Now;
 use testing::MemoryDisk;
+use testing::first_user;
 
 /// Everything a client was told, as short texts, and what it may settle.
 #[derive(Default)]

@@ -12,7 +12,6 @@ mod delayed_exchange;
 mod delivery;
 mod events;
 mod exchanges;
-mod first_user;
 mod formats;
 mod message_store;
 mod paging;

@@ -1,9 +1,10 @@
 //! Clients that come through a proxy, which says who they are in a header of the PROXY protocol.
 
-use crate::client::{Client, Said, Site};
+use crate::site::Site;
 use amqp091::ProtocolHeader;
 use front_amqp091::Settings;
 use std::time::Duration;
+use testing::client::{Client, Login};
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
@@ -34,11 +35,8 @@ fn with_header(header: &[u8]) -> Vec<u8> {
 }
 
 /// A client that has sent a header, and asks for an open connection.
-async fn opening(site: &Site, header: &[u8]) -> Client {
-    let mut client = Client::raw(site.address).await;
-    client.send(&with_header(header)).await;
-    client.handshake("guest", "/").await;
-    client
+fn opening(site: &Site, header: &[u8]) -> Client {
+    Client::asking(site.address, Login { before: header, ..Login::default() })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,8 +60,8 @@ async fn connections_have_the_addresses_of_the_header() {
         (ipv4(9000), "127.0.0.1:4660 -> 198.51.100.1:5672", "127.0.0.1", 5672),
         (ipv6(), "[::1]:3 -> [::2]:4", "::1", 4),
     ] {
-        let mut client = opening(&site, &header).await;
-        assert_eq!(client.hear().await, Said::Method("connection.open-ok"));
+        let mut client = opening(&site, &header);
+        assert_eq!(client.next().show(), "connection.open-ok");
         let connections = site.broker.connections.list();
         let identity = &connections.first().unwrap().identity;
         assert_eq!(identity.name, name);
@@ -77,13 +75,13 @@ async fn connections_have_the_addresses_of_the_header() {
 async fn a_header_may_come_byte_by_byte() {
     let site = site();
     for header in [b"PROXY TCP4 127.1.2.3 192.0.2.1 56324 5672\r\n".to_vec(), ipv4(300)] {
-        let mut client = Client::raw(site.address).await;
+        let mut client = Client::raw(site.address);
         for byte in with_header(&header) {
-            client.send(&[byte]).await;
+            client.write(&[byte]);
             tokio::task::yield_now().await;
         }
-        client.handshake("guest", "/").await;
-        assert_eq!(client.hear().await, Said::Method("connection.open-ok"));
+        client.ask_to_open(Login::default());
+        assert_eq!(client.next().show(), "connection.open-ok");
     }
 }
 
@@ -100,15 +98,10 @@ async fn local_users_are_local_where_the_header_says_so() {
         (b"PROXY UNKNOWN\r\n".to_vec(), false),
         (binary(0x21, 0x00, &[]), false),
     ] {
-        let mut client = Client::raw(site.address).await;
-        client.send(&with_header(&header)).await;
-        client.log_in("guest", "guest", &crate::client::properties()).await;
-        let said = client.hear().await;
-        if is_local {
-            assert_eq!(said, Said::Method("connection.tune"), "{header:?}");
-        } else {
-            assert!(matches!(said, Said::Closed(403, _)), "{header:?}: {said:?}");
-        }
+        let login = Login { before: &header, ..Login::default() };
+        let said = Client::introduced(site.address, login).next().show();
+        let expected = if is_local { "connection.tune" } else { "connection.close 403" };
+        assert!(said.starts_with(expected), "{header:?}: {said}");
     }
 }
 
@@ -125,15 +118,15 @@ async fn who_has_no_header_hears_nothing() {
         // Too long, and not worth waiting for.
         [SIGNATURE, &[0x20, 0x00, 0xff, 0xff]].concat(),
     ] {
-        let mut client = Client::raw(site.address).await;
-        client.send(&with_header(&nonsense)).await;
-        assert_eq!(client.hear().await, Said::End);
+        let mut client = Client::raw(site.address);
+        client.write(&with_header(&nonsense));
+        assert!(client.try_next().is_err());
         site.wait_until_empty().await;
     }
     // A header that ends too early.
-    drop(Client::raw(site.address).await);
-    let mut client = Client::raw(site.address).await;
-    client.send(&ipv4(100)[..60]).await;
+    drop(Client::raw(site.address));
+    let mut client = Client::raw(site.address);
+    client.write(&ipv4(100)[..60]);
     drop(client);
     site.wait_until_empty().await;
     assert!(site.broker.connections.is_empty());
@@ -144,9 +137,9 @@ async fn a_header_has_the_time_of_the_handshake() {
     let front = Settings { handshake_timeout_ms: 100, ..Settings::default() };
     let site = Site::start_with(front, |settings| settings.proxy_protocol = true);
     for beginning in [&b"PROXY TCP4 127.0.0.1 "[..], SIGNATURE, &ipv4(100)[..30], b""] {
-        let mut client = Client::raw(site.address).await;
-        client.send(beginning).await;
-        assert_eq!(client.hear().await, Said::End);
+        let mut client = Client::raw(site.address);
+        client.write(beginning);
+        assert!(client.try_next().is_err());
         site.wait_until_empty().await;
     }
 }
@@ -154,12 +147,12 @@ async fn a_header_has_the_time_of_the_handshake() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_server_waits_for_no_header() {
     let site = site();
-    let mut client = Client::raw(site.address).await;
-    client.send(b"PROXY ").await;
+    let mut client = Client::raw(site.address);
+    client.write(b"PROXY ");
     while site.server.n_connections() == 0 {
         tokio::task::yield_now().await;
     }
     site.server.stop(Duration::from_secs(20)).await;
-    assert_eq!(client.hear().await, Said::End);
+    assert!(client.try_next().is_err());
     assert_eq!(site.server.n_connections(), 0);
 }

@@ -1,13 +1,11 @@
 //! The walk of one message: the table in ARCHITECTURE.md, held against the marks that a message meets.
 
-use crate::client::{Client, Said, Site};
-use amqp091::method::{
-    BasicAck, BasicConsume, BasicPublish, BasicQos, ConfirmSelect, QueueDeclare,
-};
-use amqp091::{Properties, PropertiesRef};
+use crate::site::{Site, confirmed, delivery};
+use amqp091::method::{BasicAck, BasicQos};
 use std::collections::BTreeSet;
 use std::path::Path;
 use stdx::walk::{self, Step};
+use testing::client::Client;
 
 /// A walk of more steps, or through more files, is too long to be remembered.
 const STEPS_MAX: usize = 35;
@@ -49,33 +47,27 @@ fn table() -> Vec<Row> {
 }
 
 /// One persistent message: published, confirmed, consumed and acknowledged.
-async fn walk_of_one_message() -> Vec<Step> {
+fn walk_of_one_message() -> Vec<Step> {
     let site = Site::start_alone();
-    let mut publisher = Client::open(site.address, "guest").await;
-    let declare = QueueDeclare { queue: b"q", durable: true, ..QueueDeclare::default() };
-    publisher.call(1, declare, "queue.declare-ok").await;
-    publisher.call(1, ConfirmSelect::default(), "confirm.select-ok").await;
-    let mut consumer = Client::open(site.address, "guest").await;
-    let consume = BasicConsume { queue: b"q", ..BasicConsume::default() };
-    consumer.call(1, consume, "basic.consume-ok").await;
-
-    let persistent = Properties { delivery_mode: Some(2), ..Properties::default() }.to_bytes();
-    let persistent = PropertiesRef::parse(&persistent).unwrap();
-    let publish = BasicPublish { routing_key: b"q", ..BasicPublish::default() };
+    let mut publisher = Client::guest(site.address);
+    publisher.declare("q");
+    publisher.select_confirms();
+    let mut consumer = Client::guest(site.address);
+    consumer.consume("q", false);
     walk::record();
-    publisher.put_content(1, publish, persistent, b"walks");
-    publisher.flush().await;
-    assert_eq!(publisher.hear().await, Said::Ack(1));
-    assert_eq!(consumer.delivery().await, (1, b"walks".to_vec()));
-    consumer.put(1, BasicAck { delivery_tag: 1, multiple: false });
-    consumer.call(1, BasicQos::default(), "basic.qos-ok").await;
+    publisher.put_publish("q", true, b"walks");
+    publisher.flush();
+    assert_eq!(confirmed(&mut publisher), 1);
+    assert_eq!(delivery(&mut consumer), (1, b"walks".to_vec()));
+    consumer.say(1, BasicAck { delivery_tag: 1, multiple: false });
+    assert_eq!(consumer.ask(1, BasicQos::default()), "basic.qos-ok");
     walk::take()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_takes_the_steps_of_the_table_in_their_order() {
     let table = table();
-    let walk = walk_of_one_message().await;
+    let walk = walk_of_one_message();
     let row_of = |step: &Step| {
         let row = table.iter().find(|row| row.step == step.name);
         row.unwrap_or_else(|| panic!("{step:?} is no step of the table"))

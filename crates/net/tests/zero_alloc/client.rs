@@ -11,7 +11,6 @@ use broker::{Broker, Identity, PagerOptions, Session, StorageOptions};
 use edge::{Step, WriteBatch};
 use front_amqp091::{ClientOutbox, Connection, Settings};
 use log::{RealDisk, WalOptions};
-use meta::{Command, PasswordHash};
 use session::{Outbox, Request, Settle};
 use std::future::poll_fn;
 use std::io::IoSlice;
@@ -38,19 +37,7 @@ pub(crate) async fn start(dir: &std::path::Path) -> Arc<Broker> {
     };
     let storage = StorageOptions { pager, ..StorageOptions::default() };
     let broker = Broker::open_with(disk, options, storage.into()).unwrap();
-    let all = || ".*".to_owned();
-    let password = PasswordHash::new(Default::default(), "guest");
-    for command in [
-        Command::CreateVhost { vhost: "/".into(), metadata: Default::default() },
-        Command::CreateUser { user: "guest".into(), password, tags: Vec::new() },
-        Command::SetPermissions {
-            user: "guest".into(),
-            vhost: "/".into(),
-            configure: all(),
-            write: all(),
-            read: all(),
-        },
-    ] {
+    for command in testing::first_user() {
         broker.apply_definition(command).await.unwrap();
     }
     broker.tick(NOW);

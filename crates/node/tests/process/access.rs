@@ -1,6 +1,5 @@
 //! Logins and permissions.
 
-use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
 use amqp091::method::{
     BasicConsume, ChannelOpen, ConnectionSecureOk, ConnectionStartOk, ExchangeDeclare, QueueDeclare,
@@ -9,6 +8,7 @@ use amqp091::{Method, ShortString, Table};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
+use testing::client::{Client, HEADER, Login};
 #[test]
 fn a_wrong_password_is_told_only_to_clients_that_understand() {
     let node = Node::start(&[]);

@@ -2,12 +2,12 @@
 //! copied.
 
 use super::support::bystander::Bystander;
-use super::support::client::Client;
 use super::support::copy_dir;
 use super::support::node::Node;
 use super::support::wait_until;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use testing::client::Client;
 
 const BODY_BYTES: [usize; 3] = [12, 900, 20_000];
 const QUEUE: &str = "backed-up";

@@ -1,10 +1,10 @@
 //! Clients that have the node keep much in memory: they go, and nobody else is blocked for them.
 
 use super::support::bystander::Bystander;
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use amqp091::method::{BasicGet, BasicPublish, TxSelect};
 use amqp091::{FrameKind, Method, PropertiesRef, content};
+use testing::client::{Client, Login};
 
 const MIB: usize = 1024 * 1024;
 const N_CLIENTS: usize = 8;

@@ -1,6 +1,5 @@
 //! The ends of connections and channels, and the node's answers in between.
 
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::frame::HEARTBEAT;
@@ -9,6 +8,7 @@ use amqp091::method::{
     QueueDeclare, TxSelect,
 };
 use std::time::{Duration, Instant};
+use testing::client::{Client, Login};
 #[test]
 fn an_exclusive_queue_is_gone_before_close_ok() {
     let node = Node::start(&[]);

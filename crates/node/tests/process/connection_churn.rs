@@ -1,10 +1,10 @@
 //! Connections opened and dropped, over and over.
 
 use super::support::bystander::Bystander;
-use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use std::time::{Duration, Instant};
+use testing::client::{Client, HEADER, Login};
 
 /// Connections at a time.
 const N_AT_A_TIME: usize = 200;

@@ -1,7 +1,6 @@
 //! One client with very much of something: it goes, and nobody else waits for that.
 
 use super::support::bystander::Bystander;
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::{
@@ -11,6 +10,7 @@ use amqp091::method::{
 };
 use amqp091::{Method, ShortString, Table, TableRef, Value};
 use std::time::Instant;
+use testing::client::{Client, Login};
 
 /// `LEVERET_CROWD` asks for so many times as much.
 fn crowd(n: usize) -> usize {

@@ -1,15 +1,14 @@
 //! The command line tool against a running node: what scripts and health checks rely on.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use amqp091::method::BasicConsume;
 use tempfile::TempDir;
-
-/// Longer than anything here takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(30);
+use testing::client::{Client, DEADLINE};
 
 /// A running node, killed when the test ends.
 struct Node {
@@ -109,76 +108,6 @@ fn called(name: &str, data_dir: &Path, args: &[&str]) -> Ran {
     ran(Command::new(link).args(args), data_dir)
 }
 
-/// A client that has opened a connection and a channel, by hand.
-struct Client(TcpStream);
-
-impl Client {
-    fn connect(address: SocketAddr) -> Self {
-        let mut client = Self(TcpStream::connect(address).unwrap());
-        client.0.set_read_timeout(Some(DEADLINE)).unwrap();
-        client.0.write_all(b"AMQP\0\0\x09\x01").unwrap();
-        client.expect((10, 10));
-        let mut start_ok = Vec::from(0_u32.to_be_bytes());
-        start_ok.extend(b"\x05PLAIN");
-        start_ok.extend(12_u32.to_be_bytes());
-        start_ok.extend(b"\0guest\0guest");
-        start_ok.extend(b"\x05en_US");
-        client.send(0, (10, 11), &start_ok);
-        client.expect((10, 30));
-        client.send(0, (10, 31), &[0x07, 0xff, 0, 2, 0, 0, 0, 60]);
-        client.send(0, (10, 40), b"\x01/\0\0");
-        client.expect((10, 41));
-        client.send(1, (20, 10), b"\0");
-        client.expect((20, 11));
-        client
-    }
-
-    fn send(&mut self, channel: u16, method: (u16, u16), arguments: &[u8]) {
-        let length = u32::try_from(arguments.len() + 4).unwrap();
-        let mut frame = vec![1];
-        frame.extend(channel.to_be_bytes());
-        frame.extend(length.to_be_bytes());
-        frame.extend(method.0.to_be_bytes());
-        frame.extend(method.1.to_be_bytes());
-        frame.extend(arguments);
-        frame.push(0xce);
-        self.0.write_all(&frame).unwrap();
-    }
-
-    /// The payload of the next frame, which must be this method.
-    fn expect(&mut self, method: (u16, u16)) -> Vec<u8> {
-        let mut head = [0; 7];
-        self.0.read_exact(&mut head).unwrap();
-        let length = u32::from_be_bytes([head[3], head[4], head[5], head[6]]);
-        let mut payload = vec![0; usize::try_from(length).unwrap() + 1];
-        self.0.read_exact(&mut payload).unwrap();
-        let found = (
-            u16::from_be_bytes([payload[0], payload[1]]),
-            u16::from_be_bytes([payload[2], payload[3]]),
-        );
-        assert_eq!(found, method, "{}", String::from_utf8_lossy(&payload));
-        payload
-    }
-
-    fn declare(&mut self, queue: &str) {
-        let mut declare = vec![0, 0, u8::try_from(queue.len()).unwrap()];
-        declare.extend(queue.as_bytes());
-        declare.extend([2, 0, 0, 0, 0]);
-        self.send(1, (50, 10), &declare);
-        self.expect((50, 11));
-    }
-
-    fn consume(&mut self, queue: &str, tag: &str) {
-        let mut consume = vec![0, 0, u8::try_from(queue.len()).unwrap()];
-        consume.extend(queue.as_bytes());
-        consume.push(u8::try_from(tag.len()).unwrap());
-        consume.extend(tag.as_bytes());
-        consume.extend([0, 0, 0, 0, 0]);
-        self.send(1, (60, 20), &consume);
-        self.expect((60, 21));
-    }
-}
-
 #[test]
 fn health_checks_pass_on_a_node_that_is_up() {
     let node = Node::start();
@@ -243,14 +172,14 @@ fn the_log_is_more_or_less_and_its_file_may_be_moved() {
     let node = Node::start_with(&["log.file=node.log"]);
     let path = node.data_dir.path().join("node.log");
     let log = || std::fs::read_to_string(&path).unwrap();
-    drop(Client::connect(node.address));
+    drop(Client::guest(node.address));
     assert!(!log().contains("[debug]"), "{}", log());
     assert_eq!(node.told(&["set_log_level", "debug"]), "Setting log level to \"debug\" ...\n");
-    drop(Client::connect(node.address));
+    drop(Client::guest(node.address));
     assert!(log().contains("[debug] accepted"), "{}", log());
     node.told(&["set_log_level", "none"]);
     let n_lines = log().lines().count();
-    drop(Client::connect(node.address));
+    drop(Client::guest(node.address));
     node.told(&["add_vhost", "silent"]);
     assert_eq!(log().lines().count(), n_lines);
     let wrong = node.ctl(&["set_log_level", "loud"]);
@@ -282,7 +211,7 @@ fn listeners_are_suspended_and_resumed() {
     node.told(&["resume_listeners"]);
     until(true);
     node.told(&["check_port_listener", &port]);
-    Client::connect(node.address).declare("q");
+    Client::guest(node.address).declare("q");
 }
 
 #[test]
@@ -340,9 +269,10 @@ fn users_and_permissions_survive_a_restart() {
 #[test]
 fn what_clients_do_is_listed() {
     let node = Node::start();
-    let mut client = Client::connect(node.address);
+    let mut client = Client::guest(node.address);
     client.declare("q1");
-    client.consume("q1", "tag1");
+    let consume = BasicConsume { queue: b"q1", consumer_tag: b"tag1", ..BasicConsume::default() };
+    assert_eq!(client.ask(1, consume), "basic.consume-ok");
     assert_eq!(
         node.told(&["list_queues", "name", "messages", "consumers", "durable", "state"]),
         "Timeout: 60.0 seconds ...\nListing queues for vhost / ...\n\
@@ -353,7 +283,7 @@ fn what_clients_do_is_listed() {
         "source_name\tsource_kind\tdestination_name\tdestination_kind\trouting_key\targuments\n\
          \texchange\tq1\tqueue\tq1\t[]\n"
     );
-    let port = client.0.local_addr().unwrap().port();
+    let port = client.local_port();
     assert_eq!(
         node.told(&["list_connections"]),
         format!(
@@ -384,33 +314,32 @@ fn what_clients_do_is_listed() {
 #[test]
 fn connections_are_closed_with_the_operators_words() {
     let node = Node::start();
-    let mut clients = [Client::connect(node.address), Client::connect(node.address)];
+    let mut clients = [Client::guest(node.address), Client::guest(node.address)];
     let pids = node.told(&["-s", "list_connections", "pid", "peer_port"]);
-    let port = clients[0].0.local_addr().unwrap().port().to_string();
+    let port = clients[0].local_port().to_string();
     let line = pids.lines().find(|line| line.ends_with(&port)).unwrap();
     let pid = line.split('\t').next().unwrap();
     node.told(&["close_connection", pid, "go away"]);
-    let close = clients[0].expect((10, 50));
-    assert_eq!(u16::from_be_bytes([close[4], close[5]]), 320);
-    assert!(String::from_utf8_lossy(&close).contains("go away"), "{close:?}");
+    let close = clients[0].next().show();
+    assert!(close.starts_with("connection.close 320") && close.contains("go away"), "{close}");
     assert_eq!(
         node.told(&["close_all_connections", "-p", "nowhere", "bye"]),
         "Closing all connections in vhost nowhere, reason: bye...\nClosed 0 connections\n"
     );
     node.told(&["close_all_connections", "bye"]);
-    let close = clients[1].expect((10, 50));
-    assert!(String::from_utf8_lossy(&close).contains("bye"), "{close:?}");
+    let close = clients[1].next().show();
+    assert!(close.starts_with("connection.close") && close.contains("bye"), "{close}");
 }
 
 #[test]
 fn the_node_shuts_down_when_told_to() {
     let mut node = Node::start();
     let pid = node.child.id();
-    let mut client = Client::connect(node.address);
+    let mut client = Client::guest(node.address);
     let data_dir = node.data_dir.path().to_owned();
     let shutdown = std::thread::spawn(move || ctl(&data_dir, &["shutdown"]));
-    let close = client.expect((10, 50));
-    assert_eq!(u16::from_be_bytes([close[4], close[5]]), 320);
+    let close = client.next().show();
+    assert!(close.starts_with("connection.close 320"), "{close}");
     drop(client);
     assert_eq!(node.wait(), Some(0));
     let ran = shutdown.join().unwrap();
@@ -445,7 +374,7 @@ fn the_node_tells_its_settings_and_all_about_itself() {
     let node = Node::start();
     node.told(&["set_policy", "low", "^q", r#"{"max-length":5}"#]);
     node.told(&["set_policy", "--priority", "2", "high", "q", r#"{"max-length":7}"#]);
-    Client::connect(node.address).declare("q");
+    Client::guest(node.address).declare("q");
     let settings = node.told(&["-q", "environment"]);
     assert!(settings.starts_with("[{rabbit,["), "{settings}");
     assert!(settings.contains("{heartbeat,<<\"60\">>}"), "{settings}");
@@ -609,7 +538,7 @@ fn plugins_are_built_in_or_refused() {
 #[test]
 fn a_node_is_drained_and_revived() {
     let node = Node::start();
-    let _client = Client::connect(node.address);
+    let _client = Client::guest(node.address);
     assert_eq!(called("rabbitmq-upgrade", node.data_dir.path(), &["drain"]).code, 0);
     let status = node.told(&["status", "--formatter", "json"]);
     assert!(status.contains("\"is_under_maintenance\":true"), "{status}");

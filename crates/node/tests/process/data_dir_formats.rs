@@ -5,7 +5,6 @@
 
 mod later;
 
-use super::support::client::{Client, Login, Message};
 use super::support::node::Node;
 use super::support::{copy_dir, wait_until};
 use amqp091::method::{
@@ -14,6 +13,7 @@ use amqp091::method::{
 };
 use amqp091::{Properties, ShortString, Table, TableRef, Value};
 use std::path::{Path, PathBuf};
+use testing::client::{Client, Login, Message};
 
 /// Bodies of these sizes are in queue `sizes`, around the limit from which bodies are kept apart.
 const SIZES: [usize; 7] = [0, 12, 4095, 4096, 4097, 5000, 40_000];

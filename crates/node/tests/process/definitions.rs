@@ -1,9 +1,9 @@
 //! Definitions that are imported, at the start and by an operator, and exported.
 
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use testing::client::{Client, Login};
 
 fn hare() -> Login<'static> {
     Login { user: "hare", password: "carrot", vhost: "burrow", ..Login::default() }

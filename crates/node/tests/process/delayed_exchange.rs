@@ -1,10 +1,10 @@
 //! Delayed messages, and those that are held for too long, as clients and operators see them.
 
-use super::support::client::{Client, Message};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::{ChannelCloseOk, ExchangeDeclare, QueueBind};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, TableRef, Value};
+use testing::client::{Client, Message};
 
 fn table(entries: &[(&'static str, Value)]) -> Table {
     let entry =

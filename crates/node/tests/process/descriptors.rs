@@ -1,12 +1,12 @@
 //! A node that runs out of file descriptors.
 
 use super::support::bystander::Bystander;
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use rustix::process::{Resource, getrlimit};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
+use testing::client::{Client, Login};
 
 /// Five segments of the log and more, each of which needs a descriptor.
 const N_PUBLISHES: usize = 4_500;

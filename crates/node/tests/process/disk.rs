@@ -3,15 +3,15 @@
 
 use super::data_dir_formats;
 use super::durability::Proof;
-use super::support::client::Client;
 use super::support::faults::Fault;
 use super::support::node::Node;
-use super::support::random::Random;
 use super::support::{copy_dir, wait_until};
 use amqp091::method::{BasicGet, QueueDeclare};
 use amqp091::{ShortString, Table, TableRef, Value};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use testing::Random;
+use testing::client::Client;
 
 /// Starts of nodes on flipped bits.
 const N_FLIPS: usize = 24;
@@ -147,7 +147,7 @@ fn change(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 
 #[test]
 fn a_flipped_bit_in_the_log_is_told_with_its_place_or_does_no_harm() {
-    let mut random = Random::new();
+    let mut random = Random::by_chance();
     let mut n_refused = 0;
     for _ in 0..N_FLIPS {
         let (home, file) = sample();
@@ -169,7 +169,7 @@ fn a_flipped_bit_in_the_log_is_told_with_its_place_or_does_no_harm() {
 
 #[test]
 fn a_write_that_power_was_lost_in_does_no_harm() {
-    let mut random = Random::new();
+    let mut random = Random::by_chance();
     for n_bytes in [1, 100, 5000, 70_000] {
         let (home, file) = sample();
         let torn = random.bytes(n_bytes);
@@ -221,7 +221,7 @@ fn lost_bytes(node: &Node) -> usize {
 #[test]
 fn a_flipped_bit_in_pages_costs_one_page_and_is_told() {
     let home = paged();
-    let mut random = Random::new();
+    let mut random = Random::by_chance();
     let mut n_noticed = 0;
     for _ in 0..N_FLIPS {
         let copy = tempfile::tempdir().unwrap();

@@ -4,7 +4,6 @@
 //! A machine that gives processes no filesystem of their own gets the disk of `support/faults.c`, which
 //! only acts as if it were full, and says so, whether or not the output of tests is shown.
 
-use super::support::client::Client;
 use super::support::faults::Fault;
 use super::support::node::Node;
 use super::support::volume::Volume;
@@ -12,6 +11,7 @@ use super::support::wait_until;
 use amqp091::method::{QueueBind, QueuePurge};
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use testing::client::Client;
 
 const VOLUME_BYTES: u64 = 80 << 20;
 /// The volume's larger size: more than twice what the log keeps beyond its need.

@@ -7,15 +7,15 @@
 mod ledger;
 mod load;
 
-use super::support::client::Client;
 use super::support::node::Node;
-use super::support::random::Random;
 use super::support::wait_until;
 use amqp091::method::{BasicQos, ExchangeDeclare, QueueBind};
 use ledger::{COPIES, FANOUT, Ledger, N_QUEUES, queue_name};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use testing::Random;
+use testing::client::Client;
 
 /// Queues keep next to nothing in memory.
 const SETTINGS: &str = "backlog_memory=0";
@@ -49,7 +49,7 @@ impl Proof {
         Self {
             node,
             ledger: Mutex::default(),
-            random: Random::new(),
+            random: Random::by_chance(),
             n_publishers: AtomicU32::new(0),
             n_lost: 0,
             flips_versions: false,

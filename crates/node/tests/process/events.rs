@@ -1,10 +1,10 @@
 //! A node's events and message stamps, switched on by its configuration or an operator.
 
-use super::support::client::{Client, Login, Message};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::QueueBind;
 use amqp091::{Properties, PropertiesRef, Value};
+use testing::client::{Client, Login, Message};
 
 /// A queue that gets all that an exchange is told.
 fn listen(client: &mut Client, exchange: &str, queue: &str) {

@@ -1,10 +1,10 @@
 //! Messages with more properties than a client's frames hold.
 
 use super::support::bystander::Bystander;
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use amqp091::method::{BasicConsume, BasicGet, BasicPublish};
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value, content};
+use testing::client::{Client, Login};
 
 /// The frame size of the clients that are sent too much.
 const NARROW: u32 = 8_192;

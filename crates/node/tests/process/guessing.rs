@@ -1,11 +1,11 @@
 //! Strangers who try passwords, and who fill the log.
 
 use super::support::bystander::Bystander;
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
+use testing::client::{Client, Login};
 
 /// Answers to wrong passwords for `user` from `from`, with as many connections at a time as given, until
 /// the time is up.

@@ -1,6 +1,5 @@
 //! Peers that say the wrong thing, too much of it, or nothing.
 
-use super::support::client::{Client, HEADER, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::frame::frame_header;
@@ -10,6 +9,7 @@ use amqp091::method::{
 };
 use amqp091::{FrameKind, Method};
 use std::time::{Duration, Instant};
+use testing::client::{Client, HEADER, Login};
 
 /// RabbitMQ's delay before it closes the socket of a peer it does not trust.
 const SILENCE: Duration = Duration::from_secs(3);

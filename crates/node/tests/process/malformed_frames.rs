@@ -1,9 +1,7 @@
 //! Random clients: bytes that are nothing, frames with one thing wrong, and methods that are well
 //! formed but senseless, many connections at a time. Nobody else may notice.
 
-use super::support::client::Client;
 use super::support::node::Node;
-use super::support::random::Random;
 use super::support::wait_until;
 use amqp091::content::encode_content;
 use amqp091::frame::frame_header;
@@ -13,6 +11,8 @@ use amqp091::method::{
 };
 use amqp091::{FrameKind, MethodId, Properties, PropertiesRef, ShortString, Table, Value, spec};
 use std::time::{Duration, Instant};
+use testing::Random;
+use testing::client::Client;
 
 const N_THREADS: usize = 8;
 /// Channels that are spoken on; 0 among them.
@@ -261,7 +261,7 @@ fn nonsense_after_the_handshake_harms_nobody_else() {
     let mut node = Node::start(&[]);
     let mut bystander = Client::guest(node.address());
     let until = Instant::now() + duration();
-    let mut random = Random::new();
+    let mut random = Random::by_chance();
     let n_connections: usize = std::thread::scope(|scope| {
         let address = node.address();
         let talkers = (0..N_THREADS).map(|_| {

@@ -1,12 +1,12 @@
 //! Data that is missing keeps the node from starting: it names what, and touches nothing.
 
-use super::support::client::Client;
 use super::support::copy_dir;
 use super::support::node::Node;
 use amqp091::method::QueueBind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use testing::client::Client;
 
 pub(super) const N_DEEP: u32 = 800;
 pub(super) const N_OLDER: u32 = 40;

@@ -2,11 +2,11 @@
 //! nothing; after a repair the node serves everything that was not damaged, and the originals are beside.
 
 use super::missing::{N_DEEP, N_OLDER, check_whole, data, expect_refusal, file_in, files};
-use super::support::client::Client;
 use super::support::copy_dir;
 use super::support::node::{Node, run_repair};
 use std::path::Path;
 use tempfile::TempDir;
+use testing::client::Client;
 
 /// Does damage to a data directory; the file that is named then.
 type Damage = fn(&Path) -> String;

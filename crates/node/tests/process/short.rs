@@ -1,7 +1,6 @@
 //! A disk below its limit, and full: the node writes nothing of its own accord, lives, starts again and
 //! serves consumers; nothing confirmed is lost.
 
-use super::support::client::Client;
 use super::support::node::Node;
 use super::support::volume::Volume;
 use super::support::wait_until;
@@ -10,6 +9,7 @@ use amqp091::{ShortString, Table, TableRef, Value};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
+use testing::client::Client;
 
 const BODY_BYTES: usize = 9_000;
 /// Unconfirmed messages of the publisher.

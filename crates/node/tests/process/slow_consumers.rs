@@ -1,10 +1,10 @@
 //! Clients that do not read, and publishers without end.
 
-use super::support::client::{Client, Login};
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::{BasicGet, BasicPublish, BasicReject, QueueDeclare, QueuePurge};
 use amqp091::{Method, PropertiesRef, content};
+use testing::client::{Client, Login};
 
 /// More than the kernel's and the node's buffers of one connection together.
 const FLOOD_BYTES_MAX: usize = 400 << 20;

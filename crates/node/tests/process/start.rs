@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-
-/// Longer than anything here takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(30);
+use testing::client::DEADLINE;
 
 fn leveret() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));

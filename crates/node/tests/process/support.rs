@@ -1,17 +1,13 @@
-//! A node as a process, and a client that can say anything.
+//! A node as a process.
 
 pub(crate) mod bystander;
-pub(crate) mod client;
 pub(crate) mod faults;
 pub(crate) mod node;
-pub(crate) mod random;
 pub(crate) mod volume;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// Longer than anything here takes on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) use testing::client::DEADLINE;
 
 /// Waits until the condition holds; fails with `what` when it never does.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

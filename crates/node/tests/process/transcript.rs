@@ -2,7 +2,6 @@
 //! the files in `transcript/`. `LEVERET_ACCEPT=1` writes the files again; a change of theirs is a
 //! change for users.
 
-use super::support::client::{Client, Received};
 use super::support::node::{Node, binary};
 use amqp091::method::{
     BasicAck, BasicCancel, BasicConsume, BasicGet, BasicNack, BasicPublish, BasicQos, BasicRecover,
@@ -14,6 +13,7 @@ use amqp091::{FrameKind, Method, Properties, ShortString, Table, TableRef, Value
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use testing::client::{Client, Received};
 
 /// Compares a text with the recorded one, or records it.
 fn compare(name: &str, text: &str) {

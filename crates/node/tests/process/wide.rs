@@ -1,12 +1,12 @@
 //! Publishes that are much work: for selectors, and for many queues. Others do not wait for them.
 
 use super::support::bystander::Bystander;
-use super::support::client::Client;
 use super::support::node::Node;
 use super::support::wait_until;
 use amqp091::method::{ExchangeDeclare, QueueBind, QueueDeclare, TxCommit, TxSelect};
 use amqp091::{Method, Properties, ShortString, Table, TableRef, Value};
 use std::time::Instant;
+use testing::client::Client;
 
 fn headers(entries: Vec<(&'static str, Value)>) -> Table {
     let named = |(name, value)| (ShortString::from_static(name), value);

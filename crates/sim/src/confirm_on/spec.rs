@@ -2,8 +2,8 @@
 
 use super::Kind;
 use crate::declare::{Arguments, Overflow, bind};
-use crate::random::Random;
 use session::Op;
+use testing::Random;
 
 /// Queues to publish to; dead letters go to later ones only.
 pub(super) const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "d0", "d1"];

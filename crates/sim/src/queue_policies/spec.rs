@@ -1,8 +1,8 @@
 //! Queues with random rules, and what these rules let happen.
 
 use crate::declare::{Arguments, Overflow, bind};
-use crate::random::Random;
 use session::Op;
+use testing::Random;
 
 pub(super) const QUEUES: &[&str] = &["q0", "q1", "q2", "q3", "q4"];
 /// The exchange of dead letters that may go to several queues.

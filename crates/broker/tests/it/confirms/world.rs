@@ -2,7 +2,6 @@
 
 use crate::confirms::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
 use crate::confirms::recording_outbox::{Given, RecordingOutbox};
-use crate::first_user::first_user;
 use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
 use log::{Disk, WalOptions};
 use session::{
@@ -14,6 +13,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use testing::first_user;
 use testing::{CrashOutcome, MemoryDisk};
 
 pub(crate) const N_PEERS: usize = 3;

@@ -3,11 +3,11 @@
 //! since format 4, where delivery counts are stored.
 
 use super::{body, properties, table, take};
-use crate::support::client::{Client, Message};
 use crate::support::node::Node;
 use crate::support::wait_until;
 use amqp091::method::{BasicGet, BasicReject, QueueDeclare};
 use amqp091::{Properties, PropertiesRef, Table, TableRef, Value};
+use testing::client::{Client, Message};
 
 const N_PAGED: usize = 700;
 const N_OLDER: usize = 40;

@@ -5,12 +5,12 @@ use super::ledger::{
     queue_name, size,
 };
 use super::{Client, Random};
-use crate::support::client::Message;
 use amqp091::Method;
 use amqp091::method::{BasicAck, BasicGet, BasicNack, BasicQos, QueuePurge};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
+use testing::client::Message;
 
 /// Unconfirmed messages of a publisher.
 const WINDOW: usize = 100;

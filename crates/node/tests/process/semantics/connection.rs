@@ -1,6 +1,5 @@
 //! Handshake, frames, connection.
 
-use super::super::support::client::{Client, HEADER, Login};
 use super::super::support::node::Node;
 use super::super::support::wait_until;
 use super::script::{Kind, Script, declaration};
@@ -9,6 +8,7 @@ use amqp091::method::{
     QueuePurge,
 };
 use amqp091::{Method, Properties};
+use testing::client::{Client, HEADER, Login};
 
 /// A content header without properties, byte by byte.
 fn header_frame(client: &mut Client, class: u16, body_size: u64) {

@@ -1,6 +1,5 @@
 //! Declaring, deleting, binding, routing.
 
-use super::super::support::client::{Client, Login};
 use super::super::support::node::Node;
 use super::super::support::wait_until;
 use super::script::{Kind, Script, declaration, table, text};
@@ -9,6 +8,7 @@ use amqp091::method::{
     ExchangeDeclare, ExchangeDelete, QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind,
 };
 use amqp091::{Properties, ShortString, Table, TableRef, Value};
+use testing::client::{Client, Login};
 
 const DURABLE: Kind = Kind { durable: true, exclusive: false, auto_delete: false };
 const EXCLUSIVE: Kind = Kind { durable: false, exclusive: true, auto_delete: false };

@@ -1,6 +1,5 @@
 //! A conversation with a node, in words.
 
-use super::super::support::client::{Client, Login};
 use super::super::support::node::Node;
 use amqp091::method::{
     BasicAck, BasicConsume, BasicGet, BasicNack, BasicPublish, ChannelCloseOk, ChannelOpen,
@@ -10,6 +9,7 @@ use amqp091::{
     ContentHeader, FrameKind, Method, Properties, PropertiesRef, ShortString, Table, TableRef,
     Value, content,
 };
+use testing::client::{Client, Login};
 
 /// A connection whose channel 1 is open.
 pub(super) struct Script {

@@ -1,11 +1,11 @@
 //! A well-behaved client beside an attack, which measures how long anything it asks for takes.
 
-use super::client::Client;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use testing::client::Client;
 
 /// No request of a bystander takes longer, on a machine as busy as tests make it.
 const WAIT_MAX: Duration = Duration::from_secs(2);

@@ -3,7 +3,8 @@
 use meta::{Command, PasswordHash};
 
 /// The virtual host `/`, and the user `guest` who may do anything there.
-pub(crate) fn first_user() -> [Command; 3] {
+#[must_use]
+pub fn first_user() -> [Command; 3] {
     let password = PasswordHash::new(Default::default(), "guest");
     let all = || ".*".to_owned();
     [

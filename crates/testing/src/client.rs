@@ -1,6 +1,11 @@
-//! A client that is as polite as its test wants: blocking, and free to send any bytes.
+//! An AMQP 0-9-1 client that is as polite as its test wants: blocking, and free to send any bytes.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "what does not go well fails the test"
+)]
 
-use super::DEADLINE;
 use amqp091::method::{
     BasicConsume, BasicGet, BasicPublish, ChannelOpen, ConfirmSelect, ConnectionClose,
     ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, QueueDeclare,
@@ -15,25 +20,34 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+/// Longer than anything a test waits for takes on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(60);
 /// The protocol header of AMQP 0-9-1.
-pub(crate) const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
+pub const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
 
 /// A client's login, and the limits it agrees to.
 #[derive(Clone, Copy)]
-pub(crate) struct Login<'a> {
+pub struct Login<'a> {
     /// The address of this machine to connect from, if not any.
-    pub(crate) from: Option<Ipv4Addr>,
+    pub from: Option<Ipv4Addr>,
     /// Bytes to write before anything else.
-    pub(crate) before: &'a [u8],
-    pub(crate) mechanism: &'a str,
-    pub(crate) user: &'a str,
-    pub(crate) password: &'a str,
-    pub(crate) vhost: &'a str,
+    pub before: &'a [u8],
+    /// SASL mechanism.
+    pub mechanism: &'a str,
+    /// User.
+    pub user: &'a str,
+    /// Password.
+    pub password: &'a str,
+    /// Virtual host.
+    pub vhost: &'a str,
     /// Whether to claim what client libraries can do.
-    pub(crate) capable: bool,
-    pub(crate) channel_max: u16,
-    pub(crate) frame_max: u32,
-    pub(crate) heartbeat_s: u16,
+    pub capable: bool,
+    /// Channels it agrees to.
+    pub channel_max: u16,
+    /// Bytes of a frame it agrees to.
+    pub frame_max: u32,
+    /// Heartbeat it agrees to, in seconds.
+    pub heartbeat_s: u16,
 }
 
 impl Default for Login<'_> {
@@ -55,19 +69,22 @@ impl Default for Login<'_> {
 
 /// A frame, owned.
 #[derive(Clone, Debug)]
-pub(crate) struct Received {
-    pub(crate) kind: FrameKind,
-    pub(crate) payload: Vec<u8>,
+pub struct Received {
+    /// Kind of frame.
+    pub kind: FrameKind,
+    /// The bytes between its header and its end.
+    pub payload: Vec<u8>,
 }
 
 impl Received {
-    pub(crate) fn method(&self) -> Method<'_> {
+    /// Its method; the frame has to have one.
+    pub fn method(&self) -> Method<'_> {
         assert_eq!(self.kind, FrameKind::Method);
         Method::decode(&self.payload).unwrap()
     }
 
     /// The method in short: its name, and of a close its code and text.
-    pub(crate) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         let method = self.method();
         let close = |code, text: &[u8]| {
             format!("{} {code} {}", method.name(), String::from_utf8_lossy(text))
@@ -85,33 +102,39 @@ impl Received {
 
 /// A message that came by deliver or get-ok.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) tag: u64,
-    pub(crate) redelivered: bool,
-    pub(crate) exchange: Vec<u8>,
-    pub(crate) routing_key: Vec<u8>,
+pub struct Message {
+    /// Delivery tag.
+    pub tag: u64,
+    /// The flag of that name.
+    pub redelivered: bool,
+    /// Exchange it was published to.
+    pub exchange: Vec<u8>,
+    /// Key it was published with.
+    pub routing_key: Vec<u8>,
     /// As they came, see [`PropertiesRef`].
-    pub(crate) properties: Vec<u8>,
-    pub(crate) body: Vec<u8>,
+    pub properties: Vec<u8>,
+    /// Body.
+    pub body: Vec<u8>,
 }
 
 /// A connection.
-pub(crate) struct Client {
+pub struct Client {
     socket: TcpStream,
     input: Vec<u8>,
     at: usize,
-    pub(crate) out: Vec<u8>,
+    /// Output that is not flushed yet.
+    pub out: Vec<u8>,
     frame_max: u32,
     /// Publishes since confirms were selected.
     n_published: u64,
     /// Numbers of those that wait for their confirm.
-    pub(crate) unconfirmed: BTreeSet<u64>,
+    pub unconfirmed: BTreeSet<u64>,
     confirms: bool,
 }
 
 impl Client {
     /// A socket on which nothing was said.
-    pub(crate) fn raw(address: SocketAddr) -> Self {
+    pub fn raw(address: SocketAddr) -> Self {
         Self::on(TcpStream::connect(address).unwrap())
     }
 
@@ -139,15 +162,26 @@ impl Client {
         }
     }
 
-    /// Up to start-ok, which is sent.
-    pub(crate) fn introduced(address: SocketAddr, login: Login<'_>) -> Self {
+    /// The protocol header is sent.
+    fn connected(address: SocketAddr, login: Login<'_>) -> Self {
         let mut client = match login.from {
             Some(from) => Self::raw_from(from, address),
             None => Self::raw(address),
         };
         client.write(login.before);
         client.write(HEADER);
-        assert_eq!(client.next().show(), "connection.start");
+        client
+    }
+
+    /// Up to start-ok, which is sent.
+    pub fn introduced(address: SocketAddr, login: Login<'_>) -> Self {
+        let mut client = Self::connected(address, login);
+        client.introduce(login);
+        client
+    }
+
+    fn introduce(&mut self, login: Login<'_>) {
+        assert_eq!(self.next().show(), "connection.start");
         let mut properties = Table::new();
         if login.capable {
             let names = [
@@ -170,48 +204,59 @@ impl Client {
             response: response.as_bytes(),
             locale: b"en_US",
         };
-        client.say(0, start_ok);
-        client
+        self.say(0, start_ok);
     }
 
     /// Up to tune-ok, which is sent.
-    pub(crate) fn tuned(address: SocketAddr, login: Login<'_>) -> Self {
+    pub fn tuned(address: SocketAddr, login: Login<'_>) -> Self {
         let mut client = Self::introduced(address, login);
-        assert_eq!(client.next().show(), "connection.tune");
-        client.frame_max = login.frame_max;
-        let Login { channel_max, frame_max, heartbeat_s, .. } = login;
-        client.say(0, ConnectionTuneOk { channel_max, frame_max, heartbeat: heartbeat_s });
+        client.tune(login);
         client
+    }
+
+    fn tune(&mut self, login: Login<'_>) {
+        assert_eq!(self.next().show(), "connection.tune");
+        self.frame_max = login.frame_max;
+        let Login { channel_max, frame_max, heartbeat_s, .. } = login;
+        self.say(0, ConnectionTuneOk { channel_max, frame_max, heartbeat: heartbeat_s });
     }
 
     /// Up to `connection.open`, whatever the answer is.
-    pub(crate) fn asking(address: SocketAddr, login: Login<'_>) -> Self {
-        let mut client = Self::tuned(address, login);
-        let vhost = login.vhost.as_bytes();
-        client.say(0, ConnectionOpen { virtual_host: vhost, ..ConnectionOpen::default() });
+    pub fn asking(address: SocketAddr, login: Login<'_>) -> Self {
+        let mut client = Self::connected(address, login);
+        client.ask_to_open(login);
         client
     }
 
+    /// The handshake behind the protocol header, up to `connection.open`, whatever the answer is.
+    pub fn ask_to_open(&mut self, login: Login<'_>) {
+        self.introduce(login);
+        self.tune(login);
+        let vhost = login.vhost.as_bytes();
+        self.say(0, ConnectionOpen { virtual_host: vhost, ..ConnectionOpen::default() });
+    }
+
     /// An open connection.
-    pub(crate) fn login(address: SocketAddr, login: Login<'_>) -> Self {
+    pub fn login(address: SocketAddr, login: Login<'_>) -> Self {
         let mut client = Self::asking(address, login);
         assert_eq!(client.next().show(), "connection.open-ok");
         client
     }
 
     /// An open connection of guest with channel 1.
-    pub(crate) fn guest(address: SocketAddr) -> Self {
+    pub fn guest(address: SocketAddr) -> Self {
         let mut client = Self::login(address, Login::default());
         client.open_channel(1);
         client
     }
 
-    pub(crate) fn open_channel(&mut self, channel: u16) {
+    /// Opens a channel.
+    pub fn open_channel(&mut self, channel: u16) {
         assert_eq!(self.ask(channel, ChannelOpen::default()), "channel.open-ok");
     }
 
     /// Declares a durable queue. How many messages are ready in it.
-    pub(crate) fn declare(&mut self, queue: &str) -> u32 {
+    pub fn declare(&mut self, queue: &str) -> u32 {
         let declare =
             QueueDeclare { queue: queue.as_bytes(), durable: true, ..QueueDeclare::default() };
         self.say(1, declare);
@@ -220,47 +265,38 @@ impl Client {
         declared.message_count
     }
 
-    pub(crate) fn select_confirms(&mut self) {
+    /// Has channel 1 confirm.
+    pub fn select_confirms(&mut self) {
         assert_eq!(self.ask(1, ConfirmSelect::default()), "confirm.select-ok");
         self.confirms = true;
     }
 
-    pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) {
+    /// Consumes on channel 1.
+    pub fn consume(&mut self, queue: &str, no_ack: bool) {
         let consume = BasicConsume { queue: queue.as_bytes(), no_ack, ..BasicConsume::default() };
         assert_eq!(self.ask(1, consume), "basic.consume-ok");
     }
 
     /// Puts a publish through the default exchange into the output.
-    pub(crate) fn put_publish(&mut self, queue: &str, persistent: bool, body: &[u8]) {
+    pub fn put_publish(&mut self, queue: &str, persistent: bool, body: &[u8]) {
         self.put_content("", queue, if persistent { 2 } else { 1 }, body);
     }
 
     /// Puts a publish into the output.
-    pub(crate) fn put_content(&mut self, exchange: &str, key: &str, mode: u8, body: &[u8]) {
+    pub fn put_content(&mut self, exchange: &str, key: &str, mode: u8, body: &[u8]) {
         let properties = Properties { delivery_mode: Some(mode), ..Properties::default() };
         self.put_message(exchange, key, &properties, body);
     }
 
     /// Puts a publish with these properties into the output.
-    pub(crate) fn put_message(
-        &mut self,
-        exchange: &str,
-        key: &str,
-        properties: &Properties,
-        body: &[u8],
-    ) {
+    pub fn put_message(&mut self, exchange: &str, key: &str, properties: &Properties, body: &[u8]) {
         let (exchange, routing_key) = (exchange.as_bytes(), key.as_bytes());
         let publish = BasicPublish { exchange, routing_key, ..BasicPublish::default() };
         self.put_whole(publish, properties, body);
     }
 
     /// Puts a publish with all its fields and these properties into the output.
-    pub(crate) fn put_whole(
-        &mut self,
-        publish: BasicPublish<'_>,
-        properties: &Properties,
-        body: &[u8],
-    ) {
+    pub fn put_whole(&mut self, publish: BasicPublish<'_>, properties: &Properties, body: &[u8]) {
         publish.encode_frame(1, &mut self.out);
         if self.confirms {
             self.n_published += 1;
@@ -273,7 +309,7 @@ impl Client {
 
     /// The numbers of the publishes that the next frame confirms; an error when the connection ends, or
     /// when its publishes have to wait.
-    pub(crate) fn try_confirmed(&mut self) -> std::io::Result<Vec<u64>> {
+    pub fn try_confirmed(&mut self) -> std::io::Result<Vec<u64>> {
         let frame = self.try_next()?;
         let (tag, multiple) = match frame.method() {
             Method::BasicAck(ack) => (ack.delivery_tag, ack.multiple),
@@ -291,7 +327,7 @@ impl Client {
     }
 
     /// Writes what was put into the output, and waits until all publishes are confirmed.
-    pub(crate) fn wait_for_confirms(&mut self) {
+    pub fn wait_for_confirms(&mut self) {
         self.flush();
         while !self.unconfirmed.is_empty() {
             self.try_confirmed().unwrap();
@@ -299,29 +335,29 @@ impl Client {
     }
 
     /// One message by `basic.get`, acknowledged with it; `None` when the queue is empty.
-    pub(crate) fn get(&mut self, queue: &str) -> Option<Message> {
+    pub fn get(&mut self, queue: &str) -> Option<Message> {
         self.say(1, BasicGet { queue: queue.as_bytes(), no_ack: true, ..BasicGet::default() });
         self.message()
     }
 
     /// As `get`, and to be acknowledged.
-    pub(crate) fn get_to_ack(&mut self, queue: &str) -> Option<Message> {
+    pub fn get_to_ack(&mut self, queue: &str) -> Option<Message> {
         self.say(1, BasicGet { queue: queue.as_bytes(), ..BasicGet::default() });
         self.message()
     }
 
     /// Publishes since confirms were selected.
-    pub(crate) const fn n_published(&self) -> u64 {
+    pub const fn n_published(&self) -> u64 {
         self.n_published
     }
 
     /// The next delivery or get-ok with its content; `None` for get-empty and goodbye.
-    pub(crate) fn message(&mut self) -> Option<Message> {
+    pub fn message(&mut self) -> Option<Message> {
         self.try_message().unwrap()
     }
 
     /// As `message`; an error when the connection ends.
-    pub(crate) fn try_message(&mut self) -> std::io::Result<Option<Message>> {
+    pub fn try_message(&mut self) -> std::io::Result<Option<Message>> {
         let frame = self.try_next()?;
         let (tag, redelivered, exchange, key) = match frame.method() {
             Method::BasicDeliver(it) => {
@@ -348,21 +384,23 @@ impl Client {
     }
 
     /// Writes what was put into the output.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         self.try_flush().unwrap();
     }
 
-    pub(crate) fn try_flush(&mut self) -> std::io::Result<()> {
+    /// As [`Self::flush`]; an error when the connection ends.
+    pub fn try_flush(&mut self) -> std::io::Result<()> {
         let out = std::mem::take(&mut self.out);
         self.socket.write_all(&out)
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) {
+    /// Writes these bytes.
+    pub fn write(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
 
     /// Writes the bytes over and over until the peer takes no more for a second. How much it took.
-    pub(crate) fn flood(&mut self, bytes: &[u8], n_max: usize) -> usize {
+    pub fn flood(&mut self, bytes: &[u8], n_max: usize) -> usize {
         self.socket.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut n_written = 0;
         let mut rest = bytes;
@@ -379,28 +417,32 @@ impl Client {
         panic!("{n_written} bytes were taken and more would be")
     }
 
-    pub(crate) fn say<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) {
+    /// Says something on a channel.
+    pub fn say<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) {
         method.into().encode_frame(channel, &mut self.out);
         self.flush();
     }
 
     /// Says something and shows the answer.
-    pub(crate) fn ask<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) -> String {
+    pub fn ask<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) -> String {
         self.say(channel, method);
         self.next().show()
     }
 
     /// The next frame that is no heartbeat.
-    pub(crate) fn next(&mut self) -> Received {
+    #[expect(clippy::should_implement_trait, reason = "an end fails the test")]
+    pub fn next(&mut self) -> Received {
         self.try_next().unwrap()
     }
 
     /// As `next`; an error when the connection ends.
-    pub(crate) fn try_next(&mut self) -> std::io::Result<Received> {
+    pub fn try_next(&mut self) -> std::io::Result<Received> {
         loop {
             if let Some((frame, used)) = decode_frame(&self.input[self.at..], 0).unwrap() {
                 let (kind, payload) = (frame.kind, frame.payload.to_vec());
                 self.at += used;
+                let frame_max = self.frame_max as usize;
+                assert!(frame_max == 0 || used <= frame_max, "a frame of {used} bytes");
                 if kind != FrameKind::Heartbeat {
                     return Ok(Received { kind, payload });
                 }
@@ -418,7 +460,7 @@ impl Client {
     }
 
     /// Everything that comes until the peer closes the socket.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
+    pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = self.input.split_off(self.at);
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -432,24 +474,29 @@ impl Client {
     }
 
     /// Says nothing more, so that the peer finds the end of the stream.
-    pub(crate) fn shut_up(&self) {
+    pub fn shut_up(&self) {
         // The peer may have closed the socket, which is as good.
         drop(self.socket.shutdown(Shutdown::Write));
     }
 
     /// Closes in good order.
-    pub(crate) fn close(self) {
+    pub fn close(self) {
         drop(self.say_goodbye());
     }
 
     /// Closes the connection, not the socket.
-    pub(crate) fn say_goodbye(mut self) -> Self {
+    pub fn say_goodbye(mut self) -> Self {
         assert_eq!(self.ask(0, ConnectionClose::default()), "connection.close-ok");
         self
     }
 
+    /// The port of this machine that it connects from.
+    pub fn local_port(&self) -> u16 {
+        self.socket.local_addr().unwrap().port()
+    }
+
     /// Whether the peer has neither closed the socket nor said anything.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.socket.set_nonblocking(true).unwrap();
         let seen = self.socket.peek(&mut [0]);
         self.socket.set_nonblocking(false).unwrap();
@@ -457,7 +504,7 @@ impl Client {
     }
 
     /// A publish and a get of it on a queue of its own: what somebody else sees of the node.
-    pub(crate) fn round_trip(&mut self) {
+    pub fn round_trip(&mut self) {
         let queue = "bystander";
         self.declare(queue);
         self.put_publish(queue, false, b"ping");

@@ -1,0 +1,116 @@
+//! A node on a socket, for clients to talk to.
+
+use amqp091::Method;
+use auth::{Authenticator, Rules};
+use broker::Broker;
+use front_amqp091::Settings;
+use log::{Disk, WalOptions};
+use net::{Clock, Descriptors, ListenAddress, Listener, Server, ServerSettings, Timers};
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use testing::MemoryDisk;
+use testing::client::{Client, DEADLINE};
+use tokio::sync::watch;
+
+static NODES: RwLock<()> = RwLock::new(());
+
+/// A node's hold on [`NODES`].
+enum Process {
+    Shared { _nodes: RwLockReadGuard<'static, ()> },
+    Alone { _nodes: RwLockWriteGuard<'static, ()> },
+}
+
+/// A node.
+pub(crate) struct Site {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) server: Arc<Server>,
+    pub(crate) address: SocketAddr,
+    /// Whether listeners are suspended.
+    pub(crate) suspended: watch::Sender<bool>,
+    _process: Process,
+}
+
+impl Site {
+    pub(crate) fn start(max_connections: Option<u64>) -> Self {
+        Self::start_with(Settings::default(), |settings| settings.max_connections = max_connections)
+    }
+
+    /// With settings of its sockets other than those of most tests.
+    pub(crate) fn start_with(front: Settings, change: impl FnOnce(&mut ServerSettings)) -> Self {
+        let nodes = NODES.read().unwrap_or_else(PoisonError::into_inner);
+        Self::start_in(Process::Shared { _nodes: nodes }, front, change)
+    }
+
+    /// With no other node in the process.
+    pub(crate) fn start_alone() -> Self {
+        let nodes = NODES.write().unwrap_or_else(PoisonError::into_inner);
+        Self::start_in(Process::Alone { _nodes: nodes }, Settings::default(), |_settings| {})
+    }
+
+    fn start_in(
+        process: Process,
+        front: Settings,
+        change: impl FnOnce(&mut ServerSettings),
+    ) -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
+        let wal = WalOptions { segment_bytes: 1 << 24, ..WalOptions::default() };
+        let broker = Broker::open(disk, wal).unwrap();
+        let administering = Arc::clone(&broker);
+        tokio::task::block_in_place(move || {
+            tokio::runtime::Handle::current().block_on(async move {
+                for command in testing::first_user() {
+                    administering.apply_definition(command).await.unwrap();
+                }
+            });
+        });
+        let one = ListenAddress::One("127.0.0.1:0".parse().unwrap());
+        let listener = Listener::bind(one, 128).unwrap();
+        let address = listener.address();
+        let rules = Rules { loopback_users: vec!["guest".to_owned()], anonymous: None };
+        let mut settings = ServerSettings {
+            nodelay: true,
+            keepalive: true,
+            proxy_protocol: false,
+            send_buffer_bytes: Some(1 << 16),
+            receive_buffer_bytes: Some(1 << 16),
+            max_connections: None,
+            descriptors: Arc::new(Descriptors::new(1 << 20)),
+        };
+        change(&mut settings);
+        let suspended = watch::Sender::new(false);
+        let server = Server::new(
+            Arc::clone(&broker),
+            Authenticator::new(rules),
+            front,
+            settings,
+            Clock::start(),
+            Timers::start().unwrap(),
+        );
+        tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
+        Self { broker, server, address, suspended, _process: process }
+    }
+
+    pub(crate) async fn wait_until_empty(&self) {
+        let empty = async {
+            while self.server.n_connections() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, empty).await.expect("connections are left behind");
+    }
+}
+
+/// The number up to which the next frame confirms.
+pub(crate) fn confirmed(client: &mut Client) -> u64 {
+    let frame = client.next();
+    let Method::BasicAck(ack) = frame.method() else {
+        panic!("{} instead of a confirm", frame.show())
+    };
+    ack.delivery_tag
+}
+
+/// The tag and body of the next message.
+pub(crate) fn delivery(client: &mut Client) -> (u64, Vec<u8>) {
+    let message = client.message().unwrap();
+    (message.tag, message.body)
+}

@@ -26,15 +26,13 @@ impl Capacity for Wal {
     }
 }
 
-/// Resolves when each of these has had capacity.
-pub async fn capacity_of_all(parts: &[&dyn Capacity]) {
-    for part in parts {
-        poll_fn(|context| match part.poll_capacity(context.waker()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
-    }
+/// Resolves when this part has capacity.
+pub async fn capacity_of(part: &impl Capacity) {
+    poll_fn(|context| match part.poll_capacity(context.waker()) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }
 
 /// Those who wait for one part.

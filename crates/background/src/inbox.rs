@@ -88,20 +88,26 @@ impl<P: Pending> Inbox<P> {
     }
 
     /// The thread's next thing to do, which `next` takes, once there is one; none when there will be nothing
-    /// any more.
-    pub fn wait<T>(&self, mut next: impl FnMut(&mut P) -> Next<T>) -> Option<T> {
+    /// any more. `next` is also told whether the time has passed that it wanted to wait for.
+    pub fn wait<T>(&self, mut next: impl FnMut(&mut P, bool) -> Next<T>) -> Option<T> {
         let mut state = stdx::lock(&self.state);
+        let mut is_time_over = false;
         loop {
             if state.has_ended {
                 return None;
             }
-            state = match next(&mut state.pending) {
+            state = match next(&mut state.pending, is_time_over) {
                 Next::Do(task) => return Some(task),
                 Next::End => return None,
-                Next::Wait => self.wanted.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Next::Wait => {
+                    is_time_over = false;
+                    self.wanted.wait(state).unwrap_or_else(PoisonError::into_inner)
+                }
                 Next::WaitFor(time) => {
                     let woken = self.wanted.wait_timeout(state, time);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
+                    let (state, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+                    is_time_over = timeout.timed_out();
+                    state
                 }
             };
         }
@@ -221,7 +227,7 @@ mod tests {
         let (told, numbers) = mpsc::channel();
         let (of_thread, to_end) = (Arc::clone(&inbox), Arc::clone(&inbox));
         let run = move || {
-            while let Some(number) = of_thread.wait(Numbers::next) {
+            while let Some(number) = of_thread.wait(|numbers, _| numbers.next()) {
                 told.send(number).unwrap();
             }
         };
@@ -251,12 +257,16 @@ mod tests {
     fn time_that_passes_is_no_work_by_itself() {
         let inbox = inbox();
         let mut n_looks = 0;
-        let done = inbox.wait(|_| {
+        let done = inbox.wait(|_, is_time_over| {
             n_looks += 1;
-            if n_looks < 3 { Next::WaitFor(Duration::from_millis(1)) } else { Next::Do(7) }
+            if n_looks < 3 {
+                Next::WaitFor(Duration::from_millis(1))
+            } else {
+                Next::Do(is_time_over)
+            }
         });
-        assert_eq!((done, n_looks), (Some(7), 3));
-        assert_eq!(inbox.wait(|_| Next::<u32>::End), None);
+        assert_eq!((done, n_looks), (Some(true), 3));
+        assert_eq!(inbox.wait(|_, _| Next::<u32>::End), None);
     }
 
     #[test]

@@ -6,6 +6,6 @@ mod capacity;
 mod inbox;
 mod thread;
 
-pub use capacity::{Capacity, CapacityWaiters, capacity_of_all};
+pub use capacity::{Capacity, CapacityWaiters, capacity_of};
 pub use inbox::{Inbox, Next, Pending};
-pub use thread::{Poison, join, spawn};
+pub use thread::Poison;

@@ -32,7 +32,7 @@ impl Poison {
 ///
 /// # Errors
 /// The system's.
-pub fn spawn(
+pub(crate) fn spawn(
     name: &'static str,
     failure: Poison,
     end: impl Fn() + Send + 'static,
@@ -59,7 +59,7 @@ impl<F: Fn()> Drop for OnPanic<F> {
 
 /// Waits for a thread that was told to end, unless it is the caller's own: the last handle of what
 /// it works for may be dropped there.
-pub fn join(thread: JoinHandle<()>) {
+pub(crate) fn join(thread: JoinHandle<()>) {
     if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
         tracing::error!("a thread of the storage panicked");
     }

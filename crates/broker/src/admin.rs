@@ -46,7 +46,7 @@ impl Operations<'_> {
         let Some(queue) = self.delayed_queue(vhost, exchange) else { return false };
         queue.loaded().await;
         let is_cancelled = queue.as_classic().is_some_and(|queue| queue.held_back().cancel(id));
-        let upto = self.0.storage.wal.stats().appended_upto;
+        let upto = self.0.classic.storage().wal().stats().appended_upto;
         if is_cancelled {
             self.0.changes().durable(upto).await;
         }

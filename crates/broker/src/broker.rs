@@ -21,8 +21,8 @@ use crate::log_records;
 use crate::names::NameSource;
 use crate::options::{BrokerOptions, Limits};
 use crate::timers::QueueTimers;
-use classic::Storage;
-use meta::{Command, Done, MetaError};
+use classic::{ClassicService, Queue, WorkerHost};
+use meta::{Command, Done, MetaError, QueueDef, QueueVersion};
 use routing::Name;
 use std::sync::{Arc, OnceLock};
 use stdx::Now;
@@ -30,7 +30,7 @@ use stdx::Now;
 /// The broker of one node.
 #[derive(Debug)]
 pub struct Broker {
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) classic: ClassicService,
     pub(crate) timers: Arc<QueueTimers>,
     options: BrokerOptions,
     pub(crate) control_plane: Arc<ControlPlane>,
@@ -49,19 +49,23 @@ pub struct Broker {
 
 impl Broker {
     pub(crate) fn assemble(
-        (storage, timers): (Arc<Storage>, Arc<QueueTimers>),
+        (classic, timers): (ClassicService, Arc<QueueTimers>),
         definitions: Definitions,
         options: BrokerOptions,
         was_new: bool,
     ) -> Arc<Self> {
         let exchanges = Arc::new(Exchanges::of(&definitions.meta));
-        if let Err(error) = exchanges.restore_seen(storage.disk.as_ref()) {
+        if let Err(error) = exchanges.restore_seen(classic.storage().disk()) {
             tracing::error!("messages that exchanges have seen before are not known: {error}");
         }
-        let control_plane =
-            ControlPlane::new(Arc::clone(&storage), Arc::clone(&exchanges), definitions, &options);
+        let control_plane = ControlPlane::new(
+            Arc::clone(classic.services()),
+            Arc::clone(&exchanges),
+            definitions,
+            &options,
+        );
         let broker = Arc::new(Self {
-            storage,
+            classic,
             timers,
             options,
             control_plane: Arc::new(control_plane),
@@ -73,14 +77,6 @@ impl Broker {
             names: NameSource::default(),
             was_new,
             event_vhost: OnceLock::new(),
-        });
-        let weak = Arc::downgrade(&broker);
-        let control_plane = Arc::downgrade(&broker.control_plane);
-        broker.storage.v1.belong_to(control_plane);
-        broker.storage.pager.after_sync(move || {
-            if let Some(broker) = weak.upgrade() {
-                upkeep::keep_log_short(&broker.control_plane, &broker.storage);
-            }
         });
         broker.changes().keep_delayed_queues();
         broker
@@ -121,13 +117,13 @@ impl Broker {
     /// The time of the last tick.
     #[must_use]
     pub fn now(&self) -> Now {
-        self.storage.time.ticked()
+        self.classic.storage().time().ticked()
     }
 
     /// Says whether the space that was kept back is in use: then definitions are no longer added to. The
     /// disk alarm is set by who says so.
     pub fn note_reserve(&self, is_used: bool) {
-        self.storage.note_reserve(is_used);
+        self.classic.storage().note_reserve(is_used);
     }
 
     /// Changes definitions, and returns when the change is durable as far as it has to be. Never
@@ -145,12 +141,12 @@ impl Broker {
 
     /// To be called about once a second: takes note of the time and keeps the log short.
     pub fn tick(&self, now: Now) {
-        self.storage.time.tick(now);
+        self.classic.storage().time().tick(now);
         self.timers.look_again();
-        upkeep::keep_log_short(&self.control_plane, &self.storage);
-        upkeep::keep_memory_small(&self.view(), &self.storage);
-        let Storage { disk, wal, .. } = &*self.storage;
-        self.exchanges.save_seen_at_times(disk.as_ref(), wal, now.monotonic_ms);
+        let storage = self.classic.storage();
+        upkeep::keep_log_short(&self.control_plane, storage);
+        upkeep::keep_memory_small(&self.view(), &self.classic);
+        self.exchanges.save_seen_at_times(storage.disk(), storage.wal(), now.monotonic_ms);
         upkeep::look_for_overdue(self, now.monotonic_ms);
     }
 
@@ -169,7 +165,7 @@ impl Broker {
     /// The disk's, also those of the time before.
     pub fn stop(&self) -> Result<(), log::LogError> {
         // The log has them too.
-        if !self.storage.is_short() {
+        if !self.classic.storage().is_short() {
             self.control_plane.write_snapshot()?;
         }
         let view = self.view();
@@ -178,29 +174,31 @@ impl Broker {
         let cursors = notes.iter().filter_map(|(id, note)| Some((*id, note.first_undelivered?)));
         let unused = notes.iter().filter_map(|(id, note)| Some((*id, note.unused_ms?)));
         let (cursors, unused): (Vec<_>, Vec<_>) = (cursors.collect(), unused.collect());
-        self.storage.pager.end();
-        self.storage.v1.end();
         self.timers.stop();
-        for journal in view.classic_queues().filter_map(|queue| queue.upkeep().journal()) {
-            self.storage.v1.sync_at_end(&self.storage, &journal)?;
-        }
-        self.storage.journals.sync()?;
-        log_records::node::append_stopped(&self.storage.wal, &cursors, &unused);
-        self.storage.wal.close()?;
-        self.exchanges.save_seen_at_end(self.storage.disk.as_ref())
+        self.classic.close(view.classic_queues())?;
+        log_records::node::append_stopped(self.classic.storage().wal(), &cursors, &unused);
+        self.classic.storage().wal().close()?;
+        self.exchanges.save_seen_at_end(self.classic.storage().disk())
+    }
+}
+
+impl WorkerHost for Broker {
+    fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
+        self.control_plane.queues_to_convert()
+    }
+
+    fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
+        self.control_plane.wanted_version(def)
+    }
+
+    fn pages_synced(&self) {
+        upkeep::keep_log_short(&self.control_plane, self.classic.storage());
     }
 }
 
 impl Drop for Broker {
-    /// Queues that wait for their turn keep the storage they wait in, and who waits for a journal
-    /// keeps that.
     fn drop(&mut self) {
-        self.storage.pager.end();
-        self.storage.v1.end();
         self.timers.stop();
-        self.view()
-            .classic_queues()
-            .filter_map(|queue| queue.upkeep().journal())
-            .for_each(|journal| journal.fail());
+        self.classic.abort(self.view().classic_queues());
     }
 }

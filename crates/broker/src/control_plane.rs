@@ -15,7 +15,7 @@ use crate::exchanges::{Exchanges, StatefulExchanges};
 use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::slices::SLICE;
-use classic::{Queue, QueueVersions, Storage};
+use classic::{Queue, Services, Storage};
 use log::{Lsn, Owner, SegmentId};
 use meta::{
     Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueVersion, Removed, State,
@@ -92,7 +92,7 @@ struct NewQueue {
 /// The control plane of a node.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
-    storage: Arc<Storage>,
+    services: Arc<Services>,
     exchanges: Arc<Exchanges>,
     limits: NodeLimits,
     /// The form of queues that neither their arguments nor a policy say anything about.
@@ -106,7 +106,7 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     pub(crate) fn new(
-        storage: Arc<Storage>,
+        services: Arc<Services>,
         exchanges: Arc<Exchanges>,
         definitions: Definitions,
         options: &BrokerOptions,
@@ -118,7 +118,7 @@ impl ControlPlane {
             exchanges: exchanges.now(),
         });
         Self {
-            storage,
+            services,
             exchanges,
             limits: options.limits.definitions,
             default_version: options.storage.default_version,
@@ -179,7 +179,7 @@ impl ControlPlane {
             to_log.extend(outcome.log);
             Ok(())
         });
-        definitions.log.append(&self.storage.wal, &to_log, |_| ());
+        definitions.log.append(self.storage().wal(), &to_log, |_| ());
         self.exchanges.review(&definitions.meta);
         self.publish(&definitions, &Done::Changed);
         result.map(|()| effects)
@@ -188,7 +188,7 @@ impl ControlPlane {
     /// Refuses what would make definitions longer while only the reserve is left. What is there may be
     /// declared again.
     fn check_space(&self, definitions: &Definitions, command: &Command) -> Result<(), MetaError> {
-        if !self.storage.is_reserve_used() || !command.adds() {
+        if !self.storage().is_reserve_used() || !command.adds() {
             return Ok(());
         }
         // On a copy, which costs next to nothing.
@@ -199,14 +199,14 @@ impl ControlPlane {
     /// Logs what a change consists of; which version the files of a new queue have in the same breath.
     fn log(&self, definitions: &mut Definitions, outcome: &Outcome) -> Option<NewQueue> {
         let Done::QueueCreated(def) = &outcome.done else {
-            definitions.log.append(&self.storage.wal, &outcome.log, |_| ());
+            definitions.log.append(self.storage().wal(), &outcome.log, |_| ());
             return None;
         };
         let mut version = QueueVersion::V2;
         if def.durable {
             version = definitions.meta.wanted_version(def, self.default_version);
         }
-        let appended = definitions.log.append(&self.storage.wal, &outcome.log, |batch| {
+        let appended = definitions.log.append(self.storage().wal(), &outcome.log, |batch| {
             if version == QueueVersion::V1 {
                 classic::put_version(batch, def.id.0, version);
             }
@@ -214,7 +214,7 @@ impl ControlPlane {
         let version_at = appended.filter(|_| version == QueueVersion::V1).map(|appended| {
             let segment = appended.at.segment;
             // The command beside it keeps the segment until then.
-            self.storage.wal.retain(segment, Owner(def.id.0), 1);
+            self.storage().wal().retain(segment, Owner(def.id.0), 1);
             segment
         });
         Some(NewQueue { def: Arc::clone(def), version_at })
@@ -228,13 +228,13 @@ impl ControlPlane {
         new_queue: Option<NewQueue>,
     ) -> Vec<QueueRef> {
         if let Some(NewQueue { def, version_at }) = new_queue {
-            let storage = Arc::clone(&self.storage);
+            let services = &self.services;
             let settings = definitions.meta.queue_settings(&def);
             let version = version_at.map_or(QueueVersion::V2, |_| QueueVersion::V1);
-            let queue = Queue::new(def, settings, storage, version);
+            let queue = Queue::new(def, settings, Arc::clone(services), version);
             if let Some(segment) = version_at {
                 queue.files_version.note_logged(segment);
-                self.storage.v1.begin(Arc::clone(&queue));
+                services.make_files(Arc::clone(&queue));
             }
             definitions.queues.insert(queue.id(), QueueRef::Classic(queue));
         }
@@ -278,13 +278,8 @@ impl ControlPlane {
         stdx::lock(&self.definitions).n_unbinding -= 1;
     }
 
-    fn now(&self) -> Now {
-        self.storage.time.ticked()
-    }
-}
-
-impl QueueVersions for ControlPlane {
-    fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
+    /// Queues whose version is not the one they should have.
+    pub(crate) fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
         let view = self.view();
         let is_wrong = |queue: &&Arc<Queue>| {
             let wanted = || view.meta.wanted_version(queue.def(), self.default_version);
@@ -293,7 +288,16 @@ impl QueueVersions for ControlPlane {
         view.classic_queues().filter(is_wrong).cloned().collect()
     }
 
-    fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
+    /// The version a queue should have.
+    pub(crate) fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
         self.view().meta.wanted_version(def, self.default_version)
+    }
+
+    fn storage(&self) -> &Storage {
+        self.services.storage()
+    }
+
+    fn now(&self) -> Now {
+        self.storage().time().ticked()
     }
 }

@@ -7,7 +7,6 @@ use classic::{ConsumerView, Losses};
 use meta::{ConnectionId, Name};
 use session::ChannelId;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use store::blob::BlobStats;
 
 /// A node as listings and `status` show it.
@@ -38,7 +37,7 @@ impl Figures<'_> {
     /// Bytes of messages that queues hold in memory.
     #[must_use]
     pub fn message_bytes(&self) -> u64 {
-        self.0.storage.pager.held_bytes.load(Ordering::Relaxed)
+        self.0.classic.held_bytes()
     }
 
     /// How long the oldest publish of a channel has waited for consumers, in milliseconds; none if none
@@ -54,33 +53,32 @@ impl Figures<'_> {
         let waited_for = |queue: &&QueueRef| queue.stat().n_pending_confirms > 0;
         let queues = view.queues().filter(waited_for);
         let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
-        Some(self.0.storage.time.unix_ms().saturating_sub(oldest_ms))
+        Some(self.0.classic.storage().time().unix_ms().saturating_sub(oldest_ms))
     }
 
     /// The log's figures.
     #[must_use]
     pub fn log(&self) -> log::WalStats {
-        self.0.storage.wal.stats()
+        self.0.classic.storage().wal().stats()
     }
 
     /// Figures of the files of pages: those that survive a restart, and those that do not.
     #[must_use]
     pub fn pages(&self) -> (BlobStats, BlobStats) {
-        let images = &self.0.storage.images;
-        (images.durable.stats(), images.volatile.stats())
+        self.0.classic.storage().page_figures()
     }
 
     /// Figures of the files of bodies, by virtual host.
     #[must_use]
     pub fn bodies(&self) -> Vec<(Name, BlobStats)> {
-        let stores = self.0.storage.bodies.all().into_iter();
+        let stores = self.0.classic.storage().bodies().all().into_iter();
         stores.map(|(vhost, store)| (vhost, store.stats())).collect()
     }
 
     /// Messages and places in files that could not be read since the start.
     #[must_use]
     pub fn losses(&self) -> Losses {
-        *stdx::lock(&self.0.storage.losses)
+        self.0.classic.storage().losses()
     }
 
     /// How many unsettled messages each channel holds.

@@ -15,14 +15,11 @@ use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::rules::{self, QueueTimersStepper};
 use crate::timers::QueueTimers;
-use background::Poison;
 use bytes::Bytes;
-use classic::PagerStepper;
-use classic::QueueEntry;
-use classic::StorageOptions;
-use classic::{ClassicV1Stepper, Reading};
-use classic::{PAGES_DIR, Storage, StorageParts};
-use classic::{Queue, QueueRecovery, SHARED_BODY_MIN_BYTES};
+use classic::{
+    ClassicParts, ClassicService, ClassicV1Stepper, PAGES_DIR, PageScan, PagerStepper, Queue,
+    QueueEntry, QueueRecovery, SHARED_BODY_MIN_BYTES, Storage, StorageOptions, WorkerHost,
+};
 use content::{Contents, Left, Logged};
 use log::{
     Disk, IoContext, LogError, Lsn, Owner, Refused, SegmentCounts, SegmentId, Stamp, Tail, Wal,
@@ -31,7 +28,7 @@ use log::{
 use message::Body;
 use meta::{Command, QueueId, QueueVersion, State, Vhost};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use stdx::record::Reader;
 use store::blob::BlobStore;
 use store::{Queued, StoreError};
@@ -129,9 +126,9 @@ impl Broker {
         let (broker, started) = finish(replay, before, wal, &disk, settings)?;
         if let Some(started) = started {
             log.step();
-            broker.storage.wal.wait_durable(started)?;
+            broker.classic.storage().wal().wait_durable(started)?;
         }
-        let (pager, older) = broker.storage.steppers();
+        let (pager, older) = broker.classic.steppers(&worker_host(&broker));
         let rules = QueueTimersStepper::new(&broker);
         Ok((broker, Steppers { log, pager, older, rules }))
     }
@@ -194,9 +191,9 @@ impl Found {
         let wal = Wal::start(self.log, Arc::clone(&disk), options)?;
         let (broker, awaited) = finish(self.replay, before, wal, &disk, settings)?;
         if let Some(awaited) = awaited {
-            broker.storage.wal.wait_durable(awaited)?;
+            broker.classic.storage().wal().wait_durable(awaited)?;
         }
-        broker.storage.start_threads().map_err(OpenError::Threads)?;
+        broker.classic.start_threads(&worker_host(&broker)).map_err(OpenError::Threads)?;
         rules::start(&broker).map_err(OpenError::Threads)?;
         Ok(broker)
     }
@@ -215,16 +212,21 @@ pub struct Steppers {
     pub rules: QueueTimersStepper,
 }
 
+/// The broker as the workers of its classic queues know it.
+fn worker_host(broker: &Arc<Broker>) -> Weak<dyn WorkerHost> {
+    let host: Arc<dyn WorkerHost> = Arc::<Broker>::clone(broker);
+    Arc::downgrade(&host)
+}
+
 /// Parts that the log needs before it is opened.
 fn parts_before_log(
     disk: &Arc<dyn Disk>,
     options: &StorageOptions,
     of_log: &mut WalOptions,
-) -> (StorageParts, Arc<QueueTimers>) {
-    let parts = StorageParts::new(disk, options, &of_log.stamper);
-    let failure = Poison::default();
-    let timers = QueueTimers::new(&failure);
-    of_log.before_commit = Some(Box::new(parts.before_commit(failure)));
+) -> (ClassicParts, Arc<QueueTimers>) {
+    let parts = ClassicParts::new(disk, options, &of_log.stamper);
+    let timers = QueueTimers::new(parts.failure());
+    of_log.before_commit = Some(Box::new(parts.before_commit()));
     (parts, timers)
 }
 
@@ -232,7 +234,7 @@ fn parts_before_log(
 /// message: that the cursors of the last stop are no longer so, and which version files have.
 fn finish(
     replay: Replay,
-    (parts, timers): (StorageParts, Arc<QueueTimers>),
+    (parts, timers): (ClassicParts, Arc<QueueTimers>),
     wal: Wal,
     disk: &Arc<dyn Disk>,
     settings: BrokerOptions,
@@ -244,13 +246,14 @@ fn finish(
     let is_v1 = |id| replay.versions.of(QueueId(id)) == QueueVersion::V1;
     let vhosts = replay.meta.vhosts().map(Vhost::name);
     let host = Arc::<QueueTimers>::clone(&timers);
-    let storage = parts.open(wal, host, is_v1, vhosts)?;
+    let classic = parts.open(wal, host, is_v1, vhosts)?;
+    let storage = classic.storage();
     storage.note_cut_off(replay.cut_off_bytes);
-    let (definitions, versions_upto) = replay.into_definitions(&storage);
+    let (definitions, versions_upto) = replay.into_definitions(&classic);
     storage.start_freeing();
-    let started = has_cursors.then(|| log_records::node::append_started(&storage.wal).upto);
+    let started = has_cursors.then(|| log_records::node::append_started(storage.wal()).upto);
     let awaited = started.max(versions_upto);
-    Ok((Broker::assemble((storage, timers), definitions, settings, was_new), awaited))
+    Ok((Broker::assemble((classic, timers), definitions, settings, was_new), awaited))
 }
 
 impl Replay {
@@ -333,7 +336,8 @@ impl Replay {
 
     /// Also returns up to where the log must be durable before definitions are written anew, which will not
     /// say any more which version the files of queues have.
-    fn into_definitions(mut self, storage: &Arc<Storage>) -> (Definitions, Option<Lsn>) {
+    fn into_definitions(mut self, classic: &ClassicService) -> (Definitions, Option<Lsn>) {
+        let (services, storage) = (classic.services(), classic.storage());
         let mut queues = imbl::OrdMap::new();
         let meta = self.meta.clone();
         let (mut older, mut to_read) = (Vec::new(), Vec::new());
@@ -341,7 +345,7 @@ impl Replay {
         for def in meta.queues().iter() {
             let settings = meta.queue_settings(def);
             let version = self.versions.of(def.id);
-            let queue = Queue::new(Arc::clone(def), settings, Arc::clone(storage), version);
+            let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
             self.restore_last_use(&queue);
             match version {
                 QueueVersion::V1 => {
@@ -351,11 +355,11 @@ impl Replay {
                 }
                 QueueVersion::V2 => to_read.extend(self.restore(&queue, storage)),
             }
-            versions_upto = self.restore_version(&queue, &storage.wal).max(versions_upto);
+            versions_upto = self.restore_version(&queue, storage.wal()).max(versions_upto);
             queues.insert(def.id, QueueRef::Classic(queue));
         }
-        storage.v1.load_all(older, to_read);
-        let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);
+        classic.load_all(older, to_read);
+        let log = CommandLog::recovered(self.serial, &self.commands, storage.wal());
         let definitions = Definitions { meta: self.meta, queues, log, n_unbinding: 0 };
         (definitions, versions_upto)
     }
@@ -387,28 +391,26 @@ impl Replay {
     }
 
     /// Fills a queue. What is to be read for that is left for later.
-    fn restore(&mut self, queue: &Arc<Queue>, storage: &Storage) -> Option<Reading> {
+    fn restore(&mut self, queue: &Queue, storage: &Storage) -> Option<PageScan> {
         let QueueId(id) = queue.id();
         let mut retained = SegmentCounts::default();
         let mut restoring = queue.restoring();
-        let reads_later = self.contents.any_page(id, |note| restoring.must_read(note));
-        if reads_later {
+        if self.contents.any_page(id, |note| restoring.must_read(note)) {
             restoring.read_later();
         }
-        let images = &storage.images.durable;
         let returns = self.contents.take_returns(id);
         let next = self.contents.drain(id, |left| match left {
             Left::Message { segment, logged } => {
                 if let Err(reason) = restore_message(&mut restoring, &logged, segment) {
                     let position = logged.position;
                     tracing::error!(queue = id, position, "a message is lost: {reason}");
-                    stdx::lock(&storage.losses).n_messages += 1;
+                    storage.note_lost(1);
                 } else {
                     retained.add(segment);
                 }
             }
             Left::Page { segment, note } => {
-                if restoring.page(&note, segment).is_err() || !images.retain(note.blob, 1) {
+                if !restoring.page(&note, segment) {
                     let file = BlobStore::name_of(PAGES_DIR, note.blob.file);
                     tracing::error!(
                         queue = id,
@@ -420,16 +422,11 @@ impl Replay {
             }
         });
         retained.add_all(restoring.returns(returns));
-        retained.retain(&storage.wal, Owner(id));
-        // Those who read them later need the images until then.
-        let mut names = restoring.names();
-        names.retain(|names| images.retain(names.image, 1));
-        storage.pager.count_named(names);
+        retained.retain(storage.wal(), Owner(id));
         // Without the note of a clean stop anything may have been delivered.
         let cursor = self.cursor_of(queue.id());
         let (next_position, seen_below) = (next.max(cursor.unwrap_or(0)), cursor.unwrap_or(next));
-        restoring.end(next_position, seen_below);
-        reads_later.then(|| Reading::new(Arc::clone(queue), next_position, seen_below))
+        restoring.end(next_position, seen_below)
     }
 }
 

@@ -79,14 +79,17 @@ impl Session {
         let view = broker.view();
         limits::check_connection(&broker, &view, &identity)?;
         let outbox: Arc<dyn Outbox> = match broker.interceptors().sent_time {
-            true => Arc::new(stamping::StampingOutbox::new(outbox, Arc::clone(&broker.storage))),
+            true => Arc::new(stamping::StampingOutbox::new(
+                outbox,
+                Arc::clone(broker.classic.services()),
+            )),
             false => outbox,
         };
         let connection = broker.connections.open(identity);
         broker.events().connected(&connection);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
-        let turn = Turn::new(outbox, Arc::clone(&broker.storage));
+        let turn = Turn::new(outbox, Arc::clone(broker.classic.services()));
         let access = Access::new(broker, connection, view);
         let publishing = Publishing::new(&access);
         Ok(Self {

@@ -13,7 +13,7 @@ pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
 use crate::queue_ref::QueueRef;
 use background::{Capacity, Inbox, Next, Poison};
-use classic::{AlarmTimes, Owner, Queue, QueueHost, RejectedDeadLetters, Storage};
+use classic::{AlarmTimes, Owner, Queue, QueueHost, RejectedDeadLetters, Services, Storage};
 use confirm::DurabilityToken;
 use log::{CommitListener, Lsn};
 use message::MessageRef;
@@ -66,9 +66,9 @@ impl QueueTimers {
     }
 
     /// Waits for something to do; none when there will be nothing any more.
-    pub(crate) fn wait(&self, storage: &Weak<Storage>) -> Option<Task> {
-        self.inbox.wait(|requests| match storage.upgrade() {
-            Some(storage) => requests.next(&storage),
+    pub(crate) fn wait(&self, services: &Weak<Services>) -> Option<Task> {
+        self.inbox.wait(|requests, _| match services.upgrade() {
+            Some(services) => requests.next(services.storage()),
             None => Next::End,
         })
     }
@@ -107,7 +107,7 @@ impl QueueTimers {
     ) {
         let nudge = |upto| WakeOnDurable { timers: Arc::clone(self), upto };
         if let Some(upto) = awaited.log {
-            storage.wal.watch(Arc::new(nudge(upto)));
+            storage.wal().watch(Arc::new(nudge(upto)));
         }
         for (journal, note) in &awaited.journals {
             journal.wait(*note, Box::new(nudge(Lsn(0))));

@@ -12,11 +12,11 @@ const IMAGES_PER_PART: usize = 128;
 
 /// Stored bodies that a page image names. Holds a reference of the image.
 #[derive(Debug)]
-pub struct BodyRefs {
+pub(crate) struct BodyRefs {
     /// Where the bodies are.
     pub(crate) bodies: Arc<BodyStore>,
     /// The image.
-    pub image: BlobId,
+    pub(crate) image: BlobId,
     pub(crate) is_durable: bool,
     /// Of the messages whose bodies are meant.
     pub(crate) positions: PageBitmap,
@@ -78,11 +78,6 @@ impl BodyRefCounter {
     /// References that an image names are to be given back.
     pub(crate) fn release(&mut self, names: BodyRefs) {
         self.owed.push_back(names);
-    }
-
-    /// Nobody will work it off.
-    pub(crate) fn clear(&mut self) {
-        *self = Self { is_counted: true, ..Self::default() };
     }
 
     /// Some of what is first to be done, and whether it is the last of an earlier life.

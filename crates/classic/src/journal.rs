@@ -13,6 +13,14 @@ use store::backlog::{LoadedPage, PagePool};
 use store::v1::V1Queue;
 use store::{Queued, StoreError};
 
+/// Where the queues are that have files of their own.
+pub const QUEUES_DIR: &str = "queues";
+
+/// The directory of a queue of version 1.
+pub fn journals_dir_of(queue: u64) -> String {
+    format!("{QUEUES_DIR}/{queue}")
+}
+
 /// Bytes read from a queue's files before others have their turn.
 pub(crate) const READ_BYTES: u64 = 1 << 20;
 

@@ -1,7 +1,7 @@
 //! Classic queues at run time: consumers, messages in memory and on disk, in the log or in journals of
 //! version 1, and their conversion under traffic. Never what a session is, how definitions change, or
 //! exchanges: queues ask their [`QueueHost`].
-//! Start reading at [`Queue`], then `queue/state.rs`, then [`Storage`].
+//! Start reading at [`Queue`], then `queue/state.rs`, then [`ClassicService`].
 
 mod body_refs;
 mod journal;
@@ -10,25 +10,26 @@ mod options;
 mod pager;
 mod queue;
 mod records;
+mod service;
 mod storage;
 mod v1;
 
-pub use crate::body_refs::BodyRefs;
-pub use crate::journal::Journal;
+pub use crate::journal::{Journal, QUEUES_DIR, journals_dir_of};
 pub use crate::message_store::{
     BodyHome, BodyStore, MessageStores, SHARED_PROPERTIES_MIN_BYTES, VHOSTS_DIR, bodies_dir_of,
 };
 pub use crate::options::{PagerOptions, StorageOptions};
-pub use crate::pager::{Pager, PagerStepper};
+pub use crate::pager::PagerStepper;
 pub use crate::queue::{
     AckTimeout, Activity, AfterDetach, AlarmTimes, Any, Attach, AttachRefused, ChannelLimit,
     Confirm, ConfirmRef, Consumer, ConsumerView, DELAY, DeadLetter, DeadLetterTo, DeadLetters,
     Delayed, DelayedMessage, DeleteConditions, FilesVersion, Get, Got, HeldBack, Incoming,
-    Inspection, LetterBatch, Owner, PendingConfirms, Publishes, Queue, QueueHost, QueueRecovery,
-    QueueRefused, QueueStat, QueueVersions, RecoveredDeliveryCounts, RefusedItem,
-    RejectedDeadLetters, Release, Returning, SHARED_BODY_MIN_BYTES, Settled, StopNote, Upkeep,
-    Wakes, delay_ms_of, wake_all,
+    Inspection, LetterBatch, Owner, PageScan, PendingConfirms, Publishes, Queue, QueueHost,
+    QueueRecovery, QueueRefused, QueueStat, RecoveredDeliveryCounts, RefusedItem,
+    RejectedDeadLetters, Release, Returning, SHARED_BODY_MIN_BYTES, Services, Settled, StopNote,
+    Upkeep, Wakes, WorkerHost, delay_ms_of, wake_all,
 };
 pub use crate::records::{QueueEntry, append_version, parse_entry, parse_reference, put_version};
-pub use crate::storage::{Images, Losses, PAGES_DIR, Storage, StorageParts};
-pub use crate::v1::{ClassicV1, ClassicV1Stepper, QUEUES_DIR, Reading, journals_dir_of};
+pub use crate::service::{ClassicParts, ClassicService};
+pub use crate::storage::{Losses, PAGES_DIR, Storage};
+pub use crate::v1::ClassicV1Stepper;

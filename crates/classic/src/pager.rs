@@ -8,305 +8,392 @@
 //! ```
 //! Two threads, so that reading never waits for a sync: one takes jobs from queues that asked, the
 //! other writes images, reports them, and reclaims files. A queue is locked for one job or report
-//! at a time. What fails here ends the log: see [`Pager::failure`].
+//! at a time. What fails here ends the log: see [`PagerInbox`].
 
-mod work;
+use crate::queue::{ImageWritten, Jobs, Paged, PagerInbox, Queue, Services, Syncs, WorkerHost};
+use crate::storage::Storage;
+use background::Next;
+use bytes::Bytes;
+use log::Lsn;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use store::StoreError;
+use store::backlog::{Image, Job, LoadedPage, PageKey};
+use store::blob::{BlobStore, Reclaimed};
 
-pub use work::PagerStepper;
-pub(crate) use work::{ImageWritten, start};
+/// Jobs of one queue before another has its turn.
+const JOBS_PER_TURN: usize = 32;
+/// Bytes that reclaiming copies at a time ...
+const RECLAIM_STEP_BYTES: u64 = 1 << 20;
+/// ... and how long it rests in between.
+const RECLAIM_REST: Duration = Duration::from_millis(20);
 
-use crate::body_refs::{BodyRefCounter, BodyRefs};
-use crate::options::PagerOptions;
-use crate::queue::Queue;
-use background::Poison;
-use background::{Capacity, CapacityWaiters};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use std::task::Waker;
-use std::thread::JoinHandle;
-
-/// The pager of a node. Dropping it ends its threads.
-#[derive(Debug)]
-pub struct Pager {
-    shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Bytes of all messages in queues, on disk too.
-    pub held_bytes: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Shared {
-    options: PagerOptions,
-    state: Mutex<State>,
-    waiters: CapacityWaiters,
-    /// Something is asked for.
-    asked: Condvar,
-    /// Images wait for a sync, or it is time to reclaim.
-    unsynced: Condvar,
-    /// The bytes a queue may have in memory now.
-    allowance_bytes: AtomicUsize,
-    /// Queues that take more than the least allowance.
-    n_deep: AtomicUsize,
-    /// Bytes that queues take beyond their allowance, together.
-    excess_bytes: AtomicU64,
-    failure: Poison,
-    after_sync: OnceLock<AfterSync>,
-}
-
-/// Called after images were written, without any lock.
-struct AfterSync(Box<dyn Fn() + Send + Sync>);
-
-impl std::fmt::Debug for AfterSync {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AfterSync")
-    }
-}
-
+/// Buffers of the thread that runs jobs.
 #[derive(Debug, Default)]
-struct State {
-    asked: VecDeque<Arc<Queue>>,
-    /// Queues that are to write more once what is unsynced has become less.
-    deferred: Vec<Arc<Queue>>,
-    /// Images in the stores' buffers.
+struct Scratch {
+    image: Image,
+    bytes: Vec<u8>,
+    body_bytes: Vec<u8>,
+}
+
+/// How far reclaiming has come.
+#[derive(Debug, Default)]
+struct Reclaiming {
+    /// By directory of a store: what was planned may be done when the log is durable up to here.
+    planned: BTreeMap<String, Lsn>,
+    /// The directory of the store that had its turn last.
+    last: String,
+}
+
+/// Starts the threads.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn start(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> io::Result<()> {
+    let pager = &services.pager;
+    let end = || {
+        let pager = Arc::clone(pager);
+        move || pager.end()
+    };
+    let PagerStepper { mut jobs, mut syncs } = PagerStepper::new(services, node);
+    pager.jobs.spawn("pager-jobs", end(), move || jobs.run())?;
+    pager.syncs.spawn("pager-sync", end(), move || syncs.run())
+}
+
+/// The work of the thread that reads pages and makes images.
+#[derive(Debug)]
+struct JobWorker {
+    pager: Arc<PagerInbox>,
+    scratch: Scratch,
+}
+
+impl JobWorker {
+    fn run(&mut self) {
+        while let Some(queue) = self.pager.jobs.wait(|jobs, _| next_asked(jobs)) {
+            self.turn(queue);
+        }
+    }
+
+    /// Runs jobs of a queue that has asked.
+    fn turn(&mut self, queue: Arc<Queue>) {
+        let Self { pager, scratch } = self;
+        let turn = run_some(pager, scratch, &queue);
+        pager.jobs.add(|jobs| {
+            jobs.is_at_work = false;
+            match turn {
+                Turn::Done => {}
+                Turn::Again => jobs.asked.push_back(queue),
+                // What is unsynced may have gone meanwhile.
+                Turn::AfterSync if jobs.unsynced_bytes == 0 => jobs.asked.push_back(queue),
+                Turn::AfterSync => jobs.deferred.push(queue),
+            }
+        });
+        pager.jobs.tell_of_capacity();
+    }
+}
+
+/// The queue whose turn it is.
+fn next_asked(jobs: &mut Jobs) -> Next<Arc<Queue>> {
+    let queue = jobs.asked.pop_front();
+    jobs.is_at_work = queue.is_some();
+    queue.map_or(Next::Wait, Next::Do)
+}
+
+/// The next turn of a queue after this one.
+enum Turn {
+    Done,
+    Again,
+    AfterSync,
+}
+
+fn run_some(pager: &PagerInbox, scratch: &mut Scratch, queue: &Arc<Queue>) -> Turn {
+    for _ in 0..JOBS_PER_TURN {
+        let unsynced_bytes = pager.jobs.update(|jobs| jobs.unsynced_bytes);
+        let only_load = unsynced_bytes >= Some(pager.unsynced_bytes_max());
+        if only_load && !queue.inspect().waits_for_page() {
+            return Turn::AfterSync;
+        }
+        match Paged(queue).next_job(&mut scratch.image) {
+            None => return Turn::Done,
+            Some(Job::Write { page, is_durable }) => {
+                write(pager, scratch, queue, page, is_durable);
+            }
+            Some(job @ Job::Load { .. }) => {
+                if let Err(error) = load(scratch, queue, job) {
+                    pager.fail(&queue.services.storage, &error);
+                    return Turn::Done;
+                }
+            }
+        }
+    }
+    Turn::Again
+}
+
+fn write(
+    pager: &PagerInbox,
+    scratch: &Scratch,
+    queue: &Arc<Queue>,
+    page: PageKey,
+    is_durable: bool,
+) {
+    let blob = queue.services.storage.images.store(is_durable).append(&scratch.image.parts());
+    let stored_bytes = scratch.image.stored_bytes();
+    let bytes = scratch.image.len() + stored_bytes;
+    let has_stored = stored_bytes > 0;
+    let image =
+        ImageWritten { queue: Arc::clone(queue), page, blob, is_durable, bytes, has_stored };
+    pager.jobs.update(|jobs| jobs.unsynced_bytes += bytes);
+    pager.syncs.add(|syncs| syncs.written.push(image));
+}
+
+/// Reads a page. Damage is the queue's loss; what may go better next time is an error.
+fn load(scratch: &mut Scratch, queue: &Arc<Queue>, job: Job) -> Result<(), StoreError> {
+    let Job::Load { page, blob, is_durable, wanted } = job else { return Ok(()) };
+    let storage = &queue.services.storage;
+    let read = storage.images.store(is_durable).read(blob, &mut scratch.bytes);
+    let read = match read {
+        Err(error) if error.is_of_disk() => return Err(error),
+        read => read,
+    };
+    let mut loaded = read.map_err(|error| error.to_string()).and_then(|()| {
+        LoadedPage::read(&storage.pool, &scratch.bytes, &wanted).map_err(|error| error.to_string())
+    });
+    if let (Err(reason), Some(journal)) = (&loaded, queue.upkeep().journal()) {
+        let (name, vhost) = (&queue.def().name, &queue.def().vhost);
+        tracing::error!(queue = %name, %vhost, "a page is taken from the journal instead: {reason}");
+        let positions = wanted.ranges_from(page.first());
+        let read = journal.page(&storage.pool, page.first(), positions)?;
+        loaded = read.ok_or_else(|| reason.clone());
+    }
+    if let Ok(loaded) = &mut loaded {
+        fetch_bodies(&mut scratch.body_bytes, queue, loaded)?;
+    }
+    Paged(queue).loaded(page, loaded);
+    Ok(())
+}
+
+/// Reads the stored bodies of a page. A damaged one is the loss of its message.
+fn fetch_bodies(
+    scratch: &mut Vec<u8>,
+    queue: &Queue,
+    loaded: &mut LoadedPage,
+) -> Result<(), StoreError> {
+    let wanted = loaded.wanted_bodies();
+    let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
+    let mut next = wanted.iter();
+    let mut failed = None;
+    queue.bodies.blobs().read_run(&names, scratch, &mut |_, body| {
+        let Some(wanted) = next.next() else { return };
+        match body {
+            Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
+            Err(error) if error.is_of_disk() => failed = Some(error),
+            Err(error) => tracing::error!(
+                queue = %queue.def().name,
+                vhost = %queue.def().vhost,
+                "the body of a message cannot be read: {error}"
+            ),
+        }
+    });
+    failed.map_or(Ok(()), Err)
+}
+
+/// The work of the thread that makes images durable and gives back space.
+#[derive(Debug)]
+struct SyncWorker {
+    pager: Arc<PagerInbox>,
+    services: Weak<Services>,
+    node: Weak<dyn WorkerHost>,
+    reclaiming: Reclaiming,
+}
+
+/// The next thing for it to do.
+struct Due {
     written: Vec<ImageWritten>,
-    unsynced_bytes: usize,
-    naming: BodyRefCounter,
-    n_at_work: usize,
     is_reclaim_due: bool,
-    has_ended: bool,
 }
 
-impl State {
-    /// Whether something is under way after which there may be more room.
-    fn is_busy(&self) -> bool {
-        let has_jobs = !self.asked.is_empty() || !self.deferred.is_empty();
-        (has_jobs || !self.written.is_empty() || self.n_at_work > 0) && !self.has_ended
+impl SyncWorker {
+    fn run(&mut self) {
+        let mut rests = false;
+        while let Some(due) = self.wait(rests) {
+            if !due.written.is_empty() {
+                self.sync(due.written);
+            }
+            let Some(services) = self.services.upgrade() else { return };
+            count_bodies(&services);
+            if due.is_reclaim_due || rests {
+                rests = reclaim(&services.storage, &mut self.reclaiming);
+            }
+        }
+    }
+
+    /// Waits for something to do, or, if it `rests` from reclaiming, until that goes on.
+    fn wait(&self, rests: bool) -> Option<Due> {
+        self.pager.syncs.wait(|syncs, is_time_over| {
+            let is_reclaim_due = is_time_over || std::mem::take(&mut syncs.is_reclaim_due);
+            if is_reclaim_due || !syncs.written.is_empty() || syncs.body_refs.is_due() {
+                Next::Do(Due { written: std::mem::take(&mut syncs.written), is_reclaim_due })
+            } else if rests {
+                Next::WaitFor(RECLAIM_REST)
+            } else {
+                Next::Wait
+            }
+        })
+    }
+
+    /// Writes images, and tells their queues.
+    fn sync(&self, written: Vec<ImageWritten>) {
+        let bytes: usize = written.iter().map(|image| image.bytes).sum();
+        if let Some(first) = written.first() {
+            let storage = &first.queue.services.storage;
+            let has_stored = written.iter().any(|image| image.has_stored);
+            let stored = if has_stored { storage.bodies.flush() } else { Ok(()) };
+            match stored.and_then(|()| storage.images.sync()) {
+                Ok(()) => {
+                    for image in &written {
+                        Paged(&image.queue).written(image.page, image.blob, image.is_durable);
+                    }
+                    if let Some(node) = self.node.upgrade() {
+                        node.pages_synced();
+                    }
+                }
+                Err(error) => self.pager.fail(storage, &error),
+            }
+        }
+        self.pager.jobs.add(|jobs| {
+            jobs.unsynced_bytes -= bytes;
+            jobs.asked.extend(jobs.deferred.drain(..));
+        });
+        self.pager.jobs.tell_of_capacity();
     }
 }
 
-/// A queue's part in what the pager counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Account {
-    is_deep: bool,
-    excess_bytes: usize,
+/// Reads some of the images whose bodies are to be counted or given back, and does that.
+fn count_bodies(services: &Services) {
+    let (syncs, storage) = (&services.pager.syncs, &services.storage);
+    let Some((part, is_last)) = syncs.update(|syncs| syncs.body_refs.next()) else { return };
+    let mut scratch = Vec::new();
+    for (act, names) in part {
+        let images = storage.images.store(names.is_durable);
+        if let Err(reason) = names.apply(act, images, &mut scratch) {
+            // Their bodies stay until a start finds that nobody names them.
+            tracing::error!("cannot tell which bodies image {:?} names: {reason}", names.image);
+        }
+        storage.release_image(names.image, names.is_durable);
+    }
+    if is_last && syncs.update(|syncs| syncs.body_refs.end_counting()) == Some(true) {
+        storage.bodies.start_reclaiming();
+    }
 }
 
-impl Pager {
-    pub(crate) fn new(options: PagerOptions) -> Self {
-        let allowance_bytes = AtomicUsize::new(options.allowance_bytes_max);
-        let shared = Shared {
-            options,
-            state: Mutex::default(),
-            waiters: CapacityWaiters::default(),
-            asked: Condvar::new(),
-            unsynced: Condvar::new(),
-            allowance_bytes,
-            n_deep: AtomicUsize::new(0),
-            excess_bytes: AtomicU64::new(0),
-            failure: Poison::default(),
-            after_sync: OnceLock::new(),
+/// Gives space of files back, a part at a time. True if there is more to do soon.
+fn reclaim(storage: &Storage, reclaiming: &mut Reclaiming) -> bool {
+    let bodies = storage.bodies.all();
+    let images = [&storage.images.durable, &storage.images.volatile];
+    let mut stores: Vec<&BlobStore> = bodies.iter().map(|(_, store)| store.blobs()).collect();
+    stores.extend(images);
+    // Those behind the last one are first.
+    stores.sort_unstable_by_key(|store| (store.dir() <= reclaiming.last.as_str(), store.dir()));
+    let mut moved_bytes = 0;
+    let mut has_more = false;
+    for store in stores {
+        if moved_bytes >= RECLAIM_STEP_BYTES {
+            return true;
+        }
+        match reclaim_part(storage, store, reclaiming) {
+            Ok(Part::Nothing) => continue,
+            Ok(Part::ConfirmAfter) => has_more = true,
+            Ok(Part::Done(reclaimed)) => {
+                moved_bytes += reclaimed.moved_bytes;
+                has_more |= reclaimed.has_more || reclaimed.freed_bytes > 0;
+                store.dir().clone_into(&mut reclaiming.last);
+            }
+            Err(error) => tracing::warn!("cannot reclaim space in {}: {error}", store.dir()),
+        }
+    }
+    has_more
+}
+
+/// The outcome of a store's turn.
+enum Part {
+    Nothing,
+    /// For the log.
+    ConfirmAfter,
+    Done(Reclaimed),
+}
+
+fn reclaim_part(
+    storage: &Storage,
+    store: &BlobStore,
+    reclaiming: &mut Reclaiming,
+) -> Result<Part, StoreError> {
+    let planned = match reclaiming.planned.remove(store.dir()) {
+        Some(planned) => planned,
+        None if store.plan_reclaiming(|bytes| storage.may_move(bytes)) => {
+            storage.wal.stats().appended_upto
+        }
+        None => return Ok(Part::Nothing),
+    };
+    // What gave the references back must not be undone by a crash.
+    if storage.wal.durable_upto() < planned {
+        reclaiming.planned.insert(store.dir().to_owned(), planned);
+        return Ok(Part::ConfirmAfter);
+    }
+    let reclaimed = store.reclaim_step(RECLAIM_STEP_BYTES)?;
+    if reclaimed.has_more {
+        reclaiming.planned.insert(store.dir().to_owned(), planned);
+    }
+    Ok(Part::Done(reclaimed))
+}
+
+/// Does the pager's work on demand instead of threads.
+#[derive(Debug)]
+pub struct PagerStepper {
+    jobs: JobWorker,
+    syncs: SyncWorker,
+}
+
+impl PagerStepper {
+    pub(crate) fn new(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> Self {
+        let pager = || Arc::clone(&services.pager);
+        let services = Arc::downgrade(services);
+        Self {
+            jobs: JobWorker { pager: pager(), scratch: Scratch::default() },
+            syncs: SyncWorker { pager: pager(), services, node, reclaiming: Reclaiming::default() },
+        }
+    }
+
+    /// A turn of one queue that has asked; false if none has.
+    pub fn step_jobs(&mut self) -> bool {
+        let queue = self.jobs.pager.jobs.step(next_asked);
+        queue.map(|queue| self.jobs.turn(queue)).is_some()
+    }
+
+    /// One sync and its reports; false if there is nothing to write.
+    pub fn step_sync(&mut self) -> bool {
+        let take = |syncs: &mut Syncs| match std::mem::take(&mut syncs.written) {
+            written if written.is_empty() => Next::Wait,
+            written => Next::Do(written),
         };
-        Self { shared: Arc::new(shared), threads: Mutex::default(), held_bytes: AtomicU64::new(0) }
+        let written = self.syncs.pager.syncs.step(take);
+        written.map(|written| self.syncs.sync(written)).is_some()
     }
 
-    /// Has `act` called after images were written: the log may be shortened then. Set once.
-    pub fn after_sync(&self, act: impl Fn() + Send + Sync + 'static) {
-        if self.shared.after_sync.set(AfterSync(Box::new(act))).is_err() {
-            tracing::error!("the pager is told twice what to do after a sync");
+    /// A part of counting or giving back what page images name; false if there is nothing to do.
+    pub fn step_names(&mut self) -> bool {
+        let Some(services) = self.syncs.services.upgrade() else { return false };
+        let is_due = services.pager.syncs.update(|syncs| syncs.body_refs.is_due()) == Some(true);
+        if is_due {
+            count_bodies(&services);
         }
+        is_due
     }
 
-    /// The bytes a queue may have in memory now.
-    pub(crate) fn allowance_bytes(&self) -> usize {
-        self.shared.allowance_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Runs a queue's jobs soon. The queue sees to it that it asks once.
-    pub(crate) fn ask(&self, queue: Arc<Queue>) {
-        let mut state = stdx::lock(&self.shared.state);
-        if !state.has_ended {
-            state.asked.push_back(queue);
-        }
-        drop(state);
-        self.shared.asked.notify_one();
-    }
-
-    /// Brings up to date what is counted of a queue that takes `resident_bytes` now.
-    pub(crate) fn account(&self, account: &mut Account, resident_bytes: usize) {
-        let shared = &*self.shared;
-        let is_deep = resident_bytes > shared.options.allowance_bytes_min;
-        if is_deep != account.is_deep {
-            account.is_deep = is_deep;
-            shared.count_deep(is_deep);
-        }
-        let excess_bytes = resident_bytes.saturating_sub(self.allowance_bytes());
-        if excess_bytes >= account.excess_bytes {
-            let more = excess_bytes - account.excess_bytes;
-            shared.excess_bytes.fetch_add(more as u64, Ordering::Relaxed);
-        } else {
-            let less = account.excess_bytes - excess_bytes;
-            shared.excess_bytes.fetch_sub(less as u64, Ordering::Relaxed);
-        }
-        account.excess_bytes = excess_bytes;
-    }
-
-    /// Queues that take more than they are allowed, though nobody uses them, are to be looked at.
-    pub fn has_excess(&self) -> bool {
-        self.shared.excess_bytes.load(Ordering::Relaxed) > 0
-            || self.allowance_bytes() < self.shared.options.allowance_bytes_max
-    }
-
-    /// References of bodies that page images of an earlier life name are to be counted.
-    pub fn count_named(&self, names: Vec<BodyRefs>) {
-        stdx::lock(&self.shared.state).naming.count(names);
-    }
-
-    /// Has references given back that a page's image names, and then the image.
-    pub(crate) fn release_named(&self, names: BodyRefs) {
-        stdx::lock(&self.shared.state).naming.release(names);
-        self.shared.unsynced.notify_one();
-    }
-
-    /// Files are looked through for space to give back.
-    pub fn reclaim(&self) {
-        stdx::lock(&self.shared.state).is_reclaim_due = true;
-        self.shared.unsynced.notify_one();
-    }
-
-    /// A page that could not be read or written.
-    pub(crate) fn failure(&self) -> Poison {
-        self.shared.failure.clone()
-    }
-
-    /// Does nothing any more, and lets nobody wait.
-    pub fn end(&self) {
-        self.shared.end();
-        let threads = std::mem::take(&mut *stdx::lock(&self.threads));
-        threads.into_iter().for_each(background::join);
-    }
-}
-
-impl Capacity for Pager {
-    fn has_capacity(&self) -> bool {
-        self.shared.has_capacity()
-    }
-
-    fn poll_capacity(&self, waker: &Waker) -> bool {
-        self.shared.waiters.poll(waker, || self.has_capacity())
-    }
-}
-
-impl Drop for Pager {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl Shared {
-    fn has_capacity(&self) -> bool {
-        self.is_within_limits() || !stdx::lock(&self.state).is_busy()
-    }
-
-    fn is_within_limits(&self) -> bool {
-        let excess_bytes = self.excess_bytes.load(Ordering::Relaxed);
-        excess_bytes < self.options.excess_bytes_max as u64
-    }
-
-    fn count_deep(&self, more: bool) {
-        let n_deep = if more {
-            self.n_deep.fetch_add(1, Ordering::Relaxed) + 1
-        } else {
-            self.n_deep.fetch_sub(1, Ordering::Relaxed) - 1
-        };
-        let options = &self.options;
-        let share = options.budget_bytes / n_deep.max(1);
-        let most = options.allowance_bytes_max.max(options.allowance_bytes_min);
-        let allowance_bytes = share.clamp(options.allowance_bytes_min, most);
-        self.allowance_bytes.store(allowance_bytes, Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        let (queues, written) = {
-            let mut state = stdx::lock(&self.state);
-            state.has_ended = true;
-            state.naming.clear();
-            let mut queues = std::mem::take(&mut state.deferred);
-            queues.extend(std::mem::take(&mut state.asked));
-            let written = std::mem::take(&mut state.written);
-            (queues, written)
-        };
-        self.asked.notify_all();
-        self.unsynced.notify_all();
-        self.waiters.end();
-        // These keep the storage, which keeps this.
-        drop((queues, written));
-    }
-
-    /// Wakes who waits for room, if there is some.
-    fn tell_of_capacity(&self) {
-        self.waiters.tell(self.has_capacity());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicBool;
-    use std::task::Wake;
-
-    struct Flag(AtomicBool);
-
-    impl Wake for Flag {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-
-    #[test]
-    fn an_allowance_is_a_share_of_the_budget_within_its_limits() {
-        let options = PagerOptions {
-            budget_bytes: 1_000,
-            allowance_bytes_min: 100,
-            allowance_bytes_max: 400,
-            ..PagerOptions::default()
-        };
-        let pager = Pager::new(options);
-        let mut accounts = [Account::default(); 12];
-        let mut seen = Vec::new();
-        for account in &mut accounts {
-            pager.account(account, 101);
-            seen.push(pager.allowance_bytes());
-        }
-        assert_eq!(seen[..5], [400, 400, 333, 250, 200]);
-        assert_eq!(pager.allowance_bytes(), 100);
-        for account in &mut accounts {
-            pager.account(account, 100);
-        }
-        assert_eq!(pager.allowance_bytes(), 400);
-        assert_eq!(pager.shared.excess_bytes.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn nobody_waits_for_room_when_nothing_is_under_way() {
-        let options = PagerOptions { excess_bytes_max: 10, ..PagerOptions::default() };
-        let pager = Pager::new(options);
-        let mut account = Account::default();
-        pager.account(&mut account, options.allowance_bytes_max + 10);
-        assert!(pager.has_capacity(), "nothing could make any");
-        stdx::lock(&pager.shared.state).n_at_work = 1;
-        let flag = Arc::new(Flag(AtomicBool::new(false)));
-        let waker = Waker::from(Arc::clone(&flag));
-        assert!(!pager.has_capacity() && !pager.poll_capacity(&waker));
-        pager.shared.tell_of_capacity();
-        assert!(!flag.0.load(Ordering::SeqCst));
-        pager.account(&mut account, options.allowance_bytes_max + 9);
-        pager.shared.tell_of_capacity();
-        assert!(flag.0.load(Ordering::SeqCst) && pager.poll_capacity(&waker));
-        pager.account(&mut account, options.allowance_bytes_max + 10);
-        assert!(!pager.poll_capacity(&waker));
-        flag.0.store(false, Ordering::SeqCst);
-        pager.end();
-        assert!(flag.0.load(Ordering::SeqCst) && pager.has_capacity());
+    /// A part of reclaiming; false if there is nothing to reclaim.
+    pub fn step_reclaim(&mut self) -> bool {
+        let Some(services) = self.syncs.services.upgrade() else { return false };
+        reclaim(&services.storage, &mut self.syncs.reclaiming)
     }
 }

@@ -24,13 +24,17 @@ mod hand_over;
 mod host;
 mod incoming;
 mod inspection;
+mod journal_inbox;
 mod last_use;
 mod membership;
+mod page_scan;
+mod pager_inbox;
 mod paging;
 mod policy;
 mod recover_pages;
 mod recovery;
 mod release;
+mod services;
 mod state;
 mod unfit;
 mod upkeep;
@@ -52,20 +56,23 @@ pub(crate) use durability::{
 };
 pub use files_version::FilesVersion;
 pub use global_prefetch::ChannelLimit;
-pub use host::{QueueHost, QueueVersions};
+pub use host::{QueueHost, WorkerHost};
 pub use incoming::{Any, Incoming, Publishes};
 pub use inspection::{Activity, ConsumerView, Inspection};
+pub(crate) use journal_inbox::{JournalInbox, JournalWork, OPEN_JOURNALS_MAX, Removal, Task};
 pub use membership::{Attach, Owner};
+pub use page_scan::PageScan;
+pub(crate) use pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
 pub(crate) use paging::Paged;
 pub use policy::{LetterBatch, RefusedItem};
-pub(crate) use recover_pages::{Filling, PageRead, ScanStep};
+pub(crate) use recover_pages::Filling;
 pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
+pub use services::Services;
 pub use upkeep::{StopNote, Upkeep};
 pub use waiting_letters::DeadLetters;
 
 use crate::message_store::BodyStore;
-use crate::storage::Storage;
 use confirm::DurabilityToken;
 use counters::QueueCounters;
 use durability::Durability;
@@ -95,7 +102,7 @@ pub const SHARED_BODY_MIN_BYTES: usize = 8 * 1024;
 pub struct Queue {
     me: Weak<Self>,
     def: Arc<QueueDef>,
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) services: Arc<Services>,
     /// Of its virtual host.
     pub(crate) bodies: Arc<BodyStore>,
     local: Mutex<QueueState>,
@@ -150,7 +157,7 @@ impl Queue {
     pub fn new(
         def: Arc<QueueDef>,
         settings: QueueSettings,
-        storage: Arc<Storage>,
+        services: Arc<Services>,
         version: QueueVersion,
     ) -> Arc<Self> {
         let keeping = match version {
@@ -160,14 +167,14 @@ impl Queue {
         let is_loading = AtomicBool::new(keeping.is_loading());
         let files_version = FilesVersion::new(def.id, version);
         let confirm_on = settings.confirm.on;
-        let local = QueueState::new(keeping, settings, storage.time.monotonic_ms());
+        let local = QueueState::new(keeping, settings, services.storage.time.monotonic_ms());
         let local = Mutex::new(local);
         let counters = QueueCounters::default();
-        let bodies = storage.bodies.of(&def.vhost);
+        let bodies = services.storage.bodies.of(&def.vhost);
         let queue = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             def,
-            storage,
+            services,
             bodies,
             local,
             is_loading,
@@ -218,17 +225,17 @@ impl Queue {
             let is_keeper_wanted = local.leaving().settle(self, is_deleted);
             let QueueState { confirms, fifo, .. } = &mut *local;
             confirms.settle(self, fifo, wakes);
-            local.content.trim(&self.storage.pool);
+            local.content.trim(&self.services.storage.pool);
             local.content.settle_journal(self);
-            self.counters.publish(&local, &self.storage.pager.held_bytes);
-            let is_pager_wanted = local.paging_turn().settle(&self.storage, is_deleted, wakes);
+            self.counters.publish(&local, &self.services.pager);
+            let is_pager_wanted = local.paging_turn().settle(&self.services, is_deleted, wakes);
             (result, is_pager_wanted, is_keeper_wanted)
         };
         if is_keeper_wanted && let Some(me) = self.me.upgrade() {
-            self.storage.host.send_letters_of(me);
+            self.services.host.send_letters_of(me);
         }
         if is_pager_wanted && let Some(me) = self.me.upgrade() {
-            self.storage.pager.ask(me);
+            self.services.pager.ask(me);
         }
         result
     }
@@ -280,7 +287,7 @@ impl Queue {
             (local.delete(self, wakes), letters)
         });
         if let Some(letters) = letters {
-            self.storage.host.send_rejected(letters);
+            self.services.host.send_rejected(letters);
         }
         n_ready
     }

@@ -1,25 +1,20 @@
 //! The storage that the queues of a node share: the log, and the stores of pages that are not in memory.
 
-mod open;
 mod scarcity;
 
-pub use open::StorageParts;
-pub(crate) use scarcity::Scarcity;
+use scarcity::Scarcity;
 
-use crate::body_refs::BodyRefs;
-use crate::message_store::{BodyStore, MessageStores};
+use crate::journal::journals_dir_of;
+use crate::message_store::MessageStores;
 use crate::options::StorageOptions;
-use crate::pager::Pager;
-use crate::queue::QueueHost;
-use crate::v1::{ClassicV1, journals_dir_of};
-use background::Capacity;
 use log::{Disk, Stamper, Wal};
+use meta::Name;
 use std::sync::{Arc, Mutex};
 use stdx::WallClock;
 use store::StoreError;
-use store::backlog::{FreedPage, PagePool};
-use store::blob::{BlobId, BlobOptions, BlobStore};
-use store::v1::{Damage, JournalTable, V1Options};
+use store::backlog::PagePool;
+use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
+use store::v1::{Damage, JournalTable, V1Options, V1Queue};
 
 /// Pages with messages that survive a restart.
 pub const PAGES_DIR: &str = "pages";
@@ -43,35 +38,30 @@ pub struct Losses {
 #[derive(Debug)]
 pub struct Storage {
     /// The data directory.
-    pub disk: Arc<dyn Disk>,
+    pub(crate) disk: Arc<dyn Disk>,
     /// The node's log.
-    pub wal: Wal,
+    pub(crate) wal: Wal,
     pub(crate) pool: PagePool,
     /// Counted since the start.
-    pub losses: Mutex<Losses>,
+    pub(crate) losses: Mutex<Losses>,
     /// Page images.
-    pub images: Images,
+    pub(crate) images: Images,
     /// Bodies that several queues hold.
-    pub bodies: Arc<MessageStores>,
+    pub(crate) bodies: Arc<MessageStores>,
     /// Told which files queues of version 1 have.
-    pub journals: Arc<JournalTable>,
-    /// Keeps backlogs out of memory.
-    pub pager: Pager,
-    /// Queues of version 1.
-    pub v1: ClassicV1,
+    pub(crate) journals: Arc<JournalTable>,
     /// The clock.
-    pub time: WallClock,
-    pub(crate) host: Arc<dyn QueueHost>,
-    pub(crate) scarcity: Scarcity,
+    pub(crate) time: WallClock,
+    scarcity: Scarcity,
 }
 
 /// Page images on disk.
 #[derive(Debug)]
-pub struct Images {
+pub(crate) struct Images {
     /// Named by the log's notes.
-    pub durable: BlobStore,
+    pub(crate) durable: BlobStore,
     /// Of messages that do not survive a restart.
-    pub volatile: BlobStore,
+    pub(crate) volatile: BlobStore,
 }
 
 impl Images {
@@ -79,7 +69,7 @@ impl Images {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn open(
+    fn open(
         disk: &Arc<dyn Disk>,
         options: &StorageOptions,
         stamper: &Arc<Stamper>,
@@ -111,31 +101,76 @@ impl Images {
 }
 
 impl Storage {
-    /// Gives back what a page had; its stored bodies are among `bodies`. What replaced its note in
-    /// the log was appended before.
-    pub(crate) fn free_page(&self, freed: FreedPage, bodies: &Arc<BodyStore>) {
-        let FreedPage { blob: image, is_durable, segment, owed } = freed;
-        if let Some(segment) = segment {
-            self.wal.release(segment, 1);
-        }
-        match owed {
-            None => self.release_image(image, is_durable),
-            Some(positions) => {
-                let bodies = Arc::clone(bodies);
-                self.pager.release_named(BodyRefs { bodies, image, is_durable, positions });
-            }
-        }
+    /// The storage on an open log, of these virtual hosts. `is_v1` says which queues are of version 1.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn open<'a>(
+        (disk, options, stamper): (Arc<dyn Disk>, &StorageOptions, &Arc<Stamper>),
+        (wal, bodies): (Wal, Arc<MessageStores>),
+        is_v1: impl Fn(u64) -> bool,
+        vhosts: impl Iterator<Item = &'a Name>,
+    ) -> Result<Self, StoreError> {
+        let images = Images::open(&disk, options, stamper)?;
+        let journals = Arc::new(JournalTable::open(Arc::clone(&disk), is_v1)?);
+        bodies.open_all(vhosts)?;
+        wal.set_thrifty(options.is_short);
+        Ok(Self {
+            disk,
+            wal,
+            pool: PagePool::default(),
+            losses: Mutex::default(),
+            images,
+            bodies,
+            journals,
+            time: WallClock::new(options.clock),
+            scarcity: Scarcity::new(options.is_short),
+        })
     }
 
-    /// The parts whose work publishers wait for.
-    pub fn publishers_wait_for(&self) -> [&dyn Capacity; 4] {
-        [&self.wal, &self.pager, &self.v1, &*self.host]
+    /// The data directory.
+    pub fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref()
+    }
+
+    /// The node's log.
+    pub const fn wal(&self) -> &Wal {
+        &self.wal
+    }
+
+    /// Bodies that several queues hold.
+    pub fn bodies(&self) -> &MessageStores {
+        &self.bodies
+    }
+
+    /// The clock.
+    pub const fn time(&self) -> &WallClock {
+        &self.time
+    }
+
+    /// Messages and places in files that could not be read since the start.
+    pub fn losses(&self) -> Losses {
+        *stdx::lock(&self.losses)
+    }
+
+    /// Figures of the files of pages: those that survive a restart, and those that do not.
+    pub fn page_figures(&self) -> (BlobStats, BlobStats) {
+        (self.images.durable.stats(), self.images.volatile.stats())
     }
 
     /// How a queue of version 1 keeps its files.
     pub(crate) fn journal_options(&self, queue: u64) -> V1Options {
         let told = Some((Arc::clone(&self.journals), queue));
         V1Options { told, ..V1Options::new(journals_dir_of(queue)) }
+    }
+
+    /// Removes the files of a queue of version 1.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn forget_journal(&self, queue: u64) -> Result<(), StoreError> {
+        self.journals.forget(queue)?;
+        V1Queue::remove_all(self.disk.as_ref(), &journals_dir_of(queue))
     }
 
     /// Counts a place in a file of a queue of version 1.
@@ -145,9 +180,21 @@ impl Storage {
         losses.unreadable_bytes += damage.bytes;
     }
 
+    /// Counts messages that are lost.
+    pub fn note_lost(&self, n_messages: u64) {
+        stdx::lock(&self.losses).n_messages += n_messages;
+    }
+
     /// Counts bytes at the end of the log that the start cut off.
     pub fn note_cut_off(&self, bytes: u64) {
         stdx::lock(&self.losses).cut_off_bytes += bytes;
+    }
+
+    /// Everything that needs something in files is known: others may be freed.
+    pub fn start_freeing(&self) {
+        self.wal.start_freeing();
+        self.images.durable.start_reclaiming();
+        self.images.volatile.start_reclaiming();
     }
 
     /// Nobody needs the image any more.

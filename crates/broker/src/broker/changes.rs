@@ -83,7 +83,7 @@ impl Changes<'_> {
 
     /// Resolves when the log is durable up to there; never when it fails: the node is on its way down.
     pub(crate) async fn durable(&self, upto: Lsn) {
-        if confirm::durable(&self.0.storage.wal, upto).await.is_err() {
+        if confirm::durable(self.0.classic.storage().wal(), upto).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -107,7 +107,7 @@ impl Changes<'_> {
             slices.did(1).await;
         }
         let (done, upto) = self.after_change(changed, command, by);
-        confirm::durable(&self.0.storage.wal, upto).await?;
+        confirm::durable(self.0.classic.storage().wal(), upto).await?;
         Ok(done)
     }
 
@@ -134,7 +134,7 @@ impl Changes<'_> {
     fn carry_out(&self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::ReviewVersions => self.0.storage.v1.review(),
+                Effect::ReviewVersions => self.0.classic.review_versions(),
                 Effect::ReviewSettings(queues) => self.review_settings(queues),
                 Effect::CloseConnectionsTo(vhost) => {
                     self.0.timers.tracing().stop(&vhost, None);

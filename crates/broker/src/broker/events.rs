@@ -69,7 +69,7 @@ impl Events<'_> {
         if !self.0.view().has_listeners(vhost, EVENT_EXCHANGE) {
             return;
         }
-        let unix_ms = self.0.storage.time.unix_ms();
+        let unix_ms = self.0.classic.storage().time().unix_ms();
         let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
         let EventHeaders(headers) = facts().number("timestamp_in_ms", in_ms);
         let properties = Properties {
@@ -204,7 +204,7 @@ impl Broker {
             });
         }
         if alarm == Alarm::Disk {
-            self.storage.note_shortage(on);
+            self.classic.note_shortage(on);
         }
         is_changed
     }

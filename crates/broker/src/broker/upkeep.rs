@@ -2,7 +2,7 @@
 
 use super::Broker;
 use crate::control_plane::{ControlPlane, View};
-use classic::Storage;
+use classic::{ClassicService, Storage};
 use log::Owner;
 use meta::QueueId;
 
@@ -34,23 +34,17 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
 }
 
 /// Has queues page that take more than they may since others have grown, and files reclaimed.
-pub(super) fn keep_memory_small(view: &View, storage: &Storage) {
-    let pager = &storage.pager;
-    if pager.has_excess() {
-        for queue in view.classic_queues() {
-            queue.upkeep().look_at_pages();
-        }
-    }
+pub(super) fn keep_memory_small(view: &View, classic: &ClassicService) {
     let is_there = |vhost: &str| view.meta.vhost(vhost).is_some();
     // In this order: the view holds what is appended.
-    let log = storage.wal.stats();
-    storage.bodies.leave(is_there, log.appended_upto, log.durable_upto);
-    pager.reclaim();
+    let log = classic.storage().wal().stats();
+    classic.storage().bodies().leave(is_there, log.appended_upto, log.durable_upto);
+    classic.keep_memory_small(view.classic_queues());
 }
 
 /// Moves what is left in the oldest segment to the log's end when that is worth it.
 pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
-    let stats = storage.wal.stats();
+    let stats = storage.wal().stats();
     let oldest = stats.oldest.filter(|_| stats.segments > RELOCATE_FROM_SEGMENTS);
     if control_plane.is_snapshot_due(oldest)
         && let Err(error) = control_plane.write_snapshot()
@@ -67,7 +61,7 @@ pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
     let Some(oldest) = oldest.filter(is_worth_it).filter(may_move) else {
         return;
     };
-    let (view, owners) = (control_plane.view(), storage.wal.owners_in(oldest.id));
+    let (view, owners) = (control_plane.view(), storage.wal().owners_in(oldest.id));
     for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
         if let Some(queue) = queue.as_classic() {
             queue.upkeep().relocate(oldest.id);

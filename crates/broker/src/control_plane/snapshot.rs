@@ -31,15 +31,15 @@ impl ControlPlane {
         };
         let mut bytes = serial.to_le_bytes().to_vec();
         state.snapshot(SnapshotOf::Durable, &mut bytes);
-        let (disk, stamp) = (self.storage.disk.as_ref(), self.storage.wal.stamp());
-        let written = if self.storage.may_move(bytes.len() as u64) {
+        let (disk, stamp) = (self.storage().disk(), self.storage().wal().stamp());
+        let written = if self.storage().may_move(bytes.len() as u64) {
             log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
         } else {
             Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
                 .context("write", DEFINITIONS_FILE)
         };
         if written.is_ok() {
-            covered.release(&self.storage.wal);
+            covered.release(self.storage().wal());
         } else {
             stdx::lock(&self.definitions).log.put_back(covered);
         }

@@ -45,7 +45,7 @@ pub(super) fn send(
             break awaited;
         }
     };
-    batch.answer_parts(&publish, &broker.storage.wal, &awaited);
+    batch.answer_parts(&publish, broker.classic.storage().wal(), &awaited);
     wake_all(&mut wakes);
     let n_letters = publish.redirected.len();
     Sent::Done { n_letters, awaited, undelivered: batch.take_undelivered() }
@@ -81,8 +81,9 @@ impl DeadLetterPublish<'_> {
     /// Finds the queues of all letters, or of as many as take their turn.
     fn route(&mut self, broker: &Broker, from: &QueueDef, batch: &mut Batch) {
         let view = broker.view();
-        let unix_ms = broker.storage.time.unix_ms();
-        let bodies = (&*broker.storage.bodies, &broker.storage.bodies.of(&from.vhost));
+        let unix_ms = broker.classic.storage().time().unix_ms();
+        let bodies =
+            (broker.classic.storage().bodies(), &broker.classic.storage().bodies().of(&from.vhost));
         let (mut ids, mut n_places) = (Vec::new(), 0);
         for (index, letter) in self.letters.iter().enumerate() {
             if n_places >= WORK_MAX {
@@ -168,7 +169,7 @@ fn find_queues(
         chance: broker.names.random_u64(),
         ..routing::Message::new(&keys, properties.headers())
     };
-    let unix_ms = broker.storage.time.unix_ms();
+    let unix_ms = broker.classic.storage().time().unix_ms();
     let mut delaying = Vec::new();
     let watch = |exchange: &Name| {
         let Some(met) = view.exchanges.get(&from.vhost, exchange) else { return Passage::Open };

@@ -5,8 +5,7 @@ use crate::broker::Broker;
 use crate::firehose::notice_of;
 use crate::publish::publish_internally;
 use crate::timers::{InternalMessage, QueueTimers, Task};
-use classic::Storage;
-use classic::{AfterDetach, Queue, QueueHost as _, RejectedDeadLetters};
+use classic::{AfterDetach, Queue, QueueHost as _, RejectedDeadLetters, Services};
 use meta::Command;
 use std::sync::{Arc, Weak};
 
@@ -20,9 +19,9 @@ const LETTER_BYTES_PER_TURN: usize = 1 << 20;
 /// # Errors
 /// The system's.
 pub(crate) fn start(broker: &Arc<Broker>) -> std::io::Result<()> {
-    let QueueTimersStepper { timers, storage, broker: weak } = QueueTimersStepper::new(broker);
+    let QueueTimersStepper { timers, services, broker: weak } = QueueTimersStepper::new(broker);
     broker.timers.start_thread(move || {
-        while let Some(task) = timers.wait(&storage) {
+        while let Some(task) = timers.wait(&services) {
             work_off(&timers, &weak, task);
         }
     })
@@ -54,7 +53,7 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
 }
 
 fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<Queue>) {
-    if broker.storage.is_short() {
+    if broker.classic.storage().is_short() {
         queue.dead_letters().wait_for_space();
         timers.wait_for_space(queue);
         return;
@@ -79,7 +78,7 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<Queue>) {
                 queue.dead_letters().left(n_positions);
                 return;
             }
-            timers.settle_when_durable(&broker.storage, (queue, n_positions), awaited);
+            timers.settle_when_durable(broker.classic.storage(), (queue, n_positions), awaited);
         }
     }
 }
@@ -123,21 +122,22 @@ fn publish(broker: &Broker, message: InternalMessage) {
 #[derive(Debug)]
 pub struct QueueTimersStepper {
     timers: Arc<QueueTimers>,
-    storage: Weak<Storage>,
+    services: Weak<Services>,
     broker: Weak<Broker>,
 }
 
 impl QueueTimersStepper {
     pub(crate) fn new(broker: &Arc<Broker>) -> Self {
         let timers = Arc::clone(&broker.timers);
-        Self { timers, storage: Arc::downgrade(&broker.storage), broker: Arc::downgrade(broker) }
+        let services = Arc::downgrade(broker.classic.services());
+        Self { timers, services, broker: Arc::downgrade(broker) }
     }
 
     /// Does one thing; false if there was nothing to do.
     pub fn step(&mut self) -> bool {
-        let Some(storage) = self.storage.upgrade() else { return false };
-        let Some(task) = self.timers.step(&storage) else { return false };
-        drop(storage);
+        let Some(services) = self.services.upgrade() else { return false };
+        let Some(task) = self.timers.step(services.storage()) else { return false };
+        drop(services);
         work_off(&self.timers, &self.broker, task);
         true
     }

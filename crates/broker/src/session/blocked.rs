@@ -4,7 +4,7 @@
 use super::client::Client;
 use super::transactions::owned;
 use super::{Session, Stop};
-use background::capacity_of_all;
+use background::{Capacity as _, capacity_of};
 use session::{Event, Request};
 use std::sync::atomic::Ordering;
 
@@ -37,8 +37,7 @@ impl Session {
     /// pager or the queues in the older form have more to write than they may.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        let parts = self.client.access.broker().storage.publishers_wait_for();
-        self.hold.is_some() || !parts.iter().all(|part| part.has_capacity())
+        self.hold.is_some() || !self.client.access.broker().classic.services().has_capacity()
     }
 
     /// Resolves when [`Session::is_held`] may have become false; then call
@@ -47,7 +46,7 @@ impl Session {
         if self.hold.is_some() {
             self.client.access.broker().alarms.cleared().await;
         }
-        capacity_of_all(&self.client.access.broker().storage.publishers_wait_for()).await;
+        capacity_of(&**self.client.access.broker().classic.services()).await;
     }
 
     /// Ends the hold of an alarm that has cleared: tells the client, and does what was kept.

@@ -14,7 +14,7 @@ use crate::publish::{
     Batch, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, is_stored_once, n_durable,
     shared_body, shared_home,
 };
-use background::capacity_of_all;
+use background::capacity_of;
 use bytes::Bytes;
 use classic::QueueHost as _;
 use classic::{BodyHome, BodyStore};
@@ -43,7 +43,7 @@ impl Publishing {
         Self {
             router: Router::new(broker.names.random_u64()),
             batch: Batch::default(),
-            bodies: broker.storage.bodies.of(&access.vhost()),
+            bodies: broker.classic.storage().bodies().of(&access.vhost()),
             interceptors: Some(broker.interceptors()).filter(Interceptors::any_incoming),
             is_ahead: false,
         }
@@ -142,7 +142,7 @@ impl Publishing {
             Content::Inline(body) => (None, body.len as usize),
             Content::Owned(owned) => (None, owned.body.len()),
         };
-        let bodies = (&*client.access.broker().storage.bodies, &self.bodies);
+        let bodies = (client.access.broker().classic.storage().bodies(), &self.bodies);
         let content = (publish.properties.len as usize, body_bytes);
         let home = if is_stored_once(bodies.0, content, n_queues) {
             let properties = message_of(publish, input).properties;
@@ -237,7 +237,7 @@ impl Publishing {
 
     /// The headers that the broker writes into a message, with its properties.
     fn intercepted(&self, access: &Access, properties: &[u8]) -> Option<Bytes> {
-        let unix_ms = || access.broker().storage.time.unix_ms();
+        let unix_ms = || access.broker().classic.storage().time().unix_ms();
         self.interceptors?.apply(properties, unix_ms(), &access.broker().limits().node)
     }
 
@@ -266,7 +266,7 @@ impl Publishing {
         let logged = message.persistent && n_durable > 0;
         let n_logging = if logged { n_durable } else { 0 };
         client.turn.note_gathered(n_queues);
-        let bodies = (&*client.access.broker().storage.bodies, &self.bodies);
+        let bodies = (client.access.broker().classic.storage().bodies(), &self.bodies);
         let properties = properties.take();
         let sent = properties.as_deref().unwrap_or(message.properties);
         let home = shared_home(bodies, (sent, message.body.len()), (n_queues, n_logging));
@@ -305,7 +305,7 @@ impl Publishing {
         let logged = message.persistent && *n_durable > 0;
         let n_logging = if logged { *n_durable } else { 0 };
         client.turn.note_gathered(queues.len());
-        let bodies = (&*client.access.broker().storage.bodies, &self.bodies);
+        let bodies = (client.access.broker().classic.storage().bodies(), &self.bodies);
         let sent = changed.properties.as_deref().unwrap_or(message.properties);
         changed.home = shared_home(bodies, (sent, message.body.len()), (queues.len(), n_logging));
         changed.body = shared_body(message.body, queues.len());
@@ -348,8 +348,8 @@ impl Publishing {
                 None => {
                     Box::pin(client.turn.give_way()).await;
                     // What is more than may be in memory all others would have to wait for.
-                    let parts = client.access.broker().storage.publishers_wait_for();
-                    Box::pin(capacity_of_all(&parts)).await;
+                    let services = client.access.broker().classic.services();
+                    Box::pin(capacity_of(&**services)).await;
                 }
             }
         };
@@ -421,7 +421,7 @@ impl Publishing {
                 }
             });
         }
-        let wal = &client.access.broker().storage.wal;
+        let wal = client.access.broker().classic.storage().wal();
         if self.batch.any_late() {
             let source = ReadSource { input, requests, channels: &client.channels };
             self.batch.answer_parts(&source, wal, &awaited);

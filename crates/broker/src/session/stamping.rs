@@ -1,7 +1,7 @@
 //! Headers that are written into each message as a client is given it.
 
 use amqp091::{ShortString, Value};
-use classic::Storage;
+use classic::Services;
 use message::MessageRef;
 use session::{ChannelId, Confirmation, Delivery, Event, LinkId, Outbox, Position, Room, Sink};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ const STAMP_BYTES_MAX: usize = 64;
 /// may have written there. What is returned to its publisher is left alone.
 pub(crate) struct StampingOutbox {
     outbox: Arc<dyn Outbox>,
-    storage: Arc<Storage>,
+    services: Arc<Services>,
 }
 
 impl StampingOutbox {
-    pub(crate) fn new(outbox: Arc<dyn Outbox>, storage: Arc<Storage>) -> Self {
-        Self { outbox, storage }
+    pub(crate) fn new(outbox: Arc<dyn Outbox>, services: Arc<Services>) -> Self {
+        Self { outbox, services }
     }
 }
 
 impl Outbox for StampingOutbox {
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
-        let time = &self.storage.time;
+        let time = self.services.storage().time();
         self.outbox.batch(&mut |sink: &mut dyn Sink| fill(&mut Stamping { sink, time }))
     }
 

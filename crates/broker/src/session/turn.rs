@@ -2,7 +2,7 @@
 
 use super::Handled;
 use crate::slices::Slices;
-use classic::Storage;
+use classic::Services;
 use classic::{Wakes, wake_all};
 use confirm::CommitBy;
 use message::MessageRef;
@@ -17,7 +17,7 @@ const STEPS_PER_WORK: usize = 64;
 /// The work done at a stretch, the connections that it gave something, and the commit it asked for.
 pub(super) struct Turn {
     outbox: Arc<dyn Outbox>,
-    storage: Arc<Storage>,
+    services: Arc<Services>,
     /// Connections that were given something and sleep.
     wakes: Wakes,
     /// Who is to commit what a publish waits for.
@@ -28,10 +28,10 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(outbox: Arc<dyn Outbox>, storage: Arc<Storage>) -> Self {
+    pub(super) fn new(outbox: Arc<dyn Outbox>, services: Arc<Services>) -> Self {
         Self {
             outbox,
-            storage,
+            services,
             wakes: Wakes::new(),
             committer: CommitBy::Thread,
             slices: Slices::default(),
@@ -91,7 +91,7 @@ impl Turn {
     /// Commits the log, if that is this session's; blocks for a sync.
     pub(super) fn commit_here(&mut self) {
         if std::mem::take(&mut self.committer) == CommitBy::Caller {
-            self.storage.wal.commit_here();
+            self.services.storage().wal().commit_here();
         }
     }
 
@@ -99,7 +99,7 @@ impl Turn {
     pub(super) fn before_waiting(&mut self) {
         self.wake();
         if std::mem::take(&mut self.committer) == CommitBy::Caller {
-            self.storage.wal.commit_soon();
+            self.services.storage().wal().commit_soon();
         }
     }
 

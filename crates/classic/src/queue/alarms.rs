@@ -28,7 +28,7 @@ impl QueueAlarms {
         let set_ms = self.on(scale);
         if at_ms.is_some_and(|at_ms| set_ms.is_none_or(|set_ms| at_ms < set_ms)) {
             let times = AlarmTimes { before_ms: std::mem::replace(set_ms, at_ms), at_ms };
-            queue.storage.host.set_alarm(&queue.me, queue.id(), (scale, times));
+            queue.services.host.set_alarm(&queue.me, queue.id(), (scale, times));
         }
     }
 
@@ -43,7 +43,7 @@ impl QueueAlarms {
             let before_ms = self.on(scale).take();
             if before_ms.is_some() {
                 let times = AlarmTimes { before_ms, at_ms: None };
-                queue.storage.host.set_alarm(&queue.me, queue.id(), (scale, times));
+                queue.services.host.set_alarm(&queue.me, queue.id(), (scale, times));
             }
         }
     }

@@ -331,7 +331,7 @@ impl Inspection<'_> {
     /// Publishes that wait for its consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {
-        stdx::lock(&self.0.local).confirms.pending(self.0.storage.time.unix_ms())
+        stdx::lock(&self.0.local).confirms.pending(self.0.services.storage.time.unix_ms())
     }
 
     /// When the first publish of this publisher came that waits for consumers.

@@ -140,7 +140,7 @@ impl Consumers {
         message: &MessageRef<'_>,
     ) {
         if let Some(owner) = self.owner(key) {
-            queue.storage.host.trace_delivery(&queue.def, owner, redelivered, message);
+            queue.services.host.trace_delivery(&queue.def, owner, redelivered, message);
         }
     }
 }

@@ -83,16 +83,16 @@ impl Content {
         let message = &incoming.message;
         match incoming.home {
             Some(home) => self.push_shared(queue, (at, segment), message, home),
-            None => self.backlog.push(&queue.storage.pool, at, message, segment, None),
+            None => self.backlog.push(&queue.services.storage.pool, at, message, segment, None),
         }
     }
 
     /// Forgets messages that are gone together.
     pub(super) fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
         let ranges = gone.iter().map(|range| range.start..range.end);
-        let dropped = self.backlog.purge(&queue.storage.pool, ranges);
+        let dropped = self.backlog.purge(&queue.services.storage.pool, ranges);
         if dropped.any_logged {
-            records::append_purged(&queue.storage.wal, queue.id().0, gone);
+            records::append_purged(&queue.services.storage.wal, queue.id().0, gone);
         }
         if let Some(journal) = &self.durability.journal {
             gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
@@ -122,7 +122,7 @@ impl Content {
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + Clone,
     ) -> KeptTogether {
         let appended = self.durability.is_logged.then(|| {
-            queue.storage.wal.append(|batch| {
+            queue.services.storage.wal.append(|batch| {
                 let mut n_logged = 0;
                 for (at, incoming) in placed.clone() {
                     let (message, stored) = match incoming.home {
@@ -159,7 +159,7 @@ impl Content {
         message: &MessageRef<'_>,
         home: &Arc<BodyHome>,
     ) {
-        let pool = &queue.storage.pool;
+        let pool = &queue.services.storage.pool;
         let is_named = segment.is_some() && home.is_logged_apart();
         let blob = if is_named { home.retain() } else { None };
         if blob.is_none() && self.durability.journal.is_some() {
@@ -203,37 +203,42 @@ impl Content {
         if !self.settled.is_empty() {
             let Self { settled, scratch, durability, .. } = self;
             if durability.is_logged {
-                records::append_settled(&queue.storage.wal, queue.id().0, settled, scratch);
+                records::append_settled(
+                    &queue.services.storage.wal,
+                    queue.id().0,
+                    settled,
+                    scratch,
+                );
             }
             if let Some(journal) = &durability.journal {
                 journal.ack(settled.iter().copied());
             }
             settled.clear();
-            self.freed.release(&queue.storage.wal);
+            self.freed.release(&queue.services.storage.wal);
         }
         let Some(unnamed) = &mut self.unnamed else { return };
         if !unnamed.bodies.is_empty() {
             queue.bodies.release(unnamed.bodies.drain(..));
         }
         for freed in unnamed.pages.drain(..) {
-            queue.storage.free_page(freed, &queue.bodies);
+            queue.services.free_page(freed, &queue.bodies);
         }
     }
 
     /// Gives back what messages had that went together. The log knows that they are gone.
     pub(super) fn let_go(&self, queue: &Queue, dropped: Dropped) {
         for (segment, n) in dropped.segments {
-            queue.storage.wal.release(segment, n);
+            queue.services.storage.wal.release(segment, n);
         }
         queue.bodies.release(dropped.bodies);
         for freed in dropped.pages {
-            queue.storage.free_page(freed, &queue.bodies);
+            queue.services.free_page(freed, &queue.bodies);
         }
     }
 
     /// Notes in the log that messages are in a page's image, in place of where they were.
     pub(super) fn note_page(&mut self, queue: &Queue, page: PageKey, written: &Written) {
-        let storage = &queue.storage;
+        let storage = &queue.services.storage;
         if let Some(note) = &written.note {
             let appended = records::append_paged(&storage.wal, queue.id().0, note);
             self.backlog.log_places().paged_in_log(page, appended.at.segment);
@@ -242,15 +247,15 @@ impl Content {
             storage.wal.release(*segment, *n);
         }
         if let Some(replaced) = &written.replaced {
-            storage.free_page(replaced.clone(), &queue.bodies);
+            queue.services.free_page(replaced.clone(), &queue.bodies);
         }
     }
 
     /// Tells the thread of version 1 that something may have been noted in the journal.
     pub(super) fn settle_journal(&mut self, queue: &Queue) {
         let Some(journal) = &self.durability.journal else { return };
-        queue.storage.v1.noted(journal);
-        self.durability.note_log_durable(&queue.storage.wal);
+        queue.services.journals.noted(journal);
+        self.durability.note_log_durable(&queue.services.storage.wal);
     }
 
     pub(super) fn trim(&mut self, pool: &PagePool) {

@@ -1,5 +1,6 @@
 //! A queue's figures, as others read them without its lock.
 
+use super::PagerInbox;
 use super::state::QueueState;
 use meta::{ConfirmOn, QueueVersion};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -70,18 +71,14 @@ impl QueueCounters {
         }
     }
 
-    /// Takes the figures of an operation that ends; `held_bytes` are those of all queues together.
-    pub(super) fn publish(&self, local: &QueueState, held_bytes: &AtomicU64) {
+    /// Takes the figures of an operation that ends; the pager counts the bytes of all queues.
+    pub(super) fn publish(&self, local: &QueueState, pager: &PagerInbox) {
         self.n_ready.store(local.fifo.messages().n_ready(), Ordering::Relaxed);
         self.n_unacked.store(local.fifo.consumers().n_held(), Ordering::Relaxed);
         self.n_consumers.store(local.fifo.consumers().n_active() as u64, Ordering::Relaxed);
         let stored_bytes = local.content.backlog.stored_bytes();
         let before = self.message_bytes.swap(stored_bytes, Ordering::Relaxed);
-        if stored_bytes >= before {
-            held_bytes.fetch_add(stored_bytes - before, Ordering::Relaxed);
-        } else {
-            held_bytes.fetch_sub(before - stored_bytes, Ordering::Relaxed);
-        }
+        pager.count_held(before, stored_bytes);
     }
 
     pub(super) fn confirm_on(&self) -> ConfirmOn {

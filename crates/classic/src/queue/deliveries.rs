@@ -39,7 +39,7 @@ impl Deliveries<'_> {
         wakes: &mut Wakes,
     ) -> DurabilityToken {
         if is_late {
-            let now_ms = queue.storage.time.unix_ms();
+            let now_ms = queue.services.storage.time.unix_ms();
             self.confirms.wait_for(messages, self.fifo.messages().next_position(), now_ms);
         }
         // What nobody waits for and a consumer has at once needs no place in the log.
@@ -293,7 +293,7 @@ impl Deliveries<'_> {
                 });
             }));
         }
-        if queue.storage.host.is_traced()
+        if queue.services.host.is_traced()
             && let Lookup::Here(message) = self.content.backlog.get(assigned.position)
         {
             self.consumers.trace(queue, consumer, assigned.redelivered, &message);
@@ -302,7 +302,7 @@ impl Deliveries<'_> {
         if is_held {
             self.content.durability.note_delivered(std::iter::once(assigned.position));
         } else {
-            self.content.release(&queue.storage.pool, assigned.position);
+            self.content.release(&queue.services.storage.pool, assigned.position);
             self.content.note_in_log(queue);
         }
         Got::Message

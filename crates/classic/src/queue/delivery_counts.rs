@@ -80,7 +80,8 @@ impl Leaving<'_> {
         let policy = self.fifo.messages_mut().policy_mut();
         let changed = policy.map(|it| it.returns_mut().take_changed()).unwrap_or_default();
         let Some(ruling) = self.policy.state.as_deref_mut() else { return };
-        let (noted, wal, id) = (&mut ruling.noted_returns, &queue.storage.wal, queue.id().0);
+        let (noted, wal, id) =
+            (&mut ruling.noted_returns, &queue.services.storage.wal, queue.id().0);
         if !self.content.durability.is_logged {
             noted.release(wal);
             return;
@@ -108,7 +109,7 @@ impl Leaving<'_> {
         let Some(ruling) = self.policy.state.as_deref_mut() else { return };
         if ruling.noted_returns.segments.has(segment) {
             let all: Vec<_> = returned(self.fifo).collect();
-            ruling.noted_returns.renew(&queue.storage.wal, queue.id().0, &all);
+            ruling.noted_returns.renew(&queue.services.storage.wal, queue.id().0, &all);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The queue's side of the older form: where its messages are kept beyond a restart.
 
 use super::incoming::Incoming;
-use super::{Queue, Wakes};
+use super::{Queue, Removal, Task, Wakes};
 use crate::journal::Journal;
 use crate::records;
 use bytes::Bytes;
@@ -119,16 +119,17 @@ impl Durability {
         }
         queue.is_loading.store(false, Ordering::Release);
         wakes.extend(self.waiting.drain(..));
-        queue.storage.host.note_loaded();
+        queue.services.host.note_loaded();
     }
 
     /// The queue is gone for good: so are its files, once the log says so durably.
     pub(super) fn drop_journal(&mut self, queue: &Queue, wakes: &mut Wakes) {
-        queue.files_version.forget(&queue.storage.wal);
+        queue.files_version.forget(&queue.services.storage.wal);
         let journal = self.journal.take();
         if journal.is_some() || (self.is_loading && self.counts == Authority::Journal) {
-            let upto = queue.storage.wal.stats().appended_upto;
-            queue.storage.v1.remove(queue.id().0, journal, upto);
+            let upto = queue.services.storage.wal.stats().appended_upto;
+            let removal = Removal { queue: queue.id().0, journal, upto };
+            queue.services.journals.add(Task::Remove(removal));
         }
         self.end_loading(queue, wakes);
     }
@@ -305,7 +306,7 @@ impl VersionChange<'_> {
         // What the log knows is from before the queue had the older form, or from an attempt that
         // did not come to its end.
         records::append_purged(
-            &self.0.storage.wal,
+            &self.0.services.storage.wal,
             self.0.def.id.0,
             &[PositionRange { start: 0, end: u64::MAX }],
         );
@@ -330,7 +331,7 @@ impl VersionChange<'_> {
             Some(Part::Here(page)) => pouring.pour(|| page.messages(), page.end),
             Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match &read.image {
                 Some((of, image)) if *of == blob => {
-                    match LoadedPage::read(&self.0.storage.pool, image, &wanted) {
+                    match LoadedPage::read(&self.0.services.storage.pool, image, &wanted) {
                         Ok(loaded) => pouring.pour(|| loaded.messages(), end),
                         Err(_) => CopyOutcome::Damaged { next: end },
                     }
@@ -350,7 +351,7 @@ impl VersionChange<'_> {
         let append = |survivor: LiveMessage<'_>| {
             let LiveMessage { position, message, stored } = survivor;
             records::append_message(
-                &self.0.storage.wal,
+                &self.0.services.storage.wal,
                 self.0.def.id.0,
                 position,
                 &message,
@@ -365,7 +366,7 @@ impl VersionChange<'_> {
             Some(ToLog::Stored(page)) => LogPageOutcome::Stored(page),
             Some(ToLog::Done { next, freed }) => {
                 if let Some(freed) = freed {
-                    self.0.storage.free_page(freed, &self.0.bodies);
+                    self.0.services.free_page(freed, &self.0.bodies);
                 }
                 LogPageOutcome::Upto(next)
             }
@@ -385,19 +386,20 @@ impl VersionChange<'_> {
             local.content.backlog.log_places().image_logged(page, durable, persistent)
         else {
             if !page.is_durable {
-                self.0.storage.images.durable.release(durable, 1);
+                self.0.services.storage.images.durable.release(durable, 1);
             }
             return false;
         };
         if let Some(note) = &logged.note {
-            let appended = records::append_paged(&self.0.storage.wal, self.0.def.id.0, note);
+            let appended =
+                records::append_paged(&self.0.services.storage.wal, self.0.def.id.0, note);
             local.content.backlog.log_places().paged_in_log(page.page, appended.at.segment);
         }
         if let Some(segment) = logged.noted_before {
-            self.0.storage.wal.release(segment, 1);
+            self.0.services.storage.wal.release(segment, 1);
         }
         if let Some(replaced) = logged.replaced {
-            self.0.storage.free_page(replaced, &self.0.bodies);
+            self.0.services.free_page(replaced, &self.0.bodies);
         }
         true
     }
@@ -413,7 +415,7 @@ impl VersionChange<'_> {
         if local.deleted {
             return;
         }
-        let upto = self.0.files_version.log(&self.0.storage.wal, to);
+        let upto = self.0.files_version.log(&self.0.services.storage.wal, to);
         let keeping = &mut local.content.durability;
         match to {
             QueueVersion::V1 => {
@@ -421,7 +423,7 @@ impl VersionChange<'_> {
                 keeping.counts = Authority::Journal;
                 keeping.journal_counts_from = Some(upto);
                 for (segment, n) in local.content.backlog.log_places().unlog() {
-                    self.0.storage.wal.release(segment, n);
+                    self.0.services.storage.wal.release(segment, n);
                 }
             }
             QueueVersion::V2 => {

@@ -102,7 +102,7 @@ impl Deliveries<'_> {
         if n_passed == 0 {
             return 0;
         }
-        if queue.storage.host.is_traced() {
+        if queue.services.host.is_traced() {
             for incoming in messages.iter().take(n_passed) {
                 self.consumers.trace(queue, consumer, false, &incoming.message);
             }
@@ -132,7 +132,7 @@ impl Deliveries<'_> {
         for run in handed.chunk_by(|a, b| a.assigned.consumer == b.assigned.consumer) {
             self.hand_to_one(run, messages, wakes);
         }
-        if queue.storage.host.is_traced() {
+        if queue.services.host.is_traced() {
             self.trace_handed(queue, &handed, messages);
         }
         queue.counters.n_delivered.fetch_add(handed.len() as u64, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Deliveries<'_> {
         self.content.durability.note_delivered(held);
         for one in &handed {
             if one.assigned.settling == AckMode::Auto && one.incoming.is_none() {
-                self.content.release(&queue.storage.pool, one.assigned.position);
+                self.content.release(&queue.services.storage.pool, one.assigned.position);
             }
         }
         handed.clear();

@@ -39,11 +39,14 @@ pub trait QueueHost: Capacity + Debug {
     );
 }
 
-/// The one who says which version queues should have.
-pub trait QueueVersions: Debug + Send + Sync {
+/// The node as the workers of classic queues know it.
+pub trait WorkerHost: Debug + Send + Sync {
     /// Queues whose version is not the one they should have.
     fn queues_to_convert(&self) -> Vec<Arc<Queue>>;
 
     /// The version a queue should have.
     fn wanted_version(&self, def: &QueueDef) -> QueueVersion;
+
+    /// Pages were synced: what is left in old segments of the log may be worth moving.
+    fn pages_synced(&self);
 }

@@ -1,10 +1,9 @@
 //! The queue's side of paging: jobs of its backlog, and what comes of them.
 
 use super::content::Content;
+use super::pager_inbox::Account;
 use super::policy::Policy;
-use super::{Queue, Wakes};
-use crate::pager::Account;
-use crate::storage::Storage;
+use super::{Queue, Services, Wakes};
 use queue::Fifo;
 use std::task::Waker;
 use store::backlog::{Image, Job, LoadedPage, Lookup, PageKey};
@@ -57,37 +56,37 @@ impl PagingTurn<'_> {
     /// to be asked.
     pub(super) fn settle(
         &mut self,
-        storage: &Storage,
+        services: &Services,
         is_deleted: bool,
         wakes: &mut Wakes,
     ) -> bool {
-        self.account(storage);
+        self.account(services);
         if !self.paging.waiting.is_empty() && (is_deleted || !self.is_head_cold()) {
             wakes.extend(self.paging.waiting.drain(..));
         }
         if self.paging.is_asked {
             return false;
         }
-        let allowance_bytes = storage.pager.allowance_bytes();
+        let allowance_bytes = services.pager.allowance_bytes();
         let (head, mut jobs) = (self.head(), self.content.backlog.jobs());
-        jobs.only_read(storage.is_short());
+        jobs.only_read(services.storage.is_short());
         self.paging.is_asked = jobs.are_wanted(head, allowance_bytes);
         self.paging.is_asked
     }
 
-    fn account(&mut self, storage: &Storage) {
-        storage.pager.account(&mut self.paging.account, self.content.backlog.resident_bytes());
+    fn account(&mut self, services: &Services) {
+        services.pager.account(&mut self.paging.account, self.content.backlog.resident_bytes());
     }
 
     /// The next job of the pager's turn.
-    fn next_job(&mut self, storage: &Storage, image: &mut Image) -> Option<Job> {
+    fn next_job(&mut self, services: &Services, image: &mut Image) -> Option<Job> {
         let head = self.head();
-        let allowance_bytes = storage.pager.allowance_bytes();
+        let allowance_bytes = services.pager.allowance_bytes();
         let mut jobs = self.content.backlog.jobs();
-        jobs.only_read(storage.is_short());
-        let job = jobs.next(&storage.pool, head, allowance_bytes, image);
+        jobs.only_read(services.storage.is_short());
+        let job = jobs.next(&services.storage.pool, head, allowance_bytes, image);
         self.paging.is_asked = job.is_some();
-        self.account(storage);
+        self.account(services);
         job
     }
 }
@@ -99,7 +98,7 @@ pub(crate) struct Paged<'q>(pub(crate) &'q Queue);
 impl Paged<'_> {
     /// The next job of the pager's turn. After none, the queue asks anew when there is one.
     pub(crate) fn next_job(&self, image: &mut Image) -> Option<Job> {
-        stdx::lock(&self.0.local).paging_turn().next_job(&self.0.storage, image)
+        stdx::lock(&self.0.local).paging_turn().next_job(&self.0.services, image)
     }
 
     /// A page's image is where it is to be, and durable if it is to be.
@@ -109,7 +108,7 @@ impl Paged<'_> {
                 Some(written) => local.content.note_page(self.0, page, &written),
                 // It was emptied meanwhile.
                 None => {
-                    self.0.storage.images.store(is_durable).release(blob, 1);
+                    self.0.services.storage.images.store(is_durable).release(blob, 1);
                 }
             }
         });
@@ -119,7 +118,7 @@ impl Paged<'_> {
     pub(crate) fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {
         self.0.with(|local, wakes| {
             local.paging.is_turn_of_departing ^= true;
-            let pool = &self.0.storage.pool;
+            let pool = &self.0.services.storage.pool;
             let result = loaded.and_then(|loaded| {
                 let arrived = local.content.backlog.loaded(pool, page, loaded);
                 arrived.map_err(|error| error.to_string())
@@ -128,7 +127,7 @@ impl Paged<'_> {
                 Ok(None) => {}
                 Ok(Some(arrived)) => {
                     if let Some(freed) = &arrived.page {
-                        self.0.storage.free_page(freed.clone(), &self.0.bodies);
+                        self.0.services.free_page(freed.clone(), &self.0.bodies);
                     }
                     self.0.bodies.release(arrived.bodies.iter().copied());
                     if !arrived.lost.is_empty() {

@@ -299,14 +299,14 @@ impl Policy {
         if let Some(ruling) = &mut self.state
             && ruling.settings.expires_ms.is_some()
         {
-            ruling.last_use = LastUse::now(queue.storage.time.monotonic_ms());
+            ruling.last_use = LastUse::now(queue.services.storage.time.monotonic_ms());
         }
     }
 
     /// Nothing is kept in mind of what went.
     pub(super) fn end_rules(&mut self, queue: &Queue) {
         let Some(mut ruling) = self.state.take() else { return };
-        ruling.noted_returns.release(&queue.storage.wal);
+        ruling.noted_returns.release(&queue.services.storage.wal);
         ruling.alarms.clear(queue);
     }
 }
@@ -358,9 +358,9 @@ impl Leaving<'_> {
         if is_same {
             return;
         }
-        let now_ms = queue.storage.time.unix_ms();
+        let now_ms = queue.services.storage.time.unix_ms();
         let counted_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
-        let last_use = LastUse::now(queue.storage.time.monotonic_ms());
+        let last_use = LastUse::now(queue.services.storage.time.monotonic_ms());
         let fresh = PolicyState { epoch, ..PolicyState::new(settings.clone(), last_use) };
         match &mut self.policy.state {
             Some(ruling) => {

@@ -74,7 +74,9 @@ impl Restoring<'_> {
                     return ScanStep::Read { blob, is_durable };
                 };
                 let bytes = read.bytes.as_deref();
-                match bytes.map(|bytes| LoadedPage::read(&queue.storage.pool, bytes, &wanted)) {
+                match bytes
+                    .map(|bytes| LoadedPage::read(&queue.services.storage.pool, bytes, &wanted))
+                {
                     Some(Ok(page)) => page.messages().for_each(&mut tell_one),
                     // Its messages are lost when their turn comes.
                     Some(Err(_)) | None => {
@@ -119,7 +121,7 @@ fn unknown(range: Range<u64>) -> RecoveredMessages {
 
 /// Tells the core of messages; the time matters only where they expire.
 fn tell(queue: &Queue, fifo: &mut Fifo, stored: &RecoveredMessages) {
-    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.storage.time.unix_ms()));
+    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.services.storage.time.unix_ms()));
 }
 
 /// A queue that is being filled after a start.
@@ -155,7 +157,13 @@ impl Filling<'_> {
         if !local.deleted {
             let bytes = message.body.len() as u64;
             local.restoring().message(self.0, (position, bytes), message);
-            local.content.backlog.push(&self.0.storage.pool, position, message, None, None);
+            local.content.backlog.push(
+                &self.0.services.storage.pool,
+                position,
+                message,
+                None,
+                None,
+            );
         }
     }
 

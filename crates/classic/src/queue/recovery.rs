@@ -1,14 +1,14 @@
 //! A queue that is filled after a start with what the log has of it.
 
-use super::Queue;
 use super::delivery_counts::RecoveredDeliveryCounts;
 use super::state::QueueState;
+use super::{PageScan, Queue, Services};
 use crate::body_refs::BodyRefs;
 use log::{SegmentCounts, SegmentId};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use store::Queued;
-use store::backlog::{PageNote, RestoreError};
+use store::backlog::PageNote;
 use store::blob::BlobId;
 
 /// A queue that is being filled after a start.
@@ -43,7 +43,7 @@ impl QueueRecovery<'_> {
             let bytes = u64::from(queued.body_bytes());
             self.local.restoring().message(self.queue, (queued.position, bytes), &queued.message);
         }
-        self.local.content.backlog.restore(&self.queue.storage.pool, queued, segment);
+        self.local.content.backlog.restore(&self.queue.services.storage.pool, queued, segment);
     }
 
     /// Adds a reference of a stored body; false if there is no such body.
@@ -51,26 +51,17 @@ impl QueueRecovery<'_> {
         self.queue.bodies.retain(blob)
     }
 
-    /// Page images that name stored bodies, and which of those in them are the queue's.
-    pub fn names(&self) -> Vec<BodyRefs> {
-        let named = self.local.content.backlog.pages().images_with_bodies();
-        let names = |(image, positions)| {
-            let bodies = Arc::clone(&self.queue.bodies);
-            BodyRefs { bodies, image, is_durable: true, positions }
-        };
-        named.map(names).collect()
-    }
-
-    /// Puts a page back in: what is left of it. Positions rise from call to call.
-    ///
-    /// # Errors
-    /// The note cannot be true.
-    pub fn page(&mut self, note: &PageNote, segment: SegmentId) -> Result<(), RestoreError> {
-        self.local.content.backlog.restore_page(note, segment)?;
+    /// Puts a page back in: what is left of it. Positions rise from call to call. False if its image is not
+    /// there, or the note cannot be true.
+    #[must_use]
+    pub fn page(&mut self, note: &PageNote, segment: SegmentId) -> bool {
+        if self.local.content.backlog.restore_page(note, segment).is_err() {
+            return false;
+        }
         if !self.reads_later {
             self.local.restoring().unread(note);
         }
-        Ok(())
+        self.queue.services.storage.images.durable.retain(note.blob, 1)
     }
 
     /// Tells the core how often messages came back, once they are back. Returns which log segments that
@@ -80,20 +71,36 @@ impl QueueRecovery<'_> {
     }
 
     /// Ends the restoring: positions from `next_position` on are free, and those below
-    /// `seen_below` may have been delivered before.
-    pub fn end(mut self, next_position: u64, seen_below: u64) {
-        let held_bytes = &self.queue.storage.pager.held_bytes;
+    /// `seen_below` may have been delivered before. Returns the pages that are to be read.
+    pub fn end(mut self, next_position: u64, seen_below: u64) -> Option<PageScan> {
+        self.count_named();
+        let pager = &self.queue.services.pager;
         if self.reads_later {
-            self.queue.counters.publish(&self.local, held_bytes);
+            self.queue.counters.publish(&self.local, pager);
             // The core will be told of them.
             let n_messages = self.local.content.backlog.pages().n_messages();
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
-            return;
+            let me = self.queue.me.upgrade();
+            return me.map(|me| PageScan::new(me, next_position, seen_below));
         }
         self.local.restoring().end(next_position, seen_below);
         // Nothing departs yet: only the alarm is set.
         let is_deleted = self.local.deleted;
         self.local.leaving().settle(self.queue, is_deleted);
-        self.queue.counters.publish(&self.local, held_bytes);
+        self.queue.counters.publish(&self.local, pager);
+        None
+    }
+
+    /// Has the references counted that page images name.
+    fn count_named(&self) {
+        let Services { storage, pager, .. } = &*self.queue.services;
+        let named = self.local.content.backlog.pages().images_with_bodies();
+        let names = named.map(|(image, positions)| {
+            let bodies = Arc::clone(&self.queue.bodies);
+            BodyRefs { bodies, image, is_durable: true, positions }
+        });
+        // Those who read them later need the images until then.
+        let names = names.filter(|names| storage.images.durable.retain(names.image, 1));
+        pager.count_named(names.collect());
     }
 }

@@ -149,7 +149,7 @@ impl QueueState {
         wakes: &mut Wakes,
     ) {
         self.confirms.begin(&mut self.fifo);
-        let bytes = publishes.keep_only_large(&queue.storage.bodies);
+        let bytes = publishes.keep_only_large(&queue.services.storage.bodies);
         let Publishes { ref messages, any, is_late } = publishes;
         let has_consumers = self.fifo.consumers().n_active() > 0;
         let Some(places) = self.confirms.with_room(has_consumers, messages, bytes, refused) else {
@@ -232,7 +232,7 @@ impl QueueState {
             match settle.outcome {
                 Outcome::Accepted => {
                     if self.fifo.settle(consumer, at).is_ok() {
-                        self.content.release(&queue.storage.pool, at);
+                        self.content.release(&queue.services.storage.pool, at);
                         self.confirms.consumed(at);
                     }
                 }
@@ -355,13 +355,13 @@ impl QueueState {
         if self.deleted {
             return AfterDetach::Stays;
         }
-        let now_ms = queue.storage.time.unix_ms();
+        let now_ms = queue.services.storage.time.unix_ms();
         if let Some(policy) = self.fifo.messages_mut().policy_mut() {
             policy.wake(now_ms);
         }
         self.leaving().enforce(queue, now_ms);
         self.deliveries().dispatch(queue, wakes);
-        let is_over = |unused_ms| unused_ms <= queue.storage.time.monotonic_ms();
+        let is_over = |unused_ms| unused_ms <= queue.services.storage.time.monotonic_ms();
         if self.policy.unused_ms(self.fifo.consumers().n_active() > 0).is_some_and(is_over) {
             self.deleted = true;
             return AfterDetach::DeleteQueue;
@@ -384,7 +384,7 @@ impl QueueState {
             }));
         }
         self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
-        let dropped = self.content.backlog.clear(&queue.storage.pool);
+        let dropped = self.content.backlog.clear(&queue.services.storage.pool);
         self.content.let_go(queue, dropped);
         self.content.durability.drop_journal(queue, wakes);
         self.fifo = Fifo::new();

@@ -41,7 +41,7 @@ impl Upkeep<'_> {
     /// Moves what lies in log segment `segment` to the log's end.
     pub fn relocate(self, segment: SegmentId) {
         let mut local = stdx::lock(&self.0.local);
-        let (wal, queue) = (&self.0.storage.wal, self.0.def.id.0);
+        let (wal, queue) = (&self.0.services.storage.wal, self.0.def.id.0);
         let message = |survivor: LiveMessage<'_>| {
             let LiveMessage { position, message, stored } = survivor;
             let appended = records::append_message(wal, queue, position, &message, stored);
@@ -76,7 +76,7 @@ impl Upkeep<'_> {
         let local = stdx::lock(&self.0.local);
         let first_undelivered =
             (!self.0.is_loading()).then(|| local.policy.first_undelivered(&local.fifo));
-        let unused_ms = unused_for_ms(&local, self.0.storage.time.monotonic_ms());
+        let unused_ms = unused_for_ms(&local, self.0.services.storage.time.monotonic_ms());
         StopNote { first_undelivered, unused_ms }
     }
 }

@@ -59,14 +59,14 @@ impl DeadLetters<'_> {
                 }
                 // Of one that was lost meanwhile no letter told its publisher.
                 local.confirms.not_consumed(PositionRange::one(at));
-                local.content.release(&self.0.storage.pool, at);
+                local.content.release(&self.0.services.storage.pool, at);
             }
             if let Some(ruling) = &mut local.policy.state {
                 ruling.keeper = Keeper::Away;
                 ruling.n_sending = 0;
             }
             local.content.note_in_log(self.0);
-            local.leaving().enforce(self.0, self.0.storage.time.unix_ms());
+            local.leaving().enforce(self.0, self.0.services.storage.time.unix_ms());
         });
     }
 
@@ -82,7 +82,7 @@ impl DeadLetters<'_> {
     /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
     pub fn keep(&self, unsent: &[DeadLetter], n: u64) {
         self.0.with(|local, _| {
-            let now_ms = self.0.storage.time.unix_ms();
+            let now_ms = self.0.services.storage.time.unix_ms();
             for DeadLetter { position, confirm, .. } in unsent {
                 let Some(confirm) = confirm else { continue };
                 let bytes = match local.content.backlog.get(*position) {

@@ -18,13 +18,13 @@ const MOVED_SHARE: u64 = 2;
 
 /// How short the disk is.
 #[derive(Debug, Default)]
-pub(crate) struct Scarcity {
+pub(super) struct Scarcity {
     is_short: AtomicBool,
     is_reserve_used: AtomicBool,
 }
 
 impl Scarcity {
-    pub(crate) const fn new(is_short: bool) -> Self {
+    pub(super) const fn new(is_short: bool) -> Self {
         Self { is_short: AtomicBool::new(is_short), is_reserve_used: AtomicBool::new(false) }
     }
 }
@@ -51,15 +51,12 @@ impl Storage {
         !self.is_short() || self.disk.space().is_ok_and(is_room)
     }
 
-    /// The disk is short of space, or no longer.
-    pub fn note_shortage(&self, is_short: bool) {
-        if self.scarcity.is_short.swap(is_short, Ordering::Relaxed) == is_short {
-            return;
+    /// The disk is short of space, or no longer; false if that is known.
+    pub(crate) fn note_shortage(&self, is_short: bool) -> bool {
+        let is_new = self.scarcity.is_short.swap(is_short, Ordering::Relaxed) != is_short;
+        if is_new {
+            self.wal.set_thrifty(is_short);
         }
-        self.wal.set_thrifty(is_short);
-        if !is_short {
-            self.host.note_space();
-            self.v1.review();
-        }
+        is_new
     }
 }

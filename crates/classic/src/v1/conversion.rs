@@ -12,9 +12,11 @@
 //! queues go together, so that they share what has to wait for the disk.
 
 use super::worker::{SYNC_ALL_FROM, sync};
-use super::{Shared, journals_dir_of};
-use crate::journal::Journal;
-use crate::queue::{CopyOutcome, LogPageOutcome, Queue, QueueVersions, ReadForPage, VersionChange};
+use crate::journal::{Journal, journals_dir_of};
+use crate::queue::{
+    CopyOutcome, JournalInbox, LogPageOutcome, Queue, ReadForPage, Services, VersionChange,
+    WorkerHost,
+};
 use crate::storage::Storage;
 use background::Capacity as _;
 use bytes::Bytes;
@@ -84,7 +86,7 @@ impl Group {
     /// Takes as many of `waiting` as may go together.
     pub(super) fn start(
         storage: &Storage,
-        versions: &dyn QueueVersions,
+        node: &dyn WorkerHost,
         waiting: &mut Vec<Arc<Queue>>,
         may_start: impl Fn(u64) -> bool,
     ) -> Result<Option<Self>, StoreError> {
@@ -95,7 +97,7 @@ impl Group {
             if queue.is_deleted() {
                 continue;
             }
-            let wanted = versions.wanted_version(queue.def());
+            let wanted = node.wanted_version(queue.def());
             if queue.files_version.get() == wanted {
                 continue;
             }
@@ -126,11 +128,11 @@ impl Group {
     /// Does a part of the work.
     pub(super) fn step(
         &mut self,
-        shared: &Shared,
-        storage: &Storage,
+        services: &Services,
         scratch: &mut Vec<u8>,
     ) -> Result<Converted, StoreError> {
-        if !storage.wal.has_capacity() || !storage.pager.has_capacity() {
+        let (storage, inbox) = (&services.storage, &services.journals);
+        if !storage.wal.has_capacity() || !services.pager.jobs.has_capacity() {
             return Ok(Converted::Wait);
         }
         if self.copied_bytes >= COPIED_BYTES_MAX {
@@ -142,14 +144,14 @@ impl Group {
                 self.attach_copied(storage)?;
                 return Ok(Converted::Part);
             }
-            return self.finish(shared, storage);
+            return self.finish(inbox, storage);
         };
         if conversion.queue.is_deleted() {
             self.conversions.remove(self.at);
             return Ok(Converted::Part);
         }
         let is_copied = match conversion.to {
-            QueueVersion::V1 => conversion.pour(shared, storage)?,
+            QueueVersion::V1 => conversion.pour(inbox, storage)?,
             QueueVersion::V2 => match conversion.log_part(storage, scratch)? {
                 Logged::Part { copied } => {
                     self.copied_bytes += copied.as_ref().map_or(0, |_| scratch.len() as u64);
@@ -188,11 +190,11 @@ impl Group {
     /// Everything is in both forms: makes the new one durable. Confirms wait for both from here on,
     /// for the definitions, which say which form counts, may be written at any moment after the
     /// change.
-    fn settle(&self, shared: &Shared, storage: &Storage) -> Result<Lsn, StoreError> {
+    fn settle(&self, inbox: &JournalInbox, storage: &Storage) -> Result<Lsn, StoreError> {
         self.conversions.iter().for_each(|one| VersionChange(&one.queue).await_both());
         let to_older = || self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
         let journals: Vec<_> = to_older().map(|one| Arc::clone(&one.journal)).collect();
-        sync(shared, storage, &journals)?;
+        sync(inbox, storage, &journals)?;
         if journals.len() < SYNC_ALL_FROM {
             // What was removed there must not come back, also if nothing was written since.
             for dir in to_older().map(|one| journals_dir_of(one.queue.id().0)) {
@@ -203,11 +205,11 @@ impl Group {
     }
 
     /// The new form is to count.
-    fn finish(&mut self, shared: &Shared, storage: &Storage) -> Result<Converted, StoreError> {
+    fn finish(&mut self, inbox: &JournalInbox, storage: &Storage) -> Result<Converted, StoreError> {
         let upto = match self.settled_upto {
             Some(upto) => upto,
             None => {
-                let upto = self.settle(shared, storage)?;
+                let upto = self.settle(inbox, storage)?;
                 self.settled_upto = Some(upto);
                 upto
             }
@@ -246,10 +248,8 @@ impl Conversion {
     ) -> Result<Option<Self>, StoreError> {
         let begun = match to {
             QueueVersion::V1 => {
-                let dir = journals_dir_of(queue.id().0);
                 // Remains of an attempt that did not come to its end.
-                storage.journals.forget(queue.id().0)?;
-                V1Queue::remove_all(storage.disk.as_ref(), &dir)?;
+                storage.forget_journal(queue.id().0)?;
                 let disk = Arc::clone(&storage.disk);
                 let options = storage.journal_options(queue.id().0);
                 let (v1, _) = V1Queue::open(disk, options, &mut |_| ())?;
@@ -270,7 +270,7 @@ impl Conversion {
     }
 
     /// Publishes a page in the journal. True when there is none left.
-    fn pour(&mut self, shared: &Shared, storage: &Storage) -> Result<bool, StoreError> {
+    fn pour(&mut self, inbox: &JournalInbox, storage: &Storage) -> Result<bool, StoreError> {
         let mut read = ReadForPage::default();
         loop {
             match VersionChange(&self.queue).pour_page(&self.journal, self.next..self.upto, &read) {
@@ -281,7 +281,7 @@ impl Conversion {
                 CopyOutcome::Upto(next) => {
                     self.next = next;
                     self.journal.v1.make_room(self.journal.bodies.blobs())?;
-                    shared.count(&self.journal);
+                    inbox.count(&self.journal);
                     return Ok(false);
                 }
                 CopyOutcome::Damaged { next } => {

@@ -22,7 +22,7 @@ pub(super) struct Loading {
 impl Loading {
     /// Looks at a queue's files. None when the queue is gone.
     pub(super) fn start(
-        storage: &Arc<Storage>,
+        storage: &Storage,
         queue: Arc<Queue>,
         cursor: Option<u64>,
     ) -> Result<Option<Self>, StoreError> {
@@ -56,11 +56,7 @@ impl Loading {
     }
 
     /// Reads about `bytes_max` of messages. True when that was the last of it.
-    pub(super) fn step(
-        &mut self,
-        storage: &Arc<Storage>,
-        bytes_max: u64,
-    ) -> Result<bool, StoreError> {
+    pub(super) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
         if self.queue.is_deleted() {
             return Ok(true);
         }

@@ -1,19 +1,19 @@
-//! The thread of queues in the older form, or the steps that do its work.
+//! The thread of queues of version 1, or the steps that do its work.
 
 use super::conversion::{Converted, Group};
 use super::load::Loading;
-use super::page_scan::Reading;
-use super::{ClassicV1, OPEN_JOURNALS_MAX, QUEUES_DIR, Shared, State, Task, journals_dir_of};
-use crate::journal::{Journal, READ_BYTES};
-use crate::queue::Queue;
-use crate::queue::QueueVersions;
+use crate::journal::{Journal, QUEUES_DIR, READ_BYTES, journals_dir_of};
+use crate::queue::{
+    JournalInbox, JournalWork, OPEN_JOURNALS_MAX, PageScan, Queue, Removal, Services, Task,
+    WorkerHost,
+};
 use crate::storage::Storage;
-use background::Capacity as _;
-use log::{IoContext, LogError, Lsn, list_if_there};
+use background::{Capacity as _, Next};
+use log::{IoContext, LogError, list_if_there};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::StoreError;
 use store::v1::{Unsynced, V1Queue};
@@ -33,14 +33,11 @@ pub(super) const SYNC_ALL_FROM: usize = 16;
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn start(storage: &Arc<Storage>) -> io::Result<()> {
-    let mut work = Worker::new(storage);
-    let shared = Arc::clone(&work.shared);
-    let failure = storage.v1.failure();
-    let thread =
-        background::spawn("older-form", failure, move || shared.end(), move || work.run())?;
-    stdx::lock(&storage.v1.thread).replace(thread);
-    Ok(())
+pub(crate) fn start(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> io::Result<()> {
+    let mut worker = Worker::new(services, node);
+    let journals = Arc::clone(&services.journals);
+    let end = move || drop(journals.inbox.end());
+    services.journals.inbox.spawn("classic-v1", end, move || worker.run())
 }
 
 /// A journal with something to sync.
@@ -51,9 +48,9 @@ struct DirtyJournal {
     waited_ms: u64,
 }
 
-/// The next thing to be done after a turn.
+/// The time between a turn and the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum Pause {
     /// More, at once.
     Go,
     /// The same, a little later.
@@ -62,31 +59,37 @@ enum Next {
     Sleep,
 }
 
+/// A queue that is being filled after a start.
+enum Filling {
+    Load(Loading),
+    Read(PageScan),
+}
+
 struct Worker {
-    shared: Arc<Shared>,
-    storage: Weak<Storage>,
+    journals: Arc<JournalInbox>,
+    services: Weak<Services>,
+    node: Weak<dyn WorkerHost>,
     watched: Vec<DirtyJournal>,
-    loading: Option<Loading>,
-    reading: Option<Reading>,
+    filling: Option<Filling>,
     /// Queues that may have to be converted.
     to_review: Vec<Arc<Queue>>,
     converting: Option<Group>,
     scratch: Vec<u8>,
-    /// Queues that are gone, whose files may go when the log is durable up to there.
-    removals: Vec<(u64, Option<Arc<Journal>>, Lsn)>,
+    removals: Vec<Removal>,
     look_ms: u64,
     n_busy: u32,
     has_dir: bool,
 }
 
 impl Worker {
-    fn new(storage: &Arc<Storage>) -> Self {
+    fn new(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> Self {
+        services.journals.add(Task::Review);
         Self {
-            shared: Arc::clone(&storage.v1.shared),
-            storage: Arc::downgrade(storage),
+            journals: Arc::clone(&services.journals),
+            services: Arc::downgrade(services),
+            node,
             watched: Vec::new(),
-            loading: None,
-            reading: None,
+            filling: None,
             to_review: Vec::new(),
             converting: None,
             scratch: Vec::new(),
@@ -98,72 +101,73 @@ impl Worker {
     }
 
     fn run(&mut self) {
-        let mut next = Next::Sleep;
-        let mut waited_ms = 0;
-        loop {
-            let Some(is_urgent) = self.wait(next, &mut waited_ms) else { return };
+        let mut pause = Pause::Sleep;
+        while let Some((waited_ms, is_urgent)) = self.wait(pause) {
             match self.turn(waited_ms, is_urgent) {
-                Ok(Some(after)) => next = after,
+                Ok(Some(next)) => pause = next,
                 Ok(None) => return,
                 Err(error) => return self.fail(&error),
             }
         }
     }
 
-    /// Waits for the next turn; none when there is to be no other.
-    fn wait(&mut self, next: Next, waited_ms: &mut u64) -> Option<bool> {
-        let shared = Arc::clone(&self.shared);
-        let is_busy = self.loading.is_some() || self.reading.is_some();
-        let mut state = stdx::lock(&shared.state);
-        *waited_ms = 0;
-        match next {
-            Next::Go => {
+    /// Waits for the next turn; none when there is to be no other. Returns for how long journals have
+    /// waited meanwhile, in milliseconds, and whether one of them has too much to wait.
+    fn wait(&mut self, pause: Pause) -> Option<(u64, bool)> {
+        let is_busy = self.filling.is_some();
+        let mut waited_ms = 0;
+        match pause {
+            Pause::Go => {
                 self.n_busy = self.n_busy.wrapping_add(1);
                 if self.n_busy.is_multiple_of(BUSY_TURNS) {
-                    *waited_ms = LOOK_MS_MAX;
+                    waited_ms = LOOK_MS_MAX;
                 }
             }
-            Next::Look => {
-                let time = Duration::from_millis(self.look_ms);
-                let is_quiet = |state: &mut State| {
-                    let has_task = !is_busy && !state.tasks.is_empty();
-                    !state.has_ended && !state.is_urgent && !has_task
-                };
-                let woken = shared.wanted.wait_timeout_while(state, time, is_quiet);
-                let (woken, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
-                state = woken;
-                if timeout.timed_out() {
-                    *waited_ms = self.look_ms;
-                    self.look_ms = (self.look_ms * 2).min(LOOK_MS_MAX);
+            Pause::Look => {
+                let look_ms = self.look_ms;
+                waited_ms = self.journals.inbox.wait(|work, is_time_over| {
+                    (work.heeds_dirty, work.heeds_tasks) = (false, !is_busy);
+                    let has_task = !is_busy && !work.tasks.is_empty();
+                    match is_time_over {
+                        true => Next::Do(look_ms),
+                        false if work.is_urgent || has_task => Next::Do(0),
+                        false => Next::WaitFor(Duration::from_millis(look_ms)),
+                    }
+                })?;
+                if waited_ms > 0 {
+                    self.look_ms = (look_ms * 2).min(LOOK_MS_MAX);
                 }
             }
-            Next::Sleep => {
+            Pause::Sleep => {
                 self.look_ms = LOOK_MS_MIN;
-                while !state.has_ended && state.tasks.is_empty() && state.dirty.is_empty() {
-                    state = shared.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
+                self.journals.inbox.wait(|work, _| {
+                    (work.heeds_dirty, work.heeds_tasks) = (true, true);
+                    let is_idle = work.tasks.is_empty() && work.dirty.is_empty();
+                    if is_idle { Next::Wait } else { Next::Do(()) }
+                })?;
             }
         }
-        let is_urgent = std::mem::take(&mut state.is_urgent);
-        (!state.has_ended).then_some(is_urgent)
+        let is_urgent = self.journals.inbox.update(|work| std::mem::take(&mut work.is_urgent))?;
+        Some((waited_ms, is_urgent))
     }
 
     /// A part of what is to be done. None when the node is gone.
-    fn turn(&mut self, waited_ms: u64, is_urgent: bool) -> Result<Option<Next>, StoreError> {
-        let Some(storage) = self.storage.upgrade() else { return Ok(None) };
+    fn turn(&mut self, waited_ms: u64, is_urgent: bool) -> Result<Option<Pause>, StoreError> {
+        let Some(services) = self.services.upgrade() else { return Ok(None) };
+        let storage = &services.storage;
         if storage.wal.poisoned().is_some() {
             // Nothing is reported durable any more, neither there nor here.
-            self.end();
+            self.fail_journals(self.journals.inbox.end());
             return Ok(None);
         }
-        let dirty = std::mem::take(&mut stdx::lock(&self.shared.state).dirty);
+        let dirty = self.journals.inbox.update(|work| std::mem::take(&mut work.dirty));
         let watch = |journal| DirtyJournal { journal, seen_bytes: 0, waited_ms: 0 };
-        self.watched.extend(dirty.into_iter().map(watch));
+        self.watched.extend(dirty.unwrap_or_default().into_iter().map(watch));
         if waited_ms > 0 || is_urgent {
-            self.sync_due(&storage, waited_ms)?;
+            self.sync_due(storage, waited_ms)?;
         }
-        let next = self.work(&storage)?;
-        self.shared.tell_of_capacity();
+        let next = self.work(&services)?;
+        self.journals.inbox.tell_of_capacity();
         Ok(Some(next))
     }
 
@@ -177,86 +181,82 @@ impl Worker {
             }
             !is_due
         });
-        sync(&self.shared, storage, &due)
+        sync(&self.journals, storage, &due)
     }
 
     /// A part of loading, removing and the like.
-    fn work(&mut self, storage: &Arc<Storage>) -> Result<Next, StoreError> {
+    fn work(&mut self, services: &Services) -> Result<Pause, StoreError> {
+        let storage = &services.storage;
         self.remove_due(storage)?;
-        if let Some(loading) = &mut self.loading {
-            if !storage.pager.has_capacity() {
-                return Ok(Next::Look);
+        let is_filled = match &mut self.filling {
+            None => None,
+            Some(Filling::Load(_)) if !services.pager.jobs.has_capacity() => {
+                return Ok(Pause::Look);
             }
-            if loading.step(storage, READ_BYTES)? {
-                self.loading = None;
-            }
-            return Ok(Next::Go);
+            Some(Filling::Load(loading)) => Some(loading.step(storage, READ_BYTES)?),
+            Some(Filling::Read(scan)) => Some(scan.step(storage, READ_BYTES)?),
+        };
+        if let Some(is_filled) = is_filled {
+            self.filling.take_if(|_| is_filled);
+            return Ok(Pause::Go);
         }
-        if let Some(reading) = &mut self.reading {
-            if reading.step(storage, READ_BYTES)? {
-                self.reading = None;
-            }
-            return Ok(Next::Go);
-        }
-        let task = stdx::lock(&self.shared.state).tasks.pop_front();
-        match task {
-            None => return self.convert(storage),
+        let task = self.journals.inbox.update(|work| work.tasks.pop_front());
+        match task.flatten() {
+            None => return self.convert(services),
             Some(Task::Sweep(wanted)) => sweep(storage, &wanted)?,
             Some(Task::Load { queue, cursor }) => {
                 self.make_dir(storage)?;
-                self.loading = Loading::start(storage, queue, cursor)?;
+                self.filling = Loading::start(storage, queue, cursor)?.map(Filling::Load);
             }
-            Some(Task::Read(reading)) => self.reading = Some(reading),
+            Some(Task::Read(scan)) => self.filling = Some(Filling::Read(scan)),
             Some(Task::Review) => self.review(),
-            Some(Task::Remove { queue, journal, upto }) => {
-                self.removals.push((queue, journal, upto));
-            }
+            Some(Task::Remove(removal)) => self.removals.push(removal),
         }
-        Ok(Next::Go)
-    }
-
-    fn versions(&self) -> Option<Arc<dyn QueueVersions>> {
-        self.shared.versions.get().and_then(Weak::upgrade)
+        Ok(Pause::Go)
     }
 
     /// Finds the queues that should have another form.
     fn review(&mut self) {
-        let Some(versions) = self.versions() else { return };
-        self.to_review = versions.queues_to_convert();
+        let Some(node) = self.node.upgrade() else { return };
+        self.to_review = node.queues_to_convert();
         // Taken from the end.
         self.to_review.sort_unstable_by_key(|queue| std::cmp::Reverse(queue.id()));
     }
 
     /// A part of converting queues.
-    fn convert(&mut self, storage: &Arc<Storage>) -> Result<Next, StoreError> {
-        let Some(versions) = self.versions() else { return Ok(Next::Sleep) };
+    fn convert(&mut self, services: &Services) -> Result<Pause, StoreError> {
+        let storage = &services.storage;
+        let Some(node) = self.node.upgrade() else { return Ok(Pause::Sleep) };
         // What is in both forms already is let go of in one.
         let is_copied = self.converting.as_ref().is_some_and(Group::is_copied);
         if storage.is_short() && !is_copied {
             let has_more = !self.watched.is_empty() || !self.removals.is_empty();
-            return Ok(if has_more { Next::Look } else { Next::Sleep });
+            return Ok(if has_more { Pause::Look } else { Pause::Sleep });
         }
         let Some(group) = &mut self.converting else {
             if self.to_review.is_empty() {
-                return Ok(if self.is_idle() { Next::Sleep } else { Next::Look });
+                return Ok(if self.is_idle() { Pause::Sleep } else { Pause::Look });
             }
             self.make_dir(storage)?;
             let removals = &self.removals;
-            let may_start = |id| removals.iter().all(|(removed, ..)| *removed != id);
-            self.converting = Group::start(storage, &*versions, &mut self.to_review, may_start)?;
-            return Ok(if self.converting.is_some() { Next::Go } else { Next::Look });
+            let may_start = |id| removals.iter().all(|removal| removal.queue != id);
+            self.converting = Group::start(storage, &*node, &mut self.to_review, may_start)?;
+            return Ok(if self.converting.is_some() { Pause::Go } else { Pause::Look });
         };
-        match group.step(&self.shared, storage, &mut self.scratch)? {
-            Converted::Part => Ok(Next::Go),
-            Converted::Wait => Ok(Next::Look),
+        match group.step(services, &mut self.scratch)? {
+            Converted::Part => Ok(Pause::Go),
+            Converted::Wait => Ok(Pause::Look),
             Converted::Done { left } => {
                 let upto = storage.wal.stats().appended_upto;
-                self.removals
-                    .extend(left.into_iter().map(|(id, journal)| (id, Some(journal), upto)));
+                let left = left.into_iter();
+                self.removals.extend(left.map(|(queue, journal)| {
+                    let journal = Some(journal);
+                    Removal { queue, journal, upto }
+                }));
                 self.converting = None;
                 // What waits for the log has it commit.
                 storage.wal.commit_soon();
-                Ok(Next::Go)
+                Ok(Pause::Go)
             }
         }
     }
@@ -274,46 +274,32 @@ impl Worker {
     /// Removes the files of queues whose end is durable.
     fn remove_due(&mut self, storage: &Storage) -> Result<(), StoreError> {
         let durable_upto = storage.wal.durable_upto();
-        let due = self.removals.extract_if(.., |(.., upto)| *upto <= durable_upto);
-        for (queue, journal, _) in due.collect::<Vec<_>>() {
-            if let Some(journal) = &journal {
-                self.watched.retain(|watched| !Arc::ptr_eq(&watched.journal, journal));
+        let due = self.removals.extract_if(.., |removal| removal.upto <= durable_upto);
+        for mut removal in due.collect::<Vec<_>>() {
+            if let Some(journal) = removal.journal.take() {
+                self.watched.retain(|watched| !Arc::ptr_eq(&watched.journal, &journal));
                 journal.end();
                 let counted = journal.counted_bytes.swap(0, Ordering::AcqRel);
-                self.shared.unsynced_bytes.fetch_sub(counted, Ordering::Relaxed);
+                self.journals.inbox.remove_excess(counted);
             }
-            storage.journals.forget(queue)?;
-            V1Queue::remove_all(storage.disk.as_ref(), &journals_dir_of(queue))?;
+            storage.forget_journal(removal.queue)?;
         }
         Ok(())
     }
 
     /// Nothing is reported durable from now on.
     fn fail(&self, error: &StoreError) {
-        self.shared.failure.note(error);
-        self.end();
+        self.fail_journals(self.journals.inbox.fail(error));
         // The commit thread finds out.
-        if let Some(storage) = self.storage.upgrade() {
-            storage.wal.commit_soon();
+        if let Some(services) = self.services.upgrade() {
+            services.storage.wal.commit_soon();
         }
     }
 
-    /// Does nothing any more; what waits for a journal waits in vain.
-    fn end(&self) {
-        self.shared.end();
-        let dirty = std::mem::take(&mut stdx::lock(&self.shared.state).dirty);
+    /// Who waits for a journal waits in vain.
+    fn fail_journals(&self, left: JournalWork) {
         let watched = self.watched.iter().map(|watched| &watched.journal);
-        dirty.iter().chain(watched).for_each(|journal| journal.fail());
-    }
-}
-
-impl Drop for Worker {
-    /// Who waits for the journal of a queue that is gone keeps it.
-    fn drop(&mut self) {
-        self.removals
-            .iter()
-            .filter_map(|(_, journal, _)| journal.as_ref())
-            .for_each(|one| one.fail());
+        left.dirty.iter().chain(watched).for_each(|journal| journal.fail());
     }
 }
 
@@ -329,7 +315,7 @@ impl DirtyJournal {
 
 /// Makes everything durable that was noted in journals, and tells those who wait.
 pub(super) fn sync(
-    shared: &Shared,
+    inbox: &JournalInbox,
     storage: &Storage,
     journals: &[Arc<Journal>],
 ) -> Result<(), StoreError> {
@@ -337,15 +323,15 @@ pub(super) fn sync(
     journals.iter().for_each(|journal| journal.is_listed.store(false, Ordering::Release));
     for journals in journals.chunks(OPEN_JOURNALS_MAX) {
         make_durable(storage, journals)?;
-        journals.iter().for_each(|journal| shared.note_open(journal));
+        journals.iter().for_each(|journal| inbox.note_open(journal));
     }
     for journal in journals {
-        shared.count(journal);
+        inbox.count(journal);
         journal.tell_synced();
     }
     for journal in journals.iter().filter(|journal| journal.v1.wants_flush()) {
         let flushed = journal.v1.flush(journal.bodies.blobs())?;
-        shared.count(journal);
+        inbox.count(journal);
         for damage in flushed.damage {
             storage.note_unreadable(&damage);
             tracing::error!("messages of a queue are lost: {damage}");
@@ -385,20 +371,19 @@ fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
     Ok(())
 }
 
-impl ClassicV1 {
-    /// Makes everything durable that was noted in a journal. For the end of the node, when nobody
-    /// else does it any more.
-    ///
-    /// # Errors
-    /// The disk's, also those of the time before.
-    pub fn sync_at_end(&self, storage: &Storage, journal: &Arc<Journal>) -> Result<(), LogError> {
-        sync(&self.shared, storage, std::slice::from_ref(journal)).map_err(|error| match error {
-            StoreError::Disk(error) => error,
-            error @ (StoreError::Missing { .. } | StoreError::Poisoned { .. }) => {
-                LogError::Poisoned { reason: error.to_string() }
-            }
-        })
-    }
+/// Makes everything durable that was noted in a journal. For the end of the node, when nobody
+/// else does it any more.
+///
+/// # Errors
+/// The disk's, also those of the time before.
+pub(crate) fn sync_at_end(services: &Services, journal: &Arc<Journal>) -> Result<(), LogError> {
+    let journal = std::slice::from_ref(journal);
+    sync(&services.journals, &services.storage, journal).map_err(|error| match error {
+        StoreError::Disk(error) => error,
+        error @ (StoreError::Missing { .. } | StoreError::Poisoned { .. }) => {
+            LogError::Poisoned { reason: error.to_string() }
+        }
+    })
 }
 
 /// Does the work of the thread on demand.
@@ -411,30 +396,29 @@ impl std::fmt::Debug for ClassicV1Stepper {
 }
 
 impl ClassicV1Stepper {
-    pub(crate) fn new(storage: &Arc<Storage>) -> Self {
-        Self(Worker::new(storage))
+    pub(crate) fn new(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> Self {
+        Self(Worker::new(services, node))
     }
 
     /// Whether a file or the log could not be written, or the node has stopped: nothing is done any
     /// more.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        stdx::lock(&self.0.shared.state).has_ended
+        self.0.journals.inbox.has_ended()
     }
 
     /// One turn, for which the time has come for every sync. False if there is nothing more to do
     /// for now.
     pub fn step(&mut self) -> bool {
         let worker = &mut self.0;
-        {
-            let state = stdx::lock(&worker.shared.state);
-            let is_idle = state.tasks.is_empty() && state.dirty.is_empty();
-            if state.has_ended || (is_idle && worker.is_idle()) {
-                return false;
-            }
+        let is_empty = |work: &mut JournalWork| work.tasks.is_empty() && work.dirty.is_empty();
+        match worker.journals.inbox.update(is_empty) {
+            None => return false,
+            Some(true) if worker.is_idle() => return false,
+            Some(_) => {}
         }
         match worker.turn(SYNC_AFTER_MS, true) {
-            Ok(next) => next == Some(Next::Go),
+            Ok(next) => next == Some(Pause::Go),
             Err(error) => {
                 worker.fail(&error);
                 true
@@ -445,7 +429,7 @@ impl ClassicV1Stepper {
 
 impl Worker {
     fn is_idle(&self) -> bool {
-        let has_job = self.loading.is_some() || self.converting.is_some();
+        let has_job = self.filling.is_some() || self.converting.is_some();
         self.watched.is_empty() && !has_job && self.removals.is_empty() && self.to_review.is_empty()
     }
 }

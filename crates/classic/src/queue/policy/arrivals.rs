@@ -68,7 +68,7 @@ impl Policy {
             return None;
         }
         Some(Arrivals {
-            now_ms: queue.storage.time.unix_ms(),
+            now_ms: queue.services.storage.time.unix_ms(),
             ttl_ms: ruling.and_then(|ruling| ruling.settings.message_ttl_ms),
             has_priorities: ruling.is_some_and(|ruling| ruling.settings.max_priority > 0),
             holds_back: ruling.is_some_and(|ruling| ruling.settings.holds_back),

@@ -103,7 +103,7 @@ impl Leaving<'_> {
         if positions.len() <= ONE_BY_ONE_MAX {
             self.confirms.not_consumed(positions);
             for at in positions.start..positions.end {
-                self.content.release(&queue.storage.pool, at);
+                self.content.release(&queue.services.storage.pool, at);
             }
         } else {
             self.drop_ranges(queue, &[positions]);
@@ -119,7 +119,7 @@ impl Leaving<'_> {
             }
             self.policy.state.as_deref_mut().and_then(PolicyState::take_departed);
             self.confirms.not_consumed(PositionRange::one(at));
-            self.content.release(&queue.storage.pool, at);
+            self.content.release(&queue.services.storage.pool, at);
         }
     }
 
@@ -139,7 +139,7 @@ impl Leaving<'_> {
         let range = |range: Range<u64>| PositionRange { start: range.start, end: range.end };
         let lost: Vec<_> = lost.map(range).collect();
         let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
-        stdx::lock(&queue.storage.losses).n_messages += n_lost;
+        stdx::lock(&queue.services.storage.losses).n_messages += n_lost;
         tracing::error!(
             queue = %queue.def.name,
             vhost = %queue.def.vhost,
@@ -150,7 +150,7 @@ impl Leaving<'_> {
             self.confirms.not_consumed(*range);
         }
         if queue.def.durable {
-            records::append_purged(&queue.storage.wal, queue.id().0, &lost);
+            records::append_purged(&queue.services.storage.wal, queue.id().0, &lost);
         }
     }
     /// Drops every ready message, and the dead letters that wait for space; returns how many.
@@ -164,7 +164,7 @@ impl Leaving<'_> {
     /// Expires what is over, before somebody is given something.
     pub(in crate::queue) fn look_at_time(&mut self, queue: &Queue) {
         if next_deadline(self.fifo).is_some() {
-            let now_ms = queue.storage.time.unix_ms();
+            let now_ms = queue.services.storage.time.unix_ms();
             self.enforce(queue, now_ms);
         }
     }
@@ -173,13 +173,17 @@ impl Leaving<'_> {
     pub(in crate::queue) fn after_return(&mut self, queue: &Queue, gone: &[Gone]) {
         self.leave(queue, gone);
         if self.fifo.messages().policy().is_some() {
-            self.enforce(queue, queue.storage.time.unix_ms());
+            self.enforce(queue, queue.services.storage.time.unix_ms());
         }
     }
 
     /// The time messages come back at, where that matters.
     pub(in crate::queue) fn returned_ms(&self, queue: &Queue) -> u64 {
-        if self.fifo.messages().policy().is_some() { queue.storage.time.unix_ms() } else { 0 }
+        if self.fifo.messages().policy().is_some() {
+            queue.services.storage.time.unix_ms()
+        } else {
+            0
+        }
     }
 
     /// Counts the sizes of messages that are there already. Of those that are on disk only, an average

@@ -1,13 +1,14 @@
-//! Reads the page images of queues with rules after a start: see `queue/recover_pages.rs`.
+//! The page images of queues with rules are read after a start: see `recover_pages.rs`.
 
-use crate::queue::{Filling, PageRead, Queue, ScanStep};
+use super::Queue;
+use super::recover_pages::{Filling, PageRead, ScanStep};
 use crate::storage::Storage;
 use std::sync::Arc;
 use store::StoreError;
 
 /// A queue whose page images are being read.
 #[derive(Debug)]
-pub struct Reading {
+pub struct PageScan {
     queue: Arc<Queue>,
     next_position: u64,
     seen_below: u64,
@@ -15,10 +16,10 @@ pub struct Reading {
     at: u64,
 }
 
-impl Reading {
+impl PageScan {
     /// The images of `queue`: positions from `next_position` on are free, those below `seen_below` may have
     /// been delivered.
-    pub const fn new(queue: Arc<Queue>, next_position: u64, seen_below: u64) -> Self {
+    pub(super) const fn new(queue: Arc<Queue>, next_position: u64, seen_below: u64) -> Self {
         Self { queue, next_position, seen_below, at: 0 }
     }
 
@@ -26,7 +27,7 @@ impl Reading {
     ///
     /// # Errors
     /// The disk's.
-    pub(super) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
+    pub(crate) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
         let (mut bytes, mut read) = (0, None);
         loop {
             match Filling(&self.queue).tell_part(self.at, read.as_ref()) {

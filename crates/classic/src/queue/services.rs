@@ -1,0 +1,65 @@
+//! The parts of a node that its classic queues share: storage, the pager's and the journals' inboxes, and the
+//! node that calls them.
+
+use super::{JournalInbox, PagerInbox, Queue, QueueHost, Task};
+use crate::body_refs::BodyRefs;
+use crate::message_store::BodyStore;
+use crate::storage::Storage;
+use background::Capacity;
+use std::sync::Arc;
+use std::task::Waker;
+use store::backlog::FreedPage;
+
+/// The parts of a node that its classic queues share.
+#[derive(Debug)]
+pub struct Services {
+    pub(crate) storage: Storage,
+    pub(crate) pager: Arc<PagerInbox>,
+    pub(crate) journals: Arc<JournalInbox>,
+    pub(crate) host: Arc<dyn QueueHost>,
+}
+
+impl Services {
+    /// The storage.
+    pub const fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// Has the files of a new queue of version 1 made.
+    pub fn make_files(&self, queue: Arc<Queue>) {
+        self.journals.add(Task::Load { queue, cursor: None });
+    }
+
+    /// Gives back what a page had; its stored bodies are among `bodies`. What replaced its note in
+    /// the log was appended before.
+    pub(super) fn free_page(&self, freed: FreedPage, bodies: &Arc<BodyStore>) {
+        let FreedPage { blob: image, is_durable, segment, owed } = freed;
+        if let Some(segment) = segment {
+            self.storage.wal.release(segment, 1);
+        }
+        match owed {
+            None => self.storage.release_image(image, is_durable),
+            Some(positions) => {
+                let bodies = Arc::clone(bodies);
+                self.pager.release_named(BodyRefs { bodies, image, is_durable, positions });
+            }
+        }
+    }
+}
+
+/// The parts whose work publishers wait for.
+impl Capacity for Services {
+    fn has_capacity(&self) -> bool {
+        self.storage.wal.has_capacity()
+            && self.pager.jobs.has_capacity()
+            && self.journals.inbox.has_capacity()
+            && self.host.has_capacity()
+    }
+
+    fn poll_capacity(&self, waker: &Waker) -> bool {
+        self.storage.wal.poll_capacity(waker)
+            && self.pager.jobs.poll_capacity(waker)
+            && self.journals.inbox.poll_capacity(waker)
+            && self.host.poll_capacity(waker)
+    }
+}

@@ -1,0 +1,184 @@
+//! The classic queues of a node as the broker holds them: their start, their threads, and the order in which
+//! they end.
+
+use crate::message_store::MessageStores;
+use crate::options::StorageOptions;
+use crate::pager::{self, PagerStepper};
+use crate::queue::{
+    JournalInbox, PageScan, PagerInbox, Queue, QueueHost, Services, Task, WorkerHost,
+};
+use crate::storage::Storage;
+use crate::v1::{self, ClassicV1Stepper};
+use background::Poison;
+use log::{Disk, LogError, Stamper, Wal};
+use meta::Name;
+use std::io;
+use std::sync::{Arc, Weak};
+use store::StoreError;
+
+/// The parts of classic queues that are there before the log.
+#[derive(Debug)]
+pub struct ClassicParts {
+    disk: Arc<dyn Disk>,
+    options: StorageOptions,
+    stamper: Arc<Stamper>,
+    bodies: Arc<MessageStores>,
+    failure: Poison,
+}
+
+impl ClassicParts {
+    /// Parts that use `disk` and touch nothing yet.
+    #[must_use]
+    pub fn new(disk: &Arc<dyn Disk>, options: &StorageOptions, stamper: &Arc<Stamper>) -> Self {
+        let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
+        let bodies =
+            MessageStores::new(Arc::clone(disk), embed_below, file_bytes, Arc::clone(stamper));
+        Self {
+            disk: Arc::clone(disk),
+            options: options.clone(),
+            stamper: Arc::clone(stamper),
+            bodies: Arc::new(bodies),
+            failure: Poison::default(),
+        }
+    }
+
+    /// The first failure of something the log relies on.
+    pub const fn failure(&self) -> &Poison {
+        &self.failure
+    }
+
+    /// The work before each commit of the log: bodies are made durable; and the log ends when something it
+    /// relies on has failed.
+    pub fn before_commit(&self) -> impl Fn() -> Result<(), LogError> + Send + Sync + use<> {
+        let (failure, bodies) = (self.failure.clone(), Arc::clone(&self.bodies));
+        move || {
+            failure.check()?;
+            bodies.sync()
+        }
+    }
+
+    /// Classic queues on an open log, of these virtual hosts. `is_v1` says which queues are of version 1.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn open<'a>(
+        self,
+        wal: Wal,
+        host: Arc<dyn QueueHost>,
+        is_v1: impl Fn(u64) -> bool,
+        vhosts: impl Iterator<Item = &'a Name>,
+    ) -> Result<ClassicService, StoreError> {
+        let Self { disk, options, stamper, bodies, failure } = self;
+        let storage = Storage::open((disk, &options, &stamper), (wal, bodies), is_v1, vhosts)?;
+        let pager = PagerInbox::new(options.pager, &failure);
+        let journals = JournalInbox::new(&failure);
+        Ok(ClassicService { services: Arc::new(Services { storage, pager, journals, host }) })
+    }
+}
+
+/// The classic queues of a node. Dropping it ends its threads.
+#[derive(Debug)]
+pub struct ClassicService {
+    services: Arc<Services>,
+}
+
+impl ClassicService {
+    /// The parts of the node that its queues share.
+    #[must_use]
+    pub const fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    /// The storage.
+    #[must_use]
+    pub fn storage(&self) -> &Storage {
+        &self.services.storage
+    }
+
+    /// Starts the threads of the pager and of queues of version 1.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start_threads(&self, node: &Weak<dyn WorkerHost>) -> io::Result<()> {
+        pager::start(&self.services, Weak::clone(node))?;
+        v1::start(&self.services, Weak::clone(node))
+    }
+
+    /// The work of these threads, to be done by the caller. For simulation.
+    #[must_use]
+    pub fn steppers(&self, node: &Weak<dyn WorkerHost>) -> (PagerStepper, ClassicV1Stepper) {
+        let pager = PagerStepper::new(&self.services, Weak::clone(node));
+        (pager, ClassicV1Stepper::new(&self.services, Weak::clone(node)))
+    }
+
+    /// After a start, loads queues of version 1, with the first position that nobody was given before a clean
+    /// stop; removes what others have left behind; and reads the page images of others.
+    pub fn load_all(&self, queues: Vec<(Arc<Queue>, Option<u64>)>, to_read: Vec<PageScan>) {
+        let journals = &self.services.journals;
+        to_read.into_iter().for_each(|scan| journals.add(Task::Read(scan)));
+        journals.add(Task::Sweep(queues.iter().map(|(queue, _)| queue.id().0).collect()));
+        for (queue, cursor) in queues {
+            journals.add(Task::Load { queue, cursor });
+        }
+    }
+
+    /// Converts queues that should have another version than they have.
+    pub fn review_versions(&self) {
+        self.services.journals.add(Task::Review);
+    }
+
+    /// Has queues page that take more than they may since others have grown, and files reclaimed.
+    pub fn keep_memory_small<'a>(&self, queues: impl Iterator<Item = &'a Arc<Queue>>) {
+        let pager = &self.services.pager;
+        if pager.has_excess() {
+            queues.for_each(|queue| queue.upkeep().look_at_pages());
+        }
+        pager.reclaim();
+    }
+
+    /// Bytes of all messages in queues, on disk too.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.services.pager.held_bytes()
+    }
+
+    /// The disk is short of space, or no longer.
+    pub fn note_shortage(&self, is_short: bool) {
+        if self.services.storage.note_shortage(is_short) && !is_short {
+            self.services.host.note_space();
+            self.review_versions();
+        }
+    }
+
+    /// Ends in good order: nothing is written any more but by the log, nobody waits, and what the journals
+    /// of `queues` have is durable. Nobody else uses the queues any more.
+    ///
+    /// # Errors
+    /// The disk's, also those of the time before.
+    pub fn close<'a>(&self, queues: impl Iterator<Item = &'a Arc<Queue>>) -> Result<(), LogError> {
+        self.end();
+        for journal in queues.filter_map(|queue| queue.upkeep().journal()) {
+            v1::sync_at_end(&self.services, &journal)?;
+        }
+        self.services.storage.journals.sync()
+    }
+
+    /// Ends at once: who waits for the journals of `queues` waits in vain.
+    pub fn abort<'a>(&self, queues: impl Iterator<Item = &'a Arc<Queue>>) {
+        // Queues that wait for their turn keep the services they wait in, and who waits for a journal keeps
+        // that.
+        self.end();
+        queues.filter_map(|queue| queue.upkeep().journal()).for_each(|journal| journal.fail());
+    }
+
+    fn end(&self) {
+        self.services.pager.stop();
+        self.services.journals.inbox.stop();
+    }
+}
+
+impl Drop for ClassicService {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -143,12 +143,14 @@ pub enum MetaError {
     #[error("{0}")]
     ExchangeArguments(String),
     /// An argument of another queue type.
-    #[error("invalid arg '{key}' for {resource} of queue type rabbit_classic_queue")]
+    #[error("invalid arg '{key}' for {resource} of queue type {module}")]
     UnsupportedArgument {
         /// The argument.
         key: String,
         /// The declared object.
         resource: Resource,
+        /// The type's module in RabbitMQ.
+        module: &'static str,
     },
     /// A queue type this node does not offer.
     #[error(

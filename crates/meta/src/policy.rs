@@ -72,13 +72,13 @@ impl ApplyTo {
         }
     }
 
-    const fn covers(self, kind: QueueKind) -> bool {
+    fn covers(self, kind: QueueKind) -> bool {
         match self {
             Self::All | Self::Queues => true,
-            Self::ClassicQueues => match kind {
-                QueueKind::Classic => true,
-            },
-            Self::Exchanges | Self::QuorumQueues | Self::Streams => false,
+            Self::ClassicQueues | Self::QuorumQueues | Self::Streams => {
+                kind.apply_to() == self.as_str()
+            }
+            Self::Exchanges => false,
         }
     }
 }

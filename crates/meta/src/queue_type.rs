@@ -1,19 +1,96 @@
-//! The type of a queue, the format it is stored in, and the connection it may belong to.
+//! The types of queue and what they can do, the format one is stored in, the connection it may belong to.
 
-/// The types of queue.
+/// The types of queue that this node offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
     /// On one node.
     Classic,
 }
 
+/// A queue type of RabbitMQ and its capabilities. Which arguments and policies it knows is said by the rows
+/// of `setting::SETTINGS`.
+#[derive(Debug)]
+pub(crate) struct QueueType {
+    /// The type, if it is offered.
+    pub(crate) kind: Option<QueueKind>,
+    /// The name used in `x-queue-type`.
+    name: &'static str,
+    /// Its module, as RabbitMQ's texts name it.
+    module: &'static str,
+    /// The word of policies that apply to this type alone.
+    apply_to: &'static str,
+    /// Its queues may be exclusive, auto-delete, or not durable.
+    is_for_temporary: bool,
+}
+
+static CLASSIC: QueueType = QueueType {
+    kind: Some(QueueKind::Classic),
+    name: "classic",
+    module: "rabbit_classic_queue",
+    apply_to: "classic_queues",
+    is_for_temporary: true,
+};
+
+pub(crate) static QUORUM: QueueType = QueueType {
+    kind: None,
+    name: "quorum",
+    module: "rabbit_quorum_queue",
+    apply_to: "quorum_queues",
+    is_for_temporary: false,
+};
+
+pub(crate) static STREAM: QueueType = QueueType {
+    kind: None,
+    name: "stream",
+    module: "rabbit_stream_queue",
+    apply_to: "streams",
+    is_for_temporary: false,
+};
+
+impl QueueType {
+    /// The type of that name.
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        [&CLASSIC, &QUORUM, &STREAM].into_iter().find(|one| one.name == name)
+    }
+
+    /// Whether RabbitMQ has a type of that name and this node does not.
+    pub(crate) fn is_missing(name: &str) -> bool {
+        Self::find(name).is_some_and(|found| found.kind.is_none())
+    }
+}
+
 impl QueueKind {
+    const fn capabilities(self) -> &'static QueueType {
+        match self {
+            Self::Classic => &CLASSIC,
+        }
+    }
+
     /// The name used in `x-queue-type`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-        }
+        self.capabilities().name
+    }
+
+    /// The type of that name, if it is offered.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        QueueType::find(name)?.kind
+    }
+
+    /// The type's module, as RabbitMQ's texts name it.
+    pub(crate) const fn module(self) -> &'static str {
+        self.capabilities().module
+    }
+
+    /// The word of policies that apply to this type alone.
+    pub(crate) const fn apply_to(self) -> &'static str {
+        self.capabilities().apply_to
+    }
+
+    /// Whether its queues may be exclusive, auto-delete, or not durable.
+    pub(crate) const fn is_for_temporary(self) -> bool {
+        self.capabilities().is_for_temporary
     }
 }
 

@@ -20,6 +20,7 @@ use table::{RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY};
 use amqp091::{Table, Value};
 use serde_json::{Map, Value as Json};
 
+use crate::queue_type::{QueueKind, QueueType};
 use argument::ArgumentRule;
 use policy::PolicyRule;
 
@@ -31,6 +32,8 @@ pub(crate) struct Setting {
     /// The key in policies, if they can set this.
     policy: Option<(&'static str, PolicyRule)>,
     with_policy: Precedence,
+    /// The queue types that know it; all do if there are none here.
+    only_of: &'static [&'static QueueType],
 }
 
 /// The value that counts of an argument's and a policy's.
@@ -54,6 +57,10 @@ pub(crate) struct Given<'a> {
 impl Setting {
     fn argument_name(&self) -> Option<&'static str> {
         self.argument.as_ref().map(|(name, _)| *name)
+    }
+
+    fn is_known_to(&self, kind: QueueKind) -> bool {
+        self.only_of.is_empty() || self.only_of.iter().any(|one| one.kind == Some(kind))
     }
 
     fn policy_key(&self) -> Option<&'static str> {

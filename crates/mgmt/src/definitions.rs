@@ -162,7 +162,7 @@ fn amend(metadata: &mut VhostMetadata, request: &Request) -> Result<(), ApiError
         metadata.tags = tags;
     }
     if let Some(kind) = request.optional("default_queue_type") {
-        if kind != QueueKind::Classic.as_str() {
+        if QueueKind::of_name(kind).is_none() {
             let text = format!(
                 "Unsupported default queue type: this version of Leveret does not offer {kind} \
                  queues, see docs/compatibility.md"

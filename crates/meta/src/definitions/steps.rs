@@ -14,8 +14,7 @@ use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange};
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
-use crate::queue_arguments;
-use crate::queue_type::QueueKind;
+use crate::queue_type::{QueueKind, QueueType};
 use crate::resource::Resource;
 use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::user::{User, UserLimits};
@@ -254,7 +253,7 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     let kind = inner.optional("default_queue_type")?.or(object.optional("default_queue_type")?);
     // COMPAT: versions that keep no default write `undefined`.
     let kind = kind.filter(|kind| !matches!(*kind, "undefined" | ""));
-    if let Some(kind) = kind.filter(|kind| *kind != QueueKind::Classic.as_str()) {
+    if let Some(kind) = kind.filter(|kind| QueueKind::of_name(kind).is_none()) {
         wanted.warnings.push(format!(
             "its default queue type `{kind}` is left out: queues of this type are not offered yet"
         ));
@@ -262,9 +261,7 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     let metadata = VhostMetadata {
         description: either("description").optional("description")?.unwrap_or_default().to_owned(),
         tags: either("tags").names("tags")?,
-        default_queue_type: kind
-            .filter(|kind| *kind == QueueKind::Classic.as_str())
-            .map(Name::from),
+        default_queue_type: kind.and_then(QueueKind::of_name).map(|kind| Name::from(kind.as_str())),
         protected_from_deletion: inner.flag("protected_from_deletion", false)?,
     };
     let exists = importer.trial.vhost(&name).is_some();
@@ -401,7 +398,7 @@ fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     let arguments = table::from_json(object.get("arguments"))?;
     let by_argument = arguments.get(QUEUE_TYPE_ARGUMENT.as_bytes()).and_then(|kind| kind.as_str());
     if let Some(kind) = by_argument.or(object.optional("type")?)
-        && queue_arguments::is_of_other_type(kind)
+        && QueueType::is_missing(kind)
     {
         let why = format!("queues of type `{kind}` are not offered yet");
         return Ok(Wanted::left_out(&resource, &why));

@@ -2,7 +2,8 @@
 
 use amqp091::{Table, Value};
 
-use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, SETTINGS};
+use super::{DEAD_LETTER_EXCHANGE_ARGUMENT, SETTINGS, Setting};
+use crate::queue_type::QueueKind;
 
 /// Ten years: longer times to live are taken for mistakes.
 const MILLISECONDS_MAX: i64 = 10 * 365 * 24 * 60 * 60 * 1000;
@@ -28,31 +29,27 @@ pub(crate) enum ArgumentRule {
     Words(&'static [&'static str], &'static str),
     /// Text that only means something beside a dead letter exchange.
     DeadLetterRoutingKey,
-    /// Known to other queue types only, and refused.
-    OtherTypes,
 }
 
-/// The arguments that a classic queue knows, in the order in which redeclarations are compared.
-pub(crate) fn of_classic_queues() -> impl Iterator<Item = (&'static str, &'static ArgumentRule)> {
-    all().filter(|(_, rule)| !matches!(rule, ArgumentRule::OtherTypes))
+/// The arguments that queues of a type know, in the order in which redeclarations are compared.
+pub(crate) fn known_to(
+    kind: QueueKind,
+) -> impl Iterator<Item = (&'static str, &'static ArgumentRule)> {
+    let known = SETTINGS.iter().filter(move |setting| setting.is_known_to(kind));
+    known.filter_map(|setting| setting.argument.as_ref().map(|(name, rule)| (*name, rule)))
 }
 
-/// Whether only other queue types know the argument.
-pub(crate) fn is_of_other_types(argument: &str) -> bool {
-    all().any(|(name, rule)| name == argument && matches!(rule, ArgumentRule::OtherTypes))
-}
-
-fn all() -> impl Iterator<Item = (&'static str, &'static ArgumentRule)> {
-    SETTINGS
-        .iter()
-        .filter_map(|setting| setting.argument.as_ref().map(|(name, rule)| (*name, rule)))
+/// Whether queues of other types than this know the argument, and those of this do not.
+pub(crate) fn is_of_others_than(kind: QueueKind, argument: &str) -> bool {
+    let is_it = |setting: &&&Setting| setting.argument_name() == Some(argument);
+    SETTINGS.iter().find(is_it).is_some_and(|setting| !setting.is_known_to(kind))
 }
 
 impl ArgumentRule {
     /// Why the argument cannot have this value beside the other arguments, as RabbitMQ prints it.
     pub(crate) fn check(&self, value: &Value, arguments: &Table) -> Result<(), String> {
         match self {
-            Self::Any | Self::OtherTypes => Ok(()),
+            Self::Any => Ok(()),
             Self::Flag => value.as_bool().map(|_| ()).ok_or_else(|| unacceptable(value)),
             Self::Integer => integer(value).map(|_| ()),
             Self::NotNegative => not_negative(value).map(|_| ()),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::argument::ArgumentRule;
 use super::policy::PolicyValues;
 use super::{Precedence, SETTINGS, Setting};
+use crate::queue_type::QueueKind;
 
 const PAGE: &str = include_str!("../../../../docs/queue-settings.md");
 /// The line of the page after which the table stands, up to its end.
@@ -24,7 +25,7 @@ fn table() -> String {
             .to_owned();
     for setting in SETTINGS {
         let (argument, its_values) = (setting.argument.as_ref())
-            .map_or_else(blank, |(name, rule)| (code(name), argument_values(rule)));
+            .map_or_else(blank, |(name, rule)| (code(name), argument_values(setting, rule)));
         let (key, values) = (setting.policy.as_ref())
             .map_or_else(blank, |(key, rule)| (code(key), policy_values(rule.values)));
         let (both, operators) = (precedence(setting), operators(setting));
@@ -50,8 +51,9 @@ fn numbers(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn argument_values(rule: &ArgumentRule) -> String {
+fn argument_values(setting: &Setting, rule: &ArgumentRule) -> String {
     match rule {
+        _ if !setting.is_known_to(QueueKind::Classic) => "refused: of other queue types".to_owned(),
         ArgumentRule::Any => "text".to_owned(),
         ArgumentRule::Flag => "`true`, `false`".to_owned(),
         ArgumentRule::Integer => "number; negative: no limit".to_owned(),
@@ -63,7 +65,6 @@ fn argument_values(rule: &ArgumentRule) -> String {
         ArgumentRule::PositiveMilliseconds => "milliseconds from 1, up to ten years".to_owned(),
         ArgumentRule::Words(known, _) => words(known),
         ArgumentRule::DeadLetterRoutingKey => "text, with a dead letter exchange".to_owned(),
-        ArgumentRule::OtherTypes => "refused: of other queue types".to_owned(),
     }
 }
 
@@ -80,9 +81,10 @@ fn policy_values(values: PolicyValues) -> String {
     }
 }
 
-const fn precedence(setting: &Setting) -> &'static str {
+fn precedence(setting: &Setting) -> &'static str {
     match (&setting.argument, &setting.policy, setting.with_policy) {
-        (None, _, _) | (_, None, _) | (Some((_, ArgumentRule::OtherTypes)), ..) => "-",
+        _ if !setting.is_known_to(QueueKind::Classic) => "-",
+        (None, _, _) | (_, None, _) => "-",
         (.., Precedence::Argument) => "the argument",
         (.., Precedence::Policy) => "the policy",
         (.., Precedence::Smaller) => "the smaller",

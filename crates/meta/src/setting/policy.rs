@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY, SETTINGS};
+use super::{RETRY_MAX_KEY, RETRY_MIN_KEY, RETRY_TYPE_KEY, SETTINGS, Setting};
 use crate::error::MetaError;
 use crate::queue_type::QueueKind;
 
@@ -26,8 +26,8 @@ pub(crate) struct PolicyRule {
     meaning: &'static str,
     for_operators: bool,
     with_operators: Stricter,
-    /// COMPAT: a policy that sets this applies to no classic queue at all.
-    keeps_from_classic: bool,
+    /// COMPAT: a policy that sets this applies to queues that do not know it too.
+    suits_all_types: bool,
 }
 
 /// The values a key may have.
@@ -62,7 +62,7 @@ impl PolicyRule {
             meaning,
             for_operators: false,
             with_operators: Stricter::Smaller,
-            keeps_from_classic: false,
+            suits_all_types: false,
         }
     }
 
@@ -84,8 +84,8 @@ impl PolicyRule {
         Self { with_operators: Stricter::Operators, ..self }
     }
 
-    pub(super) const fn keeps_from_classic(self) -> Self {
-        Self { keeps_from_classic: true, ..self }
+    pub(super) const fn suits_all_types(self) -> Self {
+        Self { suits_all_types: true, ..self }
     }
 
     /// Operators' part in the key, in the words of the documentation.
@@ -179,12 +179,13 @@ fn check_delayed_retry(settings: &Settings) -> Result<(), MetaError> {
     Err(MetaError::Invalid(reason))
 }
 
-/// Whether a policy with these settings applies to queues of this kind.
+/// Whether a policy with these settings applies to queues of this type. COMPAT: one with a setting that the
+/// type does not know applies to none of its queues.
 pub(crate) fn suit(kind: QueueKind, settings: &Settings) -> bool {
-    let keeps_away = |rule: &PolicyRule| match kind {
-        QueueKind::Classic => rule.keeps_from_classic,
+    let keeps_away = |(setting, rule): (&Setting, &PolicyRule)| {
+        !setting.is_known_to(kind) && !rule.suits_all_types
     };
-    !settings.keys().any(|key| find(key).is_some_and(keeps_away))
+    !settings.keys().any(|key| find_setting(key).is_some_and(keeps_away))
 }
 
 /// The settings of a user's and an operator's policy, as one.
@@ -201,8 +202,14 @@ pub(crate) fn merged(by_user: &Settings, by_operator: &Settings) -> Settings {
 }
 
 fn find(key: &str) -> Option<&'static PolicyRule> {
-    let mut rules = SETTINGS.iter().filter_map(|setting| setting.policy.as_ref());
-    rules.find(|(name, _)| *name == key).map(|(_, rule)| rule)
+    find_setting(key).map(|(_, rule)| rule)
+}
+
+fn find_setting(key: &str) -> Option<(&'static Setting, &'static PolicyRule)> {
+    SETTINGS.iter().find_map(|setting| {
+        let (name, rule) = setting.policy.as_ref()?;
+        (*name == key).then_some((*setting, rule))
+    })
 }
 
 fn is_age(text: &str) -> bool {

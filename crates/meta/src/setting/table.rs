@@ -4,6 +4,7 @@ use super::argument::ArgumentRule as Argument;
 use super::policy::PolicyRule;
 use super::policy::PolicyValues::{AtLeast, Between, Flag, Integer, Numbers, Text, Words};
 use super::{Precedence, Setting, policy};
+use crate::queue_type::{QUORUM, QueueType, STREAM};
 
 /// The argument that chooses the queue type.
 pub(crate) const QUEUE_TYPE_ARGUMENT: &str = "x-queue-type";
@@ -31,11 +32,21 @@ const ARGUMENT_LOCATORS: &[&str] =
     &["client-local", "balanced", "random", "least-leaders", "min-masters"];
 
 const fn argument(name: &'static str, rule: Argument) -> Setting {
-    Setting { argument: Some((name, rule)), policy: None, with_policy: Precedence::Argument }
+    Setting {
+        argument: Some((name, rule)),
+        policy: None,
+        with_policy: Precedence::Argument,
+        only_of: &[],
+    }
 }
 
 const fn policy(key: &'static str, rule: PolicyRule) -> Setting {
-    Setting { argument: None, policy: Some((key, rule)), with_policy: Precedence::Policy }
+    Setting {
+        argument: None,
+        policy: Some((key, rule)),
+        with_policy: Precedence::Policy,
+        only_of: &[],
+    }
 }
 
 /// A key of policies, set by users.
@@ -47,6 +58,11 @@ impl Setting {
     /// Policies may set it too.
     const fn and_policy(self, key: &'static str, rule: PolicyRule) -> Self {
         Self { policy: Some((key, rule)), ..self }
+    }
+
+    /// Other queue types do not know it.
+    const fn only_of(self, types: &'static [&'static QueueType]) -> Self {
+        Self { only_of: types, ..self }
     }
 
     const fn smaller_counts(self) -> Self {
@@ -180,50 +196,51 @@ settings! {
         policy("x-deduplication-header", values(Text, "deduplication header name"));
 
     // Queue types that are not here.
-    DEAD_LETTER_STRATEGY = argument("x-dead-letter-strategy", Argument::OtherTypes)
-        .and_policy(
-            "dead-letter-strategy",
-            values(Words(STRATEGIES), "dead letter strategy").keeps_from_classic(),
-        );
-    INITIAL_GROUP_SIZE = argument("x-quorum-initial-group-size", Argument::OtherTypes);
-    TARGET_GROUP_SIZE = argument("x-quorum-target-group-size", Argument::OtherTypes)
+    DEAD_LETTER_STRATEGY = argument("x-dead-letter-strategy", Argument::Any)
+        .and_policy("dead-letter-strategy", values(Words(STRATEGIES), "dead letter strategy"))
+        .only_of(&[&QUORUM]);
+    INITIAL_GROUP_SIZE =
+        argument("x-quorum-initial-group-size", Argument::Any).only_of(&[&QUORUM]);
+    TARGET_GROUP_SIZE = argument("x-quorum-target-group-size", Argument::Any)
         .and_policy(
             "target-group-size",
-            values(AtLeast(1), "target group size")
-                .for_operators()
-                .larger_counts()
-                .keeps_from_classic(),
-        );
-    MAX_IN_MEMORY_LENGTH = argument("x-max-in-memory-length", Argument::OtherTypes)
+            values(AtLeast(1), "target group size").for_operators().larger_counts(),
+        )
+        .only_of(&[&QUORUM]);
+    MAX_IN_MEMORY_LENGTH = argument("x-max-in-memory-length", Argument::Any)
         .and_policy(
             "max-in-memory-length",
-            values(AtLeast(0), "maximum memory in bytes").for_operators().keeps_from_classic(),
-        );
-    MAX_IN_MEMORY_BYTES = argument("x-max-in-memory-bytes", Argument::OtherTypes)
+            values(AtLeast(0), "maximum memory in bytes").for_operators(),
+        )
+        .only_of(&[&QUORUM]);
+    MAX_IN_MEMORY_BYTES = argument("x-max-in-memory-bytes", Argument::Any)
         .and_policy(
             "max-in-memory-bytes",
-            values(AtLeast(0), "maximum memory in bytes").for_operators().keeps_from_classic(),
-        );
-    MAX_AGE = argument("x-max-age", Argument::OtherTypes)
-        .and_policy("max-age", values(policy::PolicyValues::Age, "max age").keeps_from_classic());
-    MAX_SEGMENT_BYTES = argument("x-stream-max-segment-size-bytes", Argument::OtherTypes)
+            values(AtLeast(0), "maximum memory in bytes").for_operators(),
+        )
+        .only_of(&[&QUORUM]);
+    MAX_AGE = argument("x-max-age", Argument::Any)
+        .and_policy("max-age", values(policy::PolicyValues::Age, "max age"))
+        .only_of(&[&STREAM]);
+    MAX_SEGMENT_BYTES = argument("x-stream-max-segment-size-bytes", Argument::Any)
         .and_policy(
             "stream-max-segment-size-bytes",
-            values(Between(0, STREAM_SEGMENT_BYTES_MAX), "segment size").keeps_from_classic(),
-        );
-    FILTER_BYTES = argument("x-stream-filter-size-bytes", Argument::OtherTypes)
+            values(Between(0, STREAM_SEGMENT_BYTES_MAX), "segment size"),
+        )
+        .only_of(&[&STREAM]);
+    FILTER_BYTES = argument("x-stream-filter-size-bytes", Argument::Any)
         .and_policy(
             "stream-filter-size-bytes",
-            values(Between(16, 255), "filter size. Valid range is 16-255"),
-        );
-    INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::OtherTypes)
+            values(Between(16, 255), "filter size. Valid range is 16-255").suits_all_types(),
+        )
+        .only_of(&[&STREAM]);
+    INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::Any)
+        .and_policy("initial-cluster-size", values(AtLeast(0), "cluster size"))
+        .only_of(&[&STREAM]);
+    CONSUMER_DISCONNECTED_TIMEOUT = argument("x-consumer-disconnected-timeout", Argument::Any)
         .and_policy(
-            "initial-cluster-size",
-            values(AtLeast(0), "cluster size").keeps_from_classic(),
-        );
-    CONSUMER_DISCONNECTED_TIMEOUT =
-        argument("x-consumer-disconnected-timeout", Argument::OtherTypes).and_policy(
             "consumer-disconnected-timeout",
-            values(AtLeast(0), "consumer disconnected timeout"),
-        );
+            values(AtLeast(0), "consumer disconnected timeout").suits_all_types(),
+        )
+        .only_of(&[&QUORUM]);
 }

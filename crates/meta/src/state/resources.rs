@@ -188,6 +188,7 @@ impl Resources {
         if !is_replayed {
             add_default_type(vhost, &mut queue);
         }
+        queue.kind = queue_arguments::kind_of(&queue.arguments).unwrap_or(queue.kind);
         if let Some(existing) = vhost.queue(&declare.name) {
             existing.check_equivalent(&queue)?;
             return Ok(Outcome::of(Done::QueueExists(Arc::clone(existing))));
@@ -336,7 +337,7 @@ fn check_not_default(spec: &BindingSpec) -> Result<(), MetaError> {
 fn add_default_type(vhost: &Vhost, queue: &mut QueueDef) {
     let Some(kind) = &vhost.metadata().default_queue_type else { return };
     // Other types are for queues that last: a default must not break those that do not.
-    let is_fit = kind.as_str() == "classic"
+    let is_fit = QueueKind::of_name(kind).is_some_and(QueueKind::is_for_temporary)
         || (queue.durable && queue.exclusive_owner.is_none() && !queue.auto_delete);
     if is_fit && queue.arguments.get(QUEUE_TYPE_ARGUMENT.as_bytes()).is_none() {
         queue.arguments.push(ShortString::from_static(QUEUE_TYPE_ARGUMENT), kind.as_str());

@@ -232,34 +232,26 @@ pub(crate) fn check_port_connectivity(
         .into_iter()
         .filter(|listener| !takes_connections(listener, address, timeout))
         .collect();
-    let is_json = invocation.format == Format::Json;
     if failed.is_empty() {
-        if is_json {
-            let object = json!({"result": "ok", "node": node, "listeners": listeners});
-            return Ok(Answer::Object(object));
-        }
         let ports: Vec<String> = render::ports(&listeners).iter().map(u64::to_string).collect();
         let using = address.map_or_else(
             || "using node hostname resolution".to_owned(),
             |address| format!("using {address} for target IP address"),
         );
-        return Ok(Answer::Text(format!(
+        let text = format!(
             "Successfully connected to ports {} on node {node} ({using})",
             ports.join(", ")
-        )));
+        );
+        let object = json!({"result": "ok", "node": node, "listeners": listeners});
+        return render::shown(invocation, object, text);
     }
     let failed = Value::from(failed);
-    if is_json {
-        let object = json!({"result": "error", "node": node, "failures": failed});
-        return Err(Failure::check(object.to_string()));
-    }
-    Err(Failure::error(
-        code::UNAVAILABLE,
-        format!(
-            "Connection to ports of the following listeners on node {node} failed: \n{}",
-            render::interface_lines(&failed, "I").join("\n")
-        ),
-    ))
+    let text = format!(
+        "Connection to ports of the following listeners on node {node} failed: \n{}",
+        render::interface_lines(&failed, "I").join("\n")
+    );
+    let object = json!({"result": "error", "node": node, "failures": failed});
+    render::failed(invocation, &object, Failure::error(code::UNAVAILABLE, text))
 }
 
 /// Connects to the address that is listened on, or to the given one.

@@ -203,7 +203,8 @@ pub(crate) fn is_enabled(invocation: &Invocation) -> Result<Answer, Failure> {
     let missing = missing(invocation);
     if missing.is_empty() {
         let text = format!("{} enabled{node}", capitalised(&plugins_are(names(invocation))));
-        return Ok(render::passed_with(invocation, text));
+        let object = json!({"result": "ok", "message": text});
+        return render::passed(invocation, object, text);
     }
     let enabled: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
     let text = format!(
@@ -211,10 +212,8 @@ pub(crate) fn is_enabled(invocation: &Invocation) -> Result<Answer, Failure> {
         capitalised(&plugins_are(missing.into_iter())),
         enabled.join(", ")
     );
-    if invocation.format == Format::Json {
-        return Err(Failure::check(json!({"result": "error", "message": text}).to_string()));
-    }
-    Err(Failure::error(code::UNAVAILABLE, text))
+    let object = json!({"result": "error", "message": text});
+    render::failed(invocation, &object, Failure::error(code::UNAVAILABLE, text))
 }
 
 /// `plugin a is`, `plugins a, b are`.

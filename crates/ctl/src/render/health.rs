@@ -5,96 +5,105 @@ use crate::output::{Answer, Format};
 use crate::verb::Invocation;
 use serde_json::{Value, json};
 
-fn is_json(invocation: &Invocation) -> bool {
-    invocation.format == Format::Json
+/// An object in JSON, otherwise the text.
+#[expect(clippy::unnecessary_wraps, reason = "the end of many functions of this type")]
+pub(crate) fn shown(
+    invocation: &Invocation,
+    object: Value,
+    text: impl Into<String>,
+) -> Result<Answer, Failure> {
+    let is_json = invocation.format == Format::Json;
+    Ok(if is_json { Answer::Object(object) } else { Answer::Text(text.into()) })
 }
 
-fn running(state: &Value) -> bool {
-    state.get("running").and_then(Value::as_bool).unwrap_or_default()
+/// The failure of a check: an object in JSON, otherwise as given.
+pub(crate) fn failed<T>(
+    invocation: &Invocation,
+    object: &Value,
+    otherwise: Failure,
+) -> Result<T, Failure> {
+    let is_json = invocation.format == Format::Json;
+    Err(if is_json { Failure::check(object.to_string()) } else { otherwise })
 }
 
-fn running_text(invocation: &Invocation, running: bool) -> String {
+/// A passed check: quiet with `--silent`, and an object in JSON.
+pub(crate) fn passed(
+    invocation: &Invocation,
+    object: Value,
+    text: String,
+) -> Result<Answer, Failure> {
+    if invocation.format != Format::Json && invocation.flag("silent") {
+        return Ok(Answer::Silent);
+    }
+    shown(invocation, object, text)
+}
+
+/// A failed check that says nothing with `--silent`.
+fn not_passed(invocation: &Invocation, object: &Value, text: Failure) -> Result<Answer, Failure> {
+    let silent = Failure { code: code::UNAVAILABLE, text: None };
+    failed(invocation, object, if invocation.flag("silent") { silent } else { text })
+}
+
+/// A field that is text; empty when there is none.
+fn field<'v>(value: &'v Value, name: &str) -> &'v str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// Whether the node runs, and the sentence that says so.
+fn running(invocation: &Invocation, state: &Value) -> (bool, String) {
     let node = invocation.node();
-    if running {
+    let running = state.get("running").and_then(Value::as_bool).unwrap_or_default();
+    let text = if running {
         format!("RabbitMQ on node {node} is fully booted and running")
     } else {
         format!(
             "RabbitMQ on node {node} is not running or has not fully booted yet \
              (check with is_booting)"
         )
-    }
-}
-
-/// A passed check: quiet with `--silent`, and an object in JSON.
-fn passed(invocation: &Invocation, text: String) -> Answer {
-    if is_json(invocation) {
-        Answer::Object(json!({"result": "ok"}))
-    } else if invocation.flag("silent") {
-        Answer::Silent
-    } else {
-        Answer::Text(text)
-    }
-}
-
-/// As [`passed`], with the text in JSON too.
-pub(crate) fn passed_with(invocation: &Invocation, text: String) -> Answer {
-    if is_json(invocation) {
-        return Answer::Object(json!({"result": "ok", "message": text}));
-    }
-    passed(invocation, text)
+    };
+    (running, text)
 }
 
 pub(crate) fn check_running(invocation: &Invocation, state: Value) -> Result<Answer, Failure> {
-    let running = running(&state);
-    let text = running_text(invocation, running);
+    let (running, text) = running(invocation, &state);
     if running { Ok(Answer::Text(text)) } else { Err(Failure::error(code::UNAVAILABLE, text)) }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn is_running(invocation: &Invocation, state: Value) -> Result<Answer, Failure> {
-    let running = running(&state);
-    let text = running_text(invocation, running);
-    Ok(if is_json(invocation) {
-        Answer::Object(json!({"result": running, "message": text}))
-    } else {
-        Answer::Text(text)
-    })
+    let (running, text) = running(invocation, &state);
+    shown(invocation, json!({"result": running, "message": text}), text)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn is_booting(invocation: &Invocation, state: Value) -> Result<Answer, Failure> {
-    let booting = !running(&state);
+    let (running, _) = running(invocation, &state);
     let node = invocation.node();
-    let text = if booting {
-        format!("RabbitMQ on node {node} is booting")
-    } else {
+    let text = if running {
         format!(
             "RabbitMQ on node {node} is fully booted (check with is_running), stopped or has \
              not started booting yet"
         )
-    };
-    Ok(if is_json(invocation) {
-        Answer::Object(json!({"result": booting, "message": text}))
     } else {
-        Answer::Text(text)
-    })
+        format!("RabbitMQ on node {node} is booting")
+    };
+    shown(invocation, json!({"result": !running, "message": text}), text)
 }
 
 /// A line for each alarm.
 pub(super) fn alarm_lines(alarms: &Value) -> Vec<String> {
-    let field = |alarm: &Value, name: &str| {
-        alarm.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
     let line = |alarm: &Value| {
         let node = field(alarm, "node");
-        match field(alarm, "resource").as_str() {
+        match field(alarm, "resource") {
             "memory" => format!("Memory alarm on node {node}"),
             "disk" => format!("Free disk space alarm on node {node}"),
             "file_descriptor_limit" => format!("File descriptor limit alarm on node {node}"),
             other => format!("{other} alarm on node {node}"),
         }
     };
-    alarms.as_array().into_iter().flatten().map(line).collect()
+    items(alarms).map(line).collect()
 }
 
 /// The heaviest users of the node, once however many alarms are on.
@@ -104,22 +113,20 @@ fn heaviest_lines(alarms: &Value) -> Vec<String> {
     sentences.map(|sentence| format!("Heaviest: {sentence}")).collect()
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn alarms(invocation: &Invocation, alarms: Value) -> Result<Answer, Failure> {
     let node = invocation.node();
     let lines = alarm_lines(&alarms);
+    if lines.is_empty() {
+        let object = json!({"result": "ok", "node": node, "alarms": []});
+        let text = format!("Node {node} reported no alarms, local or clusterwide");
+        return shown(invocation, object, text);
+    }
     let heaviest = heaviest_lines(&alarms);
-    Ok(match (lines.is_empty(), is_json(invocation)) {
-        (true, true) => Answer::Object(json!({"result": "ok", "node": node, "alarms": []})),
-        (true, false) => {
-            Answer::Text(format!("Node {node} reported no alarms, local or clusterwide"))
-        }
-        (false, true) => Answer::Object(json!({
-            "result": "ok", "local": lines, "global": [], "heaviest": heaviest,
-            "message": format!("Node {node} reported alarms"),
-        })),
-        (false, false) => Answer::Text([lines, heaviest].concat().join("\n")),
-    })
+    let object = json!({
+        "result": "ok", "local": lines, "global": [], "heaviest": heaviest,
+        "message": format!("Node {node} reported alarms"),
+    });
+    shown(invocation, object, [lines, heaviest].concat().join("\n"))
 }
 
 pub(crate) fn check_alarms(invocation: &Invocation, alarms: Value) -> Result<Answer, Failure> {
@@ -142,25 +149,19 @@ fn check_no_alarms(
     let node = invocation.node();
     let lines = alarm_lines(alarms);
     if lines.is_empty() {
-        return Ok(passed(invocation, format!("Node {node} {all_clear}")));
+        return passed(invocation, json!({"result": "ok"}), format!("Node {node} {all_clear}"));
     }
-    if is_json(invocation) {
-        let object = json!({
-            "result": "error", "local": lines, "global": [],
-            "message": format!("Node {node} reported alarms"),
-        });
-        return Err(Failure::check(object.to_string()));
-    }
-    if invocation.flag("silent") {
-        return Err(Failure { code: code::UNAVAILABLE, text: None });
-    }
-    Err(Failure::check(lines.join("\n")))
+    let object = json!({
+        "result": "error", "local": lines, "global": [],
+        "message": format!("Node {node} reported alarms"),
+    });
+    not_passed(invocation, &object, Failure::check(lines.join("\n")))
 }
 
 /// The ports listened on, sorted.
 pub(crate) fn ports(listeners: &Value) -> Vec<u64> {
-    let port = |listener: &Value| listener.get("port").and_then(Value::as_u64);
-    let mut ports: Vec<u64> = listeners.as_array().into_iter().flatten().filter_map(port).collect();
+    let mut ports: Vec<u64> =
+        items(listeners).filter_map(|listener| listener.get("port")?.as_u64()).collect();
     ports.sort_unstable();
     ports
 }
@@ -172,57 +173,46 @@ fn joined(ports: &[u64]) -> String {
 /// A line for each listener, after `prefix`.
 pub(crate) fn interface_lines(listeners: &Value, prefix: &str) -> Vec<String> {
     let line = |listener: &Value| {
-        let field =
-            |name: &str| listener.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         format!(
             "{prefix}nterface: {}, port: {}, protocol: {}, purpose: {}",
-            field("interface"),
+            field(listener, "interface"),
             listener.get("port").and_then(Value::as_u64).unwrap_or_default(),
-            field("protocol"),
-            field("purpose")
+            field(listener, "protocol"),
+            field(listener, "purpose")
         )
     };
-    listeners.as_array().into_iter().flatten().map(line).collect()
+    items(listeners).map(line).collect()
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn listeners(invocation: &Invocation, listeners: Value) -> Result<Answer, Failure> {
     let node = invocation.node();
-    if is_json(invocation) {
-        return Ok(Answer::Object(json!({"result": "ok", "node": node, "listeners": listeners})));
-    }
     let lines = interface_lines(&listeners, "I");
-    Ok(Answer::Text(if lines.is_empty() {
+    let text = if lines.is_empty() {
         format!("Node {node} reported no enabled listeners.")
     } else {
         lines.join("\n")
-    }))
+    };
+    shown(invocation, json!({"result": "ok", "node": node, "listeners": listeners}), text)
 }
 
 pub(crate) fn check_port_listener(
     invocation: &Invocation,
     listeners: Value,
 ) -> Result<Answer, Failure> {
-    let node = invocation.node();
-    let port = invocation.param("port");
+    let (node, port) = (invocation.node(), invocation.param("port"));
     let ports = ports(&listeners);
     if ports.iter().any(|found| found.to_string() == port) {
-        return Ok(if is_json(invocation) {
-            Answer::Object(json!({"result": "ok", "node": node, "port": port}))
-        } else {
-            Answer::Text(format!("A listener for port {port} is running on node {node}."))
-        });
+        let text = format!("A listener for port {port} is running on node {node}.");
+        return shown(invocation, json!({"result": "ok", "node": node, "port": port}), text);
     }
-    Err(Failure::check(if is_json(invocation) {
-        json!({"result": "error", "missing": port, "ports": ports, "listeners": listeners})
-            .to_string()
-    } else {
-        format!(
-            "No listener for port {port} is active on node {node}. \
-             Found listeners that use the following ports: {}",
-            joined(&ports)
-        )
-    }))
+    let object =
+        json!({"result": "error", "missing": port, "ports": ports, "listeners": listeners});
+    let text = format!(
+        "No listener for port {port} is active on node {node}. \
+         Found listeners that use the following ports: {}",
+        joined(&ports)
+    );
+    failed(invocation, &object, Failure::check(text))
 }
 
 pub(crate) fn check_protocol_listener(
@@ -231,32 +221,26 @@ pub(crate) fn check_protocol_listener(
 ) -> Result<Answer, Failure> {
     let node = invocation.node();
     let protocol = known_protocol(invocation.param("protocol"));
-    let name = |listener: &Value| {
-        listener.get("protocol").and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let mut found: Vec<String> = listeners.as_array().into_iter().flatten().map(name).collect();
-    if found.contains(&protocol) {
-        return Ok(if is_json(invocation) {
-            Answer::Object(json!({"result": "ok", "node": node, "protocol": protocol}))
-        } else {
-            Answer::Text(format!("A listener for protocol {protocol} is running on node {node}."))
-        });
+    let mut found: Vec<&str> =
+        items(&listeners).map(|listener| field(listener, "protocol")).collect();
+    if found.contains(&protocol.as_str()) {
+        let text = format!("A listener for protocol {protocol} is running on node {node}.");
+        return shown(
+            invocation,
+            json!({"result": "ok", "node": node, "protocol": protocol}),
+            text,
+        );
     }
-    if is_json(invocation) {
-        let object = json!({
-            "result": "error", "missing": protocol, "protocols": found, "listeners": listeners,
-        });
-        return Err(Failure::check(object.to_string()));
-    }
+    let object = json!({
+        "result": "error", "missing": protocol, "protocols": found, "listeners": listeners,
+    });
     found.sort_unstable();
-    Err(Failure::error(
-        code::UNAVAILABLE,
-        format!(
-            "No listener for protocol {protocol} is active on node {node}. \
-             Found listeners for the following protocols: {}",
-            found.join(", ")
-        ),
-    ))
+    let text = format!(
+        "No listener for protocol {protocol} is active on node {node}. \
+         Found listeners for the following protocols: {}",
+        found.join(", ")
+    );
+    failed(invocation, &object, Failure::error(code::UNAVAILABLE, text))
 }
 
 /// The names people give to protocols, brought to those that listeners have.
@@ -279,31 +263,22 @@ fn known_protocol(given: &str) -> String {
 
 pub(crate) fn check_virtual_hosts(invocation: &Invocation, down: Value) -> Result<Answer, Failure> {
     let node = invocation.node();
-    let down: Vec<&str> = down.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let down: Vec<&str> = items(&down).filter_map(Value::as_str).collect();
     if down.is_empty() {
-        let text = format!("Node {node} reported all vhosts as running");
-        return Ok(passed(invocation, text));
+        return passed(
+            invocation,
+            json!({"result": "ok"}),
+            format!("Node {node} reported all vhosts as running"),
+        );
     }
-    if is_json(invocation) {
-        let object = json!({"result": "error", "down_vhosts": down});
-        return Err(Failure::check(object.to_string()));
-    }
-    if invocation.flag("silent") {
-        return Err(Failure { code: code::UNAVAILABLE, text: None });
-    }
-    Err(Failure::error(
-        code::UNAVAILABLE,
-        format!("Some virtual hosts on node {node} are down:\n{}", down.join("\n")),
-    ))
+    let text = format!("Some virtual hosts on node {node} are down:\n{}", down.join("\n"));
+    let object = json!({"result": "error", "down_vhosts": down});
+    not_passed(invocation, &object, Failure::error(code::UNAVAILABLE, text))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn server_version(invocation: &Invocation, version: Value) -> Result<Answer, Failure> {
-    Ok(if is_json(invocation) {
-        Answer::Object(json!({"result": "ok", "value": version}))
-    } else {
-        Answer::Text(version.as_str().unwrap_or_default().to_owned())
-    })
+    let text = version.as_str().unwrap_or_default().to_owned();
+    shown(invocation, json!({"result": "ok", "value": version}), text)
 }
 
 /// The names of those in use.
@@ -311,20 +286,12 @@ pub(crate) fn check_deprecated_features(
     invocation: &Invocation,
     used: Value,
 ) -> Result<Answer, Failure> {
-    let is_json = invocation.format == Format::Json;
-    let names: Vec<&str> =
-        used.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let names: Vec<&str> = items(&used).filter_map(Value::as_str).collect();
     if names.is_empty() {
-        return Ok(if is_json {
-            Answer::Object(json!({"result": "ok"}))
-        } else {
-            Answer::Text("Cluster reported no deprecated features in use".to_owned())
-        });
+        let text = "Cluster reported no deprecated features in use";
+        return shown(invocation, json!({"result": "ok"}), text);
     }
     let message = "Cluster reported deprecated features in use";
-    Err(Failure::check(if is_json {
-        json!({"result": "error", "deprecated_features": names, "message": message}).to_string()
-    } else {
-        format!("{message}: {}", names.join(", "))
-    }))
+    let object = json!({"result": "error", "deprecated_features": names, "message": message});
+    failed(invocation, &object, Failure::check(format!("{message}: {}", names.join(", "))))
 }

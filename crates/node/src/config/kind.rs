@@ -10,23 +10,10 @@ use super::{Draft, Durability, Immediate, Validator};
 
 /// The kinds of option: the values each takes and the setting each writes.
 pub(super) enum Kind {
-    Integer {
-        min: u64,
-        max: u64,
-        zero: Zero,
-        unit: &'static str,
-        set: fn(&mut Draft, u64),
-    },
-    IntegerOrInfinity {
-        unit: &'static str,
-        set: fn(&mut Draft, Option<u64>),
-    },
-    ByteSize {
-        min: u64,
-        max: u64,
-        zero: Zero,
-        set: fn(&mut Draft, u64),
-    },
+    /// A number of the unit.
+    Integer(Range, &'static str, fn(&mut Draft, u64)),
+    IntegerOrInfinity(&'static str, fn(&mut Draft, Option<u64>)),
+    ByteSize(Range, fn(&mut Draft, u64)),
     Memory(fn(&mut Draft, u64)),
     Ratio(fn(&mut Draft, f64)),
     Flag(fn(&mut Draft, bool)),
@@ -62,6 +49,13 @@ pub(super) enum Kind {
     AuthBackend,
 }
 
+/// The numbers that an option takes.
+pub(super) struct Range {
+    pub(super) min: u64,
+    pub(super) max: u64,
+    pub(super) zero: Zero,
+}
+
 /// The meaning of 0 where it is below the minimum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zero {
@@ -93,16 +87,12 @@ impl Kind {
 
     fn try_set(&self, draft: &mut Draft, name: &str, value: &str) -> Option<()> {
         match self {
-            Self::Integer { min, max, zero, unit: _, set } => {
-                set(draft, within(units::integer(value)?, *min, *max, *zero)?);
-            }
-            Self::IntegerOrInfinity { unit: _, set } => match value {
+            Self::Integer(range, _, set) => set(draft, range.holds(units::integer(value)?)?),
+            Self::IntegerOrInfinity(_, set) => match value {
                 "infinity" => set(draft, None),
                 number => set(draft, Some(units::integer(number)?)),
             },
-            Self::ByteSize { min, max, zero, set } => {
-                set(draft, within(units::byte_size(value)?, *min, *max, *zero)?);
-            }
+            Self::ByteSize(range, set) => set(draft, range.holds(units::byte_size(value)?)?),
             Self::Memory(set) => set(draft, units::memory(value)?),
             Self::Ratio(set) => set(draft, units::ratio(value)?),
             Self::Flag(set) => set(draft, units::boolean(value)?),
@@ -161,15 +151,11 @@ impl Kind {
     /// The values taken, in words that complete "expected ...".
     pub(super) fn expects(&self) -> String {
         match self {
-            Self::Integer { min, max, zero, unit, set: _ } => {
-                let of_unit = if unit.is_empty() { String::new() } else { format!(" of {unit}") };
-                range(&format!("a whole number{of_unit}"), *min, *max, *zero)
-            }
-            Self::IntegerOrInfinity { unit, set: _ } => {
-                format!("a whole number of {unit}, or `infinity`")
-            }
-            Self::ByteSize { min, max, zero, set: _ } => {
-                range("a number of bytes, or one with `KB`, `MB`, `GB`", *min, *max, *zero)
+            Self::Integer(range, "", _) => range.expects("a whole number"),
+            Self::Integer(range, unit, _) => range.expects(&format!("a whole number of {unit}")),
+            Self::IntegerOrInfinity(unit, _) => format!("a whole number of {unit}, or `infinity`"),
+            Self::ByteSize(range, _) => {
+                range.expects("a number of bytes, or one with `KB`, `MB`, `GB`")
             }
             Self::Memory(_) => {
                 "a number of bytes, or one with a unit such as `MB`, `MiB`, `GB`, `GiB`".to_owned()
@@ -222,14 +208,15 @@ impl Kind {
     }
 }
 
-fn within(number: u64, min: u64, max: u64, zero: Zero) -> Option<u64> {
-    let allowed = (min <= number && number <= max) || (number == 0 && zero == Zero::Unlimited);
-    allowed.then_some(number)
-}
+impl Range {
+    fn holds(&self, number: u64) -> Option<u64> {
+        let is_in = (self.min..=self.max).contains(&number);
+        (is_in || (number == 0 && self.zero == Zero::Unlimited)).then_some(number)
+    }
 
-fn range(what: &str, min: u64, max: u64, zero: Zero) -> String {
-    match zero {
-        Zero::Plain => format!("{what}, {min} to {max}"),
-        Zero::Unlimited => format!("{what}, {min} to {max}, or 0 for no limit"),
+    fn expects(&self, what: &str) -> String {
+        let Self { min, max, zero } = self;
+        let or = if *zero == Zero::Unlimited { ", or 0 for no limit" } else { "" };
+        format!("{what}, {min} to {max}{or}")
     }
 }

@@ -2,7 +2,7 @@
 //! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
 
 use super::Draft;
-use super::kind::{Kind, Zero};
+use super::kind::{Kind, Range, Zero};
 use meta::{DefaultLimits, DefaultPolicy, DefaultUser, QueueVersion};
 
 /// One row of the table.
@@ -131,13 +131,9 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "tcp_listen_options.backlog",
         "65535",
-        Kind::Integer {
-            min: 1,
-            max: 65_535,
-            zero: Zero::Plain,
-            unit: "connections",
-            set: |d, v| d.config.listeners.backlog = fits(v),
-        },
+        Kind::Integer(Range { min: 1, max: 65_535, zero: Zero::Plain }, "connections", |d, v| {
+            d.config.listeners.backlog = fits(v)
+        }),
         "Length of the queue of connections not yet accepted. The kernel gives `net.core.somaxconn` at most.",
     ),
     row(
@@ -155,25 +151,17 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "tcp_listen_options.sndbuf",
         "",
-        Kind::Integer {
-            min: 1_024,
-            max: 1 << 30,
-            zero: Zero::Plain,
-            unit: "bytes",
-            set: |d, v| d.config.listeners.send_buffer = Some(fits(v)),
-        },
+        Kind::Integer(Range { min: 1_024, max: 1 << 30, zero: Zero::Plain }, "bytes", |d, v| {
+            d.config.listeners.send_buffer = Some(fits(v))
+        }),
         "Size of the send buffer of a connection's socket (`SO_SNDBUF`); the system's default when not set.",
     ),
     row(
         "tcp_listen_options.recbuf",
         "",
-        Kind::Integer {
-            min: 1_024,
-            max: 1 << 30,
-            zero: Zero::Plain,
-            unit: "bytes",
-            set: |d, v| d.config.listeners.receive_buffer = Some(fits(v)),
-        },
+        Kind::Integer(Range { min: 1_024, max: 1 << 30, zero: Zero::Plain }, "bytes", |d, v| {
+            d.config.listeners.receive_buffer = Some(fits(v))
+        }),
         "Size of the receive buffer of a connection's socket (`SO_RCVBUF`); the system's default when not set.",
     ),
     row(
@@ -187,44 +175,33 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "handshake_timeout",
         "10000",
-        Kind::IntegerOrInfinity {
-            unit: "milliseconds",
-            set: |d, v| d.config.connection.handshake_timeout_ms = v,
-        },
+        Kind::IntegerOrInfinity("milliseconds", |d, v| {
+            d.config.connection.handshake_timeout_ms = v
+        }),
         "Time a client has from connecting to an open connection.",
     ),
     row(
         "heartbeat",
         "60",
-        Kind::Integer {
-            min: 0,
-            max: 65_535,
-            zero: Zero::Plain,
-            unit: "seconds",
-            set: |d, v| d.config.connection.heartbeat_s = fits(v),
-        },
+        Kind::Integer(Range { min: 0, max: 65_535, zero: Zero::Plain }, "seconds", |d, v| {
+            d.config.connection.heartbeat_s = fits(v)
+        }),
         "Heartbeat time-out suggested to clients. 0 suggests none.",
     ),
     row(
         "frame_max",
         "131072",
-        Kind::ByteSize {
-            min: 4_096,
-            max: 0x7fff_ffff,
-            zero: Zero::Unlimited,
-            set: |d, v| d.config.connection.frame_max = fits(v),
-        },
+        Kind::ByteSize(Range { min: 4_096, max: 0x7fff_ffff, zero: Zero::Unlimited }, |d, v| {
+            d.config.connection.frame_max = fits(v)
+        }),
         "Largest frame, offered to clients, which may lower it.",
     ),
     row(
         "initial_frame_max",
         "8192",
-        Kind::ByteSize {
-            min: 4_096,
-            max: 0x7fff_ffff,
-            zero: Zero::Plain,
-            set: |d, v| d.config.connection.initial_frame_max = fits(v),
-        },
+        Kind::ByteSize(Range { min: 4_096, max: 0x7fff_ffff, zero: Zero::Plain }, |d, v| {
+            d.config.connection.initial_frame_max = fits(v)
+        }),
         "Largest frame taken from a client before tuning is over.",
     ),
     also(
@@ -232,26 +209,20 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         row(
             "max_channels_per_connection",
             "2047",
-            Kind::Integer {
-                min: 1,
-                max: 65_535,
-                zero: Zero::Unlimited,
-                unit: "channels",
-                set: |d, v| d.config.connection.channel_max = fits(v),
-            },
+            Kind::Integer(
+                Range { min: 1, max: 65_535, zero: Zero::Unlimited },
+                "channels",
+                |d, v| d.config.connection.channel_max = fits(v),
+            ),
             "Most channels of one connection, offered to clients, which may lower it.",
         ),
     ),
     row(
         "max_message_size",
         "16777216",
-        Kind::Integer {
-            min: 1,
-            max: 512 << 20,
-            zero: Zero::Plain,
-            unit: "bytes",
-            set: |d, v| d.config.connection.max_message_size = v,
-        },
+        Kind::Integer(Range { min: 1, max: 512 << 20, zero: Zero::Plain }, "bytes", |d, v| {
+            d.config.connection.max_message_size = v
+        }),
         "Largest message body.",
     ),
     row(
@@ -267,41 +238,38 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         row(
             "max_connections",
             "infinity",
-            Kind::IntegerOrInfinity {
-                unit: "connections",
-                set: |d, v| d.config.connection.max_connections = v,
-            },
+            Kind::IntegerOrInfinity("connections", |d, v| d.config.connection.max_connections = v),
             "Most client connections to this node.",
         ),
     ),
     row(
         "channel_max_per_node",
         "infinity",
-        Kind::IntegerOrInfinity { unit: "channels", set: |d, v| d.config.limits.channels = v },
+        Kind::IntegerOrInfinity("channels", |d, v| d.config.limits.channels = v),
         "Most channels of all connections to this node.",
     ),
     row(
         "consumer_max_per_channel",
         "infinity",
-        Kind::IntegerOrInfinity { unit: "consumers", set: |d, v| d.config.limits.consumers = v },
+        Kind::IntegerOrInfinity("consumers", |d, v| d.config.limits.consumers = v),
         "Most consumers of one channel. There is no limit by default, as with RabbitMQ; 1000 is more than applications need and stops one that leaks consumers.",
     ),
     row(
         "vhost_max",
         "infinity",
-        Kind::IntegerOrInfinity { unit: "virtual hosts", set: |d, v| d.config.limits.vhosts = v },
+        Kind::IntegerOrInfinity("virtual hosts", |d, v| d.config.limits.vhosts = v),
         "Most virtual hosts. Those that are there stay.",
     ),
     row(
         "cluster_queue_limit",
         "infinity",
-        Kind::IntegerOrInfinity { unit: "queues", set: |d, v| d.config.limits.queues = v },
+        Kind::IntegerOrInfinity("queues", |d, v| d.config.limits.queues = v),
         "Most queues of all virtual hosts together. Those that are there stay, and may be declared again.",
     ),
     row(
         "cluster_exchange_limit",
         "infinity",
-        Kind::IntegerOrInfinity { unit: "exchanges", set: |d, v| d.config.limits.exchanges = v },
+        Kind::IntegerOrInfinity("exchanges", |d, v| d.config.limits.exchanges = v),
         "Most exchanges of all virtual hosts together, the predeclared ones included.",
     ),
     row(
@@ -348,13 +316,9 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "credential_validator.min_length",
         "1",
-        Kind::Integer {
-            min: 0,
-            max: 1_024,
-            zero: Zero::Plain,
-            unit: "bytes",
-            set: |d, v| d.config.access.passwords.min_length = fits(v),
-        },
+        Kind::Integer(Range { min: 0, max: 1_024, zero: Zero::Plain }, "bytes", |d, v| {
+            d.config.access.passwords.min_length = fits(v)
+        }),
         "The least length for `rabbit_credential_validator_min_password_length`.",
     ),
     row(
@@ -442,10 +406,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "consumer_timeout",
         "infinity",
-        Kind::IntegerOrInfinity {
-            unit: "milliseconds",
-            set: |d, v| d.config.messages.consumer_timeout_ms = v,
-        },
+        Kind::IntegerOrInfinity("milliseconds", |d, v| d.config.messages.consumer_timeout_ms = v),
         "Time a message may wait for its acknowledgement; then its channel is closed with 406 and what it \
          held goes back. Consumers of classic queues may take their time unless this says otherwise, as \
          with RabbitMQ since 4.3 (it was `1800000` before). The argument `x-consumer-timeout` of a \
@@ -667,38 +628,26 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     row(
         "queue_index_embed_msgs_below",
         "4096",
-        Kind::ByteSize {
-            min: 0,
-            max: 1 << 30,
-            zero: Zero::Plain,
-            set: |d, v| d.config.storage.embed_below = v,
-        },
+        Kind::ByteSize(Range { min: 0, max: 1 << 30, zero: Zero::Plain }, |d, v| {
+            d.config.storage.embed_below = v
+        }),
         "Bodies of this size or more that go to several queues are stored once per virtual host: persistent ones when they are published, transient ones when they are written because memory is short. Others are stored with their queue. Where the properties of such a message take 4 KiB or more, they are stored once together with the body, whatever the body's size.",
     ),
     row(
         "classic_queue.default_version",
         "2",
-        Kind::Integer {
-            min: 1,
-            max: 2,
-            zero: Zero::Plain,
-            unit: "",
-            set: |d, v| {
-                d.config.storage.default_version = QueueVersion::of_number(v).unwrap_or_default();
-            },
-        },
+        Kind::Integer(Range { min: 1, max: 2, zero: Zero::Plain }, "", |d, v| {
+            d.config.storage.default_version = QueueVersion::of_number(v).unwrap_or_default();
+        }),
         "The storage version of classic queues without the argument `x-queue-version` and the policy key \
          `queue-version`. Queues of the other version are converted.",
     ),
     row(
         "backlog_memory",
         "32MB",
-        Kind::ByteSize {
-            min: 0,
-            max: 1 << 40,
-            zero: Zero::Plain,
-            set: |d, v| d.config.storage.backlog_bytes = v,
-        },
+        Kind::ByteSize(Range { min: 0, max: 1 << 40, zero: Zero::Plain }, |d, v| {
+            d.config.storage.backlog_bytes = v
+        }),
         "Memory that backlogs of deep queues share; what does not fit is on disk only. A queue is \
          always given 16 kB. Leveret's own key.",
     ),

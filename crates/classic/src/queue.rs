@@ -221,6 +221,7 @@ impl Queue {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
             debug_assert!(local.hand_over.is_empty(), "what is assigned is handed over");
+            debug_assert!(local.counts_agree(), "what is stored has a place in the core");
             let is_deleted = local.deleted;
             let is_keeper_wanted = local.leaving().settle(self, is_deleted);
             let QueueState { confirms, fifo, .. } = &mut *local;

@@ -183,17 +183,19 @@ impl Consumers {
 
     /// They are back.
     pub const fn end_return(&mut self) {
-        debug_assert!(self.n_returns > 0, "a return ends that has begun");
-        self.n_returns = self.n_returns.saturating_sub(1);
+        assert!(self.n_returns > 0, "a return ends that has begun");
+        self.n_returns -= 1;
     }
 
     /// The consumer at the front of its line, `key`, was given `position`: remembers that, and puts
     /// it at the end of the line or out of it.
     #[inline(always)]
     pub(crate) fn served(&mut self, key: ConsumerKey, position: u64) -> AckMode {
+        debug_assert_eq!(self.turns.first(), Some(key), "it is its turn");
         let Some(consumer) = self.table.get_mut(key) else { return AckMode::Auto };
         let settling = consumer.give(position);
-        self.turns.served(consumer.stays_in_line());
+        // What is not held takes no credit.
+        self.turns.served(settling == AckMode::Auto || consumer.stays_in_line());
         if settling == AckMode::Manual {
             self.n_held += 1;
         }
@@ -247,6 +249,7 @@ impl Consumers {
             return;
         }
         consumer.set_role(Role::Passive);
+        assert!(self.n_active > 0, "one that is not passive is counted");
         self.n_active -= 1;
         self.n_settling -= usize::from(consumer.wished() == AckMode::Manual);
         self.update_line(key);
@@ -260,7 +263,8 @@ impl Consumers {
     pub(crate) fn remove(&mut self, key: ConsumerKey) {
         self.cancel(key);
         if let Some(gone) = self.table.remove(key) {
-            debug_assert!(gone.held().next().is_none(), "what was recorded went back");
+            assert!(gone.held().next().is_none(), "what was recorded went back");
+            assert!(self.n_held >= gone.n_held() as u64, "all that is held is counted");
             self.n_held -= gone.n_held() as u64;
         }
     }

@@ -161,10 +161,11 @@ impl Messages {
         now_ms: u64,
         gone: &mut Vec<Gone>,
     ) {
-        debug_assert!(position < self.next_position, "it was given out");
+        assert!(position < self.next_position, "what comes back was given a position");
         let reason = match &mut self.policy {
             None => {
-                self.ready.insert(position);
+                let was_held = self.ready.insert(position);
+                assert!(was_held, "a message is held or ready");
                 None
             }
             Some(policy) => policy.come_back(position, how, now_ms),

@@ -93,13 +93,13 @@ impl PositionSet {
         if self.tail.end == start {
             self.tail.end += n;
         } else if n > 0 {
-            debug_assert!(self.last() < Some(start), "positions are pushed in rising order");
             self.begin_tail(start, n);
         }
     }
 
     #[cold]
     fn begin_tail(&mut self, start: u64, n: u64) {
+        debug_assert!(self.last() < Some(start), "positions are pushed in rising order");
         self.holed.insert_range(self.tail);
         self.tail = PositionRange { start, end: start + n };
     }

@@ -40,7 +40,7 @@ impl Unacked {
         match self.entries.binary_search_by_key(&position, |entry| position_of(*entry)) {
             Ok(at) => {
                 if let Some(entry) = self.entries.get_mut(at) {
-                    debug_assert!(is_gone(*entry), "a position is held once");
+                    assert!(is_gone(*entry), "a position is held once");
                     *entry = position;
                 }
             }

@@ -26,7 +26,7 @@ pub(super) struct Consumers {
 impl Consumers {
     /// Adds a consumer.
     pub(super) fn add(&mut self, key: ConsumerKey, consumer: ConsumerChannel) {
-        debug_assert!(self.n_exclusive == 0, "an exclusive consumer is the only one");
+        assert!(self.n_exclusive == 0, "an exclusive consumer is the only one");
         self.n_limited += usize::from(consumer.limit.is_some());
         self.n_exclusive += usize::from(consumer.exclusive);
         self.add_owner(key, (consumer.connection, consumer.channel));
@@ -151,6 +151,7 @@ fn put_at<T>(places: &mut Vec<Option<T>>, key: ConsumerKey, value: T) {
         places.resize_with(slot + 1, || None);
     }
     if let Some(place) = places.get_mut(slot) {
+        assert!(place.is_none(), "a key is that of one consumer");
         *place = Some(value);
     }
 }

@@ -224,6 +224,11 @@ impl Policy {
         self.keeper() == Keeper::WaitsForSpace
     }
 
+    /// Messages that are gone and whose content is still needed.
+    pub(super) fn n_departing(&self) -> u64 {
+        self.state.as_deref().map_or(0, |ruling| ruling.n_departing)
+    }
+
     pub(super) fn first_departing(&self) -> Option<Departing> {
         self.state.as_deref()?.departing.front().copied()
     }

@@ -57,6 +57,16 @@ impl QueueState {
         }
     }
 
+    /// Whether every message that is stored is ready, held, waits to be tried again or departs. The core may
+    /// know more: those that were lost.
+    pub(super) fn counts_agree(&self) -> bool {
+        let messages = self.fifo.messages();
+        let n_delayed = messages.policy().map_or(0, |policy| policy.delayed().len());
+        let n_known = messages.n_ready() + self.fifo.consumers().n_held() + n_delayed;
+        let n_stored = self.content.backlog.pages().n_messages();
+        self.content.durability.is_loading() || n_stored <= n_known + self.policy.n_departing()
+    }
+
     /// The parts that have to do with who is given what.
     #[inline]
     pub(super) fn deliveries(&mut self) -> Deliveries<'_> {
@@ -122,7 +132,8 @@ impl QueueState {
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        debug_assert!(!queue.is_loading(), "publishers wait for a queue that is being read");
+        let is_loading = self.content.durability.is_loading();
+        assert!(!is_loading, "publishers wait for a queue that is being read");
         match (publishes.is_late, self.deleted) {
             (false, false) => self.put_in(queue, publishes, refused, wakes),
             (false, true) => DurabilityToken::default(),

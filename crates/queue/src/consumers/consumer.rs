@@ -116,6 +116,7 @@ impl Consumer {
 
     #[inline(always)]
     pub(super) fn give(&mut self, position: u64) -> AckMode {
+        debug_assert!(self.in_line && self.wants_more(), "it has credit");
         match self.by_giving {
             Held::Recorded => self.unacked.hold(position),
             Held::No => return AckMode::Auto,

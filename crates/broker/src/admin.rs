@@ -76,7 +76,7 @@ impl Operations<'_> {
     ) -> Result<u64, QueueRefused> {
         let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
-        let n_ready = queue.give_up(conditions)?;
+        let n_ready = queue.begin_delete(conditions)?;
         let deleted = self.0.apply_definition(Command::DeleteQueueById { id: queue.id() }).await;
         deleted.map_err(|_| QueueRefused::NotFound)?;
         Ok(n_ready)

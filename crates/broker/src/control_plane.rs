@@ -16,9 +16,10 @@ use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::slices::SLICE;
 use classic::{Queue, Services, Storage};
-use log::{Lsn, Owner, SegmentId};
+use log::{Lsn, Owner};
 use meta::{
-    Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueVersion, Removed, State,
+    Command, Done, MetaError, NodeLimits, Outcome, QueueDef, QueueId, QueueKind, QueueVersion,
+    Removed, State,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -80,13 +81,6 @@ pub(crate) struct Changed {
     pub(crate) effects: Vec<Effect>,
     /// Durable when the log is so up to here.
     pub(crate) upto: Lsn,
-}
-
-/// A queue that was declared just now.
-struct NewQueue {
-    def: Arc<QueueDef>,
-    /// Where the log says that its files have version 1, if they have.
-    version_at: Option<SegmentId>,
 }
 
 /// The control plane of a node.
@@ -196,28 +190,45 @@ impl ControlPlane {
         if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
-    /// Logs what a change consists of; which version the files of a new queue have in the same breath.
-    fn log(&self, definitions: &mut Definitions, outcome: &Outcome) -> Option<NewQueue> {
+    /// Logs what a change consists of, and makes the queue that is new.
+    fn log(&self, definitions: &mut Definitions, outcome: &Outcome) -> Option<QueueRef> {
         let Done::QueueCreated(def) = &outcome.done else {
             definitions.log.append(self.storage().wal(), &outcome.log, |_| ());
             return None;
         };
+        Some(match def.kind {
+            QueueKind::Classic => {
+                QueueRef::Classic(self.log_new_classic(definitions, &outcome.log, def))
+            }
+        })
+    }
+
+    /// Which version the files of a new classic queue have is logged in the same breath.
+    fn log_new_classic(
+        &self,
+        definitions: &mut Definitions,
+        log: &[Command],
+        def: &Arc<QueueDef>,
+    ) -> Arc<Queue> {
         let mut version = QueueVersion::V2;
         if def.durable {
             version = definitions.meta.wanted_version(def, self.default_version);
         }
-        let appended = definitions.log.append(self.storage().wal(), &outcome.log, |batch| {
-            if version == QueueVersion::V1 {
+        let is_told = version == QueueVersion::V1;
+        let appended = definitions.log.append(self.storage().wal(), log, |batch| {
+            if is_told {
                 classic::put_version(batch, def.id.0, version);
             }
         });
-        let version_at = appended.filter(|_| version == QueueVersion::V1).map(|appended| {
-            let segment = appended.at.segment;
+        let (settings, services) = (definitions.meta.queue_settings(def), &self.services);
+        let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
+        if let Some(appended) = appended.filter(|_| is_told) {
             // The command beside it keeps the segment until then.
-            self.storage().wal().retain(segment, Owner(def.id.0), 1);
-            segment
-        });
-        Some(NewQueue { def: Arc::clone(def), version_at })
+            self.storage().wal().retain(appended.at.segment, Owner(def.id.0), 1);
+            queue.files_version.note_logged(appended.at.segment);
+            services.make_files(Arc::clone(&queue));
+        }
+        queue
     }
 
     /// Makes the queues at run time follow the definitions. Returns those that went.
@@ -225,18 +236,10 @@ impl ControlPlane {
         &self,
         definitions: &mut Definitions,
         outcome: &Outcome,
-        new_queue: Option<NewQueue>,
+        new_queue: Option<QueueRef>,
     ) -> Vec<QueueRef> {
-        if let Some(NewQueue { def, version_at }) = new_queue {
-            let services = &self.services;
-            let settings = definitions.meta.queue_settings(&def);
-            let version = version_at.map_or(QueueVersion::V2, |_| QueueVersion::V1);
-            let queue = Queue::new(def, settings, Arc::clone(services), version);
-            if let Some(segment) = version_at {
-                queue.files_version.note_logged(segment);
-                services.make_files(Arc::clone(&queue));
-            }
-            definitions.queues.insert(queue.id(), QueueRef::Classic(queue));
+        if let Some(queue) = new_queue {
+            definitions.queues.insert(queue.id(), queue);
         }
         let removed_queue = |removed: &Removed| match removed {
             Removed::Queue(def) => Some(def.id),

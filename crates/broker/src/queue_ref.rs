@@ -1,17 +1,28 @@
 //! The queue seam: a queue of any type, as everything but background work sees it. Each verb says what every
-//! type of queue must be able to do; a new type is an arm of each.
+//! type of queue must be able to do; a new type is an arm of `each!` and of the matches.
 
 use classic::{
-    AfterDetach, Attach, AttachRefused, ChannelLimit, Consumer, ConsumerView, DeleteConditions,
-    Get, Got, Owner, PendingConfirms, Publishes, Queue, QueueRefused, QueueStat, RefusedItem,
-    Release, Returning, Settled, Wakes,
+    AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, Consumer, ConsumerView,
+    DeleteConditions, Get, Got, Owner, PendingConfirms, Publishes, Queue, QueueRefused, QueueStat,
+    RefusedItem, Release, Returning, Settled, Wakes,
 };
 use confirm::{DurabilityToken, Publisher};
+use log::SegmentId;
 use meta::{ConfirmOn, QueueDef, QueueId, QueueSettings};
 use queue::Return;
 use session::Settle;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+/// Asks the queue, consumer or release of whatever type. Where a type has an answer of its own, the match is
+/// written out; there is never an arm for all others.
+macro_rules! each {
+    ($of:expr, $one:ident => $answer:expr) => {
+        match $of {
+            Self::Classic($one) => $answer,
+        }
+    };
+}
 
 /// A queue of any type.
 #[derive(Clone, Debug)]
@@ -24,9 +35,7 @@ impl QueueRef {
     /// Its definition.
     #[must_use]
     pub fn def(&self) -> &Arc<QueueDef> {
-        match self {
-            Self::Classic(queue) => queue.def(),
-        }
+        each!(self, queue => queue.def())
     }
 
     /// Its id.
@@ -51,46 +60,34 @@ impl QueueRef {
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        match self {
-            Self::Classic(queue) => queue.publish(publishes, refused, wakes),
-        }
+        each!(self, queue => queue.publish(publishes, refused, wakes))
     }
 
     /// The event that its publishes are confirmed upon.
     #[must_use]
     pub fn confirm_on(&self) -> ConfirmOn {
-        match self {
-            Self::Classic(queue) => queue.confirm_on(),
-        }
+        each!(self, queue => queue.confirm_on())
     }
 
     /// Whether it is still being read after a start: its clients wait for [`QueueRef::loaded`].
     #[must_use]
     pub fn is_loading(&self) -> bool {
-        match self {
-            Self::Classic(queue) => queue.is_loading(),
-        }
+        each!(self, queue => queue.is_loading())
     }
 
     /// Resolves when the queue has its messages.
     pub(crate) async fn loaded(&self) {
-        match self {
-            Self::Classic(queue) => queue.loaded().await,
-        }
+        each!(self, queue => queue.loaded().await)
     }
 
     /// Whether a publisher should let the consumers have their turn.
     pub(crate) fn slows_down(&self) -> bool {
-        match self {
-            Self::Classic(queue) => queue.slows_down(),
-        }
+        each!(self, queue => queue.slows_down())
     }
 
     /// Whether a consumer would be given the next message at once.
     pub(crate) fn takes_at_once(&self) -> bool {
-        match self {
-            Self::Classic(queue) => queue.takes_at_once(),
-        }
+        each!(self, queue => queue.takes_at_once())
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
@@ -109,91 +106,77 @@ impl QueueRef {
 
     /// Somebody declared it again.
     pub(crate) fn touch(&self) {
-        match self {
-            Self::Classic(queue) => queue.touch(),
-        }
+        each!(self, queue => queue.touch())
     }
 
     /// Takes what definitions of that epoch ask it to be.
     pub(crate) fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
-        match self {
-            Self::Classic(queue) => queue.set_settings(settings, epoch),
-        }
+        each!(self, queue => queue.set_settings(settings, epoch))
     }
 
     /// Drops every ready message; returns how many.
     pub(crate) fn purge(&self) -> u64 {
-        match self {
-            Self::Classic(queue) => queue.purge(),
-        }
+        each!(self, queue => queue.purge())
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns
     /// the number of ready messages that will go with it.
-    pub(crate) fn give_up(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
-        match self {
-            Self::Classic(queue) => queue.give_up(conditions),
-        }
+    pub(crate) fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        each!(self, queue => queue.begin_delete(conditions))
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on.
     pub(crate) fn delete(&self) {
-        match self {
-            Self::Classic(queue) => _ = queue.delete(),
-        }
+        each!(self, queue => queue.delete())
     }
 
     /// Its figures as of the last operation.
     #[must_use]
     pub fn stat(&self) -> QueueStat {
-        match self {
-            Self::Classic(queue) => queue.stat(),
-        }
+        each!(self, queue => queue.stat())
     }
 
     /// Its consumers.
     #[must_use]
     pub fn consumers(&self) -> Vec<ConsumerView> {
-        match self {
-            Self::Classic(queue) => queue.inspect().consumers(),
-        }
+        each!(self, queue => queue.inspect().consumers())
     }
 
     /// Publishes that wait for its consumers.
     #[must_use]
     pub fn pending_confirms(&self) -> PendingConfirms {
-        match self {
-            Self::Classic(queue) => queue.inspect().pending_confirms(),
-        }
+        each!(self, queue => queue.inspect().pending_confirms())
     }
 
     /// The property `timestamp` of the message that it gives out next; none while that is not in memory.
     #[must_use]
     pub fn head_timestamp(&self) -> Option<u64> {
-        match self {
-            Self::Classic(queue) => queue.inspect().head_timestamp(),
-        }
+        each!(self, queue => queue.inspect().head_timestamp())
     }
 
     /// Adds up how many messages each channel holds.
     pub(crate) fn count_held(&self, held: &mut BTreeMap<Owner, u64>) {
-        match self {
-            Self::Classic(queue) => queue.inspect().count_held(held),
-        }
+        each!(self, queue => queue.inspect().count_held(held))
     }
 
     /// When the first publish of this publisher came that waits for consumers.
     pub(crate) fn pending_since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
-        match self {
-            Self::Classic(queue) => queue.inspect().pending_since_ms(publisher),
-        }
+        each!(self, queue => queue.inspect().pending_since_ms(publisher))
+    }
+
+    /// Moves what it has in that segment of the log to the log's end.
+    pub(crate) fn relocate(&self, segment: SegmentId) {
+        each!(self, queue => queue.upkeep().relocate(segment))
+    }
+
+    /// The channels that hold a message of it for too long.
+    pub(crate) fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
+        each!(self, queue => queue.upkeep().overdue(node_timeout_ms, now_ms))
     }
 
     /// Whether it is deleted, or about to be.
     pub(crate) fn is_deleted(&self) -> bool {
-        match self {
-            Self::Classic(queue) => queue.is_deleted(),
-        }
+        each!(self, queue => queue.is_deleted())
     }
 }
 
@@ -213,88 +196,64 @@ impl LinkRef {
 
     /// The definition of its queue.
     pub(crate) fn def(&self) -> &Arc<QueueDef> {
-        match self {
-            Self::Classic(consumer) => consumer.queue().def(),
-        }
+        each!(self, consumer => consumer.queue().def())
     }
 
     /// Gives the next message to an outbox, if there is one and it is in memory.
     pub(crate) fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
-        match self {
-            Self::Classic(consumer) => consumer.get(get),
-        }
+        each!(self, consumer => consumer.get(get))
     }
 
     /// Resolves when the next message is in memory, or there is none.
     pub(crate) async fn next_in_memory(&self) {
-        match self {
-            Self::Classic(consumer) => consumer.next_in_memory().await,
-        }
+        each!(self, consumer => consumer.next_in_memory().await)
     }
 
     /// Works off what it says about messages it was given. Unknown ones are passed over.
     pub(crate) fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
-        match self {
-            Self::Classic(consumer) => consumer.settle(settles, wakes),
-        }
+        each!(self, consumer => consumer.settle(settles, wakes))
     }
 
     /// Messages that its client has settled, and a transaction not yet: a queue that keeps no record of
     /// what it holds takes note of them.
     pub(crate) fn record(&self, positions: impl Iterator<Item = u64>) {
-        match self {
-            Self::Classic(consumer) => consumer.record(positions),
-        }
+        each!(self, consumer => consumer.record(positions))
     }
 
     /// Ends its deliveries; what it holds stays held. `told` runs after the last delivery.
     pub(crate) fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
-        match self {
-            Self::Classic(consumer) => consumer.cancel(told),
-        }
+        each!(self, consumer => consumer.cancel(told))
     }
 
     /// Takes it away for good if it gets nothing any more and holds nothing; true when it did.
     pub(crate) fn detach_idle(&self) -> bool {
-        match self {
-            Self::Classic(consumer) => consumer.detach_idle(),
-        }
+        each!(self, consumer => consumer.detach_idle())
     }
 
     /// Changes its prefetch limit.
     pub(crate) fn set_prefetch(&self, prefetch: Option<u32>) {
-        match self {
-            Self::Classic(consumer) => consumer.set_prefetch(prefetch),
-        }
+        each!(self, consumer => consumer.set_prefetch(prefetch))
     }
 
     /// From now on it is one of those that share `limit`.
     pub(crate) fn limit(&self, limit: &Arc<ChannelLimit>) {
-        match self {
-            Self::Classic(consumer) => consumer.limit(limit),
-        }
+        each!(self, consumer => consumer.limit(limit))
     }
 
     /// The limit that it shares has room again.
     pub(crate) fn resume_limited(&self) {
-        match self {
-            Self::Classic(consumer) => consumer.resume_limited(),
-        }
+        each!(self, consumer => consumer.resume_limited())
     }
 
     /// Its connection can take deliveries again.
     pub(crate) fn resume(&self) {
-        match self {
-            Self::Classic(consumer) => consumer.resume(),
-        }
+        each!(self, consumer => consumer.resume())
     }
 
     /// It is about to give messages back in several parts: nobody is given anything until what is returned
     /// is dropped.
     pub(crate) fn begin_return(&self) -> Option<Returning> {
-        match self {
-            Self::Classic(consumer) => Some(consumer.begin_return()),
-        }
+        each!(self, consumer => Some(consumer.begin_return()))
     }
 }
 
@@ -315,44 +274,32 @@ impl ReleaseRef {
 
     /// How many consumers these are.
     pub(crate) const fn n_consumers(&self) -> usize {
-        match self {
-            Self::Classic(release) => release.n_consumers(),
-        }
+        each!(self, release => release.n_consumers())
     }
 
     /// Whether the queue's consumers hold more than `n` messages.
     pub(crate) fn is_of_more_than(&self, n: usize) -> bool {
-        match self {
-            Self::Classic(release) => release.is_of_more_than(n),
-        }
+        each!(self, release => release.is_of_more_than(n))
     }
 
     /// Ends the deliveries of the last `n` consumers, and takes those away that hold nothing; `None` when
     /// all were retired.
     pub(crate) fn retire(&mut self, n: usize) -> Option<AfterDetach> {
-        match self {
-            Self::Classic(release) => release.retire(n),
-        }
+        each!(self, release => release.retire(n))
     }
 
     /// Gives back up to `n` of the messages that the consumers do not keep; returns how many there were.
     pub(crate) fn give_back(&mut self, n: usize, how: Return) -> usize {
-        match self {
-            Self::Classic(release) => release.give_back(n, how),
-        }
+        each!(self, release => release.give_back(n, how))
     }
 
     /// Everything the consumers hold goes back, but for what each keeps; they stay attached.
     pub(crate) fn requeue_all(self) {
-        match self {
-            Self::Classic(release) => release.requeue_all(),
-        }
+        each!(self, release => release.requeue_all())
     }
 
     /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.
     pub(crate) fn detach(self) -> AfterDetach {
-        match self {
-            Self::Classic(release) => release.detach(),
-        }
+        each!(self, release => release.detach())
     }
 }

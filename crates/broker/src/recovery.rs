@@ -26,12 +26,22 @@ use log::{
     WalFound, WalOptions,
 };
 use message::Body;
-use meta::{Command, QueueId, QueueVersion, State, Vhost};
+use meta::{Command, QueueId, QueueKind, QueueVersion, State, Vhost};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use stdx::record::Reader;
 use store::blob::BlobStore;
 use store::{Queued, StoreError};
+
+/// Classic queues that are to be read once the broker runs.
+#[derive(Default)]
+struct ReadLater {
+    /// Those of version 1, with the first position that nobody was given.
+    older: Vec<(Arc<Queue>, Option<u64>)>,
+    pages: Vec<PageScan>,
+    /// The log says what versions queues have when it is durable up to here.
+    versions_upto: Option<Lsn>,
+}
 
 /// The content of the log, entry by entry.
 #[derive(Debug)]
@@ -337,31 +347,49 @@ impl Replay {
     /// Also returns up to where the log must be durable before definitions are written anew, which will not
     /// say any more which version the files of queues have.
     fn into_definitions(mut self, classic: &ClassicService) -> (Definitions, Option<Lsn>) {
-        let (services, storage) = (classic.services(), classic.storage());
+        let storage = classic.storage();
         let mut queues = imbl::OrdMap::new();
         let meta = self.meta.clone();
-        let (mut older, mut to_read) = (Vec::new(), Vec::new());
-        let mut versions_upto = None;
+        let mut later = ReadLater::default();
         for def in meta.queues().iter() {
             let settings = meta.queue_settings(def);
-            let version = self.versions.of(def.id);
-            let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
-            self.restore_last_use(&queue);
-            match version {
-                QueueVersion::V1 => {
-                    // What the log has is left from a conversion that did not come to its end.
-                    self.contents.drain(def.id.0, |_| ());
-                    older.push((Arc::clone(&queue), self.cursor_of(def.id)));
+            let queue = match def.kind {
+                QueueKind::Classic => {
+                    let version = self.versions.of(def.id);
+                    let services = Arc::clone(classic.services());
+                    let queue = Queue::new(Arc::clone(def), settings, services, version);
+                    self.restore_classic(&queue, version, storage, &mut later);
+                    QueueRef::Classic(queue)
                 }
-                QueueVersion::V2 => to_read.extend(self.restore(&queue, storage)),
-            }
-            versions_upto = self.restore_version(&queue, storage.wal()).max(versions_upto);
-            queues.insert(def.id, QueueRef::Classic(queue));
+            };
+            queues.insert(def.id, queue);
         }
-        classic.load_all(older, to_read);
+        let ReadLater { older, pages, versions_upto } = later;
+        classic.load_all(older, pages);
         let log = CommandLog::recovered(self.serial, &self.commands, storage.wal());
         let definitions = Definitions { meta: self.meta, queues, log, n_unbinding: 0 };
         (definitions, versions_upto)
+    }
+
+    /// Fills a classic queue, or leaves that for later.
+    fn restore_classic(
+        &mut self,
+        queue: &Arc<Queue>,
+        version: QueueVersion,
+        storage: &Storage,
+        later: &mut ReadLater,
+    ) {
+        self.restore_last_use(queue);
+        match version {
+            QueueVersion::V1 => {
+                // What the log has is left from a conversion that did not come to its end.
+                self.contents.drain(queue.id().0, |_| ());
+                later.older.push((Arc::clone(queue), self.cursor_of(queue.id())));
+            }
+            QueueVersion::V2 => later.pages.extend(self.restore(queue, storage)),
+        }
+        let upto = self.restore_version(queue, storage.wal());
+        later.versions_upto = upto.max(later.versions_upto);
     }
 
     /// Has the log keep what it says of the version of a queue's files; or say it, if only definitions did.

@@ -280,23 +280,22 @@ impl Queue {
         self.with(|local, _| local.leaving().purge(self))
     }
 
-    /// Drops everything and tells the consumers. The queue takes nothing from now on. Returns the
-    /// number of ready messages that went.
-    pub fn delete(&self) -> u64 {
-        let (n_ready, letters) = self.with(|local, wakes| {
+    /// Drops everything and tells the consumers. The queue takes nothing from now on.
+    pub fn delete(&self) {
+        let letters = self.with(|local, wakes| {
             let letters = local.leaving().last_letters(self);
-            (local.delete(self, wakes), letters)
+            local.delete(self, wakes);
+            letters
         });
         if let Some(letters) = letters {
             self.services.host.send_rejected(letters);
         }
-        n_ready
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on.
     /// Returns the number of ready messages that will go with it.
-    pub fn give_up(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
-        stdx::lock(&self.local).give_up(conditions)
+    pub fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        stdx::lock(&self.local).begin_delete(conditions)
     }
 
     /// Whether it is deleted, or about to be.

@@ -22,9 +22,7 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
     }
     broker.holdings.note_unacked(broker.figures().unacked_by_connection(), &broker.connections);
     let (view, node_timeout_ms) = (broker.view(), broker.limits().consumer_timeout_ms);
-    for overdue in
-        view.classic_queues().flat_map(|queue| queue.upkeep().overdue(node_timeout_ms, now_ms))
-    {
+    for overdue in view.queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms)) {
         if let Some(connection) = broker.connections.get(overdue.connection) {
             connection.note_overdue(overdue.channel, overdue.timeout_ms);
         }
@@ -63,8 +61,6 @@ pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
     };
     let (view, owners) = (control_plane.view(), storage.wal().owners_in(oldest.id));
     for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
-        if let Some(queue) = queue.as_classic() {
-            queue.upkeep().relocate(oldest.id);
-        }
+        queue.relocate(oldest.id);
     }
 }

@@ -331,7 +331,7 @@ impl<'c> DefinitionRequests<'c> {
             self.client.access.check_exclusive_access(&queue)?;
             let conditions =
                 DeleteConditions { if_unused: if_unused.is_set(), if_empty: if_empty.is_set() };
-            let n_ready = queue.give_up(conditions).map_err(|refused| {
+            let n_ready = queue.begin_delete(conditions).map_err(|refused| {
                 let why = match refused {
                     QueueRefused::InUse => "in use",
                     QueueRefused::NotEmpty => "not empty",

@@ -113,7 +113,10 @@ impl QueueState {
         Restoring { fifo: &mut self.fifo, content: &mut self.content, policy: &mut self.policy }
     }
 
-    pub(super) fn give_up(&mut self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+    pub(super) fn begin_delete(
+        &mut self,
+        conditions: DeleteConditions,
+    ) -> Result<u64, QueueRefused> {
         if conditions.if_unused && self.fifo.consumers().n_active() > 0 {
             return Err(QueueRefused::InUse);
         }
@@ -382,9 +385,8 @@ impl QueueState {
 
     /// The definition's removal is in the log already (or is of no durable queue): only the places
     /// in the log are given back.
-    pub(super) fn delete(&mut self, queue: &Queue, wakes: &mut Wakes) -> u64 {
+    pub(super) fn delete(&mut self, queue: &Queue, wakes: &mut Wakes) {
         self.deleted = true;
-        let n_ready = self.fifo.messages().n_ready();
         for host in self.consumers.drain() {
             wakes.extend(host.outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::ConsumerCancelled {
@@ -400,6 +402,5 @@ impl QueueState {
         self.content.durability.drop_journal(queue, wakes);
         self.fifo = Fifo::new();
         self.policy.end_rules(queue);
-        n_ready
     }
 }

@@ -74,6 +74,7 @@ impl ApiError {
 
 impl From<MetaError> for ApiError {
     fn from(error: MetaError) -> Self {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "whatever the tools know no kind for")]
         match error {
             MetaError::VhostNotFound(vhost) => Self::new(Kind::NoSuchVhost, vhost.as_str()),
             MetaError::VhostProtected(vhost) => Self::new(Kind::VhostProtected, vhost.as_str()),
@@ -92,27 +93,7 @@ impl From<MetaError> for ApiError {
                 Kind::Invalid,
                 format!("{{:invalid_regexp, '{pattern}', {{'{reason}', 0}}}}"),
             ),
-            MetaError::VhostExists(_)
-            | MetaError::Inequivalent { .. }
-            | MetaError::ReservedName { .. }
-            | MetaError::DefaultExchange
-            | MetaError::SystemExchange(_)
-            | MetaError::UnknownExchangeType(_)
-            | MetaError::InvalidArgument { .. }
-            | MetaError::InvalidArgumentType { .. }
-            | MetaError::ExchangeArguments(_)
-            | MetaError::UnsupportedArgument { .. }
-            | MetaError::QueueTypeDisabled { .. }
-            | MetaError::QueueLimit { .. }
-            | MetaError::ClusterQueueLimit { .. }
-            | MetaError::ExchangeLimit { .. }
-            | MetaError::NoSpace
-            | MetaError::Deprecated(_)
-            | MetaError::Binding(_)
-            | MetaError::Refused { .. }
-            | MetaError::TopicRefused { .. }
-            | MetaError::InvalidName { .. }
-            | MetaError::Invalid(_) => Self::new(Kind::Invalid, error.to_string()),
+            _ => Self::new(Kind::Invalid, error.to_string()),
         }
     }
 }

@@ -38,24 +38,7 @@ impl<'a> Comparable<'a> {
     }
 
     pub(crate) fn of_argument(value: &'a Value) -> Self {
-        match value {
-            Value::Bool(b) => Self::Bool(*b),
-            Value::I8(n) => Self::Integer((*n).into()),
-            Value::U8(n) => Self::Integer((*n).into()),
-            Value::I16(n) => Self::Integer((*n).into()),
-            Value::U16(n) => Self::Integer((*n).into()),
-            Value::I32(n) => Self::Integer((*n).into()),
-            Value::U32(n) => Self::Integer((*n).into()),
-            Value::I64(n) => Self::Integer(*n),
-            Value::F32(n) => Self::Float((*n).into()),
-            Value::F64(n) => Self::Float(*n),
-            Value::LongString(bytes) | Value::Bytes(bytes) => Self::Bytes(bytes),
-            Value::Decimal(_)
-            | Value::Array(_)
-            | Value::Timestamp(_)
-            | Value::Table(_)
-            | Value::Void => Self::Other,
-        }
+        Self::of_header(value.flat())
     }
 
     /// Whether both are equal; `None` if that takes the values themselves.

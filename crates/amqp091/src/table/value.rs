@@ -80,8 +80,9 @@ impl Value {
         }
     }
 
-    /// The value as it is read from bytes, without the values nested in it.
-    fn flat(&self) -> ValueRef<'_> {
+    /// The value as it is read from bytes; a table or an array is an empty one.
+    #[must_use]
+    pub fn flat(&self) -> ValueRef<'_> {
         match *self {
             Self::Bool(b) => ValueRef::Bool(b),
             Self::I8(n) => ValueRef::I8(n),
@@ -206,23 +207,11 @@ fn put<const N: usize>(out: &mut Vec<u8>, tag: u8, bytes: [u8; N]) {
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Bool(a), Self::Bool(b)) => a == b,
-            (Self::I8(a), Self::I8(b)) => a == b,
-            (Self::U8(a), Self::U8(b)) => a == b,
-            (Self::I16(a), Self::I16(b)) => a == b,
-            (Self::U16(a), Self::U16(b)) => a == b,
-            (Self::I32(a), Self::I32(b)) => a == b,
-            (Self::U32(a), Self::U32(b)) => a == b,
-            (Self::I64(a), Self::I64(b)) => a == b,
             (Self::F32(a), Self::F32(b)) => a.to_bits() == b.to_bits(),
             (Self::F64(a), Self::F64(b)) => a.to_bits() == b.to_bits(),
-            (Self::Decimal(a), Self::Decimal(b)) => a == b,
             (Self::Array(a), Self::Array(b)) => a == b,
-            (Self::Timestamp(a), Self::Timestamp(b)) => a == b,
             (Self::Table(a), Self::Table(b)) => a == b,
-            (Self::Void, Self::Void) => true,
-            (Self::LongString(a), Self::LongString(b)) | (Self::Bytes(a), Self::Bytes(b)) => a == b,
-            _ => false,
+            _ => self.flat() == other.flat(),
         }
     }
 }

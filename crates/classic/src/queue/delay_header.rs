@@ -15,28 +15,11 @@ pub fn delay_ms_of(headers: Option<TableRef<'_>>) -> Option<u64> {
 
 /// COMPAT: as the plugin has it, a text counts as the number it shows, and a fraction is cut off.
 fn number(value: &ValueRef<'_>) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "what is too large saturates")]
-    let whole = |n: f64| Some(n as i64);
-    match value {
-        ValueRef::LongString(text) | ValueRef::Bytes(text) => {
-            std::str::from_utf8(text).ok()?.parse().ok()
-        }
-        ValueRef::F32(n) => whole(f64::from(*n)),
-        ValueRef::F64(n) => whole(*n),
-        ValueRef::Bool(_)
-        | ValueRef::I8(_)
-        | ValueRef::U8(_)
-        | ValueRef::I16(_)
-        | ValueRef::U16(_)
-        | ValueRef::I32(_)
-        | ValueRef::U32(_)
-        | ValueRef::I64(_)
-        | ValueRef::Decimal(_)
-        | ValueRef::Array(_)
-        | ValueRef::Timestamp(_)
-        | ValueRef::Table(_)
-        | ValueRef::Void => value.as_i64(),
+    if let ValueRef::LongString(text) | ValueRef::Bytes(text) = value {
+        return std::str::from_utf8(text).ok()?.parse().ok();
     }
+    #[expect(clippy::cast_possible_truncation, reason = "what is too large saturates")]
+    value.as_i64().or_else(|| value.as_f64().map(|n| n as i64))
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //! time limit, publishers that wait while it has too much, its failure, and its end. In simulations the same
 //! inbox is worked off in steps, without a thread.
 
-use crate::capacity::{Capacity, CapacityWaiters};
-use crate::thread::{self, Poison};
+use crate::poison::Poison;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -41,7 +40,6 @@ pub struct Inbox<P> {
     /// The excess, in bytes: publishers wait while it is not below its limit.
     excess_bytes: AtomicU64,
     excess_bytes_max: u64,
-    waiters: CapacityWaiters,
     failure: Poison,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -49,6 +47,8 @@ pub struct Inbox<P> {
 #[derive(Debug, Default)]
 struct State<P> {
     pending: P,
+    /// Publishers that wait for capacity.
+    waiting: Vec<Waker>,
     has_ended: bool,
 }
 
@@ -62,7 +62,6 @@ impl<P: Pending> Inbox<P> {
             wanted: Condvar::new(),
             excess_bytes: AtomicU64::new(0),
             excess_bytes_max,
-            waiters: CapacityWaiters::default(),
             failure: failure.clone(),
             threads: Mutex::default(),
         }
@@ -121,7 +120,7 @@ impl<P: Pending> Inbox<P> {
         }
     }
 
-    /// Starts a thread. When it panics that is a failure, and `end` is called.
+    /// Starts a thread. When it panics that is a failure, and `end` is called so that nobody waits for it.
     ///
     /// # Errors
     /// The system's.
@@ -131,7 +130,14 @@ impl<P: Pending> Inbox<P> {
         end: impl Fn() + Send + 'static,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        let thread = thread::spawn(name, self.failure.clone(), end, run)?;
+        let failure = self.failure.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _guard = OnPanic(|| {
+                failure.note(&format_args!("the thread {name} panicked"));
+                end();
+            });
+            run();
+        })?;
         stdx::lock(&self.threads).push(thread);
         Ok(())
     }
@@ -151,9 +157,37 @@ impl<P: Pending> Inbox<P> {
         self.excess_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether those who publish may go on.
+    pub fn has_capacity(&self) -> bool {
+        self.excess_bytes() < self.excess_bytes_max
+            || self.has_capacity_in(&stdx::lock(&self.state))
+    }
+
+    fn has_capacity_in(&self, state: &State<P>) -> bool {
+        let is_below = self.excess_bytes() < self.excess_bytes_max;
+        is_below || state.has_ended || !state.pending.may_give_capacity()
+    }
+
+    /// True if there is capacity now; otherwise `waker` is woken when there is.
+    #[must_use = "false means: wait to be woken"]
+    pub fn poll_capacity(&self, waker: &Waker) -> bool {
+        let mut state = stdx::lock(&self.state);
+        // Looked at under the lock: what gives capacity after this finds the waker when it tells.
+        let has_capacity = self.has_capacity_in(&state);
+        if !has_capacity {
+            stdx::add_waker(&mut state.waiting, waker);
+        }
+        has_capacity
+    }
+
     /// Wakes who waits for capacity, if there is some.
     pub fn tell_of_capacity(&self) {
-        self.waiters.tell(self.has_capacity());
+        let mut state = stdx::lock(&self.state);
+        if self.has_capacity_in(&state) {
+            let waiting = std::mem::take(&mut state.waiting);
+            drop(state);
+            waiting.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Nothing is reported durable from now on, and nothing done any more.
@@ -169,29 +203,33 @@ impl<P: Pending> Inbox<P> {
 
     /// Nothing is done any more, and nobody waits. Returns what was still to be done.
     pub fn end(&self) -> P {
-        let ended = State { pending: P::default(), has_ended: true };
+        let ended = State { pending: P::default(), waiting: Vec::new(), has_ended: true };
         let left = std::mem::replace(&mut *stdx::lock(&self.state), ended);
         self.wanted.notify_all();
-        self.waiters.end();
+        left.waiting.into_iter().for_each(Waker::wake);
         left.pending
     }
 
-    /// As [`Inbox::end`], and waits for its threads.
+    /// As [`Inbox::end`], and waits for its threads, but not for the caller's own: the last handle of what it
+    /// works for may be dropped there.
     pub fn stop(&self) {
         drop(self.end());
         let threads = std::mem::take(&mut *stdx::lock(&self.threads));
-        threads.into_iter().for_each(thread::join);
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+                tracing::error!("a thread of the storage panicked");
+            }
+        }
     }
 }
 
-impl<P: Pending> Capacity for Inbox<P> {
-    fn has_capacity(&self) -> bool {
-        self.excess_bytes() < self.excess_bytes_max
-            || self.update(|pending| !pending.may_give_capacity()).unwrap_or(true)
-    }
+struct OnPanic<F: Fn()>(F);
 
-    fn poll_capacity(&self, waker: &Waker) -> bool {
-        self.waiters.poll(waker, || self.has_capacity())
+impl<F: Fn()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
     }
 }
 
@@ -240,6 +278,22 @@ mod tests {
         assert!(numbers.recv().is_err(), "its thread has ended");
         inbox.add(|pending| pending.0.push(5));
         assert!(inbox.has_ended() && inbox.end().0.is_empty(), "nothing is taken any more");
+    }
+
+    #[test]
+    #[expect(clippy::panic, reason = "that is what is looked at")]
+    fn a_panic_is_a_failure_and_ends_what_others_wait_for() {
+        let inbox = inbox();
+        assert!(inbox.failure.check().is_ok());
+        let (told, ended) = mpsc::channel();
+        let end = move || told.send(()).unwrap();
+        inbox.spawn("some-thread", end, || panic!("on purpose")).unwrap();
+        ended.recv().unwrap();
+        inbox.stop();
+        let error = inbox.failure.check().unwrap_err().to_string();
+        assert!(error.contains("the thread some-thread panicked"), "{error}");
+        inbox.fail(&"a later one");
+        assert_eq!(inbox.failure.check().unwrap_err().to_string(), error);
     }
 
     #[test]

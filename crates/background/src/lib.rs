@@ -2,10 +2,8 @@
 //! publishers wait for those that have too much to do. Never what it is that they do.
 //! Start reading at [`Inbox`].
 
-mod capacity;
 mod inbox;
-mod thread;
+mod poison;
 
-pub use capacity::{Capacity, CapacityWaiters, capacity_of};
 pub use inbox::{Inbox, Next, Pending};
-pub use thread::Poison;
+pub use poison::Poison;

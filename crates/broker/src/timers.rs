@@ -12,7 +12,7 @@ pub(crate) use requests::Task;
 pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
 use crate::queue_ref::QueueRef;
-use background::{Capacity, Inbox, Next, Poison};
+use background::{Inbox, Next, Poison};
 use classic::{AlarmTimes, Owner, Queue, QueueHost, RejectedDeadLetters, Services, Storage};
 use confirm::DurabilityToken;
 use log::{CommitListener, Lsn};
@@ -161,6 +161,14 @@ impl QueueTimers {
 }
 
 impl QueueHost for QueueTimers {
+    fn has_capacity(&self) -> bool {
+        self.inbox.has_capacity()
+    }
+
+    fn poll_capacity(&self, waker: &Waker) -> bool {
+        self.inbox.poll_capacity(waker)
+    }
+
     fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, alarm: (TimeScale, AlarmTimes)) {
         self.inbox.add_quietly(|requests| requests.agenda.set(queue, id, alarm));
     }
@@ -196,16 +204,6 @@ impl QueueHost for QueueTimers {
         if let Some(delivered) = self.tracing.delivered(queue, to, redelivered, message) {
             self.post(InternalMessage::Delivered(Box::new(delivered)));
         }
-    }
-}
-
-impl Capacity for QueueTimers {
-    fn has_capacity(&self) -> bool {
-        self.inbox.has_capacity()
-    }
-
-    fn poll_capacity(&self, waker: &Waker) -> bool {
-        self.inbox.poll_capacity(waker)
     }
 }
 

@@ -4,7 +4,6 @@
 use super::client::Client;
 use super::transactions::owned;
 use super::{Session, Stop};
-use background::{Capacity as _, capacity_of};
 use session::{Event, Request};
 use std::sync::atomic::Ordering;
 
@@ -46,7 +45,7 @@ impl Session {
         if self.hold.is_some() {
             self.client.access.broker().alarms.cleared().await;
         }
-        capacity_of(&**self.client.access.broker().classic.services()).await;
+        self.client.access.broker().classic.services().capacity().await;
     }
 
     /// Ends the hold of an alarm that has cleared: tells the client, and does what was kept.

@@ -14,7 +14,6 @@ use crate::publish::{
     Batch, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, is_stored_once, n_durable,
     shared_body, shared_home,
 };
-use background::capacity_of;
 use bytes::Bytes;
 use classic::QueueHost as _;
 use classic::{BodyHome, BodyStore};
@@ -349,7 +348,7 @@ impl Publishing {
                     Box::pin(client.turn.give_way()).await;
                     // What is more than may be in memory all others would have to wait for.
                     let services = client.access.broker().classic.services();
-                    Box::pin(capacity_of(&**services)).await;
+                    Box::pin(services.capacity()).await;
                 }
             }
         };

@@ -2,15 +2,22 @@
 //! given what. Queues know no exchanges, definitions or connections.
 
 use super::{AlarmTimes, Owner, Queue, RejectedDeadLetters};
-use background::Capacity;
 use message::MessageRef;
 use meta::{QueueDef, QueueId, QueueVersion};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use stdx::TimeScale;
 
 /// The node as its queues know it. Called under queues' locks: takes no lock of a queue.
-pub trait QueueHost: Capacity + Debug {
+pub trait QueueHost: Debug + Send + Sync {
+    /// Whether publishers may go on: what it is to send is not too much.
+    fn has_capacity(&self) -> bool;
+
+    /// True if there is capacity now; otherwise `waker` is woken when there is.
+    #[must_use = "false means: wait to be woken"]
+    fn poll_capacity(&self, waker: &Waker) -> bool;
+
     /// Has [`Queue::on_time`] called at `times.at_ms` instead of at `times.before_ms`, both on that scale.
     fn set_alarm(&self, queue: &Weak<Queue>, id: QueueId, alarm: (TimeScale, AlarmTimes));
 

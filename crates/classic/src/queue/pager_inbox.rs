@@ -192,7 +192,6 @@ impl PagerInbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use background::Capacity as _;
     use std::sync::atomic::AtomicBool;
     use std::task::{Wake, Waker};
 

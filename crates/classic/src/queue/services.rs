@@ -5,9 +5,9 @@ use super::{JournalInbox, PagerInbox, Queue, QueueHost, Task};
 use crate::body_refs::BodyRefs;
 use crate::message_store::BodyStore;
 use crate::storage::Storage;
-use background::Capacity;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use store::backlog::FreedPage;
 
 /// The parts of a node that its classic queues share.
@@ -45,21 +45,24 @@ impl Services {
             }
         }
     }
-}
 
-/// The parts whose work publishers wait for.
-impl Capacity for Services {
-    fn has_capacity(&self) -> bool {
+    /// Whether publishers may go on: none of the parts that they wait for has too much to do.
+    pub fn has_capacity(&self) -> bool {
         self.storage.wal.has_capacity()
             && self.pager.jobs.has_capacity()
             && self.journals.inbox.has_capacity()
             && self.host.has_capacity()
     }
 
-    fn poll_capacity(&self, waker: &Waker) -> bool {
-        self.storage.wal.poll_capacity(waker)
-            && self.pager.jobs.poll_capacity(waker)
-            && self.journals.inbox.poll_capacity(waker)
-            && self.host.poll_capacity(waker)
+    /// Resolves when publishers may go on.
+    pub async fn capacity(&self) {
+        let poll = |waker: &Waker| {
+            self.storage.wal.poll_capacity(waker)
+                && self.pager.jobs.poll_capacity(waker)
+                && self.journals.inbox.poll_capacity(waker)
+                && self.host.poll_capacity(waker)
+        };
+        poll_fn(|context| if poll(context.waker()) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
     }
 }

@@ -18,7 +18,6 @@ use crate::queue::{
     WorkerHost,
 };
 use crate::storage::Storage;
-use background::Capacity as _;
 use bytes::Bytes;
 use log::{IoContext, Lsn};
 use meta::QueueVersion;

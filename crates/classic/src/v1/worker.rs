@@ -8,7 +8,7 @@ use crate::queue::{
     WorkerHost,
 };
 use crate::storage::Storage;
-use background::{Capacity as _, Next};
+use background::Next;
 use log::{IoContext, LogError, list_if_there};
 use std::collections::HashSet;
 use std::io;

@@ -1,7 +1,6 @@
 //! One simulated connection: its session, what it is in the middle of, and what it is owed.
 
 use crate::model::Link;
-use crate::outbox::{Content, Recorder};
 use broker::{Broker, Session};
 use session::{
     ChannelId, Control, ErrorKind, LinkId, MethodTag, Op, Outcome, Position, Publish, Request,
@@ -11,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use testing::outbox::{Content, Recorder};
 
 /// A request on its way through the session; gives the session back unless the connection is over.
 pub(crate) type Task = Pin<Box<dyn Future<Output = Option<Session>>>>;

@@ -13,7 +13,6 @@ mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions};
-use crate::outbox::{Given, Recorder, What};
 use broker::{Clock, Session};
 use ledger::{Copy, Ledger};
 use meta::QueueVersion;
@@ -21,6 +20,7 @@ use session::{ChannelId, ErrorKind, Outcome, Position, Request};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use testing::Random;
+use testing::outbox::{Given, Recorder, What};
 
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
@@ -335,14 +335,14 @@ impl ConfirmOn {
                 }
             }
             What::ChannelClosed(channel) => self.end_channel(peer, channel),
-            What::Returned(_)
+            What::Returned(..)
             | What::Done
             | What::Declared { .. }
             | What::Purged(_)
             | What::Deleted(_)
             | What::ChannelOpened
             | What::ConnectionClosed
-            | What::Blocked
+            | What::Blocked(_)
             | What::Unblocked => {}
         }
     }

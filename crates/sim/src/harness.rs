@@ -3,7 +3,6 @@
 //! what must hold in it.
 
 use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
-use crate::outbox::{Recorder, Transcript};
 use crate::trace::Trace;
 use broker::{Clock, QueueRef, Session, Stop};
 use log::Durability;
@@ -13,6 +12,7 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use testing::Random;
+use testing::outbox::{Recorder, Space, Transcript};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 /// Disk operations within which a planned loss of power comes that a start meets.
@@ -139,7 +139,7 @@ impl Harness {
         let client = self.n_connected;
         self.n_connected += 1;
         let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
-        let recorder = Recorder::new(client, &self.transcript, limit);
+        let recorder = Recorder::new(client, &self.transcript, Space::Deliveries(limit));
         let broker = &self.node.as_ref().expect("the node runs").broker;
         let session = expect_ok(open_session(broker, &recorder));
         Connected { client, recorder, session, limit }

@@ -12,7 +12,6 @@ mod declare;
 mod harness;
 mod model;
 mod node;
-mod outbox;
 mod plain_queues;
 mod queue_policies;
 mod trace;

@@ -8,9 +8,9 @@ mod routes;
 
 pub(crate) use routes::{Binding, Exchange, Kind, Target};
 
-use crate::outbox::{Content, Given};
 use session::{Outcome, Position};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::outbox::{Content, Given};
 
 /// One consumer or one channel's gets from one queue: connection and link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

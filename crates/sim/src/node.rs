@@ -1,7 +1,6 @@
 //! A broker in one process over a simulated disk, whose storage works when it is told to.
 
 use crate::client::{control, short};
-use crate::outbox::{Given, Recorder, Transcript, What};
 use broker::{Broker, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions};
 use log::{Disk, Durability, WalOptions};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec, QueueVersion};
@@ -14,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use testing::MemoryDisk;
 use testing::Random;
+use testing::outbox::{Given, Recorder, Space, Transcript, What};
 
 /// Steps after which something must have happened.
 pub(crate) const PATIENCE: usize = 1_000;
@@ -224,7 +224,7 @@ pub(crate) struct SingleClient {
 impl SingleClient {
     pub(crate) fn new(node: Node) -> Result<Self, String> {
         let transcript = Transcript::default();
-        let recorder = Recorder::new(0, &transcript, usize::MAX);
+        let recorder = Recorder::new(0, &transcript, Space::Deliveries(usize::MAX));
         let session = open_session(&node.broker, &recorder)?;
         let mut client = Self { node, session, transcript };
         client.ask(Op::OpenChannel)?;

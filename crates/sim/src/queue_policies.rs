@@ -13,7 +13,6 @@ mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions, some_durability};
-use crate::outbox::{Given, Recorder, What};
 use broker::{Clock, Session};
 use ledger::{Ledger, Seen, Violation};
 use meta::QueueVersion;
@@ -22,6 +21,7 @@ use spec::{QUEUES, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use testing::Random;
+use testing::outbox::{Given, Recorder, What};
 
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
@@ -270,7 +270,7 @@ impl QueuePolicies {
                 }
             }
             What::ConsumerCancelled { tag, .. } => fail(format!("{tag} is lost")),
-            What::Returned(_)
+            What::Returned(..)
             | What::Done
             | What::Declared { .. }
             | What::Purged(_)
@@ -278,7 +278,7 @@ impl QueuePolicies {
             | What::ChannelOpened
             | What::ChannelClosed(_)
             | What::ConnectionClosed
-            | What::Blocked
+            | What::Blocked(_)
             | What::Unblocked => {}
         }
     }

@@ -1,11 +1,12 @@
 //! Parts of tests and of the simulator, built once for several crates: a disk in memory that loses power, a
-//! client of AMQP 0-9-1, random numbers from a seed.
+//! client of AMQP 0-9-1, an outbox that writes everything down, random numbers from a seed.
 //! Never part of the product.
-//! Start reading at [`MemoryDisk`] and [`client::Client`].
+//! Start reading at [`MemoryDisk`], [`client::Client`] and [`outbox::Recorder`].
 
 pub mod client;
 mod first_user;
 mod memory_disk;
+pub mod outbox;
 mod random;
 
 pub use first_user::first_user;

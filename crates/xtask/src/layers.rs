@@ -50,7 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perf", CODECS),
     ("bench", &["perf"]),
     ("node", &["net", "mgmt", "ctl", "bench"]),
-    ("testing", &["amqp091", "log", "meta"]),
+    ("testing", &["log", "meta", "session"]),
     (
         "sim",
         &[

@@ -5,149 +5,85 @@ use log::{Disk, WalOptions};
 use message::Properties;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{
-    Attachment, ChannelId, Confirmation, Content, Control, Delivery, Event, LinkId, MethodTag, Op,
-    Outbox, Outcome, Position, Publish, QueueDeclaration, Request, ReturnReason, Room, Settle,
-    ShortString, Sink, Span, Table, Value,
+    Attachment, ChannelId, Content, Control, LinkId, MethodTag, Op, Outbox, Outcome, Position,
+    Publish, QueueDeclaration, Request, ReturnReason, Settle, ShortString, Span, Table, Value,
 };
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use stdx::Now;
-use testing::MemoryDisk;
-use testing::first_user;
+use testing::outbox::{Content as Message, Given, Recorder, Space, Transcript, What};
+use testing::{MemoryDisk, first_user};
 
-/// Everything a client was told, as short texts, and what it may settle.
+/// A client's side of what it was told.
 #[derive(Default)]
-pub(crate) struct Recorder {
-    state: Mutex<Recorded>,
-}
-
-/// The message that was delivered last.
-#[derive(Clone, Default)]
-pub(crate) struct Last {
-    pub(crate) exchange: String,
-    pub(crate) routing_key: String,
-    pub(crate) properties: Vec<u8>,
-}
-
-#[derive(Default)]
-pub(crate) struct Recorded {
+struct Told {
+    /// Events as short texts.
     lines: Vec<String>,
-    links: HashMap<LinkId, (ChannelId, bool)>,
-    unsettled: Vec<(ChannelId, LinkId, Position)>,
+    /// Links without acknowledgements.
+    no_ack: HashSet<u64>,
+    unsettled: Vec<(u64, Position)>,
     /// To be settled once they are written.
-    unwritten: Vec<(ChannelId, LinkId, Position)>,
-    full: bool,
-    reply_to: String,
-    last: Last,
-    paused: Vec<LinkId>,
+    unwritten: Vec<(u64, Position)>,
+    /// The message that came last.
+    last: Option<Given>,
 }
 
-impl Outbox for Recorder {
-    fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
-        fill(&mut *self.state.lock().unwrap());
-        None
+impl Told {
+    fn take_in(&mut self, what: What) {
+        self.lines.push(line(&what));
+        match what {
+            What::Consuming { link, no_ack: true, .. } => drop(self.no_ack.insert(link)),
+            What::Deliver { given, .. } => {
+                let no_ack = self.no_ack.contains(&given.link);
+                self.note(given, no_ack);
+            }
+            What::Got { given, no_ack, .. } => self.note(given, no_ack),
+            _ => {}
+        }
     }
 
-    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
-        let state = self.state.lock().unwrap();
-        let of_links = state.unsettled.iter().filter(|(_, of, _)| links.contains(of));
-        of_links.map(|(_, link, position)| (*link, *position)).collect()
-    }
-}
-
-fn last(delivery: &Delivery<'_>) -> Last {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    Last {
-        exchange: text(delivery.message.exchange),
-        routing_key: text(delivery.message.routing_key),
-        properties: delivery.message.properties.to_vec(),
-    }
-}
-
-fn body(delivery: &Delivery<'_>) -> String {
-    let again = if delivery.redelivered { " again" } else { "" };
-    format!("{}{again}", String::from_utf8_lossy(delivery.message.body.bytes()))
-}
-
-impl Recorded {
-    fn note(&mut self, channel: ChannelId, link: LinkId, delivery: &Delivery<'_>, no_ack: bool) {
-        let noted = (channel, link, delivery.position);
-        if delivery.settled_by_write {
-            self.unwritten.push(noted);
+    fn note(&mut self, given: Given, no_ack: bool) {
+        if given.by_write {
+            self.unwritten.push((given.link, given.position));
         } else if !no_ack {
-            self.unsettled.push(noted);
+            self.unsettled.push((given.link, given.position));
         }
+        self.last = Some(given);
     }
 }
 
-impl Sink for Recorded {
-    fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
-        let (channel, no_ack) = self.links[&link];
-        self.lines.push(format!("deliver {}", body(&delivery)));
-        self.last = last(&delivery);
-        let properties = message::View::of(delivery.message.properties);
-        let reply_to = properties.reply_to().unwrap_or_default();
-        self.reply_to = String::from_utf8_lossy(reply_to).into_owned();
-        self.note(channel, link, &delivery, no_ack);
-        if self.full {
-            self.paused.push(link);
-            return Room::Full;
+fn line(what: &What) -> String {
+    let text = |content: &Message| String::from_utf8_lossy(&content.body).into_owned();
+    let body = |given: &Given| text(&given.content) + if given.redelivered { " again" } else { "" };
+    match what {
+        What::Deliver { given, .. } => format!("deliver {}", body(given)),
+        What::Got { given, n_ready, .. } => format!("got {} left {n_ready}", body(given)),
+        What::GetEmpty => "get empty".to_owned(),
+        What::Consuming { .. } => "consuming".to_owned(),
+        What::Cancelled { .. } => "cancelled".to_owned(),
+        What::ConsumerCancelled { .. } => "consumer lost".to_owned(),
+        What::Done => "done".to_owned(),
+        What::Declared { n_ready, n_consumers, .. } => format!("declared {n_ready} {n_consumers}"),
+        What::Purged(n_messages) => format!("purged {n_messages}"),
+        What::Deleted(n_messages) => format!("deleted {n_messages}"),
+        What::Returned(content, ReturnReason::Unroutable) => format!("returned {}", text(content)),
+        What::Returned(content, ReturnReason::NoConsumers) => {
+            format!("returned {} without consumers", text(content))
         }
-        Room::Bytes(self.room_bytes())
-    }
-
-    fn room_bytes(&self) -> usize {
-        if self.full { 0 } else { 1 << 20 }
-    }
-
-    fn event(&mut self, event: Event<'_>) {
-        let line = match event {
-            Event::Attached { channel, link, no_ack, .. } => {
-                self.links.insert(link, (channel, no_ack));
-                "consuming".to_owned()
-            }
-            Event::Got { channel, link, delivery, no_ack, n_ready } => {
-                self.last = last(&delivery);
-                self.note(channel, link, &delivery, no_ack);
-                format!("got {} left {n_ready}", body(&delivery))
-            }
-            Event::Done { .. } => "done".to_owned(),
-            Event::QueueDeclared { n_ready, n_consumers, .. } => {
-                format!("declared {n_ready} {n_consumers}")
-            }
-            Event::Returned { message, reason, .. } => {
-                let why = match reason {
-                    ReturnReason::Unroutable => "",
-                    ReturnReason::NoConsumers => " without consumers",
-                };
-                format!("returned {}{why}", String::from_utf8_lossy(message.body.bytes()))
-            }
-            Event::ChannelFailed { error, .. } => {
-                format!("channel failed {:?}: {error}", error.kind)
-            }
-            Event::ConnectionFailed { error, .. } => {
-                format!("connection failed {:?}: {error}", error.kind)
-            }
-            Event::ChannelOpened(_) => "opened".to_owned(),
-            Event::ChannelClosed(_) => "closed".to_owned(),
-            Event::ConnectionClosed => "connection closed".to_owned(),
-            Event::Blocked { reason } => format!("blocked {reason}"),
-            Event::Unblocked => "unblocked".to_owned(),
-            Event::QueuePurged { n_messages, .. } => format!("purged {n_messages}"),
-            Event::QueueDeleted { n_messages, .. } => format!("deleted {n_messages}"),
-            Event::Detached { .. } => "cancelled".to_owned(),
-            Event::ConsumerCancelled { .. } => "consumer lost".to_owned(),
-            Event::GetEmpty(_) => "get empty".to_owned(),
-        };
-        self.lines.push(line);
-    }
-
-    fn confirm(&mut self, _: ChannelId, first: u64, last: u64, answer: Confirmation) {
-        self.lines.push(format!("{answer:?} {first}..={last}").to_lowercase());
+        What::ChannelOpened => "opened".to_owned(),
+        What::ChannelClosed(_) => "closed".to_owned(),
+        What::ChannelFailed { kind, text, .. } => format!("channel failed {kind:?}: {text}"),
+        What::ConnectionClosed => "connection closed".to_owned(),
+        What::ConnectionFailed { kind, text } => format!("connection failed {kind:?}: {text}"),
+        What::Blocked(reason) => format!("blocked {reason}"),
+        What::Unblocked => "unblocked".to_owned(),
+        What::Confirm { first, last, ack, .. } => {
+            format!("{} {first}..={last}", if *ack { "ack" } else { "nack" })
+        }
     }
 }
 
@@ -229,11 +165,14 @@ pub(crate) fn clear_policy(broker: &Broker, scope: PolicyScope) {
 pub(crate) struct Client {
     session: Option<Session>,
     recorder: Arc<Recorder>,
+    transcript: Transcript,
+    told: Mutex<Told>,
 }
 
 impl Client {
     pub(crate) fn connect(broker: &Arc<Broker>) -> Self {
-        let recorder = Arc::new(Recorder::default());
+        let transcript = Transcript::default();
+        let recorder = Recorder::new(0, &transcript, Space::default());
         let identity = Identity {
             user: "guest".to_owned(),
             vhost: "/".to_owned(),
@@ -242,7 +181,8 @@ impl Client {
         };
         let outbox: Arc<dyn Outbox> = recorder.clone();
         let session = Session::open(Arc::clone(broker), identity, outbox).unwrap();
-        let mut client = Self { session: Some(session), recorder };
+        let mut client =
+            Self { session: Some(session), recorder, transcript, told: Mutex::default() };
         assert_eq!(client.ask(Op::OpenChannel), ["opened"]);
         client
     }
@@ -253,7 +193,14 @@ impl Client {
 
     /// Everything the client was told since it was last asked.
     pub(crate) fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut self.recorder.state.lock().unwrap().lines)
+        std::mem::take(&mut self.told().lines)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        let events = std::mem::take(&mut *self.transcript.lock().unwrap());
+        let mut told = self.told.lock().unwrap();
+        events.into_iter().for_each(|(_, what)| told.take_in(what));
+        told
     }
 
     /// `heard` and what follows it, once there are `n` lines.
@@ -414,8 +361,8 @@ impl Client {
     }
 
     /// The message that was delivered last.
-    pub(crate) fn last(&self) -> Last {
-        self.recorder.state.lock().unwrap().last.clone()
+    pub(crate) fn last(&self) -> Message {
+        self.told().last.clone().unwrap().content
     }
 
     /// How many messages are ready in a queue.
@@ -446,59 +393,60 @@ impl Client {
 
     /// The reply-to of the last delivery.
     pub(crate) fn last_reply_to(&self) -> String {
-        self.recorder.state.lock().unwrap().reply_to.clone()
+        self.told().last.clone().unwrap().reply_key.unwrap_or_default()
     }
 
     /// Settles the `n` oldest unsettled deliveries.
     pub(crate) fn settle(&mut self, n: usize, outcome: Outcome) -> Vec<String> {
-        let taken: Vec<_> = self.recorder.state.lock().unwrap().unsettled.drain(..n).collect();
-        let requests = taken.into_iter().map(|(channel, link, position)| {
-            Request::Settle(Settle { channel, link, position, outcome })
-        });
-        self.submit(&[], requests.collect())
+        let taken: Vec<_> = self.told().unsettled.drain(..n).collect();
+        let requests = self.settlements(taken, outcome).map(Request::Settle).collect();
+        self.submit(&[], requests)
     }
 
     /// Settles the newest unsettled delivery.
     pub(crate) fn settle_newest(&mut self, outcome: Outcome) -> Vec<String> {
-        let newest = self.recorder.state.lock().unwrap().unsettled.pop();
-        let requests = newest.into_iter().map(|(channel, link, position)| {
-            Request::Settle(Settle { channel, link, position, outcome })
-        });
-        self.submit(&[], requests.collect())
+        let newest = self.told().unsettled.pop();
+        let requests = self.settlements(newest, outcome).map(Request::Settle).collect();
+        self.submit(&[], requests)
+    }
+
+    fn settlements(
+        &self,
+        held: impl IntoIterator<Item = (u64, Position)>,
+        outcome: Outcome,
+    ) -> impl Iterator<Item = Settle> {
+        held.into_iter().map(move |(link, position)| {
+            self.recorder.forget(link, position);
+            Settle { channel: ChannelId(1), link: LinkId(link), position, outcome }
+        })
     }
 
     /// Deliveries are written to the client, which settles them where nobody else does.
     pub(crate) fn write_out(&mut self) -> Vec<String> {
-        let written = std::mem::take(&mut self.recorder.state.lock().unwrap().unwritten);
-        let settles = written.into_iter().map(|(channel, link, position)| Settle {
-            channel,
-            link,
-            position,
-            outcome: Outcome::Accepted,
-        });
-        self.session().settle_written(&mut settles.collect());
+        let written = std::mem::take(&mut self.told().unwritten);
+        let mut settles = self.settlements(written, Outcome::Accepted).collect();
+        self.session().settle_written(&mut settles);
         self.session().wake();
         self.heard()
     }
 
     /// Asks for something and settles all it holds, in one go.
     pub(crate) fn ask_and_settle(&mut self, op: Op) -> Vec<String> {
-        let held = std::mem::take(&mut self.recorder.state.lock().unwrap().unsettled);
+        let held = std::mem::take(&mut self.told().unsettled);
         let control = Control { channel: ChannelId(1), origin: MethodTag(7), nowait: false, op };
-        let settles = held.into_iter().map(|(channel, link, position)| {
-            Request::Settle(Settle { channel, link, position, outcome: Outcome::Accepted })
-        });
+        let settles = self.settlements(held, Outcome::Accepted).map(Request::Settle);
         let control = Request::Control(Box::new(control));
-        self.submit(&[], std::iter::once(control).chain(settles).collect())
+        let requests = std::iter::once(control).chain(settles).collect();
+        self.submit(&[], requests)
     }
 
     /// From now on every delivery finds the outbox full.
     pub(crate) fn fill_up(&self, full: bool) {
-        self.recorder.state.lock().unwrap().full = full;
+        self.recorder.set_space(if full { Space::Bytes(0) } else { Space::default() });
     }
 
     pub(crate) fn resume(&mut self) -> Vec<String> {
-        let paused = std::mem::take(&mut self.recorder.state.lock().unwrap().paused);
+        let paused = self.recorder.read_all();
         self.session().resume(&paused);
         self.heard()
     }

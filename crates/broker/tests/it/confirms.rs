@@ -1,8 +1,8 @@
 //! Which publishes are confirmed when, and which refused: random work of a few clients of queues of all
 //! modes (`x-confirm-on`), against a model that says it exactly.
 
+mod heard;
 mod model;
-mod recording_outbox;
 mod world;
 
 use model::{N_QUEUES, On, Spec};

@@ -107,7 +107,7 @@ fn messages_come_in_the_order_of_their_time() {
     at(&broker, 1_001);
     assert_eq!(client.get_soon("q"), "got one left 1");
     let last = client.last();
-    assert_eq!((last.exchange.as_str(), last.routing_key.as_str()), ("x", "key"));
+    assert_eq!((&*last.exchange, &*last.key), (&b"x"[..], &b"key"[..]));
     let found = headers(&client);
     assert_eq!(found.get(b"x-delay"), Some(&Value::I64(-1_000)));
     assert!(found.get(b"x-death").is_none() && found.get(b"x-last-death-queue").is_none());

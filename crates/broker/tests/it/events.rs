@@ -49,7 +49,7 @@ impl Listener {
         let last = self.0.last();
         let headers = message::View::of(&last.properties).headers().unwrap();
         self.0.settle(1, Outcome::Accepted);
-        (last.routing_key, headers.to_owned().unwrap(), body)
+        (String::from_utf8(last.key).unwrap(), headers.to_owned().unwrap(), body)
     }
 }
 

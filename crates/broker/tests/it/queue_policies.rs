@@ -180,7 +180,7 @@ fn a_refused_message_is_dead_lettered() {
     client.settle(1, Outcome::Rejected);
     assert_eq!(client.get_soon("q.dead"), "got m left 0");
     let last = client.last();
-    assert_eq!((last.exchange.as_str(), last.routing_key.as_str()), ("", "q.dead"));
+    assert_eq!((&*last.exchange, &*last.key), (&b""[..], &b"q.dead"[..]));
     assert_eq!(message::View::of(&last.properties).expiration(), None);
     assert_eq!(header(&client, "own"), "kept");
     let headers = headers(&client);

@@ -2,8 +2,8 @@
 //! be told.
 
 use super::spec::Spec;
-use crate::outbox::{Content, Given};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::outbox::{Content, Given};
 
 /// The violated rule, in words.
 pub(super) type Violation = String;

@@ -6,10 +6,10 @@ use super::{Asking, Channel, ConfirmOn, Kind, Peer};
 use crate::client::{Read, control, short};
 use crate::harness::{Connected, fail};
 use crate::node::set_policy;
-use crate::outbox::Content;
 use crate::trace::join;
 use session::{Attachment, Flag, Op, Table};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::outbox::Content;
 
 const PEERS_MAX: usize = 4;
 const CHANNELS_MAX: u16 = 2;

@@ -5,8 +5,8 @@ use super::work::ReplyConsumer;
 use crate::client::Expect;
 use crate::harness::{expect_ok, fail};
 use crate::model::LinkKey;
-use crate::outbox::{Content, Given, What};
 use session::ErrorKind;
+use testing::outbox::{Content, Given, What};
 
 impl PlainQueues {
     /// Takes in what clients were told since the last time.
@@ -47,7 +47,7 @@ impl PlainQueues {
             What::Confirm { channel, first, last, ack } => {
                 self.take_confirm(client, channel, first..=last, ack);
             }
-            What::Returned(content) => self.take_returned(client, &content),
+            What::Returned(content, _) => self.take_returned(client, &content),
             What::ChannelFailed { channel, kind, .. } => {
                 self.answer(client, &Expect::ChannelFails(kind));
                 self.end_channel(client, channel);
@@ -68,7 +68,7 @@ impl PlainQueues {
             What::Declared { queue, n_ready, n_consumers } => {
                 self.take_declared(client, &queue, (n_ready, n_consumers));
             }
-            What::Blocked => {
+            What::Blocked(_) => {
                 if !self.alarm || std::mem::replace(&mut self.client(client).blocked, true) {
                     fail("blocked without a reason");
                 }

@@ -2,9 +2,9 @@
 //! may have gone.
 
 use super::spec::{LettersTo, Spec};
-use crate::outbox::{Content, Given};
 use amqp091::{Table, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::outbox::{Content, Given};
 
 /// The violated rule, in words.
 pub(super) type Violation = String;

@@ -4,10 +4,10 @@ use super::ledger::Sent;
 use super::{Asking, Peer, QueuePolicies};
 use crate::client::{Read, control, settle, short};
 use crate::harness::{Connected, fail};
-use crate::outbox::Content;
 use crate::trace::join;
 use session::{Attachment, Op, Outcome, Request, Table};
 use std::collections::BTreeMap;
+use testing::outbox::Content;
 
 const PEERS_MAX: usize = 4;
 const PUBLISHES_MAX: usize = 12;

@@ -1,7 +1,7 @@
 //! Clients of a node whose storage works when it is told to, beside the model.
 
+use crate::confirms::heard::{Given, Heard};
 use crate::confirms::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
-use crate::confirms::recording_outbox::{Given, RecordingOutbox};
 use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
 use log::{Disk, WalOptions};
 use session::{
@@ -13,8 +13,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
-use testing::first_user;
-use testing::{CrashOutcome, MemoryDisk};
+use testing::outbox::{Recorder, Space, Transcript};
+use testing::{CrashOutcome, MemoryDisk, first_user};
 
 pub(crate) const N_PEERS: usize = 3;
 /// Channels of each: two with confirms, one with transactions, one with neither.
@@ -102,7 +102,8 @@ struct Link {
 /// A client.
 struct Peer {
     session: Option<Session>,
-    recorder: Arc<RecordingOutbox>,
+    recorder: Arc<Recorder>,
+    transcript: Transcript,
     links: BTreeMap<LinkId, Link>,
     /// Links of channels that have ended, which may have been given something on their way out.
     ended: BTreeMap<LinkId, Link>,
@@ -147,7 +148,8 @@ impl World {
     }
 
     fn connected(&self) -> Peer {
-        let recorder = Arc::new(RecordingOutbox::default());
+        let transcript = Transcript::default();
+        let recorder = Recorder::new(0, &transcript, Space::default());
         let identity =
             Identity { user: "guest".to_owned(), vhost: "/".to_owned(), ..Identity::default() };
         let outbox: Arc<dyn Outbox> = recorder.clone();
@@ -155,6 +157,7 @@ impl World {
         Peer {
             session: Some(session),
             recorder,
+            transcript,
             links: BTreeMap::new(),
             ended: BTreeMap::new(),
             published: BTreeMap::new(),
@@ -288,7 +291,7 @@ impl World {
     /// Deliveries a transaction has settled count as settled from its commit on.
     fn forget_settles(&mut self, peer: usize) {
         for (.., holder) in self.model.held(|holder| holder.peer == peer && holder.is_in_tx) {
-            self.peers[peer].recorder.forget(holder.link, holder.position);
+            self.peers[peer].recorder.forget(holder.link.0, holder.position);
         }
     }
 
@@ -328,7 +331,7 @@ impl World {
                 self.peers[peer].tx_settles.push((queue, name, outcome));
                 *self.model.holder(queue, name) = Some(Holder { is_in_tx: true, ..holder });
             } else {
-                self.peers[peer].recorder.forget(link, position);
+                self.peers[peer].recorder.forget(link.0, position);
                 fails |= !self.settle_in_model(queue, name, outcome);
             }
         }
@@ -416,8 +419,8 @@ impl World {
         let is_it =
             |it: &Holder| (it.peer, it.channel) == (peer, channel) && !it.by_write && !it.is_in_tx;
         let held = self.model.held(is_it);
-        let held: Vec<_> = held.iter().map(|(.., it)| (it.link, it.position)).collect();
-        self.peers[peer].recorder.recover(&held);
+        let held = held.iter().map(|(.., it)| (it.link.0, it.position));
+        self.peers[peer].recorder.recover_some(held);
         self.model.give_back(is_it);
         // What a transaction has settled stays.
         self.model.record(|it| (it.peer, it.channel) == (peer, channel));
@@ -435,7 +438,7 @@ impl World {
         CHANNELS.for_each(|channel| self.end_channel(peer, channel));
         let session = self.peers[peer].session.take().unwrap();
         self.node.block_on(session.close());
-        let heard = self.peers[peer].recorder.take();
+        let heard = Heard::take(&self.peers[peer].transcript);
         self.take_in(peer, Vec::new(), heard.given);
         self.peers[peer] = self.connected();
         CHANNELS.for_each(|channel| self.open(peer, channel));
@@ -464,7 +467,7 @@ impl World {
 
     /// The broker has closed a channel, and another takes its place.
     fn reopen_failed(&mut self, peer: usize, channel: u16) {
-        let heard = self.peers[peer].recorder.take();
+        let heard = Heard::take(&self.peers[peer].transcript);
         assert_eq!(heard.failed, [ChannelId(channel)]);
         self.take_in(peer, heard.answers, heard.given);
         self.open(peer, channel);
@@ -524,7 +527,7 @@ impl World {
 
     fn hear(&mut self) {
         for peer in 0..N_PEERS {
-            let heard = self.peers[peer].recorder.take();
+            let heard = Heard::take(&self.peers[peer].transcript);
             assert_eq!(heard.failed, [], "a channel has failed");
             if let Some(link) = heard.consuming {
                 let asked = self.peers[peer].gets_from.take().expect("it was asked for");

@@ -5,9 +5,9 @@ use super::{PlainQueues, QUEUES};
 use crate::client::{Doing, Expect, Publishing, Read, short};
 use crate::harness::fail;
 use crate::model::LinkKey;
-use crate::outbox::{Content, Given, REPLY_TOKEN_BYTES, without_token};
 use session::{Attachment, ErrorKind, Op, Publish, Request, Table};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::outbox::{Content, Given, REPLY_TOKEN_BYTES, without_token};
 
 const REPLY_QUEUE: &str = "amq.rabbitmq.reply-to";
 

@@ -1,8 +1,10 @@
-//! The outbox of a simulated connection: writes down what it is given, and is full now and then.
+//! An outbox that writes down the events it is given, knows as a front does which deliveries its client has
+//! not settled, and may be full.
 
 use message::MessageRef;
 use session::{
-    ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, Room, Sink,
+    ChannelId, Confirmation, Delivery, ErrorKind, Event, LinkId, Outbox, Position, ReturnReason,
+    Room, Sink,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -10,19 +12,25 @@ use std::task::Waker;
 
 /// A message as somebody saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Content {
-    pub(crate) exchange: Vec<u8>,
-    pub(crate) key: Vec<u8>,
-    pub(crate) properties: Vec<u8>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) persistent: bool,
+pub struct Content {
+    /// Exchange it was published to.
+    pub exchange: Vec<u8>,
+    /// Its routing key, without the letters of a token.
+    pub key: Vec<u8>,
+    /// Its properties, likewise.
+    pub properties: Vec<u8>,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Its delivery mode.
+    pub persistent: bool,
 }
 
 /// Names of consumers of direct replies end with so many letters, which the broker draws: contents have
 /// others.
-pub(crate) const REPLY_TOKEN_BYTES: usize = 22;
+pub const REPLY_TOKEN_BYTES: usize = 22;
 
-pub(crate) fn without_token(bytes: &[u8]) -> Vec<u8> {
+/// The bytes with other letters in the place of a name of a consumer of direct replies.
+pub fn without_token(bytes: &[u8]) -> Vec<u8> {
     let prefix = b"amq.rabbitmq.reply-to.";
     let mut bytes = bytes.to_vec();
     if let Some(at) = bytes.windows(prefix.len()).position(|window| window == prefix) {
@@ -44,19 +52,20 @@ impl Content {
     }
 
     /// A body with a number in front, and so many bytes more.
-    pub(crate) fn numbered_body(id: u64, more_bytes: usize) -> Vec<u8> {
+    pub fn numbered_body(id: u64, more_bytes: usize) -> Vec<u8> {
         let mut body = format!("{id}|").into_bytes();
         body.resize(body.len() + more_bytes, b'a' + u8::try_from(id % 26).unwrap_or(0));
         body
     }
 
-    pub(crate) fn size_bytes(&self) -> u64 {
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
         let sizes = [&self.exchange, &self.key, &self.properties, &self.body];
         sizes.iter().map(|part| part.len() as u64).sum()
     }
 
     /// The number in front of the body.
-    pub(crate) fn id(&self) -> Option<u64> {
+    pub fn id(&self) -> Option<u64> {
         let text = self.body.split(|byte| *byte == b'|').next()?;
         std::str::from_utf8(text).ok()?.parse().ok()
     }
@@ -64,15 +73,19 @@ impl Content {
 
 /// One delivery.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
-    pub(crate) link: u64,
-    pub(crate) position: Position,
-    pub(crate) redelivered: bool,
+pub struct Given {
+    /// The link it came by.
+    pub link: u64,
+    /// Its position in the queue.
+    pub position: Position,
+    /// It was delivered before, perhaps.
+    pub redelivered: bool,
     /// Settled by being written to the client.
-    pub(crate) by_write: bool,
-    pub(crate) content: Content,
+    pub by_write: bool,
+    /// The message.
+    pub content: Content,
     /// The key of direct replies to it.
-    pub(crate) reply_key: Option<String>,
+    pub reply_key: Option<String>,
 }
 
 impl Given {
@@ -93,9 +106,10 @@ fn reply_key(message: &MessageRef<'_>) -> Option<String> {
     String::from_utf8(reply_to.to_vec()).ok()
 }
 
-/// An event that a connection got.
+/// An event that a connection got: `session::Event`, owned.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+#[expect(missing_docs, reason = "fields and events are those of `session::Event`")]
+pub enum What {
     /// `late`: the outbox had said in an earlier batch that this link is full.
     Deliver {
         given: Given,
@@ -128,7 +142,7 @@ pub(crate) enum What {
     },
     Purged(u64),
     Deleted(u64),
-    Returned(Content),
+    Returned(Content, ReturnReason),
     ChannelOpened,
     ChannelClosed(u16),
     ChannelFailed {
@@ -141,7 +155,7 @@ pub(crate) enum What {
         kind: ErrorKind,
         text: String,
     },
-    Blocked,
+    Blocked(String),
     Unblocked,
     Confirm {
         channel: u16,
@@ -152,19 +166,35 @@ pub(crate) enum What {
 }
 
 /// The events of all connections, in order: connection, then event.
-pub(crate) type Transcript = Arc<Mutex<Vec<(usize, What)>>>;
+pub type Transcript = Arc<Mutex<Vec<(usize, What)>>>;
 
-pub(crate) struct Recorder {
+/// The outbox of one client.
+pub struct Recorder {
     client: usize,
     transcript: Transcript,
     flow: Mutex<Flow>,
+}
+
+/// The space of an outbox.
+#[derive(Clone, Copy, Debug)]
+pub enum Space {
+    /// So many deliveries, until the client reads.
+    Deliveries(usize),
+    /// So many bytes, however many deliveries there are.
+    Bytes(usize),
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self::Bytes(1 << 20)
+    }
 }
 
 /// The flow control of a client's outbox.
 #[derive(Default)]
 struct Flow {
     n_unread: usize,
-    limit: usize,
+    space: Space,
     full: Vec<LinkId>,
     unsettled: Unsettled,
 }
@@ -198,41 +228,57 @@ struct Locked<'a> {
 const ROOM_BYTES_PER_DELIVERY: usize = 64;
 
 impl Recorder {
-    pub(crate) fn new(client: usize, transcript: &Transcript, limit: usize) -> Arc<Self> {
-        let flow = Mutex::new(Flow { limit, ..Flow::default() });
+    /// Of a client that the transcript knows by this number.
+    pub fn new(client: usize, transcript: &Transcript, space: Space) -> Arc<Self> {
+        let flow = Mutex::new(Flow { space, ..Flow::default() });
         Arc::new(Self { client, transcript: Arc::clone(transcript), flow })
     }
 
     /// The client has read everything: these links may go on.
-    pub(crate) fn read_all(&self) -> Vec<LinkId> {
+    pub fn read_all(&self) -> Vec<LinkId> {
         let mut flow = stdx::lock(&self.flow);
         flow.n_unread = 0;
         std::mem::take(&mut flow.full)
     }
 
     /// Whether this link waits for the client to read.
-    pub(crate) fn is_full(&self, link: u64) -> bool {
+    pub fn is_full(&self, link: u64) -> bool {
         stdx::lock(&self.flow).full.contains(&LinkId(link))
     }
 
     /// The client settles this, or asks for what ends it.
-    pub(crate) fn forget(&self, link: u64, position: Position) {
+    pub fn forget(&self, link: u64, position: Position) {
         if let Some(given) = stdx::lock(&self.flow).unsettled.given.get_mut(&link) {
             given.retain(|known| *known != position);
         }
     }
 
     /// The client asks for all of these links' messages to be given back.
-    pub(crate) fn recover(&self, links: &[u64]) {
-        let unsettled = &mut stdx::lock(&self.flow).unsettled;
+    pub fn recover(&self, links: &[u64]) {
+        let given = |link: &u64| stdx::lock(&self.flow).unsettled.given.get(link).cloned();
         for link in links {
-            let given = unsettled.given.remove(link).unwrap_or_default();
-            unsettled.recovering.insert(*link, given);
+            let held =
+                given(link).unwrap_or_default().into_iter().map(|position| (*link, position));
+            self.recover_some(held);
         }
     }
 
+    /// The client asks for these messages to be given back.
+    pub fn recover_some(&self, held: impl Iterator<Item = (u64, Position)>) {
+        for (link, position) in held {
+            self.forget(link, position);
+            let unsettled = &mut stdx::lock(&self.flow).unsettled;
+            unsettled.recovering.entry(link).or_default().push(position);
+        }
+    }
+
+    /// From now on the outbox has this space.
+    pub fn set_space(&self, space: Space) {
+        stdx::lock(&self.flow).space = space;
+    }
+
     /// Ends the recovery.
-    pub(crate) fn end_recovering(&self) {
+    pub fn end_recovering(&self) {
         stdx::lock(&self.flow).unsettled.recovering.clear();
     }
 
@@ -280,7 +326,12 @@ impl Sink for Locked<'_> {
     }
 
     fn room_bytes(&self) -> usize {
-        self.flow.limit.saturating_sub(self.flow.n_unread).saturating_mul(ROOM_BYTES_PER_DELIVERY)
+        match self.flow.space {
+            Space::Bytes(bytes) => bytes,
+            Space::Deliveries(limit) => {
+                limit.saturating_sub(self.flow.n_unread).saturating_mul(ROOM_BYTES_PER_DELIVERY)
+            }
+        }
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -314,7 +365,7 @@ fn what_of(event: Event<'_>) -> What {
         Event::ConnectionFailed { error, .. } => {
             What::ConnectionFailed { kind: error.kind, text: error.text.into_owned() }
         }
-        Event::Blocked { .. } => What::Blocked,
+        Event::Blocked { reason } => What::Blocked(reason.to_owned()),
         Event::Unblocked => What::Unblocked,
         Event::Done { .. } => What::Done,
         Event::QueueDeclared { queue, n_ready, n_consumers, .. } => What::Declared {
@@ -337,7 +388,7 @@ fn what_of(event: Event<'_>) -> What {
         Event::Got { link, delivery, no_ack, n_ready, .. } => {
             What::Got { given: Given::of(link, &delivery), n_ready, no_ack }
         }
-        Event::Returned { message, .. } => What::Returned(Content::of(&message)),
+        Event::Returned { message, reason, .. } => What::Returned(Content::of(&message), reason),
     }
 }
 
@@ -361,7 +412,8 @@ impl std::fmt::Display for What {
             Self::ConnectionFailed { kind, text } => {
                 write!(f, "the connection fails, {kind:?}: {text}")
             }
-            Self::Returned(content) => write!(f, "returned m{:?}", content.id()),
+            Self::Returned(content, _) => write!(f, "returned m{:?}", content.id()),
+            Self::Blocked(_) => f.write_str("Blocked"),
             Self::GetEmpty
             | Self::Consuming { .. }
             | Self::Cancelled { .. }
@@ -373,7 +425,6 @@ impl std::fmt::Display for What {
             | Self::ChannelOpened
             | Self::ChannelClosed(_)
             | Self::ConnectionClosed
-            | Self::Blocked
             | Self::Unblocked
             | Self::Confirm { .. } => write!(f, "{self:?}"),
         }

@@ -25,6 +25,7 @@ pub(crate) fn execute(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), Failure> {
     let endpoint = match invocation.verb.action {
+        Action::Do => Some(invocation.verb.name()),
         Action::Ask(endpoint, _) | Action::List(endpoint, _) => Some(endpoint),
         Action::Offline(_) => None,
     };
@@ -46,6 +47,7 @@ pub(crate) fn execute(
         understood(invocation, answer.unwrap_or(Err(Unanswered::Garbled)))
     };
     let answer = match invocation.verb.action {
+        Action::Do => asked(invocation.verb.name()).map(|_| Answer::Done)?,
         Action::Ask(endpoint, render) => render(invocation, asked(endpoint)?)?,
         Action::List(endpoint, listing) => {
             let columns = match invocation.verb.columns {
@@ -63,7 +65,7 @@ pub(crate) fn execute(
 fn style(invocation: &Invocation) -> Style<'_> {
     let by_default = match invocation.verb.action {
         Action::List(_, listing) => listing.headers,
-        Action::Ask(..) | Action::Offline(_) => true,
+        Action::Do | Action::Ask(..) | Action::Offline(_) => true,
     };
     let asked_for = invocation.flag("table-headers");
     Style {

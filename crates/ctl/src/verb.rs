@@ -96,6 +96,8 @@ pub(crate) enum Banner {
 /// The action of a verb.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
+    /// Call the node's endpoint of the verb's name; there is nothing to show.
+    Do,
     /// Call the named endpoint of the node and show its answer.
     Ask(&'static str, Render),
     /// Call the named endpoint of the node; the answer is a listing.
@@ -172,5 +174,5 @@ pub(crate) const VERB: Verb = Verb {
     check: None,
     timeout_ms: None,
     banner: Banner::None,
-    action: Action::Offline(|_| Ok(Answer::Done)),
+    action: Action::Do,
 };

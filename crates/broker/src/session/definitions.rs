@@ -107,20 +107,14 @@ impl<'c> DefinitionRequests<'c> {
         self.change(Command::DeleteExchange { vhost, name, if_unused }).await
     }
 
+    /// `command` binds or unbinds.
     pub(super) async fn bind_exchange(
         &mut self,
         binding: &ExchangeBinding,
+        command: fn(BindingSpec) -> Command,
     ) -> Result<Handled, Error> {
         let spec = self.exchange_binding(binding)?;
-        self.change(Command::Bind(spec)).await
-    }
-
-    pub(super) async fn unbind_exchange(
-        &mut self,
-        binding: &ExchangeBinding,
-    ) -> Result<Handled, Error> {
-        let spec = self.exchange_binding(binding)?;
-        self.change(Command::Unbind(spec)).await
+        self.change(command(spec)).await
     }
 
     fn exchange_binding(&self, binding: &ExchangeBinding) -> Result<BindingSpec, Error> {
@@ -161,22 +155,15 @@ impl<'c> DefinitionRequests<'c> {
         })
     }
 
+    /// `command` binds or unbinds.
     pub(super) async fn bind_queue(
         &mut self,
         channel: ChannelId,
         binding: &QueueBinding,
+        command: fn(BindingSpec) -> Command,
     ) -> Result<Handled, Error> {
         let spec = self.queue_binding(channel, binding)?;
-        self.change(Command::Bind(spec)).await
-    }
-
-    pub(super) async fn unbind_queue(
-        &mut self,
-        channel: ChannelId,
-        binding: &QueueBinding,
-    ) -> Result<Handled, Error> {
-        let spec = self.queue_binding(channel, binding)?;
-        self.change(Command::Unbind(spec)).await
+        self.change(command(spec)).await
     }
 
     fn queue_binding(

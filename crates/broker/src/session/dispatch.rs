@@ -2,6 +2,7 @@
 
 use super::definitions::DefinitionRequests;
 use super::{Handled, Session};
+use meta::Command;
 use session::{Control, Error, Event, Op};
 
 impl Session {
@@ -31,19 +32,19 @@ impl Session {
                 DefinitionRequests::of(client).delete_exchange(exchange, *if_unused).await
             }
             Op::BindExchange(binding) => {
-                DefinitionRequests::of(client).bind_exchange(binding).await
+                DefinitionRequests::of(client).bind_exchange(binding, Command::Bind).await
             }
             Op::UnbindExchange(binding) => {
-                DefinitionRequests::of(client).unbind_exchange(binding).await
+                DefinitionRequests::of(client).bind_exchange(binding, Command::Unbind).await
             }
             Op::DeclareQueue(declare) => {
                 DefinitionRequests::of(client).declare_queue(control, declare).await
             }
             Op::BindQueue(binding) => {
-                DefinitionRequests::of(client).bind_queue(channel, binding).await
+                DefinitionRequests::of(client).bind_queue(channel, binding, Command::Bind).await
             }
             Op::UnbindQueue(binding) => {
-                DefinitionRequests::of(client).unbind_queue(channel, binding).await
+                DefinitionRequests::of(client).bind_queue(channel, binding, Command::Unbind).await
             }
             Op::PurgeQueue { queue } => {
                 DefinitionRequests::of(client).purge_queue(control, queue).await

@@ -1,7 +1,6 @@
 //! Permissions.
 
 use super::list;
-use crate::render;
 use crate::verb::{Action, Banner, Listing, Section, VERB, Verb};
 
 const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
@@ -13,7 +12,6 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["user", "configure", "write", "read"],
         vhost: true,
         banner: Banner::Text("Setting permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
-        action: Action::Ask("set_permissions", render::done),
         ..ACCESS
     },
     Verb {
@@ -21,7 +19,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Says what a user may configure, write and read in every vhost",
         params: &["user", "configure", "write", "read"],
         banner: Banner::Text("Setting permissions for user \"{user}\" in all virtual hosts ..."),
-        action: Action::Ask("set_permissions_globally", render::done),
         ..ACCESS
     },
     Verb {
@@ -30,7 +27,6 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["user"],
         vhost: true,
         banner: Banner::Text("Clearing permissions for user \"{user}\" in vhost \"{vhost}\" ..."),
-        action: Action::Ask("clear_permissions", render::done),
         ..ACCESS
     },
     Verb {
@@ -57,7 +53,6 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \"{vhost}\" ...",
         ),
-        action: Action::Ask("set_topic_permissions", render::done),
         ..ACCESS
     },
     Verb {
@@ -78,7 +73,6 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.param("exchange")
             )
         }),
-        action: Action::Ask("clear_topic_permissions", render::done),
         ..ACCESS
     },
     Verb {

@@ -2,8 +2,7 @@
 
 use super::list;
 use crate::options::number;
-use crate::render;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Banner, Section, VERB, Verb};
 
 const DELAYS: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
 
@@ -29,7 +28,6 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Dropping message {id} delayed by exchange '{exchange}' in vhost '{vhost}' ...",
         ),
-        action: Action::Ask("cancel_delayed_message", render::done),
         ..DELAYS
     },
 ];

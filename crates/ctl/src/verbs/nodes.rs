@@ -162,7 +162,6 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         usage: "rotate_logs",
         description: "Has the node open its log file anew, after it was moved away",
-        action: Action::Ask("rotate_logs", render::done),
         ..NODES
     },
     Verb {
@@ -173,7 +172,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Will suspend client connection listeners on node {node}. \
              The node will no longer accept client connections!",
         ),
-        action: Action::Ask("suspend_listeners", render::done),
         ..VERB
     },
     Verb {
@@ -184,7 +182,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Will resume client connection listeners on node {node}. \
              The node will now accept client connections",
         ),
-        action: Action::Ask("resume_listeners", render::done),
         ..VERB
     },
     Verb {

@@ -4,7 +4,6 @@ use super::list;
 use crate::failure::Invalid;
 use crate::limits;
 use crate::options::{number, text};
-use crate::render;
 use crate::verb::{Action, Banner, Section, VERB, Verb};
 
 const PARAMETERS: Verb = Verb { section: Section::Parameters, ..VERB };
@@ -35,7 +34,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" \
              with priority \"{priority}\" for vhost \"{vhost}\" ...",
         ),
-        action: Action::Ask("set_policy", render::done),
         ..POLICIES
     },
     Verb {
@@ -43,7 +41,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a policy",
         params: &["name"],
         banner: Banner::Text("Clearing policy \"{name}\" on vhost \"{vhost}\" ..."),
-        action: Action::Ask("clear_policy", render::done),
         ..POLICIES
     },
     Verb {
@@ -85,7 +82,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Setting operator policy override \"{name}\" for pattern \"{pattern}\" to \
              \"{definition}\" with priority \"{priority}\" for vhost \"{vhost}\" ...",
         ),
-        action: Action::Ask("set_operator_policy", render::done),
         ..POLICIES
     },
     Verb {
@@ -93,7 +89,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes an operator policy",
         params: &["name"],
         banner: Banner::Text("Clearing operator policy \"{name}\" on vhost \"{vhost}\" ..."),
-        action: Action::Ask("clear_operator_policy", render::done),
         ..POLICIES
     },
     Verb {
@@ -112,7 +107,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Setting runtime parameter \"{name}\" for component \"{component}\" to \"{value}\" \
              in vhost \"{vhost}\" ...",
         ),
-        action: Action::Ask("set_parameter", render::done),
         ..PARAMETERS
     },
     Verb {
@@ -124,7 +118,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Clearing runtime parameter \"{name}\" for component \"{component}\" \
              on vhost \"{vhost}\" ...",
         ),
-        action: Action::Ask("clear_parameter", render::done),
         ..PARAMETERS
     },
     Verb {
@@ -140,7 +133,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Sets a runtime parameter of the cluster",
         params: &["name", "value"],
         banner: Banner::Text("Setting global runtime parameter \"{name}\" to \"{value}\" ..."),
-        action: Action::Ask("set_global_parameter", render::done),
         ..PARAMETERS
     },
     Verb {
@@ -148,7 +140,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a runtime parameter of the cluster",
         params: &["name"],
         banner: Banner::Text("Clearing global runtime parameter \"{name}\" ..."),
-        action: Action::Ask("clear_global_parameter", render::done),
         ..PARAMETERS
     },
     Verb {
@@ -164,7 +155,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Names the cluster",
         params: &["name"],
         banner: Banner::Text("Setting cluster name to {name} ..."),
-        action: Action::Ask("set_cluster_name", render::done),
         ..VERB
     },
     Verb {
@@ -185,7 +175,6 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Made(|invocation| {
             format!("Setting log level to \"{}\" ...", invocation.param("level"))
         }),
-        action: Action::Ask("set_log_level", render::done),
         ..VERB
     },
     Verb {

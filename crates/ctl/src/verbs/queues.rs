@@ -3,7 +3,6 @@
 use crate::failure::Invalid;
 use crate::options::{flag, number};
 use crate::output::Answer;
-use crate::render;
 use crate::verb::{Action, Banner, Section, VERB, Verb};
 use serde_json::Value;
 
@@ -49,7 +48,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Drops the ready messages of a queue",
         params: &["name"],
         banner: Banner::Text("Purging queue '{name}' in vhost '{vhost}' ..."),
-        action: Action::Ask("purge_queue", render::done),
         ..QUEUES
     },
     Verb {
@@ -57,7 +55,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Closes a connection, named by its pid or its name",
         params: &["pid", "explanation"],
         banner: Banner::Text("Closing connection {pid}, reason: {explanation}..."),
-        action: Action::Ask("close_connection", render::done),
         ..OPERATIONS
     },
     Verb {
@@ -98,7 +95,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Closes the connections of a user",
         params: &["user", "explanation"],
         banner: Banner::Text("Closing connections of user {user}, reason: {explanation}..."),
-        action: Action::Ask("close_all_user_connections", render::done),
         ..OPERATIONS
     },
 ];

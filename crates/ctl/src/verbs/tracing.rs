@@ -1,9 +1,8 @@
 //! The firehose.
 
 use crate::options::text;
-use crate::render;
 use crate::verb::Invocation;
-use crate::verb::{Action, Banner, Section, VERB, Verb};
+use crate::verb::{Banner, Section, VERB, Verb};
 
 const TRACING: Verb =
     Verb { section: Section::Vhosts, vhost: true, switches: &[text("user", Some('u'))], ..VERB };
@@ -13,14 +12,12 @@ pub(super) const VERBS: &[Verb] = &[
         usage: "trace_on [--vhost <vhost>] [--user <user>]",
         description: "Copies what is published and delivered to the exchange amq.rabbitmq.trace",
         banner: Banner::Made(|invocation| told(invocation, "Starting")),
-        action: Action::Ask("trace_on", render::done),
         ..TRACING
     },
     Verb {
         usage: "trace_off [--vhost <vhost>] [--user <user>]",
         description: "Ends what trace_on began",
         banner: Banner::Made(|invocation| told(invocation, "Stopping")),
-        action: Action::Ask("trace_off", render::done),
         ..TRACING
     },
 ];

@@ -28,7 +28,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Will put node {node} into maintenance mode. \
              The node will no longer serve any client traffic!",
         ),
-        action: Action::Ask("drain", render::done),
         ..UPGRADE
     },
     Verb {
@@ -38,7 +37,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Will put node {node} back into regular operating mode. \
              The node will again serve client traffic and host primary queue replicas.",
         ),
-        action: Action::Ask("revive", render::done),
         ..UPGRADE
     },
     Verb {

@@ -37,7 +37,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a user",
         params: &["user"],
         banner: Banner::Text("Deleting user \"{user}\" ..."),
-        action: Action::Ask("delete_user", render::done),
         ..USERS
     },
     Verb {
@@ -53,7 +52,6 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: Banner::Text("Changing password for user \"{user}\" ..."),
-        action: Action::Ask("change_password", render::done),
         ..USERS
     },
     Verb {
@@ -61,7 +59,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Takes a user's password away, so that none is accepted",
         params: &["user"],
         banner: Banner::Text("Clearing password for user \"{user}\" ..."),
-        action: Action::Ask("clear_password", render::done),
         ..USERS
     },
     Verb {
@@ -84,7 +81,6 @@ pub(super) const VERBS: &[Verb] = &[
             _ => Ok(()),
         }),
         banner: Banner::Text("Setting tags for user \"{user}\" to [{tags}] ..."),
-        action: Action::Ask("set_user_tags", render::done),
         ..USERS
     },
     Verb {
@@ -108,7 +104,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Limits a user's connections and channels",
         params: &["user", "definition"],
         banner: Banner::Text("Setting user limits to \"{definition}\" for user \"{user}\" ..."),
-        action: Action::Ask("set_user_limits", render::done),
         ..USERS
     },
     Verb {
@@ -121,7 +116,6 @@ pub(super) const VERBS: &[Verb] = &[
                 format!("Clearing \"{limit}\" limit for user \"{}\" ...", invocation.param("user"))
             }
         }),
-        action: Action::Ask("clear_user_limits", render::done),
         ..USERS
     },
     Verb {

@@ -22,7 +22,6 @@ pub(super) const VERBS: &[Verb] = &[
         ],
         check: Some(check_queue_type),
         banner: Banner::Text("Adding vhost \"{vhost}\" ..."),
-        action: Action::Ask("add_vhost", render::done),
         ..VHOSTS
     },
     Verb {
@@ -30,7 +29,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Deletes a virtual host and all that is in it",
         params: &["vhost"],
         banner: Banner::Text("Deleting vhost \"{vhost}\" ..."),
-        action: Action::Ask("delete_vhost", render::done),
         ..VHOSTS
     },
     Verb {
@@ -82,7 +80,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Replaces a virtual host's tags",
         params: &["vhost", "tags*"],
         banner: Banner::Text("Setting tags for virtual host \"{vhost}\" to [{tags}] ..."),
-        action: Action::Ask("set_vhost_tags", render::done),
         ..VHOSTS
     },
     Verb {
@@ -105,7 +102,6 @@ pub(super) const VERBS: &[Verb] = &[
             check_queue_type(invocation)
         }),
         banner: Banner::Text("Updating metadata of vhost \"{vhost}\" ..."),
-        action: Action::Ask("update_vhost_metadata", render::done),
         ..VHOSTS
     },
     Verb {
@@ -115,7 +111,6 @@ pub(super) const VERBS: &[Verb] = &[
         banner: Banner::Text(
             "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
         ),
-        action: Action::Ask("enable_vhost_deletion_protection", render::done),
         ..VHOSTS
     },
     Verb {
@@ -126,7 +121,6 @@ pub(super) const VERBS: &[Verb] = &[
             "Removing deletion protection from virtual host \"{vhost}\" \
              by updating its metadata...",
         ),
-        action: Action::Ask("disable_vhost_deletion_protection", render::done),
         ..VHOSTS
     },
     Verb {
@@ -135,7 +129,6 @@ pub(super) const VERBS: &[Verb] = &[
         params: &["definition"],
         vhost: true,
         banner: Banner::Text("Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ..."),
-        action: Action::Ask("set_vhost_limits", render::done),
         ..VHOSTS
     },
     Verb {
@@ -143,7 +136,6 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Removes a virtual host's limits",
         vhost: true,
         banner: Banner::Text("Clearing vhost \"{vhost}\" limits ..."),
-        action: Action::Ask("clear_vhost_limits", render::done),
         ..VHOSTS
     },
     Verb {

@@ -6,7 +6,7 @@ use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
 use super::hand_over::HandOver;
 use super::incoming::{Incoming, Publishes};
-use super::policy::{Arrivals, with_counts};
+use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Get, Got, Queue, Wakes, position};
 use confirm::DurabilityToken;
@@ -22,10 +22,7 @@ pub(super) struct Deliveries<'s> {
     pub(super) consumers: &'s mut Consumers,
     pub(super) confirms: &'s mut Confirms,
     pub(super) hand_over: &'s mut HandOver,
-    /// The core is to be told the sizes of messages that are given out.
-    pub(super) notes_sizes: bool,
-    /// Messages say how often they came back.
-    pub(super) counts_returns: bool,
+    pub(super) policy: &'s Policy,
 }
 
 impl Deliveries<'_> {
@@ -100,7 +97,7 @@ impl Deliveries<'_> {
         }
         if let Some(assigned) = given {
             let incoming = direct.then_some(item);
-            if self.notes_sizes {
+            if self.policy.notes_sizes {
                 self.note_sent(&assigned, direct.then(|| message.body.len()));
             }
             self.hand_over.push(
@@ -122,7 +119,7 @@ impl Deliveries<'_> {
                 let Some(assigned) = self.next_delivery(queue, properties_bytes, wakes) else {
                     break;
                 };
-                if self.notes_sizes {
+                if self.policy.notes_sizes {
                     self.note_sent(&assigned, None);
                 }
                 self.hand_over.push(self.fifo, self.consumers, (assigned, None), next.size_bytes);
@@ -216,7 +213,7 @@ impl Deliveries<'_> {
         if properties_bytes <= PROPERTIES_BYTES_ALWAYS_TAKEN {
             return true;
         }
-        let added_bytes = if self.counts_returns { COUNTS_BYTES_MAX } else { 0 };
+        let added_bytes = if self.policy.counts_returns() { COUNTS_BYTES_MAX } else { 0 };
         let mut fits = false;
         wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
             fits = sink.fits(properties_bytes + added_bytes, queue.def.name.as_str());
@@ -268,13 +265,14 @@ impl Deliveries<'_> {
             return Got::Nothing;
         };
         let is_held = assigned.settling == AckMode::Manual;
-        if self.notes_sizes {
+        if self.policy.notes_sizes {
             self.note_sent(&assigned, None);
         }
         let n_ready = self.fifo.messages().n_ready();
         if let Lookup::Here(mut message) = self.content.backlog.get(assigned.position) {
             let properties = with_counts(self.fifo, assigned.position, &message);
-            if let Some(properties) = properties.as_deref().filter(|_| self.counts_returns) {
+            if let Some(properties) = properties.as_deref().filter(|_| self.policy.counts_returns())
+            {
                 message.properties = properties;
             }
             let delivery = Delivery {

@@ -150,7 +150,7 @@ impl Deliveries<'_> {
 
     fn hand_to_one(&mut self, run: &[Assignment], messages: &[Incoming<'_>], wakes: &mut Wakes) {
         let Some(consumer) = run.first().map(|one| one.assigned.consumer) else { return };
-        let counts_returns = self.counts_returns;
+        let counts_returns = self.policy.counts_returns();
         let (backlog, fifo) = (&self.content.backlog, &self.fifo);
         let Some(host) = self.consumers.get_mut(consumer) else { return };
         let link = host.link;

@@ -69,16 +69,14 @@ impl QueueState {
 
     /// The parts that have to do with who is given what.
     #[inline]
-    pub(super) fn deliveries(&mut self) -> Deliveries<'_> {
-        let counts_returns = self.policy.counts_returns();
+    pub(super) const fn deliveries(&mut self) -> Deliveries<'_> {
         Deliveries {
             fifo: &mut self.fifo,
             content: &mut self.content,
             consumers: &mut self.consumers,
             confirms: &mut self.confirms,
             hand_over: &mut self.hand_over,
-            notes_sizes: self.policy.notes_sizes,
-            counts_returns,
+            policy: &self.policy,
         }
     }
 

@@ -38,6 +38,7 @@ mod services;
 mod state;
 mod unfit;
 mod upkeep;
+mod version_change;
 mod waiting_letters;
 
 pub use alarms::AlarmTimes;
@@ -51,9 +52,7 @@ pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
 pub use deletion::{DeleteConditions, QueueRefused};
 pub use delivery_counts::RecoveredDeliveryCounts;
-pub(crate) use durability::{
-    CopyOutcome, LogPageOutcome, OlderContent, ReadForPage, VersionChange,
-};
+pub(crate) use durability::OlderContent;
 pub use files_version::FilesVersion;
 pub use global_prefetch::ChannelLimit;
 pub use host::{QueueHost, WorkerHost};
@@ -70,6 +69,7 @@ pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
 pub use services::Services;
 pub use upkeep::{StopNote, Upkeep};
+pub(crate) use version_change::{CopyOutcome, LogPageOutcome, ReadForPage, VersionChange};
 pub use waiting_letters::DeadLetters;
 
 use crate::message_store::BodyStore;

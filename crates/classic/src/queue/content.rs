@@ -65,7 +65,7 @@ impl Content {
             return None;
         }
         let mut stored_bytes = 0;
-        if any.stored && self.durability.is_logged {
+        if any.stored && self.durability.is_logged() {
             let logged = messages.iter().filter(|incoming| wanted(incoming));
             stored_bytes = logged.map(store_body).sum();
         }
@@ -94,7 +94,7 @@ impl Content {
         if dropped.any_logged {
             records::append_purged(&queue.services.storage.wal, queue.id().0, gone);
         }
-        if let Some(journal) = &self.durability.journal {
+        if let Some(journal) = self.durability.journal() {
             gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
         }
         self.let_go(queue, dropped);
@@ -110,7 +110,7 @@ impl Content {
         if !(self.durability.is_kept() && incoming.message.persistent) {
             return None;
         }
-        let stored_bytes = if self.durability.is_logged { store_body(incoming) } else { 0 };
+        let stored_bytes = if self.durability.is_logged() { store_body(incoming) } else { 0 };
         Some(self.keep(queue, stored_bytes, std::iter::once((at, incoming))))
     }
 
@@ -121,7 +121,7 @@ impl Content {
         stored_bytes: usize,
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + Clone,
     ) -> KeptTogether {
-        let appended = self.durability.is_logged.then(|| {
+        let appended = self.durability.is_logged().then(|| {
             queue.services.storage.wal.append(|batch| {
                 let mut n_logged = 0;
                 for (at, incoming) in placed.clone() {
@@ -137,7 +137,7 @@ impl Content {
             })
         });
         let mut note = None;
-        if let Some(journal) = &self.durability.journal {
+        if let Some(journal) = self.durability.journal() {
             for (at, incoming) in placed {
                 note = Some(journal.publish(at, &incoming.message));
             }
@@ -162,7 +162,7 @@ impl Content {
         let pool = &queue.services.storage.pool;
         let is_named = segment.is_some() && home.is_logged_apart();
         let blob = if is_named { home.retain() } else { None };
-        if blob.is_none() && self.durability.journal.is_some() {
+        if blob.is_none() && self.durability.journal().is_some() {
             // A journal embeds bodies of any size.
             self.backlog.push(pool, at, message, segment, None);
         } else {
@@ -175,7 +175,7 @@ impl Content {
     pub(super) fn release(&mut self, pool: &PagePool, at: u64) {
         stdx::walk::step("release");
         let Some(released) = self.backlog.release(pool, at) else { return };
-        if released.is_logged || self.durability.journal.is_some() {
+        if released.is_logged || self.durability.journal().is_some() {
             self.settled.push(at);
         }
         if let Some(segment) = released.segment {
@@ -202,7 +202,7 @@ impl Content {
     pub(super) fn note_in_log(&mut self, queue: &Queue) {
         if !self.settled.is_empty() {
             let Self { settled, scratch, durability, .. } = self;
-            if durability.is_logged {
+            if durability.is_logged() {
                 records::append_settled(
                     &queue.services.storage.wal,
                     queue.id().0,
@@ -210,7 +210,7 @@ impl Content {
                     scratch,
                 );
             }
-            if let Some(journal) = &durability.journal {
+            if let Some(journal) = durability.journal() {
                 journal.ack(settled.iter().copied());
             }
             settled.clear();
@@ -253,7 +253,7 @@ impl Content {
 
     /// Tells the thread of version 1 that something may have been noted in the journal.
     pub(super) fn settle_journal(&mut self, queue: &Queue) {
-        let Some(journal) = &self.durability.journal else { return };
+        let Some(journal) = self.durability.journal() else { return };
         queue.services.journals.noted(journal);
         self.durability.note_log_durable(&queue.services.storage.wal);
     }

@@ -82,7 +82,7 @@ impl Leaving<'_> {
         let Some(ruling) = self.policy.state.as_deref_mut() else { return };
         let (noted, wal, id) =
             (&mut ruling.noted_returns, &queue.services.storage.wal, queue.id().0);
-        if !self.content.durability.is_logged {
+        if !self.content.durability.is_logged() {
             noted.release(wal);
             return;
         }

@@ -35,7 +35,7 @@ impl Upkeep<'_> {
     /// Its journal, if it has one.
     #[must_use]
     pub fn journal(self) -> Option<Arc<Journal>> {
-        stdx::lock(&self.0.local).content.durability.journal.clone()
+        stdx::lock(&self.0.local).content.durability.journal().cloned()
     }
 
     /// Moves what lies in log segment `segment` to the log's end.

@@ -1,0 +1,248 @@
+//! A queue on its way into the other version of its files, under traffic: both are written until all is in
+//! both. `v1::conversion` says in which order.
+
+use super::Queue;
+use crate::journal::Journal;
+use crate::records;
+use bytes::Bytes;
+use message::{Body, MessageRef};
+use meta::QueueVersion;
+use queue::PositionRange;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::Queued;
+use store::backlog::{LiveMessage, LoadedPage, Part, PersistentPositions, StoredPage, ToLog};
+use store::blob::BlobId;
+
+/// The image and bodies of a page that is published in a journal.
+#[derive(Default)]
+pub(crate) struct ReadForPage {
+    /// Its image.
+    pub(crate) image: Option<(BlobId, Vec<u8>)>,
+    /// Bodies that are in the body store; none for those that cannot be read.
+    pub(crate) bodies: BTreeMap<BlobId, Option<Bytes>>,
+}
+
+/// A page on its way into a journal.
+struct PageCopy<'a> {
+    journal: &'a Journal,
+    positions: &'a Range<u64>,
+    read: &'a ReadForPage,
+}
+
+impl PageCopy<'_> {
+    /// All messages, or none if bodies are missing.
+    fn pour<'m, M: Iterator<Item = Queued<'m>>>(
+        &self,
+        messages: impl Fn() -> M,
+        end: u64,
+    ) -> CopyOutcome {
+        let is_wanted = |queued: &Queued<'_>| {
+            queued.message.persistent && self.positions.contains(&queued.position)
+        };
+        let wanted = || messages().filter(is_wanted);
+        let stored = wanted().filter_map(|queued| queued.stored).map(|stored| stored.blob);
+        let is_missing = |blob: &BlobId| !self.read.bodies.contains_key(blob);
+        let missing: Vec<BlobId> = stored.filter(is_missing).collect();
+        if !missing.is_empty() {
+            return CopyOutcome::ReadBodies(missing);
+        }
+        for Queued { position, message, stored, .. } in wanted() {
+            match stored.map(|stored| self.read.bodies.get(&stored.blob).cloned().flatten()) {
+                None => drop_note(self.journal.publish(position, &message)),
+                Some(Some(mut body)) => {
+                    let n_bytes = stored.map_or(0, |stored| stored.properties_bytes as usize);
+                    let properties = body.split_to(n_bytes.min(body.len()));
+                    let mut message = MessageRef { body: Body::Shared(&body), ..message };
+                    if n_bytes > 0 {
+                        message.properties = &properties;
+                    }
+                    drop_note(self.journal.publish(position, &message));
+                }
+                // Nobody could be given it.
+                Some(None) => {}
+            }
+        }
+        if end >= self.positions.end { CopyOutcome::All } else { CopyOutcome::Upto(end) }
+    }
+}
+
+/// Nobody waits for this note.
+const fn drop_note(_: u64) {}
+
+/// The outcome of publishing a page in a journal.
+pub(crate) enum CopyOutcome {
+    /// It is done; the next one begins here.
+    Upto(u64),
+    /// There was none.
+    All,
+    /// Its image is to be read first; the next page begins at `next`.
+    Read { blob: BlobId, is_durable: bool, next: u64 },
+    /// These bodies are to be read first.
+    ReadBodies(Vec<BlobId>),
+    /// The image that was read makes no sense.
+    Damaged { next: u64 },
+}
+
+/// The outcome of having a page logged.
+pub(crate) enum LogPageOutcome {
+    /// It is done; the next one begins here.
+    Upto(u64),
+    /// There was none.
+    All,
+    /// It is on disk: its image is to be copied, then [`VersionChange::log_image`].
+    Stored(StoredPage),
+    /// It is being read.
+    Busy,
+}
+
+/// A queue on its way into the other version. `v1::conversion` says in which order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VersionChange<'q>(pub(crate) &'q Queue);
+
+impl VersionChange<'_> {
+    /// From now on what is in the log goes into `journal` too. Returns the position from which on
+    /// all is in both; none if the queue is not there to be converted.
+    pub(crate) fn write_journal_too(&self, journal: &Arc<Journal>) -> Option<u64> {
+        let mut local = stdx::lock(&self.0.local);
+        let is_begun = !local.deleted && local.content.durability.add_journal(journal);
+        is_begun.then(|| local.fifo.messages().next_position())
+    }
+
+    /// From now on what is in the journal goes into the log too. Returns the journal, and the
+    /// position from which on all is in both.
+    pub(crate) fn write_log_too(&self) -> Option<(Arc<Journal>, u64)> {
+        let mut local = stdx::lock(&self.0.local);
+        if local.deleted {
+            return None;
+        }
+        let journal = local.content.durability.add_log()?;
+        // What the log knows is from before the queue had the older form, or from an attempt that
+        // did not come to its end.
+        records::append_purged(
+            &self.0.services.storage.wal,
+            self.0.def.id.0,
+            &[PositionRange { start: 0, end: u64::MAX }],
+        );
+        Some((journal, local.fifo.messages().next_position()))
+    }
+
+    /// Publishes the persistent messages of the first page in `positions` in a journal, with what was
+    /// read for it.
+    pub(crate) fn pour_page(
+        &self,
+        journal: &Journal,
+        positions: Range<u64>,
+        read: &ReadForPage,
+    ) -> CopyOutcome {
+        if positions.is_empty() {
+            return CopyOutcome::All;
+        }
+        let local = stdx::lock(&self.0.local);
+        let pouring = PageCopy { journal, positions: &positions, read };
+        match local.content.backlog.pages().part_from(positions.start) {
+            Some(Part::Here(page)) => pouring.pour(|| page.messages(), page.end),
+            Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match &read.image {
+                Some((of, image)) if *of == blob => {
+                    match LoadedPage::read(&self.0.services.storage.pool, image, &wanted) {
+                        Ok(loaded) => pouring.pour(|| loaded.messages(), end),
+                        Err(_) => CopyOutcome::Damaged { next: end },
+                    }
+                }
+                Some(_) | None => CopyOutcome::Read { blob, is_durable, next: end },
+            },
+            None => CopyOutcome::All,
+        }
+    }
+
+    /// Has the persistent messages of the first page in `positions` logged, if it is in memory.
+    pub(crate) fn log_page(&self, positions: Range<u64>) -> LogPageOutcome {
+        if positions.is_empty() {
+            return LogPageOutcome::All;
+        }
+        let mut local = stdx::lock(&self.0.local);
+        let append = |survivor: LiveMessage<'_>| {
+            let LiveMessage { position, message, stored } = survivor;
+            records::append_message(
+                &self.0.services.storage.wal,
+                self.0.def.id.0,
+                position,
+                &message,
+                stored,
+            )
+            .at
+            .segment
+        };
+        match local.content.backlog.log_places().log_next(positions.start, append) {
+            None => LogPageOutcome::All,
+            Some(ToLog::Busy) => LogPageOutcome::Busy,
+            Some(ToLog::Stored(page)) => LogPageOutcome::Stored(page),
+            Some(ToLog::Done { next, freed }) => {
+                if let Some(freed) = freed {
+                    self.0.services.free_page(freed, &self.0.bodies);
+                }
+                LogPageOutcome::Upto(next)
+            }
+        }
+    }
+
+    /// A page's image is durable as `durable`, and the log comes to know it. False if the page is
+    /// no longer as it was.
+    pub(crate) fn log_image(
+        &self,
+        page: &StoredPage,
+        durable: BlobId,
+        persistent: &PersistentPositions,
+    ) -> bool {
+        let mut local = stdx::lock(&self.0.local);
+        let Some(logged) =
+            local.content.backlog.log_places().image_logged(page, durable, persistent)
+        else {
+            if !page.is_durable {
+                self.0.services.storage.images.durable.release(durable, 1);
+            }
+            return false;
+        };
+        if let Some(note) = &logged.note {
+            let appended =
+                records::append_paged(&self.0.services.storage.wal, self.0.def.id.0, note);
+            local.content.backlog.log_places().paged_in_log(page.page, appended.at.segment);
+        }
+        if let Some(segment) = logged.noted_before {
+            self.0.services.storage.wal.release(segment, 1);
+        }
+        if let Some(replaced) = logged.replaced {
+            self.0.services.free_page(replaced, &self.0.bodies);
+        }
+        true
+    }
+
+    /// From now on what is confirmed is in both forms.
+    pub(crate) fn await_both(&self) {
+        stdx::lock(&self.0.local).content.durability.await_both();
+    }
+
+    /// From now on the other form counts: one log entry says so.
+    pub(crate) fn complete(&self, to: QueueVersion) {
+        let mut local = stdx::lock(&self.0.local);
+        if local.deleted {
+            return;
+        }
+        let upto = self.0.files_version.log(&self.0.services.storage.wal, to);
+        local.content.durability.complete(to, upto);
+        if to == QueueVersion::V1 {
+            for (segment, n) in local.content.backlog.log_places().unlog() {
+                self.0.services.storage.wal.release(segment, n);
+            }
+        }
+    }
+
+    /// Shows how far a conversion has come, in thousandths; or that there is none.
+    pub(crate) fn show_progress(&self, conversion: Option<(QueueVersion, u64)>) {
+        let shown =
+            conversion.map_or(0, |(to, permille)| u64::from(to.number()) << 32 | (permille + 1));
+        self.0.counters.conversion.store(shown, Ordering::Relaxed);
+    }
+}

@@ -37,7 +37,7 @@ use store::{Queued, StoreError};
 #[derive(Default)]
 struct ReadLater {
     /// Those of version 1, with the first position that nobody was given.
-    older: Vec<(Arc<Queue>, Option<u64>)>,
+    v1: Vec<(Arc<Queue>, Option<u64>)>,
     pages: Vec<PageScan>,
     /// The log says what versions queues have when it is durable up to here.
     versions_upto: Option<Lsn>,
@@ -138,9 +138,9 @@ impl Broker {
             log.step();
             broker.classic.storage().wal().wait_durable(started)?;
         }
-        let (pager, older) = broker.classic.steppers(&worker_host(&broker));
+        let (pager, v1) = broker.classic.steppers(&worker_host(&broker));
         let rules = QueueTimersStepper::new(&broker);
-        Ok((broker, Steppers { log, pager, older, rules }))
+        Ok((broker, Steppers { log, pager, v1, rules }))
     }
 }
 
@@ -216,8 +216,8 @@ pub struct Steppers {
     pub log: log::Stepper,
     /// Backlogs that leave memory and come back.
     pub pager: PagerStepper,
-    /// Queues in the older form.
-    pub older: ClassicV1Stepper,
+    /// Queues of version 1.
+    pub v1: ClassicV1Stepper,
     /// Alarms of queues, and dead letters.
     pub rules: QueueTimersStepper,
 }
@@ -258,7 +258,7 @@ fn finish(
     let host = Arc::<QueueTimers>::clone(&timers);
     let classic = parts.open(wal, host, is_v1, vhosts)?;
     let storage = classic.storage();
-    storage.note_cut_off(replay.cut_off_bytes);
+    storage.count_cut_off(replay.cut_off_bytes);
     let (definitions, versions_upto) = replay.into_definitions(&classic);
     storage.start_freeing();
     let started = has_cursors.then(|| log_records::node::append_started(storage.wal()).upto);
@@ -364,8 +364,8 @@ impl Replay {
             };
             queues.insert(def.id, queue);
         }
-        let ReadLater { older, pages, versions_upto } = later;
-        classic.load_all(older, pages);
+        let ReadLater { v1, pages, versions_upto } = later;
+        classic.load_all(v1, pages);
         let log = CommandLog::recovered(self.serial, &self.commands, storage.wal());
         let definitions = Definitions { meta: self.meta, queues, log, n_unbinding: 0 };
         (definitions, versions_upto)
@@ -384,7 +384,7 @@ impl Replay {
             QueueVersion::V1 => {
                 // What the log has is left from a conversion that did not come to its end.
                 self.contents.drain(queue.id().0, |_| ());
-                later.older.push((Arc::clone(queue), self.cursor_of(queue.id())));
+                later.v1.push((Arc::clone(queue), self.cursor_of(queue.id())));
             }
             QueueVersion::V2 => later.pages.extend(self.restore(queue, storage)),
         }
@@ -432,7 +432,7 @@ impl Replay {
                 if let Err(reason) = restore_message(&mut restoring, &logged, segment) {
                     let position = logged.position;
                     tracing::error!(queue = id, position, "a message is lost: {reason}");
-                    storage.note_lost(1);
+                    storage.count_lost(1);
                 } else {
                     retained.add(segment);
                 }

@@ -182,11 +182,11 @@ impl QueueHost for QueueTimers {
         self.inbox.add(|requests| requests.undelivered.push_back(letters));
     }
 
-    fn note_loaded(&self) {
+    fn queue_loaded(&self) {
         self.inbox.add(|requests| requests.asked.extend(requests.deferred.drain(..)));
     }
 
-    fn note_space(&self) {
+    fn space_is_back(&self) {
         self.look_again();
     }
 

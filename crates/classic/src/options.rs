@@ -15,7 +15,7 @@ pub struct StorageOptions {
     pub page_file_bytes: u32,
     /// Length at which a file of bodies takes no more; 0 for the usual one.
     pub body_file_bytes: u32,
-    /// The form of queues that neither their arguments nor a policy say anything about:
+    /// The version of queues that neither their arguments nor a policy say anything about:
     /// `classic_queue.default_version`.
     pub default_version: QueueVersion,
     /// The clock of times to live, and of how long queues are unused.

@@ -52,7 +52,7 @@ pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
 pub use deletion::{DeleteConditions, QueueRefused};
 pub use delivery_counts::RecoveredDeliveryCounts;
-pub(crate) use durability::OlderContent;
+pub(crate) use durability::V1Content;
 pub use files_version::FilesVersion;
 pub use global_prefetch::ChannelLimit;
 pub use host::{QueueHost, WorkerHost};
@@ -160,14 +160,14 @@ impl Queue {
         services: Arc<Services>,
         version: QueueVersion,
     ) -> Arc<Self> {
-        let keeping = match version {
+        let durability = match version {
             QueueVersion::V1 => Durability::loading(),
             QueueVersion::V2 => Durability::new(def.durable),
         };
-        let is_loading = AtomicBool::new(keeping.is_loading());
+        let is_loading = AtomicBool::new(durability.is_loading());
         let files_version = FilesVersion::new(def.id, version);
         let confirm_on = settings.confirm.on;
-        let local = QueueState::new(keeping, settings, services.storage.time.monotonic_ms());
+        let local = QueueState::new(durability, settings, services.storage.time.monotonic_ms());
         let local = Mutex::new(local);
         let counters = QueueCounters::default();
         let bodies = services.storage.bodies.of(&def.vhost);
@@ -217,22 +217,22 @@ impl Queue {
         wakes: &mut Wakes,
         act: impl FnOnce(&mut QueueState, &mut Wakes) -> T,
     ) -> T {
-        let (result, is_pager_wanted, is_keeper_wanted) = {
+        let (result, is_pager_wanted, is_sending_wanted) = {
             let mut local = stdx::lock(&self.local);
             let result = act(&mut local, wakes);
             debug_assert!(local.hand_over.is_empty(), "what is assigned is handed over");
             debug_assert!(local.counts_agree(), "what is stored has a place in the core");
             let is_deleted = local.deleted;
-            let is_keeper_wanted = local.leaving().settle(self, is_deleted);
+            let is_sending_wanted = local.leaving().settle(self, is_deleted);
             let QueueState { confirms, fifo, .. } = &mut *local;
             confirms.settle(self, fifo, wakes);
             local.content.trim(&self.services.storage.pool);
             local.content.settle_journal(self);
             self.counters.publish(&local, &self.services.pager);
             let is_pager_wanted = local.paging_turn().settle(&self.services, is_deleted, wakes);
-            (result, is_pager_wanted, is_keeper_wanted)
+            (result, is_pager_wanted, is_sending_wanted)
         };
-        if is_keeper_wanted && let Some(me) = self.me.upgrade() {
+        if is_sending_wanted && let Some(me) = self.me.upgrade() {
             self.services.host.send_letters_of(me);
         }
         if is_pager_wanted && let Some(me) = self.me.upgrade() {

@@ -143,9 +143,9 @@ impl ClassicService {
     }
 
     /// The disk is short of space, or no longer.
-    pub fn note_shortage(&self, is_short: bool) {
-        if self.services.storage.note_shortage(is_short) && !is_short {
-            self.services.host.note_space();
+    pub fn set_short(&self, is_short: bool) {
+        if self.services.storage.set_short(is_short) && !is_short {
+            self.services.host.space_is_back();
             self.review_versions();
         }
     }

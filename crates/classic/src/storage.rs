@@ -174,19 +174,19 @@ impl Storage {
     }
 
     /// Counts a place in a file of a queue of version 1.
-    pub(crate) fn note_unreadable(&self, damage: &Damage) {
+    pub(crate) fn count_unreadable(&self, damage: &Damage) {
         let mut losses = stdx::lock(&self.losses);
         losses.n_unreadable += 1;
         losses.unreadable_bytes += damage.bytes;
     }
 
     /// Counts messages that are lost.
-    pub fn note_lost(&self, n_messages: u64) {
+    pub fn count_lost(&self, n_messages: u64) {
         stdx::lock(&self.losses).n_messages += n_messages;
     }
 
     /// Counts bytes at the end of the log that the start cut off.
-    pub fn note_cut_off(&self, bytes: u64) {
+    pub fn count_cut_off(&self, bytes: u64) {
         stdx::lock(&self.losses).cut_off_bytes += bytes;
     }
 

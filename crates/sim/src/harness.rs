@@ -118,7 +118,7 @@ impl Harness {
 
     /// Whether nothing more is to be had of the node's storage, or there is no node.
     pub(crate) fn has_failed(&self) -> bool {
-        self.node.as_ref().is_none_or(|node| node.has_failed() || node.steppers.older.has_failed())
+        self.node.as_ref().is_none_or(|node| node.has_failed() || node.steppers.v1.has_failed())
     }
 
     /// Has the disk fail now and then, within so many of its operations.
@@ -206,7 +206,7 @@ impl Harness {
         let (name, stepped) = match what {
             0 | 1 => ("rules", steppers.rules.step()),
             2 => ("commit", steppers.log.step()),
-            3 => ("older form", steppers.older.step()),
+            3 => ("older form", steppers.v1.step()),
             4 => ("page jobs", steppers.pager.step_jobs()),
             _ => ("page sync", steppers.pager.step_sync()),
         };

@@ -83,17 +83,17 @@ impl Node {
         Ok(Self { broker, steppers, disk: weak, failed })
     }
 
-    /// As [`Node::open`], and has it load the queues in the older form.
+    /// As [`Node::open`], and has it load the queues of version 1.
     pub(crate) fn open_loaded(disk: &MemoryDisk, options: &NodeOptions) -> Result<Self, String> {
         let mut node = Self::open(disk, options)?;
         for _ in 0..PATIENCE {
-            if node.steppers.older.has_failed() {
+            if node.steppers.v1.has_failed() {
                 return Err("simulated power loss while queues were loaded".to_owned());
             }
             if !node.broker.view().queues().any(|queue| queue.is_loading()) {
                 return Ok(node);
             }
-            node.steppers.older.step();
+            node.steppers.v1.step();
             node.steppers.pager.step_jobs();
             node.steppers.pager.step_sync();
         }
@@ -115,9 +115,9 @@ impl Node {
 
     /// Everything has a turn; false if there was nothing to do.
     pub(crate) fn step(&mut self) -> bool {
-        let Steppers { log, pager, older, rules } = &mut self.steppers;
+        let Steppers { log, pager, v1, rules } = &mut self.steppers;
         let mut stepped = rules.step();
-        stepped |= older.step();
+        stepped |= v1.step();
         stepped |= pager.step_jobs();
         stepped |= pager.step_sync();
         stepped |= pager.step_names();

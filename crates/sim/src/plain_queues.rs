@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use testing::Random;
 
-/// Turns of queues in the older form before a commit: everything they have to sync is done then.
+/// Turns of queues of version 1 before a commit: everything they have to sync is done then.
 const OLDER_STEPS_MAX: usize = 50;
 
 pub(crate) struct PlainQueues {
@@ -30,9 +30,9 @@ pub(crate) struct PlainQueues {
     is_deep: bool,
     /// The least share of publishes that go to several durable queues, percent.
     spread_percent: usize,
-    /// Queues that had the older form lately, or were on their way to it or from it: what is
+    /// Queues that had version 1 lately, or were on their way to it or from it: what is
     /// confirmed need not be in the log.
-    older: BTreeSet<String>,
+    v1_lately: BTreeSet<String>,
     alarm: bool,
     clock_ms: u64,
     replies: work::Replies,
@@ -65,7 +65,7 @@ impl PlainQueues {
             n_tags: 0,
             is_deep,
             spread_percent,
-            older: BTreeSet::new(),
+            v1_lately: BTreeSet::new(),
             alarm: false,
             clock_ms: 0,
             replies: work::Replies::default(),
@@ -118,7 +118,7 @@ impl PlainQueues {
     }
 
     fn begin(&mut self, client: usize, doing: Doing) {
-        self.note_older();
+        self.note_v1();
         let facts = self.model.facts(true);
         let closes = self.closes(client, &doing);
         self.model.closing.extend(closes.iter().map(|channel| (client, *channel)));
@@ -146,9 +146,9 @@ impl PlainQueues {
         }
         // So is a queue whose files are being made.
         while self.any_loading() && !self.has_failed() {
-            self.step_older();
+            self.step_v1();
             self.poll(client);
-            let has_failed = |node: &Node| node.steppers.older.has_failed();
+            let has_failed = |node: &Node| node.steppers.v1.has_failed();
             if self.harness.node.as_ref().is_some_and(has_failed) {
                 // The log finds out.
                 self.step();
@@ -183,7 +183,7 @@ impl PlainQueues {
     fn page(&mut self) {
         let what = self.harness.random.below(13);
         if what >= 9 {
-            self.step_older();
+            self.step_v1();
             return;
         }
         let Some(node) = &mut self.harness.node else { return };
@@ -208,12 +208,12 @@ impl PlainQueues {
         self.check_events();
     }
 
-    /// Queues in the older form have a turn; false if there was nothing to do.
-    fn step_older(&mut self) -> bool {
-        self.note_older();
+    /// Queues of version 1 have a turn; false if there was nothing to do.
+    fn step_v1(&mut self) -> bool {
+        self.note_v1();
         let Some(node) = &mut self.harness.node else { return false };
-        let stepped = node.steppers.older.step();
-        self.note_older();
+        let stepped = node.steppers.v1.step();
+        self.note_v1();
         if stepped {
             self.harness.note("older form");
         }
@@ -221,15 +221,15 @@ impl PlainQueues {
         stepped
     }
 
-    fn note_older(&mut self) {
+    fn note_v1(&mut self) {
         let Some(node) = &self.harness.node else { return };
         let view = node.broker.view();
-        let is_older = |queue: &&broker::QueueRef| {
+        let is_v1 = |queue: &&broker::QueueRef| {
             let stat = queue.stat();
             stat.version == QueueVersion::V1 || stat.conversion.is_some()
         };
-        let names = view.queues().filter(is_older).map(|queue| queue.def().name.to_string());
-        self.older.extend(names);
+        let names = view.queues().filter(is_v1).map(|queue| queue.def().name.to_string());
+        self.v1_lately.extend(names);
     }
 
     fn any_loading(&self) -> bool {
@@ -240,7 +240,7 @@ impl PlainQueues {
     /// Whether a message is durable wherever it has to be. A queue's own journal is synced when it
     /// likes: there the word of the broker is taken, and has to hold after a crash.
     fn is_durable(&mut self, id: u64) -> bool {
-        self.model.believe(id, &self.older);
+        self.model.believe(id, &self.v1_lately);
         self.model.is_synced(id)
     }
 
@@ -328,7 +328,7 @@ impl PlainQueues {
             self.page();
         }
         for _ in 0..OLDER_STEPS_MAX {
-            if !self.step_older() {
+            if !self.step_v1() {
                 break;
             }
         }
@@ -338,12 +338,12 @@ impl PlainQueues {
         let stepped = node.steppers.log.step();
         // The log may fail after it has synced everything, while it frees segments.
         let durable_upto = node.broker.figures().log().durable_upto;
-        let is_written = !node.steppers.older.has_failed();
+        let is_written = !node.steppers.v1.has_failed();
         self.just_synced = was_well && is_written && durable_upto >= appended_upto;
         self.harness.note(if stepped { "commit" } else { "nothing to commit" });
         if self.just_synced {
             self.model.synced();
-            self.older.clear();
+            self.v1_lately.clear();
         }
         let facts = self.model.facts(true);
         self.check_events();

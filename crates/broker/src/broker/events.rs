@@ -204,7 +204,7 @@ impl Broker {
             });
         }
         if alarm == Alarm::Disk {
-            self.classic.note_shortage(on);
+            self.classic.set_short(on);
         }
         is_changed
     }

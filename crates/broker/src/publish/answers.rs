@@ -13,7 +13,7 @@ pub(crate) enum ConfirmAfter {
     /// It is a refusal: one of the queues was full.
     Refused,
     ForLog,
-    /// The journals of queues in the older form, and perhaps the log.
+    /// The journals of queues of version 1, and perhaps the log.
     MultiSync,
     /// There is none: a queue answers that waits for its consumers.
     ForConsumers,

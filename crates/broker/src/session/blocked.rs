@@ -33,7 +33,7 @@ impl BlockedRequests {
 
 impl Session {
     /// Whether the connection must not be read now: it published during an alarm, or the log, the
-    /// pager or the queues in the older form have more to write than they may.
+    /// pager or the queues of version 1 have more to write than they may.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.hold.is_some() || !self.client.access.broker().classic.services().has_capacity()

@@ -1,4 +1,4 @@
-//! Queues in the older form, over a disk in memory.
+//! Queues of version 1, over a disk in memory.
 
 use crate::client::{Client, Kind, set_policy, short, start};
 use broker::{Broker, View};

@@ -41,7 +41,7 @@ fn a_first_start_that_is_cut_short_leaves_data_that_opens() {
         for outcome in [CrashOutcome::Torn(operation), CrashOutcome::OnlySynced] {
             let disk = Arc::new(disk.survive(outcome));
             let (broker, mut steppers) = start_first(&disk).unwrap();
-            while steppers.older.step() || steppers.log.step() {}
+            while steppers.v1.step() || steppers.log.step() {}
             let queue = broker.view().queue("shop", "older").unwrap();
             let n_ready = queue.stat().n_ready;
             assert_eq!((queue.stat().version.number(), n_ready), (1, 33), "{operation}");

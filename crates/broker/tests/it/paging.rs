@@ -203,7 +203,7 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
         assert!(queue(&broker).is_loading() && !waiting.is_finished());
         assert_eq!(queue(&broker).stat().n_ready, N + 1, "as listed");
         while queue(&broker).is_loading() {
-            steppers.older.step();
+            steppers.v1.step();
         }
         while !waiting.is_finished() {
             steppers.pager.step_jobs();

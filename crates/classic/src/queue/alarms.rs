@@ -12,7 +12,7 @@ pub struct AlarmTimes {
     pub at_ms: Option<u64>,
 }
 
-/// The alarms of one queue, as its keeper of rules has them.
+/// The alarms of one queue, as the thread of rules has them.
 #[derive(Debug, Default)]
 pub(super) struct QueueAlarms {
     /// For messages.

@@ -97,7 +97,7 @@ impl Content {
         if let Some(journal) = self.durability.journal() {
             gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
         }
-        self.let_go(queue, dropped);
+        self.free(queue, dropped);
     }
 
     /// Keeps a persistent message that was expected to pass through and did not.
@@ -199,7 +199,7 @@ impl Content {
 
     /// Tells the log or the journal what is gone. Nobody waits for this to be durable: a crash in between
     /// makes the messages come back, marked redelivered.
-    pub(super) fn note_in_log(&mut self, queue: &Queue) {
+    pub(super) fn log_settled(&mut self, queue: &Queue) {
         if !self.settled.is_empty() {
             let Self { settled, scratch, durability, .. } = self;
             if durability.is_logged() {
@@ -226,7 +226,7 @@ impl Content {
     }
 
     /// Gives back what messages had that went together. The log knows that they are gone.
-    pub(super) fn let_go(&self, queue: &Queue, dropped: Dropped) {
+    pub(super) fn free(&self, queue: &Queue, dropped: Dropped) {
         for (segment, n) in dropped.segments {
             queue.services.storage.wal.release(segment, n);
         }

@@ -159,7 +159,7 @@ impl HeldBack<'_> {
             if is_there {
                 fifo.messages_mut().discard(PositionRange::one(id));
                 content.release(&self.0.services.storage.pool, id);
-                content.note_in_log(self.0);
+                content.log_settled(self.0);
             }
             is_there
         })

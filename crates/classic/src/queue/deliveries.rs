@@ -129,7 +129,7 @@ impl Deliveries<'_> {
             }
             self.hand_over(queue, &[], wakes);
         }
-        self.content.note_in_log(queue);
+        self.content.log_settled(queue);
     }
 
     /// The size of the first ready message; none while it is on disk only. One that was lost while
@@ -301,7 +301,7 @@ impl Deliveries<'_> {
             self.content.durability.note_delivered(std::iter::once(assigned.position));
         } else {
             self.content.release(&queue.services.storage.pool, assigned.position);
-            self.content.note_in_log(queue);
+            self.content.log_settled(queue);
         }
         Got::Message
     }

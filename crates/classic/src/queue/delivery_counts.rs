@@ -79,9 +79,9 @@ impl Leaving<'_> {
     pub(super) fn note_returns(&mut self, queue: &Queue) {
         let policy = self.fifo.messages_mut().policy_mut();
         let changed = policy.map(|it| it.returns_mut().take_changed()).unwrap_or_default();
-        let Some(ruling) = self.policy.state.as_deref_mut() else { return };
+        let Some(policy) = self.policy.state.as_deref_mut() else { return };
         let (noted, wal, id) =
-            (&mut ruling.noted_returns, &queue.services.storage.wal, queue.id().0);
+            (&mut policy.noted_returns, &queue.services.storage.wal, queue.id().0);
         if !self.content.durability.is_logged() {
             noted.release(wal);
             return;
@@ -92,7 +92,7 @@ impl Leaving<'_> {
         if !noted.any() {
             return;
         }
-        if ruling.settings.delivery_limit.is_none() {
+        if policy.settings.delivery_limit.is_none() {
             // They count no more, and do not when there is a limit again.
             noted.renew(wal, id, &[]);
             noted.release(wal);
@@ -106,10 +106,10 @@ impl Leaving<'_> {
 
     /// Notes anew what lies in a log segment that is to go.
     pub(super) fn move_noted_returns(&mut self, queue: &Queue, segment: SegmentId) {
-        let Some(ruling) = self.policy.state.as_deref_mut() else { return };
-        if ruling.noted_returns.segments.has(segment) {
+        let Some(policy) = self.policy.state.as_deref_mut() else { return };
+        if policy.noted_returns.segments.has(segment) {
             let all: Vec<_> = returned(self.fifo).collect();
-            ruling.noted_returns.renew(&queue.services.storage.wal, queue.id().0, &all);
+            policy.noted_returns.renew(&queue.services.storage.wal, queue.id().0, &all);
         }
     }
 }
@@ -117,8 +117,8 @@ impl Leaving<'_> {
 impl Policy {
     /// The log has notes in these segments. Returns which of them are needed.
     pub(super) fn restore_noted_returns(&mut self, segments: SegmentCounts) -> SegmentCounts {
-        let Some(ruling) = self.state.as_deref_mut() else { return SegmentCounts::default() };
-        ruling.noted_returns.segments = segments.clone();
+        let Some(policy) = self.state.as_deref_mut() else { return SegmentCounts::default() };
+        policy.noted_returns.segments = segments.clone();
         segments
     }
 }

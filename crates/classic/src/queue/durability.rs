@@ -1,4 +1,4 @@
-//! Where the messages of a queue are kept beyond a restart, what confirms wait for, and who waits for them to
+//! Where the messages of a queue are kept beyond a restart: in the log, or in a journal of version 1.
 //! be read.
 
 use super::incoming::Incoming;
@@ -43,7 +43,7 @@ struct Counting {
     log_upto: Option<Lsn>,
 }
 
-/// The form that confirms wait for while both are written.
+/// The version that confirms wait for while both are written.
 #[derive(Clone, Copy, Debug)]
 enum Authority {
     Log,
@@ -78,12 +78,12 @@ impl KeptTogether {
 }
 
 /// The content of the files of a queue of version 1.
-pub(crate) struct OlderContent {
+pub(crate) struct V1Content {
     pub(crate) journal: Arc<Journal>,
     pub(crate) next_position: u64,
     /// Positions below may have been delivered.
     pub(crate) seen_below: u64,
-    /// The log says that the queue has this form when it is durable up to here.
+    /// The log says that the queue has this version when it is durable up to here.
     pub(crate) log_upto: Lsn,
 }
 
@@ -116,7 +116,7 @@ impl Durability {
         }
         queue.is_loading.store(false, Ordering::Release);
         wakes.extend(self.waiting.drain(..));
-        queue.services.host.note_loaded();
+        queue.services.host.queue_loaded();
     }
 
     /// The queue is gone for good: so are its files, once the log says so durably.
@@ -178,14 +178,14 @@ impl Durability {
         Some(journal)
     }
 
-    /// From now on what is confirmed is in both forms.
+    /// From now on what is confirmed is in both versions.
     pub(super) const fn await_both(&mut self) {
         if let Kept::Both(_, authority) = &mut self.kept {
             *authority = Authority::Both;
         }
     }
 
-    /// From now on the form of version `to` counts alone, once the log is durable up to `log_upto`.
+    /// From now on the version of version `to` counts alone, once the log is durable up to `log_upto`.
     pub(super) fn complete(&mut self, to: QueueVersion, log_upto: Lsn) {
         assert!(matches!(self.kept, Kept::Both(..)), "both forms are written");
         if let Kept::Both(counting, _) = std::mem::replace(&mut self.kept, Kept::Log)

@@ -28,10 +28,10 @@ pub trait QueueHost: Debug + Send + Sync {
     fn send_rejected(&self, letters: RejectedDeadLetters);
 
     /// A queue has been read after a start: letters may go there.
-    fn note_loaded(&self);
+    fn queue_loaded(&self);
 
     /// There is space on the disk again: what waited for it goes on.
-    fn note_space(&self);
+    fn space_is_back(&self);
 
     /// Whether deliveries are traced: cheap to ask.
     fn is_traced(&self) -> bool;

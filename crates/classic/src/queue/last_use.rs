@@ -34,8 +34,8 @@ pub(super) fn unused_for_ms(local: &QueueState, now_ms: u64) -> Option<u64> {
 impl QueueRecovery<'_> {
     /// When the node was stopped, nobody had used the queue for so long.
     pub fn unused_before(&mut self, unused_before_ms: u64) {
-        if let Some(ruling) = &mut self.local.policy.state {
-            ruling.last_use.unused_before_ms = unused_before_ms;
+        if let Some(policy) = &mut self.local.policy.state {
+            policy.last_use.unused_before_ms = unused_before_ms;
         }
     }
 }

@@ -38,7 +38,7 @@ impl PagingTurn<'_> {
         if let Some(departing) = departing {
             let is_cold = matches!(self.content.backlog.get(departing), Lookup::Cold);
             let is_next = self.paging.is_turn_of_departing || !self.is_head_cold();
-            let is_wanted = if is_cold { is_next } else { self.policy.awaits_keeper() };
+            let is_wanted = if is_cold { is_next } else { self.policy.is_sending_asked() };
             if is_wanted {
                 return departing;
             }
@@ -138,7 +138,7 @@ impl Paged<'_> {
                 Err(reason) => {
                     if let Some((lost, dropped)) = local.content.backlog.failed(pool, page) {
                         local.leaving().lose(self.0, lost.into_iter(), &reason);
-                        local.content.let_go(self.0, dropped);
+                        local.content.free(self.0, dropped);
                     }
                 }
             }

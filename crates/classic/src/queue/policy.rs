@@ -14,7 +14,7 @@ use super::dead_letters::{DeadLetter, DeadLetterTo};
 use super::delivery_counts::DeliveryCountLog;
 use super::last_use::LastUse;
 use super::state::QueueState;
-use super::waiting_letters::Keeper;
+use super::waiting_letters::Sending;
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -38,10 +38,10 @@ pub(super) struct PolicyState {
     departing: VecDeque<Departing>,
     n_departing: u64,
     n_unsized: u64,
-    /// Of the first of them the keeper has copies, and is sending them.
+    /// Of the first of them the thread of rules has copies, and is sending them.
     pub(super) n_sending: u64,
-    pub(super) keeper: Keeper,
-    /// When the keeper comes anyway.
+    pub(super) sending: Sending,
+    /// When the thread of rules calls anyway.
     alarms: QueueAlarms,
     pub(super) last_use: LastUse,
 }
@@ -183,12 +183,12 @@ impl Policy {
         if is_plain(&settings) {
             return Self::default();
         }
-        let ruling = PolicyState::new(settings, LastUse::now(now_ms));
-        fifo.set_policy(ruling.rules());
-        if ruling.settings.single_active_consumer {
+        let policy = PolicyState::new(settings, LastUse::now(now_ms));
+        fifo.set_policy(policy.rules());
+        if policy.settings.single_active_consumer {
             fifo.consumers_mut().make_single_active();
         }
-        Self { notes_sizes: ruling.counts_bytes(), state: Some(Box::new(ruling)) }
+        Self { notes_sizes: policy.counts_bytes(), state: Some(Box::new(policy)) }
     }
 
     /// The first position that no consumer was given.
@@ -210,23 +210,23 @@ impl Policy {
 
     /// An alarm has come.
     pub(super) fn note_alarm(&mut self, scale: TimeScale) {
-        if let Some(ruling) = &mut self.state {
-            ruling.alarms.note_come(scale);
+        if let Some(policy) = &mut self.state {
+            policy.alarms.note_come(scale);
         }
     }
 
-    pub(super) fn keeper(&self) -> Keeper {
-        self.state.as_deref().map(|ruling| ruling.keeper).unwrap_or_default()
+    pub(super) fn sending(&self) -> Sending {
+        self.state.as_deref().map(|policy| policy.sending).unwrap_or_default()
     }
 
     /// Whether dead letters wait for space.
     pub(super) fn are_letters_waiting(&self) -> bool {
-        self.keeper() == Keeper::WaitsForSpace
+        self.sending() == Sending::WaitsForSpace
     }
 
     /// Messages that are gone and whose content is still needed.
     pub(super) fn n_departing(&self) -> u64 {
-        self.state.as_deref().map_or(0, |ruling| ruling.n_departing)
+        self.state.as_deref().map_or(0, |policy| policy.n_departing)
     }
 
     pub(super) fn first_departing(&self) -> Option<Departing> {
@@ -238,9 +238,9 @@ impl Policy {
         Some(self.first_departing()?.gone.positions.start)
     }
 
-    /// Whether the keeper comes for the first message that departs, which is in memory for it.
-    pub(super) fn awaits_keeper(&self) -> bool {
-        self.keeper() == Keeper::ToCome
+    /// Whether the first message that departs is to be sent next, and so stays in memory.
+    pub(super) fn is_sending_asked(&self) -> bool {
+        self.sending() == Sending::Asked
     }
 
     /// How long a message may wait for its acknowledgement, if the queue says so.
@@ -250,7 +250,7 @@ impl Policy {
 
     /// Whether only one consumer at a time is given messages.
     pub(super) fn is_single_active(&self) -> bool {
-        self.state.as_deref().is_some_and(|ruling| ruling.settings.single_active_consumer)
+        self.state.as_deref().is_some_and(|policy| policy.settings.single_active_consumer)
     }
 
     /// Whether messages say how often they came back.
@@ -262,7 +262,7 @@ impl Policy {
     pub(super) fn needs_content(&self) -> bool {
         self.state
             .as_deref()
-            .is_some_and(|ruling| ruling.settings.max_priority > 0 || ruling.counts_bytes())
+            .is_some_and(|policy| policy.settings.max_priority > 0 || policy.counts_bytes())
     }
 
     /// A message of an earlier life, as the core is to know it.
@@ -273,7 +273,7 @@ impl Policy {
         bytes: u64,
     ) -> queue::RecoveredMessages {
         let has_priorities =
-            self.state.as_deref().is_some_and(|ruling| ruling.settings.max_priority > 0);
+            self.state.as_deref().is_some_and(|policy| policy.settings.max_priority > 0);
         let MessageAttrs { priority, deadline_ms, bytes } = arrival(message, has_priorities, bytes);
         let positions = PositionRange::one(at);
         queue::RecoveredMessages {
@@ -285,59 +285,59 @@ impl Policy {
         }
     }
 
-    /// The keeper sends no more than the first `n` for now.
+    /// No more than the first `n` are sent for now.
     pub(super) fn set_sending(&mut self, n: u64) {
-        if let Some(ruling) = &mut self.state {
-            ruling.n_sending = n;
+        if let Some(policy) = &mut self.state {
+            policy.n_sending = n;
         }
     }
 
     /// When the queue will have been unused for too long.
     pub(super) fn unused_ms(&self, has_consumers: bool) -> Option<u64> {
-        let ruling = self.state.as_deref()?;
-        let expires_ms = ruling.settings.expires_ms.filter(|_| !has_consumers)?;
-        Some(ruling.last_use.expires_at_ms(expires_ms))
+        let policy = self.state.as_deref()?;
+        let expires_ms = policy.settings.expires_ms.filter(|_| !has_consumers)?;
+        Some(policy.last_use.expires_at_ms(expires_ms))
     }
 
     /// Somebody uses the queue.
     pub(super) fn touch(&mut self, queue: &Queue) {
-        if let Some(ruling) = &mut self.state
-            && ruling.settings.expires_ms.is_some()
+        if let Some(policy) = &mut self.state
+            && policy.settings.expires_ms.is_some()
         {
-            ruling.last_use = LastUse::now(queue.services.storage.time.monotonic_ms());
+            policy.last_use = LastUse::now(queue.services.storage.time.monotonic_ms());
         }
     }
 
     /// Nothing is kept in mind of what went.
     pub(super) fn end_rules(&mut self, queue: &Queue) {
-        let Some(mut ruling) = self.state.take() else { return };
-        ruling.noted_returns.release(&queue.services.storage.wal);
-        ruling.alarms.clear(queue);
+        let Some(mut policy) = self.state.take() else { return };
+        policy.noted_returns.release(&queue.services.storage.wal);
+        policy.alarms.clear(queue);
     }
 }
 
 impl Leaving<'_> {
-    /// Brings up to date what depends on rules, after every operation. True if the keeper is to be
-    /// asked.
+    /// Brings up to date what depends on rules, after every operation. True if dead letters are
+    /// to be sent.
     #[inline]
     pub(super) fn settle(&mut self, queue: &Queue, is_deleted: bool) -> bool {
         if self.policy.state.is_none() && self.fifo.messages().policy().is_none() {
             return false;
         }
-        self.settle_ruling(queue, is_deleted)
+        self.settle_policy(queue, is_deleted)
     }
 
     #[inline(never)]
-    fn settle_ruling(&mut self, queue: &Queue, is_deleted: bool) -> bool {
+    fn settle_policy(&mut self, queue: &Queue, is_deleted: bool) -> bool {
         if self.policy.state.as_deref().is_some_and(PolicyState::may_note_returns) {
             self.note_returns(queue);
         }
         let dead_letters =
             self.policy.state.as_deref().is_some_and(|it| it.dead_letter_to.is_some());
-        let is_asked = matches!(self.policy.keeper(), Keeper::ToCome | Keeper::AtIt);
+        let is_asked = matches!(self.policy.sending(), Sending::Asked | Sending::UnderWay);
         if !dead_letters && !is_asked && self.policy.departing().is_some() {
             self.shed(queue);
-            self.content.note_in_log(queue);
+            self.content.log_settled(queue);
         }
         if !is_deleted {
             self.policy.set_alarms(self.fifo, queue);
@@ -345,11 +345,11 @@ impl Leaving<'_> {
         let departing = self.policy.departing().filter(|_| !is_deleted);
         let is_at_hand =
             departing.is_some_and(|at| !matches!(self.content.backlog.get(at), Lookup::Cold));
-        let ruling = self.policy.state.get_or_insert_default();
-        queue.counters.n_departing.store(ruling.n_departing, Ordering::Relaxed);
-        let asks = is_at_hand && dead_letters && ruling.keeper == Keeper::Away;
+        let policy = self.policy.state.get_or_insert_default();
+        queue.counters.n_departing.store(policy.n_departing, Ordering::Relaxed);
+        let asks = is_at_hand && dead_letters && policy.sending == Sending::Idle;
         if asks {
-            ruling.keeper = Keeper::ToCome;
+            policy.sending = Sending::Asked;
         }
         asks
     }
@@ -358,7 +358,7 @@ impl Leaving<'_> {
     pub(super) fn set_settings(&mut self, queue: &Queue, settings: &QueueSettings, epoch: u64) {
         let is_same = self.policy.state.as_deref().map_or_else(
             || is_plain(settings),
-            |ruling| ruling.epoch > epoch || ruling.settings == *settings,
+            |policy| policy.epoch > epoch || policy.settings == *settings,
         );
         if is_same {
             return;
@@ -368,13 +368,13 @@ impl Leaving<'_> {
         let last_use = LastUse::now(queue.services.storage.time.monotonic_ms());
         let fresh = PolicyState { epoch, ..PolicyState::new(settings.clone(), last_use) };
         match &mut self.policy.state {
-            Some(ruling) => {
-                if ruling.settings.expires_ms != fresh.settings.expires_ms {
-                    ruling.last_use = last_use;
+            Some(policy) => {
+                if policy.settings.expires_ms != fresh.settings.expires_ms {
+                    policy.last_use = last_use;
                 }
-                ruling.settings = fresh.settings;
-                ruling.dead_letter_to = fresh.dead_letter_to;
-                ruling.epoch = epoch;
+                policy.settings = fresh.settings;
+                policy.dead_letter_to = fresh.dead_letter_to;
+                policy.epoch = epoch;
             }
             None => self.policy.state = Some(Box::new(fresh)),
         }

@@ -4,7 +4,7 @@
 use super::Queue;
 use super::content::Content;
 use super::delivery_counts::RecoveredDeliveryCounts;
-use super::durability::OlderContent;
+use super::durability::V1Content;
 use super::policy::Policy;
 use log::SegmentCounts;
 use message::MessageRef;
@@ -168,12 +168,12 @@ impl Filling<'_> {
     }
 
     /// Everything was read: the queue can be used.
-    pub(crate) fn end_with_journal(&self, content: OlderContent) {
+    pub(crate) fn end_with_journal(&self, content: V1Content) {
         self.0.with(|local, wakes| {
             if local.deleted {
                 return;
             }
-            let OlderContent { journal, next_position, seen_below, log_upto } = content;
+            let V1Content { journal, next_position, seen_below, log_upto } = content;
             local.restoring().end(next_position, seen_below);
             local.content.durability.use_journal(journal, log_upto);
             local.content.durability.end_loading(self.0, wakes);

@@ -40,13 +40,13 @@ impl std::fmt::Debug for QueueState {
 }
 
 impl QueueState {
-    pub(super) fn new(keeping: Durability, settings: QueueSettings, now_ms: u64) -> Self {
+    pub(super) fn new(durability: Durability, settings: QueueSettings, now_ms: u64) -> Self {
         let (mut fifo, mut confirms) = (Fifo::new(), Confirms::default());
         confirms.set(&mut fifo, settings.confirm);
         let policy = Policy::new(settings, now_ms, &mut fifo);
         Self {
             fifo,
-            content: Content::new(keeping),
+            content: Content::new(durability),
             paging: Paging::default(),
             policy,
             confirms,
@@ -396,7 +396,7 @@ impl QueueState {
         }
         self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
         let dropped = self.content.backlog.clear(&queue.services.storage.pool);
-        self.content.let_go(queue, dropped);
+        self.content.free(queue, dropped);
         self.content.durability.drop_journal(queue, wakes);
         self.fifo = Fifo::new();
         self.policy.end_rules(queue);

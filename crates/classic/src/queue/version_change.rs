@@ -34,7 +34,7 @@ struct PageCopy<'a> {
 
 impl PageCopy<'_> {
     /// All messages, or none if bodies are missing.
-    fn pour<'m, M: Iterator<Item = Queued<'m>>>(
+    fn copy<'m, M: Iterator<Item = Queued<'m>>>(
         &self,
         messages: impl Fn() -> M,
         end: u64,
@@ -119,7 +119,7 @@ impl VersionChange<'_> {
             return None;
         }
         let journal = local.content.durability.add_log()?;
-        // What the log knows is from before the queue had the older form, or from an attempt that
+        // What the log knows is from before the queue had version 1, or from an attempt that
         // did not come to its end.
         records::append_purged(
             &self.0.services.storage.wal,
@@ -131,7 +131,7 @@ impl VersionChange<'_> {
 
     /// Publishes the persistent messages of the first page in `positions` in a journal, with what was
     /// read for it.
-    pub(crate) fn pour_page(
+    pub(crate) fn copy_page(
         &self,
         journal: &Journal,
         positions: Range<u64>,
@@ -141,13 +141,13 @@ impl VersionChange<'_> {
             return CopyOutcome::All;
         }
         let local = stdx::lock(&self.0.local);
-        let pouring = PageCopy { journal, positions: &positions, read };
+        let copy = PageCopy { journal, positions: &positions, read };
         match local.content.backlog.pages().part_from(positions.start) {
-            Some(Part::Here(page)) => pouring.pour(|| page.messages(), page.end),
+            Some(Part::Here(page)) => copy.copy(|| page.messages(), page.end),
             Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match &read.image {
                 Some((of, image)) if *of == blob => {
                     match LoadedPage::read(&self.0.services.storage.pool, image, &wanted) {
-                        Ok(loaded) => pouring.pour(|| loaded.messages(), end),
+                        Ok(loaded) => copy.copy(|| loaded.messages(), end),
                         Err(_) => CopyOutcome::Damaged { next: end },
                     }
                 }

@@ -7,17 +7,17 @@ use super::policy::LetterBatch;
 use queue::PositionRange;
 use store::backlog::Lookup;
 
-/// The progress of the thread of rules with messages that depart.
+/// How far the thread of rules is with sending a queue's dead letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Keeper {
-    /// It was not asked to come.
+pub(super) enum Sending {
+    /// It was not asked for it.
     #[default]
-    Away,
-    /// It is to come: the first of them stays in memory.
-    ToCome,
-    /// It is at it.
-    AtIt,
-    /// It comes when there is space for them.
+    Idle,
+    /// It was asked: the first of them stays in memory.
+    Asked,
+    /// It has copies of the first of them.
+    UnderWay,
+    /// It goes on when there is space for them.
     WaitsForSpace,
 }
 
@@ -39,9 +39,9 @@ impl DeadLetters<'_> {
     pub fn first(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
         self.0.with(|local, _| {
             let batch = local.leaving().letters(n_max, bytes_max);
-            if let Some(ruling) = &mut local.policy.state {
-                ruling.keeper = if batch.is_some() { Keeper::AtIt } else { Keeper::Away };
-                ruling.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);
+            if let Some(policy) = &mut local.policy.state {
+                policy.sending = if batch.is_some() { Sending::UnderWay } else { Sending::Idle };
+                policy.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);
             }
             batch
         })
@@ -52,8 +52,8 @@ impl DeadLetters<'_> {
         self.0.with(|local, _| {
             for _ in 0..n {
                 let first = local.policy.first_departing();
-                let Some(ruling) = &mut local.policy.state else { break };
-                let Some(at) = ruling.take_departed() else { break };
+                let Some(policy) = &mut local.policy.state else { break };
+                let Some(at) = policy.take_departed() else { break };
                 if first.is_some_and(|first| !first.is_sized) {
                     local.leaving().note_bytes_gone(at);
                 }
@@ -61,20 +61,20 @@ impl DeadLetters<'_> {
                 local.confirms.not_consumed(PositionRange::one(at));
                 local.content.release(&self.0.services.storage.pool, at);
             }
-            if let Some(ruling) = &mut local.policy.state {
-                ruling.keeper = Keeper::Away;
-                ruling.n_sending = 0;
+            if let Some(policy) = &mut local.policy.state {
+                policy.sending = Sending::Idle;
+                policy.n_sending = 0;
             }
-            local.content.note_in_log(self.0);
+            local.content.log_settled(self.0);
             local.leaving().enforce(self.0, self.0.services.storage.time.unix_ms());
         });
     }
 
-    /// The dead letters wait until the keeper asks for them again: they need not be in memory.
+    /// The dead letters wait until they are asked for again: they need not be in memory.
     pub fn wait_for_space(&self) {
         self.0.with(|local, _| {
-            if let Some(ruling) = &mut local.policy.state {
-                ruling.keeper = Keeper::WaitsForSpace;
+            if let Some(policy) = &mut local.policy.state {
+                policy.sending = Sending::WaitsForSpace;
             }
         });
     }

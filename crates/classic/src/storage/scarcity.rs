@@ -52,7 +52,7 @@ impl Storage {
     }
 
     /// The disk is short of space, or no longer; false if that is known.
-    pub(crate) fn note_shortage(&self, is_short: bool) -> bool {
+    pub(crate) fn set_short(&self, is_short: bool) -> bool {
         let is_new = self.scarcity.is_short.swap(is_short, Ordering::Relaxed) != is_short;
         if is_new {
             self.wal.set_thrifty(is_short);

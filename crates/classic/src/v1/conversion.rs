@@ -1,14 +1,14 @@
-//! Queues go from one form into the other while they are used.
+//! Queues go from one version into the other while they are used.
 //!
 //! ```text
-//! both are written: the old form counts, what is new goes into both
+//! both are written: the old version counts, what is new goes into both
 //!     -> what was there before is copied, page by page
-//!     -> confirms wait for both; the new form becomes durable
-//! one log entry: the new form counts
-//!     -> the old form is let go of when that entry is durable
+//!     -> confirms wait for both; the new version becomes durable
+//! one log entry: the new version counts
+//!     -> the old version is let go of when that entry is durable
 //! ```
 //! Nobody waits for more than the copying of a page. A crash before the entry is durable leaves the
-//! old form complete, one after it the new; a start removes what the losing side has left. Many
+//! old version complete, one after it the new; a start removes what the losing side has left. Many
 //! queues go together, so that they share what has to wait for the disk.
 
 use super::worker::{SYNC_ALL_FROM, sync};
@@ -44,7 +44,7 @@ struct Conversion {
     journal: Arc<Journal>,
     /// Copied up to here.
     next: u64,
-    /// Messages from this position on are in both forms already.
+    /// Messages from this position on are in both versions already.
     upto: u64,
     /// An image that could not be read, unless it was replaced meanwhile.
     damaged: Option<BlobId>,
@@ -67,7 +67,7 @@ pub(super) struct Group {
     at: usize,
     copied: Vec<Copied>,
     copied_bytes: u64,
-    /// Everything is in both forms when the log is durable up to here.
+    /// Everything is in both versions when the log is durable up to here.
     settled_upto: Option<Lsn>,
 }
 
@@ -77,7 +77,7 @@ pub(super) enum Converted {
     Part,
     /// Something has to happen elsewhere first.
     Wait,
-    /// These have their new form. Journals are no longer needed when the log is durable.
+    /// These have their new version. Journals are no longer needed when the log is durable.
     Done { left: Vec<(u64, Arc<Journal>)> },
 }
 
@@ -119,7 +119,7 @@ impl Group {
         Ok(Some(Self { conversions, at: 0, copied, copied_bytes: 0, settled_upto: None }))
     }
 
-    /// Whether everything is in both forms.
+    /// Whether everything is in both versions.
     pub(super) fn is_copied(&self) -> bool {
         self.at >= self.conversions.len() && self.copied.is_empty()
     }
@@ -150,7 +150,7 @@ impl Group {
             return Ok(Converted::Part);
         }
         let is_copied = match conversion.to {
-            QueueVersion::V1 => conversion.pour(inbox, storage)?,
+            QueueVersion::V1 => conversion.copy(inbox, storage)?,
             QueueVersion::V2 => match conversion.log_part(storage, scratch)? {
                 Logged::Part { copied } => {
                     self.copied_bytes += copied.as_ref().map_or(0, |_| scratch.len() as u64);
@@ -186,24 +186,24 @@ impl Group {
         Ok(())
     }
 
-    /// Everything is in both forms: makes the new one durable. Confirms wait for both from here on,
-    /// for the definitions, which say which form counts, may be written at any moment after the
+    /// Everything is in both versions: makes the new one durable. Confirms wait for both from here on,
+    /// for the definitions, which say which version counts, may be written at any moment after the
     /// change.
     fn settle(&self, inbox: &JournalInbox, storage: &Storage) -> Result<Lsn, StoreError> {
         self.conversions.iter().for_each(|one| VersionChange(&one.queue).await_both());
-        let to_older = || self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
-        let journals: Vec<_> = to_older().map(|one| Arc::clone(&one.journal)).collect();
+        let to_v1 = || self.conversions.iter().filter(|one| one.to == QueueVersion::V1);
+        let journals: Vec<_> = to_v1().map(|one| Arc::clone(&one.journal)).collect();
         sync(inbox, storage, &journals)?;
         if journals.len() < SYNC_ALL_FROM {
             // What was removed there must not come back, also if nothing was written since.
-            for dir in to_older().map(|one| journals_dir_of(one.queue.id().0)) {
+            for dir in to_v1().map(|one| journals_dir_of(one.queue.id().0)) {
                 storage.disk.sync_dir(&dir).context("sync", &dir)?;
             }
         }
         Ok(storage.wal.stats().appended_upto)
     }
 
-    /// The new form is to count.
+    /// The new version is to count.
     fn finish(&mut self, inbox: &JournalInbox, storage: &Storage) -> Result<Converted, StoreError> {
         let upto = match self.settled_upto {
             Some(upto) => upto,
@@ -239,7 +239,7 @@ enum Logged {
 }
 
 impl Conversion {
-    /// From here on both forms are written. None if the queue has gone.
+    /// From here on both versions are written. None if the queue has gone.
     fn start(
         storage: &Storage,
         queue: Arc<Queue>,
@@ -269,10 +269,10 @@ impl Conversion {
     }
 
     /// Publishes a page in the journal. True when there is none left.
-    fn pour(&mut self, inbox: &JournalInbox, storage: &Storage) -> Result<bool, StoreError> {
+    fn copy(&mut self, inbox: &JournalInbox, storage: &Storage) -> Result<bool, StoreError> {
         let mut read = ReadForPage::default();
         loop {
-            match VersionChange(&self.queue).pour_page(&self.journal, self.next..self.upto, &read) {
+            match VersionChange(&self.queue).copy_page(&self.journal, self.next..self.upto, &read) {
                 CopyOutcome::All => {
                     self.next = self.upto;
                     return Ok(true);

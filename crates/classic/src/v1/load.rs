@@ -1,7 +1,7 @@
 //! From files to a queue in memory, after a start; or the files of a new queue.
 
 use crate::journal::Journal;
-use crate::queue::{Filling, OlderContent, Queue};
+use crate::queue::{Filling, Queue, V1Content};
 use crate::storage::Storage;
 use queue::PositionSet;
 use std::ops::Range;
@@ -35,7 +35,7 @@ impl Loading {
             found.push_back(live.position, 1);
         })?;
         let unreadable = recovered.damage.iter().chain(&recovered.torn);
-        unreadable.for_each(|damage| storage.note_unreadable(damage));
+        unreadable.for_each(|damage| storage.count_unreadable(damage));
         for torn in &recovered.torn {
             tracing::warn!(
                 queue = %queue.def().name,
@@ -88,7 +88,7 @@ impl Loading {
             tracing::error!(queue = %self.queue.def().name, "{} messages are lost", self.n_lost);
         }
         let next_position = self.left.end.max(self.cursor.unwrap_or(0));
-        Filling(&self.queue).end_with_journal(OlderContent {
+        Filling(&self.queue).end_with_journal(V1Content {
             journal: Arc::clone(&self.journal),
             next_position,
             // Without the note of a clean stop anything may have been delivered.

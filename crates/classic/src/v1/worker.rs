@@ -215,7 +215,7 @@ impl Worker {
         Ok(Pause::Go)
     }
 
-    /// Finds the queues that should have another form.
+    /// Finds the queues that should have another version.
     fn review(&mut self) {
         let Some(node) = self.node.upgrade() else { return };
         self.to_review = node.queues_to_convert();
@@ -227,7 +227,7 @@ impl Worker {
     fn convert(&mut self, services: &Services) -> Result<Pause, StoreError> {
         let storage = &services.storage;
         let Some(node) = self.node.upgrade() else { return Ok(Pause::Sleep) };
-        // What is in both forms already is let go of in one.
+        // What is in both versions already is let go of in one.
         let is_copied = self.converting.as_ref().is_some_and(Group::is_copied);
         if storage.is_short() && !is_copied {
             let has_more = !self.watched.is_empty() || !self.removals.is_empty();
@@ -333,7 +333,7 @@ pub(super) fn sync(
         let flushed = journal.v1.flush(journal.bodies.blobs())?;
         inbox.count(journal);
         for damage in flushed.damage {
-            storage.note_unreadable(&damage);
+            storage.count_unreadable(&damage);
             tracing::error!("messages of a queue are lost: {damage}");
         }
         journal.tell_synced();
@@ -356,7 +356,7 @@ fn make_durable(storage: &Storage, journals: &[Arc<Journal>]) -> Result<(), Stor
     Ok(())
 }
 
-/// Removes what queues have left behind that are gone or in another form.
+/// Removes what queues have left behind that are gone or in another version.
 fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
     let names = list_if_there(storage.disk.as_ref(), QUEUES_DIR)?.unwrap_or_default();
     let ids = names.iter().filter_map(|name| name.parse::<u64>().ok());

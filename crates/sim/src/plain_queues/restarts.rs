@@ -112,7 +112,7 @@ impl PlainQueues {
         self.model.closing.clear();
         self.model.to_be_told.clear();
         self.replies.restart();
-        self.older.clear();
+        self.v1_lately.clear();
         self.alarm = false;
         self.clients.clear();
         let disk = self.harness.crash();

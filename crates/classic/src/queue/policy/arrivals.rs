@@ -63,24 +63,24 @@ impl Policy {
     /// The rules for messages that come in now; `None` if they need not be looked at.
     #[inline]
     pub(in crate::queue) fn arrivals(&self, queue: &Queue, any: Any) -> Option<Arrivals> {
-        let ruling = self.state.as_deref();
-        if !any.expiring && ruling.is_none_or(|ruling| !ruling.looks_at_arrivals()) {
+        let policy = self.state.as_deref();
+        if !any.expiring && policy.is_none_or(|policy| !policy.looks_at_arrivals()) {
             return None;
         }
         Some(Arrivals {
             now_ms: queue.services.storage.time.unix_ms(),
-            ttl_ms: ruling.and_then(|ruling| ruling.settings.message_ttl_ms),
-            has_priorities: ruling.is_some_and(|ruling| ruling.settings.max_priority > 0),
-            holds_back: ruling.is_some_and(|ruling| ruling.settings.holds_back),
+            ttl_ms: policy.and_then(|policy| policy.settings.message_ttl_ms),
+            has_priorities: policy.is_some_and(|policy| policy.settings.max_priority > 0),
+            holds_back: policy.is_some_and(|policy| policy.settings.holds_back),
         })
     }
 
     /// How many of the first messages the queue takes now.
     pub(in crate::queue) fn n_admitted(&self, fifo: &Fifo, messages: &[Incoming<'_>]) -> usize {
-        let Some(ruling) = self.state.as_deref().filter(|ruling| ruling.refuses()) else {
+        let Some(policy) = self.state.as_deref().filter(|policy| policy.refuses()) else {
             return messages.len();
         };
-        let LengthLimits { messages_max, bytes_max, .. } = ruling.settings.length;
+        let LengthLimits { messages_max, bytes_max, .. } = policy.settings.length;
         let policy = fifo.messages().policy();
         let n_delayed = policy.map_or(0, |it| it.delayed().len());
         let n_there = fifo.messages().n_ready() + n_delayed;
@@ -101,8 +101,8 @@ impl Policy {
     pub(in crate::queue) fn refuse(&self, item: usize) -> RefusedItem {
         let is_wanted =
             |it: &&PolicyState| it.settings.length.overflow == Overflow::RejectPublishDeadLetter;
-        let ruling = self.state.as_deref().filter(is_wanted);
-        let dead_letter_to = ruling.and_then(|ruling| ruling.dead_letter_to.clone());
+        let policy = self.state.as_deref().filter(is_wanted);
+        let dead_letter_to = policy.and_then(|policy| policy.dead_letter_to.clone());
         let item = u32::try_from(item).expect("fewer messages than 2^32");
         RefusedItem { item, dead_letter_to }
     }

@@ -40,12 +40,12 @@ impl Leaving<'_> {
             self.leave(queue, &[dropped]);
         }
         self.expire(queue, now_ms);
-        self.content.note_in_log(queue);
+        self.content.log_settled(queue);
     }
 
     /// Whether nothing is gone whose size is not known yet, where sizes count.
     fn knows_its_bytes(&self) -> bool {
-        self.policy.state.as_deref().is_none_or(|ruling| ruling.n_unsized == 0)
+        self.policy.state.as_deref().is_none_or(|policy| policy.n_unsized == 0)
     }
 
     /// Takes out what is over now, a limited number at a time.
@@ -91,8 +91,8 @@ impl Leaving<'_> {
 
     fn leave_sized(&mut self, queue: &Queue, departing: Departing) {
         match &mut self.policy.state {
-            Some(ruling) if ruling.dead_letter_to.is_some() || !departing.is_sized => {
-                ruling.depart(departing);
+            Some(policy) if policy.dead_letter_to.is_some() || !departing.is_sized => {
+                policy.depart(departing);
             }
             Some(_) | None => self.forget(queue, departing.gone.positions),
         }
@@ -216,15 +216,15 @@ impl Leaving<'_> {
         n_max: usize,
         bytes_max: usize,
     ) -> Option<LetterBatch> {
-        let ruling = self.policy.state.as_deref()?;
-        let to = ruling.dead_letter_to.clone()?;
+        let policy = self.policy.state.as_deref()?;
+        let to = policy.dead_letter_to.clone()?;
         let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0 };
         let mut bytes = 0;
         let each = |departing: &Departing| {
             let Gone { positions, reason } = departing.gone;
             (positions.start..positions.end).map(move |at| (at, reason))
         };
-        for (at, reason) in ruling.departing.iter().flat_map(each) {
+        for (at, reason) in policy.departing.iter().flat_map(each) {
             match self.content.backlog.get(at) {
                 Lookup::Here(message) => {
                     let mut letter = DeadLetter::of(&message, reason);
@@ -252,9 +252,9 @@ impl Leaving<'_> {
         if self.policy.are_letters_waiting() {
             return None;
         }
-        let ruling = self.policy.state.as_deref_mut()?;
-        for _ in 0..std::mem::take(&mut ruling.n_sending) {
-            ruling.take_departed();
+        let policy = self.policy.state.as_deref_mut()?;
+        for _ in 0..std::mem::take(&mut policy.n_sending) {
+            policy.take_departed();
         }
         let batch = self.letters(LAST_LETTERS_MAX, LAST_LETTER_BYTES_MAX)?;
         let LetterBatch { to, letters, .. } = batch;
@@ -267,8 +267,8 @@ impl Leaving<'_> {
         if !self.policy.are_letters_waiting() {
             return 0;
         }
-        let Some(ruling) = self.policy.state.as_deref_mut() else { return 0 };
-        let mut gone: Vec<PositionRange> = ruling.take_departing();
+        let Some(policy) = self.policy.state.as_deref_mut() else { return 0 };
+        let mut gone: Vec<PositionRange> = policy.take_departing();
         gone.sort_unstable_by_key(|range| range.start);
         self.drop_ranges(queue, &gone);
         gone.iter().map(|range| range.len()).sum()

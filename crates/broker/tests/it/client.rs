@@ -5,8 +5,9 @@ use log::{Disk, WalOptions};
 use message::Properties;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{
-    Attachment, ChannelId, Content, Control, LinkId, MethodTag, Op, Outbox, Outcome, Position,
-    Publish, QueueDeclaration, Request, ReturnReason, Settle, ShortString, Span, Table, Value,
+    Attachment, ChannelId, Content, Control, ExchangeDeclaration, LinkId, MethodTag, Op, Outbox,
+    Outcome, Position, Publish, QueueBinding, QueueDeclaration, Request, ReturnReason, Settle,
+    ShortString, Span, Table, Value,
 };
 use std::collections::HashSet;
 use std::future::Future;
@@ -246,6 +247,45 @@ impl Client {
         self.ask(Op::DeclareQueue(declaration))
     }
 
+    /// Declares a durable exchange.
+    pub(crate) fn declare_exchange(
+        &mut self,
+        name: &str,
+        kind: &str,
+        arguments: &[(&'static str, Value)],
+    ) -> Vec<String> {
+        self.ask(Op::DeclareExchange(ExchangeDeclaration {
+            exchange: short(name),
+            kind: short(kind),
+            passive: false,
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: table(arguments),
+        }))
+    }
+
+    /// Binds a queue.
+    pub(crate) fn bind(&mut self, exchange: &str, queue: &str, key: &str) {
+        assert_eq!(self.bind_with(exchange, queue, key, Table::default()), ["done"]);
+    }
+
+    /// Binds a queue with arguments, if that is allowed.
+    pub(crate) fn bind_with(
+        &mut self,
+        exchange: &str,
+        queue: &str,
+        key: &str,
+        arguments: Table,
+    ) -> Vec<String> {
+        self.ask(Op::BindQueue(QueueBinding {
+            queue: short(queue),
+            exchange: short(exchange),
+            routing_key: short(key),
+            arguments,
+        }))
+    }
+
     /// Consumes with arguments.
     pub(crate) fn consume_with(
         &mut self,
@@ -365,6 +405,13 @@ impl Client {
         self.told().last.clone().unwrap().content
     }
 
+    /// The headers of the message that was delivered last.
+    pub(crate) fn last_headers(&self) -> Table {
+        let properties = self.last().properties;
+        let headers = message::View::of(&properties).headers();
+        headers.map(|headers| headers.to_owned().unwrap()).unwrap_or_default()
+    }
+
     /// How many messages are ready in a queue.
     pub(crate) fn ask_ready(&mut self, queue: &str) -> u64 {
         let heard = self.ask(Op::DeclareQueue(QueueDeclaration {
@@ -456,10 +503,28 @@ impl Client {
     }
 }
 
-pub(crate) fn table(entries: &[(&'static str, Value)]) -> Table {
+/// It is so many milliseconds after 1970, by both clocks.
+pub(crate) fn at(broker: &Broker, unix_ms: u64) {
+    broker.tick(Now { monotonic_ms: unix_ms, unix_ms });
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not in time");
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    Value::LongString(text.as_bytes().to_vec())
+}
+
+pub(crate) fn table(entries: &[(&str, Value)]) -> Table {
     let mut table = Table::default();
     for (name, value) in entries {
-        table.insert(ShortString::from_static(name), value.clone());
+        table.insert(short(name), value.clone());
     }
     table
 }

@@ -1,9 +1,9 @@
 //! Queues that confirm a publish once a consumer has had it.
 
-use crate::client::{Client, Kind, block_on, short, start, table};
+use crate::client::{Client, Kind, block_on, short, start};
 use broker::Broker;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
-use session::{Op, Outcome, QueueBinding, Value};
+use session::{Op, Outcome, Value};
 use std::sync::Arc;
 use stdx::Now;
 use testing::MemoryDisk;
@@ -56,16 +56,6 @@ impl Node {
     /// Confirms that the publisher is told, at once or later.
     fn told(&self) -> Vec<String> {
         self.publisher.heard()
-    }
-
-    fn bind(&mut self, queue: &str, exchange: &str) {
-        let binding = QueueBinding {
-            queue: short(queue),
-            exchange: short(exchange),
-            routing_key: short(""),
-            arguments: table(&[]),
-        };
-        assert_eq!(self.publisher.ask(Op::BindQueue(binding)), ["done"]);
     }
 
     fn set_policy(&self, definition: &str) {
@@ -361,7 +351,7 @@ fn all_queues_of_a_message_have_a_say() {
     node.publisher.declare("plain", false);
     node.publisher.declare("durable", true);
     for queue in ["q", "other", "plain", "durable"] {
-        node.bind(queue, "amq.fanout");
+        node.publisher.bind("amq.fanout", queue, "");
     }
     let publish = |node: &mut Node, bodies: &[&str]| {
         node.publisher.publish_to("amq.fanout", "", bodies, Kind::Persistent)

@@ -1,17 +1,14 @@
 //! Messages that exchanges hold back.
 
 use crate::client::{
-    Client, Kind, block_on, clear_policy, set_policy, short, start, start_with, table,
+    Client, Kind, at, block_on, clear_policy, set_policy, short, start, start_with, table, text,
 };
 use broker::{Broker, PagerOptions, StorageOptions};
 use message::Properties;
 use meta::PolicyScope;
-use session::{
-    ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, QueueBinding, Table, Value,
-};
+use session::{ExchangeBinding, Flag, Op, Outcome, QueueBinding, Table, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stdx::Now;
 use testing::{CrashOutcome, MemoryDisk};
 
 fn new_node() -> (Arc<MemoryDisk>, Arc<Broker>, Client) {
@@ -21,45 +18,10 @@ fn new_node() -> (Arc<MemoryDisk>, Arc<Broker>, Client) {
     (disk, broker, client)
 }
 
-fn at(broker: &Broker, unix_ms: u64) {
-    broker.tick(Now { monotonic_ms: unix_ms, unix_ms });
-}
-
-fn text(text: &str) -> Value {
-    Value::LongString(text.as_bytes().to_vec())
-}
-
-fn declare(
-    client: &mut Client,
-    name: &str,
-    kind: &str,
-    arguments: &[(&'static str, Value)],
-) -> Vec<String> {
-    client.ask(Op::DeclareExchange(ExchangeDeclaration {
-        exchange: short(name),
-        kind: short(kind),
-        passive: false,
-        durable: true,
-        auto_delete: false,
-        internal: false,
-        arguments: table(arguments),
-    }))
-}
-
 /// An exchange of the plugin's type that routes as `kind`.
 fn delaying(client: &mut Client, name: &str, kind: &str) {
     let arguments = [("x-delayed-type", text(kind))];
-    assert_eq!(declare(client, name, "x-delayed-message", &arguments), ["done"]);
-}
-
-fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) {
-    let bound = client.ask(Op::BindQueue(QueueBinding {
-        queue: short(queue),
-        exchange: short(exchange),
-        routing_key: short(key),
-        arguments: Table::default(),
-    }));
-    assert_eq!(bound, ["done"]);
+    assert_eq!(client.declare_exchange(name, "x-delayed-message", &arguments), ["done"]);
 }
 
 fn queue(client: &mut Client, name: &str) {
@@ -75,12 +37,6 @@ fn persistent(delay: impl Into<Value>) -> Properties {
     Properties { delivery_mode: Some(2), ..delayed(delay) }
 }
 
-fn headers(client: &Client) -> Table {
-    let properties = client.last().properties;
-    let headers = message::View::of(&properties).headers();
-    headers.map(|headers| headers.to_owned().unwrap()).unwrap_or_default()
-}
-
 fn held(broker: &Broker, exchange: &str) -> usize {
     block_on(broker.operations().held_back_is_known("/", exchange));
     broker.operations().held_back("/", exchange, 1_000).unwrap().len()
@@ -92,7 +48,7 @@ fn messages_come_in_the_order_of_their_time() {
     let (_disk, broker, mut client) = new_node();
     delaying(&mut client, "x", "direct");
     queue(&mut client, "q");
-    bind(&mut client, "x", "q", "key");
+    client.bind("x", "q", "key");
     let messages = [
         (delayed(5_000), "five"),
         (delayed(1_000), "one"),
@@ -108,7 +64,7 @@ fn messages_come_in_the_order_of_their_time() {
     assert_eq!(client.get_soon("q"), "got one left 1");
     let last = client.last();
     assert_eq!((&*last.exchange, &*last.key), (&b"x"[..], &b"key"[..]));
-    let found = headers(&client);
+    let found = client.last_headers();
     assert_eq!(found.get(b"x-delay"), Some(&Value::I64(-1_000)));
     assert!(found.get(b"x-death").is_none() && found.get(b"x-last-death-queue").is_none());
     assert_eq!(client.get("q"), ["got one too left 0"]);
@@ -124,7 +80,7 @@ fn what_is_no_delay_goes_on_at_once() {
     let (_disk, broker, mut client) = new_node();
     delaying(&mut client, "x", "fanout");
     queue(&mut client, "q");
-    bind(&mut client, "x", "q", "");
+    client.bind("x", "q", "");
     for (n, value) in [
         Value::I32(0),
         Value::I32(-7),
@@ -138,7 +94,7 @@ fn what_is_no_delay_goes_on_at_once() {
     {
         client.publish_with("x", "", &[(delayed(value.clone()), "now")]);
         assert_eq!(client.get("q"), ["got now left 0"], "{n}");
-        assert_eq!(headers(&client).get(b"x-delay"), Some(&value), "it is left alone");
+        assert_eq!(client.last_headers().get(b"x-delay"), Some(&value), "it is left alone");
     }
     for value in [text("60000"), Value::F64(60_000.5), Value::U16(60_000), Value::I64(60_000)] {
         client.publish_with("x", "", &[(delayed(value), "later")]);
@@ -152,7 +108,7 @@ fn what_is_no_delay_goes_on_at_once() {
     at(&broker, 60_001);
     for n in (0..6).rev() {
         assert_eq!(client.get_soon("q"), format!("got later left {n}"));
-        assert_eq!(headers(&client).get(b"x-delay"), Some(&Value::I64(-60_000)));
+        assert_eq!(client.last_headers().get(b"x-delay"), Some(&Value::I64(-60_000)));
     }
 }
 
@@ -164,17 +120,17 @@ fn released_messages_are_routed_as_if_they_came_then() {
     for name in ["all", "some", "copy", "hidden", "late", "behind"] {
         queue(&mut client, name);
     }
-    declare(&mut client, "next", "fanout", &[]);
+    client.declare_exchange("next", "fanout", &[]);
     for (name, key) in [("all", "#"), ("some", "a.*"), ("copy", "c"), ("hidden", "h")] {
-        bind(&mut client, "x", name, key);
+        client.bind("x", name, key);
     }
-    bind(&mut client, "next", "behind", "");
+    client.bind("next", "behind", "");
     let keys = |key: &str| Value::Array(vec![text(key)]);
     let headers_of = table(&[("x-delay", 100.into()), ("CC", keys("c")), ("BCC", keys("h"))]);
     let properties = Properties { headers: Some(headers_of), ..Properties::default() };
     client.publish_with("x", "a.b", &[(properties, "message")]);
     assert_eq!(held(&broker, "x"), 1);
-    bind(&mut client, "x", "late", "a.b");
+    client.bind("x", "late", "a.b");
     client.ask(Op::BindExchange(ExchangeBinding {
         destination: short("next"),
         source: short("x"),
@@ -184,7 +140,7 @@ fn released_messages_are_routed_as_if_they_came_then() {
     at(&broker, 101);
     for name in ["all", "some", "copy", "hidden", "late", "behind"] {
         assert_eq!(client.get_soon(name), "got message left 0", "{name}");
-        let found = headers(&client);
+        let found = client.last_headers();
         assert!(found.get(b"CC").is_some() && found.get(b"BCC").is_none(), "{name}");
         assert_eq!(client.get(name), ["get empty"], "once, however many keys and bindings");
     }
@@ -195,13 +151,13 @@ fn released_messages_are_routed_as_if_they_came_then() {
 #[test]
 fn hidden_keys_count_later_and_are_not_seen_now() {
     let (_disk, broker, mut client) = new_node();
-    declare(&mut client, "source", "fanout", &[]);
+    client.declare_exchange("source", "fanout", &[]);
     delaying(&mut client, "x", "direct");
     for name in ["now", "hidden"] {
         queue(&mut client, name);
     }
-    bind(&mut client, "source", "now", "");
-    bind(&mut client, "x", "hidden", "h");
+    client.bind("source", "now", "");
+    client.bind("x", "hidden", "h");
     client.ask(Op::BindExchange(ExchangeBinding {
         destination: short("x"),
         source: short("source"),
@@ -214,7 +170,7 @@ fn hidden_keys_count_later_and_are_not_seen_now() {
     client.publish_with("source", "k", &[(properties, "message")]);
     for (name, delay) in [("now", 100_i32.into()), ("hidden", Value::I64(-100))] {
         assert_eq!(client.get_soon(name), "got message left 0");
-        let found = headers(&client);
+        let found = client.last_headers();
         assert!(found.get(b"BCC").is_none() && found.get(b"own").is_some(), "{name}");
         assert_eq!(found.get(b"x-delay"), Some(&delay), "{name}");
         at(&broker, 101);
@@ -226,11 +182,11 @@ fn hidden_keys_count_later_and_are_not_seen_now() {
 #[test]
 fn large_headers_are_held_back_whole() {
     let (disk, broker, mut client) = new_node();
-    declare(&mut client, "source", "fanout", &[]);
+    client.declare_exchange("source", "fanout", &[]);
     delaying(&mut client, "x", "fanout");
     for (name, exchange) in [("now", "source"), ("later", "x"), ("too", "x")] {
         queue(&mut client, name);
-        bind(&mut client, exchange, name, "");
+        client.bind(exchange, name, "");
     }
     client.ask(Op::BindExchange(ExchangeBinding {
         destination: short("x"),
@@ -258,7 +214,7 @@ fn large_headers_are_held_back_whole() {
     {
         for id in ["plain", "hidden"] {
             assert!(client.get_soon(name).starts_with(&format!("got {id}")), "{name}");
-            let found = headers(&client);
+            let found = client.last_headers();
             assert_eq!((found.get(b"large"), found.get(b"BCC")), (Some(&large), None), "{name}");
             assert_eq!(found.get(b"x-delay"), Some(&delay), "{name}");
         }
@@ -277,7 +233,7 @@ fn an_expiration_counts_from_the_release() {
     let (_disk, broker, mut client) = new_node();
     delaying(&mut client, "x", "direct");
     queue(&mut client, "q");
-    bind(&mut client, "x", "q", "");
+    client.bind("x", "q", "");
     let expiring = |ms: &str| Properties { expiration: Some(short(ms)), ..delayed(1_000) };
     client.publish_with("x", "", &[(expiring("50"), "short"), (expiring("500"), "long")]);
     at(&broker, 900);
@@ -294,11 +250,11 @@ fn an_expiration_counts_from_the_release() {
 #[test]
 fn arguments_and_policies_make_exchanges_delay() {
     let (_disk, broker, mut client) = new_node();
-    declare(&mut client, "a", "direct", &[("x-delayed-exchange", true.into())]);
-    declare(&mut client, "x", "direct", &[]);
+    client.declare_exchange("a", "direct", &[("x-delayed-exchange", true.into())]);
+    client.declare_exchange("x", "direct", &[]);
     queue(&mut client, "q");
-    bind(&mut client, "a", "q", "");
-    bind(&mut client, "x", "q", "");
+    client.bind("a", "q", "");
+    client.bind("x", "q", "");
     client.publish_with("a", "", &[(delayed(100), "by argument")]);
     client.publish_with("x", "", &[(delayed(100), "not yet")]);
     assert_eq!(client.get("q"), ["got not yet left 0"]);
@@ -319,7 +275,7 @@ fn persistent_messages_survive() {
     let (disk, broker, mut client) = new_node();
     delaying(&mut client, "x", "direct");
     queue(&mut client, "q");
-    bind(&mut client, "x", "q", "");
+    client.bind("x", "q", "");
     client.ask(Op::EnableConfirms);
     let messages = [
         (persistent(5_000), "five"),
@@ -338,7 +294,7 @@ fn persistent_messages_survive() {
     assert_eq!(held(&broker, "x"), 3);
     at(&broker, 1_001);
     assert_eq!(client.get_soon("q"), "got one left 0");
-    assert_eq!(headers(&client).get(b"x-delay"), Some(&Value::I64(-1_000)));
+    assert_eq!(client.last_headers().get(b"x-delay"), Some(&Value::I64(-1_000)));
     client.settle(1, Outcome::Accepted);
     client.disconnect();
     broker.stop().unwrap();
@@ -400,7 +356,7 @@ fn operators_list_and_cancel() {
     let (disk, broker, mut client) = new_node();
     delaying(&mut client, "x", "direct");
     queue(&mut client, "q");
-    bind(&mut client, "x", "q", "k");
+    client.bind("x", "q", "k");
     let messages = [(persistent(500), "b"), (persistent(300), "cancelled"), (delayed(400), "a")];
     client.publish_with("x", "k", &messages);
     let listed = broker.operations().held_back("/", "x", 2).unwrap();
@@ -504,9 +460,9 @@ fn what_is_on_disk_is_listed_too() {
 fn what_is_delayed_may_be_deduplicated_and_dead() {
     let (_disk, broker, mut client) = new_node();
     let both = [("x-delayed-exchange", true.into()), ("x-message-deduplication", true.into())];
-    assert_eq!(declare(&mut client, "x", "direct", &both), ["done"]);
+    assert_eq!(client.declare_exchange("x", "direct", &both), ["done"]);
     queue(&mut client, "q");
-    bind(&mut client, "x", "q", "");
+    client.bind("x", "q", "");
     let named = |name: &str, delay: i32| {
         let headers = table(&[("x-delay", delay.into()), ("x-deduplication-header", text(name))]);
         Properties { headers: Some(headers), ..Properties::default() }
@@ -531,7 +487,7 @@ fn what_is_delayed_may_be_deduplicated_and_dead() {
     at(&broker, 400);
     assert_eq!(client.get_soon("q"), "got b left 0");
     assert_eq!(client.get("q"), ["get empty"]);
-    let found = headers(&client);
+    let found = client.last_headers();
     assert_eq!(found.get(b"x-delay"), Some(&Value::I64(-200)));
     let deaths = found.get(b"x-death").and_then(Value::as_array).unwrap();
     assert_eq!(deaths.len(), 1, "waiting is no death");

@@ -2,9 +2,7 @@
 
 use crate::client::{Client, Kind, block_on, short, start, start_limited};
 use message::Properties;
-use session::{
-    ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, QueueBinding, Table, Value,
-};
+use session::{ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome, Table, Value};
 use std::sync::Arc;
 use stdx::Now;
 use testing::MemoryDisk;
@@ -414,12 +412,7 @@ fn headers_decide_where_a_headers_exchange_is_on_the_way() {
     }));
     for kind in ["a", "b"] {
         client.declare(kind, false);
-        client.ask(Op::BindQueue(QueueBinding {
-            queue: short(kind),
-            exchange: short("by-type"),
-            routing_key: short(""),
-            arguments: headers(kind),
-        }));
+        client.bind_with("by-type", kind, "", headers(kind));
     }
     let message = |kind| {
         let headers = Some(headers(kind));
@@ -447,12 +440,7 @@ fn an_immediate_message_comes_back_when_no_consumer_can_be_given_it() {
     client.ask(exchange("x", "fanout"));
     for queue in ["idle", "busy"] {
         client.declare(queue, true);
-        client.ask(Op::BindQueue(QueueBinding {
-            queue: short(queue),
-            exchange: short("x"),
-            routing_key: short(""),
-            arguments: Table::default(),
-        }));
+        client.bind("x", queue, "");
     }
     let publish = |client: &mut Client, bodies: &[&str]| {
         let messages: Vec<_> = bodies.iter().map(|body| (Properties::default(), *body)).collect();

@@ -7,7 +7,7 @@ use meta::{
     ApplyTo, Command, EVENT_EXCHANGE, Json, LOG_EXCHANGE, PasswordHash, PolicyScope, PolicySpec,
     VhostLimits,
 };
-use session::{ExchangeDeclaration, Op, Outcome, QueueBinding, Table, Value};
+use session::{ExchangeDeclaration, Op, Outcome, Table, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stdx::Now;
@@ -21,16 +21,6 @@ fn new_node() -> (Arc<Broker>, Client) {
     (broker, client)
 }
 
-fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) {
-    let bound = client.ask(Op::BindQueue(QueueBinding {
-        queue: short(queue),
-        exchange: short(exchange),
-        routing_key: short(key),
-        arguments: Table::default(),
-    }));
-    assert_eq!(bound, ["done"]);
-}
-
 /// A client that gets what an exchange tells, and what it is told.
 struct Listener(Client);
 
@@ -38,7 +28,7 @@ impl Listener {
     fn new(broker: &Arc<Broker>, exchange: &str, queue: &str, key: &str) -> Self {
         let mut client = Client::connect(broker);
         client.declare(queue, false);
-        bind(&mut client, exchange, queue, key);
+        client.bind(exchange, queue, key);
         Self(client)
     }
 
@@ -293,7 +283,7 @@ fn events_tell_of_clients() {
     assert_eq!(listener.next("events").0, "binding.created");
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    bind(&mut client, "amq.direct", "q", "key");
+    client.bind("amq.direct", "q", "key");
     client.consume_with("q", "tag", true, &[]);
     client.ask(Op::Detach { consumer_tag: short("tag") });
     client.consume_with("q", "other", false, &[]);

@@ -1,11 +1,11 @@
 //! Exchanges of all kinds, and the checks of what is published, as clients see them.
 
-use crate::client::{Client, Kind, clear_policy, set_policy, short, start};
+use crate::client::{Client, Kind, clear_policy, set_policy, short, start, table};
 use broker::{Broker, BrokerOptions};
 use log::WalOptions;
 use message::Properties;
 use meta::PolicyScope;
-use session::{ExchangeBinding, ExchangeDeclaration, Flag, Op, QueueBinding, Table, Value};
+use session::{ExchangeBinding, Flag, Op, QueueBinding, Table, Value};
 use std::sync::Arc;
 use stdx::Now;
 use testing::{CrashOutcome, MemoryDisk};
@@ -14,36 +14,6 @@ fn node() -> (Arc<Broker>, Client) {
     let broker = start(&Arc::new(MemoryDisk::new()));
     let client = Client::connect(&broker);
     (broker, client)
-}
-
-fn table(entries: &[(&str, Value)]) -> Table {
-    entries.iter().map(|(name, value)| (short(name), value.clone())).collect()
-}
-
-fn declare(
-    client: &mut Client,
-    name: &str,
-    kind: &str,
-    arguments: &[(&str, Value)],
-) -> Vec<String> {
-    client.ask(Op::DeclareExchange(ExchangeDeclaration {
-        exchange: short(name),
-        kind: short(kind),
-        passive: false,
-        durable: true,
-        auto_delete: false,
-        internal: false,
-        arguments: table(arguments),
-    }))
-}
-
-fn bind(client: &mut Client, exchange: &str, queue: &str, key: &str) -> Vec<String> {
-    client.ask(Op::BindQueue(QueueBinding {
-        queue: short(queue),
-        exchange: short(exchange),
-        routing_key: short(key),
-        arguments: Table::default(),
-    }))
 }
 
 fn bind_exchange(client: &mut Client, source: &str, destination: &str, key: &str) -> Vec<String> {
@@ -62,11 +32,6 @@ fn queues(client: &mut Client, names: &[&str]) {
     }
 }
 
-fn n_ready(client: &mut Client, queue: &str) -> usize {
-    let heard = client.declare(queue, true);
-    heard[0].split(' ').nth(1).unwrap().parse().unwrap()
-}
-
 /// A session remembers where messages go. Another's changes of definitions are heeded at once, whether they
 /// concern the exchange itself, one that it leads to, or a queue.
 #[test]
@@ -75,30 +40,30 @@ fn remembered_routes_follow_what_others_change() {
     let mut other = Client::connect(&broker);
     queues(&mut other, &["q", "late", "again"]);
     let alternate = Value::LongString(b"alternate".to_vec());
-    declare(&mut other, "x", "direct", &[("alternate-exchange", alternate)]);
-    bind(&mut other, "x", "q", "k");
+    other.declare_exchange("x", "direct", &[("alternate-exchange", alternate)]);
+    other.bind("x", "q", "k");
     let mut publish = |exchange: &str, key: &str| {
         publisher.publish_to(exchange, key, &["a"], Kind::Transient);
     };
     let all = [("x", "k"), ("x", "unbound"), ("", "again"), ("", "none")];
-    let mut round = |expected: [usize; 3], other: &mut Client| {
+    let mut round = |expected: [u64; 3], other: &mut Client| {
         all.iter().for_each(|(exchange, key)| publish(exchange, key));
-        assert_eq!(["q", "late", "again"].map(|queue| n_ready(other, queue)), expected);
+        assert_eq!(["q", "late", "again"].map(|queue| other.ask_ready(queue)), expected);
     };
     round([1, 0, 1], &mut other);
     // Nothing that concerns the routes.
     other.declare("unrelated", true);
     round([2, 0, 2], &mut other);
     // An alternate exchange that was not there before.
-    declare(&mut other, "alternate", "fanout", &[]);
-    bind(&mut other, "alternate", "late", "");
+    other.declare_exchange("alternate", "fanout", &[]);
+    other.bind("alternate", "late", "");
     round([3, 1, 3], &mut other);
     // A queue of the same name is another queue.
     let (if_unused, if_empty) = (Flag::No, Flag::No);
     other.ask(Op::DeleteQueue { queue: short("again"), if_unused, if_empty });
     queues(&mut other, &["again"]);
     round([4, 2, 1], &mut other);
-    bind(&mut other, "x", "late", "k");
+    other.bind("x", "late", "k");
     round([5, 4, 2], &mut other);
 }
 
@@ -107,18 +72,18 @@ fn remembered_routes_follow_what_others_change() {
 fn a_consistent_hash_exchange_shares_messages_out_by_weight() {
     let (_broker, mut client) = node();
     queues(&mut client, &["one", "three"]);
-    declare(&mut client, "x", "x-consistent-hash", &[]);
-    bind(&mut client, "x", "one", "1");
-    bind(&mut client, "x", "three", "3");
+    client.declare_exchange("x", "x-consistent-hash", &[]);
+    client.bind("x", "one", "1");
+    client.bind("x", "three", "3");
     for n in 0..400 {
         client.publish_to("x", &format!("key {n}"), &["a", "b"], Kind::Transient);
     }
-    let (one, three) = (n_ready(&mut client, "one"), n_ready(&mut client, "three"));
+    let (one, three) = (client.ask_ready("one"), client.ask_ready("three"));
     assert_eq!((one + three, one % 2), (800, 0));
     assert!((120..280).contains(&one), "{one}");
     let refused =
         "channel failed PreconditionFailed: The binding key must be an integer: <<\"k\">>";
-    assert_eq!(bind(&mut client, "x", "one", "k"), [refused]);
+    assert_eq!(client.bind_with("x", "one", "k", Table::default()), [refused]);
 }
 
 /// A header or a property is hashed instead of the key.
@@ -126,12 +91,12 @@ fn a_consistent_hash_exchange_shares_messages_out_by_weight() {
 fn a_consistent_hash_exchange_hashes_headers_and_properties() {
     let (_broker, mut client) = node();
     queues(&mut client, &["a", "b", "c"]);
-    declare(&mut client, "header", "x-consistent-hash", &[("hash-header", "user".into())]);
-    declare(&mut client, "id", "x-consistent-hash", &[("hash-property", "message_id".into())]);
+    client.declare_exchange("header", "x-consistent-hash", &[("hash-header", "user".into())]);
+    client.declare_exchange("id", "x-consistent-hash", &[("hash-property", "message_id".into())]);
     for (exchange, queue) in
         ["header", "id"].into_iter().flat_map(|x| ["a", "b", "c"].map(|q| (x, q)))
     {
-        bind(&mut client, exchange, queue, "1");
+        client.bind(exchange, queue, "1");
     }
     let message = |user: usize| {
         let headers = Some(table(&[("user", Value::I64(user as i64))]));
@@ -143,20 +108,20 @@ fn a_consistent_hash_exchange_hashes_headers_and_properties() {
             // Same header and property, other keys.
             client.publish_with(exchange, &format!("key {n}"), &[message(n % 20)]);
         }
-        let counts = ["a", "b", "c"].map(|queue| n_ready(&mut client, queue));
+        let counts = ["a", "b", "c"].map(|queue| client.ask_ready(queue));
         assert!(counts.iter().all(|n| n % 3 == 0 && *n > 0), "{counts:?}");
-        assert_eq!(counts.iter().sum::<usize>(), 60);
+        assert_eq!(counts.iter().sum::<u64>(), 60);
         for queue in ["a", "b", "c"] {
             client.ask(Op::PurgeQueue { queue: short(queue) });
         }
     }
     let both = [("hash-header", "user".into()), ("hash-property", "message_id".into())];
-    let refused = declare(&mut client, "both", "x-consistent-hash", &both);
+    let refused = client.declare_exchange("both", "x-consistent-hash", &both);
     let text = "hash-header and hash-property are mutually exclusive";
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
     client.ask(Op::OpenChannel);
     let refused =
-        declare(&mut client, "x", "x-consistent-hash", &[("hash-property", "type".into())]);
+        client.declare_exchange("x", "x-consistent-hash", &[("hash-property", "type".into())]);
     assert_eq!(refused, ["channel failed PreconditionFailed: Unsupported property: type"]);
 }
 
@@ -165,13 +130,13 @@ fn a_consistent_hash_exchange_hashes_headers_and_properties() {
 fn a_modulus_hash_exchange_chooses_by_key() {
     let (_broker, mut client) = node();
     queues(&mut client, &["a", "b"]);
-    declare(&mut client, "x", "x-modulus-hash", &[]);
-    bind(&mut client, "x", "a", "");
-    bind(&mut client, "x", "b", "whatever");
+    client.declare_exchange("x", "x-modulus-hash", &[]);
+    client.bind("x", "a", "");
+    client.bind("x", "b", "whatever");
     for n in 0..50 {
         client.publish_to("x", &format!("key {n}"), &["1", "2"], Kind::Transient);
     }
-    let (a, b) = (n_ready(&mut client, "a"), n_ready(&mut client, "b"));
+    let (a, b) = (client.ask_ready("a"), client.ask_ready("b"));
     assert_eq!((a + b, a % 2), (100, 0));
     assert!(a > 20 && b > 20, "{a} {b}");
 }
@@ -181,11 +146,11 @@ fn random_exchanges_choose_by_chance() {
     let (_broker, mut client) = node();
     queues(&mut client, &["a", "b"]);
     for kind in ["x-random", "x-local-random"] {
-        declare(&mut client, kind, kind, &[]);
-        bind(&mut client, kind, "a", "");
-        bind(&mut client, kind, "b", "");
+        client.declare_exchange(kind, kind, &[]);
+        client.bind(kind, "a", "");
+        client.bind(kind, "b", "");
         client.publish_to(kind, "key", &["x"; 200], Kind::Transient);
-        let (a, b) = (n_ready(&mut client, "a"), n_ready(&mut client, "b"));
+        let (a, b) = (client.ask_ready("a"), client.ask_ready("b"));
         assert_eq!(a + b, 200);
         assert!(a > 40 && b > 40, "{a} {b}");
         for queue in ["a", "b"] {
@@ -193,7 +158,7 @@ fn random_exchanges_choose_by_chance() {
         }
     }
     let refused = "channel failed PreconditionFailed: Non empty binding 'k' key not permitted";
-    assert_eq!(bind(&mut client, "x-local-random", "a", "k"), [refused]);
+    assert_eq!(client.bind_with("x-local-random", "a", "k", Table::default()), [refused]);
     client.ask(Op::OpenChannel);
     let refused = "channel failed PreconditionFailed: Destination not found";
     assert_eq!(bind_exchange(&mut client, "x-local-random", "x-random", ""), [refused]);
@@ -204,25 +169,29 @@ fn random_exchanges_choose_by_chance() {
 fn a_newly_bound_queue_is_given_the_recent_history() {
     let (_broker, mut client) = node();
     queues(&mut client, &["early", "late", "later"]);
-    declare(&mut client, "x", "x-recent-history", &[("x-recent-history-length", Value::I32(2))]);
-    declare(&mut client, "topic", "topic", &[]);
-    bind(&mut client, "x", "early", "");
+    client.declare_exchange("x", "x-recent-history", &[("x-recent-history-length", Value::I32(2))]);
+    client.declare_exchange("topic", "topic", &[]);
+    client.bind("x", "early", "");
     client.publish_to("x", "k.1", &["a", "b"], Kind::Transient);
     let secret = table(&[("x-recent-history-no-store", Value::Bool(true))]);
     let secret = Properties { headers: Some(secret), ..Properties::default() };
     client.publish_with("x", "k.2", &[(secret, "secret"), (Properties::default(), "c")]);
-    assert_eq!(n_ready(&mut client, "early"), 4);
-    assert_eq!(bind(&mut client, "x", "late", "any"), ["done"]);
+    assert_eq!(client.ask_ready("early"), 4);
+    assert_eq!(client.bind_with("x", "late", "any", Table::default()), ["done"]);
     assert_eq!(client.consume("late", true), ["consuming", "deliver b", "deliver c"]);
-    assert_eq!(bind(&mut client, "x", "late", "any"), ["done"], "it is bound already");
-    bind(&mut client, "topic", "later", "*.2");
+    assert_eq!(
+        client.bind_with("x", "late", "any", Table::default()),
+        ["done"],
+        "it is bound already"
+    );
+    client.bind("topic", "later", "*.2");
     assert_eq!(bind_exchange(&mut client, "x", "topic", ""), ["done"]);
     assert_eq!(client.get("later"), ["got c left 0"]);
     client.publish_to("x", "k.3", &["d"], Kind::Transient);
     assert_eq!(client.heard(), Vec::<String>::new());
     for (bad, text) in [(Value::I32(0), "0"), (Value::from("2"), "<<\"2\">>")] {
         let arguments = [("x-recent-history-length", bad)];
-        let refused = declare(&mut client, "y", "x-recent-history", &arguments);
+        let refused = client.declare_exchange("y", "x-recent-history", &arguments);
         let text = format!(
             "channel failed PreconditionFailed: Invalid argument {text}, \
              'x-recent-history-length' must be a positive integer"
@@ -237,14 +206,9 @@ fn a_newly_bound_queue_is_given_the_recent_history() {
 fn a_jms_exchange_routes_by_selectors() {
     let (_broker, mut client) = node();
     queues(&mut client, &["sql", "term", "none"]);
-    declare(&mut client, "x", "x-jms-topic", &[]);
+    client.declare_exchange("x", "x-jms-topic", &[]);
     let mut bind_with = |queue: &str, arguments: &[(&str, Value)]| {
-        client.ask(Op::BindQueue(QueueBinding {
-            queue: short(queue),
-            exchange: short("x"),
-            routing_key: short("ignored"),
-            arguments: table(arguments),
-        }))
+        client.bind_with("x", queue, "ignored", table(arguments))
     };
     let sql = "colour = 'blue' AND weight > 2500".into();
     assert_eq!(bind_with("sql", &[("rabbitmq_jms_selector", sql)]), ["done"]);
@@ -279,13 +243,13 @@ fn messages_that_come_again_are_dropped() {
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     queues(&mut client, &["q"]);
-    declare(&mut client, "typed", "x-message-deduplication", &[("x-cache-size", 2.into())]);
+    client.declare_exchange("typed", "x-message-deduplication", &[("x-cache-size", 2.into())]);
     let by = [("x-message-deduplication", true.into()), ("x-deduplication-header", "id".into())];
-    declare(&mut client, "argued", "direct", &by);
-    declare(&mut client, "ruled", "topic", &[]);
+    client.declare_exchange("argued", "direct", &by);
+    client.declare_exchange("ruled", "topic", &[]);
     set_policy(&broker, PolicyScope::User, "^ruled$", r#"{"x-message-deduplication":true}"#);
     for exchange in ["typed", "argued", "ruled"] {
-        bind(&mut client, exchange, "q", "k");
+        client.bind(exchange, "q", "k");
     }
     let named = |header: &str, name: &str| {
         let headers = Some(table(&[(header, name.into())]));
@@ -294,7 +258,7 @@ fn messages_that_come_again_are_dropped() {
     let mut published = |exchange: &str, header: &str, names: &[&str]| {
         let messages: Vec<_> = names.iter().map(|name| named(header, name)).collect();
         client.publish_with(exchange, "k", &messages);
-        let n = n_ready(&mut client, "q");
+        let n = client.ask_ready("q");
         client.ask(Op::PurgeQueue { queue: short("q") });
         n
     };
@@ -312,9 +276,9 @@ fn messages_that_come_again_are_dropped() {
     let mut client = Client::connect(&broker);
     client.publish_with("argued", "k", &[named("id", "a"), named("id", "b")]);
     client.publish_with("ruled", "k", &[named("x-deduplication-header", "b")]);
-    assert_eq!(n_ready(&mut client, "q"), 1);
+    assert_eq!(client.ask_ready("q"), 1);
     let refused =
-        declare(&mut client, "bad", "x-message-deduplication", &[("x-cache-size", 0.into())]);
+        client.declare_exchange("bad", "x-message-deduplication", &[("x-cache-size", 0.into())]);
     let text = "Invalid argument 0, 'x-cache-size' must be a positive integer";
     assert_eq!(refused, [format!("channel failed PreconditionFailed: {text}")]);
 }
@@ -327,8 +291,8 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     client.declare("q", true);
-    declare(&mut client, "x", "x-message-deduplication", &[]);
-    bind(&mut client, "x", "q", "");
+    client.declare_exchange("x", "x-message-deduplication", &[]);
+    client.bind("x", "q", "");
     client.disconnect();
     broker.stop().unwrap();
     drop(broker);
@@ -346,7 +310,7 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
         let (broker, mut steppers) = opened.unwrap();
         let mut client = Client::connect(&broker);
         publish(&mut client);
-        assert_eq!(n_ready(&mut client, "q"), 1);
+        assert_eq!(client.ask_ready("q"), 1);
         pass(&broker);
         if is_durable {
             while steppers.log.step() {}
@@ -354,9 +318,9 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
         pass(&broker);
         let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
         let mut client = Client::connect(&broker);
-        assert_eq!(n_ready(&mut client, "q"), usize::from(is_durable));
+        assert_eq!(client.ask_ready("q"), u64::from(is_durable));
         publish(&mut client);
-        assert_eq!(n_ready(&mut client, "q"), 1, "once, and once only");
+        assert_eq!(client.ask_ready("q"), 1, "once, and once only");
     }
 }
 
@@ -366,11 +330,11 @@ fn a_policy_names_the_alternate_exchange() {
     let (broker, mut client) = node();
     queues(&mut client, &["a", "b"]);
     for exchange in ["x", "by-policy", "by-argument"] {
-        declare(&mut client, exchange, "fanout", &[]);
+        client.declare_exchange(exchange, "fanout", &[]);
     }
-    declare(&mut client, "y", "direct", &[("alternate-exchange", "by-argument".into())]);
-    bind(&mut client, "by-policy", "a", "");
-    bind(&mut client, "by-argument", "b", "");
+    client.declare_exchange("y", "direct", &[("alternate-exchange", "by-argument".into())]);
+    client.bind("by-policy", "a", "");
+    client.bind("by-argument", "b", "");
     client.publish_to("x", "k", &["lost"], Kind::Transient);
     set_policy(&broker, PolicyScope::User, "^[xy]$", r#"{"alternate-exchange":"by-policy"}"#);
     client.publish_to("x", "k", &["1"], Kind::Mandatory);

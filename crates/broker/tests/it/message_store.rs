@@ -4,7 +4,7 @@ use crate::client::{Client, Kind, block_on, short, start, start_with};
 use broker::{Broker, PagerOptions, StorageOptions};
 use log::Disk;
 use meta::Command;
-use session::{Op, Outcome, QueueBinding, Table};
+use session::{Op, Outcome};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,13 +23,7 @@ fn fan_on(broker: Arc<Broker>) -> (Arc<Broker>, Client) {
     let mut client = Client::connect(&broker);
     for queue in DURABLE.into_iter().chain(["transient"]) {
         client.declare(queue, queue != "transient");
-        let binding = QueueBinding {
-            queue: short(queue),
-            exchange: short("amq.fanout"),
-            routing_key: short(""),
-            arguments: Table::default(),
-        };
-        assert_eq!(client.ask(Op::BindQueue(binding)), ["done"]);
+        client.bind("amq.fanout", queue, "");
     }
     assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
     (broker, client)

@@ -1,11 +1,10 @@
 //! Backlogs on disk: in order, through crashes, damage, slow disks; and their space given back.
 
-use crate::client::{Client, Kind, short, start, start_with};
+use crate::client::{Client, Kind, short, start, start_with, wait_until};
 use broker::{Broker, PagerOptions, QueueRef, StorageOptions};
 use log::{Disk, WalOptions};
 use session::{Flag, Op, Outcome};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use stdx::Now;
 use testing::{CrashOutcome, MemoryDisk};
 
@@ -26,14 +25,6 @@ fn limits() -> StorageOptions {
 
 fn node(disk: &MemoryDisk) -> Arc<Broker> {
     start_with(Arc::new(disk.clone()), &limits())
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not in time");
-        std::thread::yield_now();
-    }
 }
 
 fn queue(broker: &Broker) -> QueueRef {

@@ -1,11 +1,11 @@
 //! Large properties of messages that go to several queues: one copy, in front of the body, wherever the
 //! messages are.
 
-use crate::client::{Client, set_policy, short, start, start_with, table};
+use crate::client::{Client, set_policy, short, start, start_with, table, text, wait_until};
 use broker::{Broker, PagerOptions, StorageOptions};
 use message::Properties;
 use meta::PolicyScope;
-use session::{Op, Outcome, QueueBinding, Table, Value};
+use session::{Op, Outcome, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,18 +15,6 @@ use testing::{CrashOutcome, Fault, MemoryDisk};
 const DURABLE: [&str; 3] = ["a", "b", "c"];
 const LARGE_BYTES: usize = 10_000;
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not in time");
-        std::thread::yield_now();
-    }
-}
-
-fn text(text: &str) -> Value {
-    Value::LongString(text.as_bytes().to_vec())
-}
-
 /// Properties of which only the headers are large.
 fn large(id: &str) -> Properties {
     let filler = id.repeat(LARGE_BYTES / id.len());
@@ -34,19 +22,12 @@ fn large(id: &str) -> Properties {
     Properties { headers, delivery_mode: Some(2), ..Properties::default() }
 }
 
-fn bind(client: &mut Client, exchange: &str, queue: &str) {
-    let (queue, exchange) = (short(queue), short(exchange));
-    let arguments = Table::default();
-    let binding = QueueBinding { queue, exchange, routing_key: short(""), arguments };
-    assert_eq!(client.ask(Op::BindQueue(binding)), ["done"]);
-}
-
 /// A client with confirms, and three durable queues and a transient one bound to `amq.fanout`.
 fn fan(broker: &Arc<Broker>, arguments: &[(&'static str, Value)]) -> Client {
     let mut client = Client::connect(broker);
     for queue in DURABLE.into_iter().chain(["transient"]) {
         client.declare_with(queue, queue != "transient", arguments);
-        bind(&mut client, "amq.fanout", queue);
+        client.bind("amq.fanout", queue, "");
     }
     assert_eq!(client.ask(Op::EnableConfirms), ["done"]);
     client
@@ -298,7 +279,7 @@ fn dead_letters_have_them_and_are_stored_once_too() {
     let mut client = fan(&broker, &arguments);
     for queue in ["dead 1", "dead 2"] {
         client.declare(queue, true);
-        bind(&mut client, "amq.direct", queue);
+        client.bind("amq.direct", queue, "");
     }
     publish(&mut client, &["x"]);
     client.get("a");

@@ -1,6 +1,6 @@
 //! Queues with rules: times to live, limits, dead letters, priorities, who is served first.
 
-use crate::client::{Client, Kind, clear_policy, set_policy, short, start, start_with};
+use crate::client::{Client, Kind, at, clear_policy, set_policy, short, start, start_with, text};
 use broker::Broker;
 use message::Properties;
 use meta::PolicyScope;
@@ -13,18 +13,10 @@ const fn number(n: i64) -> Value {
     Value::I64(n)
 }
 
-fn text(text: &str) -> Value {
-    Value::LongString(text.as_bytes().to_vec())
-}
-
 fn new_node() -> (Arc<MemoryDisk>, Arc<Broker>) {
     let disk = Arc::new(MemoryDisk::new());
     let broker = start(&disk);
     (disk, broker)
-}
-
-fn at(broker: &Broker, unix_ms: u64) {
-    broker.tick(Now { monotonic_ms: unix_ms, unix_ms });
 }
 
 fn wait_until_gone(broker: &Broker, queue: &str) {
@@ -50,13 +42,8 @@ fn expiring(ms: &str) -> Properties {
     Properties { expiration: Some(short(ms)), ..Properties::default() }
 }
 
-fn headers(client: &Client) -> Table {
-    let properties = client.last().properties;
-    message::View::of(&properties).headers().map(|it| it.to_owned().unwrap()).unwrap_or_default()
-}
-
 fn header(client: &Client, name: &str) -> String {
-    let headers = headers(client);
+    let headers = client.last_headers();
     let bytes = headers.get(name.as_bytes()).and_then(Value::as_bytes).unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -183,7 +170,7 @@ fn a_refused_message_is_dead_lettered() {
     assert_eq!((&*last.exchange, &*last.key), (&b""[..], &b"q.dead"[..]));
     assert_eq!(message::View::of(&last.properties).expiration(), None);
     assert_eq!(header(&client, "own"), "kept");
-    let headers = headers(&client);
+    let headers = client.last_headers();
     assert!(headers.get(b"CC").is_some());
     let death = headers.get(b"x-death").and_then(Value::as_array).unwrap()[0].as_table().unwrap();
     let keys = Value::Array(vec![text("q"), text("elsewhere")]);
@@ -203,7 +190,7 @@ fn deaths_are_counted() {
     for round in 1..=3 {
         assert_eq!(client.get_soon("work"), "got m left 0");
         if round > 1 {
-            let headers = headers(&client);
+            let headers = client.last_headers();
             let deaths = headers.get(b"x-death").and_then(Value::as_array).unwrap();
             let count = |at: usize| deaths[at].as_table().unwrap().get(b"count").cloned();
             assert_eq!((count(0), count(1)), (Some(number(round - 1)), Some(number(round - 1))));
@@ -307,13 +294,13 @@ fn a_delivery_limit_ends_redelivery() {
     client.declare_with("q", false, &with(dead_letters_to("dead"), "x-delivery-limit", number(1)));
     client.publish("q", &["m"], Kind::Transient);
     assert_eq!(client.get("q"), ["got m left 0"]);
-    assert!(headers(&client).get(b"x-delivery-count").is_none());
+    assert!(client.last_headers().get(b"x-delivery-count").is_none());
     client.settle(1, Outcome::Released);
     client.get("q");
     client.settle(1, Outcome::Modified);
     assert_eq!(client.get("q"), ["got m again left 0"]);
-    assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(1)));
-    assert_eq!(headers(&client).get(b"x-acquired-count"), Some(&number(2)));
+    assert_eq!(client.last_headers().get(b"x-delivery-count"), Some(&number(1)));
+    assert_eq!(client.last_headers().get(b"x-acquired-count"), Some(&number(2)));
     client.settle(1, Outcome::Modified);
     assert_eq!(client.get_soon("dead"), "got m left 0");
     assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
@@ -332,7 +319,7 @@ fn counts_outlive_the_node() {
     let heard = client.publish("q", &["m", "n"], Kind::Persistent);
     client.wait_for(heard, 1);
     let counts = |client: &Client| {
-        let headers = headers(client);
+        let headers = client.last_headers();
         let of = |name: &str| headers.get(name.as_bytes()).and_then(Value::as_i64);
         (of("x-delivery-count"), of("x-acquired-count"))
     };
@@ -403,7 +390,7 @@ fn notes_about_counts_are_moved_with_the_log() {
     let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
     let mut client = Client::connect(&broker);
     assert_eq!(client.get("q").last().unwrap(), "got m again left 0");
-    assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(5_000)));
+    assert_eq!(client.last_headers().get(b"x-delivery-count"), Some(&number(5_000)));
 }
 
 /// Policies and operator policies limit deliveries too, of what is there already;
@@ -423,17 +410,17 @@ fn a_policy_limits_deliveries_while_it_is_there() {
     };
     fail(&mut client, 1, "got m left 0");
     fail(&mut client, 2, "got m again left 0");
-    assert!(headers(&client).get(b"x-delivery-count").is_none(), "nothing is counted so far");
+    assert!(client.last_headers().get(b"x-delivery-count").is_none(), "nothing is counted so far");
     set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":2}"#);
     fail(&mut client, 2, "got m again left 0");
     clear_policy(&broker, PolicyScope::User);
     fail(&mut client, 3, "got m again left 0");
-    assert!(headers(&client).get(b"x-delivery-count").is_none(), "and nothing any more");
+    assert!(client.last_headers().get(b"x-delivery-count").is_none(), "and nothing any more");
     set_policy(&broker, PolicyScope::User, "^q$", r#"{"delivery-limit":-1}"#);
     fail(&mut client, 3, "got m again left 0");
     set_policy(&broker, PolicyScope::Operator, "^q$", r#"{"delivery-limit":1}"#);
     fail(&mut client, 2, "got m again left 0");
-    assert_eq!(headers(&client).get(b"x-delivery-count"), Some(&number(1)));
+    assert_eq!(client.last_headers().get(b"x-delivery-count"), Some(&number(1)));
     assert_eq!(client.get_soon("dead"), "got m left 0");
     assert_eq!(header(&client, "x-last-death-reason"), "delivery_limit");
     assert_eq!(client.get("q"), ["get empty"]);

@@ -5,8 +5,8 @@ use crate::api_error::ApiError;
 use crate::request::Request;
 use crate::table::table;
 use meta::{
-    BindingView, DestinationName, ExchangeDef, MetaError, Name, Policy, PolicyScope, State, User,
-    UserLimits, Vhost, VhostLimits,
+    BindingView, DestinationName, ExchangeDef, MetaError, Name, Permissions, Policy, PolicyScope,
+    State, TopicPermissions, User, UserLimits, Vhost, VhostLimits,
 };
 use serde_json::{Map, Value, json};
 
@@ -109,54 +109,38 @@ fn vhost_value(vhost: &Vhost, column: &str) -> Option<Value> {
     })
 }
 
-fn permissions(state: &State, vhost: &str) -> Value {
-    state
-        .users()
-        .permissions_in(vhost)
-        .map(|(user, permissions)| {
-            json!({
-                "user": user.as_str(), "configure": permissions.configure.as_str(),
-                "write": permissions.write.as_str(), "read": permissions.read.as_str(),
-            })
-        })
-        .collect()
+fn permissions(state: &State, vhost: &Name) -> Value {
+    let found = state.users().permissions_in(vhost);
+    found.map(|(user, permissions)| permissions_row(("user", user), permissions)).collect()
 }
 
 fn user_permissions(user: &User) -> Value {
-    user.permissions()
-        .map(|(vhost, permissions)| {
-            json!({
-                "vhost": vhost.as_str(), "configure": permissions.configure.as_str(),
-                "write": permissions.write.as_str(), "read": permissions.read.as_str(),
-            })
-        })
-        .collect()
+    let row = |(vhost, found)| permissions_row(("vhost", vhost), found);
+    user.permissions().map(row).collect()
 }
 
-fn topic_permissions(state: &State, vhost: &str) -> Value {
-    let mut rows = Vec::new();
-    for user in state.users().iter() {
-        for (_, exchange, permissions) in
-            user.topic_permissions().filter(|(known, ..)| known.as_str() == vhost)
-        {
-            rows.push(json!({
-                "user": user.name().as_str(), "exchange": exchange.as_str(),
-                "write": permissions.write(), "read": permissions.read(),
-            }));
-        }
-    }
-    Value::from(rows)
+fn permissions_row((key, name): (&str, &Name), found: &Permissions) -> Value {
+    json!({
+        key: name.as_str(), "configure": found.configure.as_str(),
+        "write": found.write.as_str(), "read": found.read.as_str(),
+    })
+}
+
+fn topic_permissions(state: &State, vhost: &Name) -> Value {
+    let found = state.users().topic_permissions_in(vhost);
+    found.map(|(user, exchange, found)| topic_row(("user", user), exchange, found)).collect()
 }
 
 fn user_topic_permissions(user: &User) -> Value {
-    user.topic_permissions()
-        .map(|(vhost, exchange, permissions)| {
-            json!({
-                "vhost": vhost.as_str(), "exchange": exchange.as_str(),
-                "write": permissions.write(), "read": permissions.read(),
-            })
-        })
-        .collect()
+    let row = |(vhost, exchange, found)| topic_row(("vhost", vhost), exchange, found);
+    user.topic_permissions().map(row).collect()
+}
+
+fn topic_row((key, name): (&str, &Name), exchange: &Name, found: &TopicPermissions) -> Value {
+    json!({
+        key: name.as_str(), "exchange": exchange.as_str(),
+        "write": found.write(), "read": found.read(),
+    })
 }
 
 fn policies(vhost: &Vhost, scope: PolicyScope) -> Value {

@@ -35,27 +35,18 @@ const KIND_BODY: u16 = 1;
 const KIND_STORED: u16 = 2;
 
 /// Why a page's image cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// It was written by a newer version of Leveret.
+    #[error("the page's image has unknown version {0}")]
     Version(u8),
     /// It ends too early or points outside itself.
+    #[error("the page's image is damaged")]
     Damaged,
     /// It is of another page than the one asked for.
+    #[error("the image is of another page")]
     OtherPage,
 }
-
-impl std::fmt::Display for ImageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Version(version) => write!(f, "the page's image has unknown version {version}"),
-            Self::Damaged => f.write_str("the page's image is damaged"),
-            Self::OtherPage => f.write_str("the image is of another page"),
-        }
-    }
-}
-
-impl std::error::Error for ImageError {}
 
 impl From<RecordError> for ImageError {
     fn from(_: RecordError) -> Self {

@@ -291,8 +291,9 @@ impl Backlog {
     }
 }
 
-/// Counts one message in a list of segments.
-pub(super) fn count_segment(segments: &mut Vec<(SegmentId, u64)>, segment: SegmentId) {
+/// Counts one message in a list of segments, if it is in one.
+pub(super) fn count_segment(segments: &mut Vec<(SegmentId, u64)>, segment: Option<SegmentId>) {
+    let Some(segment) = segment else { return };
     match segments.iter_mut().rev().find(|(known, _)| *known == segment) {
         Some((_, n)) => *n += 1,
         None => segments.push((segment, 1)),
@@ -320,9 +321,7 @@ impl Slot {
         let mut has_bodies = false;
         for (_, entry) in page.live() {
             has_bodies |= page.bodies.get(entry.body).is_some_and(|kept| kept.blob.is_some());
-            if let Some(segment) = page.segments.of(entry.segment) {
-                count_segment(&mut segments, segment);
-            }
+            count_segment(&mut segments, page.segments.of(entry.segment));
         }
         page.move_into_image();
         self.is_annotated = page.bytes.is_annotated();

@@ -122,7 +122,7 @@ impl LogPlaces<'_> {
             if let Some(image) = &mut slot.image
                 && image.segment != NO_SEGMENT
             {
-                count_segment(&mut segments, image.segment);
+                count_segment(&mut segments, Some(image.segment));
                 image.segment = NO_SEGMENT;
             }
             match &mut slot.content {
@@ -233,17 +233,10 @@ impl LogPlaces<'_> {
 
 impl Page {
     fn unlog(&mut self, segments: &mut Vec<(SegmentId, u64)>) {
-        for index in 0..self.entries.len() {
-            let Some(entry) = self.entries.get(index).copied() else { break };
-            if !entry.is_live() || !entry.segment.is_logged() {
-                continue;
-            }
-            if let Some(segment) = self.segments.of(entry.segment) {
-                count_segment(segments, segment);
-            }
-            if let Some(entry) = self.entries.get_mut(index) {
-                entry.segment = SegmentNumber::NONE;
-            }
+        let logged = |entry: &&mut Entry| entry.is_live() && entry.segment.is_logged();
+        for entry in self.entries.iter_mut().filter(logged) {
+            count_segment(segments, self.segments.of(entry.segment));
+            entry.segment = SegmentNumber::NONE;
         }
         self.segments.clear();
     }

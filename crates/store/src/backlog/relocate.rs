@@ -49,16 +49,9 @@ pub struct LiveMessage<'a> {
 
 /// A page note that cannot be: nothing is live, it overlaps what is there, or spans more than a page
 /// can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a page of the backlog does not follow the one before it")]
 pub struct RestoreError;
-
-impl std::fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a page of the backlog does not follow the one before it")
-    }
-}
-
-impl std::error::Error for RestoreError {}
 
 /// The duties that many messages leave that went at once.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -91,9 +84,7 @@ impl Dropped {
     fn add_page(&mut self, page: &Page) {
         for (_, entry) in page.live() {
             self.any_logged |= entry.segment.is_logged();
-            if let Some(segment) = page.segments.of(entry.segment) {
-                count_segment(&mut self.segments, segment);
-            }
+            count_segment(&mut self.segments, page.segments.of(entry.segment));
             self.bodies.extend(page.bodies.get(entry.body).and_then(|kept| kept.blob));
         }
     }
@@ -126,9 +117,7 @@ impl Backlog {
                 if let Some(released) = self.release(pool, position) {
                     dropped.n_messages += 1;
                     dropped.any_logged |= released.is_logged;
-                    if let Some(segment) = released.segment {
-                        count_segment(&mut dropped.segments, segment);
-                    }
+                    count_segment(&mut dropped.segments, released.segment);
                     dropped.bodies.extend(released.body);
                     dropped.pages.extend(released.page.map(|page| *page));
                 }

@@ -3,14 +3,14 @@
 
 use classic::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, Consumer, ConsumerView,
-    DeleteConditions, Get, Got, Owner, PendingConfirms, Publishes, Queue, QueueRefused, QueueStat,
+    DeleteConditions, Got, Owner, PendingConfirms, Publishes, Queue, QueueRefused, QueueStat,
     RefusedItem, Release, Returning, Settled, Wakes,
 };
 use confirm::{DurabilityToken, Publisher};
 use log::SegmentId;
 use meta::{ConfirmOn, QueueDef, QueueId, QueueSettings};
-use queue::Return;
-use session::Settle;
+use queue::{AckMode, Return};
+use session::{ChannelId, LinkId, Outbox, Settle};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -98,9 +98,13 @@ impl QueueRef {
     }
 
     /// Attaches something that only takes what it asks for (`basic.get`).
-    pub(crate) fn attach_passive(&self, owner: Owner) -> Result<LinkRef, AttachRefused> {
+    pub(crate) fn attach_passive(
+        &self,
+        owner: Owner,
+        settling: AckMode,
+    ) -> Result<LinkRef, AttachRefused> {
         match self {
-            Self::Classic(queue) => queue.attach_passive(owner).map(LinkRef::Classic),
+            Self::Classic(queue) => queue.attach_passive(owner, settling).map(LinkRef::Classic),
         }
     }
 
@@ -199,9 +203,29 @@ impl LinkRef {
         each!(self, consumer => consumer.queue().def())
     }
 
+    /// Its channel.
+    pub(crate) const fn channel(&self) -> ChannelId {
+        each!(self, consumer => consumer.channel())
+    }
+
+    /// Whether being delivered to it settles a message.
+    pub(crate) fn is_no_ack(&self) -> bool {
+        each!(self, consumer => consumer.is_no_ack())
+    }
+
+    /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
+    pub(crate) const fn is_active(&self) -> bool {
+        each!(self, consumer => consumer.is_active())
+    }
+
+    /// Whether both are of one queue.
+    pub(crate) fn is_at_queue_of(&self, other: &Self) -> bool {
+        self.def().id == other.def().id
+    }
+
     /// Gives the next message to an outbox, if there is one and it is in memory.
-    pub(crate) fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
-        each!(self, consumer => consumer.get(get))
+    pub(crate) fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
+        each!(self, consumer => consumer.get(link, outbox))
     }
 
     /// Resolves when the next message is in memory, or there is none.
@@ -221,7 +245,7 @@ impl LinkRef {
     }
 
     /// Ends its deliveries; what it holds stays held. `told` runs after the last delivery.
-    pub(crate) fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
+    pub(crate) fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
         each!(self, consumer => consumer.cancel(told))
     }
 
@@ -301,5 +325,16 @@ impl ReleaseRef {
     /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.
     pub(crate) fn detach(self) -> AfterDetach {
         each!(self, release => release.detach())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sessions keep one for each consumer.
+    #[test]
+    fn a_link_is_small() {
+        assert!(size_of::<LinkRef>() <= 16, "{}", size_of::<LinkRef>());
     }
 }

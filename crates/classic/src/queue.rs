@@ -77,7 +77,8 @@ use confirm::DurabilityToken;
 use counters::QueueCounters;
 use durability::Durability;
 use meta::{QueueDef, QueueId, QueueSettings, QueueVersion};
-use session::{ChannelId, LinkId, Outbox, Position};
+use queue::AckMode;
+use session::Position;
 use smallvec::SmallVec;
 use state::QueueState;
 use std::sync::atomic::AtomicBool;
@@ -265,14 +266,20 @@ impl Queue {
 
     /// Attaches a consumer; the outbox is told before its first delivery.
     pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Consumer, AttachRefused> {
+        let (channel, settling) = (attach.channel, attach.checkout.settling);
         let key = self.with(|local, wakes| local.attach(self, attach, wakes))?;
-        Ok(Consumer { queue: Arc::clone(self), key })
+        Ok(Consumer { queue: Arc::clone(self), key, channel, settling, is_active: true })
     }
 
     /// Attaches something that only takes what it asks for (`basic.get`).
-    pub fn attach_passive(self: &Arc<Self>, owner: Owner) -> Result<Consumer, AttachRefused> {
+    pub fn attach_passive(
+        self: &Arc<Self>,
+        owner: Owner,
+        settling: AckMode,
+    ) -> Result<Consumer, AttachRefused> {
         let key = self.with(|local, _| local.attach_passive(owner))?;
-        Ok(Consumer { queue: Arc::clone(self), key })
+        let (_, channel) = owner;
+        Ok(Consumer { queue: Arc::clone(self), key, channel, settling, is_active: false })
     }
 
     /// Drops every ready message; returns how many.
@@ -307,18 +314,6 @@ impl Queue {
     pub fn takes_at_once(&self) -> bool {
         stdx::lock(&self.local).fifo.takes_at_once()
     }
-}
-
-/// One `basic.get`.
-pub struct Get<'a> {
-    /// The channel that asks.
-    pub channel: ChannelId,
-    /// The link that it settles with.
-    pub link: LinkId,
-    /// The outbox that is given the message.
-    pub outbox: &'a Arc<dyn Outbox>,
-    /// It settles nothing.
-    pub no_ack: bool,
 }
 
 /// The outcome of a `basic.get`.

@@ -1,7 +1,6 @@
 //! A connection's channels and links.
 
 use crate::connections::ChannelCounters;
-use crate::queue_ref::LinkRef;
 use classic::ChannelLimit;
 use confirm::Publisher;
 use meta::QueueId;
@@ -74,24 +73,6 @@ impl Tx {
             settled.entry(settle.link).or_default().insert(settle.position.0);
         }
         settled
-    }
-}
-
-/// The consumer or `get` that a link stands for.
-#[derive(Debug)]
-pub(crate) struct Link {
-    pub(super) channel: ChannelId,
-    pub(super) consumer: LinkRef,
-    /// Still given deliveries.
-    pub(super) active: bool,
-    /// Messages are settled by being delivered to it.
-    pub(super) no_ack: bool,
-}
-
-impl Link {
-    /// Whether both belong to one queue.
-    pub(super) fn is_at_queue_of(&self, other: &Self) -> bool {
-        self.consumer.def().id == other.consumer.def().id
     }
 }
 

@@ -1,12 +1,12 @@
 //! Consumers and `get`.
 
-use super::channels::{Link, ReplyConsumer};
+use super::channels::ReplyConsumer;
 use super::client::Client;
 use super::links::{Links, tell_consumer};
 use super::{Handled, direct_reply_to};
 use crate::limits;
 use crate::queue_ref::QueueRef;
-use classic::{AfterDetach, Attach, AttachRefused, Get, Got};
+use classic::{AfterDetach, Attach, AttachRefused, Got};
 use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout};
 use session::{
@@ -32,7 +32,7 @@ impl Links {
         client.access.check_exclusive_access(&queue)?;
         let consumer_tag = self.consumer_tag(client, channel, &consume.consumer_tag)?;
         let checkout = Checkout {
-            settling: if consume.no_ack { AckMode::Auto } else { AckMode::Manual },
+            settling: ack_mode(consume.no_ack),
             prefetch: client.channels.prefetch(channel),
             priority: priority(&consume.arguments, queue.def())?,
         };
@@ -63,7 +63,7 @@ impl Links {
                     .table("arguments", &consume.arguments)
             },
         );
-        self.insert(link, Link { channel, consumer, active: true, no_ack: consume.no_ack });
+        self.insert(link, consumer);
         if let Some(channel) = client.channels.get_mut(channel) {
             channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);
@@ -124,9 +124,8 @@ impl Links {
             return Ok(ShortString::truncated(&client.access.broker().names.name("amq.ctag-")));
         }
         let known = client.channels.get(channel).and_then(|channel| channel.consumers.get(wanted));
-        let in_use = known
-            .and_then(|link| self.get(*link))
-            .is_some_and(|link| !link.consumer.queue().is_deleted());
+        let in_use =
+            known.and_then(|link| self.get(*link)).is_some_and(|link| !link.queue().is_deleted());
         if in_use || client.is_reply_tag(channel, wanted) {
             let text = format!("attempt to reuse consumer tag '{}'", wanted.to_text());
             return Err(Error::new(ErrorKind::NotAllowed, text));
@@ -154,22 +153,21 @@ impl Links {
         let Some((id, link)) = link.and_then(|id| Some((id, self.get_mut(id)?))) else {
             return client.turn.answer(cancelled(of_replies));
         };
-        link.active = false;
-        let consumer = link.consumer.clone();
         let tell = || client.turn.tell(|sink| sink.event(cancelled(Some(id))));
-        let after = consumer.cancel(tell);
+        let after = link.cancel(tell);
+        let (queue, is_idle) = (Arc::clone(link.def()), link.detach_idle());
         tell_consumer(
             &client.access,
             "consumer.deleted",
             channel,
-            (consumer.def(), consumer_tag),
+            (&queue, consumer_tag),
             |facts| facts,
         );
-        if consumer.detach_idle() {
+        if is_idle {
             self.forget(&mut client.channels, id);
         }
         if after == AfterDetach::DeleteQueue {
-            client.access.broker().changes().drop_queue(consumer.def().id).await;
+            client.access.broker().changes().drop_queue(queue.id).await;
         }
         Ok(Handled::Answered)
     }
@@ -186,12 +184,14 @@ impl Links {
         let queue = client.access.find_loaded_queue(&name).await?;
         client.access.check_exclusive_access(&queue)?;
         let link = self.get_link(client, channel, &queue, no_ack)?;
-        let Some(Link { consumer, .. }) = self.get(link) else {
+        let Some(consumer) = self.get(link) else {
             return Err(refusal(AttachRefused::Gone, queue.def()));
         };
-        let get = Get { channel, link, outbox: client.turn.outbox(), no_ack };
         loop {
-            match consumer.get(&get).map_err(|refused| refusal(refused, queue.def()))? {
+            match consumer
+                .get(link, client.turn.outbox())
+                .map_err(|refused| refusal(refused, queue.def()))?
+            {
                 Got::Message | Got::Unfit => return Ok(Handled::Answered),
                 Got::Nothing => return client.turn.answer(Event::GetEmpty(channel)),
                 Got::NotInMemory => consumer.next_in_memory().await,
@@ -212,18 +212,23 @@ impl Links {
         if let Some(link) = known.filter(|link| self.get(*link).is_some()) {
             return Ok(link);
         }
+        let owner = (client.access.connection().id, channel);
         let consumer = queue
-            .attach_passive((client.access.connection().id, channel))
+            .attach_passive(owner, ack_mode(no_ack))
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
         // Not active: it goes when the last message got has been settled.
-        self.insert(link, Link { channel, consumer, active: false, no_ack });
+        self.insert(link, consumer);
         if let Some(channel) = client.channels.get_mut(channel) {
             channel.gets.insert(key, link);
             channel.links.insert(link);
         }
         Ok(link)
     }
+}
+
+const fn ack_mode(no_ack: bool) -> AckMode {
+    if no_ack { AckMode::Auto } else { AckMode::Manual }
 }
 
 fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {

@@ -20,9 +20,9 @@ impl Links {
         if is_new {
             let gets: HashSet<LinkId> = channel.gets.values().copied().collect();
             let links = self.iter();
-            let consumers = links.filter(|(of, link)| link.channel == id && !gets.contains(of));
+            let consumers = links.filter(|(of, link)| link.channel() == id && !gets.contains(of));
             for (_, link) in consumers {
-                link.consumer.limit(&limit);
+                link.limit(&limit);
             }
         }
         self.go_on(&limit.set(prefetch_count));
@@ -34,7 +34,7 @@ impl Links {
         let Some(first) = run.first() else { return };
         let Some(channel) = channels.get(first.channel) else { return };
         let Some(limit) = &channel.limit else { return };
-        let takes_none = self.get(first.link).is_some_and(|link| link.no_ack)
+        let takes_none = self.get(first.link).is_some_and(|link| link.is_no_ack())
             || channel.gets.values().any(|get| *get == first.link);
         if takes_none {
             return;
@@ -55,7 +55,7 @@ impl Links {
 
     fn go_on(&self, links: &[LinkId]) {
         for link in links.iter().filter_map(|link| self.get(*link)) {
-            link.consumer.resume_limited();
+            link.resume_limited();
         }
     }
 }

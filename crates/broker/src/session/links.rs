@@ -2,11 +2,11 @@
 
 use super::Handled;
 use super::access::Access;
-use super::channels::{Channel, Channels, Link, Tx};
+use super::channels::{Channel, Channels, Tx};
 use super::client::Client;
 use super::turn::Turn;
 use crate::broker::EventHeaders;
-use crate::queue_ref::ReleaseRef;
+use crate::queue_ref::{LinkRef, ReleaseRef};
 use crate::slices::SLICE;
 use classic::AfterDetach;
 use meta::QueueDef;
@@ -20,7 +20,7 @@ pub(super) const SETTLES_AT_ONCE: usize = 4096;
 /// The links of all channels.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    links: HashMap<LinkId, Link>,
+    links: HashMap<LinkId, LinkRef>,
     last: u64,
 }
 
@@ -30,19 +30,19 @@ impl Links {
         LinkId(self.last)
     }
 
-    pub(super) fn get(&self, id: LinkId) -> Option<&Link> {
+    pub(super) fn get(&self, id: LinkId) -> Option<&LinkRef> {
         self.links.get(&id)
     }
 
-    pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+    pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut LinkRef> {
         self.links.get_mut(&id)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&LinkId, &Link)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&LinkId, &LinkRef)> {
         self.links.iter()
     }
 
-    pub(super) fn insert(&mut self, id: LinkId, link: Link) {
+    pub(super) fn insert(&mut self, id: LinkId, link: LinkRef) {
         self.links.insert(id, link);
     }
 
@@ -54,7 +54,7 @@ impl Links {
             if let Request::Settle(settle) = request
                 && let Some(link) = self.get(settle.link)
             {
-                link.consumer.record(std::iter::once(settle.position.0));
+                link.record(std::iter::once(settle.position.0));
             }
         }
     }
@@ -62,9 +62,9 @@ impl Links {
     /// Nothing is held on a link any more, and nothing will be.
     pub(super) fn forget(&mut self, channels: &mut Channels, id: LinkId) {
         let Some(link) = self.links.remove(&id) else { return };
-        let Some(channel) = channels.get_mut(link.channel) else { return };
+        let Some(channel) = channels.get_mut(link.channel()) else { return };
         channel.links.remove(&id);
-        let gets = (link.consumer.def().id, link.no_ack);
+        let gets = (link.def().id, link.is_no_ack());
         if channel.gets.get(&gets) == Some(&id) {
             channel.gets.remove(&gets);
         }
@@ -74,7 +74,7 @@ impl Links {
     pub(super) fn resume(&self, client: &Client, links: &[LinkId]) {
         for id in links {
             match self.links.get(id) {
-                Some(link) => link.consumer.resume(),
+                Some(link) => link.resume(),
                 None => {
                     let connection = client.access.connection().id;
                     client.access.broker().replies.resume(connection, *id);
@@ -88,8 +88,8 @@ impl Links {
     pub(super) fn set_prefetch_of_consumers(&self, channels: &Channels, channel: ChannelId) {
         let prefetch = channels.prefetch(channel);
         let links = channels.get(channel).into_iter().flat_map(|open| &open.links);
-        for link in links.filter_map(|id| self.links.get(id)).filter(|link| link.active) {
-            link.consumer.set_prefetch(prefetch);
+        for link in links.filter_map(|id| self.links.get(id)).filter(|link| link.is_active()) {
+            link.set_prefetch(prefetch);
         }
     }
 
@@ -106,12 +106,11 @@ impl Links {
         let mut settled = open.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default();
         // What nobody acknowledges is on its way.
         let links = open.links.iter().filter_map(|id| Some((*id, self.links.get(id)?)));
-        let mut links: Vec<_> = links.filter(|(_, link)| !link.no_ack).collect();
-        links.sort_by_key(|(_, link)| link.consumer.def().id);
+        let mut links: Vec<_> = links.filter(|(_, link)| !link.is_no_ack()).collect();
+        links.sort_by_key(|(_, link)| link.def().id);
         for of_queue in links.chunk_by(|(_, a), (_, b)| a.is_at_queue_of(b)) {
-            let consumers = of_queue
-                .iter()
-                .map(|(id, link)| (&link.consumer, settled.remove(id).unwrap_or_default()));
+            let consumers =
+                of_queue.iter().map(|(id, link)| (*link, settled.remove(id).unwrap_or_default()));
             if let Some(mut release) = ReleaseRef::of(consumers) {
                 give_back_many(&mut client.turn, &mut release, Return::Released).await;
                 release.requeue_all();
@@ -127,26 +126,26 @@ impl Links {
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
         for (consumer_tag, link) in &closed.consumers {
             if let Some(link) = self.links.get(link) {
-                let consumer = (&**link.consumer.def(), consumer_tag);
+                let consumer = (&**link.def(), consumer_tag);
                 tell_consumer(&client.access, "consumer.deleted", id, consumer, |it| it);
             }
         }
         client.access.broker().events().channel("channel.closed", client.access.connection(), id);
         for (id, settled) in closed.tx.as_deref().map(Tx::settled_by_link).unwrap_or_default() {
             if let Some(link) = self.links.get(&id) {
-                link.consumer.record(settled.into_iter());
+                link.record(settled.into_iter());
             }
         }
         let ids = closed.links.iter();
-        let mut links: Vec<Link> = ids.filter_map(|id| self.links.remove(id)).collect();
-        links.sort_by_key(|link| link.consumer.def().id);
-        for of_queue in links.chunk_by(Link::is_at_queue_of) {
-            let consumers = of_queue.iter().map(|link| (&link.consumer, HashSet::new()));
+        let mut links: Vec<LinkRef> = ids.filter_map(|id| self.links.remove(id)).collect();
+        links.sort_by_key(|link| link.def().id);
+        for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
+            let consumers = of_queue.iter().map(|link| (link, HashSet::new()));
             let Some(release) = ReleaseRef::of(consumers) else { continue };
             if detach(&mut client.turn, release).await == AfterDetach::DeleteQueue
                 && let Some(link) = of_queue.first()
             {
-                client.access.broker().changes().drop_queue(link.consumer.def().id).await;
+                client.access.broker().changes().drop_queue(link.def().id).await;
             }
             client.turn.did_steps(of_queue.len()).await;
         }

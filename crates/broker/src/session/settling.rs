@@ -88,8 +88,8 @@ impl Settling {
         let Some(link) = part.first().and_then(|settle| links.get(settle.link)) else {
             return;
         };
-        if link.consumer.settle(part, turn.wakes()) == Settled::NotByThisMode {
-            self.refused = Some((link.channel, not_by_this_mode(&link.consumer.queue())));
+        if link.settle(part, turn.wakes()) == Settled::NotByThisMode {
+            self.refused = Some((link.channel(), not_by_this_mode(&link.queue())));
         }
     }
 }
@@ -97,13 +97,13 @@ impl Settling {
 /// Messages that go back in several parts go together: nobody is to be given what stands behind them.
 fn begin_return(links: &Links, alike: &[Settle]) -> Option<Returning> {
     let first = alike.first().filter(|it| goes_back(it) && alike.len() > SETTLES_AT_ONCE)?;
-    links.get(first.link)?.consumer.begin_return()
+    links.get(first.link)?.begin_return()
 }
 
 fn after_settling(client: &mut Client, links: &mut Links, run: &[Settle]) {
     let Some(id) = run.first().map(|settle| settle.link) else { return };
     let Some(link) = links.get(id) else { return };
-    if !link.active && link.consumer.detach_idle() {
+    if !link.is_active() && link.detach_idle() {
         links.forget(&mut client.channels, id);
     }
 }

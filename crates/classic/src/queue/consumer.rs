@@ -2,9 +2,9 @@
 
 use super::global_prefetch::ChannelLimit;
 use super::release::Returning;
-use super::{AfterDetach, AttachRefused, Get, Got, Queue, Settled, Wakes};
-use queue::ConsumerKey;
-use session::Settle;
+use super::{AfterDetach, AttachRefused, Got, Queue, Settled, Wakes};
+use queue::{AckMode, ConsumerKey};
+use session::{ChannelId, LinkId, Outbox, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,6 +14,18 @@ use std::task::Poll;
 pub struct Consumer {
     pub(super) queue: Arc<Queue>,
     pub(super) key: ConsumerKey,
+    pub(super) channel: ChannelId,
+    pub(super) settling: AckMode,
+    pub(super) is_active: bool,
+}
+
+/// One `basic.get`.
+pub(super) struct Get<'a> {
+    pub(super) consumer: &'a Consumer,
+    /// The link that it settles with.
+    pub(super) link: LinkId,
+    /// The outbox that is given the message.
+    pub(super) outbox: &'a Arc<dyn Outbox>,
 }
 
 impl Consumer {
@@ -23,12 +35,31 @@ impl Consumer {
         &self.queue
     }
 
+    /// Its channel.
+    #[must_use]
+    pub const fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// Whether being delivered to it settles a message.
+    #[must_use]
+    pub fn is_no_ack(&self) -> bool {
+        self.settling == AckMode::Auto
+    }
+
+    /// Whether it is given deliveries: not cancelled, and no taker of `basic.get`s.
+    #[must_use]
+    pub const fn is_active(&self) -> bool {
+        self.is_active
+    }
+
     /// Gives the next message to an outbox, if there is one and it is in memory.
     ///
     /// # Errors
     /// The queue is being deleted.
-    pub fn get(&self, get: &Get<'_>) -> Result<Got, AttachRefused> {
-        self.queue.with(|local, wakes| local.get(&self.queue, self.key, get, wakes))
+    pub fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
+        let get = Get { consumer: self, link, outbox };
+        self.queue.with(|local, wakes| local.get(&self.queue, &get, wakes))
     }
 
     /// Resolves when the first ready message is in memory, or there is none.
@@ -59,7 +90,8 @@ impl Consumer {
     }
 
     /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
-    pub fn cancel(&self, told: impl FnOnce()) -> AfterDetach {
+    pub fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
+        self.is_active = false;
         self.queue.with(|local, wakes| {
             let after = local.cancel(&self.queue, self.key);
             told();

@@ -1,6 +1,7 @@
 //! Messages on their way to consumers: the core says whose turn it is; `hand_over.rs` tells the outboxes.
 
 use super::confirm_on::Confirms;
+use super::consumer::Get;
 use super::consumers::Consumers;
 use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
@@ -8,7 +9,7 @@ use super::hand_over::HandOver;
 use super::incoming::{Incoming, Publishes};
 use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
-use super::{Get, Got, Queue, Wakes, position};
+use super::{Got, Queue, Wakes, position};
 use confirm::DurabilityToken;
 use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange};
 use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
@@ -246,13 +247,7 @@ impl Deliveries<'_> {
     }
 
     /// Gives the next message to `get`'s outbox, if there is one and it is in memory.
-    pub(super) fn get(
-        &mut self,
-        queue: &Queue,
-        consumer: ConsumerKey,
-        get: &Get<'_>,
-        wakes: &mut Wakes,
-    ) -> Got {
+    pub(super) fn get(&mut self, queue: &Queue, get: &Get<'_>, wakes: &mut Wakes) -> Got {
         match self.size_of_next() {
             None if self.fifo.messages().n_ready() > 0 => return Got::NotInMemory,
             Some(next) if !self.fits(queue, &**get.outbox, next.properties_bytes, wakes) => {
@@ -260,8 +255,8 @@ impl Deliveries<'_> {
             }
             None | Some(_) => {}
         }
-        let wished = if get.no_ack { AckMode::Auto } else { AckMode::Manual };
-        let Some(assigned) = self.fifo.take(consumer, wished) else {
+        let Get { consumer, link, .. } = *get;
+        let Some(assigned) = self.fifo.take(consumer.key, consumer.settling) else {
             return Got::Nothing;
         };
         let is_held = assigned.settling == AckMode::Manual;
@@ -279,14 +274,14 @@ impl Deliveries<'_> {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
                 message: &message,
-                settled_by_write: get.no_ack && is_held,
+                settled_by_write: consumer.is_no_ack() && is_held,
             };
             wakes.extend(get.outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::Got {
-                    channel: get.channel,
-                    link: get.link,
+                    channel: consumer.channel,
+                    link,
                     delivery,
-                    no_ack: get.no_ack,
+                    no_ack: consumer.is_no_ack(),
                     n_ready,
                 });
             }));
@@ -294,7 +289,7 @@ impl Deliveries<'_> {
         if queue.services.host.is_traced()
             && let Lookup::Here(message) = self.content.backlog.get(assigned.position)
         {
-            self.consumers.trace(queue, consumer, assigned.redelivered, &message);
+            self.consumers.trace(queue, consumer.key, assigned.redelivered, &message);
         }
         queue.counters.n_delivered.fetch_add(1, Ordering::Relaxed);
         if is_held {

@@ -1,6 +1,7 @@
 //! The state that a queue's lock guards: core, content and consumers, and the order things happen in.
 
 use super::confirm_on::Confirms;
+use super::consumer::Get;
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
 use super::content::Content;
@@ -13,7 +14,7 @@ use super::membership::{Attach, Membership, Owner};
 use super::paging::{Paging, PagingTurn};
 use super::policy::{Arrivals, Leaving, Policy, RefusedItem};
 use super::recover_pages::Restoring;
-use super::{AfterDetach, AttachRefused, Get, Got, Queue, Settled, Wakes};
+use super::{AfterDetach, AttachRefused, Got, Queue, Settled, Wakes};
 use confirm::DurabilityToken;
 use meta::QueueSettings;
 use queue::{ConsumerKey, Fifo, Gone, PositionRange, Return};
@@ -304,7 +305,6 @@ impl QueueState {
     pub(super) fn get(
         &mut self,
         queue: &Queue,
-        consumer: ConsumerKey,
         get: &Get<'_>,
         wakes: &mut Wakes,
     ) -> Result<Got, AttachRefused> {
@@ -313,7 +313,7 @@ impl QueueState {
         }
         self.policy.touch(queue);
         self.leaving().look_at_time(queue);
-        Ok(self.deliveries().get(queue, consumer, get, wakes))
+        Ok(self.deliveries().get(queue, get, wakes))
     }
 
     pub(super) fn cancel(&mut self, queue: &Queue, consumer: ConsumerKey) -> AfterDetach {

@@ -183,6 +183,34 @@ fn an_outbox_is_handed_what_it_has_room_for() {
     assert_eq!(consumer.resume(), ["deliver c", "deliver d"]);
 }
 
+/// Others are given the messages that its outbox has no room for.
+#[test]
+fn a_slow_consumer_without_a_limit_does_not_hoard_a_queue() {
+    let (_disk, broker) = node();
+    let (mut slow, mut fast) = (Client::connect(&broker), Client::connect(&broker));
+    slow.declare("q", false);
+    slow.fill_up(true);
+    slow.consume("q", false);
+    fast.publish("q", &["a", "b", "c", "d"], Kind::Transient);
+    assert_eq!(slow.heard(), ["deliver a"]);
+    assert_eq!(fast.consume("q", false), ["consuming", "deliver b", "deliver c", "deliver d"]);
+}
+
+#[test]
+fn a_limit_that_is_raised_while_an_outbox_is_full_counts_once_it_has_room() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    client.declare("q", false);
+    client.publish("q", &["a", "b", "c", "d"], Kind::Transient);
+    client.ask(Op::SetPrefetch { prefetch_count: 1, global: false });
+    client.fill_up(true);
+    assert_eq!(client.consume("q", false), ["consuming", "deliver a"]);
+    let raise = Op::SetPrefetch { prefetch_count: 3, global: true };
+    assert_eq!(client.ask(raise), ["done"]);
+    client.fill_up(false);
+    assert_eq!(client.resume(), ["deliver b", "deliver c"]);
+}
+
 /// Publishes before the bad one are in, the channel is closed.
 #[test]
 fn publishing_to_a_missing_exchange_closes_the_channel() {

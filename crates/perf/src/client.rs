@@ -1,7 +1,6 @@
 //! A connection that asks and waits: log in, declare, open channels. What runs the load takes the
 //! socket over when all is set up.
 
-use std::fmt;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
@@ -32,19 +31,13 @@ const CONNECTION_FORCED: u16 = 320;
 const READ_BYTES: usize = 16 * 1024;
 
 /// There is no broker, or it does not let us in.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Unreachable(pub String);
 
-impl fmt::Display for Unreachable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unreachable {}
-
 /// The broker closed the channel or the connection instead of answering.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the broker says {code} {text}")]
 pub struct Closed {
     /// The reply code.
     pub code: u16,
@@ -52,25 +45,10 @@ pub struct Closed {
     pub text: String,
 }
 
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the broker says {} {}", self.code, self.text)
-    }
-}
-
-impl std::error::Error for Closed {}
-
 /// A connection ended without being asked to: it may be made again.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Lost(pub(crate) String);
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Lost {}
 
 /// Whether what went wrong is that a connection ended, through nothing that was asked on it.
 pub(crate) fn is_loss(error: &anyhow::Error) -> bool {

@@ -4,22 +4,14 @@
 mod table;
 pub(crate) mod variables;
 
-use std::fmt;
 use std::iter::Peekable;
 
 pub(crate) use table::{OPTIONS, Opt, Support, Values};
 
 /// An error of the command line.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// The options that were given, in order.
 #[derive(Debug, Default)]

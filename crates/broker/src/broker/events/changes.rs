@@ -50,7 +50,8 @@ impl Events<'_> {
         match removed {
             Removed::Queue(queue) if queue.is_internal() => {}
             Removed::Queue(queue) => self.tell("queue.deleted", || {
-                named(&queue.name).text("vhost", &queue.vhost).text("type", "classic").by(by)
+                let facts = named(&queue.name).text("vhost", &queue.vhost);
+                facts.text("type", queue.kind.as_str()).by(by)
             }),
             Removed::Exchange { vhost, exchange } => {
                 self.tell("exchange.deleted", || named(&exchange.name).text("vhost", vhost).by(by))

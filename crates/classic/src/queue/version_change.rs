@@ -224,7 +224,7 @@ impl VersionChange<'_> {
         stdx::lock(&self.0.local).content.durability.await_both();
     }
 
-    /// From now on the other form counts: one log entry says so.
+    /// From now on the other version counts: one log entry says so.
     pub(crate) fn complete(&self, to: QueueVersion) {
         let mut local = stdx::lock(&self.0.local);
         if local.deleted {

@@ -106,7 +106,7 @@ pub struct Queue {
     pub(crate) services: Arc<Services>,
     /// Of its virtual host.
     pub(crate) bodies: Arc<BodyStore>,
-    local: Mutex<QueueState>,
+    state: Mutex<QueueState>,
     is_loading: AtomicBool,
     /// The version its files have.
     pub files_version: FilesVersion,
@@ -168,8 +168,8 @@ impl Queue {
         let is_loading = AtomicBool::new(durability.is_loading());
         let files_version = FilesVersion::new(def.id, version);
         let confirm_on = settings.confirm.on;
-        let local = QueueState::new(durability, settings, services.storage.time.monotonic_ms());
-        let local = Mutex::new(local);
+        let state = QueueState::new(durability, settings, services.storage.time.monotonic_ms());
+        let state = Mutex::new(state);
         let counters = QueueCounters::default();
         let bodies = services.storage.bodies.of(&def.vhost);
         let queue = Arc::new_cyclic(|me| Self {
@@ -177,7 +177,7 @@ impl Queue {
             def,
             services,
             bodies,
-            local,
+            state,
             is_loading,
             files_version,
             counters,
@@ -219,18 +219,18 @@ impl Queue {
         act: impl FnOnce(&mut QueueState, &mut Wakes) -> T,
     ) -> T {
         let (result, is_pager_wanted, is_sending_wanted) = {
-            let mut local = stdx::lock(&self.local);
-            let result = act(&mut local, wakes);
-            debug_assert!(local.hand_over.is_empty(), "what is assigned is handed over");
-            debug_assert!(local.counts_agree(), "what is stored has a place in the core");
-            let is_deleted = local.deleted;
-            let is_sending_wanted = local.leaving().settle(self, is_deleted);
-            let QueueState { confirms, fifo, .. } = &mut *local;
+            let mut state = stdx::lock(&self.state);
+            let result = act(&mut state, wakes);
+            debug_assert!(state.hand_over.is_empty(), "what is assigned is handed over");
+            debug_assert!(state.counts_agree(), "what is stored has a place in the core");
+            let is_deleted = state.deleted;
+            let is_sending_wanted = state.leaving().settle(self, is_deleted);
+            let QueueState { confirms, fifo, .. } = &mut *state;
             confirms.settle(self, fifo, wakes);
-            local.content.trim(&self.services.storage.pool);
-            local.content.settle_journal(self);
-            self.counters.publish(&local, &self.services.pager);
-            let is_pager_wanted = local.paging_turn().settle(&self.services, is_deleted, wakes);
+            state.content.trim(&self.services.storage.pool);
+            state.content.settle_journal(self);
+            self.counters.publish(&state, &self.services.pager);
+            let is_pager_wanted = state.paging_turn().settle(&self.services, is_deleted, wakes);
             (result, is_pager_wanted, is_sending_wanted)
         };
         if is_sending_wanted && let Some(me) = self.me.upgrade() {
@@ -261,13 +261,13 @@ impl Queue {
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        self.with_wakes(wakes, |local, wakes| local.publish(self, publishes, refused, wakes))
+        self.with_wakes(wakes, |state, wakes| state.publish(self, publishes, refused, wakes))
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
     pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Consumer, AttachRefused> {
         let (channel, settling) = (attach.channel, attach.checkout.settling);
-        let key = self.with(|local, wakes| local.attach(self, attach, wakes))?;
+        let key = self.with(|state, wakes| state.attach(self, attach, wakes))?;
         Ok(Consumer { queue: Arc::clone(self), key, channel, settling, is_active: true })
     }
 
@@ -277,21 +277,21 @@ impl Queue {
         owner: Owner,
         settling: AckMode,
     ) -> Result<Consumer, AttachRefused> {
-        let key = self.with(|local, _| local.attach_passive(owner))?;
+        let key = self.with(|state, _| state.attach_passive(owner))?;
         let (_, channel) = owner;
         Ok(Consumer { queue: Arc::clone(self), key, channel, settling, is_active: false })
     }
 
     /// Drops every ready message; returns how many.
     pub fn purge(&self) -> u64 {
-        self.with(|local, _| local.leaving().purge(self))
+        self.with(|state, _| state.leaving().purge(self))
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on.
     pub fn delete(&self) {
-        let letters = self.with(|local, wakes| {
-            let letters = local.leaving().last_letters(self);
-            local.delete(self, wakes);
+        let letters = self.with(|state, wakes| {
+            let letters = state.leaving().last_letters(self);
+            state.delete(self, wakes);
             letters
         });
         if let Some(letters) = letters {
@@ -302,17 +302,17 @@ impl Queue {
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on.
     /// Returns the number of ready messages that will go with it.
     pub fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
-        stdx::lock(&self.local).begin_delete(conditions)
+        stdx::lock(&self.state).begin_delete(conditions)
     }
 
     /// Whether it is deleted, or about to be.
     pub fn is_deleted(&self) -> bool {
-        stdx::lock(&self.local).deleted
+        stdx::lock(&self.state).deleted
     }
 
     /// Whether a consumer would be given the next message at once.
     pub fn takes_at_once(&self) -> bool {
-        stdx::lock(&self.local).fifo.takes_at_once()
+        stdx::lock(&self.state).fifo.takes_at_once()
     }
 }
 

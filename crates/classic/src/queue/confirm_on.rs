@@ -331,12 +331,12 @@ impl Inspection<'_> {
     /// Publishes that wait for its consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {
-        stdx::lock(&self.0.local).confirms.pending(self.0.services.storage.time.unix_ms())
+        stdx::lock(&self.0.state).confirms.pending(self.0.services.storage.time.unix_ms())
     }
 
     /// When the first publish of this publisher came that waits for consumers.
     #[must_use]
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
-        stdx::lock(&self.0.local).confirms.since_ms(publisher)
+        stdx::lock(&self.0.state).confirms.since_ms(publisher)
     }
 }

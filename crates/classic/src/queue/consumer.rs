@@ -59,17 +59,17 @@ impl Consumer {
     /// The queue is being deleted.
     pub fn get(&self, link: LinkId, outbox: &Arc<dyn Outbox>) -> Result<Got, AttachRefused> {
         let get = Get { consumer: self, link, outbox };
-        self.queue.with(|local, wakes| local.get(&self.queue, &get, wakes))
+        self.queue.with(|state, wakes| state.get(&self.queue, &get, wakes))
     }
 
     /// Resolves when the first ready message is in memory, or there is none.
     pub async fn next_in_memory(&self) {
         poll_fn(|context| {
-            self.queue.with(|local, _| {
-                if local.deleted || !local.paging_turn().is_head_cold() {
+            self.queue.with(|state, _| {
+                if state.deleted || !state.paging_turn().is_head_cold() {
                     return Poll::Ready(());
                 }
-                stdx::add_waker(&mut local.paging.waiting, context.waker());
+                stdx::add_waker(&mut state.paging.waiting, context.waker());
                 Poll::Pending
             })
         })
@@ -80,22 +80,22 @@ impl Consumer {
     /// from it meanwhile.
     pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
         let queue = &*self.queue;
-        queue.with_wakes(wakes, |local, wakes| local.settle(queue, self.key, settles, wakes))
+        queue.with_wakes(wakes, |state, wakes| state.settle(queue, self.key, settles, wakes))
     }
 
     /// Messages it holds without a record of which: of those that its client has settled, and a transaction
     /// not yet.
     pub fn record(&self, positions: impl Iterator<Item = u64>) {
-        stdx::lock(&self.queue.local).fifo.consumers_mut().record(self.key, positions);
+        stdx::lock(&self.queue.state).fifo.consumers_mut().record(self.key, positions);
     }
 
     /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
     pub fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
         self.is_active = false;
-        self.queue.with(|local, wakes| {
-            let after = local.cancel(&self.queue, self.key);
+        self.queue.with(|state, wakes| {
+            let after = state.cancel(&self.queue, self.key);
             told();
-            local.deliveries().dispatch(&self.queue, wakes);
+            state.deliveries().dispatch(&self.queue, wakes);
             after
         })
     }
@@ -103,35 +103,35 @@ impl Consumer {
     /// Takes it away for good if it gets nothing any more and holds nothing; true when it did.
     #[must_use]
     pub fn detach_idle(&self) -> bool {
-        stdx::lock(&self.queue.local).membership().detach_idle(self.key)
+        stdx::lock(&self.queue.state).membership().detach_idle(self.key)
     }
 
     /// Changes its prefetch limit.
     pub fn set_prefetch(&self, prefetch: Option<u32>) {
-        self.queue.with(|local, wakes| {
-            local.membership().set_prefetch(self.key, prefetch);
-            local.deliveries().dispatch(&self.queue, wakes);
+        self.queue.with(|state, wakes| {
+            state.membership().set_prefetch(self.key, prefetch);
+            state.deliveries().dispatch(&self.queue, wakes);
         });
     }
 
     /// From now on it is one of those that share `limit`.
     pub fn limit(&self, limit: &Arc<ChannelLimit>) {
-        self.queue.with(|local, _| local.membership().limit(self.key, limit));
+        self.queue.with(|state, _| state.membership().limit(self.key, limit));
     }
 
     /// The limit that it shares has room again.
     pub fn resume_limited(&self) {
-        self.queue.with(|local, wakes| {
-            local.membership().resume_limited(self.key);
-            local.deliveries().dispatch(&self.queue, wakes);
+        self.queue.with(|state, wakes| {
+            state.membership().resume_limited(self.key);
+            state.deliveries().dispatch(&self.queue, wakes);
         });
     }
 
     /// Its connection can take deliveries again.
     pub fn resume(&self) {
-        self.queue.with(|local, wakes| {
-            local.membership().resume(self.key, wakes);
-            local.deliveries().dispatch(&self.queue, wakes);
+        self.queue.with(|state, wakes| {
+            state.membership().resume(self.key, wakes);
+            state.deliveries().dispatch(&self.queue, wakes);
         });
     }
 

@@ -140,9 +140,9 @@ impl Upkeep<'_> {
         if self.0.counters.n_unacked.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let mut local = stdx::lock(&self.0.local);
-        let of_queue_ms = local.policy.consumer_timeout_ms();
-        let QueueState { fifo, consumers, ages, .. } = &mut *local;
+        let mut state = stdx::lock(&self.0.state);
+        let of_queue_ms = state.policy.consumer_timeout_ms();
+        let QueueState { fifo, consumers, ages, .. } = &mut *state;
         // A consumer's own, or the queue's, or the node's.
         let timeout_ms_of = |consumer: Option<&ConsumerChannel>| {
             let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);

@@ -72,11 +72,11 @@ impl QueueCounters {
     }
 
     /// Takes the figures of an operation that ends; the pager counts the bytes of all queues.
-    pub(super) fn publish(&self, local: &QueueState, pager: &PagerInbox) {
-        self.n_ready.store(local.fifo.messages().n_ready(), Ordering::Relaxed);
-        self.n_unacked.store(local.fifo.consumers().n_held(), Ordering::Relaxed);
-        self.n_consumers.store(local.fifo.consumers().n_active() as u64, Ordering::Relaxed);
-        let stored_bytes = local.content.backlog.stored_bytes();
+    pub(super) fn publish(&self, state: &QueueState, pager: &PagerInbox) {
+        self.n_ready.store(state.fifo.messages().n_ready(), Ordering::Relaxed);
+        self.n_unacked.store(state.fifo.consumers().n_held(), Ordering::Relaxed);
+        self.n_consumers.store(state.fifo.consumers().n_active() as u64, Ordering::Relaxed);
+        let stored_bytes = state.content.backlog.stored_bytes();
         let before = self.message_bytes.swap(stored_bytes, Ordering::Relaxed);
         pager.count_held(before, stored_bytes);
     }

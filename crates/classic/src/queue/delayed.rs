@@ -103,8 +103,8 @@ impl HeldBack<'_> {
     /// disk those that are not in memory.
     pub fn first(&self, n_max: usize) -> Vec<Delayed> {
         let (mut rows, kept) = {
-            let local = stdx::lock(&self.0.local);
-            held_back(self.0, &local.fifo, &local.content.backlog, n_max)
+            let state = stdx::lock(&self.0.state);
+            held_back(self.0, &state.fifo, &state.content.backlog, n_max)
         };
         let mut rows_of: HashMap<Kept, Vec<usize>> = HashMap::new();
         for (at, image) in &kept {

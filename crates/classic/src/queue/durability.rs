@@ -241,11 +241,11 @@ impl Queue {
             return;
         }
         poll_fn(|context| {
-            let mut local = stdx::lock(&self.local);
-            if local.deleted || !local.content.durability.is_loading {
+            let mut state = stdx::lock(&self.state);
+            if state.deleted || !state.content.durability.is_loading {
                 return Poll::Ready(());
             }
-            stdx::add_waker(&mut local.content.durability.waiting, context.waker());
+            stdx::add_waker(&mut state.content.durability.waiting, context.waker());
             Poll::Pending
         })
         .await;

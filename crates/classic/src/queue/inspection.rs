@@ -23,21 +23,21 @@ impl Inspection<'_> {
     /// Its consumers.
     #[must_use]
     pub fn consumers(self) -> Vec<ConsumerView> {
-        stdx::lock(&self.0.local).membership().views()
+        stdx::lock(&self.0.state).membership().views()
     }
 
     /// Adds up how many messages each channel holds.
     pub fn count_held(self, held: &mut BTreeMap<Owner, u64>) {
         if self.0.counters.n_unacked.load(Ordering::Relaxed) > 0 {
-            stdx::lock(&self.0.local).membership().count_held(held);
+            stdx::lock(&self.0.state).membership().count_held(held);
         }
     }
 
     /// The property `timestamp` of the message that it gives out next; none while that is not in memory.
     #[must_use]
     pub fn head_timestamp(self) -> Option<u64> {
-        let local = stdx::lock(&self.0.local);
-        match local.content.backlog.get(local.fifo.messages().head()?) {
+        let state = stdx::lock(&self.0.state);
+        match state.content.backlog.get(state.fifo.messages().head()?) {
             Lookup::Here(message) => message.view().timestamp(),
             Lookup::Cold | Lookup::Gone => None,
         }
@@ -46,14 +46,14 @@ impl Inspection<'_> {
     /// Whether nothing can be delivered before a page is read.
     #[must_use]
     pub fn waits_for_page(self) -> bool {
-        stdx::lock(&self.0.local).paging_turn().is_head_cold()
+        stdx::lock(&self.0.state).paging_turn().is_head_cold()
     }
 
     /// Pages of the backlog that are not in memory.
     #[must_use]
     pub fn pages_on_disk(self) -> usize {
-        let local = stdx::lock(&self.0.local);
-        local.content.backlog.pages().n_pages() - local.content.backlog.pages().n_pages_here()
+        let state = stdx::lock(&self.0.state);
+        state.content.backlog.pages().n_pages() - state.content.backlog.pages().n_pages_here()
     }
 }
 

@@ -25,16 +25,16 @@ impl LastUse {
 }
 
 /// For how long nobody has used a queue, if it goes when that is too long.
-pub(super) fn unused_for_ms(local: &QueueState, now_ms: u64) -> Option<u64> {
-    local.policy.unused_ms(local.fifo.consumers().n_active() > 0)?;
-    let LastUse { at_ms, unused_before_ms } = local.policy.state.as_deref()?.last_use;
+pub(super) fn unused_for_ms(state: &QueueState, now_ms: u64) -> Option<u64> {
+    state.policy.unused_ms(state.fifo.consumers().n_active() > 0)?;
+    let LastUse { at_ms, unused_before_ms } = state.policy.state.as_deref()?.last_use;
     Some(now_ms.saturating_sub(at_ms) + unused_before_ms)
 }
 
 impl QueueRecovery<'_> {
     /// When the node was stopped, nobody had used the queue for so long.
     pub fn unused_before(&mut self, unused_before_ms: u64) {
-        if let Some(policy) = &mut self.local.policy.state {
+        if let Some(policy) = &mut self.state.policy.state {
             policy.last_use.unused_before_ms = unused_before_ms;
         }
     }

@@ -98,14 +98,14 @@ pub(crate) struct Paged<'q>(pub(crate) &'q Queue);
 impl Paged<'_> {
     /// The next job of the pager's turn. After none, the queue asks anew when there is one.
     pub(crate) fn next_job(&self, image: &mut Image) -> Option<Job> {
-        stdx::lock(&self.0.local).paging_turn().next_job(&self.0.services, image)
+        stdx::lock(&self.0.state).paging_turn().next_job(&self.0.services, image)
     }
 
     /// A page's image is where it is to be, and durable if it is to be.
     pub(crate) fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
-        self.0.with(|local, _| {
-            match local.content.backlog.jobs().written(page, blob) {
-                Some(written) => local.content.note_page(self.0, page, &written),
+        self.0.with(|state, _| {
+            match state.content.backlog.jobs().written(page, blob) {
+                Some(written) => state.content.note_page(self.0, page, &written),
                 // It was emptied meanwhile.
                 None => {
                     self.0.services.storage.images.store(is_durable).release(blob, 1);
@@ -116,11 +116,11 @@ impl Paged<'_> {
 
     /// A page was read, or why it cannot be.
     pub(crate) fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {
-        self.0.with(|local, wakes| {
-            local.paging.is_turn_of_departing ^= true;
+        self.0.with(|state, wakes| {
+            state.paging.is_turn_of_departing ^= true;
             let pool = &self.0.services.storage.pool;
             let result = loaded.and_then(|loaded| {
-                let arrived = local.content.backlog.loaded(pool, page, loaded);
+                let arrived = state.content.backlog.loaded(pool, page, loaded);
                 arrived.map_err(|error| error.to_string())
             });
             match result {
@@ -132,17 +132,17 @@ impl Paged<'_> {
                     self.0.bodies.release(arrived.bodies.iter().copied());
                     if !arrived.lost.is_empty() {
                         let lost = arrived.lost.iter().map(|at| *at..at + 1);
-                        local.leaving().lose(self.0, lost, "they cannot be read, or their bodies");
+                        state.leaving().lose(self.0, lost, "they cannot be read, or their bodies");
                     }
                 }
                 Err(reason) => {
-                    if let Some((lost, dropped)) = local.content.backlog.failed(pool, page) {
-                        local.leaving().lose(self.0, lost.into_iter(), &reason);
-                        local.content.free(self.0, dropped);
+                    if let Some((lost, dropped)) = state.content.backlog.failed(pool, page) {
+                        state.leaving().lose(self.0, lost.into_iter(), &reason);
+                        state.content.free(self.0, dropped);
                     }
                 }
             }
-            local.deliveries().dispatch(self.0, wakes);
+            state.deliveries().dispatch(self.0, wakes);
         });
     }
 }

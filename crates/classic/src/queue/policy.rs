@@ -391,17 +391,17 @@ impl Leaving<'_> {
 impl Queue {
     /// Somebody declared it again.
     pub fn touch(&self) {
-        self.with(|local, _| local.policy.touch(self));
+        self.with(|state, _| state.policy.touch(self));
     }
 
     /// Takes what definitions of that epoch ask it to be.
     pub fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
-        self.with(|local, _| {
-            if !local.deleted {
-                let QueueState { confirms, fifo, .. } = local;
+        self.with(|state, _| {
+            if !state.deleted {
+                let QueueState { confirms, fifo, .. } = state;
                 confirms.set(fifo, settings.confirm);
                 self.counters.set_confirm_on(settings.confirm.on);
-                local.leaving().set_settings(self, settings, epoch);
+                state.leaving().set_settings(self, settings, epoch);
             }
         });
     }

@@ -132,20 +132,20 @@ impl Filling<'_> {
     /// Tells the core of the messages of the first page at or behind `position`, with the image that was
     /// read for it.
     pub(crate) fn tell_part(&self, position: u64, read: Option<&PageRead>) -> ScanStep {
-        let mut local = stdx::lock(&self.0.local);
-        if local.deleted {
+        let mut state = stdx::lock(&self.0.state);
+        if state.deleted {
             return ScanStep::All;
         }
-        local.restoring().part(self.0, position, read)
+        state.restoring().part(self.0, position, read)
     }
 
     /// The core knows all messages: the queue can be used. Positions from `next_position` on are free,
     /// those below `seen_below` may have been delivered before.
     pub(crate) fn end(&self, next_position: u64, seen_below: u64) {
-        self.0.with(|local, wakes| {
-            if !local.deleted {
-                local.restoring().end(next_position, seen_below);
-                local.content.durability.end_loading(self.0, wakes);
+        self.0.with(|state, wakes| {
+            if !state.deleted {
+                state.restoring().end(next_position, seen_below);
+                state.content.durability.end_loading(self.0, wakes);
             }
         });
     }
@@ -153,11 +153,11 @@ impl Filling<'_> {
     /// Puts a message back in that was read from the queue's files. Positions rise from call to
     /// call.
     pub(crate) fn message(&self, position: u64, message: &MessageRef<'_>) {
-        let mut local = stdx::lock(&self.0.local);
-        if !local.deleted {
+        let mut state = stdx::lock(&self.0.state);
+        if !state.deleted {
             let bytes = message.body.len() as u64;
-            local.restoring().message(self.0, (position, bytes), message);
-            local.content.backlog.push(
+            state.restoring().message(self.0, (position, bytes), message);
+            state.content.backlog.push(
                 &self.0.services.storage.pool,
                 position,
                 message,
@@ -169,14 +169,14 @@ impl Filling<'_> {
 
     /// Everything was read: the queue can be used.
     pub(crate) fn end_with_journal(&self, content: V1Content) {
-        self.0.with(|local, wakes| {
-            if local.deleted {
+        self.0.with(|state, wakes| {
+            if state.deleted {
                 return;
             }
             let V1Content { journal, next_position, seen_below, log_upto } = content;
-            local.restoring().end(next_position, seen_below);
-            local.content.durability.use_journal(journal, log_upto);
-            local.content.durability.end_loading(self.0, wakes);
+            state.restoring().end(next_position, seen_below);
+            state.content.durability.use_journal(journal, log_upto);
+            state.content.durability.end_loading(self.0, wakes);
         });
     }
 }

@@ -14,36 +14,36 @@ use store::blob::BlobId;
 /// A queue that is being filled after a start.
 pub struct QueueRecovery<'a> {
     queue: &'a Queue,
-    pub(super) local: MutexGuard<'a, QueueState>,
+    pub(super) state: MutexGuard<'a, QueueState>,
     reads_later: bool,
 }
 
 impl Queue {
     /// Puts messages of an earlier life back in; nobody else may use the queue meanwhile.
     pub fn restoring(&self) -> QueueRecovery<'_> {
-        QueueRecovery { queue: self, local: stdx::lock(&self.local), reads_later: false }
+        QueueRecovery { queue: self, state: stdx::lock(&self.state), reads_later: false }
     }
 }
 
 impl QueueRecovery<'_> {
     /// Whether a page must be read for what the core has to know of its messages.
     pub fn must_read(&self, note: &PageNote) -> bool {
-        note.is_annotated || self.local.policy.needs_content()
+        note.is_annotated || self.state.policy.needs_content()
     }
 
     /// Pages are read later, and the core is told of all messages then: the queue's clients wait.
     pub fn read_later(&mut self) {
         self.reads_later = true;
-        self.local.content.durability.start_loading(self.queue);
+        self.state.content.durability.start_loading(self.queue);
     }
 
     /// Puts a message back in. Positions rise from call to call.
     pub fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
         if !self.reads_later {
             let bytes = u64::from(queued.body_bytes());
-            self.local.restoring().message(self.queue, (queued.position, bytes), &queued.message);
+            self.state.restoring().message(self.queue, (queued.position, bytes), &queued.message);
         }
-        self.local.content.backlog.restore(&self.queue.services.storage.pool, queued, segment);
+        self.state.content.backlog.restore(&self.queue.services.storage.pool, queued, segment);
     }
 
     /// Adds a reference of a stored body; false if there is no such body.
@@ -55,11 +55,11 @@ impl QueueRecovery<'_> {
     /// there, or the note cannot be true.
     #[must_use]
     pub fn page(&mut self, note: &PageNote, segment: SegmentId) -> bool {
-        if self.local.content.backlog.restore_page(note, segment).is_err() {
+        if self.state.content.backlog.restore_page(note, segment).is_err() {
             return false;
         }
         if !self.reads_later {
-            self.local.restoring().unread(note);
+            self.state.restoring().unread(note);
         }
         self.queue.services.storage.images.durable.retain(note.blob, 1)
     }
@@ -67,7 +67,7 @@ impl QueueRecovery<'_> {
     /// Tells the core how often messages came back, once they are back. Returns which log segments that
     /// needs.
     pub fn returns(&mut self, before: RecoveredDeliveryCounts) -> SegmentCounts {
-        self.local.restoring().returns(before)
+        self.state.restoring().returns(before)
     }
 
     /// Ends the restoring: positions from `next_position` on are free, and those below
@@ -76,25 +76,25 @@ impl QueueRecovery<'_> {
         self.count_named();
         let pager = &self.queue.services.pager;
         if self.reads_later {
-            self.queue.counters.publish(&self.local, pager);
+            self.queue.counters.publish(&self.state, pager);
             // The core will be told of them.
-            let n_messages = self.local.content.backlog.pages().n_messages();
+            let n_messages = self.state.content.backlog.pages().n_messages();
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
             let me = self.queue.me.upgrade();
             return me.map(|me| PageScan::new(me, next_position, seen_below));
         }
-        self.local.restoring().end(next_position, seen_below);
+        self.state.restoring().end(next_position, seen_below);
         // Nothing departs yet: only the alarm is set.
-        let is_deleted = self.local.deleted;
-        self.local.leaving().settle(self.queue, is_deleted);
-        self.queue.counters.publish(&self.local, pager);
+        let is_deleted = self.state.deleted;
+        self.state.leaving().settle(self.queue, is_deleted);
+        self.queue.counters.publish(&self.state, pager);
         None
     }
 
     /// Has the references counted that page images name.
     fn count_named(&self) {
         let Services { storage, pager, .. } = &*self.queue.services;
-        let named = self.local.content.backlog.pages().images_with_bodies();
+        let named = self.state.content.backlog.pages().images_with_bodies();
         let names = named.map(|(image, positions)| {
             let bodies = Arc::clone(&self.queue.bodies);
             BodyRefs { bodies, image, is_durable: true, positions }

@@ -18,16 +18,16 @@ pub struct Returning(Arc<Queue>);
 impl Returning {
     /// From now on.
     pub(super) fn begin(queue: &Arc<Queue>) -> Self {
-        queue.with(|local, _| local.fifo.consumers_mut().begin_return());
+        queue.with(|state, _| state.fifo.consumers_mut().begin_return());
         Self(Arc::clone(queue))
     }
 }
 
 impl Drop for Returning {
     fn drop(&mut self) {
-        self.0.with(|local, wakes| {
-            local.fifo.consumers_mut().end_return();
-            local.deliveries().dispatch(&self.0, wakes);
+        self.0.with(|state, wakes| {
+            state.fifo.consumers_mut().end_return();
+            state.deliveries().dispatch(&self.0, wakes);
         });
     }
 }
@@ -75,12 +75,12 @@ impl Release {
             self.consumers = std::mem::take(&mut self.holding);
             return None;
         }
-        Some(self.queue.with(|local, _| {
-            local.membership().record_held(consumers.iter().copied());
+        Some(self.queue.with(|state, _| {
+            state.membership().record_held(consumers.iter().copied());
             let mut after = AfterDetach::Stays;
             for consumer in consumers {
-                after = after.or(local.cancel(&self.queue, consumer));
-                if !local.membership().detach_idle(consumer) {
+                after = after.or(state.cancel(&self.queue, consumer));
+                if !state.membership().detach_idle(consumer) {
                     self.holding.push(consumer);
                 }
             }
@@ -99,26 +99,26 @@ impl Release {
     pub fn give_back(&mut self, n: usize, how: Return) -> usize {
         if self.slices.is_none() {
             let returning = Returning::begin(&self.queue);
-            let held = self.held(&mut stdx::lock(&self.queue.local));
+            let held = self.held(&mut stdx::lock(&self.queue.state));
             self.slices = Some((held.into_iter(), returning));
         }
         let Some((held, _)) = &mut self.slices else { return 0 };
         let slice: Vec<_> = held.take(n).collect();
         if !slice.is_empty() {
-            self.queue.with(|local, wakes| {
-                local.give_back(&self.queue, |members, now_ms, gone| {
+            self.queue.with(|state, wakes| {
+                state.give_back(&self.queue, |members, now_ms, gone| {
                     for one in &slice {
                         let _is_held = members.give_back(*one, how, now_ms, gone);
                     }
                 });
-                local.deliveries().dispatch(&self.queue, wakes);
+                state.deliveries().dispatch(&self.queue, wakes);
             });
         }
         slice.len()
     }
 
-    fn held(&self, local: &mut QueueState) -> Vec<(ConsumerKey, u64)> {
-        let mut members = local.membership();
+    fn held(&self, state: &mut QueueState) -> Vec<(ConsumerKey, u64)> {
+        let mut members = state.membership();
         members.record_held(self.consumers.iter().copied());
         let held = self.consumers.iter().flat_map(|consumer| {
             let kept = self.kept.get(consumer);
@@ -134,27 +134,27 @@ impl Release {
     /// they stay attached.
     pub fn requeue_all(self) {
         let (none, queue) = (HashSet::new(), &*self.queue);
-        queue.with(|local, wakes| {
-            local.membership().record_held(self.consumers.iter().copied());
+        queue.with(|state, wakes| {
+            state.membership().record_held(self.consumers.iter().copied());
             for consumer in &self.consumers {
                 let kept = self.kept.get(consumer).unwrap_or(&none);
-                local.give_back(queue, |members, now_ms, gone| {
+                state.give_back(queue, |members, now_ms, gone| {
                     members.give_back_all(*consumer, kept, now_ms, gone);
                 });
             }
-            local.deliveries().dispatch(queue, wakes);
+            state.deliveries().dispatch(queue, wakes);
         });
     }
 
     /// Takes the consumers away and gives back what they hold, before anybody else gets any of it.
     pub fn detach(self) -> AfterDetach {
         let queue = &*self.queue;
-        queue.with(|local, wakes| {
-            local.membership().record_held(self.consumers.iter().copied());
+        queue.with(|state, wakes| {
+            state.membership().record_held(self.consumers.iter().copied());
             let after = self.consumers.iter().fold(AfterDetach::Stays, |after, consumer| {
-                after.or(local.detach(queue, *consumer))
+                after.or(state.detach(queue, *consumer))
             });
-            local.deliveries().dispatch(queue, wakes);
+            state.deliveries().dispatch(queue, wakes);
             after
         })
     }

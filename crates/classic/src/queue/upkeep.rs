@@ -35,12 +35,12 @@ impl Upkeep<'_> {
     /// Its journal, if it has one.
     #[must_use]
     pub fn journal(self) -> Option<Arc<Journal>> {
-        stdx::lock(&self.0.local).content.durability.journal().cloned()
+        stdx::lock(&self.0.state).content.durability.journal().cloned()
     }
 
     /// Moves what lies in log segment `segment` to the log's end.
     pub fn relocate(self, segment: SegmentId) {
-        let mut local = stdx::lock(&self.0.local);
+        let mut state = stdx::lock(&self.0.state);
         let (wal, queue) = (&self.0.services.storage.wal, self.0.def.id.0);
         let message = |survivor: LiveMessage<'_>| {
             let LiveMessage { position, message, stored } = survivor;
@@ -55,8 +55,8 @@ impl Upkeep<'_> {
             moved_to
         };
         self.0.files_version.relocate(wal, segment);
-        local.leaving().move_noted_returns(self.0, segment);
-        local.content.backlog.log_places().relocate(segment, message, page);
+        state.leaving().move_noted_returns(self.0, segment);
+        state.content.backlog.log_places().relocate(segment, message, page);
     }
 
     /// Asks the pager if there is something to do.
@@ -67,16 +67,16 @@ impl Upkeep<'_> {
     /// Carries out everything that is due by now. To be called when the alarm comes.
     #[must_use]
     pub fn on_time(self, scale: TimeScale) -> AfterDetach {
-        self.0.with(|local, wakes| local.on_time(self.0, scale, wakes))
+        self.0.with(|state, wakes| state.on_time(self.0, scale, wakes))
     }
 
     /// The note that a clean stop takes of it.
     #[must_use]
     pub fn stop_note(self) -> StopNote {
-        let local = stdx::lock(&self.0.local);
+        let state = stdx::lock(&self.0.state);
         let first_undelivered =
-            (!self.0.is_loading()).then(|| local.policy.first_undelivered(&local.fifo));
-        let unused_ms = unused_for_ms(&local, self.0.services.storage.time.monotonic_ms());
+            (!self.0.is_loading()).then(|| state.policy.first_undelivered(&state.fifo));
+        let unused_ms = unused_for_ms(&state, self.0.services.storage.time.monotonic_ms());
         StopNote { first_undelivered, unused_ms }
     }
 }

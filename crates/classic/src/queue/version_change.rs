@@ -106,19 +106,19 @@ impl VersionChange<'_> {
     /// From now on what is in the log goes into `journal` too. Returns the position from which on
     /// all is in both; none if the queue is not there to be converted.
     pub(crate) fn write_journal_too(&self, journal: &Arc<Journal>) -> Option<u64> {
-        let mut local = stdx::lock(&self.0.local);
-        let is_begun = !local.deleted && local.content.durability.add_journal(journal);
-        is_begun.then(|| local.fifo.messages().next_position())
+        let mut state = stdx::lock(&self.0.state);
+        let is_begun = !state.deleted && state.content.durability.add_journal(journal);
+        is_begun.then(|| state.fifo.messages().next_position())
     }
 
     /// From now on what is in the journal goes into the log too. Returns the journal, and the
     /// position from which on all is in both.
     pub(crate) fn write_log_too(&self) -> Option<(Arc<Journal>, u64)> {
-        let mut local = stdx::lock(&self.0.local);
-        if local.deleted {
+        let mut state = stdx::lock(&self.0.state);
+        if state.deleted {
             return None;
         }
-        let journal = local.content.durability.add_log()?;
+        let journal = state.content.durability.add_log()?;
         // What the log knows is from before the queue had version 1, or from an attempt that
         // did not come to its end.
         records::append_purged(
@@ -126,7 +126,7 @@ impl VersionChange<'_> {
             self.0.def.id.0,
             &[PositionRange { start: 0, end: u64::MAX }],
         );
-        Some((journal, local.fifo.messages().next_position()))
+        Some((journal, state.fifo.messages().next_position()))
     }
 
     /// Publishes the persistent messages of the first page in `positions` in a journal, with what was
@@ -140,9 +140,9 @@ impl VersionChange<'_> {
         if positions.is_empty() {
             return CopyOutcome::All;
         }
-        let local = stdx::lock(&self.0.local);
+        let state = stdx::lock(&self.0.state);
         let copy = PageCopy { journal, positions: &positions, read };
-        match local.content.backlog.pages().part_from(positions.start) {
+        match state.content.backlog.pages().part_from(positions.start) {
             Some(Part::Here(page)) => copy.copy(|| page.messages(), page.end),
             Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match &read.image {
                 Some((of, image)) if *of == blob => {
@@ -162,7 +162,7 @@ impl VersionChange<'_> {
         if positions.is_empty() {
             return LogPageOutcome::All;
         }
-        let mut local = stdx::lock(&self.0.local);
+        let mut state = stdx::lock(&self.0.state);
         let append = |survivor: LiveMessage<'_>| {
             let LiveMessage { position, message, stored } = survivor;
             records::append_message(
@@ -175,7 +175,7 @@ impl VersionChange<'_> {
             .at
             .segment
         };
-        match local.content.backlog.log_places().log_next(positions.start, append) {
+        match state.content.backlog.log_places().log_next(positions.start, append) {
             None => LogPageOutcome::All,
             Some(ToLog::Busy) => LogPageOutcome::Busy,
             Some(ToLog::Stored(page)) => LogPageOutcome::Stored(page),
@@ -196,9 +196,9 @@ impl VersionChange<'_> {
         durable: BlobId,
         persistent: &PersistentPositions,
     ) -> bool {
-        let mut local = stdx::lock(&self.0.local);
+        let mut state = stdx::lock(&self.0.state);
         let Some(logged) =
-            local.content.backlog.log_places().image_logged(page, durable, persistent)
+            state.content.backlog.log_places().image_logged(page, durable, persistent)
         else {
             if !page.is_durable {
                 self.0.services.storage.images.durable.release(durable, 1);
@@ -208,7 +208,7 @@ impl VersionChange<'_> {
         if let Some(note) = &logged.note {
             let appended =
                 records::append_paged(&self.0.services.storage.wal, self.0.def.id.0, note);
-            local.content.backlog.log_places().paged_in_log(page.page, appended.at.segment);
+            state.content.backlog.log_places().paged_in_log(page.page, appended.at.segment);
         }
         if let Some(segment) = logged.noted_before {
             self.0.services.storage.wal.release(segment, 1);
@@ -221,19 +221,19 @@ impl VersionChange<'_> {
 
     /// From now on what is confirmed is in both forms.
     pub(crate) fn await_both(&self) {
-        stdx::lock(&self.0.local).content.durability.await_both();
+        stdx::lock(&self.0.state).content.durability.await_both();
     }
 
     /// From now on the other version counts: one log entry says so.
     pub(crate) fn complete(&self, to: QueueVersion) {
-        let mut local = stdx::lock(&self.0.local);
-        if local.deleted {
+        let mut state = stdx::lock(&self.0.state);
+        if state.deleted {
             return;
         }
         let upto = self.0.files_version.log(&self.0.services.storage.wal, to);
-        local.content.durability.complete(to, upto);
+        state.content.durability.complete(to, upto);
         if to == QueueVersion::V1 {
-            for (segment, n) in local.content.backlog.log_places().unlog() {
+            for (segment, n) in state.content.backlog.log_places().unlog() {
                 self.0.services.storage.wal.release(segment, n);
             }
         }

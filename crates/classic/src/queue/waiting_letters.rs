@@ -37,9 +37,9 @@ impl DeadLetters<'_> {
     /// The first dead letters, about so many. They stay until [`DeadLetters::left`] says that they
     /// are elsewhere. None if there are none for now; then it asks again.
     pub fn first(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
-        self.0.with(|local, _| {
-            let batch = local.leaving().letters(n_max, bytes_max);
-            if let Some(policy) = &mut local.policy.state {
+        self.0.with(|state, _| {
+            let batch = state.leaving().letters(n_max, bytes_max);
+            if let Some(policy) = &mut state.policy.state {
                 policy.sending = if batch.is_some() { Sending::UnderWay } else { Sending::Idle };
                 policy.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);
             }
@@ -49,31 +49,31 @@ impl DeadLetters<'_> {
 
     /// The first `n` dead letters are where they should be.
     pub fn left(&self, n: u64) {
-        self.0.with(|local, _| {
+        self.0.with(|state, _| {
             for _ in 0..n {
-                let first = local.policy.first_departing();
-                let Some(policy) = &mut local.policy.state else { break };
+                let first = state.policy.first_departing();
+                let Some(policy) = &mut state.policy.state else { break };
                 let Some(at) = policy.take_departed() else { break };
                 if first.is_some_and(|first| !first.is_sized) {
-                    local.leaving().note_bytes_gone(at);
+                    state.leaving().note_bytes_gone(at);
                 }
                 // Of one that was lost meanwhile no letter told its publisher.
-                local.confirms.not_consumed(PositionRange::one(at));
-                local.content.release(&self.0.services.storage.pool, at);
+                state.confirms.not_consumed(PositionRange::one(at));
+                state.content.release(&self.0.services.storage.pool, at);
             }
-            if let Some(policy) = &mut local.policy.state {
+            if let Some(policy) = &mut state.policy.state {
                 policy.sending = Sending::Idle;
                 policy.n_sending = 0;
             }
-            local.content.log_settled(self.0);
-            local.leaving().enforce(self.0, self.0.services.storage.time.unix_ms());
+            state.content.log_settled(self.0);
+            state.leaving().enforce(self.0, self.0.services.storage.time.unix_ms());
         });
     }
 
     /// The dead letters wait until they are asked for again: they need not be in memory.
     pub fn wait_for_space(&self) {
-        self.0.with(|local, _| {
-            if let Some(policy) = &mut local.policy.state {
+        self.0.with(|state, _| {
+            if let Some(policy) = &mut state.policy.state {
                 policy.sending = Sending::WaitsForSpace;
             }
         });
@@ -81,19 +81,19 @@ impl DeadLetters<'_> {
 
     /// These letters were not sent, and are where they were; the `n` positions before them are on their way.
     pub fn keep(&self, unsent: &[DeadLetter], n: u64) {
-        self.0.with(|local, _| {
+        self.0.with(|state, _| {
             let now_ms = self.0.services.storage.time.unix_ms();
             for DeadLetter { position, confirm, .. } in unsent {
                 let Some(confirm) = confirm else { continue };
-                let bytes = match local.content.backlog.get(*position) {
+                let bytes = match state.content.backlog.get(*position) {
                     Lookup::Here(message) => message.body.len(),
                     Lookup::Cold | Lookup::Gone => 0,
                 };
-                local.confirms.put_back(*position, confirm, bytes, now_ms);
+                state.confirms.put_back(*position, confirm, bytes, now_ms);
             }
-            local.policy.set_sending(n);
-            if local.deleted {
-                local.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
+            state.policy.set_sending(n);
+            if state.deleted {
+                state.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
             }
         });
     }

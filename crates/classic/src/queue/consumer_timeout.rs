@@ -10,7 +10,7 @@ use super::consumers::Consumers;
 use super::state::QueueState;
 use super::upkeep::Upkeep;
 use meta::ConnectionId;
-use queue::{ConsumerKey, Fifo, PositionSet};
+use queue::{ConsumerKey, PositionSet};
 use session::ChannelId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -53,30 +53,22 @@ impl UnackedAges {
     pub(super) fn forget_all(&mut self, consumer: ConsumerKey) {
         self.0.remove(&consumer);
     }
-}
 
-impl UnackedAges {
     /// The channels that hold a message for too long as of `now_ms`.
     fn overdue(
         &mut self,
-        fifo: &Fifo,
+        core: &queue::Consumers,
         consumers: &Consumers,
         timeout_ms_of: impl Fn(Option<&ConsumerChannel>) -> Option<u64>,
         now_ms: u64,
     ) -> Vec<AckTimeout> {
         let mut overdue = Vec::new();
-        self.0.retain(|consumer, _| {
-            fifo.consumers().get(*consumer).map_or(0, queue::Consumer::n_held) > 0
-        });
+        let holder = |consumer| core.get(consumer).filter(|it| it.n_held() > 0);
+        self.0.retain(|consumer, _| holder(*consumer).is_some());
         for (consumer, (connection, channel)) in consumers.owners() {
             let timeout_ms = timeout_ms_of(consumers.get(consumer));
-            let Some(timeout_ms) = timeout_ms
-                .filter(|_| fifo.consumers().get(consumer).map_or(0, queue::Consumer::n_held) > 0)
-            else {
-                continue;
-            };
-            let sets = self.0.entry(consumer).or_default();
-            if look_at(fifo, consumer, sets, timeout_ms, now_ms) {
+            let (Some(timeout_ms), Some(holder)) = (timeout_ms, holder(consumer)) else { continue };
+            if look_at(holder, self.0.entry(consumer).or_default(), timeout_ms, now_ms) {
                 overdue.push(AckTimeout { connection, channel, timeout_ms });
             }
         }
@@ -86,19 +78,14 @@ impl UnackedAges {
 
 /// Whether the consumer holds something for too long.
 fn look_at(
-    fifo: &Fifo,
-    consumer: ConsumerKey,
+    holder: &queue::Consumer,
     sets: &mut VecDeque<UnackedSince>,
     timeout_ms: u64,
     now_ms: u64,
 ) -> bool {
     for seen in sets.iter_mut() {
         // One that is still held says enough.
-        while seen
-            .positions
-            .first()
-            .is_some_and(|at| !fifo.consumers().get(consumer).is_some_and(|it| it.holds(at)))
-        {
+        while seen.positions.first().is_some_and(|at| !holder.holds(at)) {
             seen.positions.pop_first();
         }
     }
@@ -110,15 +97,7 @@ fn look_at(
     if sets.back().is_none_or(is_time) {
         let is_new = |at: &u64| !sets.iter().any(|seen| seen.positions.contains(*at));
         let mut positions = PositionSet::new();
-        for at in fifo
-            .consumers()
-            .get(consumer)
-            .into_iter()
-            .flat_map(queue::Consumer::held)
-            .filter(is_new)
-        {
-            positions.push_back(at, 1);
-        }
+        holder.held().filter(is_new).for_each(|at| positions.push_back(at, 1));
         if !positions.is_empty() {
             sets.push_back(UnackedSince { since_ms: now_ms, positions });
         }
@@ -148,6 +127,6 @@ impl Upkeep<'_> {
             let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);
             timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
         };
-        ages.overdue(fifo, consumers, timeout_ms_of, now_ms)
+        ages.overdue(fifo.consumers(), consumers, timeout_ms_of, now_ms)
     }
 }

@@ -170,8 +170,8 @@ impl Membership<'_> {
     /// Whether the consumer holds the message without a record of it. It has one from now on: its
     /// client names it no more.
     pub(super) fn is_unrecorded(&mut self, consumer: ConsumerKey, at: u64) -> bool {
-        let is = self.fifo.consumers().get(consumer).is_some_and(queue::Consumer::holds_unrecorded)
-            && !self.fifo.consumers().get(consumer).is_some_and(|it| it.holds(at));
+        let holder = self.fifo.consumers().get(consumer);
+        let is = holder.is_some_and(|it| it.holds_unrecorded() && !it.holds(at));
         if is {
             self.fifo.consumers_mut().record(consumer, [at]);
         }
